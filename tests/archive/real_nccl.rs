@@ -72,7 +72,7 @@ fn compare_callbacks(version: &str, max_size: &str) -> Option<String> {
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-shared", "-fPIC", "-Wl,-z,nodelete", "-o"]);
     compiler.arg(scratch.path().join(relay));
-    compiler.arg(built::root().join("tests/doubles/fake-gpu/probe-plugin/relay.c"));
+    compiler.arg(built::root().join("tests/doubles/fake-gpu/nccl-plugins/relay.c"));
     let _ = run(compiler.arg("-lpthread")).with_code(0);
 
     let counts = scratch.path().join("relay");

@@ -67,7 +67,6 @@ fn launches_are_timed_and_captures_are_not() {
             TIMED,
             ("FAKEGPU_CLOCK_PPM", ppm),
             ("FAKEGPU_CLOCK_OFFSET_NS", "-3600000000000"),
-            ("FAKEGPU_EVENTS", "spoil-captures"),
             ("FAKEGPU_CAPTURE_MODE", "global"),
         ];
         let operations = ["--ops", "allreduce,sendrecv,group,graph", "--rounds", "2"];

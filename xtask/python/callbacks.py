@@ -1,6 +1,6 @@
 """How often a plugin was called, by kind of event: as counted in front of it, and as it recorded.
 
-The counts in front of it are those of the relay (tests/doubles/fake-gpu/probe-plugin/relay.c), the records those of the journal,
+The counts in front of it are those of the relay (tests/doubles/fake-gpu/nccl-plugins/relay.c), the records those of the journal,
 read by what docs/FORMATS.md says and by none of the recorder's code.
 """
 

@@ -43,10 +43,10 @@ checks! {
     "two-tools" 9, 60 s, DOUBLES, checks::two_tools,
         "what a second user of CUPTI gets, in each order of the two families";
     "torch-profiler" 9, 150 s, GPU_ONLY, checks::torch_profiler,
-        "whether PyTorch's profiler sees its kernels beside each way of the plugin, begun before it and after";
+        "whether PyTorch's profiler sees its kernels beside each backend of the plugin, begun before it and after";
     "nsys" 9, 60 s, GPU_ONLY, checks::nsys,
         "which variables Nsight Systems sets, by which the plugin knows of it";
-    "events-way" 0, 60 s, DOUBLES, checks::events_way,
+    "events-backend" 0, 60 s, DOUBLES, checks::events_backend,
         "launches timed by CUDA events: all of them, and nothing refused";
     "ends" 11, 120 s, DOUBLES, checks::ends,
         "communicators destroyed, aborted, in mixed order or not at all, with CUPTI on: each ends and has its archive";

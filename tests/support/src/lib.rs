@@ -10,4 +10,5 @@ pub mod kinds;
 pub mod machine;
 pub mod process;
 pub mod regions;
+pub mod scenario;
 pub mod scratch;

@@ -33,15 +33,6 @@ fn kernels_without_times_are_counted() {
 }
 
 #[test]
-fn kernels_without_names_are_joined_all_the_same() {
-    scenario("faults::kernels_without_names_are_joined_all_the_same", &[("FAKECUPTI_NO_NAMES", "1")], || {
-        let (rig, launched) = session(200);
-        rig.all_are_joined(&launched);
-        assert!(rig.output.kernels.iter().all(|(_, kernel)| kernel.name.is_empty()));
-    });
-}
-
-#[test]
 fn dropped_records_are_counted() {
     scenario("faults::dropped_records_are_counted", &[("FAKECUPTI_DROP", "30")], || {
         let (rig, _) = session(200);

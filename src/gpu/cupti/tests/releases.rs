@@ -85,13 +85,7 @@ fn all_kernels_are_joined_in_every_release() {
 #[test]
 fn the_order_of_records_and_buffers_does_not_matter() {
     for level in ["22", "130500"] {
-        for (name, value) in [
-            ("FAKECUPTI_ORDER", "reversed"),
-            ("FAKECUPTI_ORDER", "shuffled:7"),
-            ("FAKECUPTI_SPLIT", "1"),
-            ("FAKECUPTI_LATE_MS", "50"),
-            ("FAKECUPTI_KERNEL_LEN", "320"),
-        ] {
+        for (name, value) in [("FAKECUPTI_ORDER", "reversed"), ("FAKECUPTI_SPLIT", "1")] {
             let variables = [("FAKECUPTI_API", level), ("FAKECUPTI_KERNEL_NS", "2000"), (name, value)];
             scenario("releases::the_order_of_records_and_buffers_does_not_matter", &variables, || {
                 let mut rig = Rig::open();

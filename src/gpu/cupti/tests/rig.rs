@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_void};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use whole_plugin::built;
+use whole_plugin::scenario::passes;
 
 use crate::gpu::backend::{Backend, Launch, Output};
 use crate::gpu::cupti::backend::Cupti;
@@ -18,11 +18,8 @@ use nccl_events::gpu::{Backend as BackendKind, ClockSample, Copy, GpuCount, GpuR
 use nccl_events::id::{EventId, ProcessTag};
 use nccl_events::{Kind, Name};
 
-/// The variable that names a child's scenario.
-const INNER: &str = "CUPTI_SCENARIO";
-
-/// The first level with each size of records and each set of functions.
-pub(super) const LEVELS: [u32; 9] = [18, 20, 23, 26, 130_001, 130_101, 130_301, 130_401, 130_500];
+/// The first level with each size of records and each set of functions, and one to come.
+pub(super) const LEVELS: [u32; 10] = [18, 20, 23, 26, 130_001, 130_101, 130_301, 130_401, 130_500, 140_000];
 
 /// The name of a kernel of NCCL.
 pub(super) const NCCL: &CStr = c"_Z40ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
@@ -34,40 +31,12 @@ pub(super) const LAUNCHES: [u32; 2] = [307, 652];
 
 /// Runs `body` in a child process with these variables; it must succeed.
 pub(super) fn scenario(name: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
-    scenario_in(name, variables, true, body);
+    passes(&format!("gpu::cupti::tests::{name}"), variables, Some(&built::fake_gpu()), body);
 }
 
 /// The same in a process without a driver.
 pub(super) fn scenario_without_driver(name: &str, body: impl FnOnce()) {
-    scenario_in(name, &[], false, body);
-}
-
-fn scenario_in(name: &str, variables: &[(&str, &str)], has_driver: bool, body: impl FnOnce()) {
-    let name = format!("gpu::cupti::tests::{name}");
-    let own = format!("{name} {variables:?}");
-    if let Ok(inner) = std::env::var(INNER) {
-        // A test can have several scenarios; the child runs one.
-        if inner == own {
-            body();
-        }
-        return;
-    }
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([&name, "--exact", "--nocapture"]);
-    for (name, _) in std::env::vars() {
-        if name.starts_with("FAKECUPTI_") || name.starts_with("FAKEGPU_") {
-            command.env_remove(name);
-        }
-    }
-    if has_driver {
-        command.env("LD_PRELOAD", built::fake_gpu());
-    }
-    command.env(INNER, own).envs(variables.iter().copied()).env_remove("CUDA_HOME");
-    let output = command.output().unwrap();
-    let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
-    let text = String::from_utf8_lossy(&both);
-    assert!(output.status.success(), "{name} {variables:?}: {text}");
-    assert!(text.contains("1 passed"), "no test is called {name}: {text}");
+    passes(&format!("gpu::cupti::tests::{name}"), &[], None, body);
 }
 
 /// Settings that name the double.

@@ -3,6 +3,12 @@
 pub mod args;
 mod counts;
 mod hidden;
+mod process;
+mod variables;
+mod work;
 
-pub use counts::Counts;
+pub use counts::{count, counted, report};
 pub use hidden::hide;
+pub use process::{fatal, realtime_ns, say, this_thread};
+pub use variables::Variables;
+pub use work::Work;

@@ -1,13 +1,11 @@
 //! A tool's activity buffer while it is CUPTI's.
 
 use crate::level::{self, kind};
-use crate::variables::{self, Order};
+use crate::variables;
 
 /// Length of a record of this kind in the release that is played.
 pub(crate) fn record_len(kind: u32) -> Option<usize> {
-    let variables = variables::get();
-    let len = level::record_len(variables.level, kind);
-    if kind == kind::CONCURRENT_KERNEL { variables.kernel_len.or(len) } else { len }
+    level::record_len(variables::get().level, kind)
 }
 
 /// Memory that a tool gave.
@@ -60,7 +58,7 @@ impl Buffer {
         has_room
     }
 
-    /// Puts the records into the order that is asked for, and begins one that does not end if that is.
+    /// Turns the order of the records round, and begins one that does not end, where that is asked for.
     pub(crate) fn finish(&mut self) {
         let mut rest = self.head(self.valid);
         let mut records = Vec::new();
@@ -70,7 +68,7 @@ impl Buffer {
             records.push(record.to_vec());
             rest = further;
         }
-        permute(&mut records);
+        order(&mut records);
         self.write(0, &records.concat());
         if variables::get().partial {
             let mut half = [0; 96];
@@ -80,21 +78,9 @@ impl Buffer {
     }
 }
 
-/// Puts things into the order that is asked for.
-pub(crate) fn permute<T>(things: &mut [T]) {
-    match variables::get().order {
-        Order::AsMade => {}
-        Order::Reversed => things.reverse(),
-        Order::Shuffled(seed) => {
-            // Always the same for the same seed and length.
-            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-            for last in (1..things.len()).rev() {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                let range = u64::try_from(last + 1).unwrap_or(u64::MAX);
-                things.swap(last, usize::try_from(state % range).unwrap_or(0));
-            }
-        }
+/// Turns an order round, if that is asked for.
+pub(crate) fn order<T>(things: &mut [T]) {
+    if variables::get().reversed {
+        things.reverse();
     }
 }

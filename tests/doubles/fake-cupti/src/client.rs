@@ -3,9 +3,9 @@
 use crate::buffer::{Buffer, record_len};
 use crate::guard::{Code, INVALID_PARAMETER, QUEUE_EMPTY, in_callback, misuse};
 use crate::level::{self, kind};
-use crate::process::{COUNTS, this_thread};
-use crate::records::{self, Api};
+use crate::records::{self, Api, Work};
 use crate::{queue, variables};
+use c_double::{count, counted, this_thread};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::c_void;
@@ -80,7 +80,7 @@ impl Client {
         if !(1..6).contains(&kind) {
             return Err(INVALID_PARAMETER);
         }
-        COUNTS.add("pushes", 1);
+        count("pushes", 1);
         let key = (this_thread(), kind);
         self.state.lock().stacks.entry(key).or_default().push(id);
         Ok(())
@@ -89,7 +89,7 @@ impl Client {
     pub(crate) fn pop_id(&self, kind: u32) -> Result<u64, Code> {
         let mut state = self.state.lock();
         let popped = state.stacks.get_mut(&(this_thread(), kind)).and_then(Vec::pop);
-        COUNTS.add(if popped.is_some() { "pops" } else { "pops_of_nothing" }, 1);
+        count(if popped.is_some() { "pops" } else { "pops_of_nothing" }, 1);
         popped.ok_or(QUEUE_EMPTY)
     }
 
@@ -204,7 +204,7 @@ impl Client {
         if !start.addr().is_multiple_of(8) {
             misuse(&format!("a buffer at {start:?}, which is no multiple of 8"));
         }
-        COUNTS.add("buffers_requested", 1);
+        count("buffers_requested", 1);
         let thread = if thread == 0 { this_thread() } else { thread };
         // SAFETY: what the tool's request callback gave is CUPTI's until it is completed.
         let buffer = unsafe { Buffer::new(start, len, thread) };
@@ -217,10 +217,10 @@ impl Client {
     /// Gives a buffer back to whoever is registered now.
     pub(crate) fn complete(&self, mut buffer: Buffer) {
         buffer.finish();
-        COUNTS.add("buffers_completed", 1);
+        count("buffers_completed", 1);
         let thread = buffer.thread;
         self.give(buffer);
-        if variables::get().foreign_buffer && COUNTS.get("buffers_completed") == 1 {
+        if variables::get().foreign_buffer && counted("buffers_completed") == 1 {
             self.give(foreign_buffer(thread));
         }
     }
@@ -247,7 +247,7 @@ fn foreign_buffer(thread: i32) -> Buffer {
     assert!(mapped != libc::MAP_FAILED, "no memory for a foreign buffer");
     // SAFETY: the mapping above, which nobody else knows yet.
     let mut buffer = unsafe { Buffer::new(mapped.cast(), LEN, thread) };
-    let work = records::Work { name: Some(c"foreign_kernel"), ..records::Work::default() };
+    let work = Work { name: Some(c"foreign_kernel"), ..Work::default() };
     let len = record_len(kind::CONCURRENT_KERNEL).unwrap_or(0);
     buffer.push(&records::kernel(len, &work, 1, 2));
     // SAFETY: the whole of the mapping above.

@@ -2,11 +2,11 @@
 
 use crate::client::{Call, Callbacks};
 use crate::level::kind;
-use crate::process::COUNTS;
 use crate::records::Work;
 use crate::work::Ticket;
-use crate::{clock, registry, variables, work};
+use crate::{records, registry, variables, work};
 use c_double::args::{In, Text};
+use c_double::counted;
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_void};
@@ -53,7 +53,7 @@ fn api_call(kind: u32, cbid: u32) -> u32 {
     if variables::get().takeover_after == u64::from(correlation) {
         take_over();
     }
-    let call = Call { kind, cbid, correlation, start: clock::now() };
+    let call = Call { kind, cbid, correlation, start: records::now() };
     registry::clients().iter().for_each(|client| client.note_call(&call));
     correlation
 }
@@ -78,7 +78,7 @@ extern "C" fn fake_cupti_launch(
     if graph_node == 0 {
         let name = intern(name);
         let kernel = Work { correlation, device, context, stream, name, ..Work::default() };
-        work::run(kernel, start_ns, end_ns);
+        work::run(Work { start_ns, ..kernel }, end_ns);
     }
     correlation
 }
@@ -90,13 +90,13 @@ extern "C" fn fake_cupti_memcpy(
     context: u32,
     stream: u32,
     copy_kind: u32,
-    copied: u64,
+    bytes: u64,
     start_ns: u64,
     end_ns: u64,
 ) -> u32 {
     let correlation = api_call(kind::RUNTIME, cbid);
-    let copy = Work { correlation, device, context, stream, copy_kind, copied, ..Work::default() };
-    work::run(copy, start_ns, end_ns);
+    let copy = Work { correlation, device, context, stream, copy_kind, bytes, ..Work::default() };
+    work::run(Work { start_ns, ..copy }, end_ns);
     correlation
 }
 
@@ -117,47 +117,14 @@ extern "C" fn fake_cupti_graph_launch(
         };
         let name = intern(name);
         let own = Work { correlation, device, context, stream, name, ..Work::default() };
-        work::run(Work { graph, node, source_node: node, ..own }, 0, 0);
+        work::run(Work { graph, node, source_node: node, ..own }, 0);
     }
     correlation
 }
 
-/// `struct fake_cupti_work`
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct WorkArgs {
-    correlation: u32,
-    device: u32,
-    context: u32,
-    stream: u32,
-    name: Text,
-    graph: u32,
-    source_graph: u32,
-    node: u64,
-    source_node: u64,
-    copy_kind: u32,
-    thread: i32,
-    bytes: u64,
-    start_ns: u64,
-}
-
 #[unsafe(no_mangle)]
-extern "C" fn fake_cupti_work_begin(args: In<WorkArgs>) -> Ticket {
-    let Some(args) = args.get() else { return 0 };
-    let work = Work {
-        correlation: args.correlation,
-        device: args.device,
-        context: args.context,
-        stream: args.stream,
-        name: intern(args.name),
-        graph: args.graph,
-        source_graph: args.source_graph,
-        node: args.node,
-        source_node: args.source_node,
-        copy_kind: args.copy_kind,
-        copied: args.bytes,
-    };
-    work::begin(work, args.thread, args.start_ns, None)
+extern "C" fn fake_cupti_work_begin(given: In<c_double::Work<Text>>) -> Ticket {
+    given.get().map_or(0, |given| work::begin(given.map_name(intern), None))
 }
 
 #[unsafe(no_mangle)]
@@ -185,5 +152,5 @@ extern "C" fn fake_cupti_other_tool(action: u32) -> i32 {
 
 #[unsafe(no_mangle)]
 extern "C" fn fake_cupti_count(name: Text) -> u64 {
-    COUNTS.get(&name.get())
+    counted(&name.get())
 }

@@ -8,7 +8,7 @@ use crate::guard::{
 };
 use crate::level::{self, kind};
 use crate::registry::{self, Handle, use_v1, use_v2};
-use crate::{clock, variables, work};
+use crate::{records, variables, work};
 use c_double::args::{In, Out, Text};
 use std::ffi::c_void;
 
@@ -231,7 +231,7 @@ functions! {
         Ok(())
     }
     ask fn cuptiGetTimestamp, cuptiGetTimestamp_v2(_client, timestamp: Out<u64>) {
-        timestamp.set(clock::now());
+        timestamp.set(records::now());
         Ok(())
     }
     }

@@ -1,8 +1,7 @@
 //! What each call passes first. A tool that uses CUPTI wrongly ends its process: a test that goes on would look as if
 //! it had passed.
 
-use crate::process::fatal;
-use crate::variables;
+use crate::variables::{self, fatal};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;

@@ -37,13 +37,14 @@ pub(crate) fn record_len(level: u32, kind: u32) -> Option<usize> {
             26..130_400 => 96,
             _ => 112,
         },
-        // Level 18 is also that of CUDA 11.8, whose kernel records are 200 bytes long: FAKECUPTI_KERNEL_LEN=200.
         kind::CONCURRENT_KERNEL => match level {
             ..130_000 => 208,
             130_000..130_100 => 216,
             130_100..130_300 => 224,
             130_300..130_400 => 232,
-            _ => 248,
+            130_400..=130_500 => 248,
+            // Of a release to come.
+            _ => 320,
         },
         kind::DRIVER | kind::RUNTIME => 40,
         kind::EXTERNAL_CORRELATION => 24,

@@ -9,19 +9,17 @@
 
 mod buffer;
 mod client;
-mod clock;
 mod control;
 mod functions;
 mod guard;
 mod level;
-mod process;
 mod queue;
 mod records;
 mod registry;
 mod variables;
 mod work;
 
-use process::{COUNTS, fatal};
+use variables::fatal;
 
 /// Counted from the beginning: a report has them also where they are 0.
 const COUNTED: [&str; 8] = [
@@ -36,7 +34,7 @@ const COUNTED: [&str; 8] = [
 ];
 
 extern "C" fn report() {
-    COUNTS.report("FAKECUPTI_REPORT");
+    c_double::report("FAKECUPTI_REPORT");
 }
 
 /// While the library is being mapped: makes it the release that is asked for.
@@ -46,8 +44,7 @@ extern "C" fn on_load() {
         return;
     }
     guard::start();
-    clock::start();
-    COUNTED.iter().for_each(|name| COUNTS.add(name, 0));
+    COUNTED.iter().for_each(|name| c_double::count(name, 0));
     // SAFETY: a function without arguments, in a library that stays mapped: it has thread-locals with destructors.
     unsafe { libc::atexit(report) };
     for (name, function) in functions::exported() {

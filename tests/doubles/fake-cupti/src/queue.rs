@@ -1,6 +1,6 @@
 //! CUPTI's own thread: does what it is given when that is due.
 
-use crate::process::fatal;
+use crate::variables::fatal;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -1,6 +1,8 @@
 //! Activity records, byte by byte.
 
 use crate::level::kind;
+use crate::variables;
+use c_double::realtime_ns;
 use std::ffi::CStr;
 
 /// A record in the making.
@@ -60,22 +62,18 @@ pub(crate) fn api(call: &Api) -> Vec<u8> {
     bytes.0
 }
 
-/// What ran on the GPU, with its times on CUPTI's clock.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Work {
-    pub(crate) correlation: u32,
-    pub(crate) device: u32,
-    pub(crate) context: u32,
-    pub(crate) stream: u32,
-    /// CUPTI owns the names that it hands out, for ever.
-    pub(crate) name: Option<&'static CStr>,
-    pub(crate) graph: u32,
-    pub(crate) source_graph: u32,
-    pub(crate) node: u64,
-    pub(crate) source_node: u64,
-    /// 0: a kernel
-    pub(crate) copy_kind: u32,
-    pub(crate) copied: u64,
+/// What runs on the GPU. CUPTI owns the names that it hands out, for ever.
+pub(crate) type Work = c_double::Work<Option<&'static CStr>>;
+
+/// This time on CUPTI's clock: that of the host, or a counter that another tool has put in its place, 2.9 ticks a
+/// nanosecond.
+pub(crate) fn stamp(realtime: u64) -> u64 {
+    if variables::get().foreign_clock { realtime / 10 * 29 } else { realtime }
+}
+
+/// Now on CUPTI's clock.
+pub(crate) fn now() -> u64 {
+    stamp(realtime_ns())
 }
 
 /// `CUpti_ActivityKernelN`, as long as the release's
@@ -117,7 +115,7 @@ pub(crate) fn copy(len: usize, work: &Work, start: u64, end: u64) -> Vec<u8> {
         _ => (3, 3),
     };
     bytes.put(4, &[copy_kind, from, to]);
-    bytes.u64(8, work.copied);
+    bytes.u64(8, work.bytes);
     bytes.u64(16, start);
     bytes.u64(24, end);
     bytes.u32(32, work.device);

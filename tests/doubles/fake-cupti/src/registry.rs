@@ -3,8 +3,8 @@
 use crate::client::Client;
 use crate::guard::{Code, INVALID_PARAMETER, MULTIPLE_SUBSCRIBERS, NOT_COMPATIBLE, Outcome};
 use crate::level;
-use crate::process::COUNTS;
 use crate::variables::{self, Holder};
+use c_double::count;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ pub(crate) fn subscribe_v1() -> Result<Handle, Code> {
         }
         registry.family.get_or_insert(Family::V1);
         registry.v1 = Some("CUPTI".to_owned());
-        COUNTS.add("subscribed", 1);
+        count("subscribed", 1);
         Ok(V1_HANDLE)
     })
 }
@@ -131,7 +131,7 @@ pub(crate) fn subscribe_v2(name: &str, share: bool) -> Result<Handle, (Code, Opt
         if !fits || (share && variables::get().old_driver) {
             return Err((MULTIPLE_SUBSCRIBERS, holder));
         }
-        COUNTS.add("subscribed", 1);
+        count("subscribed", 1);
         if is_of_v1 {
             registry.v1 = Some(name);
             return Ok(V1_HANDLE);
@@ -153,7 +153,7 @@ pub(crate) fn unsubscribe(handle: Handle) -> Outcome {
         if subscriber.is_none() && (handle != V1_HANDLE || registry.v1.take().is_none()) {
             return Err(INVALID_PARAMETER);
         }
-        COUNTS.add("unsubscribed", 1);
+        count("unsubscribed", 1);
         Ok(())
     })
 }

@@ -1,11 +1,12 @@
 //! What runs on the GPU, and when: as whoever plays it says, or on the double's own clock.
 
-use crate::buffer::{permute, record_len};
+use crate::buffer::{order, record_len};
 use crate::client::Client;
 use crate::level::kind;
-use crate::process::{COUNTS, fatal, this_thread};
 use crate::records::{self, Work};
-use crate::{clock, queue, registry, variables};
+use crate::variables::fatal;
+use crate::{queue, registry, variables};
+use c_double::{count, realtime_ns, this_thread};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -18,11 +19,8 @@ pub(crate) type Ticket = u64;
 
 struct Running {
     work: Work,
-    /// who launched it
-    thread: i32,
     /// who wants its record
     clients: Vec<Arc<Client>>,
-    start: u64,
     end: Option<u64>,
 }
 
@@ -51,13 +49,15 @@ fn kind_of(work: &Work) -> u32 {
     if work.copy_kind == 0 { kind::CONCURRENT_KERNEL } else { kind::MEMCPY }
 }
 
-/// Something has begun; its end comes later. `thread` launched it, 0 is the calling one.
-pub(crate) fn begin(work: Work, thread: i32, start: u64, end: Option<u64>) -> Ticket {
-    COUNTS.add("kernels", u64::from(work.copy_kind == 0));
+/// Something has begun, and ends then, if that is known.
+pub(crate) fn begin(mut work: Work, end: Option<u64>) -> Ticket {
+    count("kernels", u64::from(work.copy_kind == 0));
     let mut clients = registry::clients();
     clients.retain(|client| client.wants(kind_of(&work)));
-    let thread = if thread == 0 { this_thread() } else { thread };
-    let running = Running { work, thread, clients, start, end };
+    if work.thread == 0 {
+        work.thread = this_thread();
+    }
+    let running = Running { work, clients, end };
     with(|gpu| {
         gpu.next += 1;
         gpu.running.insert(gpu.next, running);
@@ -75,18 +75,18 @@ pub(crate) fn end(ticket: Ticket, end: u64) {
     queue::put(Instant::now() + LAG, move || record(ticket));
 }
 
-/// Something that this thread launches, with both times; on the double's own clock if `start` is 0.
-pub(crate) fn run(work: Work, mut start: u64, mut end: u64) {
-    let now = clock::realtime_ns();
-    if start == 0 {
+/// Something that this thread launches, with both times; on the double's own clock if it has no start.
+pub(crate) fn run(mut work: Work, mut end: u64) {
+    let now = realtime_ns();
+    if work.start_ns == 0 {
         with(|gpu| {
             let last = gpu.last_end.entry((work.device, work.stream)).or_insert(0);
-            start = (now + LAUNCH_NS).max(*last);
-            end = start + variables::get().kernel_ns;
+            work.start_ns = (now + LAUNCH_NS).max(*last);
+            end = work.start_ns + variables::get().kernel_ns;
             *last = end;
         });
     }
-    let ticket = begin(work, 0, start, Some(end));
+    let ticket = begin(work, Some(end));
     let until_end = Duration::from_nanos(end.saturating_sub(now).min(1_000_000_000));
     queue::put(Instant::now() + until_end + LAG, move || record(ticket));
 }
@@ -109,8 +109,8 @@ fn write(running: &Running, end: Option<u64>) {
     let Some(len) = record_len(kind_of(&running.work)) else {
         return;
     };
-    let (mut start, mut end) = (clock::stamp(running.start), end.map_or(0, clock::stamp));
-    let mut work = running.work;
+    let (mut start, mut end) = (records::stamp(running.work.start_ns), end.map_or(0, records::stamp));
+    let work = &running.work;
     let record = if work.copy_kind == 0 {
         let variables = variables::get();
         let number = KERNELS.fetch_add(1, Ordering::Relaxed) + 1;
@@ -121,23 +121,22 @@ fn write(running: &Running, end: Option<u64>) {
         if variables.zero_times != 0 && number.is_multiple_of(variables.zero_times) {
             (start, end) = (0, 0);
         }
-        work.name = work.name.filter(|_| !variables.no_names);
-        records::kernel(len, &work, start, end)
+        records::kernel(len, work, start, end)
     } else {
-        records::copy(len, &work, start, end)
+        records::copy(len, work, start, end)
     };
-    running.clients.iter().for_each(|client| client.note_work(running.thread, &record));
+    running.clients.iter().for_each(|client| client.note_work(work.thread, &record));
 }
 
 /// Makes the records of all that has ended; if `forced`, also of what runs, without an end. Gives the threads that
 /// launched what has not ended.
 fn settle(forced: bool) -> BTreeSet<i32> {
-    let now = clock::realtime_ns();
+    let now = realtime_ns();
     let has_ended = |running: &Running| running.end.is_some_and(|end| end <= now);
-    let is_due = |_: &Ticket, running: &mut Running| has_ended(running) || (forced && running.start <= now);
+    let is_due = |_: &Ticket, running: &mut Running| has_ended(running) || (forced && running.work.start_ns <= now);
     let (due, busy): (Vec<_>, _) = with(|gpu| {
         let due = gpu.running.extract_if(.., is_due).collect();
-        (due, gpu.running.values().map(|running| running.thread).collect())
+        (due, gpu.running.values().map(|running| running.work.thread).collect())
     });
     for (_, running) in due {
         write(&running, running.end.filter(|end| *end <= now));
@@ -145,7 +144,7 @@ fn settle(forced: bool) -> BTreeSet<i32> {
     busy
 }
 
-/// Gives the buffers back, in the order that is asked for; waits for that unless they are to come late.
+/// Gives the buffers back, in the order that is asked for, and waits for that.
 pub(crate) fn flush(clients: &[Arc<Client>], forced: bool) {
     let busy = settle(forced);
     let mut buffers = Vec::new();
@@ -153,22 +152,18 @@ pub(crate) fn flush(clients: &[Arc<Client>], forced: bool) {
         let taken = client.take_buffers(forced, &busy);
         buffers.extend(taken.into_iter().map(|buffer| (client.clone(), buffer)));
     }
-    permute(&mut buffers);
-    let late_ms = variables::get().late_ms;
-    let due = Instant::now() + Duration::from_millis(late_ms);
+    order(&mut buffers);
     let (done, all_done) = mpsc::channel::<()>();
     for (client, buffer) in buffers {
         let done = done.clone();
-        queue::put(due, move || {
+        queue::put(Instant::now(), move || {
             client.complete(buffer);
             drop(done);
         });
     }
     drop(done);
-    if late_ms == 0 {
-        // Until the last sender is gone: nothing is sent.
-        let _ = all_done.recv();
-    }
+    // Until the last sender is gone: nothing is sent.
+    let _ = all_done.recv();
 }
 
 /// Waits until everything has its record.

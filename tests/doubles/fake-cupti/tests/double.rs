@@ -6,32 +6,15 @@ use cupti_sys::functions::SubscriberParams;
 use cupti_sys::record::{KIND, external, kernel};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::process::Command;
 use std::ptr::null_mut;
+use whole_plugin::scenario::{fails, passes};
 
-/// Says to a child which scenario it is to run.
-const INNER: &str = "DOUBLE_SCENARIO";
-
-/// Runs the body in a process of its own with these variables, and with a driver; what it wrote in the end.
-fn scenario(name: &str, variables: &[(&str, &str)], dies: Option<&str>, body: impl FnOnce()) {
-    let own = format!("{name} {variables:?}");
-    if let Ok(inner) = std::env::var(INNER) {
-        // A test with several scenarios: the child was started for one.
-        if inner == own {
-            body();
-        }
-        return;
-    }
-    let test = std::env::current_exe().unwrap();
-    let mut command = Command::new(&test);
-    command.args([name, "--exact", "--nocapture"]);
-    command.env("LD_PRELOAD", test.with_file_name("libfakegpu.so"));
-    command.env(INNER, own).envs(variables.iter().copied());
-    let output = command.output().unwrap();
-    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    match dies {
-        Some(why) => assert!(!output.status.success() && text.contains(why), "{why}: {text}"),
-        None => assert!(output.status.success() && text.contains("1 passed"), "{text}"),
+/// Runs the body in a process of its own with these variables, and with a driver; it ends as it should, or by a fault.
+fn scenario(name: &str, variables: &[(&str, &str)], fault: Option<&str>, body: impl FnOnce()) {
+    let driver = std::env::current_exe().unwrap().with_file_name("libfakegpu.so");
+    match fault {
+        Some(why) => fails(name, variables, Some(&driver), why, body),
+        None => passes(name, variables, Some(&driver), body),
     }
 }
 
@@ -171,7 +154,7 @@ fn whoever_comes_first_excludes_the_other_family() {
 
 #[test]
 fn a_launch_makes_records_of_id_call_and_kernel() {
-    for (level, kernel_len) in [("18", 208), ("130001", 216), ("130301", 232), ("140000", 248)] {
+    for (level, kernel_len) in [("18", 208), ("130001", 216), ("130301", 232), ("140000", 320)] {
         let variables = [("FAKECUPTI_API", level)];
         scenario("a_launch_makes_records_of_id_call_and_kernel", &variables, None, || {
             let double = Double::open();

@@ -2,9 +2,9 @@
 //! (`tests/doubles/fake-cupti`). A tool maps it, late or never; nothing is mapped from here. The real libcupti has no
 //! such functions, and hears nothing.
 
-use crate::clock::host_ns;
 use crate::mapped::{mapped, open_mapped};
 use crate::stream::Occasion;
+use c_double::{Work, realtime_ns};
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ptr::null;
 use std::sync::OnceLock;
@@ -22,26 +22,8 @@ pub(crate) mod cbid {
     pub(crate) const MEMCPY_ASYNC: u32 = 41;
 }
 
-/// `struct fake_cupti_work`
-#[repr(C)]
-struct Work {
-    correlation: u32,
-    device: u32,
-    context: u32,
-    stream: u32,
-    name: *const c_char,
-    graph: u32,
-    source_graph: u32,
-    node: u64,
-    source_node: u64,
-    copy_kind: u32,
-    thread: i32,
-    bytes: u64,
-    start_ns: u64,
-}
-
 type Api = unsafe extern "C" fn(u32, u32) -> u32;
-type Begin = unsafe extern "C" fn(*const Work) -> u64;
+type Begin = unsafe extern "C" fn(*const Work<*const c_char>) -> u64;
 type End = unsafe extern "C" fn(u64, u64);
 
 /// The functions of the double.
@@ -98,7 +80,7 @@ pub(crate) struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // SAFETY: the ticket is the one that the double gave.
-        unsafe { (self.feed.end)(self.ticket, host_ns()) }
+        unsafe { (self.feed.end)(self.ticket, realtime_ns()) }
     }
 }
 
@@ -131,7 +113,7 @@ pub(crate) fn begin(occasion: &Occasion, what: &What<'_>) -> Option<Running> {
         copy_kind,
         thread: occasion.thread,
         bytes,
-        start_ns: host_ns(),
+        start_ns: realtime_ns(),
     };
     // SAFETY: the structure is the one of the double's table, and lives during the call, as does the name.
     let ticket = unsafe { (feed.begin)(&raw const work) };

@@ -1,19 +1,64 @@
-//! Variables of the environment.
+//! The variables of the environment, read once: `README.md` has what they mean.
 
-use crate::log::warning;
+use c_double::Variables;
+use std::sync::OnceLock;
 
-/// The number that a variable has.
-pub(crate) fn number(name: &str) -> Option<i64> {
-    std::env::var(name).ok().and_then(|value| value.parse().ok())
+/// What a tool finds in the place of the driver.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Driver {
+    There,
+    Absent,
+    Stub,
 }
 
-/// Which of these words a variable has; the first if it is not set, and, with a warning, if it has another.
-pub(crate) fn choice<T: Copy>(name: &str, words: &[(&str, T)]) -> T {
-    let own = std::env::var(name).unwrap_or_else(|_| words[0].0.to_owned());
-    let found = words.iter().find(|(word, _)| *word == own);
-    if found.is_none() {
-        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        warning!("{name}={own}: one of {} is meant", known.join(", "));
-    }
-    found.unwrap_or(&words[0]).1
+/// How a tool's events fail.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Events {
+    Work,
+    CannotBeMade,
+    CannotBeRecorded,
+    NeverDone,
+}
+
+/// What is asked of the stand-in.
+pub(crate) struct Settings {
+    pub(crate) debug: u8,
+    pub(crate) stores_wrong_results: bool,
+    pub(crate) clock_ppm: i64,
+    pub(crate) clock_offset_ns: i64,
+    pub(crate) mig: bool,
+    pub(crate) driver: Driver,
+    /// A thread has no context before it was given one.
+    pub(crate) has_own_contexts: bool,
+    pub(crate) events: Events,
+    /// All captures are of mode "global".
+    pub(crate) captures_globally: bool,
+}
+
+/// The settings of this process. A name or a value that there is not ends it: no test passes because of one.
+pub(crate) fn get() -> &'static Settings {
+    static SETTINGS: OnceLock<Settings> = OnceLock::new();
+    SETTINGS.get_or_init(|| {
+        let mut given = Variables::of("FAKEGPU_");
+        let drivers = [("there", Driver::There), ("absent", Driver::Absent), ("stub", Driver::Stub)];
+        let events = [
+            ("work", Events::Work),
+            ("none", Events::CannotBeMade),
+            ("record-fails", Events::CannotBeRecorded),
+            ("never-done", Events::NeverDone),
+        ];
+        let settings = Settings {
+            debug: given.number("DEBUG", 0),
+            stores_wrong_results: given.is_on("FAULT"),
+            clock_ppm: given.number("CLOCK_PPM", 0),
+            clock_offset_ns: given.number("CLOCK_OFFSET_NS", 0),
+            mig: given.is_on("MIG"),
+            driver: given.word("DRIVER", &drivers),
+            has_own_contexts: given.word("CONTEXTS", &[("given", false), ("own", true)]),
+            events: given.word("EVENTS", &events),
+            captures_globally: given.word("CAPTURE_MODE", &[("as-asked", false), ("global", true)]),
+        };
+        given.end();
+        settings
+    })
 }

@@ -160,11 +160,7 @@ fn datatype(name: &str) -> u8 {
     number(name, &names, 8)
 }
 
-/// Given as a number (`#9`, to be able to say an unknown one), else by name.
 fn number(text: &str, names: &[&str], other: u8) -> u8 {
-    if let Some(digits) = text.strip_prefix('#') {
-        return digits.parse().unwrap_or(other);
-    }
     let place = names.iter().position(|name| !text.is_empty() && *name == text);
     place.and_then(|place| u8::try_from(place).ok()).unwrap_or(other)
 }

@@ -32,7 +32,7 @@ pub(crate) fn callback_cost(context: &Context<'_>) -> Outcome {
 
 /// GPU work: the events recorded are the same.
 pub(crate) fn cupti_cost(context: &Context<'_>) -> Outcome {
-    let variants = ["off", "events", "cupti"].map(|way| (way, Listener::Recording, "NCCL_OTF2_GPU"));
+    let variants = ["off", "events", "cupti"].map(|backend| (backend, Listener::Recording, "NCCL_OTF2_GPU"));
     whichever(compare(context, &variants))
 }
 

@@ -81,9 +81,9 @@ impl<'a> Job<'a> {
         job.argument("--procs", shape.processes).argument("--threads", shape.threads).argument("--ops", operations)
     }
 
-    /// Under the plugin, which times GPU work in this way.
-    pub(super) fn recorded(shape: &'a Shape, operations: &str, way: &str) -> Self {
-        Self::new(shape, operations, Listener::Archive).variable("NCCL_OTF2_GPU", way)
+    /// Under the plugin, with this backend for GPU work.
+    pub(super) fn recorded(shape: &'a Shape, operations: &str, backend: &str) -> Self {
+        Self::new(shape, operations, Listener::Archive).variable("NCCL_OTF2_GPU", backend)
     }
 
     pub(super) fn within(self, limit: Duration) -> Self {
@@ -190,16 +190,16 @@ impl Archive {
         self.info["gpus"]["numbers"][name].as_u64().unwrap_or(0)
     }
 
-    /// Whether GPU work was recorded in this way, and no other.
-    pub(super) fn is_by(&self, way: &str) -> bool {
-        self.info["gpus"]["backends"] == json!([way])
+    /// Whether GPU work was recorded by this backend alone.
+    pub(super) fn is_by(&self, backend: &str) -> bool {
+        self.info["gpus"]["backends"] == json!([backend])
     }
 
     /// What the archive says of GPU work and of kinds of events.
     pub(super) fn facts(&self) -> Value {
         let (info, gpus) = (&self.info, &self.info["gpus"]);
         let facts = json!({
-            "ways": gpus["backends"],
+            "backends": gpus["backends"],
             "notices": gpus["notices"],
             "clocks": gpus["clocks"],
             "clock": info["clock"],

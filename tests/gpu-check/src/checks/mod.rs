@@ -8,7 +8,7 @@ mod tools;
 
 pub(crate) use cost::{callback_cost, cupti_cost};
 pub(crate) use nccl::{
-    ends, events_way, kernel_channels, nccl_graphs, nccl_kernels, one_rank, several_gpus, several_ranks,
+    ends, events_backend, kernel_channels, nccl_graphs, nccl_kernels, one_rank, several_gpus, several_ranks,
 };
 pub(crate) use probes::{function_ids, probe, refused_buffer, two_tools};
 pub(crate) use tools::{nsys, torch_profiler};

@@ -16,7 +16,7 @@ pub(crate) fn one_rank(context: &Context<'_>) -> Outcome {
     whichever(job.archived(context, "one").map(|own| Outcome::of(&own.faults, own.facts())))
 }
 
-/// Several ranks: all operations are right, whichever way NCCL lets them run.
+/// Several ranks: all operations are right, however NCCL lets them run.
 pub(crate) fn several_ranks(context: &Context<'_>) -> Outcome {
     whichever((|| {
         let shape = context.shape()?;
@@ -78,7 +78,7 @@ pub(crate) fn kernel_channels(context: &Context<'_>) -> Outcome {
 }
 
 /// Times by CUDA events.
-pub(crate) fn events_way(context: &Context<'_>) -> Outcome {
+pub(crate) fn events_backend(context: &Context<'_>) -> Outcome {
     whichever((|| {
         let job = Job::recorded(context.shape()?, "allreduce,sendrecv,graph", "events");
         let job = job.argument("--rounds", 3).argument("--count", COUNT);

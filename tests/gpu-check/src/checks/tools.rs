@@ -48,7 +48,7 @@ dist.destroy_process_group()
 print("\n" + json.dumps(seen), flush=True)
 "#;
 
-/// What PyTorch's profiler sees beside each way.
+/// What PyTorch's profiler sees beside each backend.
 pub(crate) fn torch_profiler(context: &Context<'_>) -> Outcome {
     let Some(python) = &context.machine.torch else {
         return Outcome::not_here("no python3 with PyTorch (--python)");
@@ -56,15 +56,15 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Outcome {
     let (mut facts, mut wrong) = (json!({}), Vec::new());
     for order in ["before", "after"] {
         let mut alone = None;
-        for way in ["none", "off", "auto", "events", "cupti"] {
-            let name = format!("{order}-{way}");
+        for backend in ["none", "off", "auto", "events", "cupti"] {
+            let name = format!("{order}-{backend}");
             let mut command = Command::new(python);
             command.args(["-c", TORCH, order]);
-            if way == "none" {
+            if backend == "none" {
                 command.env("NCCL_PROFILER_PLUGIN", "none");
             } else {
                 command.env("NCCL_PROFILER_PLUGIN", &context.bundle.plugin);
-                command.env("NCCL_OTF2_GPU", way);
+                command.env("NCCL_OTF2_GPU", backend);
             }
             command.env("NCCL_OTF2_DIR", context.work.join(format!("{name}.trace")));
             command.env("NCCL_OTF2_VERBOSITY", "verbose").env("NCCL_SOCKET_IFNAME", "lo");
@@ -77,14 +77,14 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Outcome {
             let seen = lines.find_map(|line| serde_json::from_str::<Value>(line).ok());
             let notices: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("GPU work")).collect();
             let events = seen.as_ref().and_then(|seen| seen["gpu_events"].as_u64());
-            if way == "none" {
+            if backend == "none" {
                 alone = events;
             }
             let is_fewer = events.is_none_or(|events| Some(events * 10) < alone.map(|all| all * 9));
             // That the user asked for CUPTI may cost the other tool its records; nothing else may.
             if !ran.succeeded() {
                 wrong.push(format!("{name}: {}", ran.how_it_ended()));
-            } else if way != "cupti" && is_fewer {
+            } else if backend != "cupti" && is_fewer {
                 wrong.push(format!("{name}: PyTorch's profiler saw {events:?} events, alone {alone:?}"));
             }
             facts[name] = json!({ "seen": seen, "notices": notices, "ended": ran.how_it_ended() });

@@ -152,7 +152,7 @@ pub(super) const CELLS: &[Cell] = &[
                 from: (27, 0),
                 to: (27, 99),
                 why: "NCCL 2.27 follows a null pointer in ncclProfilerCallback (the proxy operation of the step) when a network \
-                      plugin reports a transfer of a message that was merged with others of its group; the same with the probe \
+                      plugin reports a transfer of a message that was merged with others of its group; the same with another \
                       plugin alone and with event mask 0",
                 instead: Some(
                     "--ops allreduce,broadcast,reduce,allgather,reducescatter,sendrecv,group,graph,bcasts,split",

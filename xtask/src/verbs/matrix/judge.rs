@@ -47,7 +47,7 @@ impl Bench {
         process::run(
             Command::new("make")
                 .arg("-C")
-                .arg(cargo::root().join("tests/doubles/fake-gpu/probe-plugin"))
+                .arg(cargo::root().join("tests/doubles/fake-gpu/nccl-plugins"))
                 .arg(format!("OUT={}", probes.display())),
         )?;
         Ok(Self {

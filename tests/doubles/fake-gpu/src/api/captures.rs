@@ -1,18 +1,20 @@
-//! Captures of streams: how they are begun and ended, and what is told of them.
+//! Captures of streams: how they are begun and ended, and what is known of them.
 
-use super::call::{Handle, Outcome, code, exchange_mode, forced_mode, handle, runtime, stream_of, this_thread, tools};
+use super::call::{Handle, Outcome, code, exchange_mode, handle, runtime, stream_of, tools};
 use crate::kernel::Library;
-use crate::stream::graph::Capture;
+use crate::settings;
+use crate::stream::graph::{Capture, capture_mode};
 use crate::stream::{self, GRAPHS, Graph};
 use c_double::args::Out;
+use c_double::this_thread;
 use std::ffi::{c_int, c_ulonglong};
 use std::sync::Arc;
 
 /// Where a caller wants the graph, its dependencies, their edges and their number.
 type Details = (Out<Handle>, Out<Handle>, Out<Handle>, Out<usize>);
 
-/// Tells what is known of a stream's capture. All but the status is only given during one; there are no edges.
-fn tell(
+/// Gives what is known of a stream's capture. All but the status is only given during one; there are no edges.
+fn give_info(
     stream: Handle,
     status: Out<c_int>,
     id: Out<c_ulonglong>,
@@ -36,7 +38,8 @@ const NO_DETAILS: Details = (Out::NONE, Out::NONE, Out::NONE, Out::NONE);
 runtime! {
     fn cudaStreamBeginCapture(stream: Handle, mode: c_int) {
         let stream = stream_of(stream)?;
-        let graph = Graph::new(Capture { mode: forced_mode().unwrap_or(mode), thread: this_thread() });
+        let mode = if settings::get().captures_globally { capture_mode::GLOBAL } else { mode };
+        let graph = Graph::new(Capture { mode, thread: this_thread() });
         stream.set_capture(Some(graph.clone()));
         // Known by its handle from now on: NCCL uses it during the capture.
         GRAPHS.add(graph);
@@ -53,7 +56,7 @@ runtime! {
         Ok(())
     }
     fn cudaStreamIsCapturing(stream: Handle, status: Out<c_int>) {
-        tell(stream, status, Out::NONE, NO_DETAILS)
+        give_info(stream, status, Out::NONE, NO_DETAILS)
     }
     // This name stands for two functions: up to CUDA 12 for the one with three parameters, in CUDA 13 for the one
     // with edges. The registers of the parameters that a caller does not pass hold anything: they are only
@@ -62,15 +65,15 @@ runtime! {
                                 dependencies: Out<Handle>, edges: Out<Handle>, count: Out<usize>) {
         let has_all = Library::current().is_some_and(|library| library.cuda >= 13000);
         let details = (graph, dependencies, edges, count);
-        tell(stream, status, id, if has_all { details } else { NO_DETAILS })
+        give_info(stream, status, id, if has_all { details } else { NO_DETAILS })
     }
     fn cudaStreamGetCaptureInfo_v2(stream: Handle, status: Out<c_int>, id: Out<c_ulonglong>, graph: Out<Handle>,
                                    dependencies: Out<Handle>, count: Out<usize>) {
-        tell(stream, status, id, (graph, dependencies, Out::NONE, count))
+        give_info(stream, status, id, (graph, dependencies, Out::NONE, count))
     }
     fn cudaStreamGetCaptureInfo_v3(stream: Handle, status: Out<c_int>, id: Out<c_ulonglong>, graph: Out<Handle>,
                                    dependencies: Out<Handle>, edges: Out<Handle>, count: Out<usize>) {
-        tell(stream, status, id, (graph, dependencies, edges, count))
+        give_info(stream, status, id, (graph, dependencies, edges, count))
     }
     // The order of the calls is kept, not the edges: see `stream::Graph`.
     fn cudaStreamUpdateCaptureDependencies(_stream: Handle) { Ok(()) }
@@ -83,7 +86,7 @@ runtime! {
 
 tools! {
     fn cuStreamIsCapturing(stream: Handle, status: Out<c_int>) {
-        tell(stream, status, Out::NONE, NO_DETAILS)
+        give_info(stream, status, Out::NONE, NO_DETAILS)
     }
     fn cuThreadExchangeStreamCaptureMode(mode: Out<c_int>) {
         exchange_mode(mode);

@@ -1,29 +1,19 @@
-//! Devices: eight of capability 8.0 unless the variables say otherwise, at PCI addresses that do not exist.
+//! Devices: eight of capability 8.0, at PCI addresses that do not exist.
 
 use super::call::{
-    Handle, Outcome, code, context_of, current, device, device_count, driver, error_text, existing, has_no_context,
-    pop, push, runtime, set_context, set_device,
+    DEVICES, Handle, Outcome, code, context_of, current, device, driver, error_text, existing, has_no_context, pop,
+    push, runtime, set_context, set_device,
 };
 use super::launch;
-use crate::settings::number;
+use crate::settings;
 use c_double::args::{Out, Text};
 use std::ffi::{c_char, c_int, c_uint};
-use std::sync::OnceLock;
 
 /// Newer than every runtime that the published libraries are built with.
 pub(super) const DRIVER_VERSION: c_int = 13040;
 
 /// Compute capability of the devices.
-pub(super) fn capability() -> (c_int, c_int) {
-    static SM: OnceLock<c_int> = OnceLock::new();
-    let sm = *SM.get_or_init(|| number("FAKEGPU_SM").unwrap_or(80) as c_int);
-    (sm / 10, sm % 10)
-}
-
-/// The devices are parts of larger ones.
-fn mig() -> bool {
-    number("FAKEGPU_MIG") == Some(1)
-}
+pub(super) const CAPABILITY: (c_int, c_int) = (8, 0);
 
 /// 16 bytes, the first of which tells the devices apart; a part of a device has another than the whole.
 fn uuid(device: c_int, of_part: bool) -> [u8; 16] {
@@ -50,7 +40,6 @@ pub(super) fn by_bus_id(id: &str) -> Option<c_int> {
 
 /// `cudaDeviceAttr` and `CUdevice_attribute`, which have the same numbers.
 fn attribute(attribute: c_int, device: c_int) -> c_int {
-    let (major, minor) = capability();
     match attribute {
         1 => 1024,      // MaxThreadsPerBlock
         2..=4 => 1024,  // MaxBlockDim
@@ -62,8 +51,8 @@ fn attribute(attribute: c_int, device: c_int) -> c_int {
         34 => 0, // PciDeviceId
         41 => 1, // UnifiedAddressing
         50 => PCI_DOMAIN,
-        75 => major,
-        76 => minor,
+        75 => CAPABILITY.0,
+        76 => CAPABILITY.1,
         81 => 164 << 10, // MaxSharedMemoryPerMultiprocessor
         97 => 163 << 10, // MaxSharedMemoryPerBlockOptin
         _ => 0,
@@ -84,8 +73,8 @@ fn properties(out: Out<u8>, device: c_int) -> Outcome {
     put(308, &32_i32.to_le_bytes()); // warpSize
     put(312, &0x7fff_ffff_u64.to_le_bytes()); // memPitch
     put(320, &1024_i32.to_le_bytes()); // maxThreadsPerBlock
-    put(360, &capability().0.to_le_bytes());
-    put(364, &capability().1.to_le_bytes());
+    put(360, &CAPABILITY.0.to_le_bytes());
+    put(364, &CAPABILITY.1.to_le_bytes());
     out.set_all(&all);
     Ok(())
 }
@@ -104,7 +93,7 @@ fn give<T: Copy>(out: Out<T>, value: T) -> Outcome {
 }
 
 runtime! {
-    fn cudaGetDeviceCount(count: Out<c_int>) { give(count, device_count()) }
+    fn cudaGetDeviceCount(count: Out<c_int>) { give(count, DEVICES) }
     fn cudaGetDevice(own: Out<c_int>) { give(own, device()) }
     fn cudaSetDevice(device: c_int) { set_device(device) }
     fn cudaInitDevice(_device: c_int, _flags: c_uint, _more: c_uint) { Ok(()) }
@@ -144,15 +133,15 @@ driver! {
     fn cuGetErrorString(error: c_int, out: Out<*const c_char>) { give(out, error_text(error).as_ptr()) }
     fn cuGetErrorName(error: c_int, out: Out<*const c_char>) { give(out, error_text(error).as_ptr()) }
     fn cuDeviceGet(device: Out<c_int>, ordinal: c_int) { give(device, existing(ordinal)?) }
-    fn cuDeviceGetCount(count: Out<c_int>) { give(count, device_count()) }
+    fn cuDeviceGetCount(count: Out<c_int>) { give(count, DEVICES) }
     fn cuDeviceGetAttribute(value: Out<c_int>, which: c_int, device: c_int) {
         give(value, attribute(which, existing(device)?))
     }
     fn cuDeviceGetUuid(out: Out<[u8; 16]>, device: c_int) { give(out, uuid(existing(device)?, false)) }
-    fn cuDeviceGetUuid_v2(out: Out<[u8; 16]>, device: c_int) { give(out, uuid(existing(device)?, mig())) }
+    fn cuDeviceGetUuid_v2(out: Out<[u8; 16]>, device: c_int) { give(out, uuid(existing(device)?, settings::get().mig)) }
     fn cuDeviceGetName(out: Out<c_char>, len: c_int, device: c_int) {
         existing(device)?;
-        give_text(if mig() { "Fake GPU MIG 1g.10gb" } else { "Fake GPU" }, out, len)
+        give_text(if settings::get().mig { "Fake GPU MIG 1g.10gb" } else { "Fake GPU" }, out, len)
     }
     fn cuCtxCreate(out: Out<Handle>) { give(out, context_of(device())) }
     fn cuCtxDestroy(_context: Handle) { Ok(()) }

@@ -43,7 +43,7 @@ runtime! {
     fn cudaStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
         let (stream, event) = (stream_of(stream)?, event_of(event)?);
         if let Some(graph) = event.capture() {
-            // Waiting for a captured event draws the stream into the capture.
+            // Waiting for a captured event adds the stream to the capture.
             stream.set_capture(Some(graph));
         } else if stream.capture().is_some() {
             stream.submit(Arc::new(move |_| event.sync()), false, 0);

@@ -1,9 +1,9 @@
 //! Stands before the C library's `dlopen`: answers for the NVIDIA libraries itself, and patches NCCL as soon as
 //! it is mapped.
 
-use crate::api::call::faults::library_is_absent;
 use crate::log::{debug, warning};
 use crate::mapped::real;
+use crate::settings::{self, Driver};
 use c_double::args::Text;
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::mem::MaybeUninit;
@@ -33,7 +33,7 @@ extern "C" fn dlopen(path: Text, flags: c_int) -> *mut c_void {
     let text = path.get();
     let file = text.rsplit('/').next().unwrap_or("");
     let is_driver = file.starts_with("libcuda.so");
-    if is_driver && library_is_absent() {
+    if is_driver && settings::get().driver == Driver::Absent {
         debug!(1, "dlopen {text}: there is to be no driver");
         // SAFETY: the C library's function, with a constant path: it has its own text for `dlerror` then.
         return unsafe { real(c"/nonexistent/libcuda.so.1".as_ptr(), flags) };

@@ -20,6 +20,7 @@ use crate::health::break_device;
 use crate::layout::{Layout, comm};
 use crate::log::{debug, warning};
 use crate::prims::Env;
+use crate::reduce::is_emulated;
 use crate::tasks::{self, Task};
 use batch::Batch;
 use counters::Counters;
@@ -125,6 +126,11 @@ async fn run_block(library: &Library, args: &Record, comm: Addr, id: usize, bloc
     }
 }
 
+fn not_emulated(func: Func) {
+    warning!("{func:?} is not emulated");
+    break_device();
+}
+
 async fn run_batch(env: &Env<'_>, batch: &Batch, func: Func) {
     debug!(
         1,
@@ -137,15 +143,13 @@ async fn run_batch(env: &Env<'_>, batch: &Batch, func: Func) {
     match func.coll {
         Coll::SendRecv => messages::run(env, batch).await,
         Coll::AllGatherV => all_gather_v::run(env, batch, func).await,
+        Coll::AllReduce | Coll::Reduce | Coll::ReduceScatter if !is_emulated(func.ty, func.op) => not_emulated(func),
         _ => {
             for work in &batch.works {
                 match (func.coll, func.algo) {
                     (Coll::AllReduce, ALGO_TREE) => tree::run(env, work, func).await,
                     (_, ALGO_RING) => ring::run(env, work, func).await,
-                    _ => {
-                        warning!("{:?} with algorithm {} is not emulated", func.coll, func.algo);
-                        break_device();
-                    }
+                    _ => not_emulated(func),
                 }
             }
         }

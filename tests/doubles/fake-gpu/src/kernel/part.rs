@@ -3,7 +3,6 @@
 use super::function_table::{ALGO_TREE, Coll, Func};
 use crate::device_memory::Record;
 use crate::prims::{Env, Math, Proto, Shape};
-use crate::reduce::Op;
 
 /// A part, in elements.
 pub(super) struct Part {
@@ -55,22 +54,9 @@ pub(super) fn shape(func: Func) -> Shape {
     Shape { proto: func.proto, slices, steps }
 }
 
-/// `redOpArgIsPtr` in the flags of a work
-const ARGUMENT_IS_POINTER: u8 = 1;
-
 /// What the collective does to the data.
 pub(super) fn math(env: &Env<'_>, work: &Record, func: Func) -> Math {
-    let mut arg: u64 = work.get(env.layout.coll_redop);
-    if work.get::<u8>(3) & ARGUMENT_IS_POINTER != 0 && matches!(func.op, Op::PreMulSum | Op::SumPostDiv) {
-        let at = work.addr(env.layout.coll_redop);
-        arg = match func.ty.size() {
-            1 => u64::from(at.read::<u8>()),
-            2 => u64::from(at.read::<u16>()),
-            4 => u64::from(at.read::<u32>()),
-            _ => at.read::<u64>(),
-        };
-    }
-    Math { ty: func.ty, op: func.op, arg }
+    Math { ty: func.ty, op: func.op, arg: work.get(env.layout.coll_redop) }
 }
 
 /// Both neighbours in the ring of a channel.

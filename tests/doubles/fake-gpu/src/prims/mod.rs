@@ -9,16 +9,10 @@ pub(crate) use env::{Env, Proto};
 
 use crate::device_memory::Addr;
 use crate::reduce::{self, Op, Type};
+use crate::settings;
 use crate::tasks::poll_until;
 use connection::Connection;
 use env::STEPS;
-use std::sync::OnceLock;
-
-/// `FAKEGPU_FAULT=1`: results are stored with a wrong bit, so that the checks of results can be seen to fail.
-fn faulty() -> bool {
-    static WANTED: OnceLock<bool> = OnceLock::new();
-    *WANTED.get_or_init(|| std::env::var("FAKEGPU_FAULT").is_ok_and(|v| v == "1"))
-}
 
 /// Protocol, and slices and steps of a chunk.
 #[derive(Clone, Copy)]
@@ -84,11 +78,6 @@ impl Step {
     /// Sends it on.
     pub(crate) fn sent(self) -> Step {
         Step { send: true, ..self }
-    }
-
-    /// What is stored is the result: what the operator does at the end is to be applied.
-    fn is_last(&self) -> bool {
-        self.src.is_some() && self.recv && self.dst.is_some()
     }
 }
 
@@ -216,16 +205,13 @@ impl<'a> Prims<'a> {
         let mut value = match step.src {
             Some(index) => {
                 let mut own = self.element(self.input, index, shift).bytes(n * ty.size());
-                reduce::pre_op(ty, op, arg, &mut own);
+                reduce::pre_op(op, arg, &mut own);
                 own
             }
             None => received.remove(0),
         };
         for other in &received {
             reduce::combine(ty, op, arg, &mut value, other);
-        }
-        if step.is_last() {
-            reduce::post_op(ty, op, arg, &mut value);
         }
         value
     }
@@ -236,7 +222,8 @@ impl<'a> Prims<'a> {
         };
         let at = self.element(self.output, index, shift);
         at.copy_in(value);
-        if faulty() && !value.is_empty() {
+        // So that the checks of results can be seen to fail.
+        if settings::get().stores_wrong_results && !value.is_empty() {
             at.write(value[0] ^ 1);
         }
     }

@@ -76,9 +76,7 @@ impl Stream {
     }
 
     fn occasion(&self, correlation: u32, replay: Option<Replay>) -> Occasion {
-        // SAFETY: takes nothing and always succeeds.
-        let thread = unsafe { libc::gettid() };
-        Occasion { correlation, thread, device: self.device, stream: self.id, replay }
+        Occasion { correlation, thread: c_double::this_thread(), device: self.device, stream: self.id, replay }
     }
 
     /// Queues a job that may take time.

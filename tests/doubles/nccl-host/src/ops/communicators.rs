@@ -84,7 +84,7 @@ pub(super) fn uneven(rank: &Rank<'_>) -> anyhow::Result<()> {
 const UNEVEN: usize = 500;
 
 /// What a rank has under way on one of several communicators.
-struct Lane<'r> {
+struct Pending<'r> {
     rank: &'r Rank<'r>,
     x: Buffer<'r, i32>,
     sum: Buffer<'r, i32>,
@@ -92,10 +92,10 @@ struct Lane<'r> {
     received: Buffer<'r, i32>,
 }
 
-impl<'r> Lane<'r> {
-    fn new(rank: &'r Rank<'r>) -> anyhow::Result<Lane<'r>> {
+impl<'r> Pending<'r> {
+    fn new(rank: &'r Rank<'r>) -> anyhow::Result<Pending<'r>> {
         let (me, n, count) = (rank.me(), rank.ranks(), rank.count());
-        Ok(Lane {
+        Ok(Pending {
             rank,
             x: rank.fill(count, |i| of_rank(me, i))?,
             sum: rank.fill(count, |_| UNTOUCHED)?,
@@ -138,15 +138,15 @@ pub(super) fn alternating(rank: &Rank<'_>) -> anyhow::Result<()> {
     {
         let ranks =
             [rank.seat().on(rank.world, rank.stream), rank.seat().on(&twin, &second), rank.seat().on(&half, &third)];
-        let lanes = ranks.iter().map(Lane::new).collect::<anyhow::Result<Vec<_>>>()?;
+        let pending = ranks.iter().map(Pending::new).collect::<anyhow::Result<Vec<_>>>()?;
         for turn in 0..3 {
-            for place in 0..lanes.len() {
-                lanes[(turn + place) % lanes.len()].start(turn)?;
+            for place in 0..pending.len() {
+                pending[(turn + place) % pending.len()].start(turn)?;
             }
         }
-        for lane in &lanes {
-            lane.expect()?;
-            rank.add(lane.rank.tally());
+        for operations in &pending {
+            operations.expect()?;
+            rank.add(operations.rank.tally());
         }
     }
     twin.destroy()?;

@@ -1,7 +1,5 @@
-//! Runs real NCCL on the GPU stand-in: what the log says must be what NCCL does.
-//!
-//! The libraries are those in `NCCL_OTF2_TEST_NCCL_DIR` (default: `~/.cache/nccl-profiler-otf2/nccl`), one
-//! directory per release. Where there are none the tests say so and check nothing; with `CI=true` they fail.
+//! Runs real NCCL on the GPU stand-in: what the log says must be what NCCL does. `cargo xtask test` fetches NCCL and
+//! builds what the tests use.
 
 mod ends;
 mod proxy_ops;

@@ -14,7 +14,6 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use mix::Shape;
 use report::{Case, Report};
 use run::{Length, Options};
 
@@ -53,26 +52,6 @@ pub(crate) struct Arguments {
     #[arg(long)]
     iterations: Option<u64>,
 
-    /// Channels of the all-reduce: each has two proxy operations and a kernel channel.
-    #[arg(long, default_value_t = 2)]
-    channels: u8,
-
-    /// Steps of a proxy operation.
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(i32).range(0..=4096))]
-    steps: i32,
-
-    /// Pin thread n to core n.
-    #[arg(long)]
-    pin: bool,
-
-    /// The folder where the plugin writes (set it by the plugin's own environment): bytes a callback.
-    #[arg(long, value_name = "DIR")]
-    out_dir: Option<PathBuf>,
-
-    /// The empty plugin; found beside this program when not given.
-    #[arg(long, value_name = "EMPTY.so")]
-    empty: Option<PathBuf>,
-
     /// Do not run the empty plugin.
     #[arg(long)]
     no_compare: bool,
@@ -106,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
             report.cases.push(run::run(&plugin, options)?);
         }
         several => {
-            let empty = empty_plugin(arguments)?;
+            let empty = if arguments.no_compare { None } else { Some(empty_plugin()?) };
             for threads in several {
                 let case = case_in_child(arguments, &arguments.plugin, *threads, None)?;
                 if let Some(empty) = &empty {
@@ -126,15 +105,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(if wrong { Outcome::Wrong } else { Outcome::Well })
 }
 
-fn options(arguments: &Arguments, threads: u16) -> Options<'_> {
+fn options(arguments: &Arguments, threads: u16) -> Options {
     let time = Length::Time(Duration::from_secs_f64(arguments.seconds));
     Options {
         threads: threads.into(),
         length: arguments.iterations.map_or(time, Length::Operations),
         mask: arguments.drive_mask,
-        shape: Shape { channels: arguments.channels, steps: arguments.steps, rank: 0, peer: 1 },
-        pin: arguments.pin,
-        folder: arguments.out_dir.as_deref(),
     }
 }
 
@@ -148,20 +124,12 @@ fn case_in_child(arguments: &Arguments, plugin: &Path, threads: u16, like: Optio
         }
     };
     option("--threads", Some(threads.to_string()));
-    option("--channels", Some(arguments.channels.to_string()));
-    option("--steps", Some(arguments.steps.to_string()));
     option("--seconds", Some(arguments.seconds.to_string()));
     option("--iterations", arguments.iterations.map(|number| number.to_string()));
     let table = arguments.table.map(Version::number);
     let table = like.map_or(table, |case| Some(case.table));
     option("--table", table.map(|table| table.to_string()));
     option("--drive-mask", like.map(|case| case.mask.to_string()));
-    if arguments.pin {
-        command.arg("--pin");
-    }
-    if let (None, Some(folder)) = (like, &arguments.out_dir) {
-        command.arg("--out-dir").arg(folder);
-    }
     let output = command.stderr(Stdio::inherit()).output();
     let output = output.context("cannot start a process for a case")?;
     ensure!(output.status.success(), "the process that ran {} ended with {}", plugin.display(), output.status);
@@ -169,17 +137,13 @@ fn case_in_child(arguments: &Arguments, plugin: &Path, threads: u16, like: Optio
     report.cases.into_iter().next().context("a process without a case")
 }
 
-fn empty_plugin(arguments: &Arguments) -> anyhow::Result<Option<PathBuf>> {
+/// Beside the program, or where Cargo puts the libraries of a test.
+fn empty_plugin() -> anyhow::Result<PathBuf> {
     const FILE: &str = "libnccl_profiler_empty.so";
-    if arguments.no_compare || arguments.empty.is_some() {
-        return Ok(arguments.empty.clone().filter(|_| !arguments.no_compare));
-    }
     let program = env::current_exe()?;
-    let places = [program.with_file_name(FILE), program.with_file_name("deps").join(FILE)];
-    let found = places.into_iter().find(|path| path.exists());
-    if found.is_none() {
+    let mut places = [program.with_file_name(FILE), program.with_file_name("deps").join(FILE)].into_iter();
+    places.find(|path| path.exists()).with_context(|| {
         let program = program.display();
-        eprintln!("plugin-host: no comparison: {FILE} is not beside {program} (build nccl-profiler-empty, or --empty)");
-    }
-    Ok(found)
+        format!("{FILE} is not beside {program}: cargo build -p nccl-profiler-empty makes it (or --no-compare)")
+    })
 }

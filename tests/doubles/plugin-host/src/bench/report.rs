@@ -1,8 +1,6 @@
 //! What a bench found.
 
-use std::fmt;
-use std::path::Path;
-use std::{fs, io};
+use std::{fmt, fs, io};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,8 +19,6 @@ pub(crate) struct Case {
     pub(crate) mask: u32,
     /// Number of threads.
     pub(crate) threads: u64,
-    /// Whether they were pinned to cores.
-    pub(crate) pinned: bool,
     /// All callbacks that were called.
     pub(crate) calls: u64,
     /// Whether the timed part ended before its time because a thread had as many samples as it keeps.
@@ -39,12 +35,6 @@ pub(crate) struct Case {
     pub(crate) untimed_ns_per_call: f64,
     /// Resident memory at the end less that before init and the samples, per thread.
     pub(crate) resident_growth_kib_per_thread: u64,
-    /// Resident memory at the end less that after the warm-up: what grows with the number of callbacks.
-    pub(crate) resident_growth_after_warm_up_kib: u64,
-    /// The most resident memory of the process, samples included.
-    pub(crate) high_water_kib: u64,
-    /// What the folder gained, lengths of files.
-    pub(crate) folder_bytes_per_call: Option<f64>,
     /// Lines that were logged when there was no communicator any more.
     pub(crate) late_log_lines: u64,
 }
@@ -110,14 +100,8 @@ impl Case {
     fn write(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             out,
-            "{:?} ({}), table v{}, mask {:#x}, {} thread(s){}, {} callbacks",
-            self.plugin,
-            self.file,
-            self.table,
-            self.mask,
-            self.threads,
-            if self.pinned { ", pinned" } else { "" },
-            self.calls
+            "{:?} ({}), table v{}, mask {:#x}, {} thread(s), {} callbacks",
+            self.plugin, self.file, self.table, self.mask, self.threads, self.calls
         )?;
         writeln!(out, "  reading the time: {:.1} ns (subtracted)", self.timer_cost_ns)?;
         if self.samples_full {
@@ -140,14 +124,7 @@ impl Case {
             self.untimed_ns_per_call,
             self.calls_per_second / 1e6
         )?;
-        writeln!(
-            out,
-            "  resident memory: {} KiB a thread, {} KiB after the warm-up, high water {} KiB",
-            self.resident_growth_kib_per_thread, self.resident_growth_after_warm_up_kib, self.high_water_kib
-        )?;
-        if let Some(bytes) = self.folder_bytes_per_call {
-            writeln!(out, "  files: {bytes:.1} bytes a callback")?;
-        }
+        writeln!(out, "  resident memory: {} KiB a thread", self.resident_growth_kib_per_thread)?;
         if self.late_log_lines > 0 {
             writeln!(out, "  WRONG: {} lines were logged when there was no communicator", self.late_log_lines)?;
         }
@@ -171,35 +148,8 @@ fn compare(out: &mut fmt::Formatter<'_>, case: &Case, empty: &Case) -> fmt::Resu
 }
 
 /// Resident memory in KiB: private memory and pages of mapped files.
-#[derive(Clone, Copy)]
-pub(crate) struct Memory {
-    pub(crate) resident_kib: u64,
-    /// The most there was.
-    pub(crate) high_water_kib: u64,
-}
-
-impl Memory {
-    pub(crate) fn now() -> io::Result<Self> {
-        let status = fs::read_to_string("/proc/self/status")?;
-        let read = |key: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(key))?;
-            line.trim().trim_end_matches(" kB").parse().ok()
-        };
-        Ok(Self { resident_kib: read("VmRSS:").unwrap_or(0), high_water_kib: read("VmHWM:").unwrap_or(0) })
-    }
-}
-
-/// The bytes of the files below a folder; 0 when it is not there.
-pub(crate) fn folder_bytes(folder: &Path) -> io::Result<u64> {
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        entries => entries?,
-    };
-    let mut total = 0;
-    for entry in entries {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        total += if metadata.is_dir() { folder_bytes(&entry.path())? } else { metadata.len() };
-    }
-    Ok(total)
+pub(crate) fn resident_kib() -> io::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    Ok(line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0))
 }

@@ -1,32 +1,25 @@
 //! Runs a program of callbacks on one or more threads and times it.
 
 use std::io;
-use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::mix::{Call, Program, Shape};
-use super::report::{Case, Memory, Quantiles, folder_bytes};
+use super::report::{Case, Quantiles, resident_kib};
 use super::timer::{Timer, approximate, now};
 use crate::nccl;
 use crate::plugin::{InitArguments, Plugin};
 
 /// How to run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Options<'a> {
+pub(crate) struct Options {
     /// Number of threads, each with a communicator of its own.
     pub(crate) threads: usize,
     /// How long.
     pub(crate) length: Length,
     /// The mask to drive with; `None`: the one that the plugin sets.
     pub(crate) mask: Option<u32>,
-    /// What shapes an operation.
-    pub(crate) shape: Shape,
-    /// Whether thread n is pinned to core n.
-    pub(crate) pin: bool,
-    /// Where the plugin writes its files.
-    pub(crate) folder: Option<&'a Path>,
 }
 
 /// How long to run.
@@ -40,17 +33,18 @@ pub(crate) enum Length {
 
 /// The most samples of a thread: 64 MiB.
 const MOST_SAMPLES: usize = 16 << 20;
+/// An operation of the job.
+const SHAPE: Shape = Shape { channels: 2, steps: 4, rank: 0, peer: 1 };
 /// Operations before anything is measured: threads register, memory is touched, caches are warm.
 const WARM_UP: u64 = 200;
 
 /// Runs one case.
-pub(crate) fn run(plugin: &Plugin, options: Options<'_>) -> io::Result<Case> {
+pub(crate) fn run(plugin: &Plugin, options: Options) -> io::Result<Case> {
     let timer = Timer::calibrate();
-    let before = Memory::now()?;
-    let folder_before = options.folder.map(folder_bytes).transpose()?;
+    let before_kib = resident_kib()?;
     let contexts: Vec<u64> = (0..options.threads).map(|rank| init(plugin, rank, options.threads)).collect();
     let mask = options.mask.unwrap_or_else(nccl::mask_now);
-    let program = Program::new(plugin.version, mask, options.shape);
+    let program = Program::new(plugin.version, mask, SHAPE);
     if program.calls.is_empty() {
         return Err(io::Error::other(format!(
             "the plugin's mask {mask:#x} asks for none of the events of the mix: is it switched off by its environment?"
@@ -62,41 +56,30 @@ pub(crate) fn run(plugin: &Plugin, options: Options<'_>) -> io::Result<Case> {
         for (number, context) in contexts.iter().enumerate() {
             let start = &start;
             let work = move || {
-                let program = Program::new(plugin.version, mask, options.shape);
-                Worker::new(plugin, program, *context, options).measure(number, start)
+                let program = Program::new(plugin.version, mask, SHAPE);
+                Worker::new(plugin, program, *context, options).measure(start)
             };
             running.push(thread::Builder::new().name(format!("bench {number}")).spawn_scoped(scope, work)?);
         }
         running
             .into_iter()
-            .map(|worker| worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked"))))
+            .map(|worker| worker.join().map_err(|_| io::Error::other("a worker panicked")))
             .collect::<io::Result<Vec<Worked>>>()
     })?;
-    let after = Memory::now()?;
+    let grown_kib = resident_kib()?.saturating_sub(before_kib);
     for context in contexts {
         plugin.finalize(context);
     }
-    let finished = Memory::now()?;
-    let folder = options.folder.map(folder_bytes).transpose()?;
-    Ok(summary(&Measured {
-        plugin,
-        options,
-        mask,
-        program: &program,
-        timer,
-        workers: &workers,
-        memory: [before, after, finished],
-        folder: folder_before.zip(folder).map(|(before, after)| after.saturating_sub(before)),
-    }))
+    Ok(summary(&Measured { plugin, mask, program: &program, timer, workers: &workers, grown_kib }))
 }
 
 /// Calls nothing but the callbacks, for instruction counts: no clock, no samples, one thread.
 ///
 /// Returns the number of callbacks.
-pub(crate) fn run_bare(plugin: &Plugin, options: Options<'_>, operations: u64) -> u64 {
+pub(crate) fn run_bare(plugin: &Plugin, options: Options, operations: u64) -> u64 {
     let context = init(plugin, 0, 1);
     let mask = options.mask.unwrap_or_else(nccl::mask_now);
-    let program = Program::new(plugin.version, mask, options.shape);
+    let program = Program::new(plugin.version, mask, SHAPE);
     let calls = program.calls.len() as u64;
     let mut worker = Worker::new(plugin, program, context, options);
     for _ in 0..operations {
@@ -129,8 +112,6 @@ struct Worked {
     untimed: Duration,
     /// All parts.
     all_calls: u64,
-    /// Memory of the process when this thread had warmed up and touched its samples.
-    warm: Memory,
 }
 
 struct Worker<'a> {
@@ -138,25 +119,20 @@ struct Worker<'a> {
     program: Program,
     handles: Vec<u64>,
     context: u64,
-    options: Options<'a>,
+    options: Options,
 }
 
 impl<'a> Worker<'a> {
-    fn new(plugin: &'a Plugin, program: Program, context: u64, options: Options<'a>) -> Self {
+    fn new(plugin: &'a Plugin, program: Program, context: u64, options: Options) -> Self {
         Self { plugin, handles: vec![0; program.slots], program, context, options }
     }
 
-    fn measure(mut self, number: usize, start: &Barrier) -> io::Result<Worked> {
-        // Errors are kept until the barriers are behind: the other threads wait there.
-        let pinned = if self.options.pin { pin(number) } else { Ok(()) };
+    fn measure(mut self, start: &Barrier) -> Worked {
         let mut samples = self.sample_arrays();
         start.wait();
         for _ in 0..WARM_UP {
             self.operation();
         }
-        // Each reads it when all have warmed up and none has gone on.
-        start.wait();
-        let warm = Memory::now();
         start.wait();
         let timed = self.repeat(|worker| worker.timed_operation(&mut samples));
         let samples_full = samples.iter().any(|array| array.len() == array.capacity())
@@ -166,16 +142,14 @@ impl<'a> Worker<'a> {
             worker.operation();
             true
         });
-        pinned?;
         let calls = self.program.calls.len() as u64;
-        Ok(Worked {
+        Worked {
             samples,
             samples_full,
             calls: calls * operations,
             untimed,
             all_calls: calls * (operations + timed.0 + WARM_UP),
-            warm: warm?,
-        })
+        }
     }
 
     /// Repeats an operation until the length is reached or it says that it cannot go on.
@@ -244,31 +218,14 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Pins the calling thread to a core.
-fn pin(core: usize) -> io::Result<()> {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    // SAFETY: all zeros is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the number is smaller than the number of cores, which the set has room for.
-    unsafe { libc::CPU_SET(core % cores, &mut set) };
-    // SAFETY: the set lives during the call; 0 is the calling thread.
-    match unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 struct Measured<'a> {
     plugin: &'a Plugin,
-    options: Options<'a>,
     mask: u32,
     program: &'a Program,
     timer: Timer,
     workers: &'a [Worked],
-    /// Before init, after the last callback, after finalize.
-    memory: [Memory; 3],
-    /// Bytes that the folder gained.
-    folder: Option<u64>,
+    /// Resident memory after the last callback less that before init.
+    grown_kib: u64,
 }
 
 fn summary(measured: &Measured<'_>) -> Case {
@@ -284,18 +241,14 @@ fn summary(measured: &Measured<'_>) -> Case {
     let rate = |worker: &Worked| approximate(worker.calls) / worker.untimed.as_secs_f64().max(1e-9);
     let calls: u64 = workers.iter().map(|worker| worker.all_calls).sum();
     let threads = workers.len() as u64;
-    let warm = workers.iter().map(|worker| worker.warm.resident_kib).max().unwrap_or(0);
-    let per_call = |bytes: u64| approximate(bytes) / approximate(calls.max(1));
     let sample_bytes = workers.iter().flat_map(|worker| &worker.samples).map(Vec::capacity).sum::<usize>() * 4;
     let samples_kib = sample_bytes as u64 / 1024;
-    let [before, after, finished] = measured.memory;
     Case {
         file: measured.plugin.path.display().to_string(),
         plugin: measured.plugin.name.clone(),
         table: measured.plugin.version.number(),
         mask: measured.mask,
         threads,
-        pinned: measured.options.pin,
         calls,
         samples_full: workers.iter().any(|worker| worker.samples_full),
         timer_cost_ns: timer.cost_ns(),
@@ -303,14 +256,7 @@ fn summary(measured: &Measured<'_>) -> Case {
         by_callback,
         calls_per_second: workers.iter().map(rate).sum(),
         untimed_ns_per_call: workers.iter().map(|worker| 1e9 / rate(worker)).sum::<f64>() / approximate(threads),
-        resident_growth_kib_per_thread: after
-            .resident_kib
-            .saturating_sub(before.resident_kib)
-            .saturating_sub(samples_kib)
-            / threads,
-        resident_growth_after_warm_up_kib: after.resident_kib.saturating_sub(warm),
-        high_water_kib: finished.high_water_kib,
-        folder_bytes_per_call: measured.folder.map(per_call),
+        resident_growth_kib_per_thread: measured.grown_kib.saturating_sub(samples_kib) / threads,
         late_log_lines: nccl::lines().1,
     }
 }

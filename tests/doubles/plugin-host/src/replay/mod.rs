@@ -24,7 +24,8 @@ use crate::plugin_arguments::PluginArguments;
 ///
 /// The callbacks come in the recorded order from as many threads as recorded. Parents, contexts and the process's
 /// own pid are translated; GPU times are passed as recorded. What an older table does not have is left out
-/// as NCCL's shims do, and what the plugin's mask does not ask for as NCCL does. The end says what was called.
+/// as NCCL's shims do, and what the plugin's mask does not ask for as NCCL does. What was called and what was left
+/// out is printed as JSON, one object for each stream.
 ///
 /// Several streams are several processes that run at the same time, as in the job that was recorded.
 #[derive(clap::Args)]
@@ -44,10 +45,6 @@ pub(crate) struct Arguments {
     #[arg(long)]
     all_events: bool,
 
-    /// Leave out what the plugin's mask does not ask for, as NCCL does (the default).
-    #[arg(long, conflicts_with = "all_events")]
-    respect_mask: bool,
-
     /// Never call finalize: as a job that ends without ncclCommDestroy.
     #[arg(long)]
     no_finalize: bool,
@@ -63,10 +60,6 @@ pub(crate) struct Arguments {
     /// Play the recorded kernels to this double of libcupti (libfake_cupti.so), each when its launch ends
     #[arg(long, value_name = "PATH")]
     cupti: Option<PathBuf>,
-
-    /// Print what was replayed as JSON, one object for each stream.
-    #[arg(long)]
-    json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -74,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         && !arguments.rank_environment
     {
         let report = replay_here(arguments, stream)?;
-        print(arguments, &report)?;
+        println!("{}", serde_json::to_string(&report)?);
         return Ok(outcome(report.is_clean()));
     }
     let mut children = Vec::new();
@@ -90,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         let last = text.lines().next_back().unwrap_or("");
         match serde_json::from_str::<Report>(last) {
             Ok(report) => {
-                print(arguments, &report)?;
+                println!("{last}");
                 clean &= report.is_clean() && matches!(output.status.code(), Some(0 | 1));
             }
             Err(_) => {
@@ -122,20 +115,11 @@ fn replay_here(arguments: &Arguments, path: &Path) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-fn print(arguments: &Arguments, report: &Report) -> anyhow::Result<()> {
-    if arguments.json {
-        println!("{}", serde_json::to_string(report)?);
-    } else {
-        print!("{report}");
-    }
-    Ok(())
-}
-
 /// This program again, with one stream.
 fn spawn(arguments: &Arguments, stream: &Path, rank: usize) -> anyhow::Result<Child> {
     let program = env::current_exe().context("cannot find this program's own file")?;
     let mut command = Command::new(program);
-    command.arg("replay").arg(stream).arg("--json");
+    command.arg("replay").arg(stream);
     command.arg("--plugin").arg(&arguments.plugin.plugin);
     if let Some(table) = arguments.plugin.table {
         command.args(["--table", &table.number().to_string()]);

@@ -1,7 +1,6 @@
 //! What was replayed, and what was left out and why.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -85,48 +84,5 @@ impl Report {
     /// Whether every call succeeded.
     pub(crate) fn is_clean(&self) -> bool {
         self.errors.is_empty() && self.late_log_lines == 0
-    }
-}
-
-/// For people.
-impl fmt::Display for Report {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let respected = if self.mask_respected { "respected" } else { "ignored" };
-        writeln!(out, "{}", self.stream)?;
-        writeln!(
-            out,
-            "  plugin {:?}, table v{}, mask {:#x} ({respected}), pid {}, {} threads, {} ms",
-            self.plugin, self.table, self.mask, self.pid, self.threads, self.wall_ms
-        )?;
-        writeln!(out, "  {:<14} {:>8} {:>8} {:>8}", "kind", "start", "state", "stop")?;
-        for (kind, counts) in &self.kinds {
-            writeln!(out, "  {kind:<14} {:>8} {:>8} {:>8}", counts.start, counts.state, counts.stop)?;
-        }
-        writeln!(out, "  {:<14} {:>8} {:>17}", "init, finalize", self.inits, self.finalizes)?;
-        let LeftOut { start_not_in_table, state_not_in_table, start_not_in_mask, .. } = self.left_out;
-        let LeftOut { start_null_parent, stop_or_state_without_handle, .. } = self.left_out;
-        let gaps = &self.stream_gaps;
-        for (count, what) in [
-            (start_not_in_table, "left out: events of kinds that this table does not have"),
-            (state_not_in_table, "left out: states that this table does not have"),
-            (start_not_in_mask, "left out: events that the mask does not ask for (--all-events gives them)"),
-            (start_null_parent, "left out: events below a NULL handle"),
-            (stop_or_state_without_handle, "left out: stops and states of events without a handle"),
-            (gaps.missing_inits, "made up: inits of communicators that are not recorded"),
-            (gaps.orphan_states, "left out: states of events that are not recorded"),
-            (gaps.unknown_parents, "NULL: parents that are not recorded"),
-        ]
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        {
-            writeln!(out, "  {count:>8} {what}")?;
-        }
-        for (call, count) in &self.errors {
-            writeln!(out, "  ERROR: {call} ({count} times)")?;
-        }
-        if self.late_log_lines > 0 {
-            writeln!(out, "  ERROR: NCCL's logger was called without a communicator ({} times)", self.late_log_lines)?;
-        }
-        Ok(())
     }
 }

@@ -30,8 +30,6 @@ pub(crate) enum Written {
     Null,
     /// Not NULL, and written.
     NonNull,
-    /// As it was before the call.
-    Unwritten,
     /// The same as another.
     Same(Handle),
     /// Not the same as another.
@@ -69,8 +67,6 @@ pub(crate) struct Start {
     pub(crate) handle: bool,
     /// Whether a descriptor is passed.
     pub(crate) descriptor: bool,
-    /// Whether ProxyOp's pid was given; else it is this process.
-    pub(crate) has_pid: bool,
     pub(crate) fields: Fields,
     /// Offset, bytes, value: what is overwritten in the descriptor.
     pub(crate) pokes: Vec<(usize, usize, u64)>,
@@ -92,7 +88,6 @@ pub(crate) enum Command {
         args: StateArgs,
     },
     Finalize(Handle),
-    ExpectResult(u32),
     ExpectHandle(Written),
     ExpectContext(Written),
     ExpectMask(u32),
@@ -101,7 +96,6 @@ pub(crate) enum Command {
     Give(String),
     Take(String),
     Sleep(Duration),
-    Print(String),
     Repeat(u64),
     /// The block runs unless the handle is NULL.
     If(Handle),

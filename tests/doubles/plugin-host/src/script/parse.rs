@@ -76,7 +76,7 @@ pub(crate) fn parse(text: &str) -> Result<Block, String> {
     }
 }
 
-/// A `#` that begins a word begins a comment (`#9` is a number of version 1 behind an `=` only).
+/// A `#` that begins a word begins a comment.
 fn strip_comment(line: &str) -> &str {
     let mut before = ' ';
     for (place, character) in line.char_indices() {

@@ -47,7 +47,6 @@ pub(crate) fn run(script: &Block, plugin: PathBuf, table: Option<Version>) -> an
         thread.load(None)?;
     }
     thread.block(script)?;
-    thread.settle();
     thread.join(None)?;
     let problems = std::mem::take(&mut *shared.problems.lock());
     Ok(Done { calls: shared.calls.load(Ordering::Relaxed), problems })
@@ -78,16 +77,13 @@ pub(super) struct Thread {
     pub(super) shared: Arc<Shared>,
     pub(super) place: Place,
     line: usize,
-    /// The last call's result, and its line and words until an `expect-rc` has looked at it.
-    result: c_int,
-    unexpected: Option<(usize, String)>,
     handle: u64,
     context: u64,
 }
 
 impl Thread {
     pub(super) const fn new(shared: Arc<Shared>, place: Place) -> Self {
-        Self { shared, place, line: 0, result: 0, unexpected: None, handle: 0, context: 0 }
+        Self { shared, place, line: 0, handle: 0, context: 0 }
     }
 
     pub(super) fn block(&mut self, block: &Block) -> anyhow::Result<()> {
@@ -104,9 +100,6 @@ impl Thread {
 
     fn statement(&mut self, statement: &Statement) -> anyhow::Result<()> {
         let command = statement.command(self.place).map_err(anyhow::Error::msg)?;
-        if !matches!(command, Command::ExpectResult(_)) {
-            self.settle();
-        }
         match command {
             Command::Load(version) => self.load(version)?,
             Command::Unload => *self.shared.plugin.lock() = None,
@@ -128,10 +121,6 @@ impl Thread {
                 let result = self.plugin()?.finalize(context);
                 self.called(statement, result);
             }
-            Command::ExpectResult(expected) => {
-                self.unexpected = None;
-                self.expect("the result", self.result.cast_unsigned(), expected);
-            }
             Command::ExpectHandle(written) => self.expect_written("the handle", self.handle, &written)?,
             Command::ExpectContext(written) => self.expect_written("the context", self.context, &written)?,
             Command::ExpectMask(mask) => self.expect("the mask", nccl::mask_now(), mask),
@@ -146,7 +135,6 @@ impl Thread {
                 self.name(name, value);
             }
             Command::Sleep(time) => thread::sleep(time),
-            Command::Print(text) => println!("{text}"),
             Command::Repeat(times) => {
                 let outer = self.place.round;
                 for round in 0..times {
@@ -208,18 +196,11 @@ impl Thread {
         self.shared.problems.lock().push(format!("line {line}: {what}"));
     }
 
-    /// Notes a call; its failure is a problem unless the next line expects it.
-    fn called(&mut self, statement: &Statement, result: c_int) {
+    /// Counts a call; its failure is a problem.
+    fn called(&self, statement: &Statement, result: c_int) {
         self.shared.calls.fetch_add(1, Ordering::Relaxed);
-        self.result = result;
         if result != 0 {
-            self.unexpected = Some((statement.line, statement.text()));
-        }
-    }
-
-    pub(super) fn settle(&mut self) {
-        if let Some((line, text)) = self.unexpected.take() {
-            self.problem(line, &format!("{text:?} returned {}", self.result));
+            self.problem(statement.line, &format!("{:?} returned {result}", statement.text()));
         }
     }
 
@@ -233,7 +214,6 @@ impl Thread {
         let well = match expected {
             Written::Null => found == 0,
             Written::NonNull => found != 0 && found != UNWRITTEN,
-            Written::Unwritten => found == UNWRITTEN,
             Written::Same(other) => found == self.resolve(other)?,
             Written::Other(other) => found != self.resolve(other)?,
         };

@@ -14,11 +14,7 @@ impl Thread {
     fn start_thread(&self, statement: &Statement, name: &str, place: Place) -> anyhow::Result<Running> {
         let mut thread = Self::new(Arc::clone(&self.shared), place);
         let block = Arc::clone(&statement.block);
-        let work = move || {
-            thread.block(&block)?;
-            thread.settle();
-            Ok(())
-        };
+        let work = move || thread.block(&block);
         let started = thread::Builder::new().name(name.to_owned()).spawn(work);
         started.with_context(|| format!("line {}", statement.line))
     }
@@ -62,7 +58,6 @@ impl Thread {
         match side.with_context(|| format!("line {}", statement.line))? {
             Side::Child => {
                 let result = self.block(&statement.block);
-                self.settle();
                 let problems = self.shared.problems.lock();
                 for problem in problems.iter().skip(before) {
                     eprintln!("in the forked child: {problem}");

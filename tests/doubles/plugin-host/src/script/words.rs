@@ -29,7 +29,6 @@ impl Command {
                 Self::State { handle: handle(name)?, number, args: state_args(number, options)? }
             }
             ("finalize", [name]) => Self::Finalize(handle(name)?),
-            ("expect-rc", [code]) => Self::ExpectResult(number(code)?),
             ("expect-handle", what) if !what.is_empty() => Self::ExpectHandle(written(what)?),
             ("expect-context", what) if !what.is_empty() => Self::ExpectContext(written(what)?),
             ("expect-mask", [mask]) => Self::ExpectMask(number(mask)?),
@@ -38,7 +37,6 @@ impl Command {
             ("give", [name]) => Self::Give((*name).to_owned()),
             ("take", [name]) => Self::Take((*name).to_owned()),
             ("sleep", [time]) => Self::Sleep(duration(time)?),
-            ("print", words) => Self::Print(words.join(" ")),
             ("repeat", [times]) => Self::Repeat(number(times)?),
             ("if", [name]) => Self::If(handle(name)?),
             ("thread", [name]) => Self::Thread((*name).to_owned()),
@@ -56,7 +54,7 @@ impl Command {
 }
 
 fn usage(verb: &str) -> String {
-    const USAGES: [&str; 26] = [
+    const USAGES: [&str; 24] = [
         "load [1-7]",
         "unload",
         "init NAME [option=VALUE …]",
@@ -64,16 +62,14 @@ fn usage(verb: &str) -> String {
         "stop HANDLE",
         "state HANDLE STATE [option=VALUE …]",
         "finalize CONTEXT",
-        "expect-rc NUMBER",
-        "expect-handle NULL|non-NULL|unwritten|same HANDLE|other HANDLE",
-        "expect-context NULL|non-NULL|unwritten|same CONTEXT|other CONTEXT",
+        "expect-handle NULL|non-NULL|same HANDLE|other HANDLE",
+        "expect-context NULL|non-NULL|same CONTEXT|other CONTEXT",
         "expect-mask NUMBER",
         "mask NUMBER",
         "set NAME HANDLE",
         "give NAME",
         "take NAME",
         "sleep TIME",
-        "print TEXT",
         "repeat TIMES {",
         "if HANDLE {",
         "thread NAME {",
@@ -120,7 +116,6 @@ fn written(words: &[&str]) -> Parsed<Written> {
     match words {
         ["NULL"] => Ok(Written::Null),
         ["non-NULL"] => Ok(Written::NonNull),
-        ["unwritten"] => Ok(Written::Unwritten),
         ["same", other] => Ok(Written::Same(handle(other)?)),
         ["other", other] => Ok(Written::Other(handle(other)?)),
         _ => Err(usage("expect-handle")),
@@ -193,7 +188,6 @@ fn start(name: &str, kind: &str, options: &[&str]) -> Parsed<Start> {
         rank: 0,
         handle: true,
         descriptor: true,
-        has_pid: false,
         fields: Fields::default(),
         pokes: Vec::new(),
         net: None,
@@ -209,10 +203,7 @@ fn start(name: &str, kind: &str, options: &[&str]) -> Parsed<Start> {
             "descriptor" => start.descriptor = not_null(key, value)?,
             "net_ib" | "net_socket" => start.net = Some(net_data(key, value)?),
             _ if key.starts_with('@') => start.pokes.push(poke(key, value)?),
-            _ => {
-                start.has_pid |= key == "pid";
-                start.fields.parse(key, value)?;
-            }
+            _ => start.fields.parse(key, value)?,
         }
     }
     Ok(start)
@@ -265,10 +256,10 @@ fn state_args(state: u32, options: &[&str]) -> Parsed<StateArgs> {
             }
             ("steps", _) => steps = Some(number(value)?),
             ("appended", _) => args = StateArgs::Appended(number(value)?),
-            ("gpu_ns" | "data", _) => args = StateArgs::Word(number(value)?),
+            ("gpu_ns", _) => args = StateArgs::Word(number(value)?),
             _ => {
                 return Err(format!(
-                    "state has no option {text:?}: args=NULL, args=zero, bytes, steps, appended, gpu_ns, data"
+                    "state has no option {text:?}: args=NULL, args=zero, bytes, steps, appended, gpu_ns"
                 ));
             }
         }

@@ -201,7 +201,7 @@ fn several_streams_are_several_processes() {
     let output = plugin_host()
         .arg("replay")
         .args([&stream, &stream])
-        .args(["--json", "--rank-environment", "--plugin"])
+        .args(["--rank-environment", "--plugin"])
         .arg(plugin("echo"))
         .output()
         .unwrap();

@@ -80,19 +80,15 @@ fn problems_are_found() {
         ("init c\nstart a Coll\nexpect-handle NULL", ("", ""), "expected Null"),
         ("init c\nstart a Coll", ("ECHO_UNWRITTEN", "1"), "unwritten"),
         ("init c\nstart a Coll\nstop a", ("ECHO_FAIL", "stop"), "returned 3"),
-        ("init c\nexpect-rc 3", ("", ""), "the result is 0x0, not 0x3"),
         ("fork {\nkill 9\n}", ("", ""), "Signal(9)"),
-        ("fork {\ninit c\nexpect-rc 1\n}", ("", ""), "Status(1)"),
-        ("thread t {\ninit c\nexpect-rc 1\n}", ("", ""), "not 0x1"),
+        ("fork {\ninit c\nexpect-mask 1\n}", ("", ""), "Status(1)"),
+        ("thread t {\ninit c\nexpect-mask 1\n}", ("", ""), "not 0x1"),
     ] {
         let (status, said) =
             script(text, &[environment].map(|(name, value)| (if name.is_empty() { "UNUSED" } else { name }, value)));
         assert_eq!(status, Some(1), "{text}: {said}");
         assert!(said.contains(says), "{text}: no {says:?} in {said}");
     }
-    // The same failures, expected.
-    let (status, said) = script("init c\nstart a Coll\nstop a\nexpect-rc 3", &[("ECHO_FAIL", "stop")]);
-    assert_eq!(status, Some(0), "{said}");
     let (status, said) = script("fork signal=9 {\nkill 9\n}\nfork status=4 {\n_exit 4\n}", &[]);
     assert_eq!(status, Some(0), "{said}");
 }

@@ -1,12 +1,12 @@
 //! Modes of captures: which calls of a thread a capture forbids.
 
-use crate::settings::choice;
 use crate::stream::graph::{Capture, capture_mode};
 use crate::stream::{GRAPHS, Graph};
 use c_double::args::Out;
+use c_double::this_thread;
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 thread_local! {
     /// What this thread said of captures of others.
@@ -17,15 +17,6 @@ pub(crate) fn exchange_mode(mode: Out<c_int>) {
     if let Some(other) = mode.get() {
         mode.set(MODE.replace(other));
     }
-}
-
-/// The mode of captures that the environment asks for, whatever the program says.
-pub(crate) fn forced_mode() -> Option<c_int> {
-    static FORCED: OnceLock<Option<c_int>> = OnceLock::new();
-    *FORCED.get_or_init(|| {
-        let words = [("as-asked", None), ("global", Some(capture_mode::GLOBAL))];
-        choice("FAKEGPU_CAPTURE_MODE", &words)
-    })
 }
 
 /// A capture that forbids the calling thread a call that could wait for what is being captured.
@@ -40,10 +31,4 @@ pub(crate) fn forbidding() -> Option<Arc<Graph>> {
     };
     let mut graphs = GRAPHS.all().into_iter();
     graphs.find(|graph| graph.is_open() && graph.capture.is_some_and(|capture| forbids(&capture)))
-}
-
-/// The calling thread's number.
-pub(crate) fn this_thread() -> i32 {
-    // SAFETY: takes nothing and always succeeds.
-    unsafe { libc::gettid() }
 }

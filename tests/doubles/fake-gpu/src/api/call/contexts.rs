@@ -1,21 +1,18 @@
 //! Which devices there are, which one is the calling thread's, and contexts, one per device.
 
 use super::outcome::{Handle, Outcome, code};
-use crate::settings::{choice, number};
+use crate::settings;
 use c_double::args::Out;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::ptr::{null_mut, without_provenance_mut};
-use std::sync::OnceLock;
 
-pub(crate) fn device_count() -> c_int {
-    static COUNT: OnceLock<c_int> = OnceLock::new();
-    *COUNT.get_or_init(|| number("FAKEGPU_DEVICES").unwrap_or(8) as c_int)
-}
+/// How many devices there are.
+pub(crate) const DEVICES: c_int = 8;
 
 /// The device, if there is one of this number.
 pub(crate) fn existing(device: c_int) -> Result<c_int, c_int> {
-    let exists = (0..device_count()).contains(&device);
+    let exists = (0..DEVICES).contains(&device);
     exists.then_some(device).ok_or(code::BAD_DEVICE)
 }
 
@@ -46,8 +43,7 @@ pub(crate) fn context_of(device: c_int) -> Handle {
 /// The calling thread has no context: it has one only once it was given one, as with a real driver, if the environment
 /// asks for that. Else all have the first device's.
 pub(crate) fn has_no_context() -> bool {
-    static STRICT: OnceLock<bool> = OnceLock::new();
-    *STRICT.get_or_init(|| choice("FAKEGPU_CONTEXTS", &[("given", false), ("own", true)])) && DEVICE.get().is_none()
+    settings::get().has_own_contexts && DEVICE.get().is_none()
 }
 
 pub(crate) fn current() -> Handle {

@@ -7,9 +7,9 @@ mod handles;
 pub(crate) mod host_callback;
 mod outcome;
 
-pub(super) use capture_mode::{exchange_mode, forced_mode, this_thread};
+pub(super) use capture_mode::exchange_mode;
 pub(super) use contexts::{
-    context_of, current, device, device_count, existing, has_no_context, pop, push, set_context, set_device,
+    DEVICES, context_of, current, device, existing, has_no_context, pop, push, set_context, set_device,
 };
 pub(super) use handles::{event_of, handle, known, stream_of};
 pub(super) use outcome::{Handle, LAST, Outcome, code, error_text, kept};

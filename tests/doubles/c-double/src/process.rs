@@ -1,0 +1,32 @@
+//! The process that a double is in.
+
+use std::io::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The calling thread's number.
+#[must_use]
+pub fn this_thread() -> i32 {
+    // SAFETY: takes nothing and always succeeds.
+    unsafe { libc::gettid() }
+}
+
+/// Now, in nanoseconds of `CLOCK_REALTIME`.
+#[must_use]
+pub fn realtime_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
+}
+
+/// Says it on stderr in one write, so that the lines of several processes do not mix.
+pub fn say(double: &str, text: &str) {
+    let line = format!("{double}[{}:{}]: {text}\n", std::process::id(), this_thread());
+    // There is nobody to tell if it fails.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// Says it and ends the process.
+pub fn fatal(double: &str, text: &str) -> ! {
+    say(double, text);
+    // SAFETY: takes nothing and does not return.
+    unsafe { libc::abort() }
+}

@@ -1,0 +1,57 @@
+//! What the stand-in for a GPU says to the double of CUPTI.
+
+/// `struct fake_cupti_work`: what runs on the device, with its mangled name in whatever form a side has it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work<Name> {
+    /// CUPTI's id of the call that launched it.
+    pub correlation: u32,
+    /// As CUPTI numbers it.
+    pub device: u32,
+    /// Any number.
+    pub context: u32,
+    /// CUPTI's number of the stream.
+    pub stream: u32,
+    /// Of a kernel.
+    pub name: Name,
+    /// The executable graph that it is part of, else 0.
+    pub graph: u32,
+    /// What that was made of.
+    pub source_graph: u32,
+    /// The node in the graph.
+    pub node: u64,
+    /// What that was made of.
+    pub source_node: u64,
+    /// `CUpti_ActivityMemcpyKind`; 0: a kernel.
+    pub copy_kind: u32,
+    /// Who launched it; 0: the calling thread.
+    pub thread: i32,
+    /// Of a copy.
+    pub bytes: u64,
+    /// When it began, in nanoseconds of the wall clock.
+    pub start_ns: u64,
+}
+
+impl<Name> Work<Name> {
+    /// The same with its name in another form.
+    pub fn map_name<Other>(self, form: impl FnOnce(Name) -> Other) -> Work<Other> {
+        let Work { correlation, device, context, stream, name, graph, source_graph, .. } = self;
+        let Work { node, source_node, copy_kind, thread, bytes, start_ns, .. } = self;
+        let name = form(name);
+        Work {
+            correlation,
+            device,
+            context,
+            stream,
+            name,
+            graph,
+            source_graph,
+            node,
+            source_node,
+            copy_kind,
+            thread,
+            bytes,
+            start_ns,
+        }
+    }
+}
