@@ -11,6 +11,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use journal::part::JOURNAL;
 use journal::reader::Journal;
 use journal::testing::{Process, Who};
 use otf2::{
@@ -19,7 +20,6 @@ use otf2::{
 };
 use tables::Tables;
 use tables::builder::TableBuilder;
-use journal::part::JOURNAL;
 use trace::{Silent, WriteOptions, unify, write_part};
 
 const EVENTS_PER_OPERATION: u64 = 10;

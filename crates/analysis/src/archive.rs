@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use nccl_events::Kind;
-use otf2::{Archive, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef};
 use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name};
+use otf2::{Archive, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef};
 
 use crate::communicators::Communicators;
 use crate::fields::{Attributes, Fields};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use otf2::{AttributeValue, CommRef, Definitions, LocationRef, StringRef};
 use nccl_events::archive::{LOCATION_KIND, LocationKind, RANK_LOCATION, SIBLING};
+use otf2::{AttributeValue, CommRef, Definitions, LocationRef, StringRef};
 
 use crate::communicators::Communicators;
 
