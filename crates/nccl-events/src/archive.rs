@@ -135,6 +135,58 @@ pub fn parse_canonical_name(canonical: &str) -> Option<(RegionClass, Option<Kind
     Some((*class, kind))
 }
 
+/// What an operation's interval was measured by: attribute `nccl.timing`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timing {
+    /// Its kernel or copies, as CUPTI tells.
+    Cupti,
+    /// CUDA events around its launch.
+    Event,
+    /// Kernel channels on the GPU's timer.
+    KernelChannel,
+    /// Kernel channels without GPU time: when the host heard of them.
+    KernelChannelHost,
+    /// Kernel launch to last proxy operation.
+    Proxy,
+    /// Nothing of its own: while the other operations of its kernel ran.
+    Kernel,
+    /// Only the enqueueing is known.
+    Enqueue,
+}
+
+impl Timing {
+    /// All, in order.
+    pub const ALL: [Self; 7] = [
+        Self::Cupti,
+        Self::Event,
+        Self::KernelChannel,
+        Self::KernelChannelHost,
+        Self::Proxy,
+        Self::Kernel,
+        Self::Enqueue,
+    ];
+
+    /// The attribute's value.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cupti => "cupti",
+            Self::Event => "event",
+            Self::KernelChannel => "kernelch",
+            Self::KernelChannelHost => "kernelch-host",
+            Self::Proxy => "proxy",
+            Self::Kernel => "shared-kernel",
+            Self::Enqueue => "enqueue",
+        }
+    }
+
+    /// Whether it says how long an operation ran, not only how long something around it.
+    #[must_use]
+    pub const fn is_measured(self) -> bool {
+        !matches!(self, Self::Enqueue | Self::Kernel)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

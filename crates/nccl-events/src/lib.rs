@@ -8,6 +8,7 @@
 //! pointers and streams are kept as numbers, never followed.
 
 pub mod archive;
+pub mod collective;
 pub mod control;
 pub mod event;
 pub mod gpu;

@@ -253,3 +253,10 @@ packed! {
 pub fn extent([x, y, z]: [u32; 3]) -> String {
     format!("{x},{y},{z}")
 }
+
+/// Whether a kernel is NCCL's, by its mangled name: what graphs replay has no other sign.
+#[must_use]
+pub fn is_of_nccl(mangled: &str) -> bool {
+    const NAMES: [&str; 3] = ["ncclDevKernel", "ncclSymkDevKernel", "oneRankReduce"];
+    NAMES.iter().any(|name| mangled.contains(name))
+}

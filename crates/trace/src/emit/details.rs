@@ -9,11 +9,12 @@ use otf2::{AttributeValue, NextAttributes, StringRef};
 
 use crate::emit::attributes::Attribute;
 use crate::emit::definitions::Definitions;
-use crate::links::interval::{Interval, Timing};
+use crate::links::interval::Interval;
 use crate::links::pxn::{self, placeholder};
 use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::model::ProcessModel;
 use journal::format::record::Symbol;
+use nccl_events::archive::Timing;
 use nccl_events::state;
 use tables::OperationRow;
 use tables::place::index;

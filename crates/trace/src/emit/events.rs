@@ -4,8 +4,7 @@ use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RmaAc
 
 use crate::emit::definitions::Definitions;
 use crate::emit::details::{Details, Timings};
-use crate::links::collective::{self, Shape as CollectiveShape};
-use crate::links::interval::Timing;
+use crate::links::collective;
 use crate::timeline::events::{EventBody, TimelineEvent};
 use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::locations::steps::{self, Put};
@@ -14,6 +13,8 @@ use crate::timeline::metrics::reference;
 use crate::timeline::model::CommunicatorMember;
 use crate::timeline::model::ProcessModel;
 use journal::format::record::Symbol;
+use nccl_events::archive::Timing;
+use nccl_events::collective::{Shape as CollectiveShape, shape};
 use tables::EventRow;
 use tables::OperationRow;
 
@@ -203,12 +204,18 @@ impl Emitter<'_> {
             None => {
                 let (_, call) = model.links.derived.of_member(activity)?;
                 let bytes = self.bytes(call.count, call.datatype);
-                (collective::shape(call.pattern.func())?, bytes, call.rank)
+                (shape(call.pattern.func())?, bytes, call.rank)
             }
         };
         let root = u32::try_from(root).ok().filter(|_| shape.has_root());
         let is_root = root == Some(member.rank);
         let (bytes_sent, bytes_received) = shape.bytes(bytes, member.ranks_in_bytes(), is_root);
-        Some(otf2::Collective { op: shape.op, comm: CommRef::new(member.comm), root, bytes_sent, bytes_received })
+        Some(otf2::Collective {
+            op: collective::operation(shape.collective),
+            comm: CommRef::new(member.comm),
+            root,
+            bytes_sent,
+            bytes_received,
+        })
     }
 }

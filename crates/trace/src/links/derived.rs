@@ -15,9 +15,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::operations::Activities;
-use crate::links::interval::{Interval, Timing};
+use crate::links::interval::Interval;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use nccl_events::archive::Timing;
 use tables::place::{index, place};
 use tables::{ContextName, GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
 

@@ -1,67 +1,13 @@
 //! Which interval an operation is shown with: what ran, never how long it took to enqueue
 //! (`docs/MAPPING.md` §4).
 
-use serde::{Deserialize, Serialize};
-
 use crate::links::gpu_work::{GpuWork, RanBy};
 use crate::links::operations::{Activities, Activity};
 use clocks::gpu::GpuClock;
+use nccl_events::archive::Timing;
 use tables::Operation;
 use tables::Tables;
 use tables::place::index;
-
-/// What an operation's interval was measured by: attribute `nccl.timing`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Timing {
-    /// Its kernel or copies, as CUPTI tells.
-    Cupti,
-    /// CUDA events around its launch.
-    Event,
-    /// Kernel channels on the GPU's timer.
-    KernelChannel,
-    /// Kernel channels without GPU time: when the host heard of them.
-    KernelChannelHost,
-    /// Kernel launch to last proxy operation.
-    Proxy,
-    /// Nothing of its own: while the other operations of its kernel ran.
-    Kernel,
-    /// Only the enqueueing is known.
-    Enqueue,
-}
-
-impl Timing {
-    /// All, in order.
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Cupti,
-        Self::Event,
-        Self::KernelChannel,
-        Self::KernelChannelHost,
-        Self::Proxy,
-        Self::Kernel,
-        Self::Enqueue,
-    ];
-
-    /// The attribute's value.
-    #[must_use]
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Cupti => "cupti",
-            Self::Event => "event",
-            Self::KernelChannel => "kernelch",
-            Self::KernelChannelHost => "kernelch-host",
-            Self::Proxy => "proxy",
-            Self::Kernel => "shared-kernel",
-            Self::Enqueue => "enqueue",
-        }
-    }
-
-    /// Whether it says how long an operation ran, not only how long something around it.
-    #[must_use]
-    pub(crate) const fn is_measured(self) -> bool {
-        !matches!(self, Self::Enqueue | Self::Kernel)
-    }
-}
 
 /// When an operation ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

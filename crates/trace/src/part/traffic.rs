@@ -17,9 +17,9 @@ pub(crate) mod rows;
 use std::collections::BTreeMap;
 
 use self::rows::{End, Key, Passage, Traffic};
-use crate::links::collective::{Flow, shape};
 use crate::links::operations::Activity;
 use crate::timeline::model::ProcessModel;
+use nccl_events::collective::{Flow, shape};
 use nccl_events::{Kind, state};
 use tables::communicators::CommIdentity;
 use tables::place::{index, place};

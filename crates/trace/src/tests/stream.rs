@@ -3,7 +3,6 @@
 use nccl_events::event;
 use std::collections::BTreeMap;
 
-use crate::links::interval::Timing;
 use crate::part::traffic::rows::Traffic;
 use crate::timeline::build;
 use crate::timeline::events::{EventBody, TimelineEvent};
@@ -18,6 +17,7 @@ use journal::reader::{Losses, Removed, Symbols};
 use nccl_events::Body;
 use nccl_events::Start;
 use nccl_events::StateArgs;
+use nccl_events::archive::Timing;
 use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock, GpuRecord, Kernel};
 use tables::Tables;
 use tables::builder::TableBuilder;

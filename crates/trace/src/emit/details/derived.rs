@@ -4,8 +4,8 @@ use otf2::AttributeValue;
 
 use super::Details;
 use crate::emit::attributes::Attribute;
-use crate::links::collective;
 use crate::links::derived::DerivedCall;
+use nccl_events::collective::shape;
 use tables::place::index;
 use tables::{EventRow, P2pApi};
 
@@ -34,7 +34,7 @@ impl Details<'_, '_> {
         let first = &self.model.tables[first];
         self.number(Attribute::Parent, first.parent, 0)?;
         self.elements(call.count, call.datatype)?;
-        if collective::shape(call.pattern.func()).is_some_and(|shape| shape.has_root()) {
+        if shape(call.pattern.func()).is_some_and(|shape| shape.has_root()) {
             self.add(Attribute::Root, AttributeValue::I32(call.rank))?;
         }
         let P2pApi { stream, graph_captured, user_tag, .. } = first.fields;
@@ -79,7 +79,7 @@ impl Details<'_, '_> {
         }
         let element = model.words.element_bytes(call.datatype);
         let bytes = call.count.saturating_mul(element);
-        let shape = collective::shape(call.pattern.func());
+        let shape = shape(call.pattern.func());
         self.bandwidths(shape, bytes, call.ranks, interval)
     }
 }

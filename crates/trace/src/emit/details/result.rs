@@ -4,8 +4,8 @@ use otf2::AttributeValue;
 
 use super::Details;
 use crate::emit::attributes::Attribute;
-use crate::links::collective::Shape;
 use crate::links::interval::Interval;
+use nccl_events::collective::Shape;
 use tables::OperationRow;
 
 impl Details<'_, '_> {

@@ -1,8 +1,8 @@
 //! What the strings of a journal mean: the same few come with every operation, so each is looked into once.
 
-use super::{Shape, element_bytes, shape};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use nccl_events::collective::{Shape, element_bytes, shape};
 use tables::place::index;
 
 /// What a string means where it names a data type or a function.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::words::is_of_nccl;
 use super::work::{GpuStream, GpuWork, Link, Ran, What, Work};
 use crate::links::operations::Activities;
 use journal::reader::Symbols;
+use nccl_events::gpu::is_of_nccl;
 use nccl_events::gpu::{GpuClock, GpuRecord};
 use tables::OperationRow;
 use tables::place::{index, place};

@@ -2,13 +2,6 @@
 
 use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 
-/// Whether a kernel is NCCL's, by its mangled name: what graphs replay has no other sign.
-#[must_use]
-pub(crate) fn is_of_nccl(mangled: &str) -> bool {
-    const NAMES: [&str; 3] = ["ncclDevKernel", "ncclSymkDevKernel", "oneRankReduce"];
-    NAMES.iter().any(|name| mangled.contains(name))
-}
-
 /// How deep templates may be nested: names come from other people's programs.
 const MOST_RECURSION: u32 = 96;
 
@@ -76,7 +69,7 @@ mod tests {
 
     #[test]
     fn kernels_of_nccl_are_known_by_name() {
-        assert!(is_of_nccl(MANGLED));
-        assert!(!is_of_nccl("_Z4axpyifPfS_"));
+        assert!(nccl_events::gpu::is_of_nccl(MANGLED));
+        assert!(!nccl_events::gpu::is_of_nccl("_Z4axpyifPfS_"));
     }
 }

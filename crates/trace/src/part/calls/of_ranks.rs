@@ -6,9 +6,9 @@ use rustc_hash::FxHashMap;
 
 use super::{Call, CallLists, Digest, RankCalls, RankDigest, StepRanges};
 use crate::links::Links;
-use crate::links::collective;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use nccl_events::collective::{element_bytes, shape};
 use tables::OperationRow;
 use tables::communicators::Comms;
 use tables::place::{index, place};
@@ -50,9 +50,9 @@ impl Known {
 /// NCCL moves bytes in some functions, whatever type the caller names, and ranks may name different ones.
 fn call((func, count, datatype, root): Raw, symbols: &Symbols) -> Call {
     let func = symbols.text(func);
-    let shape = collective::shape(func);
+    let shape = shape(func);
     let datatype = symbols.text(datatype);
-    let element = collective::element_bytes(datatype);
+    let element = element_bytes(datatype);
     let (count, datatype) = match func {
         "AllGather" | "Broadcast" | "AlltoAll" | "Gather" | "Scatter" if element > 0 => {
             (count.saturating_mul(element), "")

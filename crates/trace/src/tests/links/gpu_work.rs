@@ -1,13 +1,13 @@
 //! Kernels and copies: on which locations, and for which operations.
 
 use crate::links::gpu_work::{Fates, GpuStream, Link};
-use crate::links::interval::Timing;
 use crate::tests::stream::{Built, CONTEXT, CUPTI_AHEAD, Stream, kernel as kernel_channel};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
 use clocks::gpu::GpuCalibration;
 use journal::part::options::Level;
 use nccl_events::Body;
+use nccl_events::archive::Timing;
 use nccl_events::event;
 use nccl_events::gpu::{ALL_DEVICES, Copy, GpuClock, GpuRecord, LaunchTime};
 use nccl_events::{StateArgs, state};

@@ -6,8 +6,8 @@ use nccl_events::{Body, event};
 
 use super::gpu_work::{fates, links};
 use crate::links::gpu_work::Link;
-use crate::links::interval::Timing;
 use crate::tests::stream::Stream;
+use nccl_events::archive::Timing;
 
 /// A graph's kernel, the node's clone.
 fn add_node(stream: &mut Stream, graph: u32, node: u64, span: (u64, u64)) {

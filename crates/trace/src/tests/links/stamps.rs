@@ -1,10 +1,10 @@
 //! GPU stamps that are of another kernel, or of none: NCCL's ring was overrun.
 
-use crate::links::interval::Timing;
 use crate::tests::stream::{Built, CONTEXT, Stream, kernel};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::{LocationKey, Owner};
 use clocks::gpu::GpuCalibration;
+use nccl_events::archive::Timing;
 use nccl_events::{StateArgs, state};
 
 /// How far the GPU's timer is ahead of the host's clock.

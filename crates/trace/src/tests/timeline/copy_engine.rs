@@ -1,12 +1,12 @@
 //! Collectives by copy engines: no kernel, and of the copies only the enqueueing is reported.
 
-use crate::links::interval::Timing;
 use crate::tests::stream::{CONTEXT, Stream};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
 use crate::timeline::message::Role;
 use nccl_events::Body;
 use nccl_events::Kind;
+use nccl_events::archive::Timing;
 use nccl_events::event;
 
 /// A collective with a synchronisation and a batch; `end` is its stop.

@@ -1,12 +1,12 @@
 //! What is left out by level, and what metrics say.
 
-use crate::links::interval::Timing;
 use crate::tests::stream::{CONTEXT, Stream, proxy_op};
 use crate::timeline::location::{LocationKey, Owner};
 use crate::timeline::message::Role;
 use journal::part::metrics::{Metric, MetricSet};
 use journal::part::options::{CollectiveRecords, Level};
 use nccl_events::Body;
+use nccl_events::archive::Timing;
 use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
 
