@@ -51,3 +51,14 @@ fn event_bits(word: &str) -> Result<u32, String> {
         )),
     }
 }
+
+/// A mask by the name of its preset, else by its kinds.
+#[must_use]
+pub fn event_set(mask: u32) -> String {
+    match mask {
+        LIGHT => "light".to_owned(),
+        STANDARD => "standard".to_owned(),
+        FULL => "full".to_owned(),
+        _ => event_names(mask).join(","),
+    }
+}

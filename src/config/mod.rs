@@ -18,7 +18,7 @@ mod tests;
 mod values;
 mod variables;
 
-pub use events::{FULL, LIGHT, STANDARD, event_kinds, event_mask, event_names};
+pub use events::{FULL, LIGHT, STANDARD, event_kinds, event_mask, event_names, event_set};
 pub use settings::{Config, Finalize, ScorepMode, Verbosity};
 pub use template::{PathValues, expand};
 use values::{nearest, number};

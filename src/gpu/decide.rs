@@ -102,7 +102,7 @@ pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decisio
     if there.mask & launches == 0 {
         return Decision { is_fault: wanted, ..off("NCCL_OTF2_EVENTS leaves out KernelLaunch".to_owned()) };
     }
-    let (backend, line) = match (choice, other_user(there)) {
+    let (backend, line) = match (choice, other_user(there.maps, there.environment, there.is_cupti_ours)) {
         (BackendChoice::Events, _) => {
             (BackendKind::Events, "GPU work is timed by CUDA events, as NCCL_OTF2_GPU=events says".to_owned())
         }
@@ -123,14 +123,19 @@ pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decisio
     Decision { backend, line, is_fault: false }
 }
 
-/// Another tool that may use CUPTI, and the sign of it.
-fn other_user(there: &Surroundings<'_>) -> Option<(&'static str, String)> {
+/// Another tool that may use CUPTI in a process with these files and this environment, and the sign of it.
+#[must_use]
+pub fn other_user(
+    maps: &[String],
+    environment: &[(String, String)],
+    is_cupti_ours: bool,
+) -> Option<(&'static str, String)> {
     for (library, who) in LIBRARIES {
-        if library == "libcupti.so" && there.is_cupti_ours {
+        if library == "libcupti.so" && is_cupti_ours {
             continue;
         }
         let file = |path: &String| Some(path.rsplit('/').next()?.to_owned());
-        let mut files = there.maps.iter().filter_map(file);
+        let mut files = maps.iter().filter_map(file);
         if let Some(file) = files.find(|file| file.starts_with(library)) {
             return Some((who, format!("{file} is loaded")));
         }
@@ -141,7 +146,7 @@ fn other_user(there: &Surroundings<'_>) -> Option<(&'static str, String)> {
             prefix if prefix.ends_with('_') => name.starts_with(prefix) && is_yes(value),
             _ => name == variable && is_yes(value),
         };
-        let sign = there.environment.iter().find(|(name, value)| is_sign(name, value));
+        let sign = environment.iter().find(|(name, value)| is_sign(name, value));
         if let Some((name, _)) = sign {
             return Some((who, format!("{name} is set")));
         }

@@ -10,6 +10,7 @@
 //! nothing of CUDA with `NCCL_OTF2_GPU=off`, and if no driver is loaded. This room imports `config` and `host`; others
 //! use the facade and [`Gpus`] only.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -32,6 +33,9 @@ mod worker;
 use crate::config::Verbosity;
 use crate::config::gpu::{BackendChoice, GpuSettings};
 use crate::host::logger;
+use cupti_sys::Search;
+use cupti_sys::mapped::Mapped;
+pub use decide::other_user as other_cupti_user;
 use decide::{Decision, Surroundings, decide};
 use driver::Driver;
 pub(crate) use facade::{disable, event_ends, launch_begins};
@@ -42,6 +46,13 @@ use nccl_events::Name;
 use nccl_events::gpu::{Backend as BackendKind, GpuRecord};
 use output::JournalOutput;
 use worker::Worker;
+
+/// The files and names by which a process that has these libraries would look for CUPTI.
+#[must_use]
+pub fn cupti_places(named: Option<PathBuf>, libraries: Vec<PathBuf>) -> Vec<PathBuf> {
+    let cuda_home = std::env::var_os("CUDA_HOME").map(PathBuf::from);
+    cupti_sys::load::places(&Search { explicit: named, cuda_home }, &Mapped::of(libraries))
+}
 
 /// How long `init` waits for the worker, which may have to load a library.
 const LONGEST_BEGINNING: Duration = Duration::from_secs(2);

@@ -149,12 +149,7 @@ fn open_journal(
 }
 
 fn say_beginning(config: &Config, comm: &CommInit<'_>, directories: &Directories, scorep: scorep::Beginning) {
-    let events = match config.mask {
-        config::LIGHT => "light".to_owned(),
-        config::STANDARD => "standard".to_owned(),
-        config::FULL => "full".to_owned(),
-        mask => config::event_names(mask).join(","),
-    };
+    let events = config::event_set(config.mask);
     let out = directories.out.display();
     say(config, &format!("version {VERSION}: recording {events} events into {out}"));
     match scorep {

@@ -15,7 +15,7 @@ const STICKY_FOR_ALL: u32 = 0o1002;
 ///
 /// # Errors
 /// What is wrong with it, as a sentence with the path.
-pub(super) fn refuse(path: &Path, variable: &str) -> Result<(), String> {
+pub fn refuse(path: &Path, variable: &str) -> Result<(), String> {
     if let Some(link) = path.ancestors().skip(1).find(|above| is_planted_link(above)) {
         return Err(because(link, "is a link of", variable));
     }

@@ -37,9 +37,11 @@ pub mod snapshot;
 mod state;
 mod test_clock;
 
+pub use advice::kernel_channels;
 pub use begin::VERSION;
 use begin::kinds_of_table;
 use close::Moment;
+pub use foreign::refuse as refuse_foreign;
 use state::Session;
 
 /// What NCCL gets back from `init`.

@@ -5,3 +5,4 @@ mod flight;
 mod job;
 mod live;
 mod mismatch;
+mod quiet;

@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::check::Request as Check;
+use crate::doctor::Request as Doctor;
 use crate::dump::Request as Dump;
 use crate::export::Request as Export;
 use crate::finalize::Request as Finalize;
@@ -15,10 +16,11 @@ use crate::version;
 
 const AFTER_HELP: &str = "\
 Start with:
+  nccl-otf2 doctor
   nccl-otf2 run -o trace -- python train.py
   nccl-otf2 info trace
 
-Exit codes: 0 all is well, 1 the trace has problems, 2 wrong usage or a file that cannot be read or \
+Exit codes: 0 all is well, 1 the trace has problems (doctor: a recording would have), 2 wrong usage or a file that cannot be read or \
 written; `run` ends with the exit code of its command.";
 
 /// Records NCCL jobs as OTF2 archives, completes archives, checks and describes them.
@@ -34,6 +36,8 @@ pub(crate) struct Arguments {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Find out what a recording would be like here, before a job is run
+    Doctor(Doctor),
     /// Run a command and record what NCCL does in it and its child processes
     Run(Run),
     /// Make the archive of what processes recorded and could not write themselves

@@ -6,7 +6,7 @@
 //! | exit code | meaning |
 //! |---|---|
 //! | 0 | all is well |
-//! | 1 | the trace has problems |
+//! | 1 | the trace has problems; of `doctor`: nothing would be recorded, or not what is asked for |
 //! | 2 | wrong usage, or a file that cannot be read or written |
 //! | the command's | of `run`; 128 + signal when a signal ended it |
 
@@ -16,6 +16,7 @@ mod archive;
 mod arguments;
 mod calendar;
 mod check;
+mod doctor;
 mod dump;
 mod exit;
 mod export;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
 
 fn act(verb: &Verb) -> Result<Exit> {
     match verb {
+        Verb::Doctor(request) => doctor::doctor(request),
         Verb::Run(request) => run::run(request),
         Verb::Finalize(request) => finalize::finalize(request),
         Verb::Dump(request) => dump::dump(request),

@@ -3,7 +3,7 @@
 mod after;
 mod directory;
 mod nothing;
-mod plugin;
+pub(crate) mod plugin;
 mod request;
 mod settings;
 mod signals;

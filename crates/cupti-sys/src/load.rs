@@ -94,6 +94,13 @@ pub fn load(search: &Search) -> Result<Library, LoadError> {
     Err(LoadError::NotFound(tried))
 }
 
+/// What [`load`] would try in a process that has these libraries, whatever its driver: files, and names for the loader.
+#[must_use]
+pub fn places(search: &Search, mapped: &Mapped) -> Vec<PathBuf> {
+    let all = candidates(search, mapped, Driver { version: u32::MAX });
+    all.into_iter().map(|candidate| candidate.name).collect()
+}
+
 /// A handle of dlopen's that is never closed.
 #[derive(Clone, Copy)]
 struct Handle(*mut libc::c_void);

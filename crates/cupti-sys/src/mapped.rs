@@ -16,6 +16,12 @@ impl Mapped {
         Self::parse(&maps)
     }
 
+    /// The files that a process would have mapped.
+    #[must_use]
+    pub fn of(files: Vec<PathBuf>) -> Self {
+        Self { files }
+    }
+
     /// Takes the text of a `maps` file.
     #[must_use]
     pub fn parse(maps: &str) -> Self {

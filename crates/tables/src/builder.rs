@@ -68,7 +68,10 @@ impl Records for TableBuilder {
                 let thread = if id == 0 { NOWHERE } else { self.thread(slot) };
                 self.tables.switches.push(SwitchAt { time: ticks, context: id, thread, switch });
             }
-            RecordBody::NotSelected(starts) => self.tables.counts.add_not_selected(&starts),
+            RecordBody::NotSelected(starts) => {
+                self.tables.counts.add_not_selected(&starts);
+                self.tables.last_not_selected = self.tables.last_not_selected.max(Some(ticks));
+            }
             RecordBody::Gpu(record) => self.tables.gpu.push(GpuAt { time: ticks, id, record }),
             RecordBody::CommKnown(comm) => self.comm_known(id, comm),
             RecordBody::CommInit(comm) => self.comm_init(slot, ticks, id, comm),

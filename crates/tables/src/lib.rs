@@ -151,6 +151,8 @@ pub struct Tables {
     pub removed: Removed,
     /// What was switched, in order.
     pub switches: Vec<SwitchAt>,
+    /// When starts that were not selected were last counted.
+    pub last_not_selected: Option<u64>,
     /// What was found out about GPUs, in the order of the journal.
     pub gpu: Vec<GpuAt>,
     ids: Ids<EventRow>,
@@ -309,6 +311,7 @@ impl Tables {
         for switch in &mut self.switches {
             switch.time = clock.nanoseconds(switch.time);
         }
+        self.last_not_selected = self.last_not_selected.map(|ticks| clock.nanoseconds(ticks));
         for at in &mut self.gpu {
             if let GpuRecord::Clock(sample) = &mut at.record {
                 let until = at.time.saturating_add(sample.uncertainty_ticks);

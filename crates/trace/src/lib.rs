@@ -24,6 +24,7 @@ mod tests;
 mod timeline;
 mod workers;
 
+pub use archive::blind_spots::of_release as blind_spots;
 pub use archive::finalize::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState, finalize};
 pub use archive::last_process::is_last_process;
 pub use archive::properties::within_anchor;

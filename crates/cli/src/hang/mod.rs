@@ -49,8 +49,12 @@ How much it can tell depends on what is recorded. NCCL_OTF2_EVENTS=light knows w
 default) also whose network transfers have ended; standard,ProxyStep also what each transfer waits for; full also \
 what the GPU does. docs/GUIDE.md says how to read the report, docs/REFERENCE.md has the fields of --json.
 
+Where NCCL reports nothing any more for --after seconds (2 at least) though processes live, and nobody is seen to wait, \
+the verdict is QUIET: with what was last seen on which rank. A job that hangs while communicators are made or split, or \
+outside NCCL, looks so, and so does one that computes that long.
+
 Exit codes: 0 nothing hangs, 1 something hangs, or is wrong so that it will (a mismatch, a process that is gone while \
-others go on), 2 wrong usage, or nothing that can be read.";
+others go on), or the job is quiet, 2 wrong usage, or nothing that can be read.";
 
 /// What to look at.
 #[derive(Debug, Args)]

@@ -5,7 +5,8 @@ use std::path::Path;
 /// The reasons, the likely ones first.
 pub(super) fn reasons(plugin: &Path, directory: &Path) -> String {
     format!(
-        "nothing was recorded into {directory}. The usual reasons:
+        "nothing was recorded into {directory}. `nccl-otf2 doctor`, run in the place of the command, finds most of the usual
+reasons:
   - The command did not use NCCL, or made no communicator.
   - NCCL did not load the plugin. Run it again with NCCL_DEBUG=INFO and look for lines with `PROFILER`:
     they must name {plugin}, and after them (but in 2.23) comes `Loaded OTF2`.

@@ -45,12 +45,18 @@ pub(crate) enum When {
 impl When {
     fn holds(self, manifest: &Manifest) -> bool {
         let info = &manifest.process;
-        let is_recorded = |kind: Kind| info.event_mask & kind.mask() != 0;
         match self {
-            Self::Always => true,
-            Self::With(kind) => info.table == 0 || is_recorded(kind),
-            Self::Without(kind) => info.table == 0 || !is_recorded(kind),
             Self::Unless(teller) => !teller.tells(manifest),
+            _ => info.table == 0 || self.holds_with(info.event_mask),
+        }
+    }
+
+    /// Whether it holds for a recording of these events, which nobody else adds to.
+    const fn holds_with(self, event_mask: u32) -> bool {
+        match self {
+            Self::Always | Self::Unless(_) => true,
+            Self::With(kind) => event_mask & kind.mask() != 0,
+            Self::Without(kind) => event_mask & kind.mask() == 0,
         }
     }
 }
@@ -196,6 +202,13 @@ fn applies(spot: &BlindSpot, manifest: &Manifest) -> bool {
     let known = version_number(&info.nccl_version).map(|version| (version, version));
     let (first, last) = known.or_else(by_table).unwrap_or((0, NOW));
     spot.is_in(first, last) && spot.when.holds(manifest)
+}
+
+/// What a release (22809 is 2.28.9) will not report to a recording of these events, one a line.
+#[must_use]
+pub fn of_release(release: u32, event_mask: u32) -> Vec<String> {
+    let spots = BLIND_SPOTS.iter().filter(|spot| spot.is_in(release, release) && spot.when.holds_with(event_mask));
+    spots.map(|spot| format!("{}: {}", spot.unseen, spot.why)).collect()
 }
 
 /// What cannot be seen in an archive of these processes, one a line.

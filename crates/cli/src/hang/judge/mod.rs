@@ -11,6 +11,7 @@ pub(super) mod blockage;
 pub(super) mod collectives;
 mod messages;
 pub(super) mod mismatch;
+pub(super) mod quiet;
 mod survivors;
 pub(super) mod suspects;
 mod unknown_position;

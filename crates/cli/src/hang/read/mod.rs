@@ -31,7 +31,7 @@ pub(crate) fn job(directory: &Path, progress: &dyn Progress) -> Result<Job> {
     let directories = part_directories(directory)?;
     if directories.is_empty() {
         bail!(
-            "{}: no process has recorded anything here; is the plugin loaded (NCCL_DEBUG=INFO says so), and does it record in this directory (NCCL_OTF2_DIR)?",
+            "{}: no process has recorded anything here; is the plugin loaded (`nccl-otf2 doctor` and NCCL_DEBUG=INFO tell), and does it record in this directory (NCCL_OTF2_DIR)?",
             directory.display()
         );
     }

@@ -184,7 +184,7 @@ fn last_event(tables: &Tables) -> Option<u64> {
     let events = events.map(|event| event.stop().unwrap_or(event.start));
     let states = tables.events.last_state();
     let calls = tables.comm_calls.iter().map(|call| call.end);
-    events.chain(states).chain(calls).max()
+    events.chain(states).chain(calls).chain(tables.last_not_selected).max()
 }
 
 /// Notes what is missing in a journal.

@@ -2,6 +2,7 @@
 
 mod comms;
 mod names;
+mod quiet;
 mod ranks;
 pub(super) mod rows;
 mod sentences;
@@ -11,6 +12,7 @@ mod unknown;
 
 use super::job::{Job, Process, ProcessState};
 use super::judge::blockage::Blockage;
+use super::judge::quiet::{self as silence, Quiet};
 use super::judge::suspects::Suspect;
 use super::judge::{Judgement, judge};
 use comms::comm_row;
@@ -26,21 +28,30 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
     let communicators: Vec<CommRow> = comms.collect();
     let suspects = judgement.suspects.iter();
     let suspects = suspects.map(|suspect| suspect_row(job, &judgement.lasting, suspect));
-    let (kind, text) = verdict(job, &judgement, &communicators, after_ns);
+    let silence = silence::find(job, after_ns);
+    let (kind, text) = verdict(job, &judgement, &communicators, silence.as_ref(), after_ns);
+    let silence = silence.filter(|_| kind == Kind::Quiet);
     Report {
         format: 1,
         directory: directory.to_owned(),
         time_ns: job.now_ns,
         after_ns,
-        verdict: Verdict { found: matches!(kind, Kind::Hang | Kind::Mismatch | Kind::Died), kind, text },
+        verdict: Verdict { found: !matches!(kind, Kind::Waiting | Kind::Nothing), kind, text },
         suspects: suspects.collect(),
+        quiet: silence.map(|silence| quiet::report(job, &silence)),
         unknown: unknown::unknown(job, &judgement.lasting),
         processes: job.processes.iter().map(process_row).collect(),
         communicators,
     }
 }
 
-fn verdict(job: &Job, judgement: &Judgement, comms: &[CommRow], after_ns: u64) -> (Kind, String) {
+fn verdict(
+    job: &Job,
+    judgement: &Judgement,
+    comms: &[CommRow],
+    silence: Option<&Quiet>,
+    after_ns: u64,
+) -> (Kind, String) {
     if let Some(suspect) = judgement.suspects.first() {
         let text = sentences::verdict(job, &judgement.lasting, suspect);
         return (Kind::Hang, format!("HANG: {text}"));
@@ -64,12 +75,13 @@ fn verdict(job: &Job, judgement: &Judgement, comms: &[CommRow], after_ns: u64) -
         return (Kind::Died, format!("DIED: {text}"));
     }
     let longest = judgement.blockages.iter().max_by_key(|one| one.longest_ns());
-    match longest {
-        Some(blockage) => {
+    match (longest, silence) {
+        (Some(blockage), _) => {
             let waits = sentences::waits(job, blockage);
             (Kind::Waiting, format!("No hang: {waits}, less than --after"))
         }
-        None => (Kind::Nothing, format!("No hang: {}", sentences::nothing(job))),
+        (None, Some(silence)) => (Kind::Quiet, format!("QUIET: {}", quiet::verdict(silence))),
+        (None, None) => (Kind::Nothing, format!("No hang: {}", sentences::nothing(job))),
     }
 }
 

@@ -112,7 +112,7 @@ fn whereabouts(comm: &Comm, rank: &Rank, call: Option<&Call>, entered: Entered, 
     text
 }
 
-const fn stage_text(stage: Stage) -> &'static str {
+pub(super) const fn stage_text(stage: Stage) -> &'static str {
     match stage {
         Stage::Calling => "in the call, which has not returned",
         Stage::Called => "called",

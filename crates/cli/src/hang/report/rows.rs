@@ -11,6 +11,8 @@ pub(crate) struct Report {
     pub(crate) after_ns: u64,
     pub(crate) verdict: Verdict,
     pub(crate) suspects: Vec<SuspectRow>,
+    /// Of the verdict `quiet`.
+    pub(crate) quiet: Option<QuietReport>,
     pub(crate) unknown: Vec<String>,
     pub(crate) processes: Vec<ProcessRow>,
     pub(crate) communicators: Vec<CommRow>,
@@ -31,6 +33,7 @@ pub(crate) enum Kind {
     Hang,
     Mismatch,
     Died,
+    Quiet,
     Waiting,
     Nothing,
 }
@@ -46,6 +49,31 @@ pub(crate) struct SuspectRow {
     pub(crate) advice: Option<String>,
     /// From the one who waits longest to this rank.
     pub(crate) chain: Vec<String>,
+}
+
+/// A job of which NCCL reports nothing any more.
+#[derive(Debug, Serialize)]
+pub(crate) struct QuietReport {
+    pub(crate) for_ns: u64,
+    /// Whether calls of NCCL's functions are recorded.
+    pub(crate) reports_calls: bool,
+    /// Those that are quiet longest first.
+    pub(crate) ranks: Vec<QuietRow>,
+    pub(crate) advice: Vec<String>,
+}
+
+/// What was last seen of a GPU of a process.
+#[derive(Debug, Serialize)]
+pub(crate) struct QuietRow {
+    pub(crate) rank: Option<u32>,
+    pub(crate) communicator: Option<String>,
+    pub(crate) process: String,
+    pub(crate) launcher_rank: Option<u32>,
+    pub(crate) process_state: &'static str,
+    /// Since NCCL last called the plugin in the process.
+    pub(crate) quiet_ns: u64,
+    pub(crate) inside: Vec<String>,
+    pub(crate) text: String,
 }
 
 #[derive(Debug, Serialize)]

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::names;
-use super::rows::{CollectiveRow, CommRow, RankRow, Report, SequenceRow};
+use super::rows::{CollectiveRow, CommRow, QuietReport, RankRow, Report, SequenceRow};
 use crate::table::{Side, Table};
 use crate::units::{count, plural, time};
 
@@ -20,6 +20,9 @@ pub(crate) fn text(report: &Report, all: bool) -> String {
     let mut text = String::new();
     line(&mut text, &report.verdict.text);
     suspects(report, all, &mut text);
+    if let Some(report) = &report.quiet {
+        quiet(report, all, &mut text);
+    }
     let (waiting, quiet): (Vec<&CommRow>, Vec<&CommRow>) =
         report.communicators.iter().partition(|comm| all || is_of_interest(comm));
     for comm in cut(&waiting, all) {
@@ -91,6 +94,46 @@ fn suspects(report: &Report, all: bool, text: &mut String) {
         }
     }
     rest(text, report.suspects.len(), all, "suspects");
+}
+
+fn quiet(report: &QuietReport, all: bool, text: &mut String) {
+    for advice in &report.advice {
+        line(text, format_args!("  {advice}"));
+    }
+    line(text, "\nlast seen");
+    let mut table = Table::new(&[
+        ("rank", Side::Right),
+        ("communicator", Side::Left),
+        ("process", Side::Left),
+        ("", Side::Left),
+        ("quiet for", Side::Right),
+        ("its last operation", Side::Left),
+    ]);
+    for row in cut(&report.ranks, all) {
+        table.row(vec![
+            row.rank.map_or_else(|| "–".to_owned(), |rank| rank.to_string()),
+            row.communicator.clone().unwrap_or_else(|| "–".to_owned()),
+            row.process.clone(),
+            row.process_state.to_owned(),
+            time(row.quiet_ns),
+            row.text.clone(),
+        ]);
+    }
+    table.print(text);
+    rest(text, report.ranks.len(), all, "ranks");
+    let mut inside = report.ranks.iter().filter(|row| !row.inside.is_empty()).peekable();
+    match (inside.peek(), report.reports_calls) {
+        (None, true) => line(
+            text,
+            "inside NCCL: nobody, as far as calls tell (those that make, split or destroy communicators are not reported)",
+        ),
+        (None, false) => line(text, "inside NCCL: not known, calls are not recorded"),
+        (Some(_), _) => {}
+    }
+    for row in inside {
+        let rank = row.rank.map_or_else(|| "?".to_owned(), |rank| rank.to_string());
+        line(text, format_args!("inside NCCL: rank {rank} [{}], {}", row.process, row.inside.join("; ")));
+    }
 }
 
 fn communicator(comm: &CommRow, all: bool, text: &mut String) {

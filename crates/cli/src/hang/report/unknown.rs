@@ -12,7 +12,7 @@ use crate::hang::sequence::Sequence;
 use crate::hang::tail::Positions;
 use crate::units::plural;
 
-fn records(job: &Job, kind: Kind) -> bool {
+pub(super) fn records(job: &Job, kind: Kind) -> bool {
     let mut recorded = job.processes.iter().filter(|process| process.has_journal);
     recorded.all(|process| process.event_mask & kind.mask() != 0)
 }
@@ -109,7 +109,7 @@ fn position_unknown(comm: &Comm) -> Vec<String> {
     remarks
 }
 
-fn is_before_api(version: &str) -> bool {
+pub(super) fn is_before_api(version: &str) -> bool {
     let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
     let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
     major == 2 && minor < 28

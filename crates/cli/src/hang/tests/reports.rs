@@ -46,3 +46,45 @@ fn a_process_that_is_gone_before_anybody_waits_is_reported() {
     let verdict = judge(&job).verdict;
     assert_eq!((verdict.found, verdict.kind), (true, Kind::Died));
 }
+
+/// Nobody waits; NCCL was last heard of 40 and 30 s ago.
+fn quiet() -> Job {
+    let mut job = calls([vec![done(60)], vec![done(60)]]);
+    job.processes[0].last_event_ns = NOW_NS - 40 * SECOND_NS;
+    job.processes[1].last_event_ns = NOW_NS - 30 * SECOND_NS;
+    job
+}
+
+#[test]
+fn nothing_for_long_is_no_all_clear() {
+    let report = judge(&quiet());
+    assert_eq!((report.verdict.found, report.verdict.kind), (true, Kind::Quiet));
+    assert!(report.verdict.text.starts_with("QUIET: NCCL has reported nothing for 30.000 s in any of the 2 processes"));
+    let quiet = report.quiet.expect("a report");
+    let rows: Vec<_> = quiet.ranks.iter().map(|row| (row.rank, row.quiet_ns / SECOND_NS, row.text.as_str())).collect();
+    assert_eq!(
+        rows,
+        [
+            (Some(0), 40, "ncclAllReduce of 8 ncclFloat32 (collective 1): done"),
+            (Some(1), 30, "ncclAllReduce of 8 ncclFloat32 (collective 1): done"),
+        ]
+    );
+    // The process that is quiet longest is to be looked at first.
+    assert!(quiet.advice[0].contains("--pid 100"), "{:?}", quiet.advice);
+}
+
+#[test]
+fn a_job_is_quiet_only_while_something_can_be_expected_of_it() {
+    let kind = |change: &dyn Fn(&mut Job)| {
+        let mut job = quiet();
+        change(&mut job);
+        judge(&job).verdict.kind
+    };
+    assert_eq!(kind(&|job| job.processes[1].last_event_ns = NOW_NS - 5 * SECOND_NS), Kind::Nothing);
+    let end = |job: &mut Job| job.processes.iter_mut().for_each(|process| process.state = ProcessState::Ended);
+    assert_eq!(kind(&end), Kind::Nothing);
+    let finalize = |job: &mut Job| job.comms[0].ranks.values_mut().for_each(|rank| rank.finalized = true);
+    assert_eq!(kind(&finalize), Kind::Nothing);
+    let of_one_process = |job: &mut Job| job.processes[1].state = ProcessState::Ended;
+    assert_eq!(kind(&of_one_process), Kind::Quiet);
+}

@@ -1,0 +1,73 @@
+//! The environment that a job would begin in.
+
+use std::env;
+use std::path::PathBuf;
+
+use journal::part::environment::JobEnvironment;
+use nccl_profiler_otf2::config::Config;
+use rustix::system::uname;
+
+use super::loader::Loader;
+use super::report::Findings;
+use crate::run::plugin;
+
+/// The environment, read once.
+pub(super) struct Here {
+    pub(super) variables: Vec<(String, String)>,
+    /// The plugin's settings.
+    pub(super) config: Config,
+    pub(super) job: JobEnvironment,
+    pub(super) host: String,
+    pub(super) loader: Loader,
+    /// The plugin that `nccl-otf2 run` takes.
+    pub(super) plugin: Result<PathBuf, plugin::NotFound>,
+}
+
+impl Here {
+    pub(super) fn look() -> Self {
+        let variables = env::vars_os();
+        let variables =
+            variables.map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
+        Self {
+            variables: variables.collect(),
+            config: Config::from_environment(),
+            job: JobEnvironment::of_process(),
+            host: uname().nodename().to_string_lossy().into_owned(),
+            loader: Loader::of_process(),
+            plugin: plugin::find(None),
+        }
+    }
+
+    /// A variable that is set and not empty.
+    pub(super) fn variable(&self, name: &str) -> Option<&str> {
+        let found = self.variables.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// How many processes of the job record on this host, where the launcher says so.
+    pub(super) fn processes(&self) -> u64 {
+        self.job.local_size.map_or(1, u64::from).max(1)
+    }
+}
+
+/// What the plugin makes of its variables, and what the launcher says.
+pub(super) fn settings(here: &Here, findings: &mut Findings) {
+    for remark in &here.config.remarks {
+        findings.problem("settings", remark.clone(), "docs/REFERENCE.md §1 lists all variables and their values");
+    }
+    if !here.config.enabled {
+        findings.warning("settings", "NCCL_OTF2_MODE=off: nothing is recorded", "unset it to record");
+    }
+    let job = &here.job;
+    let number = |number: Option<u32>| number.map_or_else(|| "?".to_owned(), |number| number.to_string());
+    if let Some(launcher) = &job.launcher {
+        findings.ok("launcher", format!("{launcher}: rank {} of {}", number(job.rank), number(job.size)));
+    }
+    if job.job.is_none() && here.variable("NCCL_OTF2_DIR").is_none() {
+        findings.note(
+            "launcher",
+            "no job id is in the environment, and NCCL_OTF2_DIR is not set: each process would choose a directory by its own time",
+            "name one for all: NCCL_OTF2_DIR, or nccl-otf2 run -o DIR",
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! What a recording with an NCCL library would be like.
+
+use std::path::Path;
+
+use nccl_events::Kind;
+use nccl_profiler_otf2::session::kernel_channels;
+use trace::blind_spots;
+
+use super::find::Found;
+use super::here::Here;
+use super::library::Nccl;
+use super::report::{Findings, NcclRow};
+use super::slot::slot;
+use super::storage;
+
+/// The highest table of this version's plugin.
+const HIGHEST_TABLE: u8 = 7;
+
+/// What a recording with this library would be like.
+pub(super) fn judge(here: &Here, found: &Found, findings: &mut Findings) -> NcclRow {
+    let Found { library, nccl, by } = found;
+    let (release, path) = (&nccl.release, library.path.display());
+    let name = if nccl.is_rccl { "RCCL" } else { "NCCL" };
+    let table = nccl.table.min(HIGHEST_TABLE);
+    let cuda = nccl.cuda.as_ref().map_or_else(String::new, |cuda| format!(" for CUDA {cuda}"));
+    let text = format!("{name} {release}{cuda} in {path} ({by})");
+    let mut row = NcclRow {
+        path: path.to_string(),
+        found_by: by.clone(),
+        is_rccl: nccl.is_rccl,
+        release: release.clone(),
+        cuda: nccl.cuda.clone(),
+        table,
+        plugin_names: Vec::new(),
+        plugin: None,
+        profiler: None,
+        blind_spots: Vec::new(),
+    };
+    if table == 0 {
+        findings.problem(
+            "nccl",
+            format!("{text} has no profiler plugins: nothing of it can be recorded"),
+            "NCCL 2.23 or later",
+        );
+        return row;
+    }
+    if nccl.is_rccl {
+        findings.warning(
+            "nccl",
+            format!("{text}: it has NCCL's profiler tables up to v{table}, but this plugin is tested with NCCL only"),
+            "look at the archive with nccl-otf2 check",
+        );
+    } else {
+        findings.ok("nccl", format!("{text}: table v{table} is used"));
+        row.blind_spots = blind_spots(nccl.number, here.config.mask);
+        known_problems(here, nccl, findings);
+    }
+    if nccl.table > HIGHEST_TABLE {
+        findings.note(
+            "nccl",
+            format!(
+                "{name} {release} has table v{}, newer than this plugin's v{HIGHEST_TABLE}: NCCL translates",
+                nccl.table
+            ),
+            "look for a newer version of this project",
+        );
+    }
+    let slot = slot(here, library, nccl.number, release, findings);
+    row.plugin_names = slot.names;
+    row.plugin = slot.file.map(|file| file.display().to_string());
+    row.profiler = slot.profiler;
+    row
+}
+
+/// What is known to go wrong with a release and these settings.
+fn known_problems(here: &Here, nccl: &Nccl, findings: &mut Findings) {
+    let release = &nccl.release;
+    if here.config.mask & Kind::KernelCh.mask() != 0 && nccl.table >= 3 {
+        findings.warning(
+            "events",
+            format!("kernel channels are to be recorded: {}", kernel_channels(nccl.number)),
+            "NCCL_OTF2_EVENTS=standard records without them",
+        );
+        if let Some(bytes) = storage::free_bytes(Path::new("/dev/shm")).filter(|bytes| *bytes < storage::SMALL_SHM) {
+            findings.warning(
+                "events",
+                format!(
+                    "kernel channels and a /dev/shm with {} free: NCCL can crash in ncclLocalOpAppend",
+                    crate::units::bytes(bytes)
+                ),
+                "a larger /dev/shm (docker run --shm-size=8g), or NCCL_OTF2_EVENTS=standard",
+            );
+        }
+    }
+    if (22_703..22_800).contains(&nccl.number)
+        && let Some(plugin) = here.variable("NCCL_NET_PLUGIN").filter(|plugin| *plugin != "none")
+    {
+        findings.warning(
+            "events",
+            format!("NCCL_NET_PLUGIN={plugin}: NCCL {release} crashes, with any profiler, when a network plugin that reports events merges messages of a group"),
+            "NCCL 2.28 or later, or a network plugin without profiler events",
+        );
+    }
+    if nccl.table < 4 {
+        findings.note(
+            "events",
+            format!("NCCL {release} gives plugins no log, and neither names nor sizes of communicators; who is the last process is known only from the launcher"),
+            "NCCL_OTF2_VERBOSITY=verbose shows on stderr what is recorded; nccl-otf2 finalize makes the archive if no process is the last",
+        );
+    }
+}

@@ -1,0 +1,147 @@
+//! What was found, for programs (`docs/REFERENCE.md` §9) and for people.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Level {
+    Ok,
+    /// To be known.
+    Note,
+    /// Something may be missing, slow or wrong.
+    Warning,
+    /// Nothing is recorded, or not what was asked for.
+    Problem,
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    pub(super) level: Level,
+    pub(super) topic: &'static str,
+    /// One sentence.
+    pub(super) text: String,
+    /// What to do.
+    pub(super) advice: Option<String>,
+}
+
+/// All findings; the same sentence is there once.
+#[derive(Debug, Default)]
+pub(super) struct Findings(Vec<Finding>);
+
+impl Findings {
+    fn add(&mut self, level: Level, topic: &'static str, text: impl Into<String>, advice: &str) {
+        let advice = Some(advice.to_owned()).filter(|advice| !advice.is_empty());
+        let finding = Finding { level, topic, text: text.into(), advice };
+        if !self.0.contains(&finding) {
+            self.0.push(finding);
+        }
+    }
+
+    pub(super) fn ok(&mut self, topic: &'static str, text: impl Into<String>) {
+        self.add(Level::Ok, topic, text, "");
+    }
+
+    pub(super) fn note(&mut self, topic: &'static str, text: impl Into<String>, advice: &str) {
+        self.add(Level::Note, topic, text, advice);
+    }
+
+    pub(super) fn warning(&mut self, topic: &'static str, text: impl Into<String>, advice: &str) {
+        self.add(Level::Warning, topic, text, advice);
+    }
+
+    pub(super) fn problem(&mut self, topic: &'static str, text: impl Into<String>, advice: &str) {
+        self.add(Level::Problem, topic, text, advice);
+    }
+
+    /// The report: the worst first, else in the order of looking.
+    pub(super) fn report(mut self, nccl: Vec<NcclRow>, ready: String) -> Report {
+        self.0.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+        let count = |level: Level| self.0.iter().filter(|finding| finding.level == level).count();
+        let worst = self.0.first().map_or(Level::Ok, |finding| finding.level);
+        let text = match self.0.first() {
+            Some(first) if worst >= Level::Warning => {
+                let more = count(worst) - 1;
+                let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+                format!("{}: {}{more}", worst.name().to_uppercase(), first.text)
+            }
+            _ => format!("READY: {ready}"),
+        };
+        Report { format: 1, level: worst, text, nccl, findings: self.0 }
+    }
+}
+
+/// An NCCL library.
+#[derive(Debug, Serialize)]
+pub(super) struct NcclRow {
+    pub(super) path: String,
+    pub(super) found_by: String,
+    pub(super) is_rccl: bool,
+    pub(super) release: String,
+    pub(super) cuda: Option<String>,
+    /// The version of the profiler table that it would call; 0 for none.
+    pub(super) table: u8,
+    /// The names by which it would look for a profiler plugin, in this order.
+    pub(super) plugin_names: Vec<String>,
+    /// The file that it would load.
+    pub(super) plugin: Option<String>,
+    /// What that is.
+    pub(super) profiler: Option<&'static str>,
+    pub(super) blind_spots: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) format: u32,
+    /// The worst level of the findings.
+    pub(super) level: Level,
+    /// The first line.
+    pub(super) text: String,
+    pub(super) nccl: Vec<NcclRow>,
+    pub(super) findings: Vec<Finding>,
+}
+
+impl Report {
+    /// The report for people. `all`: with what each release does not report.
+    pub(super) fn text(&self, all: bool) -> String {
+        let mut text = format!("{}\n\n", self.text);
+        // Writing to a string cannot fail.
+        for Finding { level, topic, text: sentence, advice } in &self.findings {
+            let _ = writeln!(text, "{:<8} {topic}: {sentence}", level.name());
+            if let Some(advice) = advice {
+                let _ = writeln!(text, "         → {advice}");
+            }
+        }
+        let mut shown: Vec<&str> = Vec::new();
+        for row in &self.nccl {
+            if row.blind_spots.is_empty() || shown.contains(&row.release.as_str()) {
+                continue;
+            }
+            shown.push(&row.release);
+            let n = row.blind_spots.len();
+            if !all {
+                let _ = writeln!(text, "\nNCCL {} does not report {n} things to any profiler (--all)", row.release);
+                continue;
+            }
+            let _ = writeln!(text, "\nNCCL {} does not report:", row.release);
+            for spot in &row.blind_spots {
+                let _ = writeln!(text, "  {spot}");
+            }
+        }
+        text
+    }
+}

@@ -1,0 +1,208 @@
+//! NCCL's one place for a profiler plugin: by which names a release looks for it, and what it would find.
+
+use std::path::{Path, PathBuf};
+
+use super::here::Here;
+use super::library::{Library, OURS};
+use super::report::Findings;
+
+const VARIABLE: &str = "NCCL_PROFILER_PLUGIN";
+
+/// What a release would do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Search {
+    /// It loads the first of these names that the loader finds.
+    Names(Vec<String>),
+    /// It loads nothing.
+    Nothing,
+    /// It takes the program itself for the plugin.
+    Program,
+}
+
+/// How a release looks for its plugin with this value of `NCCL_PROFILER_PLUGIN`.
+pub(super) fn search(release: u32, value: Option<&str>) -> Search {
+    let Some(value) = value else {
+        return Search::Names(vec!["libnccl-profiler.so".to_owned()]);
+    };
+    let begins =
+        |text: &str| text.len() >= value.len() && text.as_bytes()[..value.len()].eq_ignore_ascii_case(value.as_bytes());
+    if release >= 22_803 && value.eq_ignore_ascii_case("none") {
+        return Search::Nothing;
+    }
+    // NCCL compares as many letters as the value has.
+    if begins("STATIC_PLUGIN") {
+        return Search::Program;
+    }
+    let long = format!("libnccl-profiler-{value}.so");
+    let is_file = value.contains('/') || value.starts_with("lib") && value.ends_with(".so");
+    Search::Names(match release {
+        ..22_600 => vec![value.to_owned()],
+        // Its search of a path never succeeds.
+        22_703 if value.contains('/') => Vec::new(),
+        22_803.. if is_file => vec![value.to_owned()],
+        _ => vec![value.to_owned(), long],
+    })
+}
+
+/// What a release would load.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub(super) names: Vec<String>,
+    pub(super) file: Option<PathBuf>,
+    pub(super) profiler: Option<&'static str>,
+}
+
+/// Finds out what a release would load, for programs of this kind of library.
+pub(super) fn slot(here: &Here, nccl: &Library, number: u32, release: &str, findings: &mut Findings) -> Slot {
+    let value = here.variable(VARIABLE);
+    let given = value.map_or_else(|| format!("{VARIABLE} is not set"), |value| format!("{VARIABLE}={value}"));
+    let names = match search(number, value) {
+        Search::Names(names) => names,
+        Search::Nothing => {
+            findings.warning("plugin", format!("{given}: NCCL {release} loads no profiler"), &way_out(here, number));
+            return Slot::default();
+        }
+        Search::Program => {
+            findings.warning(
+                "plugin",
+                format!("{given}: NCCL {release} takes the program itself for the profiler (STATIC_PLUGIN, or its first letters)"),
+                &way_out(here, number),
+            );
+            return Slot::default();
+        }
+    };
+    let file = names.iter().find_map(|name| here.loader.find(name));
+    let Some(file) = file else {
+        nothing_found(here, number, &given, &names, release, findings);
+        return Slot { names, ..Slot::default() };
+    };
+    let profiler = loaded(here, nccl, number, release, &given, &file, findings);
+    Slot { names, file: Some(file), profiler }
+}
+
+fn nothing_found(here: &Here, number: u32, given: &str, names: &[String], release: &str, findings: &mut Findings) {
+    let what = if names.is_empty() {
+        "loads no plugin by its path".to_owned()
+    } else {
+        format!("does not find {}", names.join(", nor "))
+    };
+    let text = format!("{given}: NCCL {release} {what}");
+    if here.variable(VARIABLE).is_some() {
+        findings.problem("plugin", format!("{text}, and would record nothing"), &way_out(here, number));
+    } else {
+        findings.note("plugin", format!("{text}: nothing is recorded without nccl-otf2 run"), &way_out(here, number));
+    }
+}
+
+/// How this project's plugin gets into the place.
+fn way_out(here: &Here, release: u32) -> String {
+    let Ok(plugin) = &here.plugin else {
+        return "nccl-otf2 run --plugin FILE -- COMMAND, with this project's plugin".to_owned();
+    };
+    let by_name = if release == 22_703 { " --by-name" } else { "" };
+    let folder = plugin.parent().unwrap_or(plugin).display();
+    let name = plugin.file_name().unwrap_or_default().display();
+    let value = match release {
+        22_600.. if release != 22_703 => plugin.display().to_string(),
+        _ => format!("{name} LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH"),
+    };
+    format!("nccl-otf2 run{by_name} -- COMMAND, or export {VARIABLE}={value}")
+}
+
+/// Looks at the plugin that `nccl-otf2 run` loads.
+pub(super) fn installed(here: &Here, findings: &mut Findings) {
+    let library = here.plugin.as_ref().map_err(ToString::to_string);
+    let library = library.and_then(|file| Library::read(file).map_err(|error| error.to_string()));
+    match library {
+        Ok(library) => {
+            findings.ok("plugin", format!("nccl-otf2 run loads {}", library.path.display()));
+            missing(here, &library, findings);
+        }
+        Err(error) => findings.warning("plugin", error.replace('\n', " "), "nccl-otf2 run --plugin FILE"),
+    }
+}
+
+/// Says which of the libraries that a plugin needs is not found.
+fn missing(here: &Here, library: &Library, findings: &mut Findings) {
+    let mut missing = library.needed.iter().filter(|name| here.loader.is_known() && here.loader.find(name).is_none());
+    if let Some(missing) = missing.next() {
+        let shown = library.path.display();
+        let text = format!("{shown} needs {missing}, which the loader does not find: no NCCL can load it");
+        findings.problem("plugin", text, "add its directory to LD_LIBRARY_PATH");
+    }
+}
+
+/// Judges the file that a release would load, and says what it is.
+fn loaded(
+    here: &Here,
+    nccl: &Library,
+    number: u32,
+    release: &str,
+    given: &str,
+    file: &Path,
+    findings: &mut Findings,
+) -> Option<&'static str> {
+    let shown = file.display();
+    let advice = way_out(here, number);
+    let library = match Library::read(file) {
+        Ok(library) => library,
+        Err(error) => {
+            findings.problem("plugin", format!("{given}: NCCL {release} cannot load {shown}: {error}"), &advice);
+            return None;
+        }
+    };
+    if library.architecture != nccl.architecture {
+        let (ours, theirs) = (library.architecture, nccl.architecture);
+        findings.problem(
+            "plugin",
+            format!("{given}: {shown} is for {ours:?}, and NCCL {release} for {theirs:?}"),
+            &advice,
+        );
+        return None;
+    }
+    missing(here, &library, findings);
+    match library.profiler {
+        None => findings.problem(
+            "plugin",
+            format!("{given}: {shown} is no profiler plugin: it exports no ncclProfiler_v1 … v7"),
+            &advice,
+        ),
+        Some(OURS) => findings.ok("plugin", format!("{given}: NCCL {release} loads {shown}, this project's plugin")),
+        Some(other) => findings.warning(
+            "plugin",
+            format!(
+                "{given}: NCCL {release} loads {other} ({shown}) and, as it takes one profiler only, not this project's"
+            ),
+            &advice,
+        ),
+    }
+    library.profiler
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(release: u32, value: &str) -> Vec<String> {
+        match search(release, Some(value)) {
+            Search::Names(names) => names,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_release_has_its_own_names() {
+        assert_eq!(names(22_501, "otf2"), ["otf2"]);
+        assert_eq!(names(22_605, "otf2"), ["otf2", "libnccl-profiler-otf2.so"]);
+        assert_eq!(names(22_809, "otf2"), ["otf2", "libnccl-profiler-otf2.so"]);
+        assert_eq!(names(22_809, "/x/plugin.so"), ["/x/plugin.so"]);
+        assert_eq!(names(22_809, "libnccl-profiler-otf2.so"), ["libnccl-profiler-otf2.so"]);
+        assert!(names(22_703, "/x/plugin.so").is_empty());
+        assert_eq!(search(22_304, None), Search::Names(vec!["libnccl-profiler.so".to_owned()]));
+        assert_eq!(search(22_809, Some("None")), Search::Nothing);
+        assert_eq!(names(22_707, "none"), ["none", "libnccl-profiler-none.so"]);
+        for value in ["STATIC_PLUGIN", "stat"] {
+            assert_eq!(search(22_809, Some(value)), Search::Program);
+        }
+    }
+}

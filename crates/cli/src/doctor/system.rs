@@ -1,0 +1,128 @@
+//! The clock, limits of the process, containers, and Score-P.
+
+use std::fs;
+use std::path::Path;
+
+use journal::clock::{TickSource, select};
+use nccl_profiler_otf2::config::ScorepMode;
+use rustix::process::{Resource, getrlimit};
+
+use super::here::Here;
+use super::report::Findings;
+use crate::units;
+
+/// Programs that are made to be process 1: they take the exit codes of orphans.
+const INITS: [&str; 12] = [
+    "systemd",
+    "init",
+    "tini",
+    "dumb-init",
+    "docker-init",
+    "catatonit",
+    "podman-init",
+    "s6-svscan",
+    "runit",
+    "openrc-init",
+    "supervisord",
+    "pause",
+];
+
+pub(super) fn clock(findings: &mut Findings) {
+    let kernel = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+    let kernel = kernel.unwrap_or_default();
+    let kernel = format!("the kernel's clock source is {}", kernel.trim());
+    match select() {
+        TickSource::Monotonic => findings.note(
+            "clock",
+            format!("times are read by clock_gettime, because the processor's counter is not invariant or not trusted ({kernel}): each callback costs some 25 ns more"),
+            "dmesg says why the kernel left the counter (clocksource)",
+        ),
+        source => findings.ok("clock", format!("times are read from the processor's counter, {}; {kernel}", source.name())),
+    }
+}
+
+/// The limits that end a recording, or NCCL.
+pub(super) fn limits(findings: &mut Findings) {
+    let soft = |resource: Resource| getrlimit(resource).current;
+    match soft(Resource::Fsize) {
+        Some(bytes) if bytes < 16 << 20 => findings.problem(
+            "limits",
+            format!(
+                "files may have {} (ulimit -f): recording fails, and a process that writes more is ended by SIGXFSZ",
+                units::bytes(bytes)
+            ),
+            "ulimit -f unlimited",
+        ),
+        Some(bytes) => findings.warning(
+            "limits",
+            format!(
+                "files may have {} (ulimit -f): a process that writes more is ended by SIGXFSZ",
+                units::bytes(bytes)
+            ),
+            "ulimit -f unlimited",
+        ),
+        None => {}
+    }
+    match soft(Resource::Nofile) {
+        Some(files) if files < 1024 => findings.warning(
+            "limits",
+            format!("{files} open files (ulimit -n): NCCL needs some for each peer"),
+            "ulimit -n 65536",
+        ),
+        files => findings.ok(
+            "limits",
+            format!("{} open files", files.map_or_else(|| "unlimited".to_owned(), |files| files.to_string())),
+        ),
+    }
+    let has_rdma = Path::new("/sys/class/infiniband").is_dir();
+    match soft(Resource::Memlock) {
+        Some(bytes) if has_rdma && bytes < 1 << 30 => findings.warning(
+            "limits",
+            format!(
+                "{} of memory can be locked (ulimit -l): NCCL registers its buffers with the network adapter and fails",
+                units::bytes(bytes)
+            ),
+            "ulimit -l unlimited (in Slurm: PropagateResourceLimits; docker run --ulimit memlock=-1)",
+        ),
+        Some(bytes) => findings.ok(
+            "limits",
+            format!(
+                "{} of memory can be locked{}",
+                units::bytes(bytes),
+                if has_rdma { "" } else { "; there is no RDMA adapter that needs more" }
+            ),
+        ),
+        None => findings.ok("limits", "any memory can be locked"),
+    }
+}
+
+pub(super) fn container(here: &Here, findings: &mut Findings) {
+    let files = ["/.dockerenv", "/run/.containerenv", "/.singularity.d"];
+    let by_file = files.into_iter().find(|file| Path::new(file).exists());
+    let variables = ["container", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "KUBERNETES_SERVICE_HOST"];
+    let by_variable = variables.into_iter().find(|name| here.variable(name).is_some());
+    let first = fs::read_to_string("/proc/1/comm").unwrap_or_default();
+    let first = first.trim();
+    let has_init = first.is_empty() || INITS.contains(&first);
+    if let (false, Some(sign)) = (has_init, by_file.or(by_variable)) {
+        findings.note(
+            "container",
+            format!("a container ({sign}) whose process 1, {first}, is no init: processes whose parent was killed stay as zombies, and a launcher may wait for them"),
+            "start it with an init (docker run --init); run nccl-otf2 hang and finalize inside the container",
+        );
+    } else if let Some(sign) = by_file.or(by_variable) {
+        findings.ok("container", format!("a container ({sign}): run nccl-otf2 hang and finalize inside it"));
+    }
+}
+
+pub(super) fn scorep(here: &Here, findings: &mut Findings) {
+    let of_scorep =
+        |name: &str, value: &str| name == "LD_PRELOAD" && value.contains("libscorep") || name.starts_with("SCOREP_");
+    let sign = here.variables.iter().find(|(name, value)| of_scorep(name, value)).map(|(name, _)| name);
+    match (sign, here.config.scorep) {
+        (Some(sign), ScorepMode::Off) => findings.note("scorep", format!("{sign} is set, and NCCL_OTF2_SCOREP=off: Score-P is shown nothing of NCCL"), "nccl-otf2 merge adds NCCL's archive to Score-P's trace afterwards"),
+        (Some(sign), _) => findings.note("scorep", format!("{sign} is set: in a process that Score-P measures NCCL's calls are in its trace, too, and this project's archive is written beside"), "NCCL_OTF2_SCOREP=off if you are going to merge both (docs/SCOREP.md)"),
+        (None, ScorepMode::On) => findings.warning("scorep", "NCCL_OTF2_SCOREP=on, and nothing here says that Score-P measures", "start an instrumented program, or leave the variable out"),
+        (None, _) => {}
+    }
+}

@@ -1,0 +1,188 @@
+//! `nccl-otf2 doctor` on the published NCCL libraries: what it says that NCCL will do is what NCCL does.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use whole_plugin::built;
+use whole_plugin::machine::nccl_library;
+use whole_plugin::process::{Ended, run};
+use whole_plugin::scratch::Scratch;
+
+fn doctor(scratch: &Scratch, variables: &[(&str, &str)], arguments: &[&str]) -> Ended {
+    let mut command = scratch.command(built::nccl_otf2());
+    run(command.arg("doctor").args(arguments).envs(variables.iter().copied()))
+}
+
+fn report(scratch: &Scratch, variables: &[(&str, &str)], arguments: &[&str]) -> Value {
+    let ended = doctor(scratch, variables, &[arguments, &["--json"]].concat());
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"));
+    let code = i32::from(report["level"] == "problem");
+    let _ended = ended.with_code(code);
+    report
+}
+
+/// The level of the first finding of a topic that contains a text.
+fn level<'a>(report: &'a Value, topic: &str, text: &str) -> &'a str {
+    let findings = report["findings"].as_array().expect("a list");
+    let is_it = |finding: &&Value| finding["topic"] == topic && finding["text"].as_str().unwrap().contains(text);
+    let found = findings.iter().find(is_it);
+    found.unwrap_or_else(|| panic!("no {text:?} of {topic}: {report:#}"))["level"].as_str().expect("a level")
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// The plugin under the name that it is installed by.
+fn installed(scratch: &Scratch) -> PathBuf {
+    let folder = scratch.path().join("lib");
+    fs::create_dir(&folder).expect("made");
+    symlink(built::plugin(), folder.join("libnccl-profiler-otf2.so")).expect("linked");
+    folder
+}
+
+/// Runs a job with each value of NCCL_PROFILER_PLUGIN: it is recorded if and only if the doctor says that this plugin
+/// is loaded, by the table that the doctor names.
+fn what_is_said_happens(version: &str) {
+    let Some(library) = nccl_library(version) else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let folder = installed(&scratch);
+    let path = folder.join("libnccl-profiler-otf2.so");
+    let mut recorded = Vec::new();
+    for value in ["otf2", "libnccl-profiler-otf2.so", text(&path), "none", "stat"] {
+        let variables = [("NCCL_PROFILER_PLUGIN", value), ("LD_LIBRARY_PATH", text(&folder))];
+        let said = report(&scratch, &variables, &[text(&library)]);
+        let mut job = scratch.command(built::nccl_host());
+        job.arg("--lib").arg(&library).arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+        job.args(["--exact", "--threads", "2", "--ops", "one"]).envs(variables);
+        // NCCL 2.23 follows a null pointer when the program is no plugin.
+        if (version, value) != ("2.23.4", "stat") {
+            let _ended = run(&mut job).with_code(0);
+        }
+        let parts = fs::read_dir(scratch.out().join("parts")).into_iter().flatten().flatten();
+        let part = parts.map(|part| part.path()).next();
+        let table = part.map(|part| {
+            let process = fs::read_to_string(part.join("process.json")).expect("there");
+            serde_json::from_str::<Value>(&process).expect("JSON")["table"].clone()
+        });
+        let nccl = &said["nccl"][0];
+        assert_eq!(nccl["release"], version, "{said:#}");
+        let expected = (nccl["profiler"] == "nccl-profiler-otf2").then(|| nccl["table"].clone());
+        assert_eq!(table, expected, "{version} with {value}: {said:#}");
+        if table.is_some() {
+            recorded.push(value);
+            fs::remove_dir_all(scratch.out()).expect("removed");
+        }
+    }
+    assert!(recorded.contains(&"libnccl-profiler-otf2.so"), "{version}: {recorded:?}");
+    assert!(!recorded.contains(&"none") && !recorded.contains(&"stat"), "{version}: {recorded:?}");
+}
+
+#[test]
+fn what_is_said_of_2_23_happens() {
+    what_is_said_happens("2.23.4");
+}
+
+#[test]
+fn what_is_said_of_2_25_happens() {
+    what_is_said_happens("2.25.1");
+}
+
+#[test]
+fn what_is_said_of_2_27_happens() {
+    what_is_said_happens("2.27.7");
+}
+
+#[test]
+fn what_is_said_of_2_32_happens() {
+    what_is_said_happens("2.32.3");
+}
+
+/// A virtual environment with NVIDIA's package, and one with a PyTorch that has NCCL linked in.
+#[test]
+fn nccl_is_found_in_python_environments() {
+    let (Some(old), Some(new)) = (nccl_library("2.26.5"), nccl_library("2.28.9")) else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let venv = scratch.path().join("venv");
+    let packages = venv.join("lib/python3.11/site-packages");
+    let link = |library: &Path, name: &str| {
+        let file = packages.join(name);
+        fs::create_dir_all(file.parent().expect("has one")).expect("made");
+        symlink(library, file).expect("linked");
+    };
+    link(&new, "nvidia/nccl/lib/libnccl.so.2");
+    // What tells is that it has NCCL's text, and needs no libnccl.
+    link(&old, "torch/lib/libtorch_cuda.so");
+    fs::create_dir_all(venv.join("bin")).expect("made");
+    fs::write(venv.join("bin/python3"), "").expect("written");
+    fs::write(venv.join("pyvenv.cfg"), "include-system-site-packages = false\n").expect("written");
+    let bin = venv.join("bin");
+    let by_path = report(&scratch, &[("PATH", text(&bin))], &[]);
+    for found in [by_path, report(&scratch, &[], &[text(&venv)]), report(&scratch, &[], &[text(&bin.join("python3"))])]
+    {
+        let mut releases: Vec<(&str, bool)> = found["nccl"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|row| {
+                (row["release"].as_str().unwrap(), row["found_by"].as_str().unwrap().contains("linked into PyTorch"))
+            })
+            .collect();
+        releases.sort_unstable();
+        assert_eq!(releases, [("2.26.5", true), ("2.28.9", false)], "{found:#}");
+    }
+    // PyTorch's profiler may want CUPTI in these processes.
+    assert_eq!(level(&report(&scratch, &[], &[text(&venv)]), "cupti", "PyTorch"), "note");
+}
+
+#[test]
+fn what_is_wrong_with_the_settings_is_a_problem() {
+    let Some(library) = nccl_library("2.28.9") else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let library = text(&library);
+    let of = |name: &str, value: &str| report(&scratch, &[(name, value)], &[library]);
+    assert_eq!(level(&of("NCCL_OTF2_EVENTS", "ful"), "settings", "NCCL_OTF2_EVENTS=ful"), "problem");
+    assert_eq!(level(&of("NCCL_OTF2_EVENT", "full"), "settings", "the nearest is NCCL_OTF2_EVENTS"), "problem");
+    assert_eq!(level(&of("NCCL_PROFILER_PLUGIN", "otf2"), "plugin", "libnccl-profiler-otf2.so"), "problem");
+    assert_eq!(level(&of("NCCL_OTF2_MODE", "off"), "settings", "nothing is recorded"), "warning");
+    assert_eq!(level(&of("NCCL_OTF2_DIR", "/proc/trace"), "directory", "nothing can be written"), "problem");
+    assert_eq!(level(&of("NCCL_OTF2_EVENTS", "full"), "events", "proxy thread"), "warning");
+    assert_eq!(level(&of("CUDA_INJECTION64_PATH", "/opt/nsys/lib.so"), "cupti", "CUDA_INJECTION64_PATH"), "note");
+    assert_eq!(level(&of("SCOREP_ENABLE_TRACING", "true"), "scorep", "SCOREP_ENABLE_TRACING"), "note");
+    let first = |variables: &[(&str, &str)]| doctor(&scratch, variables, &[library]);
+    let well = first(&[]).with_code(0).stdout;
+    assert!(well.starts_with("READY: NCCL 2.28.9 can be recorded (standard events)"), "{well}");
+    let wrong = first(&[("NCCL_OTF2_EVENTS", "ful")]).with_code(1).stdout;
+    assert!(wrong.starts_with("PROBLEM: NCCL_OTF2_EVENTS=ful"), "{wrong}");
+    // What is not there, and what is no library.
+    let missing = doctor(&scratch, &[], &["nowhere"]).with_code(2).stderr;
+    assert!(missing.contains("cannot read nowhere"), "{missing}");
+    fs::write(scratch.path().join("notes.txt"), "text").expect("written");
+    let other = doctor(&scratch, &[], &["notes.txt"]).with_code(2).stderr;
+    assert!(other.contains("notes.txt is not a 64-bit library or program"), "{other}");
+    assert!(!scratch.out().exists(), "nothing is left behind");
+}
+
+/// Another profiler under NCCL's default name, as CoMMA is installed.
+#[test]
+fn another_profiler_in_the_only_place_is_named() {
+    let Some(library) = nccl_library("2.28.9") else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let folder = scratch.path().join("other");
+    fs::create_dir(&folder).expect("made");
+    let empty = built::profile_folder().join("libnccl_profiler_empty.so");
+    symlink(empty, folder.join("libnccl-profiler.so")).expect("linked");
+    let said = report(&scratch, &[("LD_LIBRARY_PATH", text(&folder))], &[text(&library)]);
+    assert_eq!(said["nccl"][0]["profiler"], "an unknown profiler", "{said:#}");
+    assert_eq!(level(&said, "plugin", "takes one profiler only"), "warning");
+}

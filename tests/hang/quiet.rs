@@ -1,0 +1,76 @@
+//! Jobs of which NCCL reports nothing: silence is no all-clear, and silence that was asked for is no hang.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use whole_plugin::built;
+use whole_plugin::process::{run, start, wait_for};
+use whole_plugin::scratch::Scratch;
+
+use crate::job::Hanging;
+
+/// NCCL reports nothing of the call that splits a communicator: rank 0 is in it, and rank 1 never comes.
+#[test]
+fn a_hang_that_nobody_recorded_is_no_all_clear() {
+    let arguments = ["--procs", "2", "--threads", "1", "--ops", "one,split", "--skip-last", "1"];
+    for version in ["2.28.9", "2.32.3"] {
+        let Some(job) = Hanging::start(version, &[("NCCL_OTF2_EVENTS", "standard")], &arguments) else {
+            return;
+        };
+        let report = job.until("2", |report| report["verdict"]["kind"] == "quiet");
+        assert_eq!(report["verdict"]["found"], true);
+        let quiet = &report["quiet"];
+        let ranks: Vec<u64> =
+            quiet["ranks"].as_array().into_iter().flatten().filter_map(|row| row["rank"].as_u64()).collect();
+        assert_eq!(ranks.iter().sum::<u64>(), 1, "{report:#}");
+        for row in quiet["ranks"].as_array().into_iter().flatten() {
+            let text = row["text"].as_str().expect("a text");
+            assert!(text.starts_with("ncclAllReduce of 100 000 ncclFloat32 (collective 1)"), "{report:#}");
+            assert_eq!(row["inside"], serde_json::json!([]), "{report:#}");
+        }
+        assert_eq!(quiet["reports_calls"], true);
+        let text = job.look(&["--after", "2"]).with_code(1).stdout;
+        assert!(text.starts_with("QUIET: NCCL has reported nothing for "), "{text}");
+        for what in ["py-spy dump", "NCCL_DEBUG=INFO", "last seen", "inside NCCL: nobody"] {
+            assert!(text.contains(what), "{what}: {text}");
+        }
+        // For one who knows that it is silent for as long as that.
+        let patient = job.look(&["--after", "3000"]).with_code(0).stdout;
+        assert!(patient.starts_with("No hang:"), "{patient}");
+        let _dead = job.kill();
+    }
+}
+
+/// A process that has a communicator, and does nothing more in NCCL.
+#[test]
+fn a_process_that_lives_and_records_nothing_is_quiet() {
+    let scratch = Scratch::new();
+    let mut host = scratch.script("init c ranks=1\nsleep 100s\n");
+    let host = start(&mut host);
+    let report = wait_for("a quiet process", || {
+        let ended = run(scratch.plain(built::nccl_otf2()).arg("hang").arg(scratch.out()).args(["--json", "--after", "2"]));
+        let report: Value = serde_json::from_str(&ended.stdout).ok()?;
+        (report["verdict"]["kind"] == "quiet").then(|| {
+            let _ended = ended.with_code(1);
+            report
+        })
+    });
+    assert_eq!(report["quiet"]["ranks"][0]["text"], "it has the communicator", "{report:#}");
+    host.kill();
+}
+
+/// While recording is off NCCL's calls are counted, and that is a sign of life.
+#[test]
+fn a_job_whose_recording_is_off_is_not_quiet_while_it_works() {
+    let arguments = ["--procs", "2", "--threads", "1", "--ops", "one", "--rounds", "0"];
+    let Some(job) = Hanging::start("2.32.3", &[("NCCL_OTF2_STEPS", "1-2")], &arguments) else {
+        return;
+    };
+    let recorded = job.until("3", |report| report["communicators"][0]["ranks"] == 2);
+    assert_eq!(recorded["verdict"]["found"], false, "{recorded:#}");
+    std::thread::sleep(Duration::from_secs(6));
+    let report = job.until("3", |_| true);
+    assert_eq!(report["verdict"]["found"], false, "{report:#}");
+    assert_ne!(report["verdict"]["kind"], "quiet", "{report:#}");
+    let _dead = job.kill();
+}
