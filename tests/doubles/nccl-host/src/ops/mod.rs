@@ -46,6 +46,7 @@ const fn operation(
 
 #[rustfmt::skip]
 const OPERATIONS: &[Operation] = &[
+    operation("pause", wrong::pause, |_, _| false),
     operation("one", collectives::one, |_, _| false),
     operation("allreduce", collectives::all_reduce, |_, _| true),
     operation("broadcast", collectives::broadcast, |version, round| counts_broadcasts(version) || round == 0),

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// By how much a slow rank is slow.
 const LATE: Duration = Duration::from_millis(200);
 
+/// How long the last rank pauses.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// So few elements that NCCL takes its protocol for small messages.
 const FEW: usize = 8;
 
@@ -26,6 +29,14 @@ pub(super) fn late(rank: &Rank<'_>) -> anyhow::Result<()> {
     let x = rank.fill(rank.count(), |i| as_f32(of_rank(rank.me(), i)))?;
     rank.call(AllReduce(Sum), &x.all(), &x.all())?;
     rank.expect("late: allreduce", &x, |i| as_f32(sum_over(&ranks, i)))
+}
+
+/// The last rank comes late to what follows.
+pub(super) fn pause(rank: &Rank<'_>) -> anyhow::Result<()> {
+    if rank.me() == last(rank) {
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
 }
 
 /// An all-reduce where the last rank has but a few elements, for which NCCL takes another protocol: it does not end.
