@@ -16,6 +16,8 @@ pub struct JobEnvironment {
     pub node: Option<u32>,
     /// What the launcher calls the host; in a container the host name may say nothing.
     pub node_name: Option<String>,
+    /// What the batch system calls the cluster.
+    pub cluster: Option<String>,
     /// Job id, with the step where there is one.
     pub job: Option<String>,
     /// Which launcher the rank came from.
@@ -120,6 +122,7 @@ impl JobEnvironment {
             job.node = job.node.or(other.node);
         }
         job.node_name = NODE_NAMES.iter().find_map(|name| get(name).filter(|name| !name.is_empty()));
+        job.cluster = get("SLURM_CLUSTER_NAME").filter(|name| !name.is_empty());
         // torchrun's default run id is the word "none": the same for all jobs.
         job.job = JOBS.iter().find_map(|name| get(name).filter(|id| !id.is_empty() && id != "none"));
         if let (Some(id), Some(step)) = (&mut job.job, get("SLURM_STEP_ID"))

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use otf2::{
     ArchiveWriter, AttributeRef, CommRef, GlobalDefinitions, GroupRef, LocationGroupRef, LocationRef, MappingType,
-    MetricMemberRef, MetricRef, Paradigm, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
+    MetricMemberRef, MetricRef, RegionRef, RmaWinRef, StringRef, SystemTreeNodeRef,
 };
 
 use crate::archive::communicators::Communicators;
@@ -242,8 +242,8 @@ fn define(definitions: &mut GlobalDefinitions<'_>, merged: &Definitions) -> otf2
     for (number, region) in (0..).zip(&merged.regions) {
         definitions.region(RegionRef::new(number), region)?;
     }
-    if let Some(paradigm) = &merged.paradigm {
-        definitions.paradigm(Paradigm::Mpi, paradigm)?;
+    for (paradigm, record) in &merged.paradigms {
+        definitions.paradigm(*paradigm, record)?;
     }
     for (number, group) in (0..).zip(&merged.groups) {
         definitions.group(GroupRef::new(number), group)?;

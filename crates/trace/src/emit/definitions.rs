@@ -99,14 +99,15 @@ impl RegionText {
     /// What the archive says about it.
     #[must_use]
     pub(crate) fn facts(&self) -> RegionFacts {
+        // Only communicators are MPI's: readers count the time in regions of that paradigm as time in MPI.
         let (paradigm, group, description) = match self.class {
-            RegionClass::Api => (Paradigm::Mpi, "NCCL API", "call"),
-            RegionClass::Enqueue => (Paradigm::Mpi, "NCCL API", "enqueueing of an operation"),
+            RegionClass::Api => (Paradigm::User, "NCCL API", "call"),
+            RegionClass::Enqueue => (Paradigm::User, "NCCL API", "enqueueing of an operation"),
             RegionClass::Launch => (Paradigm::Cuda, "NCCL API", "launch of a kernel"),
-            RegionClass::Operation => (Paradigm::Mpi, "NCCL operations", "operation"),
-            RegionClass::Network => (Paradigm::Mpi, "NCCL network", "transfer by the proxy"),
+            RegionClass::Operation => (Paradigm::User, "NCCL operations", "operation"),
+            RegionClass::Network => (Paradigm::User, "NCCL network", "transfer by the proxy"),
             RegionClass::Channel => (Paradigm::Cuda, "CUDA kernels", "channel of a kernel"),
-            RegionClass::Proxy => (Paradigm::Mpi, "NCCL proxy", "state of a proxy thread"),
+            RegionClass::Proxy => (Paradigm::User, "NCCL proxy", "state of a proxy thread"),
             RegionClass::Kernel => (Paradigm::Cuda, "CUDA kernels", "kernel"),
             RegionClass::Copy => (Paradigm::Cuda, "CUDA copies", "copy by a GPU"),
         };

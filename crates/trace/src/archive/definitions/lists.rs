@@ -6,7 +6,7 @@ use otf2::records::{
     Attribute, Comm, Group, Location, LocationGroup, MetricClass, MetricMember, ParadigmRecord, Region, RmaWin,
     SystemTreeNode,
 };
-use otf2::{AttributeValue, StringRef};
+use otf2::{AttributeValue, Paradigm, StringRef};
 
 use crate::archive::clock_statements::Value;
 use crate::archive::communicators::Communicators;
@@ -39,8 +39,8 @@ pub(crate) struct Definitions {
     pub(crate) windows: Vec<RmaWin>,
     /// Metrics, each a class of its own.
     pub(crate) metrics: Vec<(MetricMember, MetricClass)>,
-    /// What NCCL's paradigm is called.
-    pub(crate) paradigm: Option<ParadigmRecord>,
+    /// Paradigms.
+    pub(crate) paradigms: Vec<(Paradigm, ParadigmRecord)>,
 }
 
 /// What the definitions of an archive are made of.

@@ -13,9 +13,9 @@ use otf2::records::{
     Region, RmaWin,
 };
 use otf2::{
-    AttributeType, CommRef, GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationType, MetricBase,
-    MetricMemberRef, MetricMode, MetricOccurrence, MetricType, Paradigm, ParadigmClass, RecorderKind, RegionRole,
-    SystemTreeNodeRef,
+    AttributeType, AttributeValue, CommRef, GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationType,
+    MetricBase, MetricMemberRef, MetricMode, MetricOccurrence, MetricType, Paradigm, ParadigmClass, ParadigmProperty,
+    RecorderKind, RegionRole, StringRef, SystemTreeNodeRef,
 };
 
 use crate::archive::clock_statements::{self, Hosts};
@@ -26,7 +26,7 @@ use crate::archive::merged::{Strings, region_groups};
 use crate::archive::processes::Process;
 use crate::part::manifest::RegionDefinition;
 use journal::part::options::{ArchiveOptions, CommLocations};
-use nccl_events::archive::LocationKind;
+use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name};
 use tables::place::{index, place};
 
 mod gpus;
@@ -59,22 +59,37 @@ impl Definitions {
         definitions.add_windows(sources.processes);
         definitions.add_region_groups(sources.regions);
         definitions.add_metrics(sources.options);
-        definitions.paradigm = Some(ParadigmRecord {
-            name: definitions.string("NCCL"),
-            class: ParadigmClass::Process,
-            properties: Vec::new(),
-        });
+        definitions.add_paradigms();
         definitions
+    }
+
+    /// Those with events of their own: the one of NCCL's communicators, and the one of kernels and copies.
+    fn add_paradigms(&mut self) {
+        let name = self.string("NCCL");
+        let nccl = ParadigmRecord { name, class: ParadigmClass::Process, properties: Vec::new() };
+        self.paradigms.push((Paradigm::Mpi, nccl));
+        if self.regions.iter().any(|region| region.paradigm == Paradigm::Cuda) {
+            let name = self.string("CUDA");
+            let properties = vec![(ParadigmProperty::RmaOnly, AttributeValue::U8(1))];
+            let cuda = ParadigmRecord { name, class: ParadigmClass::Accelerator, properties };
+            self.paradigms.push((Paradigm::Cuda, cuda));
+        }
     }
 
     fn add_regions(&mut self, regions: &[RegionDefinition]) {
         for definition in regions {
+            let source_file = match parse_canonical_name(&definition.canonical_name) {
+                // Copies and kernels are CUDA's.
+                None | Some((RegionClass::Copy, _)) => StringRef::UNDEFINED,
+                Some(_) => self.string("NCCL"),
+            };
             let region = Region {
                 name: self.string(&definition.name),
                 canonical_name: self.string(&definition.canonical_name),
                 description: self.string(&definition.description),
                 role: RegionRole::from_raw(definition.role),
                 paradigm: Paradigm::from_raw(definition.paradigm),
+                source_file,
                 ..Region::default()
             };
             self.regions.push(region);
@@ -86,7 +101,7 @@ impl Definitions {
             let group = Group {
                 name: self.string(name),
                 group_type: GroupType::Regions,
-                paradigm: Paradigm::Unspecified,
+                paradigm: Paradigm::None,
                 flags: 0,
                 members: members.into_iter().collect(),
             };

@@ -34,17 +34,26 @@ impl Tree<'_> {
     }
 }
 
+/// The cluster as its batch system calls it, the only host, or the domain that all hosts have.
+fn machine_name(processes: &[Process]) -> &str {
+    let clusters = processes.iter().filter_map(|process| process.manifest.process.environment.cluster.as_deref());
+    if let Some(cluster) = clusters.min() {
+        return cluster;
+    }
+    let hosts: BTreeSet<&str> = processes.iter().map(|process| process.host().0).collect();
+    let domains: BTreeSet<&str> =
+        hosts.iter().map(|host| host.split_once('.').map_or("", |(_, domain)| domain)).collect();
+    let names = if hosts.len() == 1 { hosts } else { domains };
+    let name = if names.len() == 1 { names.first().copied() } else { None };
+    name.filter(|name| !name.is_empty()).unwrap_or("machine")
+}
+
 impl Definitions {
     /// The machine, its hosts, and their GPUs as far as they are known.
     pub(super) fn add_tree<'a>(&mut self, sources: &Sources<'a>) -> Tree<'a> {
         let processes = sources.processes;
-        let jobs = processes.iter().filter_map(|process| {
-            let job = &process.manifest.process.environment.job;
-            job.as_deref().filter(|job| !job.is_empty())
-        });
-        let job = jobs.min().unwrap_or("machine");
         let machine = SystemTreeNode {
-            name: self.string(job),
+            name: self.string(machine_name(processes)),
             class_name: self.string("machine"),
             parent: SystemTreeNodeRef::UNDEFINED,
             domains: vec![SystemTreeDomain::Machine],
