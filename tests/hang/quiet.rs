@@ -48,7 +48,8 @@ fn a_process_that_lives_and_records_nothing_is_quiet() {
     let mut host = scratch.script("init c ranks=1\nsleep 100s\n");
     let host = start(&mut host);
     let report = wait_for("a quiet process", || {
-        let ended = run(scratch.plain(built::nccl_otf2()).arg("hang").arg(scratch.out()).args(["--json", "--after", "2"]));
+        let ended =
+            run(scratch.plain(built::nccl_otf2()).arg("hang").arg(scratch.out()).args(["--json", "--after", "2"]));
         let report: Value = serde_json::from_str(&ended.stdout).ok()?;
         (report["verdict"]["kind"] == "quiet").then(|| {
             let _ended = ended.with_code(1);

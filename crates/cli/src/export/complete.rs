@@ -2,57 +2,114 @@
 
 use std::collections::BTreeMap;
 
-use analysis::Sequences;
-use analysis::rank::{End, Operation, Rank};
-use otf2::{Collective, CollectiveOp};
+use analysis::rank::{self, End, Operation, Rank};
+use analysis::{Completeness, Sequences, Trace};
+use anyhow::{Context as _, Result};
+use nccl_events::archive::LocationKind;
+use otf2::{Collective, CommRef};
+use serde::Serialize;
 
-/// What was left out, of all ranks together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct LeftOut {
+use super::scalasca::regions::is_known;
+use crate::units::plural;
+
+/// What was left out of all ranks together, for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct LeftOut {
     /// Collectives.
-    pub(super) collectives: u64,
+    pub(crate) collectives: u64,
     /// Ends of messages: sends and receives.
-    pub(super) messages: u64,
+    pub(crate) messages: u64,
+    /// Why.
+    pub(crate) reason: String,
 }
 
-/// What MPI has an operation for.
-pub(super) const OPERATIONS: [(CollectiveOp, &str, &str); 8] = [
-    (CollectiveOp::Allreduce, "MPI_Allreduce", "ncclAllReduce"),
-    (CollectiveOp::Bcast, "MPI_Bcast", "ncclBroadcast"),
-    (CollectiveOp::Reduce, "MPI_Reduce", "ncclReduce"),
-    (CollectiveOp::Allgather, "MPI_Allgather", "ncclAllGather"),
-    (CollectiveOp::ReduceScatterBlock, "MPI_Reduce_scatter_block", "ncclReduceScatter"),
-    (CollectiveOp::Alltoall, "MPI_Alltoall", "ncclAlltoAll"),
-    (CollectiveOp::Gather, "MPI_Gather", "ncclGather"),
-    (CollectiveOp::Scatter, "MPI_Scatter", "ncclScatter"),
-];
+/// Why ranks need not have the same operations; `None` if all is there.
+pub(crate) fn what_it_lacks(trace: &Trace) -> Option<String> {
+    let account = Completeness::of(&trace.archive);
+    let property = |name: &str| trace.archive.property(name).is_some();
+    if account.lost() > 0 {
+        let number = plural(account.lost(), "callback was", "callbacks were");
+        return Some(format!("{number} not recorded"));
+    }
+    if !account.parts_left_out.is_empty() {
+        return Some("parts were left out of the archive".to_owned());
+    }
+    if account.number("removed") > 0 || property("NCCL::FLIGHT::PROCESSES") {
+        return Some("only the end of the recording was kept".to_owned());
+    }
+    if property("NCCL::MEASUREMENT::LIST") {
+        return Some("recording was switched while the job ran".to_owned());
+    }
+    if trace.archive.property("NCCL::COLLECTIVES") == Some("none") {
+        return Some("it was written with --collectives none".to_owned());
+    }
+    None
+}
+
+/// Why a communicator cannot be analysed: ranks that nobody recorded.
+pub(crate) fn missing_ranks(trace: &Trace, comm: CommRef) -> Option<String> {
+    let is_missing = |location| trace.location_kind(location) == Some(LocationKind::NotRecorded);
+    let without = trace.members(comm).iter().filter(|it| is_missing(**it)).count();
+    (without > 0).then(|| format!("{} not recorded", plural(without as u64, "rank was", "ranks were")))
+}
+
+/// What all ranks of a communicator have, and what was left out.
+///
+/// # Errors
+///
+/// When the events of a rank cannot be read.
+pub(crate) fn read(trace: &Trace, comm: CommRef) -> Result<(Vec<Rank>, Vec<LeftOut>)> {
+    let ranks = trace.members(comm).iter().map(|location| rank::read(trace, comm, *location));
+    let ranks: Result<Vec<Rank>, _> = ranks.collect();
+    let mut ranks = ranks.context("cannot read the events of a rank")?;
+    let left_out = complete(&mut ranks);
+    Ok((ranks, left_out))
+}
 
 /// Leaves in every rank only what all have: collectives up to the first that differs, and messages with both ends,
 /// between the same collectives on both.
-pub(super) fn complete(ranks: &mut [Rank]) -> LeftOut {
-    let before = ends(ranks);
-    let collectives = collectives(ranks);
-    messages(ranks);
-    LeftOut { collectives, messages: (before - ends(ranks)) as u64 }
+fn complete(ranks: &mut [Rank]) -> Vec<LeftOut> {
+    let mut left_out = Vec::new();
+    let alike = alike(ranks);
+    let mut step = |reason: &str, ranks: &mut [Rank], what: &dyn Fn(&mut [Rank])| {
+        let before = (collectives(ranks), ends(ranks));
+        what(ranks);
+        let (collectives, messages) = (before.0 - collectives(ranks), before.1 - ends(ranks));
+        if collectives + messages > 0 {
+            let reason = reason.to_owned();
+            left_out.push(LeftOut { collectives: collectives as u64, messages: messages as u64, reason });
+        }
+    };
+    let after = match alike {
+        0 => "no collective is the same on all ranks".to_owned(),
+        alike => format!("after collective {alike}, the last that is the same on all ranks"),
+    };
+    step(&after, ranks, &|ranks| cut(ranks, alike));
+    step("MPI has no such operation, or one rank alone moved nothing", ranks, &retain_usable);
+    step("the other end is missing", ranks, &|ranks| pair(ranks, false));
+    step("another collective lies between the ends, or began before the message had ended", ranks, &|ranks| {
+        pair(ranks, true);
+    });
+    left_out
 }
 
-fn collectives(ranks: &mut [Rank]) -> u64 {
-    let count = |ranks: &[Rank]| -> usize { ranks.iter().map(|it| it.collectives.len()).sum() };
-    let before = count(ranks);
-    let alike = alike(ranks);
-    for rank in &mut *ranks {
-        // What was done after the last collective that all have: who knows how far the others came.
+/// Leaves the first collectives, and what was done before the next one: who knows how far the other ranks came then.
+fn cut(ranks: &mut [Rank], alike: usize) {
+    for rank in ranks {
         let end = rank.collectives.get(alike).map_or(u64::MAX, |next| next.begin);
         rank.collectives.truncate(alike);
         rank.sends.retain(|it| it.begin < end);
         rank.receives.retain(|it| it.begin < end);
     }
+}
+
+fn retain_usable(ranks: &mut [Rank]) {
+    let alike = ranks.first().map_or(0, |rank| rank.collectives.len());
     let usable: Vec<bool> = (0..alike).map(|place| is_usable(ranks, place)).collect();
     for rank in &mut *ranks {
         let mut usable = usable.iter();
         rank.collectives.retain(|_| usable.next() == Some(&true));
     }
-    (before - count(ranks)) as u64
 }
 
 /// How many collectives are the same on all ranks, from the first on.
@@ -81,8 +138,7 @@ fn is_usable(ranks: &[Rank], place: usize) -> bool {
     };
     let is_empty = |it: &Collective| it.bytes_sent == 0 && it.bytes_received == 0;
     let has_root = first.root.is_some();
-    OPERATIONS.iter().any(|(op, ..)| *op == first.op)
-        && (has_root || all.all(|other| is_empty(other) == is_empty(first)))
+    is_known(first.op) && (has_root || all.all(|other| is_empty(other) == is_empty(first)))
 }
 
 /// Between which collectives something was done: before and after as many as there are up to then.
@@ -96,7 +152,12 @@ fn ends(ranks: &[Rank]) -> usize {
     ranks.map(|rank| rank.sends.len() + rank.receives.len()).sum()
 }
 
-fn messages(ranks: &mut [Rank]) {
+fn collectives(ranks: &[Rank]) -> usize {
+    ranks.iter().map(|rank| rank.collectives.len()).sum()
+}
+
+/// Leaves messages with both ends; with `in_epoch`, those that no collective comes between.
+fn pair(ranks: &mut [Rank], in_epoch: bool) {
     // NCCL matches sends and receives of two ranks in their order.
     let mut kept: Vec<(Vec<End>, Vec<End>)> = vec![(Vec::new(), Vec::new()); ranks.len()];
     let mut receives: BTreeMap<(usize, u32), Vec<End>> = BTreeMap::new();
@@ -122,7 +183,7 @@ fn messages(ranks: &mut [Rank]) {
             let epochs = [epoch(rank, send), epoch(other, receive)];
             let [(a, b), (c, d)] = epochs;
             // What goes on while a collective does could be on its other side elsewhere.
-            if a != b || a != c || a != d {
+            if in_epoch && (a != b || a != c || a != d) {
                 continue;
             }
             if let Some((sends, _)) = kept.get_mut(number) {
@@ -143,7 +204,12 @@ fn messages(ranks: &mut [Rank]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use otf2::CommRef;
+    use otf2::CollectiveOp;
+
+    /// All that was left out: collectives and ends of messages.
+    fn number(left_out: &[LeftOut]) -> (u64, u64) {
+        left_out.iter().fold((0, 0), |sum, it| (sum.0 + it.collectives, sum.1 + it.messages))
+    }
 
     fn collective(begin: u64, end: u64, op: CollectiveOp) -> Operation {
         Operation {
@@ -168,7 +234,9 @@ mod tests {
         let all = [(0, 10, Allreduce), (20, 30, Barrier), (40, 50, Allgather), (60, 70, Allreduce)];
         let mut ranks = [rank(&all), rank(&all[..3]), rank(&all)];
         // NCCL has no barrier; the fourth is not on rank 1.
-        assert_eq!(complete(&mut ranks), LeftOut { collectives: 2 + 3, messages: 0 });
+        let left_out = complete(&mut ranks);
+        assert_eq!(number(&left_out), (2 + 3, 0));
+        assert_eq!(left_out[0].reason, "after collective 3, the last that is the same on all ranks");
         assert_eq!(ranks[0].collectives.len(), 2);
         assert_eq!(ranks[0], ranks[1]);
         let mut other = all;
@@ -184,7 +252,7 @@ mod tests {
         let mut ranks = [rank(&all), rank(&all)];
         let nothing = &mut ranks[1].collectives[0].collective;
         (nothing.bytes_sent, nothing.bytes_received) = (0, 0);
-        assert_eq!(complete(&mut ranks).collectives, 2);
+        assert_eq!(number(&complete(&mut ranks)).0, 2);
         assert_eq!(ranks[0].collectives[0].begin, 20);
     }
 
@@ -199,6 +267,8 @@ mod tests {
         let left_out = complete(&mut ranks);
         assert_eq!((ranks[0].sends.len(), ranks[1].receives.len()), (1, 1));
         assert!(ranks[1].sends.is_empty() && ranks[0].receives.is_empty());
-        assert_eq!(left_out.messages, 3 + 1 + 2);
+        assert_eq!(number(&left_out), (0, 3 + 1 + 2));
+        let reasons: Vec<(u64, &str)> = left_out.iter().map(|it| (it.messages, it.reason.as_str())).collect();
+        assert_eq!(reasons[0], (2, "the other end is missing"));
     }
 }

@@ -5,17 +5,15 @@
 //!  scalasca    an archive of it in the words of MPI
 //! ```
 
-mod complete;
-mod scalasca;
+pub(crate) mod complete;
+pub(crate) mod scalasca;
 
 use std::path::PathBuf;
 
-use analysis::rank::{self, Rank};
-use analysis::{Completeness, Trace};
+use analysis::Trace;
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
-use nccl_events::archive::LocationKind;
-use otf2::CommRef;
+use otf2::{CommRef, LocationRef};
 use serde::Serialize;
 use trace::Progress as _;
 
@@ -28,6 +26,7 @@ use crate::staging::{Staging, refuse_existing};
 use crate::table::{Side, Table};
 use crate::units::plural;
 
+use complete::LeftOut;
 use scalasca::Communicator;
 
 const EXAMPLES: &str = "\
@@ -50,7 +49,9 @@ Exit codes: 0 all communicators were exported, 1 some were left out, 2 none, or 
   format         version of this description: 1
   communicators  for each: name, ranks, archive (null where it was left out),
                  reason (why), collectives and messages (that are in it),
-                 collectives_left_out, messages_left_out (of all ranks)
+                 collectives_left_out, messages_left_out (of all ranks; each end
+                 of a message counts), left_out (for each reason: collectives,
+                 messages, reason), processes (of each rank)
 New fields may be added; `format` changes when one changes or goes.";
 
 /// What to export.
@@ -92,6 +93,8 @@ struct Exported {
     messages: usize,
     collectives_left_out: u64,
     messages_left_out: u64,
+    left_out: Vec<LeftOut>,
+    processes: Vec<String>,
 }
 
 /// Exports.
@@ -103,7 +106,7 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         bail!("{} is not an archive of NCCL's alone", trace.anchor.display());
     }
     let staging = Staging::create(&request.out)?;
-    let lacks = what_it_lacks(&trace);
+    let lacks = complete::what_it_lacks(&trace);
     let bar = Bar::new();
     let comms: Vec<CommRef> = trace.definitions.comms.keys().copied().collect();
     bar.begin("communicators", comms.len() as u64);
@@ -130,29 +133,6 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
     })
 }
 
-/// Why ranks need not have the same operations; `None` if all is there.
-fn what_it_lacks(trace: &Trace) -> Option<String> {
-    let account = Completeness::of(&trace.archive);
-    let property = |name: &str| trace.archive.property(name).is_some();
-    if account.lost() > 0 {
-        let number = plural(account.lost(), "callback was", "callbacks were");
-        return Some(format!("{number} not recorded"));
-    }
-    if !account.parts_left_out.is_empty() {
-        return Some("parts were left out of the archive".to_owned());
-    }
-    if account.number("removed") > 0 || property("NCCL::FLIGHT::PROCESSES") {
-        return Some("only the end of the recording was kept".to_owned());
-    }
-    if property("NCCL::MEASUREMENT::LIST") {
-        return Some("recording was switched while the job ran".to_owned());
-    }
-    if trace.archive.property("NCCL::COLLECTIVES") == Some("none") {
-        return Some("it was written with --collectives none".to_owned());
-    }
-    None
-}
-
 fn one(
     trace: &Trace,
     (comm, number): (CommRef, usize),
@@ -161,41 +141,43 @@ fn one(
     request: &Request,
 ) -> Result<Exported> {
     let members = trace.members(comm);
-    let mut exported = Exported { name: trace.comm_name(comm), ranks: members.len(), ..Exported::default() };
-    let is_missing = |location| trace.location_kind(location) == Some(LocationKind::NotRecorded);
-    let without = members.iter().filter(|it| is_missing(**it)).count();
+    let process = |location: &LocationRef| {
+        let process = trace.process(trace.group(*location));
+        trace.group_name(process).to_owned()
+    };
+    let mut exported = Exported {
+        name: trace.comm_name(comm),
+        ranks: members.len(),
+        processes: members.iter().map(process).collect(),
+        ..Exported::default()
+    };
     exported.reason = match lacks {
         Some(lacks) => Some(lacks.to_owned()),
-        None if without > 0 => Some(format!("{} not recorded", plural(without as u64, "rank was", "ranks were"))),
-        None => None,
+        None => complete::missing_ranks(trace, comm),
     };
     if exported.reason.is_some() {
         return Ok(exported);
     }
-    let mut ranks: Vec<Rank> = Vec::with_capacity(members.len());
-    for location in members {
-        let rank = rank::read(trace, comm, *location);
-        ranks.push(rank.context("cannot read the events of a rank")?);
-    }
-    let left_out = complete::complete(&mut ranks);
+    let (ranks, left_out) = complete::read(trace, comm)?;
     exported.collectives = ranks.first().map_or(0, |rank| rank.collectives.len());
     exported.messages = ranks.iter().map(|rank| rank.sends.len()).sum();
-    exported.collectives_left_out = left_out.collectives;
-    exported.messages_left_out = left_out.messages;
+    exported.collectives_left_out = left_out.iter().map(|it| it.collectives).sum();
+    exported.messages_left_out = left_out.iter().map(|it| it.messages).sum();
+    exported.left_out = left_out;
     if exported.collectives + exported.messages == 0 {
         exported.reason = Some("nothing that all ranks have".to_owned());
         return Ok(exported);
     }
     let directory = format!("{number}-{}", file_name(&exported.name));
-    let hosts = members.iter().map(|location| {
+    let places = members.iter().zip(&exported.processes).map(|(location, process)| {
         let host = trace.host(trace.group(*location));
-        host.and_then(|host| trace.node_name(host)).unwrap_or("host")
+        (host.and_then(|host| trace.node_name(host)).unwrap_or("host"), process.as_str())
     });
     let written = staging.path().join(&directory);
     let communicator = Communicator {
         name: &exported.name,
         machine: machine(trace).unwrap_or("machine"),
-        hosts: hosts.collect(),
+        places: places.collect(),
         ranks: &ranks,
         ticks_per_second: trace.definitions.clock.map_or(1_000_000_000, |clock| clock.timer_resolution),
     };
@@ -244,6 +226,11 @@ fn text(all: &[Exported]) -> String {
     }
     let mut text = String::new();
     table.print(&mut text);
+    for (it, left_out) in all.iter().flat_map(|it| it.left_out.iter().map(move |left_out| (it, left_out))) {
+        let collectives = plural(left_out.collectives, "collective", "collectives");
+        let ends = plural(left_out.messages, "end of a message", "ends of messages");
+        text.push_str(&format!("{}: {collectives} and {ends} left out: {}\n", it.name, left_out.reason));
+    }
     text.push_str("analyse one: mpirun -np RANKS scout.mpi ARCHIVE\n");
     text
 }

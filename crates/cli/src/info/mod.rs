@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use clap::Args;
 
-use crate::archive;
+use crate::archive::{self, is_merged};
 use crate::exit::Exit;
 use crate::print;
 use crate::progress::Bar;
@@ -93,12 +93,16 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
     bar.begin("locations", trace.definitions.locations.len() as u64);
     // One location at a time: what is counted needs no order between them, and memory stays two chunks.
     for location in trace.definitions.locations.keys().copied() {
+        // What Score-P was shown while the job ran is in NCCL's archive, too.
+        let is_scorep = is_merged(&trace.archive) && trace.location_kind(location).is_none();
         operations.next_location();
         trace
             .archive
             .for_each_event(&[location], |_, event| {
                 communicators.event(&trace, location, &event);
-                operations.event(&event);
+                if !is_scorep {
+                    operations.event(&event);
+                }
                 ControlFlow::Continue(())
             })
             .context("the archive is damaged, `nccl-otf2 check` says more")?;

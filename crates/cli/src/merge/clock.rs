@@ -75,6 +75,11 @@ impl Correction {
         Self(if sorted.len() < 2 { Vec::new() } else { sorted })
     }
 
+    /// The offsets, where they have an effect.
+    pub(super) fn offsets(&self) -> Option<&[ClockOffset]> {
+        (!self.0.is_empty()).then_some(&*self.0)
+    }
+
     fn curve(&self) -> Option<Piecewise> {
         let knots = self.0.iter().map(knot);
         let knots = knots.map(|(time, to)| (time * PARTS, to * PARTS));

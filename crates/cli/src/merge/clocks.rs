@@ -232,6 +232,15 @@ pub(super) fn by_guess(scorep: &ScoreP, locals: &mut [Vec<Local>], seconds: f64)
     }
 }
 
+/// The wall clock at a tick of the trace, in nanoseconds since 1970: Score-P does not say it, NCCL's archive does.
+pub(super) fn began_ns(scorep: &ScoreP, locals: &[Vec<Local>], tick: u64) -> Option<u64> {
+    let local = locals.iter().flatten().find(|local| local.events > 0 && !local.before.is_empty())?;
+    let first = local.before.first()?;
+    let later_ns = (clock::applied(&local.after, first.time) - i128::from(tick)) * 1_000_000_000
+        / i128::from(scorep.ticks_per_second.max(1));
+    u64::try_from(clock::applied(&local.before, first.time) - later_ns).ok()
+}
+
 /// First and last tick of everything.
 pub(super) fn span(scoreps: &[ScoreP], locals: &[Vec<Local>]) -> (u64, u64) {
     let traces = scoreps.iter().map(|scorep| match &scorep.onto {

@@ -7,6 +7,7 @@
 //!  clock, clocks     from the time of NCCL's events to that of the trace
 //!  definitions       Score-P's as they are, NCCL's behind them under new numbers
 //!  output            event files are linked, definitions and anchor are new, and everything is read back
+//!  scalasca          instead of the last two: NCCL's operations as MPI's, between Score-P's events
 //!  report            what people and programs read
 //! ```
 //!
@@ -20,6 +21,7 @@ mod output;
 mod pairing;
 mod plan;
 mod report;
+mod scalasca;
 mod scorep;
 mod several_traces;
 
@@ -27,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::exit::Exit;
 use crate::place::ANCHOR;
@@ -46,6 +48,7 @@ Examples:
   nccl-otf2 merge --dry-run scorep-20261121_1200_1234 trace
   nccl-otf2 merge scorep-20261121_1200_1234 trace -o merged
   nccl-otf2 merge scorep-of-rank-* trace -o merged
+  nccl-otf2 merge --for scalasca scorep-20261121_1200_1234 trace -o analysis
   nccl-otf2 merge --map 3=0 --map node7:4711=1 scorep-20261121_1200_1234 trace -o merged
 
 Both are of the same run of a job: Score-P's experiment directory (with SCOREP_ENABLE_TRACING=true) and the \
@@ -96,9 +99,22 @@ pub(crate) struct Request {
     #[arg(long, value_name = "SECONDS")]
     align_start: Option<Seconds>,
 
+    /// For which tool: for scalasca, operations of NCCL's are written as MPI's where the host waits for them
+    #[arg(long = "for", value_enum, value_name = "TOOL", default_value = "vampir")]
+    tool: Tool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Who is to read the archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Tool {
+    /// Vampir and all other readers of OTF2
+    Vampir,
+    /// Scalasca's analyser, scout
+    Scalasca,
 }
 
 /// A time from 0 on.
@@ -127,9 +143,16 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
     }
     let start = request.align_start.map(|Seconds(seconds)| seconds);
     let plan = Plan::of(&request.archives, &request.map, start)?;
-    let written = match out {
-        None => None,
-        Some(out) => Some((out.join(ANCHOR), write(&plan, out)?)),
+    let written = match (out, request.tool) {
+        (None, _) => None,
+        (Some(out), Tool::Vampir) => Some((out.join(ANCHOR), write(&plan, out)?)),
+        (Some(out), Tool::Scalasca) => {
+            let (read, left_out) = scalasca::write(&plan, out)?;
+            for communicator in left_out {
+                print::note(format_args!("left out: {communicator}"));
+            }
+            Some((out.join(ANCHOR), read))
+        }
     };
     if request.json {
         print::json(&report::json(&plan, written.as_ref()))?;
@@ -145,6 +168,9 @@ fn write(plan: &Plan, out: &Path) -> Result<verify::Read> {
     let staging = Staging::create(out)?;
     let mut merged = Merged::new(scorep.verbatim.clone());
     let mut ids = Ids::beside(scorep);
+    if plan.scoreps.len() > 1 {
+        merged.prefix_first(&ids::prefix(scorep));
+    }
     let mut appended = Vec::new();
     let others: Result<Vec<Vec<Local>>> = plan.scoreps.iter().map(several_traces::locals).collect();
     let others = others?;
@@ -160,7 +186,9 @@ fn write(plan: &Plan, out: &Path) -> Result<verify::Read> {
         let numbers = merged.append(&nccl.verbatim, &shared)?;
         appended.push(Appended { archive: &nccl.archive, definitions: &nccl.definitions, numbers, locals });
     }
-    let definitions = merged.finish(clocks::span(&plan.scoreps, &plan.locals));
+    let span = clocks::span(&plan.scoreps, &plan.locals);
+    let began_ns = if plan.is_guess { None } else { clocks::began_ns(scorep, &plan.locals, span.0) };
+    let definitions = merged.finish(span, began_ns);
     let lines: Vec<String> = plan.pairs.iter().map(|pair| report::line(plan, pair)).collect();
     let text = anchor::text(&plan.scoreps, &plan.nccls, &lines, plan.clock());
     let bar = Bar::new();

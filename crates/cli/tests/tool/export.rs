@@ -11,7 +11,7 @@ use otf2::{
 };
 use serde_json::Value;
 
-use super::made_up::{Moment, SECOND};
+use super::made_up::{Moment, SECOND, process_id};
 use super::nccl::Nccl;
 use super::support::{Scratch, text};
 
@@ -32,7 +32,7 @@ fn straggler() -> Nccl {
         [(0, 1, begin, begin + MILLISECOND), (1, 0, begin, begin + 2 * MILLISECOND)]
     });
     // All on one clock: what is late by 5 ms is late by 5 ms.
-    Nccl { calls: calls.collect(), messages: messages.collect(), one_clock: true, ..Nccl::new() }
+    Nccl { calls: calls.collect(), messages: messages.collect(), has_devices: true, one_clock: true, ..Nccl::new() }
 }
 
 struct Exported {
@@ -110,6 +110,14 @@ fn what_the_analyser_demands_of_definitions_is_met() {
         let class = |name| definitions.string(name).expect("a class");
         assert_eq!((class(node.class_name), class(machine.class_name)), ("node", "machine"));
     }
+    // Two hosts stay two, though their GPUs have one address; a rank says which process it is.
+    let named = groups.values().map(|group| {
+        let node = &definitions.system_tree_nodes[&group.system_tree_parent];
+        [group.name, node.name].map(|name| definitions.string(name).expect("a name"))
+    });
+    let named: Vec<[&str; 2]> = named.collect();
+    assert_eq!(named.iter().map(|[_, host]| *host).collect::<Vec<_>>(), ["alpha", "alpha", "beta"]);
+    assert_eq!(named[0][0], format!("NCCL rank 0: rank 0 [alpha:{}]", process_id(0)));
 
     // 3. Everything is on the first location of its process, which has no other.
     let places = definitions.locations.iter();
@@ -249,13 +257,16 @@ fn waiting_for_the_straggler_is_there() {
     }
     // Two ranks wait 5 ms in each of ten: 0.1 s together, and none by the one who is late.
     assert_eq!(waited, [50_000_000, 0, 50_000_000]);
-    // The receiver of the answer waits for 2 ms each time.
-    let waits = events[&0].iter().zip(&events[&0][1..]).filter(|(enter, _)| {
-        matches!(&enter.kind, EventKind::Enter(region) if canonical(&definitions, region) == "MPI_Waitall")
-    });
-    let waits: Vec<u64> = waits.map(|(enter, next)| next.time - enter.time).collect();
-    assert_eq!(waits.len(), 9);
-    assert!(waits.iter().all(|ns| *ns == 1_000_000), "until the send is done: {waits:?}");
+    // Sending takes 1 ms and receiving 2 ms: the receive has all its waiting.
+    let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
+    for pair in events[&0].windows(2) {
+        let EventKind::Enter(region) = &pair[0].kind else { continue };
+        if canonical(&definitions, region) == "MPI_Wait" {
+            let name = definitions.string(definitions.regions[region].name).expect("a name");
+            *waits.entry(name).or_default() += pair[1].time - pair[0].time;
+        }
+    }
+    assert_eq!(waits, BTreeMap::from([("ncclSend", 0), ("ncclRecv", 18_000_000)]));
 }
 
 #[test]
@@ -280,6 +291,8 @@ fn only_what_all_ranks_have_is_exported() {
     assert_eq!(said["collectives_left_out"], 6);
     // Those before the eighth collective of ranks 0 and 1: the seventh pair is the last.
     assert_eq!((&said["messages"], &said["messages_left_out"]), (&14.into(), &8.into()));
+    let reason = "after collective 7, the last that is the same on all ranks";
+    assert_eq!(said["left_out"], serde_json::json!([{ "collectives": 6, "messages": 8, "reason": reason }]));
     let archive = exported.archive();
     let definitions = archive.definitions().expect("definitions");
     assert_eq!(messages(&events(&archive, &definitions)), (14, 14));

@@ -38,6 +38,8 @@ pub(crate) struct Nccl {
     pub(crate) messages: Vec<(u64, u64, Moment, Moment)>,
     /// Of rank 2, how many of its last calls are not there.
     pub(crate) cut: usize,
+    /// Whether the GPUs are nodes of the system tree, with the same address on all hosts.
+    pub(crate) has_devices: bool,
     /// Whether all ranks are on the first host.
     pub(crate) one_clock: bool,
     /// What else the archive says.
@@ -57,6 +59,7 @@ impl Nccl {
             calls: vec![([NCCL.0; 3], NCCL.1)],
             messages: Vec::new(),
             cut: 0,
+            has_devices: false,
             one_clock: false,
             properties: Vec::new(),
         }
@@ -173,8 +176,11 @@ impl Nccl {
         let mut texts = Texts::default();
         assert_eq!(["world", "shown by"].map(|text| texts.get(text).get()), [0, 1]);
         let mut all = hosts(&mut texts);
+        if self.has_devices {
+            add_devices(&mut all, &mut texts);
+        }
         self.add_processes(&mut all, &mut texts);
-        add_locations(&mut all, &mut texts, events);
+        self.add_locations(&mut all, &mut texts, events);
         add_communication(&mut all, &mut texts);
         let mut definitions = vec![Definition::ClockProperties {
             timer_resolution: 1_000_000_000,
@@ -217,6 +223,30 @@ impl Nccl {
             }
         }
     }
+
+    /// The ranks' GPUs and their locations.
+    fn add_locations(&self, all: &mut Vec<Definition>, texts: &mut Texts, events: &[u64]) {
+        let mut text = |text: &str| texts.get(text);
+        let device = |rank| SystemTreeNodeRef::new(node(rank).get() + if self.has_devices { 2 } else { 0 });
+        for rank in 0..RANKS {
+            all.push(Definition::LocationGroup {
+                this: LocationGroupRef::new(small(RANKS + rank)),
+                name: text(&format!("GPU of rank {rank}")),
+                group_type: 2,
+                parent: device(rank),
+                creator: LocationGroupRef::new(small(rank)),
+            });
+        }
+        for (rank, events) in (0..).zip(events) {
+            all.push(Definition::Location {
+                this: LocationRef::new(rank),
+                name: text(&format!("NCCL world rank {rank}/3")),
+                location_type: 2,
+                number_of_events: *events,
+                group: LocationGroupRef::new(small(RANKS + rank)),
+            });
+        }
+    }
 }
 
 fn small(rank: u64) -> u32 {
@@ -248,26 +278,13 @@ fn hosts(texts: &mut Texts) -> Vec<Definition> {
     all
 }
 
-/// The ranks' GPUs and their locations.
-fn add_locations(all: &mut Vec<Definition>, texts: &mut Texts, events: &[u64]) {
-    let mut text = |text: &str| texts.get(text);
-    for rank in 0..RANKS {
-        all.push(Definition::LocationGroup {
-            this: LocationGroupRef::new(small(RANKS + rank)),
-            name: text(&format!("GPU of rank {rank}")),
-            group_type: 2,
-            parent: node(rank),
-            creator: LocationGroupRef::new(small(rank)),
-        });
-    }
-    for (rank, events) in (0..).zip(events) {
-        all.push(Definition::Location {
-            this: LocationRef::new(rank),
-            name: text(&format!("NCCL world rank {rank}/3")),
-            location_type: 2,
-            number_of_events: *events,
-            group: LocationGroupRef::new(small(RANKS + rank)),
-        });
+/// A GPU on each host, all with the same address.
+fn add_devices(all: &mut Vec<Definition>, texts: &mut Texts) {
+    for host in 1..3 {
+        let (this, parent) = (SystemTreeNodeRef::new(2 + host), SystemTreeNodeRef::new(host));
+        let (name, class_name) = (texts.get("GPU 0000:41:00.0"), texts.get("GPU"));
+        all.push(Definition::SystemTreeNode { this, name, class_name, parent });
+        all.push(Definition::SystemTreeNodeDomain { of: this, domain: 7 });
     }
 }
 

@@ -24,6 +24,12 @@ pub(in crate::merge) fn is_ours(location: LocationRef) -> bool {
     location.get() >> 32 & OURS != 0
 }
 
+/// What the names of the groups of one of several traces begin with.
+pub(in crate::merge) fn prefix(scorep: &ScoreP) -> String {
+    let rank = scorep.processes.first().map_or(NO_RANK, |process| process.rank);
+    format!("rank {rank}: ")
+}
+
 /// Where Score-P's processes are in the merged archive.
 #[derive(Debug)]
 pub(in crate::merge) struct MergedProcesses(Vec<Vec<(LocationGroupRef, SystemTreeNodeRef, u32)>>);
@@ -82,7 +88,7 @@ impl Ids {
     pub(in crate::merge) fn of_another(&mut self, scorep: &ScoreP) -> Result<Shared> {
         let mut shared = Shared::default();
         let rank = scorep.processes.first().map_or(NO_RANK, |process| process.rank);
-        shared.prefix = format!("rank {rank}: ");
+        shared.prefix = prefix(scorep);
         for location in scorep.definitions.locations.keys() {
             let id = LocationRef::new(location.get() & !u64::from(u32::MAX) | u64::from(rank));
             if is_ours(id) || !self.theirs.insert(id) {
@@ -96,6 +102,28 @@ impl Ids {
             }
         }
         Ok(shared)
+    }
+
+    /// The id of the next location of NCCL's in a process.
+    ///
+    /// # Errors
+    ///
+    /// When it is taken.
+    fn next(&mut self, rank: u32) -> Result<LocationRef> {
+        let next = self.next.entry(rank).or_default();
+        let id = LocationRef::new((OURS | *next) << 32 | u64::from(rank));
+        *next += 1;
+        if *next >= OURS {
+            bail!("rank {rank} has more locations than there are ids");
+        }
+        if self.theirs.contains(&id) {
+            bail!(
+                "Score-P's trace has a location {} where those of NCCL's are to be: it is none of Score-P's, or merged \
+                 already",
+                id.get()
+            );
+        }
+        Ok(id)
     }
 
     /// What an archive of NCCL's has in common with Score-P's, and its new ids.
@@ -132,20 +160,7 @@ impl Ids {
         for location in nccl.definitions.locations.keys() {
             let process = nccl.process_of(*location);
             let rank = process.and_then(|process| ranks.get(&process));
-            let rank = rank.copied().unwrap_or(NO_RANK);
-            let next = self.next.entry(rank).or_default();
-            let id = LocationRef::new((OURS | *next) << 32 | u64::from(rank));
-            *next += 1;
-            if *next >= OURS {
-                bail!("rank {rank} has more locations than there are ids");
-            }
-            if self.theirs.contains(&id) {
-                bail!(
-                    "Score-P's trace has a location {} where those of NCCL's are to be: it is none of Score-P's, or merged \
-                     already",
-                    id.get()
-                );
-            }
+            let id = self.next(rank.copied().unwrap_or(NO_RANK))?;
             shared.locations.insert(*location, id);
         }
         Ok(shared)

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use anyhow::{Result, bail};
 use otf2::verbatim::{Definition, ReferenceKind};
-use otf2::{GroupRef, GroupType, LocationGroupRef, StringRef, SystemTreeNodeRef};
+use otf2::{GroupRef, GroupType, LocationGroupRef, LocationRef, StringRef, SystemTreeNodeRef};
 
 use numbers::{Numbers, Shared};
 
@@ -64,7 +64,8 @@ impl Merged {
         merged
     }
 
-    fn push(&mut self, definition: Definition) {
+    /// Defines something.
+    pub(super) fn push(&mut self, definition: Definition) {
         if let Some((kind, number)) = definition.defines() {
             let next = self.next.entry(kind).or_default();
             *next = (*next).max(number.saturating_add(1));
@@ -103,8 +104,13 @@ impl Merged {
         number
     }
 
+    /// The next free number of definitions that have 32 bits for it.
+    pub(super) fn free_u32(&mut self, kind: ReferenceKind) -> u32 {
+        u32::try_from(self.free(kind)).unwrap_or(u32::MAX)
+    }
+
     /// The reference of a text, defined if need be.
-    fn string(&mut self, text: &[u8]) -> StringRef {
+    pub(super) fn string(&mut self, text: &[u8]) -> StringRef {
         if let Some(known) = self.texts.get(text) {
             return *known;
         }
@@ -280,14 +286,44 @@ impl Merged {
         self.string(&text)
     }
 
-    /// All definitions in an order in which nothing is used before it is there, with the clock that covers `span`.
-    pub(super) fn finish(self, span: (u64, u64)) -> Vec<Definition> {
+    /// One more than the highest number of definitions of a kind.
+    pub(super) fn end(&self, kind: ReferenceKind) -> u64 {
+        self.next.get(&kind).copied().unwrap_or(0)
+    }
+
+    /// A location has got more events.
+    pub(super) fn set_number_of_events(&mut self, location: LocationRef, events: u64) {
+        for definition in &mut self.definitions {
+            if let Definition::Location { this, number_of_events, .. } = definition
+                && *this == location
+            {
+                *number_of_events = events;
+            }
+        }
+    }
+
+    /// Puts the rank before the names of the first archive's processes and GPUs, as it is before those of the others.
+    pub(super) fn prefix_first(&mut self, prefix: &str) {
+        for place in 0..self.definitions.len() {
+            if let Some(Definition::LocationGroup { name, .. }) = self.definitions.get(place) {
+                let new = self.prefixed(prefix, *name);
+                if let Some(Definition::LocationGroup { name, .. }) = self.definitions.get_mut(place) {
+                    *name = new;
+                }
+            }
+        }
+    }
+
+    /// All definitions in an order in which nothing is used before it is there, with the clock that covers `span` and
+    /// the wall clock's time at its beginning.
+    pub(super) fn finish(self, span: (u64, u64), began_ns: Option<u64>) -> Vec<Definition> {
         let mut first = self.definitions;
         let appended = first.split_off(self.first);
         for definition in &mut first {
-            if let Definition::ClockProperties { global_offset, trace_length, .. } = definition {
+            if let Definition::ClockProperties { global_offset, trace_length, realtime_timestamp, .. } = definition {
                 *global_offset = span.0;
                 *trace_length = span.1.saturating_sub(span.0);
+                *realtime_timestamp = began_ns.unwrap_or(*realtime_timestamp);
             }
         }
         let lists: Vec<usize> = self.lists.values().map(|(place, _)| *place).collect();

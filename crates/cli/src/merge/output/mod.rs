@@ -3,7 +3,7 @@
 pub(super) mod anchor;
 pub(super) mod verify;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
@@ -12,6 +12,7 @@ use otf2::{Archive, ArchiveWriter, Definitions, LocalDefWriter, LocationRef, Map
 use trace::Progress as _;
 
 use super::clocks::Local;
+use super::definitions::Merged;
 use super::definitions::numbers::Numbers;
 use super::scorep::ScoreP;
 use crate::progress::Bar;
@@ -50,17 +51,11 @@ pub(super) fn write(
     anchor: &AnchorText,
     bar: &Bar,
 ) -> Result<()> {
-    let mut writer = ArchiveWriter::create_with_chunks(directory, TRACES, definitions_chunk_bytes(scorep)?)?;
-    writer.set_creator(&anchor.creator)?;
-    writer.set_machine_name(&anchor.machine_name)?;
-    writer.set_description(&anchor.description)?;
-    for (name, value) in &anchor.properties {
-        writer.set_property(name, value)?;
-    }
+    let mut writer = begin(directory, scorep, anchor)?;
     let theirs = scorep.definitions.locations.len();
     let ours = appended.iter().map(|it| it.definitions.locations.len());
     bar.begin("locations", (theirs + ours.sum::<usize>()) as u64);
-    link_theirs(&writer, scorep, bar)?;
+    link_theirs(&writer, scorep, &BTreeSet::new(), bar)?;
     for archive in appended {
         link_ours(&mut writer, archive, bar)?;
     }
@@ -70,6 +65,22 @@ pub(super) fn write(
         to.verbatim(definition)?;
     }
     writer.close().context("cannot write the merged archive")
+}
+
+/// Begins with the anchor file.
+///
+/// # Errors
+///
+/// When a file cannot be read or written.
+pub(super) fn begin(directory: &Path, scorep: &ScoreP, anchor: &AnchorText) -> Result<ArchiveWriter> {
+    let mut writer = ArchiveWriter::create_with_chunks(directory, TRACES, definitions_chunk_bytes(scorep)?)?;
+    writer.set_creator(&anchor.creator)?;
+    writer.set_machine_name(&anchor.machine_name)?;
+    writer.set_description(&anchor.description)?;
+    for (name, value) in &anchor.properties {
+        writer.set_property(name, value)?;
+    }
+    Ok(writer)
 }
 
 /// Local definitions that have one chunk can be read with a larger one; others need their own.
@@ -89,10 +100,20 @@ fn definitions_chunk_bytes(scorep: &ScoreP) -> Result<u64> {
     Ok(own.max(otf2::DEFINITIONS_CHUNK_BYTES))
 }
 
-/// Score-P's files as they are, under the names they have.
-fn link_theirs(writer: &ArchiveWriter, scorep: &ScoreP, bar: &Bar) -> Result<()> {
+/// Score-P's files as they are, under the names they have; but for some locations.
+///
+/// # Errors
+///
+/// When a file cannot be linked.
+pub(super) fn link_theirs(
+    writer: &ArchiveWriter,
+    scorep: &ScoreP,
+    without: &BTreeSet<LocationRef>,
+    bar: &Bar,
+) -> Result<()> {
     let archive = &scorep.archive;
-    for (location, definition) in &scorep.definitions.locations {
+    let all = scorep.definitions.locations.iter();
+    for (location, definition) in all.filter(|(location, _)| !without.contains(location)) {
         let definitions = archive.definition_file(*location);
         if definitions.exists() {
             link(&definitions, &writer.definition_file(*location))?;
@@ -107,6 +128,37 @@ fn link_theirs(writer: &ArchiveWriter, scorep: &ScoreP, bar: &Bar) -> Result<()>
         link(&from, &writer.anchor_file().with_extension("marker"))?;
     }
     Ok(())
+}
+
+/// Local definitions of Score-P's, in which the numbers of definitions that were added stand for themselves.
+///
+/// # Errors
+///
+/// When a file cannot be read or written.
+pub(super) fn extend_local(
+    writer: &mut ArchiveWriter,
+    scorep: &ScoreP,
+    location: LocationRef,
+    merged: &Merged,
+) -> Result<()> {
+    let before = scorep.archive.local_definitions(location)?;
+    let mut to = writer.local_definitions(location)?;
+    for (mapping, table) in &before.mapping_tables {
+        let added = MAPPED.iter().find(|(known, _)| known == mapping).map_or(0, |(_, kind)| merged.end(*kind));
+        let end = table.pairs.last_key_value().map_or(0, |(local, _)| local + 1).max(added);
+        let stands_for = |local: u64| table.pairs.get(&local).copied().unwrap_or(local);
+        if *mapping == MappingType::Location {
+            let pairs: Vec<(u64, u64)> = table.pairs.iter().map(|(local, global)| (*local, *global)).collect();
+            to.mapping_table_sparse(*mapping, &pairs)?;
+            continue;
+        }
+        let globals: Result<Vec<u32>, _> = (0..end).map(|local| u32::try_from(stands_for(local))).collect();
+        to.mapping_table_dense(*mapping, &globals.context("there are more definitions than OTF2 can number")?)?;
+    }
+    for offset in &before.clock_offsets {
+        to.clock_offset(offset.time, offset.offset, offset.standard_deviation)?;
+    }
+    Ok(to.close()?)
 }
 
 fn link_events(from: &Path, events: u64, writer: &ArchiveWriter, to: LocationRef) -> Result<()> {

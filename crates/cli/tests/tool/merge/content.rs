@@ -7,7 +7,7 @@ use otf2::verbatim::Definition;
 use otf2::{Archive, AttributeValue, EventKind, GroupType, LocationRef, Paradigm};
 
 use super::{Job, checked, events, open, ours};
-use crate::tool::made_up::{RANKS, Timer};
+use crate::tool::made_up::{RANKS, SECOND, Timer, host};
 use crate::tool::nccl::{NCCL, Nccl};
 use crate::tool::score_p::{ALLREDUCE, MPI, ScoreP};
 use crate::tool::support::{Scratch, text};
@@ -100,6 +100,19 @@ fn local_definitions_keep_their_chunks() {
             assert_eq!(after.get(location), Some(events), "{location:?}");
         }
     }
+}
+
+/// Score-P does not say when it was: NCCL's archive has the wall clock.
+#[test]
+fn the_merged_trace_has_a_date() {
+    let job = Job::new(&ScoreP::new(Timer::Counter), &Nccl::new());
+    let definitions = open(&job.merged()).definitions().expect("definitions");
+    let clock = definitions.clock.expect("a clock");
+    let first = ScoreP::new(Timer::Counter).time(SECOND);
+    let later_ns = i128::from(first.abs_diff(clock.global_offset)) * SECOND / i128::from(clock.timer_resolution);
+    let began = i128::from(clock.realtime_timestamp);
+    let truth = host(0).realtime(SECOND);
+    assert!((began + later_ns - truth).abs() < 100_000, "{began} and {later_ns} for {truth}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod content;
 mod many;
 mod processes;
+mod scalasca;
 mod several;
 
 use std::collections::BTreeMap;

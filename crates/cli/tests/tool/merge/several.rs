@@ -31,10 +31,7 @@ fn traces_of_single_processes_become_one() {
             let master = &definitions.locations[&LocationRef::new(rank)];
             let process = &definitions.location_groups[&master.group];
             let node = &definitions.system_tree_nodes[&process.system_tree_parent];
-            let name = match rank {
-                0 => "Process".to_owned(),
-                rank => format!("rank {rank}: Process"),
-            };
+            let name = format!("rank {rank}: Process");
             assert_eq!(definitions.string(process.name), Some(&*name));
             let host = if rank == 2 { "beta.cluster.example" } else { "alpha.cluster.example" };
             assert_eq!(definitions.string(node.name), Some(host));

@@ -1,0 +1,342 @@
+//! `merge --for scalasca`: one trace of MPI and NCCL that Scalasca's analyser reads.
+//!
+//! It knows calls of MPI only, and only those of the first thread of a process. So a communicator of NCCL's becomes a
+//! communicator of MPI's ranks, and what a rank did in it is put into the time of that thread, where it waits for it.
+
+mod host;
+mod records;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use analysis::Trace;
+use analysis::rank::{End, Operation, Rank};
+use anyhow::{Context as _, Result, bail};
+use otf2::verbatim::{Definition, ReferenceKind};
+use otf2::{
+    CommRef, GroupRef, GroupType, LocationGroupType, LocationRef, LocationType, Paradigm, PartWriter, RegionRef,
+};
+use trace::Progress as _;
+
+use super::definitions::Merged;
+use super::nccl::Nccl;
+use super::output::{self, verify};
+use super::pairing::Pair;
+use super::plan::Plan;
+use super::scorep::{Process, ScoreP};
+use super::{clock, clocks, report};
+use crate::archive;
+use crate::export::complete;
+use crate::export::scalasca::events::{self, Numbers};
+use crate::export::scalasca::regions;
+use crate::place::ANCHOR;
+use crate::progress::Bar;
+use crate::staging::Staging;
+use crate::units::plural;
+use host::{Host, Place};
+use records::Records;
+
+/// Requests of NCCL's messages, beside those that MPI's have.
+const FIRST_REQUEST: u64 = 1 << 62;
+
+/// Refuses what the analyser would not read.
+fn refuse(plan: &Plan) -> Result<&ScoreP> {
+    let [scorep] = plan.scoreps.as_slice() else {
+        bail!("--for scalasca is for one trace of Score-P's, of all ranks of MPI");
+    };
+    let anchor = scorep.archive.anchor_file().display();
+    let definitions = &scorep.definitions;
+    let mut lists = definitions.groups.values();
+    if !lists.any(|group| group.group_type == GroupType::CommLocations && group.paradigm == Paradigm::Mpi) {
+        bail!("{anchor} has no ranks of MPI: `nccl-otf2 export --format scalasca` makes archives of NCCL's alone");
+    }
+    let other = definitions.locations.values().find(|location| location.location_type != LocationType::CpuThread);
+    if let Some(other) = other {
+        bail!(
+            "{anchor} has the location {:?}, which is no thread: Scalasca's analyser reads none of the trace then. \
+             Measure with NCCL_OTF2_SCOREP=calls, and without Score-P's adapters for GPUs",
+            definitions.string(other.name).unwrap_or("?")
+        );
+    }
+    if definitions.location_groups.values().any(|group| group.group_type != LocationGroupType::Process) {
+        bail!("{anchor} has groups of locations that are no processes, which Scalasca's analyser takes for ranks");
+    }
+    Ok(scorep)
+}
+
+/// A communicator, with what its ranks did.
+struct Communicator<'a> {
+    name: String,
+    hosts: Vec<Host<'a>>,
+    ranks: Vec<Rank>,
+}
+
+/// Writes the archive, reads it back and puts it in place. Says what is not in it, and why.
+///
+/// # Errors
+///
+/// When nothing can be analysed, or a file cannot be read or written.
+pub(super) fn write(plan: &Plan, out: &Path) -> Result<(verify::Read, Vec<String>)> {
+    let scorep = refuse(plan)?;
+    let mut left_out = Vec::new();
+    let mut largest: Option<Communicator<'_>> = None;
+    for (number, nccl) in plan.nccls.iter().enumerate() {
+        let trace = archive::open(nccl.archive.anchor_file())?;
+        let lacks = complete::what_it_lacks(&trace);
+        for comm in trace.definitions.comms.keys().copied() {
+            let name = trace.comm_name(comm);
+            let reason = lacks.clone().or_else(|| complete::missing_ranks(&trace, comm));
+            let found = match reason {
+                Some(reason) => Err(reason),
+                None => communicator(plan, scorep, (number, &trace), comm)?,
+            };
+            let mut found = match found {
+                Ok(found) => found,
+                Err(reason) => {
+                    left_out.push(format!("{name}: {reason}"));
+                    continue;
+                }
+            };
+            let without_room = retain(&mut found);
+            if without_room > 0 {
+                let number = plural(without_room, "operation", "operations");
+                left_out.push(format!("{name}: {number} left out, during which a rank was in calls of MPI's, or which it waited for after another one"));
+            }
+            let next = Some(found);
+            let before = if size(&next) > size(&largest) { std::mem::replace(&mut largest, next) } else { next };
+            if let Some(before) = before {
+                let reason = "another communicator has more operations, and two could make the analyser wait for ever";
+                left_out.push(format!("{}: {reason}", before.name));
+            }
+        }
+    }
+    let Some(communicator) = largest.filter(|it| it.ranks.iter().any(|rank| operations(rank) > 0)) else {
+        bail!("nothing of NCCL's can be analysed: {}", left_out.join("; "));
+    };
+    let read = finish(plan, scorep, communicator, out)?;
+    Ok((read, left_out))
+}
+
+fn operations(rank: &Rank) -> usize {
+    rank.collectives.len() + rank.sends.len()
+}
+
+fn size(communicator: &Option<Communicator<'_>>) -> Option<usize> {
+    communicator.as_ref().map(|it| it.ranks.iter().map(operations).sum())
+}
+
+/// What the ranks of a communicator did, in the time of the first threads of their processes; or why it cannot be a
+/// communicator of MPI's ranks.
+fn communicator<'a>(
+    plan: &Plan,
+    scorep: &'a ScoreP,
+    (number, trace): (usize, &Trace),
+    comm: CommRef,
+) -> Result<Result<Communicator<'a>, String>> {
+    let Some(nccl) = plan.nccls.get(number) else {
+        return Ok(Err("its archive is not there".to_owned()));
+    };
+    let members = trace.members(comm);
+    let processes: Option<Vec<&Process>> =
+        members.iter().map(|location| process(scorep, nccl, number, &plan.pairs, *location)).collect();
+    let Some(processes) = processes else {
+        return Ok(Err("a rank is of a process that MPI does not have".to_owned()));
+    };
+    let different: BTreeSet<u32> = processes.iter().map(|process| process.rank).collect();
+    if different.len() < processes.len() {
+        return Ok(Err("several of its ranks are of one process, which is one rank of MPI's".to_owned()));
+    }
+    let (mut ranks, _) = complete::read(trace, comm)?;
+    let hosts: Result<Vec<Host<'_>>> = processes.into_iter().map(|process| Host::read(scorep, process)).collect();
+    let hosts = hosts?;
+    for ((location, rank), host) in members.iter().zip(&mut ranks).zip(&hosts) {
+        let mut locals = plan.locals.get(number).into_iter().flatten();
+        let local = locals.find(|local| local.locations.contains(location));
+        let curves = local.and_then(|it| Some((clock::common_curve(&it.before)?, clock::common_curve(&it.after)?)));
+        let Some((common, ticks)) = curves else {
+            return Ok(Err("a rank has no clock".to_owned()));
+        };
+        let own = |time: &mut u64| *time = host.own_time(ticks.nearest(common.inverse(i128::from(*time))));
+        for operation in &mut rank.collectives {
+            own(&mut operation.begin);
+            own(&mut operation.end);
+        }
+        for end in rank.sends.iter_mut().chain(&mut rank.receives) {
+            own(&mut end.begin);
+            own(&mut end.end);
+        }
+    }
+    Ok(Ok(Communicator { name: trace.comm_name(comm), hosts, ranks }))
+}
+
+/// Leaves what has room in all processes, between the same collectives of MPI's, and puts it there. Says how many
+/// operations have none.
+fn retain(communicator: &mut Communicator<'_>) -> u64 {
+    let Communicator { hosts, ranks, .. } = communicator;
+    let before: usize = ranks.iter().map(operations).sum();
+    let places: Vec<Vec<Option<Place>>> = hosts
+        .iter()
+        .zip(&*ranks)
+        .map(|(host, rank)| rank.collectives.iter().map(|it| host.place(it.begin, it.end)).collect())
+        .collect();
+    let has_room = |number: usize| {
+        let at = |places: &Vec<Option<Place>>| places.get(number).copied().flatten().map(|place| place.collectives);
+        let mut all = places.iter().map(at);
+        let first = all.next().flatten();
+        first.is_some() && all.all(|other| other == first)
+    };
+    for (rank, places) in ranks.iter_mut().zip(&places) {
+        let collectives = std::mem::take(&mut rank.collectives).into_iter().zip(places).enumerate();
+        rank.collectives = collectives
+            .filter_map(|(number, (operation, place))| {
+                let place = place.filter(|_| has_room(number))?;
+                Some(Operation { begin: place.begin, end: place.end, ..operation })
+            })
+            .collect();
+    }
+    retain_messages(hosts, ranks);
+    let after: usize = ranks.iter().map(operations).sum();
+    (before - after) as u64
+}
+
+/// A message: from, to, and its number. Sends and receives of two ranks match in their order.
+type MessageNumber = (u32, u32, usize);
+
+/// Keeps the ends of messages for which that is so.
+fn retain_ends(
+    hosts: &[Host<'_>],
+    ranks: &mut [Rank],
+    mut keep: impl FnMut(MessageNumber, &Host<'_>, &mut End) -> bool,
+) {
+    for ((own, rank), host) in (0..).zip(ranks).zip(hosts) {
+        for (is_send, list) in [(true, &mut rank.sends), (false, &mut rank.receives)] {
+            let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
+            list.retain_mut(|end| {
+                let number = numbers.entry(end.peer).or_default();
+                *number += 1;
+                let (from, to) = if is_send { (own, end.peer) } else { (end.peer, own) };
+                keep((from, to, *number), host, end)
+            });
+        }
+    }
+}
+
+/// Leaves messages of which both ends have room between the same collectives of MPI's, and puts them there.
+fn retain_messages(hosts: &[Host<'_>], ranks: &mut [Rank]) {
+    let mut places: BTreeMap<MessageNumber, Vec<Option<Place>>> = BTreeMap::new();
+    retain_ends(hosts, ranks, |key, host, end| {
+        places.entry(key).or_default().push(host.place(end.begin, end.end));
+        true
+    });
+    retain_ends(hosts, ranks, |key, host, end| {
+        let found = places.get(&key).map(Vec::as_slice);
+        let has_room = matches!(found, Some([Some(a), Some(b)]) if a.collectives == b.collectives);
+        let place = host.place(end.begin, end.end).filter(|_| has_room);
+        if let Some(place) = place {
+            (end.begin, end.end) = (place.begin, place.end);
+        }
+        place.is_some()
+    });
+}
+
+/// The process of Score-P's that a location of NCCL's is of.
+fn process<'a>(
+    scorep: &'a ScoreP,
+    nccl: &Nccl,
+    number: usize,
+    pairs: &[Pair],
+    location: LocationRef,
+) -> Option<&'a Process> {
+    let group = nccl.process_of(location)?;
+    let pair = pairs.iter().find(|pair| {
+        pair.nccl.0 == number && nccl.processes.get(pair.nccl.1).is_some_and(|process| process.group == group)
+    })?;
+    scorep.processes.get(pair.scorep.1)
+}
+
+/// Defines the regions of MPI's functions, under NCCL's names; their first number.
+fn define_regions(merged: &mut Merged) -> u32 {
+    let file = merged.string(b"MPI");
+    let description = merged.string(b"operation of NCCL's");
+    let mut first = None;
+    for (canonical, name, role) in regions::all() {
+        let this = RegionRef::new(merged.free_u32(ReferenceKind::Region));
+        first = first.or(Some(this.get()));
+        let (name, canonical_name) = (merged.string(name.as_bytes()), merged.string(canonical.as_bytes()));
+        merged.push(Definition::Region {
+            this,
+            name,
+            canonical_name,
+            description,
+            role: role.raw(),
+            paradigm: Paradigm::Mpi.raw(),
+            flags: 0,
+            source_file: file,
+            begin_line: 0,
+            end_line: 0,
+        });
+    }
+    first.unwrap_or_default()
+}
+
+/// Defines a communicator of MPI's ranks.
+fn define_communicator(merged: &mut Merged, name: &str, hosts: &[Host<'_>], first_region: u32) -> Numbers {
+    let name = merged.string(format!("NCCL {name}").as_bytes());
+    let group = GroupRef::new(merged.free_u32(ReferenceKind::Group));
+    merged.push(Definition::Group {
+        this: group,
+        name,
+        group_type: GroupType::CommGroup.raw(),
+        paradigm: Paradigm::Mpi.raw(),
+        flags: 0,
+        members: hosts.iter().map(|host| host.process.rank.into()).collect(),
+    });
+    let comm = CommRef::new(merged.free_u32(ReferenceKind::Comm));
+    merged.push(Definition::Comm { this: comm, name, group, parent: CommRef::UNDEFINED, flags: 0 });
+    Numbers { comm, first_region, first_request: FIRST_REQUEST }
+}
+
+fn finish(plan: &Plan, scorep: &ScoreP, communicator: Communicator<'_>, out: &Path) -> Result<verify::Read> {
+    let staging = Staging::create(out)?;
+    let lines: Vec<String> = plan.pairs.iter().map(|pair| report::line(plan, pair)).collect();
+    // Of NCCL's properties none: they count events that are not in this archive.
+    let text = output::anchor::text(&plan.scoreps, &[], &lines, plan.clock());
+    let mut merged = Merged::new(scorep.verbatim.clone());
+    let first_region = define_regions(&mut merged);
+    let Communicator { name, hosts, ranks } = communicator;
+    let numbers = define_communicator(&mut merged, &name, &hosts, first_region);
+    let bar = Bar::new();
+    let mut writer = output::begin(staging.path(), scorep, &text)?;
+    bar.begin("locations", scorep.definitions.locations.len() as u64);
+    let masters: BTreeSet<LocationRef> = hosts.iter().map(|host| host.process.master).collect();
+    output::link_theirs(&writer, scorep, &masters, &bar)?;
+    let directory = staging.path().join("nccl");
+    let mut part = PartWriter::create(&directory, "traces")?;
+    for (host, rank) in hosts.iter().zip(&ranks) {
+        let master = host.process.master;
+        let mut to = part.event_writer(master)?;
+        events::write_thread(&mut to, rank, numbers)?;
+        let _events = to.close()?;
+        let own = Records::read(&part.event_file(master))?;
+        let events = host.records.write_with(&own, &writer.event_file(master))?;
+        merged.set_number_of_events(master, events);
+        output::extend_local(&mut writer, scorep, master, &merged)?;
+        bar.step();
+    }
+    part.close()?;
+    std::fs::remove_dir_all(&directory).with_context(|| format!("cannot remove {}", directory.display()))?;
+    bar.end();
+    let span = clocks::span(&plan.scoreps, &[]);
+    let began_ns = if plan.is_guess { None } else { clocks::began_ns(scorep, &plan.locals, span.0) };
+    let definitions = merged.finish(span, began_ns);
+    let mut to = writer.definitions()?;
+    for definition in &definitions {
+        to.verbatim(definition)?;
+    }
+    writer.close().context("cannot write the merged archive")?;
+    let read = verify::verify(&staging.path().join(ANCHOR), &definitions, |_| false, &bar)
+        .context("the merged archive is not sound, and was not put in place")?;
+    drop(bar);
+    staging.put_in_place()?;
+    Ok(read)
+}
