@@ -20,7 +20,7 @@ use otf2::{
 };
 use tables::Tables;
 use tables::builder::TableBuilder;
-use trace::{Silent, WriteOptions, unify, write_part};
+use trace::{WriteOptions, unify, write_part};
 
 const EVENTS_PER_OPERATION: u64 = 10;
 
@@ -54,7 +54,7 @@ fn one_process(criterion: &mut Criterion) {
         bencher.iter(|| black_box(tables(&part)));
     });
     group.bench_function("write", |bencher| {
-        bencher.iter(|| black_box(write_part(&part, &KEEPING, &Silent).expect("written")));
+        bencher.iter(|| black_box(write_part(&part, &KEEPING, &()).expect("written")));
     });
     group.finish();
 }
@@ -120,12 +120,12 @@ fn many_processes(criterion: &mut Criterion) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     for rank in 0..PROCESSES {
         let part = record(directory.path(), rank, PROCESSES, 10);
-        write_part(&part, &KEEPING, &Silent).expect("written");
+        write_part(&part, &KEEPING, &()).expect("written");
     }
     let mut group = criterion.benchmark_group("archive");
     group.sample_size(10).throughput(Throughput::Elements(PROCESSES.into()));
     group.bench_function("unify 64 processes", |bencher| {
-        bencher.iter(|| black_box(unify(directory.path(), &Silent).expect("unified")));
+        bencher.iter(|| black_box(unify(directory.path(), &()).expect("unified")));
     });
     group.finish();
 }

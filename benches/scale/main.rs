@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use journal::clock;
-use trace::{FinalizeOptions, Silent, WriteOptions, finalize, unify, write_part};
+use trace::{FinalizeOptions, WriteOptions, finalize, unify, write_part};
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -19,11 +19,11 @@ fn main() {
     words.retain(|word| *word != "--bench");
     match words.as_slice() {
         ["finalize", out] => measured(Path::new(out), |out| {
-            let done = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+            let done = finalize(out, &FinalizeOptions::default(), &()).expect("finalized");
             assert!(done.complete, "{:?}", done.parts.first());
             done.archive.expect("an archive").size.events
         }),
-        ["unify", out] => measured(Path::new(out), |out| unify(out, &Silent).expect("unified").size.events),
+        ["unify", out] => measured(Path::new(out), |out| unify(out, &()).expect("unified").size.events),
         ["journals", ranks, events, folder] => {
             journals(number(ranks), u64::from(number(events)), Path::new(folder));
         }
@@ -68,7 +68,7 @@ fn parts(ranks: u32, folder: &Path) {
     let options = WriteOptions::default();
     for rank in 0..ranks {
         let part = rank::record(&out, rank, ranks, OPERATIONS, job_ns);
-        write_part(&part, &options, &Silent).expect("written");
+        write_part(&part, &options, &()).expect("written");
     }
     println!("{ranks} parts of 4 communicators made in {:.1} s", begin.elapsed().as_secs_f64());
     in_a_process_of_its_own("unify", &out);

@@ -8,20 +8,22 @@ use journal::part::options::ArchiveOptions;
 use journal::writer::Retention;
 use nccl_events::STANDARD;
 
-/// Whether calls and operations are shown to Score-P.
+/// What is shown to Score-P.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScorepMode {
-    /// If Score-P is in the process.
+    /// If Score-P is in the process; only calls if Scalasca is to analyse its trace.
     Auto,
     /// If Score-P is in the process; a warning if it is not.
     On,
+    /// As `On`, and only calls.
+    Calls,
     /// Never.
     Off,
 }
 
 impl ScorepMode {
     pub(super) const CHOICES: &'static [(&'static str, Self)] =
-        &[("auto", Self::Auto), ("on", Self::On), ("off", Self::Off)];
+        &[("auto", Self::Auto), ("on", Self::On), ("calls", Self::Calls), ("off", Self::Off)];
 }
 
 /// When the archive is written.
@@ -88,7 +90,7 @@ pub struct Config {
     pub archive: ArchiveOptions,
     /// How GPU work is timed.
     pub gpu: GpuSettings,
-    /// Whether calls and operations are shown to Score-P.
+    /// What is shown to Score-P.
     pub scorep: ScorepMode,
     /// How much the plugin logs.
     pub verbosity: Verbosity,

@@ -193,9 +193,9 @@ pub const VARIABLES: &[Variable] = &[
     },
     Variable {
         name: "NCCL_OTF2_SCOREP",
-        values: "`auto`, `on` or `off`",
+        values: "`auto`, `on`, `calls` or `off`",
         default: "`auto`",
-        doc: "Whether calls and operations are shown in a measurement of Score-P that runs in the same process ([SCOREP.md](SCOREP.md)), beside our own archive. `on` warns where that cannot be done.",
+        doc: "What a measurement of Score-P in the same process is shown ([SCOREP.md](SCOREP.md#7-live)), beside our own archive. `on`: calls and operations. `calls`: calls only, on the locations of threads, which Scalasca's trace analyser reads. `on` and `calls` warn where that cannot be done. `auto`: as `calls` if Scalasca drives the measurement, else as `on`, without warnings.",
         set: |config, value| put(&mut config.scorep, choice(value, ScorepMode::CHOICES)),
     },
     Variable {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -28,6 +28,8 @@ const ON: u8 = 1;
 const OVER: u8 = 2;
 
 static MODE: AtomicU8 = AtomicU8::new(OFF);
+/// Whether operations are shown, too.
+static SHOWS_OPERATIONS: AtomicBool = AtomicBool::new(true);
 /// Made once, because Score-P begins only once in a process.
 static BRIDGE: OnceLock<Bridge> = OnceLock::new();
 
@@ -63,7 +65,8 @@ impl Beginning {
     fn without(mode: ScorepMode, absence: &Absence) -> Self {
         match (mode, absence) {
             (ScorepMode::On, absence) => Self::Refused(format!("NCCL_OTF2_SCOREP=on: {absence}")),
-            (_, Absence::Incomplete(_)) => Self::On(absence.to_string()),
+            (ScorepMode::Calls, absence) => Self::Refused(format!("NCCL_OTF2_SCOREP=calls: {absence}")),
+            (_, Absence::Incomplete(_) | Absence::RecordsNothing) => Self::On(absence.to_string()),
             (_, Absence::NotThere) => Self::Silent,
         }
     }
@@ -81,19 +84,59 @@ pub(crate) fn begin(mode: ScorepMode) -> Beginning {
             Err(absence) => return Beginning::without(mode, &absence),
         },
     };
+    let is_for_scalasca =
+        mode == ScorepMode::Auto && bridge.presence.writes_trace() && presence::is_for_scalasca(std::env::vars_os());
+    SHOWS_OPERATIONS.store(mode != ScorepMode::Calls && !is_for_scalasca, Ordering::Relaxed);
     bridge.counts.reset();
     MODE.store(ON, Ordering::Release);
     // Better here than in a callback. If this thread may not, the first one that may does it.
     if let Ok(measured) = bridge.here() {
         bridge.set_up(&measured);
     }
-    Beginning::On(bridge.describe())
+    Beginning::On(bridge.describe(is_for_scalasca))
 }
 
 /// A communicator begins.
 pub(crate) fn communicator(context: u64, comm: &CommInit<'_>) {
     if let Some(bridge) = current() {
         bridge.drain.lock().communicator(context, comm.comm_id);
+    }
+}
+
+/// The id of a communicator's region. No event has it.
+const COMMUNICATOR: u64 = 1;
+
+/// A region around the callback that says that a communicator begins or ends, if there is Score-P.
+#[must_use]
+pub(crate) struct CommRegion {
+    bridge: Option<&'static Bridge>,
+}
+
+impl CommRegion {
+    /// A communicator begins.
+    pub(crate) fn init() -> Self {
+        Self::of(Call::COMM_INIT)
+    }
+
+    /// A communicator ends.
+    pub(crate) fn destroy() -> Self {
+        Self::of(Call::COMM_DESTROY)
+    }
+
+    fn of(call: Call) -> Self {
+        let bridge = current().filter(|_| MODE.load(Ordering::Acquire) == ON);
+        if let Some(bridge) = bridge {
+            bridge.enter(COMMUNICATOR, call);
+        }
+        Self { bridge }
+    }
+}
+
+impl Drop for CommRegion {
+    fn drop(&mut self) {
+        if let Some(bridge) = self.bridge {
+            bridge.stopped(COMMUNICATOR);
+        }
     }
 }
 
@@ -105,7 +148,8 @@ pub(crate) fn end() -> Option<ScorepReport> {
         bridge.set_up(&measured);
         bridge.drain(&measured, Depth::Everything);
     }
-    bridge.counts.set(Count::OperationsWaiting, bridge.operations.waiting());
+    let held = bridge.drain.try_lock_for(PATIENCE).map_or(0, |drain| drain.held());
+    bridge.counts.set(Count::OperationsWaiting, bridge.operations.waiting() + held);
     Some(report::report(bridge.presence.name(), &bridge.counts))
 }
 
@@ -146,6 +190,17 @@ pub(crate) fn changed(change: &State) {
     }
     if let Some(bridge) = BRIDGE.get() {
         bridge.enter(change.event, Call::GROUP_END);
+    }
+}
+
+/// The program exits while Score-P measures: forwards what no thread that Score-P knows could forward before.
+pub(crate) fn at_exit() {
+    let Some(bridge) = current() else {
+        return;
+    };
+    if let Ok(measured) = bridge.here() {
+        bridge.set_up(&measured);
+        bridge.drain(&measured, Depth::Everything);
     }
 }
 
@@ -194,13 +249,17 @@ impl Bridge {
             && let Some(_only_one) = self.setting_up.try_lock()
             && self.setup.get().is_none()
         {
-            let _is_first = self.setup.set(Setup::new(measured, end_of_measurement));
+            let shows_operations = SHOWS_OPERATIONS.load(Ordering::Relaxed);
+            let _is_first = self.setup.set(Setup::new(measured, shows_operations, end_of_measurement));
         }
         self.setup.get()
     }
 
     fn started(&self, event: &Start<Name<'_>>, id: u64) {
+        let shows_operations = SHOWS_OPERATIONS.load(Ordering::Relaxed);
         match event.body {
+            Body::Coll(_) | Body::P2p(_) if !shows_operations => self.counts.add(Count::OperationsCallsOnly),
+            Body::ProxyOp(_) | Body::KernelCh(_) if !shows_operations => {}
             Body::Coll(_) | Body::P2p(_) => {
                 let facts = Facts::of(event);
                 if !self.operations.begin(id, clock::ticks(), &facts) {
@@ -233,6 +292,9 @@ impl Bridge {
         let Some(setup) = self.set_up(&measured) else {
             return self.counts.add(Count::CallsNotRecorded);
         };
+        if setup.excludes(call.region()) {
+            return self.counts.add(Count::CallsFiltered);
+        }
         let closed = calls::enter(&measured, setup, id, call);
         self.counts.add_many(Count::CallsClosed, closed);
         self.counts.add(Count::Calls);
@@ -275,8 +337,12 @@ impl Bridge {
         }
     }
 
-    fn describe(&self) -> String {
+    fn describe(&self, is_for_scalasca: bool) -> String {
         let left_out = match &self.presence.tier {
+            Tier::Internal(_) if is_for_scalasca => {
+                "calls only, because Scalasca's analyser rejects other locations than threads (docs/SCOREP.md)"
+            }
+            Tier::Internal(_) if !SHOWS_OPERATIONS.load(Ordering::Relaxed) => "calls only (NCCL_OTF2_SCOREP=calls)",
             Tier::Internal(_) => "operations on one location for each process; no communicators (docs/SCOREP.md)",
             Tier::User(_) => {
                 "calls only: its internal functions are not those of Score-P 8 and later, which operations and attributes need"

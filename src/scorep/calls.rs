@@ -29,13 +29,23 @@ enum Level {
 }
 
 impl Call {
+    /// A communicator is made: the plugin's part of it, which NCCL waits for.
+    pub(super) const COMM_INIT: Self = Self::other(Other::CommInit, Level::Inner);
+    /// A communicator ends.
+    pub(super) const COMM_DESTROY: Self = Self::other(Other::CommDestroy, Level::Inner);
     /// The end of a group.
-    pub(super) const GROUP_END: Self =
-        Self { region: CallRegion::Other(Other::GroupEnd), level: Level::Outer, bytes: 0 };
+    pub(super) const GROUP_END: Self = Self::other(Other::GroupEnd, Level::Outer);
+
+    const fn other(other: Other, level: Level) -> Self {
+        Self { region: CallRegion::Other(other), level, bytes: 0 }
+    }
+
+    pub(super) const fn region(&self) -> CallRegion {
+        self.region
+    }
 
     /// The call of an event; `None` for an event that is no call, and for a group, of which only the end is a region.
     pub(super) fn of(body: &Body<Name<'_>>) -> Option<Self> {
-        let other = |other| Self { region: CallRegion::Other(other), level: Level::Inner, bytes: 0 };
         Some(match *body {
             Body::CollApi(event::CollApi { func, count, datatype, .. })
             | Body::P2pApi(event::P2pApi { func, count, datatype, .. }) => Self {
@@ -43,8 +53,8 @@ impl Call {
                 level: Level::Outer,
                 bytes: count.saturating_mul(element_bytes(datatype.bytes())),
             },
-            Body::KernelLaunch(_) => other(Other::Launch),
-            Body::Group(_) => other(Other::Plan),
+            Body::KernelLaunch(_) => Self::other(Other::Launch, Level::Inner),
+            Body::Group(_) => Self::other(Other::Plan, Level::Inner),
             _ => return None,
         })
     }
@@ -101,11 +111,16 @@ pub(super) fn enter(measured: &Measured<'_>, setup: &Setup, event: u64, call: Ca
     OPEN.set(open);
     match measured.tier() {
         Tier::Internal(_) => {
-            if let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal) {
+            if let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal)
+                && let Some(handle) = definitions.call(region)
+            {
                 if call.bytes > 0 {
                     functions.add_number(definitions.attribute(Attribute::Bytes), call.bytes);
                 }
-                functions.enter(definitions.call(region));
+                functions.enter(handle);
+                if let Some(metric) = definitions.bytes.filter(|_| call.bytes > 0) {
+                    functions.trigger(metric, call.bytes);
+                }
             }
         }
         Tier::User(user) => {
@@ -149,8 +164,10 @@ fn close(measured: &Measured<'_>, setup: &Setup, entered: Option<Entered>) -> bo
     };
     match measured.tier() {
         Tier::Internal(_) => {
-            if let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal) {
-                functions.exit(definitions.call(region));
+            if let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal)
+                && let Some(handle) = definitions.call(region)
+            {
+                functions.exit(handle);
             }
         }
         Tier::User(user) => measured.user_end(user, setup.user(region).0),

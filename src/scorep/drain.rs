@@ -8,11 +8,12 @@ use super::operations::{Ended, Operations, Patience};
 use super::regions::Attribute;
 use super::report::{Count, Counts};
 use super::setup::{Definitions, Setup};
+use super::symbols::Location;
 use super::timer::Conversion;
 use journal::clock;
 
-/// The largest number of operations that a callback forwards.
-const AT_ONCE: usize = 16;
+/// The largest number of operations that a callback forwards, and of those that are put in order together.
+const AT_ONCE: usize = 32;
 /// The largest number of communicator ids that are kept.
 const COMMUNICATORS: usize = 1024;
 
@@ -32,6 +33,12 @@ pub(super) enum Depth {
     Everything,
 }
 
+/// Where an operation is shown, and as what.
+struct Place {
+    location: *mut Location,
+    region: u32,
+}
+
 /// The state of forwarding.
 #[derive(Debug)]
 pub(super) struct Drain {
@@ -41,7 +48,30 @@ pub(super) struct Drain {
     communicators: Vec<(u64, u64)>,
     /// Ticks and nanoseconds at the beginning, for the rate of the ticks.
     began: (u64, u64),
+    /// Operations that are being forwarded, at most twice [`AT_ONCE`]; in between those of a group that is not whole.
+    batch: Vec<Ended>,
     is_closed: bool,
+}
+
+/// Puts operations of one communicator that overlap into the order of their ends: a send and a receive of one group
+/// begin together, and the location can show one after the other. Returns where the last such group begins.
+fn order(batch: &mut [Ended]) -> usize {
+    let mut rest = batch;
+    let (mut begin, mut next) = (0, 0);
+    while let Some(first) = rest.first() {
+        let (context, mut end_ticks) = (first.facts.context, first.end_ticks);
+        let overlapping = rest.iter().take_while(|ended| {
+            let overlaps = ended.facts.context == context && (ended.begin_ticks < end_ticks);
+            end_ticks = end_ticks.max(ended.end_ticks);
+            overlaps
+        });
+        let length = overlapping.count().max(1);
+        let (together, behind) = rest.split_at_mut(length);
+        together.sort_unstable_by_key(|ended| ended.end_ticks);
+        (begin, next) = (next, next + length);
+        rest = behind;
+    }
+    begin
 }
 
 impl Drain {
@@ -50,6 +80,7 @@ impl Drain {
             last: (0, 0),
             communicators: Vec::with_capacity(COMMUNICATORS),
             began: (clock::ticks(), clock::monotonic_ns()),
+            batch: Vec::with_capacity(2 * AT_ONCE),
             is_closed: false,
         }
     }
@@ -80,26 +111,50 @@ impl Drain {
         counts: &Counts,
         depth: Depth,
     ) {
-        if self.is_closed || operations.waiting() == 0 {
+        if self.is_closed || operations.waiting() + self.held() == 0 {
             return;
         }
         let patience = (depth == Depth::Settled).then(|| self.patience());
-        let most = if depth == Depth::Settled { AT_ONCE } else { usize::MAX };
-        let mut conversion = None;
-        for _ in 0..most {
-            let Some(ended) = operations.take(patience.as_ref()) else {
+        loop {
+            let mut batch = std::mem::take(&mut self.batch);
+            let held = batch.len();
+            batch.extend(std::iter::from_fn(|| operations.take(patience.as_ref())).take(AT_ONCE));
+            let is_cut = batch.len() == held + AT_ONCE;
+            let last_group = order(&mut batch);
+            // What comes next may belong to the last group, and end before some of it.
+            let ready = if is_cut { last_group.max(batch.len() - AT_ONCE / 2) } else { batch.len() };
+            self.forward_all(measured, setup, batch.get(..ready).unwrap_or_default(), counts);
+            batch.drain(..ready);
+            self.batch = batch;
+            if !is_cut || depth == Depth::Settled {
                 return;
-            };
+            }
+        }
+    }
+
+    /// The number of operations that wait for those of their group.
+    pub(super) fn held(&self) -> u64 {
+        self.batch.len() as u64
+    }
+
+    fn forward_all(&mut self, measured: &Measured<'_>, setup: &Setup, batch: &[Ended], counts: &Counts) {
+        let mut conversion = None;
+        for ended in batch {
             let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal) else {
                 counts.add(Count::OperationsNotPlaced);
                 continue;
             };
-            let Some(timer) = &definitions.timer else {
+            let (Some(timer), Some(location)) = (&definitions.timer, definitions.location) else {
                 counts.add(Count::OperationsNotPlaced);
                 continue;
             };
+            let Some(region) = definitions.operation(ended.facts.function) else {
+                counts.add(Count::OperationsFiltered);
+                continue;
+            };
             let conversion = conversion.get_or_insert_with(|| timer.until_now());
-            self.forward(&functions, definitions, &ended, conversion, counts);
+            let place = Place { location: location.get(), region };
+            self.forward(&functions, definitions, ended, conversion, place, counts);
         }
     }
 
@@ -126,6 +181,7 @@ impl Drain {
         definitions: &Definitions,
         ended: &Ended,
         conversion: &Conversion,
+        Place { location, region }: Place,
         counts: &Counts,
     ) {
         let start = conversion.scorep_time(ended.begin_ticks);
@@ -145,7 +201,6 @@ impl Drain {
         if ended.is_unfinished {
             counts.add(Count::OperationsUnfinished);
         }
-        let location = definitions.location.get();
         let number = |attribute, value| {
             functions.location_add_number(location, definitions.attribute(attribute), value);
         };
@@ -173,7 +228,6 @@ impl Drain {
         }
         let timing = definitions.timing(ended.timing);
         functions.location_add_string(location, definitions.attribute(Attribute::Timing), timing);
-        let region = definitions.operation(facts.function);
         functions.location_enter(location, begin, region);
         functions.location_exit(location, end, region);
         self.last = (end, facts.context);
@@ -184,5 +238,40 @@ impl Drain {
         let known = self.communicators.iter().rev();
         let mut known = known.filter(|(known, _)| *known == context);
         known.next().map(|(_, id)| *id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::operations::Facts;
+    use super::super::regions::{Function, Timing};
+    use super::*;
+
+    #[test]
+    fn what_goes_on_together_is_shown_in_the_order_of_ends() {
+        let operation = |context, begin_ticks, end_ticks| Ended {
+            facts: Facts {
+                function: Function::named(b"Send"),
+                context,
+                sequence: None,
+                bytes: 0,
+                peer: None,
+                algorithm: None,
+            },
+            begin_ticks,
+            end_ticks,
+            timing: Timing::Proxy,
+            is_unfinished: false,
+        };
+        let mut batch = vec![
+            operation(1, 0, 90),
+            operation(1, 1, 50),
+            operation(1, 2, 70),
+            operation(2, 3, 60),
+            operation(2, 70, 80),
+        ];
+        assert_eq!(order(&mut batch), 4, "the last one is alone");
+        let ends: Vec<u64> = batch.iter().map(|ended| ended.end_ticks).collect();
+        assert_eq!(ends, [50, 70, 90, 60, 80]);
     }
 }

@@ -142,13 +142,14 @@ impl InMeasurement {
 /// The functions of Score-P 8 and later, with permission to call them.
 pub(super) struct Functions<'a> {
     internal: &'a Internal,
+    presence: &'a Presence,
 }
 
 impl Measured<'_> {
     /// The internal functions, if this Score-P has those of 8.0 and later.
     pub(super) const fn internal(&self) -> Option<Functions<'_>> {
         match self.tier() {
-            Tier::Internal(internal) => Some(Functions { internal }),
+            Tier::Internal(internal) => Some(Functions { internal, presence: self.presence }),
             Tier::User(_) => None,
         }
     }
@@ -221,9 +222,57 @@ impl Functions<'_> {
         unsafe { (self.internal.new_source_file)(name.as_ptr()) }
     }
 
-    pub(super) fn new_region(&self, name: &CStr, file: u32, paradigm: c_int, role: c_int) -> u32 {
-        // SAFETY: permission as above; Score-P copies the name; NULL stands for no other name, and 0 for no line.
-        unsafe { (self.internal.new_region)(name.as_ptr(), ptr::null(), file, 0, 0, paradigm, role) }
+    /// A region; regions of one name are different ones if their canonical names differ.
+    pub(super) fn new_region(&self, name: &CStr, canonical: &CStr, file: u32, paradigm: c_int, role: c_int) -> u32 {
+        // SAFETY: permission as above; Score-P copies the names; 0 stands for no line.
+        unsafe { (self.internal.new_region)(name.as_ptr(), canonical.as_ptr(), file, 0, 0, paradigm, role) }
+    }
+
+    /// Whether the user's filter (`SCOREP_FILTERING_FILE`) excludes a region.
+    pub(super) fn is_excluded(&self, file: &CStr, name: &CStr, canonical: &CStr) -> bool {
+        self.presence.filter.is_some_and(|filter| {
+            // SAFETY: permission as above; Score-P only reads the names.
+            unsafe { (filter.excludes)(file.as_ptr(), name.as_ptr(), canonical.as_ptr()) }
+        })
+    }
+
+    /// A metric of threads' locations; `None` if Score-P has no functions for it.
+    pub(super) fn new_metric(&self, name: &CStr, about: &CStr, unit: &CStr) -> Option<u32> {
+        const USER: c_int = 2;
+        const ABSOLUTE_POINT: c_int = 4;
+        const UINT64: c_int = 1;
+        const DECIMAL: c_int = 1;
+        const EXCLUSIVE: c_int = 0;
+        const NO_PARENT: u32 = 0;
+        const ASYNCHRONOUS: c_int = 2;
+        const CPU: c_int = 1;
+        let metrics = self.presence.metrics?;
+        // SAFETY: permission as above; Score-P copies the texts; the numbers are those that its user adapter passes.
+        let metric = unsafe {
+            (metrics.new)(
+                name.as_ptr(),
+                about.as_ptr(),
+                USER,
+                ABSOLUTE_POINT,
+                UINT64,
+                DECIMAL,
+                0,
+                unit.as_ptr(),
+                EXCLUSIVE,
+                NO_PARENT,
+            )
+        };
+        // SAFETY: permission as above; Score-P reads one handle, which it returned above.
+        Some(unsafe { (metrics.new_sampling_set)(1, &raw const metric, ASYNCHRONOUS, CPU) })
+    }
+
+    /// Adds a value of a metric on the calling thread's location. Nothing if the measurement ended during the call
+    /// before.
+    pub(super) fn trigger(&self, metric: u32, value: u64) {
+        if let Some(metrics) = self.presence.metrics.filter(|_| self.presence.phase.get() == WITHIN) {
+            // SAFETY: permission as above, and Score-P still measures; `new_metric` returned the metric.
+            unsafe { (metrics.trigger)(metric, value) }
+        }
     }
 
     pub(super) fn new_attribute(&self, name: &CStr, about: &CStr, value_type: c_int) -> u32 {
@@ -261,10 +310,17 @@ impl Functions<'_> {
         unsafe { (self.internal.current_location)() }
     }
 
-    /// The time of the last event of the calling thread's location.
-    pub(super) fn last_timestamp(&self) -> u64 {
+    /// The time of the last event of the calling thread's location, or when the measurement began if it has none yet.
+    pub(super) fn earlier_timestamp(&self) -> u64 {
         let location = self.current_location();
         // SAFETY: the location of this thread; reads a number.
-        unsafe { (self.internal.last_timestamp)(location) }
+        let last = unsafe { (self.internal.last_timestamp)(location) };
+        match (last, self.presence.epoch) {
+            (0, Some(epoch)) => {
+                // SAFETY: reads a number that Score-P stored before its phase became `WITHIN`.
+                unsafe { (epoch.begin)() }
+            }
+            _ => last,
+        }
     }
 }

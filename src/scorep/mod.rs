@@ -27,5 +27,6 @@ mod symbols;
 mod timer;
 
 pub(crate) use bridge::{
-    Beginning, at_end_of_measurement, begin, changed, communicator, disable, end, is_on, started, stopped,
+    Beginning, CommRegion, at_end_of_measurement, at_exit, begin, changed, communicator, disable, end, is_on, started,
+    stopped,
 };

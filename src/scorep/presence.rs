@@ -1,10 +1,14 @@
 //! Whether Score-P is in this process, and how it can be called.
 
+use std::ffi::OsString;
 use std::fmt;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use super::symbols::{AtExit, Inside, Internal, Recording, Threads, User, find, library_of};
+use super::symbols::{
+    AtExit, Epoch, Filter, Inside, Internal, Metrics, Outputs, Recording, Threads, User, find, library_of,
+};
 
 /// What can be forwarded, and by which functions.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +45,10 @@ pub(super) struct Presence {
     pub(super) threads: Option<Threads>,
     pub(super) inside: Option<Inside>,
     pub(super) recording: Option<Recording>,
+    outputs: Option<Outputs>,
+    pub(super) epoch: Option<Epoch>,
+    pub(super) filter: Option<Filter>,
+    pub(super) metrics: Option<Metrics>,
     /// Absent if another component may have registered its function: there can be only one.
     pub(super) at_exit: Option<AtExit>,
     library: String,
@@ -54,6 +62,8 @@ pub(super) enum Absence {
     NotThere,
     /// There is one without the functions that are needed.
     Incomplete(String),
+    /// There is one that keeps nothing.
+    RecordsNothing,
 }
 
 impl fmt::Display for Absence {
@@ -65,6 +75,9 @@ impl fmt::Display for Absence {
             Self::Incomplete(reason) => write!(
                 out,
                 "nothing is forwarded to Score-P: {reason}; the archive is written all the same"
+            ),
+            Self::RecordsNothing => out.write_str(
+                "nothing is forwarded to Score-P: it writes neither a trace nor a profile (SCOREP_ENABLE_TRACING, SCOREP_ENABLE_PROFILING); the archive is written all the same",
             ),
         }
     }
@@ -79,21 +92,49 @@ impl Presence {
         };
         format!("Score-P ({}, {tier}, {})", self.library, self.thread_model)
     }
+
+    /// Whether Score-P writes a trace.
+    pub(super) fn writes_trace(&self) -> bool {
+        self.outputs.is_none_or(|outputs| {
+            // SAFETY: reads a flag that Score-P set when it began, before the program.
+            unsafe { (outputs.tracing)() }
+        })
+    }
+
+    /// Whether Score-P writes a profile.
+    pub(super) fn writes_profile(&self) -> bool {
+        self.outputs.is_none_or(|outputs| {
+            // SAFETY: as for `writes_trace`.
+            unsafe { (outputs.profiling)() }
+        })
+    }
 }
 
 /// Looks for Score-P among the symbols of the program and its libraries.
 pub(super) fn probe() -> Result<Presence, Absence> {
     let phase = find(c"scorep_measurement_phase").ok_or(Absence::NotThere)?;
-    Ok(Presence {
+    let presence = Presence {
         phase: Phase(phase.cast()),
         tier: tier()?,
         threads: Threads::find().ok(),
         inside: Inside::find().ok(),
         recording: Recording::find().ok(),
+        outputs: Outputs::find().ok(),
+        epoch: Epoch::find().ok(),
+        filter: Filter::find().ok(),
+        metrics: Metrics::find().ok(),
         at_exit: free_exit_callback(),
         library: library_of(c"SCOREP_EnterRegion").unwrap_or_else(|| "of an unknown library".to_owned()),
         thread_model: thread_model(),
-    })
+    };
+    let is_kept = presence.writes_trace() || presence.writes_profile() || has_other_substrate_plugin();
+    if is_kept { Ok(presence) } else { Err(Absence::RecordsNothing) }
+}
+
+/// Whether another plugin of Score-P gets its events.
+fn has_other_substrate_plugin() -> bool {
+    let plugins = std::env::var("SCOREP_SUBSTRATE_PLUGINS").unwrap_or_default();
+    plugins.split([',', ' ', ':']).any(|name| !name.is_empty() && name != "nccl_otf2")
 }
 
 fn tier() -> Result<Tier, Absence> {
@@ -170,5 +211,36 @@ fn thread_model() -> &'static str {
         (Some((_, model)), _) => model,
         (None, Ok(_)) => "threads that Score-P made known",
         (None, Err(_)) => "main thread only",
+    }
+}
+
+/// Whether Scalasca's analyser, which rejects a trace with other locations than threads, will read the trace: the
+/// variables are those of a program that `scan -t` started. It has variables of its own (`SCAN_…`), and names the
+/// directory `scorep_<title>_trace` if the user does not.
+pub(super) fn is_for_scalasca(variables: impl IntoIterator<Item = (OsString, OsString)>) -> bool {
+    variables.into_iter().any(|(name, value)| match name.to_str() {
+        Some("SCOREP_EXPERIMENT_DIRECTORY") => Path::new(&value).iter().any(|part| {
+            let part = part.to_string_lossy();
+            let title = part.strip_prefix("scorep_");
+            // Of several runs, the last part has none of it, and the one before it a number at the end.
+            title.is_some_and(|title| title.ends_with("_trace") || title.contains("_trace_"))
+        }),
+        Some(name) => name.starts_with("SCAN_"),
+        None => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_tells_of_scalasca() {
+        let with = |name: &str, value: &str| is_for_scalasca([(name.into(), value.into())]);
+        assert!(with("SCOREP_EXPERIMENT_DIRECTORY", "./scorep_train_8x2_trace"));
+        assert!(with("SCOREP_EXPERIMENT_DIRECTORY", "/work/scorep_train_8_trace_c2/scorep_train_8_c1"));
+        assert!(with("SCAN_ANALYZE_OPTS", "--time-correct"));
+        assert!(!with("SCOREP_EXPERIMENT_DIRECTORY", "scorep-20260101_0000_123"));
+        assert!(!with("SCOREP_ENABLE_TRACING", "true"));
     }
 }

@@ -16,20 +16,25 @@ const KERNEL_LAUNCH: c_int = 45;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Function(u8);
 
-/// NCCL's name, the call's region, the operation's region, the role of both.
+/// The source file of all regions.
+pub(super) const FILE: &CStr = c"NCCL";
+
+/// NCCL's name, the name of the regions of its calls and its operations, the operation's canonical name, the role.
+///
+/// Score-P takes regions for one whose definitions are equal: the canonical name keeps operations apart from calls.
 const FUNCTIONS: [(&[u8], &CStr, &CStr, c_int); 11] = [
-    (b"AllReduce", c"ncclAllReduce", c"AllReduce", ALL_TO_ALL),
-    (b"AllGather", c"ncclAllGather", c"AllGather", ALL_TO_ALL),
-    (b"ReduceScatter", c"ncclReduceScatter", c"ReduceScatter", ALL_TO_ALL),
-    (b"AlltoAll", c"ncclAlltoAll", c"AlltoAll", ALL_TO_ALL),
-    (b"Broadcast", c"ncclBroadcast", c"Broadcast", ONE_TO_ALL),
-    (b"Scatter", c"ncclScatter", c"Scatter", ONE_TO_ALL),
-    (b"Reduce", c"ncclReduce", c"Reduce", ALL_TO_ONE),
-    (b"Gather", c"ncclGather", c"Gather", ALL_TO_ONE),
-    (b"Send", c"ncclSend", c"Send", POINT_TO_POINT),
-    (b"Recv", c"ncclRecv", c"Recv", POINT_TO_POINT),
+    (b"AllReduce", c"ncclAllReduce", c"ncclAllReduce operation", ALL_TO_ALL),
+    (b"AllGather", c"ncclAllGather", c"ncclAllGather operation", ALL_TO_ALL),
+    (b"ReduceScatter", c"ncclReduceScatter", c"ncclReduceScatter operation", ALL_TO_ALL),
+    (b"AlltoAll", c"ncclAlltoAll", c"ncclAlltoAll operation", ALL_TO_ALL),
+    (b"Broadcast", c"ncclBroadcast", c"ncclBroadcast operation", ONE_TO_ALL),
+    (b"Scatter", c"ncclScatter", c"ncclScatter operation", ONE_TO_ALL),
+    (b"Reduce", c"ncclReduce", c"ncclReduce operation", ALL_TO_ONE),
+    (b"Gather", c"ncclGather", c"ncclGather operation", ALL_TO_ONE),
+    (b"Send", c"ncclSend", c"ncclSend operation", POINT_TO_POINT),
+    (b"Recv", c"ncclRecv", c"ncclRecv operation", POINT_TO_POINT),
     // The last entry stands for all functions that this version does not know.
-    (b"", c"nccl function", c"NCCL operation", COLLECTIVE),
+    (b"", c"nccl function", c"nccl function operation", COLLECTIVE),
 ];
 
 impl Function {
@@ -65,10 +70,19 @@ pub(super) enum Other {
     Launch,
     /// The enqueueing of the work of one kernel.
     Plan,
+    /// A communicator is made.
+    CommInit,
+    /// A communicator ends.
+    CommDestroy,
 }
 
-const OTHERS: [(&CStr, c_int); 3] =
-    [(c"ncclGroupEnd", FUNCTION), (c"ncclKernelLaunch", KERNEL_LAUNCH), (c"ncclLaunchPlan", FUNCTION)];
+const OTHERS: [(&CStr, c_int); 5] = [
+    (c"ncclGroupEnd", FUNCTION),
+    (c"ncclKernelLaunch", KERNEL_LAUNCH),
+    (c"ncclLaunchPlan", FUNCTION),
+    (c"ncclCommInitRank", FUNCTION),
+    (c"ncclCommDestroy", FUNCTION),
+];
 
 /// A region on the location of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,15 +104,23 @@ impl CallRegion {
     }
 }
 
-/// Name and role of the regions of calls, by index.
-pub(super) fn calls() -> impl Iterator<Item = (&'static CStr, c_int)> {
-    let functions = FUNCTIONS.iter().map(|(_, call, _, role)| (*call, *role));
-    functions.chain(OTHERS)
+/// A region that is to be defined.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Region {
+    pub(super) name: &'static CStr,
+    pub(super) canonical: &'static CStr,
+    pub(super) role: c_int,
 }
 
-/// Name and role of the regions of operations, by index.
-pub(super) fn operations() -> impl Iterator<Item = (&'static CStr, c_int)> {
-    FUNCTIONS.iter().map(|(_, _, name, role)| (*name, *role))
+/// The regions of calls, by index.
+pub(super) fn calls() -> impl Iterator<Item = Region> {
+    let functions = FUNCTIONS.iter().map(|(_, name, _, role)| (*name, *role));
+    functions.chain(OTHERS).map(|(name, role)| Region { name, canonical: name, role })
+}
+
+/// The regions of operations, by index.
+pub(super) fn operations() -> impl Iterator<Item = Region> {
+    FUNCTIONS.iter().map(|&(_, name, canonical, role)| Region { name, canonical, role })
 }
 
 /// NCCL's algorithms, which are defined in Score-P beforehand.
@@ -134,6 +156,10 @@ pub(super) enum Attribute {
     StartMoved,
     Unfinished,
 }
+
+/// The metric of calls: name, description, unit. Profiles have its sum, number, least and largest value.
+pub(super) const BYTES_METRIC: (&CStr, &CStr, &CStr) =
+    (c"nccl_bytes", c"Data of NCCL's calls: number of elements times their size", c"bytes");
 
 /// Name, description and type of [`Attribute`], in order. They go into traces only: a profile would get a node for each
 /// value of a parameter.

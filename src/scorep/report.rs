@@ -30,8 +30,10 @@ counts! {
     /// Calls while the user had switched Score-P's recording off, inside Score-P's own work, or while another thread
     /// made the definitions.
     CallsNotRecorded "CALLS_NOT_RECORDED",
-    /// Forwarded operations. All operations that started are these and the dropped, overlapping, not placed and waiting
-    /// ones.
+    /// Calls that the user's filter excludes.
+    CallsFiltered "CALLS_FILTERED",
+    /// Forwarded operations. All operations that started are these and those of the counts below that are no part of
+    /// them.
     Operations "OPERATIONS",
     /// Of these: begin at the end of the previous operation, because they overlapped it.
     OperationsMoved "OPERATIONS_MOVED",
@@ -43,6 +45,10 @@ counts! {
     OperationsOverlapping "OPERATIONS_OVERLAPPING",
     /// Operations that Score-P has no functions for, or no known clock.
     OperationsNotPlaced "OPERATIONS_NOT_PLACED",
+    /// Operations that the user's filter excludes.
+    OperationsFiltered "OPERATIONS_FILTERED",
+    /// Operations while only calls are shown.
+    OperationsCallsOnly "OPERATIONS_CALLS_ONLY",
     /// Operations that were left for the end of Score-P's measurement when the report was written.
     OperationsWaiting "OPERATIONS_WAITING",
     /// Parts whose operation was forwarded already, or belongs to another process.

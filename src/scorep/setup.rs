@@ -6,13 +6,14 @@ use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
 use super::guard::{Functions, Measured};
-use super::regions::{self, ALGORITHMS, ATTRIBUTES, Attribute, CALLS, CallRegion, Function, TIMINGS, Timing};
+use super::regions::{self, ALGORITHMS, ATTRIBUTES, Attribute, CALLS, CallRegion, Function, Region, TIMINGS, Timing};
 use super::substrate;
 use super::symbols::Location;
 use super::timer::Timer;
 
-/// The name of the location of operations.
-const LOCATION: &CStr = c"NCCL operations";
+/// The name of the location of operations, which says how far they are shown: NCCL reports their ends, late if its
+/// threads are, and not when the device was done.
+const LOCATION: &CStr = c"NCCL operations, until reported";
 /// Its location group. A process can have several GPUs, and the one that an operation ran on is not known here.
 const GROUP: &CStr = c"NCCL";
 
@@ -28,13 +29,17 @@ pub(super) struct Setup {
 /// The definitions made by the internal functions.
 #[derive(Debug)]
 pub(super) struct Definitions {
-    calls: [u32; CALLS],
-    operations: [u32; Function::NUMBER],
+    /// Absent: the user's filter excludes the region.
+    calls: [Option<u32>; CALLS],
+    /// As for calls.
+    operations: [Option<u32>; Function::NUMBER],
+    /// Absent if Score-P has no functions for metrics.
+    pub(super) bytes: Option<u32>,
     attributes: [u32; ATTRIBUTES.len()],
     algorithms: [u32; ALGORITHMS.len()],
     timings: [u32; TIMINGS.len()],
-    /// The location of operations.
-    pub(super) location: OwnLocation,
+    /// The location of operations; absent if only calls are shown.
+    pub(super) location: Option<OwnLocation>,
     /// Absent if Score-P's clock is unknown.
     pub(super) timer: Option<Timer>,
 }
@@ -56,8 +61,8 @@ impl OwnLocation {
 
 impl Setup {
     /// Makes the definitions; Score-P calls `at_end` at the end of its measurement.
-    pub(super) fn new(measured: &Measured<'_>, at_end: extern "C" fn() -> c_int) -> Self {
-        let internal = measured.internal().map(|functions| Definitions::new(&functions));
+    pub(super) fn new(measured: &Measured<'_>, shows_operations: bool, at_end: extern "C" fn() -> c_int) -> Self {
+        let internal = measured.internal().map(|functions| Definitions::new(&functions, shows_operations));
         if internal.is_some() {
             register_end(measured, at_end);
         }
@@ -68,39 +73,53 @@ impl Setup {
     pub(super) fn user(&self, region: CallRegion) -> (&AtomicPtr<c_void>, &'static CStr) {
         static SPARE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
         let index = region.index();
-        let name = regions::calls().nth(index).map_or(c"NCCL", |(name, _)| name);
+        let name = regions::calls().nth(index).map_or(regions::FILE, |region| region.name);
         (self.handles.get(index).unwrap_or(&SPARE), name)
     }
 }
 
+impl Setup {
+    /// Whether the user's filter excludes the region of a call. Score-P's user adapter asks the filter itself.
+    pub(super) fn excludes(&self, region: CallRegion) -> bool {
+        self.internal.as_ref().is_some_and(|definitions| definitions.call(region).is_none())
+    }
+}
+
 impl Definitions {
-    fn new(functions: &Functions<'_>) -> Self {
-        let file = functions.new_source_file(c"NCCL");
+    fn new(functions: &Functions<'_>, shows_operations: bool) -> Self {
+        let file = functions.new_source_file(regions::FILE);
         let mut calls = regions::calls();
         let mut operations = regions::operations();
-        let region = |next: Option<(&CStr, c_int)>| {
-            let (name, role) = next.unwrap_or((c"NCCL", 0));
-            functions.new_region(name, file, regions::PARADIGM, role)
+        let region = |next: Option<Region>| {
+            let Region { name, canonical, role } = next?;
+            let is_excluded = functions.is_excluded(regions::FILE, name, canonical);
+            (!is_excluded).then(|| functions.new_region(name, canonical, file, regions::PARADIGM, role))
         };
-        let group = functions.new_accelerator_group(GROUP);
-        let location = functions.new_location(LOCATION, regions::PARADIGM, group);
+        let (name, about, unit) = regions::BYTES_METRIC;
+        let location = shows_operations.then(|| {
+            let group = functions.new_accelerator_group(GROUP);
+            OwnLocation(functions.new_location(LOCATION, regions::PARADIGM, group))
+        });
         Self {
             calls: std::array::from_fn(|_| region(calls.next())),
             operations: std::array::from_fn(|_| region(operations.next())),
             attributes: ATTRIBUTES.map(|(name, about, kind)| functions.new_attribute(name, about, kind)),
             algorithms: ALGORITHMS.map(|name| functions.new_string(name)),
             timings: TIMINGS.map(|name| functions.new_string(name)),
-            location: OwnLocation(location),
-            timer: Timer::of(functions.last_timestamp()),
+            bytes: functions.new_metric(name, about, unit),
+            location,
+            timer: Timer::of(functions.earlier_timestamp()),
         }
     }
 
-    pub(super) fn call(&self, region: CallRegion) -> u32 {
-        self.calls.get(region.index()).copied().unwrap_or(0)
+    /// The region of a call; `None` if the user's filter excludes it.
+    pub(super) fn call(&self, region: CallRegion) -> Option<u32> {
+        self.calls.get(region.index()).copied().flatten()
     }
 
-    pub(super) fn operation(&self, function: Function) -> u32 {
-        self.operations.get(function.index()).copied().unwrap_or(0)
+    /// The region of an operation; `None` if the user's filter excludes it.
+    pub(super) fn operation(&self, function: Function) -> Option<u32> {
+        self.operations.get(function.index()).copied().flatten()
     }
 
     pub(super) fn attribute(&self, attribute: Attribute) -> u32 {

@@ -7,7 +7,7 @@
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::panic::catch_unwind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +46,7 @@ pub struct SubstratePluginInfo {
     get_event_functions: Option<unsafe extern "C" fn(c_int, *mut *mut EventFunction) -> usize>,
     set_callbacks: Option<unsafe extern "C" fn(*const Callbacks, usize)>,
     get_requirement: Option<extern "C" fn(c_int) -> bool>,
-    dump_manifest: Unused,
+    dump_manifest: Option<unsafe extern "C" fn(*mut libc::FILE, *const c_char, *const c_char)>,
     undeclared: [Unused; UNDECLARED],
 }
 
@@ -87,6 +87,12 @@ pub(crate) fn archive_directory() -> Option<PathBuf> {
     Some(directory.join("nccl-otf2"))
 }
 
+/// The experiment directory, if the archive is in it.
+pub(crate) fn directory_around(archive: &Path) -> Option<&Path> {
+    let is_inside = archive_directory().is_some_and(|inside| inside == archive);
+    archive.parent().filter(|_| is_inside)
+}
+
 /// The rank of this process and the number of ranks. `None` if there is one rank: Score-P without MPI says so in every
 /// process of a job.
 pub(crate) fn rank_and_size() -> Option<(u32, u32)> {
@@ -117,7 +123,7 @@ pub extern "C" fn SCOREP_SubstratePlugin_nccl_otf2_get_info() -> SubstratePlugin
         get_event_functions: Some(get_event_functions),
         set_callbacks: Some(set_callbacks),
         get_requirement: Some(get_requirement),
-        dump_manifest: None,
+        dump_manifest: Some(dump_manifest),
         undeclared: [None; UNDECLARED],
     }
 }
@@ -194,6 +200,25 @@ static AT_PROGRAM_END: OnceLock<fn()> = OnceLock::new();
 /// Calls `action` when Score-P reports the end of the program. Only the first call has an effect.
 pub(crate) fn at_program_end(action: fn()) {
     AT_PROGRAM_END.get_or_init(|| action);
+}
+
+/// What `MANIFEST.md` of the experiment directory says of the archive, in the columns of Score-P's own entries.
+const MANIFEST: &CStr = c"\
+        * `nccl-otf2/`          NCCL's own archive (nccl-otf2 info): traces.otf2, and
+                                in parts/ what each process recorded.
+";
+
+/// Called when Score-P makes the experiment directory, or ends; only the first process of a job is.
+///
+/// # Safety
+/// `manifest` is a stream that can be written to.
+unsafe extern "C" fn dump_manifest(manifest: *mut libc::FILE, _source: *const c_char, _target: *const c_char) {
+    // The variable puts the archive elsewhere.
+    if manifest.is_null() || std::env::var_os("NCCL_OTF2_DIR").is_some() {
+        return;
+    }
+    // SAFETY: a text with a NUL, and a stream (contract).
+    let _written = unsafe { libc::fputs(MANIFEST.as_ptr(), manifest) };
 }
 
 extern "C" fn get_requirement(flag: c_int) -> bool {

@@ -115,6 +115,37 @@ functions! {
 }
 
 functions! {
+    /// Whether Score-P writes a trace or a profile.
+    Outputs {
+        tracing = c"SCOREP_IsTracingEnabled"() -> bool;
+        profiling = c"SCOREP_IsProfilingEnabled"() -> bool;
+    }
+}
+
+functions! {
+    /// When the measurement began, by Score-P's clock.
+    Epoch {
+        begin = c"SCOREP_GetBeginEpoch"() -> u64;
+    }
+}
+
+functions! {
+    /// Whether the user's filter excludes a region: its file, name and mangled name.
+    Filter {
+        excludes = c"SCOREP_Filtering_Match"(*const c_char, *const c_char, *const c_char) -> bool;
+    }
+}
+
+functions! {
+    /// A metric of a thread's location, in traces and profiles.
+    Metrics {
+        new = c"SCOREP_Definitions_NewMetric"(*const c_char, *const c_char, c_int, c_int, c_int, c_int, i64, *const c_char, c_int, u32) -> u32;
+        new_sampling_set = c"SCOREP_Definitions_NewSamplingSet"(u8, *const u32, c_int, c_int) -> u32;
+        trigger = c"SCOREP_TriggerCounterUint64"(u32, u64);
+    }
+}
+
+functions! {
     /// Registers one function to be called before the end of the measurement.
     AtExit {
         register = c"SCOREP_RegisterExitCallback"(extern "C" fn() -> c_int);

@@ -10,8 +10,10 @@ use parking_lot::Mutex;
 use super::state::{Session, describe, say};
 use crate::config::{Config, Finalize, Verbosity};
 use crate::host::logger;
+use crate::scorep::substrate;
 use crate::{record, scorep};
-use trace::{ArchiveSummary, PartSummary, Silent, WriteOptions, is_last_process, unify, write_part};
+use journal::private;
+use trace::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, unify, write_part};
 
 /// The largest journal that is written inside the job. Writing needs about three times as much memory,
 /// and the time limit would hardly be kept.
@@ -80,7 +82,7 @@ pub(super) fn close(session: Session, moment: Moment) {
         keep_journal: config.keep_journal,
         ..WriteOptions::default()
     };
-    match write_part(&part, &options, &Silent) {
+    match write_part(&part, &options, &()) {
         Ok(summary) => {
             say_loss(&summary);
             archive(&config, &out, moment, &summary);
@@ -130,9 +132,15 @@ pub(super) fn account_for_late() -> u64 {
 }
 
 fn unify_if_last(config: &Config, out: &Path, done: &str) {
-    let made = is_last_process(out).and_then(|last| if last { unify(out, &Silent).map(Some) } else { Ok(None) });
+    let made = is_last_process(out).and_then(|last| if last { unify(out, &()).map(Some) } else { Ok(None) });
     match made {
-        Ok(Some(archive)) => say(config, &describe_archive(&archive)),
+        Ok(Some(archive)) => {
+            // Score-P's directory is for whom the user's umask says.
+            if let Some(around) = substrate::directory_around(out) {
+                private::share(out, around);
+            }
+            say(config, &describe_archive(&archive));
+        }
         Ok(None) => say_unfinished(
             config,
             &format!(

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::config::{Config, Verbosity};
 use crate::host::{logger, panics, process};
-use crate::scorep::{self, substrate};
+use crate::scorep::{self, CommRegion, substrate};
 use crate::{control, gpu, record};
 use journal::clock::{self, ticks};
 use journal::writer::Lost;
@@ -83,6 +83,7 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     let Some(session) = &mut slot.session else {
         return idle();
     };
+    let _region = CommRegion::init();
     let (context, repetition) = session.communicators.add(session.tag, comm);
     // Only bits that this version of the interface has.
     let mask = (session.config.mask | control::raised()) & kinds_of_table(comm.table);
@@ -112,6 +113,7 @@ pub fn finalize(context: u64) {
     if FORKED.load(Ordering::Relaxed) {
         return;
     }
+    let _region = CommRegion::destroy();
     let (ended, gpus) = {
         let mut slot = SESSION.lock();
         let Some(session) = &mut slot.session else {
@@ -181,6 +183,7 @@ extern "C" fn in_forked_child() {
 
 /// The process exits. If NCCL has not finalized its communicators, this writes what there is.
 extern "C" fn at_exit() {
+    let _caught = std::panic::catch_unwind(scorep::at_exit);
     end_of_program();
 }
 

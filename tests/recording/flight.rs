@@ -240,6 +240,6 @@ fn a_flight_that_fits_is_a_whole_trace() {
     assert_eq!(archive.count("GROUPAPI::WRITTEN"), 1000);
     assert!(!archive.properties().contains_key("NCCL::FLIGHT::LIST"));
     let events = archive.events();
-    assert!(events.contains("\"ncclCommInit\""), "with its beginning");
+    assert!(events.contains("\"ncclCommInitRank\""), "with its beginning");
     assert!(events.contains("MPI_COLLECTIVE_BEGIN"));
 }

@@ -25,7 +25,7 @@ fn after_the_measurement_nothing_is_forwarded() {
         let job = Job::script(variant, &all_reduces(20)).env("FAKE_SCOREP_END_AT", &end_at.to_string()).run();
         let counts = job.counts();
         assert_eq!(counts["CALLS"], end_at);
-        assert_eq!(counts["CALLS"] + counts["CALLS_OUTSIDE"], 80, "{counts:?}");
+        assert_eq!(counts["CALLS"] + counts["CALLS_OUTSIDE"], 82, "{counts:?}");
         let log = &job.logs[0];
         assert_eq!(
             log.intervals.iter().filter(|call| call.location != ROW).count() + log.left_open,
@@ -39,7 +39,7 @@ fn after_the_measurement_nothing_is_forwarded() {
 fn a_users_pause_is_respected() {
     let job = Job::script(Variant::USUAL, &all_reduces(5)).env("FAKE_SCOREP_RECORDING", "0").run();
     assert_eq!(job.log().on("Master thread").count(), 0);
-    assert_eq!(job.counts()["CALLS_NOT_RECORDED"], 20);
+    assert_eq!(job.counts()["CALLS_NOT_RECORDED"], 22);
     job.assert_whole();
 }
 
@@ -61,7 +61,14 @@ finalize c
 ";
     let job = Job::script(Variant::USUAL, script).run();
     let calls: Vec<(&str, usize)> = job.log().intervals.iter().map(|call| (call.region.as_str(), call.depth)).collect();
-    let expected = [("ncclSend", 0), ("ncclRecv", 0), ("ncclKernelLaunch", 1), ("ncclGroupEnd", 0)];
+    let expected = [
+        ("ncclCommInitRank", 0),
+        ("ncclSend", 0),
+        ("ncclRecv", 0),
+        ("ncclKernelLaunch", 1),
+        ("ncclGroupEnd", 0),
+        ("ncclCommDestroy", 0),
+    ];
     assert_eq!(calls, expected);
 }
 
@@ -89,9 +96,9 @@ finalize c
 ";
     let job = Job::script(Variant::USUAL, script).run();
     let log = job.log();
-    assert_eq!(log.on("Master thread").count(), 3 * 3 + 3);
+    assert_eq!(log.on("Master thread").count(), 3 * 3 + 3 + 2);
     let counts = job.counts();
-    assert_eq!((counts["CALLS"], counts["CALLS_CLOSED"]), (12, 3 * 2 + 2), "{counts:?}");
+    assert_eq!((counts["CALLS"], counts["CALLS_CLOSED"]), (14, 3 * 2 + 2), "{counts:?}");
 }
 
 /// One location cannot show two communicators at once; sends and receives of one kernel are shown one after the other.
@@ -120,7 +127,7 @@ finalize c
     let job = Job::script(Variant::USUAL, script).run();
     let row: Vec<_> = job.log().on(ROW).collect();
     let names: Vec<&str> = row.iter().map(|operation| operation.region.as_str()).collect();
-    assert_eq!(names, ["AllReduce", "Recv"]);
+    assert_eq!(names, ["ncclAllReduce", "ncclRecv"]);
     assert_eq!(row[0].end, row[1].begin);
     assert!(row[1].attributes.contains_key("nccl.start_moved_ticks"), "{row:?}");
     assert_eq!(row[1].attributes["nccl.peer"], "0");
@@ -183,7 +190,8 @@ stop b
 finalize c
 ";
     let job = Job::script(Variant::USUAL, script).run();
-    assert_eq!(job.log().on("Master thread").count(), 1);
+    let calls: Vec<&str> = job.log().on("Master thread").map(|call| call.region.as_str()).collect();
+    assert_eq!(calls, ["ncclCommInitRank", "ncclAllReduce", "ncclCommDestroy"]);
 }
 
 /// A process that destroys all its communicators and makes new ones.

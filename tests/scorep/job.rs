@@ -16,7 +16,7 @@ pub(crate) struct Job {
 }
 
 /// The location of operations.
-pub(crate) const ROW: &str = "NCCL operations";
+pub(crate) const ROW: &str = "NCCL operations, until reported";
 
 impl Job {
     /// `plugin-host` runs a script in a process with this Score-P.

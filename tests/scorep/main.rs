@@ -5,5 +5,6 @@ mod ends;
 mod job;
 mod models;
 mod nccl;
+mod outputs;
 mod real;
 mod substrate;

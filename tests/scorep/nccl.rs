@@ -25,7 +25,10 @@ fn run(version: &str, variant: Variant) {
     // Workers end in order; so does their launcher, which calls no NCCL.
     assert!(job.logs.iter().all(|log| log.has_ended && log.left_open == 0), "{context}");
     let on_location: usize = job.logs.iter().map(|log| log.on(ROW).count()).sum();
-    assert_eq!(on_location as u64, count("OPERATIONS"), "{counts:?} {context}");
+    // What waited when the archive was written was shown at the end, but for what overlaps.
+    let (shown, waited) = (count("OPERATIONS"), count("OPERATIONS_WAITING"));
+    assert!((shown..=shown + waited).contains(&(on_location as u64)), "{on_location}, {counts:?} {context}");
+    assert!(on_location >= 100, "{on_location}, {counts:?} {context}");
     let calls = job.logs.iter().flat_map(|log| &log.intervals);
     let calls = calls.filter(|call| call.location != ROW).count();
     assert_eq!(calls as u64, count("CALLS"), "{counts:?} {context}");
@@ -40,6 +43,8 @@ fn run(version: &str, variant: Variant) {
         + count("OPERATIONS_DROPPED")
         + count("OPERATIONS_OVERLAPPING")
         + count("OPERATIONS_NOT_PLACED")
+        + count("OPERATIONS_FILTERED")
+        + count("OPERATIONS_CALLS_ONLY")
         + count("OPERATIONS_WAITING");
     assert_eq!(told, seen("COLL") + seen("P2P"), "{counts:?} {context}");
     assert!(told >= 200, "{counts:?} {context}");

@@ -1,7 +1,7 @@
-//! A real Score-P, if there is one.
+//! A real Score-P, wherever one is on PATH. `cargo xtask scorep` measures a job of NCCL by it in many ways.
 
+use parking_lot::Mutex;
 use std::process::Command;
-
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
 use whole_plugin::machine::has;
@@ -10,38 +10,61 @@ use whole_plugin::scratch::Scratch;
 
 use crate::job::{ROW, all_reduces};
 
-/// `scorep-preload-init` and the libraries that it names need a shared build.
+/// `scorep-preload-init` writes a library beside the program, anew for each test.
+static PRELOAD: Mutex<()> = Mutex::new(());
+
+/// A Score-P that can be preloaded: its libraries are shared.
+fn is_there() -> bool {
+    let is_there = has("scorep-config") && has("scorep-preload-init");
+    if !is_there {
+        // There is no package of it, so a machine without it is no failure.
+        eprintln!("skipped: there is no Score-P on PATH (scorep-config, of a build with --enable-shared)");
+    }
+    is_there
+}
+
+/// A process whose main thread calls NCCL, with Score-P preloaded. `thread` is an option of its, or empty.
+fn measured(scratch: &Scratch, thread: &str) -> Command {
+    let mut command = scratch.script(&all_reduces(200));
+    let mut init = Command::new("scorep-preload-init");
+    init.args(["--value-only", "--user", "--mpp=none"]);
+    init.args(Some(thread).filter(|thread| !thread.is_empty()));
+    init.arg(built::plugin_host()).current_dir(scratch.path());
+    let preload = run(&mut init).with_code(0).stdout;
+    command
+        .env("LD_PRELOAD", preload.trim())
+        .env("SCOREP_ENABLE_TRACING", "true")
+        .env("SCOREP_EXPERIMENT_DIRECTORY", "experiment");
+    command
+}
+
+/// What `otf2-print` says of Score-P's trace. Its options come before the anchor file.
+fn print(scratch: &Scratch, options: &[&str]) -> String {
+    let mut print = Command::new("otf2-print");
+    print.args(options).arg(scratch.path().join("experiment/traces.otf2"));
+    run(&mut print).with_code(0).stdout
+}
+
 #[test]
 fn a_real_score_p_records_calls_and_operations() {
-    if !has("scorep-config") || !has("scorep-preload-init") {
-        // There is no package of it, so a machine without it is no failure.
-        eprintln!("skipped: there is no scorep-config on PATH (Score-P, built with --enable-shared)");
+    if !is_there() {
         return;
     }
-    for threads in ["none", "pthread"] {
+    let _alone = PRELOAD.lock();
+    for thread in ["", "--thread=pthread"] {
         let scratch = Scratch::new();
-        let mut command = scratch.script(&all_reduces(200));
-        let mut init = Command::new("scorep-preload-init");
-        init.args(["--value-only", "--user", "--mpp=none"]).arg(format!("--thread={threads}"));
-        init.arg(built::plugin_host()).current_dir(scratch.path());
-        let preload = run(&mut init).with_code(0).stdout;
-        command
-            .env("LD_PRELOAD", preload.trim())
-            .env("SCOREP_ENABLE_TRACING", "true")
-            .env("SCOREP_EXPERIMENT_DIRECTORY", "experiment");
-        let _ended = run(&mut command).with_code(0);
-        let mut print = Command::new("otf2-print");
-        print.arg(scratch.path().join("experiment/traces.otf2")).arg("-G");
-        let definitions = run(&mut print).with_code(0).stdout;
+        let _ended = run(&mut measured(&scratch, thread)).with_code(0);
+        let definitions = print(&scratch, &["-G"]);
         assert!(definitions.contains(ROW), "{definitions}");
-        let mut print = Command::new("otf2-print");
-        print.arg(scratch.path().join("experiment/traces.otf2"));
-        let events = run(&mut print).with_code(0).stdout;
+        let events = print(&scratch, &[]);
         let entered = |region: &str| {
             let named = format!("\"{region}\"");
             events.lines().filter(|line| line.starts_with("ENTER") && line.contains(&named)).count()
         };
-        assert_eq!((entered("ncclAllReduce"), entered("AllReduce")), (200, 200));
+        // A call and an operation each.
+        assert_eq!((entered("ncclAllReduce"), entered("ncclGroupEnd")), (400, 200), "{thread}");
+        assert_eq!((entered("ncclCommInitRank"), entered("ncclCommDestroy")), (1, 1), "{thread}");
+        assert_eq!(events.lines().filter(|line| line.starts_with("METRIC")).count(), 200, "{thread}");
         assert_eq!(scratch.archive().check()["faults"], 0);
         // The same process recorded both with the same counter, so merging reports nothing.
         let mut merge = scratch.plain(built::nccl_otf2());
@@ -52,4 +75,35 @@ fn a_real_score_p_records_calls_and_operations() {
         assert_eq!(merged.check()["faults"], 0);
         merged.validate();
     }
+}
+
+/// Neither a location of operations nor a fault, as Scalasca's analyser needs it.
+#[test]
+fn a_real_score_p_records_calls_only() {
+    if !is_there() {
+        return;
+    }
+    let _alone = PRELOAD.lock();
+    let scratch = Scratch::new();
+    let _ended = run(measured(&scratch, "").env("NCCL_OTF2_SCOREP", "calls")).with_code(0);
+    let definitions = print(&scratch, &["-G"]);
+    assert!(!definitions.contains("ACCELERATOR"), "{definitions}");
+    let events = print(&scratch, &[]);
+    let calls = events.lines().filter(|line| line.starts_with("ENTER") && line.contains("\"ncclAllReduce\""));
+    assert_eq!(calls.count(), 200);
+}
+
+/// Where Score-P keeps nothing, the plugin does not say that it was shown something.
+#[test]
+fn a_real_score_p_that_keeps_nothing_is_shown_nothing() {
+    if !is_there() {
+        return;
+    }
+    let _alone = PRELOAD.lock();
+    let scratch = Scratch::new();
+    let mut command = measured(&scratch, "");
+    command.env("SCOREP_ENABLE_TRACING", "false").env("SCOREP_ENABLE_PROFILING", "false");
+    let ended = run(command.env("NCCL_OTF2_VERBOSITY", "verbose")).with_code(0);
+    assert!(ended.stderr.contains("neither a trace nor a profile"), "{ended}");
+    assert!(!ended.stderr.contains("Score-P got"), "{ended}");
 }

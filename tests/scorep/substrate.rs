@@ -1,5 +1,7 @@
 //! The plugin as a substrate plugin of Score-P.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use fake_scorep::Variant;
 use whole_plugin::archive::Archive;
 
@@ -20,6 +22,24 @@ fn the_archive_lies_in_the_experiment_directory() {
     assert_eq!(archive.check()["faults"], 0);
     assert_eq!(counts(&archive)["OPERATIONS"], 20);
     assert_eq!(job.log().on(ROW).count(), 20);
+    let manifest = std::fs::read_to_string(job.scratch.path().join("experiment/MANIFEST.md")).expect("a manifest");
+    assert!(manifest.contains("`nccl-otf2/`"), "{manifest}");
+}
+
+/// Who may read Score-P's directory may read the archive in it.
+#[test]
+fn the_archive_is_for_whom_the_directory_is() {
+    let job = job(&all_reduces(2)).env("SCOREP_EXPERIMENT_DIRECTORY", "experiment").run();
+    let mode = |path: &str| {
+        let data = job.scratch.path().join("experiment").join(path).metadata().expect(path);
+        data.permissions().mode() & 0o777
+    };
+    let around = mode("");
+    assert_eq!((mode("nccl-otf2"), mode("nccl-otf2/traces")), (around, around));
+    assert_eq!(mode("nccl-otf2/traces.otf2"), around & 0o666);
+    let other = Job::script(Variant::USUAL, &all_reduces(2)).run();
+    let own = other.scratch.out().join("traces.otf2").metadata().expect("an archive");
+    assert_eq!(own.permissions().mode() & 0o777, 0o600);
 }
 
 /// Score-P renames its directory at the end of the program, before the plugin's exit handler runs.

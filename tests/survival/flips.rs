@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use journal::reader::Journal;
-use trace::{FinalizeOptions, PartState, PartSummary, Silent, finalize};
+use trace::{FinalizeOptions, PartState, PartSummary, finalize};
 
 use journal::testing::{Process, Who};
 
@@ -60,7 +60,7 @@ impl Recorded {
             };
             fs::write(part.join(JOURNAL).join(name), bytes).expect("written");
         }
-        let done = finalize(out.path(), &FinalizeOptions::default(), &Silent);
+        let done = finalize(out.path(), &FinalizeOptions::default(), &());
         let done = done.unwrap_or_else(|error| panic!("{}: {error}", self.name));
         readable(out.path());
         match done.parts.into_iter().next().map(|part| part.state) {

@@ -16,7 +16,9 @@ mod verbs;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use verbs::{bindings, cupti_layout, demo, gpu_check, house, matrix, readers, scale, screenshot, setup, test, torture};
+use verbs::{
+    bindings, cupti_layout, demo, gpu_check, house, matrix, readers, scale, scorep, screenshot, setup, test, torture,
+};
 
 /// The project's own commands
 #[derive(Parser)]
@@ -41,6 +43,7 @@ enum Command {
     House(house::Args),
     Matrix(matrix::Args),
     Readers(readers::Args),
+    Scorep(scorep::Args),
     Torture(torture::Args),
     Scale(scale::Args),
     GpuCheck(gpu_check::Args),
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::House(args) => house::run(&args),
         Command::Matrix(args) => matrix::run(&args),
         Command::Readers(args) => readers::run(&args),
+        Command::Scorep(args) => scorep::run(&args),
         Command::Torture(args) => torture::run(&args),
         Command::Scale(args) => scale::run(&args),
         Command::GpuCheck(args) => gpu_check::run(&args),

@@ -8,6 +8,7 @@ pub(crate) mod house;
 pub(crate) mod matrix;
 pub(crate) mod readers;
 pub(crate) mod scale;
+pub(crate) mod scorep;
 pub(crate) mod screenshot;
 pub(crate) mod setup;
 pub(crate) mod test;

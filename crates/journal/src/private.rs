@@ -47,18 +47,30 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)
 }
 
+/// Gives a directory, with all that is in it, the mode of another directory: files without the right to execute them.
+pub fn share(path: &Path, like: &Path) {
+    let Ok(mode) = fs::metadata(like).map(|data| data.permissions().mode()) else {
+        return;
+    };
+    set_modes(path, mode & 0o777, mode & 0o666);
+}
+
 /// Closes what another library made, in a directory that is closed already, before others can see it.
 pub fn seal(path: &Path) {
+    set_modes(path, DIRECTORY_MODE, FILE_MODE);
+}
+
+fn set_modes(path: &Path, directory_mode: u32, file_mode: u32) {
     let Ok(data) = fs::symlink_metadata(path) else {
         return;
     };
     let mode = if data.is_dir() {
         for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-            seal(&entry.path());
+            set_modes(&entry.path(), directory_mode, file_mode);
         }
-        DIRECTORY_MODE
+        directory_mode
     } else if data.is_file() {
-        FILE_MODE
+        file_mode
     } else {
         return;
     };

@@ -33,4 +33,4 @@ pub use error::Error;
 pub use part::files::is_done;
 pub use part::manifest::{WrittenPart, WrittenRank};
 pub use part::write::{PartSummary, WriteOptions, write_part};
-pub use progress::{Progress, Silent};
+pub use progress::Progress;

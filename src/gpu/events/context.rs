@@ -39,6 +39,8 @@ pub(super) struct Collected {
     pub(super) recorded: u64,
     /// Launches that have not finished.
     pub(super) unfinished: u64,
+    /// The share of free pairs before, in percent: afterwards nearly all are free, however many were in use.
+    pub(super) free_percent: u32,
 }
 
 impl Context {
@@ -98,12 +100,12 @@ impl Context {
         let device = self.device;
         inside(driver, device, || {
             self.references.renew_if_due(driver, out)?;
+            let free_percent = pool.free_percent();
             let collected = self.record(driver, pool, out)?;
-            let (made, free) = pool.size();
-            if free < made / 2 {
-                add(driver, pool, made)?;
+            if free_percent < 50 {
+                add(driver, pool, pool.size().0)?;
             }
-            Ok(collected)
+            Ok(Collected { free_percent, ..collected })
         })
     }
 

@@ -47,17 +47,26 @@ impl ScorepReport {
     pub fn summary(&self) -> String {
         let number = |name: &str| self.counts.get(name).copied().unwrap_or(0);
         let calls_left_out: u64 =
-            ["CALLS_UNKNOWN_THREAD", "CALLS_OUTSIDE", "CALLS_NOT_RECORDED"].map(number).iter().sum();
-        let operations_left_out: u64 =
-            ["OPERATIONS_DROPPED", "OPERATIONS_OVERLAPPING", "OPERATIONS_NOT_PLACED", "OPERATIONS_WAITING"]
-                .map(number)
-                .iter()
-                .sum();
+            ["CALLS_UNKNOWN_THREAD", "CALLS_OUTSIDE", "CALLS_NOT_RECORDED", "CALLS_FILTERED"].map(number).iter().sum();
+        let operations_left_out: u64 = [
+            "OPERATIONS_DROPPED",
+            "OPERATIONS_OVERLAPPING",
+            "OPERATIONS_NOT_PLACED",
+            "OPERATIONS_FILTERED",
+            "OPERATIONS_CALLS_ONLY",
+        ]
+        .map(number)
+        .iter()
+        .sum();
         let mut line = format!("Score-P got {} calls and {} operations", number("CALLS"), number("OPERATIONS"));
         if calls_left_out + operations_left_out > 0 {
             line.push_str(&format!(
                 ", not {calls_left_out} calls and {operations_left_out} operations (NCCL::SCOREP in the archive says why)"
             ));
+        }
+        let waiting = number("OPERATIONS_WAITING");
+        if waiting > 0 {
+            line.push_str(&format!("; {waiting} operations follow at the end of its measurement"));
         }
         line
     }

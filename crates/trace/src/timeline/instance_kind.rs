@@ -122,8 +122,8 @@ impl InstanceKind {
     #[must_use]
     pub(crate) const fn region(self) -> Option<RegionKey> {
         let (class, name) = match self {
-            Self::CommInit => (RegionClass::Api, "ncclCommInit"),
-            Self::CommFinalize => (RegionClass::Api, "ncclCommFinalize"),
+            Self::CommInit => (RegionClass::Api, "ncclCommInitRank"),
+            Self::CommFinalize => (RegionClass::Api, "ncclCommDestroy"),
             Self::GroupStart => (RegionClass::Api, "ncclGroupStart"),
             Self::GroupEnd => (RegionClass::Api, "ncclGroupEnd"),
             Self::Queued => (RegionClass::Network, "queued"),

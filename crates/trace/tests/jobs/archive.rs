@@ -10,14 +10,14 @@ use crate::read::{attributes, events, print};
 use journal::testing::{Process, Who};
 use nccl_events::Kind;
 use otf2::{Archive, AttributeValue, CollectiveOp, EventKind, GroupType, LocationGroupType, LocationRef};
-use trace::{ANCHOR, FinalizeOptions, PartState, Silent, WriteOptions, finalize, unify, write_part};
+use trace::{ANCHOR, FinalizeOptions, PartState, WriteOptions, finalize, unify, write_part};
 
 fn written(out: &Path) -> Archive {
     let parts = record_two_ranks(out);
     for part in &parts {
-        write_part(part, &WriteOptions::default(), &Silent).expect("the part is written");
+        write_part(part, &WriteOptions::default(), &()).expect("the part is written");
     }
-    unify(out, &Silent).expect("the archive is written");
+    unify(out, &()).expect("the archive is written");
     Archive::open(&out.join(ANCHOR)).expect("the archive opens")
 }
 
@@ -147,9 +147,9 @@ fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
     process.all_reduce(0);
     parts.push(process.end());
     for part in &parts {
-        write_part(part, &WriteOptions::default(), &Silent).expect("the part is written");
+        write_part(part, &WriteOptions::default(), &()).expect("the part is written");
     }
-    unify(out, &Silent).expect("the archive is written");
+    unify(out, &()).expect("the archive is written");
 
     let archive = Archive::open(&out.join(ANCHOR)).expect("the archive opens");
     let definitions = archive.definitions().expect("definitions");
@@ -234,7 +234,7 @@ fn operations_carry_what_nccl_said() {
 fn everything_seen_is_accounted_for() {
     let directory = tempfile::tempdir().expect("a directory");
     let parts = record_two_ranks(directory.path());
-    let summary = write_part(&parts[0], &KEEP, &Silent).expect("written");
+    let summary = write_part(&parts[0], &KEEP, &()).expect("written");
     let seen = |kind| summary.counts.kinds.get(kind).seen;
     assert_eq!(seen(Kind::Coll), 3);
     assert_eq!(seen(Kind::ProxyOp), 6);
@@ -247,8 +247,8 @@ fn everything_seen_is_accounted_for() {
         assert_eq!((counts.unfinished, counts.lost), (0, 0), "{kind:?}");
     }
     assert!(summary.problems.is_empty(), "{:?}", summary.problems);
-    write_part(&parts[1], &KEEP, &Silent).expect("written");
-    unify(directory.path(), &Silent).expect("unified");
+    write_part(&parts[1], &KEEP, &()).expect("written");
+    unify(directory.path(), &()).expect("unified");
     let archive = Archive::open(&directory.path().join(ANCHOR)).expect("opens");
     let property = |name: &str| archive.property(name);
     assert_eq!(property("NCCL::COUNT::COLL::SEEN"), Some("6"));
@@ -269,9 +269,9 @@ fn everything_seen_is_accounted_for() {
 fn writing_twice_gives_the_same_bytes() {
     let directory = tempfile::tempdir().expect("a directory");
     let part = record_two_ranks(directory.path()).remove(0);
-    write_part(&part, &KEEP, &Silent).expect("written");
+    write_part(&part, &KEEP, &()).expect("written");
     let first = contents(&part);
-    write_part(&part, &WriteOptions::default(), &Silent).expect("written again");
+    write_part(&part, &WriteOptions::default(), &()).expect("written again");
     assert!(first == contents(&part), "the files differ");
     assert!(!part.join("journal").exists(), "the journal is removed");
     let left: Vec<_> =
@@ -284,7 +284,7 @@ fn a_deadline_leaves_the_part_as_it_was() {
     let directory = tempfile::tempdir().expect("a directory");
     let part = record_two_ranks(directory.path()).remove(0);
     let options = WriteOptions { deadline: Some(std::time::Instant::now()), ..WriteOptions::default() };
-    let error = write_part(&part, &options, &Silent).expect_err("no time");
+    let error = write_part(&part, &options, &()).expect_err("no time");
     assert!(error.to_string().contains("nccl-otf2 finalize"), "{error}");
     let left: Vec<_> =
         std::fs::read_dir(&part).expect("readable").map(|entry| entry.expect("readable").file_name()).collect();
@@ -296,13 +296,13 @@ fn finalize_completes_what_is_there_and_then_changes_nothing() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
     let parts = record_two_ranks(out);
-    write_part(&parts[0], &WriteOptions::default(), &Silent).expect("written");
-    unify(out, &Silent).expect("one part is an archive, too");
+    write_part(&parts[0], &WriteOptions::default(), &()).expect("written");
+    unify(out, &()).expect("one part is an archive, too");
     let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
     assert_eq!(archive.property("NCCL::RANKS_MISSING"), Some("1"));
     print(out);
 
-    let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+    let summary = finalize(out, &FinalizeOptions::default(), &()).expect("finalized");
     assert!(summary.complete);
     let states: Vec<&PartState> = summary.parts.iter().map(|part| &part.state).collect();
     assert!(matches!(states[..], [PartState::Done, PartState::Written(_)]));
@@ -310,7 +310,7 @@ fn finalize_completes_what_is_there_and_then_changes_nothing() {
     assert_eq!((size.comms, size.ranks_missing, size.collectives_unmatched), (1, 0, 0));
 
     let anchor = std::fs::read(out.join(ANCHOR)).expect("readable");
-    let again = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+    let again = finalize(out, &FinalizeOptions::default(), &()).expect("finalized");
     assert_eq!(again.archive, None);
     assert!(again.complete);
     assert!(anchor == std::fs::read(out.join(ANCHOR)).expect("readable"));
@@ -324,7 +324,7 @@ fn an_archive_that_lost_files_is_made_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
     record_two_ranks(out);
-    let finalized = || finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+    let finalized = || finalize(out, &FinalizeOptions::default(), &()).expect("finalized");
     assert!(finalized().archive.is_some());
     assert!(finalized().archive.is_none());
     for lost in ["traces/0.evt", "traces/0.def", "traces.def", "traces", ANCHOR] {
@@ -351,7 +351,7 @@ fn a_killed_process_still_gives_its_part() {
     let _hangs = process.main.start(&journal::testing::start(process.context, 0, 0, group));
     let part = process.leave();
     std::fs::remove_file(part.join("process.json")).expect("it was there");
-    let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+    let summary = finalize(out, &FinalizeOptions::default(), &()).expect("finalized");
     let archive = summary.archive.expect("an archive");
     assert_eq!(archive.counts.kinds.get(Kind::GroupApi).unfinished, 1);
     assert_eq!(archive.size.ranks_missing, 1);
@@ -371,7 +371,7 @@ fn a_part_that_cannot_be_read_is_listed_and_the_others_written() {
     let parts = record_two_ranks(out);
     std::fs::remove_dir_all(parts[0].join("journal")).expect("it was there");
     std::fs::write(parts[0].join("journal"), b"not a directory").expect("writable");
-    let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+    let summary = finalize(out, &FinalizeOptions::default(), &()).expect("finalized");
     assert!(!summary.complete);
     assert!(matches!(summary.parts[0].state, PartState::Failed(_)));
     assert!(matches!(summary.parts[1].state, PartState::Written(_)));
@@ -386,11 +386,11 @@ fn what_was_written_of_a_running_process_is_written_again() {
     let mut process = Process::begin(out, who);
     process.all_reduce(0);
     let provisional = WriteOptions { provisional: true, ..WriteOptions::default() };
-    let first = write_part(&process.part, &provisional, &Silent).expect("written while it runs");
+    let first = write_part(&process.part, &provisional, &()).expect("written while it runs");
     assert_eq!(first.counts.kinds.get(Kind::Coll).seen, 1);
     process.all_reduce(1);
     let _part = process.end();
-    let summary = finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+    let summary = finalize(out, &FinalizeOptions::default(), &()).expect("finalized");
     let PartState::Written(part) = &summary.parts[0].state else {
         panic!("{:?}", summary.parts);
     };

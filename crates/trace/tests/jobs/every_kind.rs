@@ -12,7 +12,7 @@ use nccl_events::archive::{LOCATION_KIND, RANK_LOCATION, SIBLING};
 use nccl_events::id::EventId;
 use nccl_events::{Body, Kind, Name, NetData, StateArgs, state as number};
 use otf2::{Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef};
-use trace::{ANCHOR, Silent, unify, write_part};
+use trace::{ANCHOR, unify, write_part};
 
 /// A rank that does everything once; its transfers have this peer and size.
 pub(crate) fn record(out: &Path, peer: i32, size: u64) -> std::path::PathBuf {
@@ -308,14 +308,14 @@ fn every_kind_of_event_is_written_with_all_that_nccl_told() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
     let part = record(out, 1, 4000);
-    let summary = write_part(&part, &KEEP, &Silent).expect("written");
+    let summary = write_part(&part, &KEEP, &()).expect("written");
     for kind in Kind::ALL {
         let counts = summary.counts.kinds.get(kind);
         let is_known = kind != Kind::Unknown;
         assert_eq!(counts.seen > 0, is_known, "{kind:?}");
         assert_eq!(counts.written, counts.seen, "{kind:?}");
     }
-    unify(out, &Silent).expect("unified");
+    unify(out, &()).expect("unified");
     let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
     let definitions = archive.definitions().expect("definitions");
     let rows = rows(&definitions, &events(&archive));
@@ -329,8 +329,8 @@ fn every_kind_of_event_is_written_with_all_that_nccl_told() {
 fn locations_and_regions_say_what_they_stand_for() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
-    write_part(&record(out, 1, 4000), &KEEP, &Silent).expect("written");
-    unify(out, &Silent).expect("unified");
+    write_part(&record(out, 1, 4000), &KEEP, &()).expect("written");
+    unify(out, &()).expect("unified");
     let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
     let definitions = archive.definitions().expect("definitions");
     let locations = definitions.locations.values().map(|location| {
@@ -367,7 +367,7 @@ fn locations_and_regions_say_what_they_stand_for() {
     let regions: BTreeSet<String> =
         definitions.regions.values().map(|region| text(&definitions, region.canonical_name).to_owned()).collect();
     for canonical in [
-        "nccl::call::ncclCommInit",
+        "nccl::call::ncclCommInitRank",
         "nccl::call::CollApi::ncclBroadcast",
         "nccl::enqueue::Coll::ncclBroadcast enqueue",
         "nccl::launch::KernelLaunch::ncclKernelLaunch",

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use journal::testing::{Process, Who};
-use trace::{Silent, WriteOptions, is_last_process, write_part};
+use trace::{WriteOptions, is_last_process, write_part};
 
 fn finish(out: &Path, who: Who) {
     let mut process = Process::begin(out, who);
     process.all_reduce(0);
     let part = process.end();
-    write_part(&part, &WriteOptions::default(), &Silent).expect("written");
+    write_part(&part, &WriteOptions::default(), &()).expect("written");
 }
 
 fn last(out: &Path) -> bool {

@@ -15,7 +15,7 @@ use otf2::{
     Archive, AttributeValue, EventKind, LocationGroupType, LocationRef, LocationType, Paradigm, RegionRole,
     SystemTreeDomain,
 };
-use trace::{ANCHOR, Silent, unify, write_part};
+use trace::{ANCHOR, unify, write_part};
 
 const MANGLED: &std::ffi::CStr = c"_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
 const DEMANGLED: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)";
@@ -138,9 +138,9 @@ pub(crate) fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::p
 fn written(out: &Path, devices: [u8; 2], kernels: bool) -> Archive {
     for (rank, number) in (0..).zip(devices) {
         let part = record(out, rank, number, kernels);
-        write_part(&part, &KEEP, &Silent).expect("the part is written");
+        write_part(&part, &KEEP, &()).expect("the part is written");
     }
-    unify(out, &Silent).expect("the archive is written");
+    unify(out, &()).expect("the archive is written");
     Archive::open(&out.join(ANCHOR)).expect("the archive opens")
 }
 
@@ -351,9 +351,9 @@ fn blind_spots(devices: [Option<Device<Name<'static>>>; 2]) -> String {
             gpu(&mut process, context, &of_communicator);
         }
         let _events = process.all_reduce(0);
-        write_part(&process.end(), &KEEP, &Silent).expect("the part is written");
+        write_part(&process.end(), &KEEP, &()).expect("the part is written");
     }
-    unify(directory.path(), &Silent).expect("the archive is written");
+    unify(directory.path(), &()).expect("the archive is written");
     let archive = Archive::open(&directory.path().join(ANCHOR)).expect("the archive opens");
     let spots = archive.property("NCCL::BLIND_SPOTS");
     spots.expect("there are others").to_owned()

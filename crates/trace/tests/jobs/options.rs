@@ -11,7 +11,7 @@ use journal::part::options::{ArchiveOptions, ArchiveWishes, CollectiveRecords, C
 use journal::part::process::ProcessInfo;
 use nccl_events::Kind;
 use otf2::{Archive, EventKind, LocationType, MetricValue};
-use trace::{ANCHOR, FinalizeOptions, FinalizeSummary, PartState, Silent, WriteOptions, finalize, unify, write_part};
+use trace::{ANCHOR, FinalizeOptions, FinalizeSummary, PartState, WriteOptions, finalize, unify, write_part};
 use whole_plugin::machine::python;
 
 /// A sample: time and value, by name of the location and of the metric.
@@ -23,7 +23,7 @@ fn open(out: &Path) -> Archive {
 
 fn wanted(out: &Path, wishes: ArchiveWishes) -> FinalizeSummary {
     let options = FinalizeOptions { wishes, ..FinalizeOptions::default() };
-    finalize(out, &options, &Silent).expect("finalized")
+    finalize(out, &options, &()).expect("finalized")
 }
 
 fn level(level: Level) -> ArchiveWishes {
@@ -35,9 +35,9 @@ fn kept(out: &Path, options: [ArchiveOptions; 2]) -> Vec<PathBuf> {
     let parts = record_two_ranks(out);
     for (part, archive) in parts.iter().zip(options) {
         let archive = Some(archive);
-        write_part(part, &WriteOptions { archive, ..KEEP }, &Silent).expect("written");
+        write_part(part, &WriteOptions { archive, ..KEEP }, &()).expect("written");
     }
-    unify(out, &Silent).expect("unified");
+    unify(out, &()).expect("unified");
     parts
 }
 
@@ -131,7 +131,7 @@ fn nothing_is_changed_where_one_journal_is_gone() {
     };
     let before = everything();
     let options = FinalizeOptions { wishes: level(Level::Light), ..FinalizeOptions::default() };
-    let error = finalize(out, &options, &Silent).expect_err("refused");
+    let error = finalize(out, &options, &()).expect_err("refused");
     let error = error.to_string();
     assert!(error.starts_with("1 of the parts"), "{error}");
     for way_out in ["NCCL_OTF2_KEEP_JOURNAL=1", "--keep-journal", "host0-"] {
@@ -147,7 +147,7 @@ fn rows_of_communicators_become_threads_without_journals() {
     let parts = record_two_ranks(out);
     // One rank is missing: its stub is like the others.
     std::fs::remove_dir_all(&parts[1]).expect("removed");
-    finalize(out, &FinalizeOptions::default(), &Silent).expect("finalized");
+    finalize(out, &FinalizeOptions::default(), &()).expect("finalized");
     let traces = |part: &Path| {
         let files = contents(part);
         files[1..].to_vec()
@@ -190,7 +190,7 @@ fn parts_that_are_written_otherwise_are_left_out_or_written_again() {
 
     // Without its journal a part stays as it is.
     wanted(out, level(Level::Full));
-    write_part(&parts[1], &WriteOptions { archive: Some(light), ..WriteOptions::default() }, &Silent).expect("written");
+    write_part(&parts[1], &WriteOptions { archive: Some(light), ..WriteOptions::default() }, &()).expect("written");
     std::fs::remove_dir_all(parts[0].join("journal")).expect("removed");
     let summary = wanted(out, ArchiveWishes::default());
     assert!(!summary.complete, "{:?}", summary.parts);
@@ -215,7 +215,7 @@ fn what_a_part_is_written_with_is_told_by_others_then_by_the_process() {
     let json = serde_json::to_vec(&process).expect("plain data");
     std::fs::write(&path, json).expect("written");
     let options = WriteOptions::default();
-    write_part(&parts[0], &options, &Silent).expect("written");
+    write_part(&parts[0], &options, &()).expect("written");
     let summary = wanted(out, ArchiveWishes::default());
     assert_eq!(written_now(&summary), 1);
     assert_eq!(open(out).property("NCCL::LEVEL"), Some("standard"));
@@ -229,7 +229,7 @@ fn shards_write_anew_and_the_archive_follows() {
     for shard in 0..2 {
         let options =
             FinalizeOptions { shard: Some((shard, 2)), wishes: level(Level::Light), ..FinalizeOptions::default() };
-        let summary = finalize(out, &options, &Silent).expect("a shard");
+        let summary = finalize(out, &options, &()).expect("a shard");
         assert_eq!(written_now(&summary), 1);
     }
     assert!(wanted(out, ArchiveWishes::default()).archive.is_some());
@@ -263,9 +263,9 @@ fn metrics_are_what_regions_say_and_other_readers_see_the_same() {
     let parts = record_two_ranks(out);
     for part in &parts {
         let archive = Some(ArchiveOptions { metrics: MetricSet::all(), ..ArchiveOptions::default() });
-        write_part(part, &WriteOptions { archive, ..KEEP }, &Silent).expect("written");
+        write_part(part, &WriteOptions { archive, ..KEEP }, &()).expect("written");
     }
-    unify(out, &Silent).expect("unified");
+    unify(out, &()).expect("unified");
     let archive = open(out);
     let samples = samples(&archive);
     for rank in 0..2 {

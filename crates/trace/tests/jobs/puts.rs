@@ -1,7 +1,7 @@
 //! Steps that are sent, as puts into the memory of the peer.
 
 use otf2::{Archive, Event, EventKind, LocationRef};
-use trace::{ANCHOR, Silent, unify, write_part};
+use trace::{ANCHOR, unify, write_part};
 
 use crate::every_kind::record;
 use crate::job::KEEP;
@@ -12,8 +12,8 @@ fn a_step_that_is_sent_is_a_put_into_the_memory_of_its_peer() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path();
     let part = record(out, 1, 4000);
-    write_part(&part, &KEEP, &Silent).expect("written");
-    unify(out, &Silent).expect("unified");
+    write_part(&part, &KEEP, &()).expect("written");
+    unify(out, &()).expect("unified");
     let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
     let definitions = archive.definitions().expect("definitions");
     let mut seen = Vec::new();
@@ -57,9 +57,9 @@ fn nothing_is_put_without_a_size_or_to_a_rank_that_is_not_there() {
         let directory = tempfile::tempdir().expect("a directory");
         let out = directory.path();
         let part = record(out, peer, size);
-        let summary = write_part(&part, &KEEP, &Silent).expect("written");
+        let summary = write_part(&part, &KEEP, &()).expect("written");
         assert_eq!(summary.counts.messages_without_peer, without_peer);
-        unify(out, &Silent).expect("unified");
+        unify(out, &()).expect("unified");
         let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
         let all = events(&archive);
         let is_put = |event: &Event| matches!(event.kind, EventKind::RmaPut(_));

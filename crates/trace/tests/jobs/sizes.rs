@@ -11,7 +11,7 @@ use nccl_events::event;
 use nccl_events::id::{ContextId, ProcessTag};
 use nccl_events::{Body, CommInit, Name};
 use otf2::{Archive, CollectiveOp, EventKind};
-use trace::{ANCHOR, Silent, WriteOptions, unify, write_part};
+use trace::{ANCHOR, WriteOptions, unify, write_part};
 
 const RANKS: u32 = 3;
 const ROOT: i32 = 1;
@@ -47,7 +47,7 @@ fn record(out: &std::path::Path, rank: u32) {
     }
     process.main.comm_finalize(context.get(), clock::ticks());
     let part = process.end();
-    write_part(&part, &WriteOptions::default(), &Silent).expect("the part is written");
+    write_part(&part, &WriteOptions::default(), &()).expect("the part is written");
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn ranks_that_do_not_know_each_other_agree_on_bytes() {
     for rank in 0..RANKS {
         record(out, rank);
     }
-    unify(out, &Silent).expect("the archive is written");
+    unify(out, &()).expect("the archive is written");
     let archive = Archive::open(&out.join(ANCHOR)).expect("the archive opens");
     let mut bytes: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
     for event in events(&archive).values().flatten() {

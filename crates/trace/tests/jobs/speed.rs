@@ -1,7 +1,7 @@
 //! A long journal: a million events become a part in seconds and in bounded memory.
 
 use journal::testing::{Process, Who};
-use trace::{Silent, WriteOptions, write_part};
+use trace::{WriteOptions, write_part};
 
 #[test]
 #[ignore = "half a minute in a debug build; run it by hand in a release build"]
@@ -21,7 +21,7 @@ fn a_million_events() {
     };
     println!("before writing: {}", peak_kib());
     let begin = std::time::Instant::now();
-    let summary = write_part(&part, &WriteOptions::default(), &Silent).expect("written");
+    let summary = write_part(&part, &WriteOptions::default(), &()).expect("written");
     println!("{} records, {} events in {:?}; {}", summary.records, summary.events, begin.elapsed(), peak_kib());
     assert!(summary.problems.is_empty(), "{:?}", summary.problems);
     assert!(summary.counts.kinds.iter().all(|(_, kind)| kind.adds_up()));

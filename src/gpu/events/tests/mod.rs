@@ -145,6 +145,25 @@ fn launches_beyond_the_events_are_counted() {
     assert!(recorded.launches.is_empty());
 }
 
+/// A program that launches steadily is timed whole: what is in use between two collections decides, not after one.
+#[test]
+fn steady_launches_get_more_events_before_these_run_out() {
+    let mut recorded = Recorded::default();
+    let events = begun(&mut recorded);
+    let mut sequence = 0;
+    for round in 0..8 {
+        for _ in 0..400 + 100 * round {
+            sequence += 1;
+            launch(&events, sequence, 10);
+        }
+        events.collect(&mut recorded);
+    }
+    assert!(events.pace() < Duration::from_millis(50), "{:?}", events.pace());
+    events.finish(&mut recorded, soon());
+    assert_eq!(recorded.counts.get(&GpuCount::NoEventLeft), None);
+    assert_eq!(recorded.launches.len() as u64, sequence);
+}
+
 #[test]
 fn an_error_of_the_driver_is_reported_once_and_not_tried_again() {
     for function in ["event_record", "capturing", "event_query", "event_elapsed", "push"] {

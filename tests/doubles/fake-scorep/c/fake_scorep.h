@@ -22,6 +22,13 @@ void fake_begin(void);
 /* Whether the measurement is on; after its end `late` is what is still allowed while it ends. */
 bool fake_is_within(void);
 
+/* Ends the program unless the measurement is on, and the thread has said that it is inside of it. */
+void fake_need(const char *what);
+/* Whether a variable is not `false`. */
+bool fake_is_on(const char *variable);
+/* The number of a location in the log. */
+int fake_number(const SCOREP_Location *location);
+
 /* Of the library that is the thread model. */
 SCOREP_Location *SCOREP_Location_GetCurrentCPULocation(void);
 void fake_adopt_main_thread(void);

@@ -3,7 +3,7 @@
  * process id name.
  *
  *   FAKE_SCOREP_TIMER        tsc (default on x86-64), gettimeofday, clock_gettime
- *   FAKE_SCOREP_PROFILING    0: tracing only, when crossed regions are corrupt but no reason to abort (default 1)
+ *   SCOREP_ENABLE_PROFILING  false: tracing only, when crossed regions are corrupt but no reason to abort
  *   SCOREP_TOTAL_MEMORY      bytes, each location takes 2 MiB (default 16 MiB)
  *   FAKE_SCOREP_REGISTER_AT  with so many regions entered, register the handler at exit again, as MPI_Finalize does
  *   FAKE_SCOREP_END_AT       with so many regions entered, the measurement ends
@@ -46,6 +46,7 @@ static __thread volatile sig_atomic_t in_measurement;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static FILE *file;
 static bool is_profiling = true;
+static uint64_t begin_epoch;
 static bool is_recording = true;
 /* While the measurement ends its own callbacks may still write. */
 static bool is_ending;
@@ -137,6 +138,25 @@ static void need_marked(const char *what)
     }
 }
 
+void fake_need(const char *what)
+{
+    need_within(what);
+    need_marked(what);
+}
+
+int fake_number(const SCOREP_Location *location)
+{
+    return location->number;
+}
+
+uint64_t SCOREP_GetBeginEpoch(void)
+{
+    if (begin_epoch == 0) {
+        fake_fatal("scorep_clock_synchronization.c: Assertion: scorep_epoch_begin_set");
+    }
+    return begin_epoch;
+}
+
 SCOREP_Location *fake_new_location(const char *name, bool is_cpu)
 {
     pthread_mutex_lock(&mutex);
@@ -147,7 +167,8 @@ SCOREP_Location *fake_new_location(const char *name, bool is_cpu)
     SCOREP_Location *location = calloc(1, sizeof *location);
     location->number = number_of_locations;
     location->is_cpu = is_cpu;
-    location->last_timestamp = is_cpu ? now() : 0;
+    /* As long as nothing is recorded on it, a real location says 0, too. */
+    location->last_timestamp = 0;
     locations[number_of_locations++] = location;
     fake_log("location %d %s %s", location->number, is_cpu ? "cpu" : "gpu", name);
     pthread_mutex_unlock(&mutex);
@@ -199,7 +220,10 @@ uint32_t SCOREP_Definitions_NewString(const char *text)
 uint32_t SCOREP_Definitions_NewRegion(const char *name, const char *canonical, uint32_t source_file, uint32_t begin,
                                       uint32_t end, int paradigm, int role)
 {
-    (void)canonical, (void)source_file, (void)begin, (void)end;
+    (void)begin, (void)end;
+    if (!canonical || source_file == 0) {
+        fake_fatal("NewRegion(%s) without a canonical name or a file", name);
+    }
     const uint32_t region = define(regions, &number_of_regions, "NewRegion", name);
     fake_log("region %u role %d paradigm %d %s", region, role, paradigm, name);
     return region;
@@ -445,7 +469,7 @@ struct substrate {
     size_t (*get_event_functions)(int, void (***)(void));
     void (*set_callbacks)(const void *, size_t);
     bool (*get_requirement)(int);
-    void (*dump_manifest)(void);
+    void (*dump_manifest)(FILE *, const char *, const char *);
     void (*undeclared[99])(void);
 };
 
@@ -523,6 +547,14 @@ static void load_substrate(const char *name)
     }
     if (info.get_requirement && info.get_requirement(0)) {
         mkdir(directory, 0777);
+        snprintf(text, sizeof text, "%.400s/MANIFEST.md", directory);
+        FILE *manifest = fopen(text, "w");
+        if (manifest && info.dump_manifest) {
+            info.dump_manifest(manifest, ".", directory);
+        }
+        if (manifest) {
+            fclose(manifest);
+        }
     }
     if (info.init_mpp) {
         info.init_mpp();
@@ -542,7 +574,8 @@ static void begin_once(void)
         snprintf(name, sizeof name, "%s.%d", log, (int)getpid());
         file = fopen(name, "w");
     }
-    is_profiling = number_of("FAKE_SCOREP_PROFILING", 1) != 0;
+    is_profiling = fake_is_on("SCOREP_ENABLE_PROFILING");
+    begin_epoch = now();
     is_recording = number_of("FAKE_SCOREP_RECORDING", 1) != 0;
     register_at = number_of("FAKE_SCOREP_REGISTER_AT", -1);
     end_at = number_of("FAKE_SCOREP_END_AT", -1);

@@ -56,18 +56,20 @@ impl Variant {
             8 => 11,
             _ => 13,
         };
+        let measurement: &[&str] = &["measurement.c", "outputs.c"];
         let mut libraries =
-            vec![(format!("libscorep_measurement.so.{number}"), "measurement.c"), (name.to_owned(), "threads.c")];
+            vec![(format!("libscorep_measurement.so.{number}"), measurement), (name.to_owned(), &["threads.c"])];
         if self.user {
-            libraries.push((format!("libscorep_adapter_user_event.so.{number}"), "user.c"));
+            libraries.push((format!("libscorep_adapter_user_event.so.{number}"), &["user.c"]));
         }
-        let made = libraries.iter().map(|(name, source)| {
+        let made = libraries.iter().map(|(name, library_sources)| {
             let library = directory.join(name);
             let mut compiler = Command::new("cc");
             compiler.args(["-O1", "-g", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror"]);
             compiler.arg(format!("-DMODEL={model}"));
             compiler.arg(format!("-DFAKE_SCOREP_VERSION={}", self.version));
-            compiler.arg("-o").arg(&library).arg(sources().join(source));
+            compiler.arg("-o").arg(&library);
+            compiler.args(library_sources.iter().map(|source| sources().join(source)));
             compiler.args(["-lpthread", "-ldl"]);
             let ended = compiler.output().expect("a C compiler (cc)");
             let said = String::from_utf8_lossy(&ended.stderr);

@@ -27,6 +27,8 @@ pub struct Log {
     pub locations: Vec<String>,
     /// Roles of the regions, by name.
     pub roles: BTreeMap<String, i32>,
+    /// Metrics: name of the location, name of the metric, value.
+    pub metrics: Vec<(String, String, u64)>,
     /// Regions in the order in which they were left.
     pub intervals: Vec<Interval>,
     /// Regions that were open when the measurement ended.
@@ -108,6 +110,11 @@ impl Log {
                         depth: stacks[location].len(),
                         attributes: open.attributes,
                     });
+                }
+                ["metric", location, name, value] => {
+                    let (location, value) = place(location, value);
+                    let name = (*name).to_owned();
+                    log.metrics.push((log.locations[location].clone(), name, value));
                 }
                 ["end"] => log.has_ended = true,
                 ["group", ..] | ["substrate", ..] | ["open", ..] => {}

@@ -10,7 +10,6 @@ use crate::part::files::{MANIFEST, Progress, is_done, is_final, obstacle};
 use crate::part::manifest::Manifest;
 use crate::part::staging::{Staging, put_in_place};
 use crate::part::write::{self, PartSummary, WriteOptions, write_locked};
-use crate::progress::Silent;
 use journal::part::options::ArchiveOptions;
 use journal::part::{JOURNAL, part_name, read_process};
 
@@ -125,7 +124,7 @@ impl Finisher<'_> {
 /// kept it.
 pub(super) fn write_again(part: &Path, archive: ArchiveOptions, provisional: bool) -> PartState {
     let options = WriteOptions { deadline: None, keep_journal: true, provisional, archive: Some(archive) };
-    match write_locked(part, &options, &Silent) {
+    match write_locked(part, &options, &()) {
         Ok(summary) => PartState::Written(Box::new(summary)),
         Err(error) => PartState::Failed(error.to_string()),
     }

@@ -46,9 +46,9 @@ fn events<F: InTable>(
 fn comm_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     for (at, call) in (0..).zip(&model.tables.comm_calls) {
         let (kind, name) = if call.is_init {
-            (InstanceKind::CommInit, "ncclCommInit")
+            (InstanceKind::CommInit, "ncclCommInitRank")
         } else {
-            (InstanceKind::CommFinalize, "ncclCommFinalize")
+            (InstanceKind::CommFinalize, "ncclCommDestroy")
         };
         let region = builder.region(RegionKey::fixed(RegionClass::Api, name));
         let instance = RegionInstance::new(Source::CommCall(at), at, kind, region);

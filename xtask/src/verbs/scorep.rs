@@ -1,0 +1,164 @@
+//! `cargo xtask scorep`: a job of NCCL, measured by a real Score-P in many ways.
+
+mod cells;
+mod job;
+mod judge;
+mod table;
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::cache::{self, Cache};
+use crate::cargo::{self, Profile};
+use crate::error::missing;
+use crate::nccl;
+use crate::packages::{self, COMPILER, OTF2, OTF2_TOOLS, PYTHON};
+use crate::process::{find, heading};
+use crate::python::Python;
+
+use cells::{Cell, Special};
+use job::Bench;
+use table::{Outcome, Table};
+
+/// Measure a job of NCCL by a real Score-P in many ways, and hold its traces and profiles against what was shown
+///
+/// Needs Score-P 8 or later on PATH, built with --enable-shared and for the MPI that is on PATH; with Scalasca there
+/// (scan, scout.mpi), its analyser reads traces, too. The devices are emulated. Exit status 1 when one run failed.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The release of NCCL
+    #[arg(long, value_name = "VERSION", default_value = "2.28.9")]
+    release: String,
+    /// Only cells whose names have this in them; may be given more than once
+    #[arg(long = "cell", value_name = "PART")]
+    cells: Vec<String>,
+    /// Keep what the good runs left, too (target/scorep/VERSION/CELL)
+    #[arg(long)]
+    keep: bool,
+    /// Put the table into docs/SCOREP.md; only of all cells
+    #[arg(long, conflicts_with = "cells")]
+    write_docs: bool,
+    /// Name the cells
+    #[arg(long)]
+    list: bool,
+}
+
+const PAGE: &str = "docs/SCOREP.md";
+const BEGIN: &str = "<!-- scorep: written by cargo xtask scorep --write-docs -->\n";
+const END: &str = "<!-- end scorep -->";
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let is_wanted = |cell: &Cell| {
+        let name = cell.to_string();
+        args.cells.is_empty() || args.cells.iter().any(|part| name.contains(part.as_str()))
+    };
+    let cells: Vec<Cell> = cells::all().into_iter().filter(is_wanted).collect();
+    if args.list {
+        cells.iter().for_each(|cell| println!("{cell}"));
+        return Ok(());
+    }
+    let version = on_path()?;
+    packages::ensure(&[OTF2, OTF2_TOOLS, PYTHON, COMPILER])?;
+    let cache = Cache::open()?;
+    let python = Python::ensure(&cache)?;
+    let library = nccl::library(&cache, &python, &args.release)?;
+    drop(cache);
+    cargo::build(Profile::Debug, &["nccl-profiler-otf2", "nccl-otf2", "fake-gpu"])?;
+    let folder = cargo::target()?.join("scorep");
+    // Other programs than those of this Score-P would say nothing of it.
+    cache::remove(&folder.join("programs"))?;
+    let bench = Bench::set_up(library)?;
+    let folder = folder.join(&args.release);
+
+    heading(&format!("{version}, NCCL {}", args.release));
+    let mut table = Table { version, release: args.release.clone(), rows: Vec::new(), same: Vec::new() };
+    for cell in cells {
+        let outcome = one(&bench, cell, &folder);
+        println!("   {cell:50} {}", outcome.line());
+        if outcome.result.is_ok() && !args.keep {
+            cache::remove(&folder.join(cell.to_string()))?;
+        }
+        table.rows.push((cell, outcome));
+    }
+    if args.cells.is_empty() {
+        table.same = same_archives(&bench, &folder)?;
+    }
+    heading("the table");
+    print!("{}", table.markdown());
+    if args.write_docs {
+        write_page(&table)?;
+    }
+    let failed = table.failed();
+    ensure!(failed == 0, "{failed} runs failed; what they left is in {}", folder.display());
+    Ok(())
+}
+
+/// The version of the Score-P on PATH.
+fn on_path() -> Result<String> {
+    let needed = ["scorep", "scorep-preload-init", "cube_dump", "mpicc", "mpirun"];
+    let lacking: Vec<&str> = needed.into_iter().filter(|name| find(name).is_none()).collect();
+    if !lacking.is_empty() {
+        return Err(missing(format!(
+            "not on PATH: {}; a Score-P of 8.0 or later is needed (configure --enable-shared), and the MPI that it was \
+             built for",
+            lacking.join(", ")
+        )));
+    }
+    let said = crate::process::output(std::process::Command::new("scorep").arg("--version"), "scorep --version")?;
+    Ok(said.lines().next().unwrap_or("Score-P").trim().to_owned())
+}
+
+fn one(bench: &Bench, cell: Cell, folder: &Path) -> Outcome {
+    let started = Instant::now();
+    let impossible = match cell.special {
+        Special::Scan if find("scan").is_none() || find("scout.mpi").is_none() => Some("no Scalasca on PATH"),
+        _ => cell.impossible(),
+    };
+    if let Some(why) = impossible {
+        return Outcome { result: Ok(Err(why)), seconds: 0.0 };
+    }
+    let run = bench.run(cell, folder.join(cell.to_string()));
+    let result = run.and_then(|run| judge::judge(bench, &run)).map(Ok).map_err(|error| format!("{error:#}"));
+    Outcome { result, seconds: started.elapsed().as_secs_f64() }
+}
+
+/// Whether NCCL's archives of a job that nobody measures, of an instrumented one and of one with a preloaded Score-P
+/// are the same.
+fn same_archives(bench: &Bench, folder: &Path) -> Result<Vec<(String, Result<usize, String>)>> {
+    let mut compared = Vec::new();
+    for has_mpi in [false, true] {
+        let alone = cells::alone(has_mpi);
+        let run = bench.run(alone, folder.join(alone.to_string()))?;
+        let expected = judge::contents(bench, &run.archive())?;
+        for cell in cells::compared(has_mpi) {
+            let run = bench.run(cell, folder.join(format!("same-{cell}")))?;
+            let contents = judge::contents(bench, &run.archive())?;
+            let differing = contents.iter().find(|(entry, count)| expected.get(*entry) != Some(count));
+            let differing = differing.or_else(|| expected.iter().find(|(entry, _)| !contents.contains_key(*entry)));
+            let result = match differing {
+                None => Ok(contents.values().sum::<u64>().try_into().unwrap_or(usize::MAX)),
+                Some((entry, count)) => {
+                    let other = expected.get(entry).copied().unwrap_or(0);
+                    Err(format!("{count} × {entry}, without Score-P {other}"))
+                }
+            };
+            println!("   same as without Score-P: {cell:24} {}", result.as_ref().map_or("no", |_| "yes"));
+            compared.push((cell.to_string(), result));
+        }
+    }
+    Ok(compared)
+}
+
+/// Puts the table between the two marks of the page.
+fn write_page(table: &Table) -> Result<()> {
+    let page = cargo::root().join(PAGE);
+    let text = std::fs::read_to_string(&page).with_context(|| format!("read {PAGE}"))?;
+    let parts = text.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
+    let (head, tail) = parts.with_context(|| format!("{PAGE} has lost its marks `{}` and `{END}`", BEGIN.trim()))?;
+    cache::write(&page, format!("{head}{BEGIN}\n{}\n{END}{tail}", table.markdown()))?;
+    println!("   wrote {PAGE}");
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! The cells: which program is measured, by which Score-P, and what it writes.
+
+use std::fmt;
+
+/// How Score-P gets into the program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Link {
+    /// `scorep mpicc …`: with the functions of the program.
+    Instrumented,
+    /// `scorep --nocompiler mpicc …`: without them.
+    NoCompiler,
+    /// `scorep-preload-init`, and an ordinary program.
+    Preloaded,
+    /// No Score-P.
+    Alone,
+}
+
+/// Who calls NCCL, and Score-P's thread model.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Threads {
+    None,
+    Pthread,
+    OpenMp,
+}
+
+/// What is special of a cell.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Special {
+    Nothing,
+    /// `SCOREP_SUBSTRATE_PLUGINS=nccl_otf2`.
+    Substrate,
+    /// Little memory and many rounds, so that Score-P writes out full buffers.
+    Flushes,
+    /// `NCCL_OTF2_SCOREP=calls`.
+    Calls,
+    /// `scan -t` starts the job, and scout analyses its trace.
+    Scan,
+    /// `SCOREP_FILTERING_FILE`.
+    Filter,
+}
+
+/// One way to measure the job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Cell {
+    pub(super) link: Link,
+    pub(super) has_mpi: bool,
+    pub(super) threads: Threads,
+    pub(super) writes_trace: bool,
+    pub(super) writes_profile: bool,
+    pub(super) special: Special,
+}
+
+const USUAL: Cell = Cell {
+    link: Link::Instrumented,
+    has_mpi: true,
+    threads: Threads::None,
+    writes_trace: true,
+    writes_profile: true,
+    special: Special::Nothing,
+};
+
+/// All cells: programs, MPI and thread models in all combinations, and the rest in a few.
+pub(super) fn all() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for link in [Link::Instrumented, Link::NoCompiler, Link::Preloaded] {
+        for has_mpi in [false, true] {
+            for threads in [Threads::None, Threads::Pthread, Threads::OpenMp] {
+                cells.push(Cell { link, has_mpi, threads, ..USUAL });
+            }
+        }
+    }
+    let with_pthread = Cell { threads: Threads::Pthread, ..USUAL };
+    let preloaded = Cell { link: Link::Preloaded, has_mpi: false, ..USUAL };
+    for cell in [with_pthread, preloaded] {
+        cells.push(Cell { writes_profile: false, ..cell });
+        cells.push(Cell { writes_trace: false, ..cell });
+        cells.push(Cell { writes_trace: false, writes_profile: false, ..cell });
+    }
+    for link in [Link::Instrumented, Link::Preloaded] {
+        cells.push(Cell { link, special: Special::Substrate, ..USUAL });
+    }
+    for threads in [Threads::None, Threads::Pthread, Threads::OpenMp] {
+        cells.push(Cell { threads, writes_profile: false, special: Special::Flushes, ..USUAL });
+    }
+    for special in [Special::Calls, Special::Filter] {
+        cells.push(Cell { special, ..USUAL });
+    }
+    cells.push(Cell { writes_profile: false, special: Special::Scan, ..USUAL });
+    cells
+}
+
+/// The same job without Score-P.
+pub(super) fn alone(has_mpi: bool) -> Cell {
+    Cell { link: Link::Alone, has_mpi, writes_trace: false, writes_profile: false, ..USUAL }
+}
+
+/// The cells whose NCCL archives are compared with that of the job without Score-P.
+pub(super) fn compared(has_mpi: bool) -> [Cell; 2] {
+    [Link::Instrumented, Link::Preloaded].map(|link| Cell { link, has_mpi, ..USUAL })
+}
+
+impl Cell {
+    /// Whether Score-P knows the thread that calls NCCL: a preloaded Score-P does not see how threads are made.
+    pub(super) fn knows_the_caller(&self) -> bool {
+        self.link != Link::Preloaded || self.threads == Threads::None
+    }
+
+    /// What Score-P itself cannot do.
+    pub(super) fn impossible(&self) -> Option<&'static str> {
+        let is_it = self.link == Link::Preloaded && self.threads == Threads::OpenMp;
+        is_it.then_some("Score-P's OpenMP adapter cannot be preloaded (no `POMP2_Get_num_regions`)")
+    }
+
+    /// Whether Score-P keeps events.
+    pub(super) fn writes(&self) -> bool {
+        self.writes_trace || self.writes_profile
+    }
+
+    /// Whether only calls are shown.
+    pub(super) fn shows_calls_only(&self) -> bool {
+        matches!(self.special, Special::Calls | Special::Scan)
+    }
+
+    /// How often the job makes an all-reduce.
+    pub(super) fn rounds(&self) -> u32 {
+        if self.special == Special::Flushes { 30_000 } else { 20 }
+    }
+
+    /// What Score-P writes, for the table.
+    pub(super) fn writes_what(&self) -> &'static str {
+        match (self.writes_trace, self.writes_profile) {
+            (true, true) => "trace, profile",
+            (true, false) => "trace",
+            (false, true) => "profile",
+            (false, false) => "nothing",
+        }
+    }
+}
+
+impl Link {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Instrumented => "instrumented",
+            Self::NoCompiler => "nocompiler",
+            Self::Preloaded => "preloaded",
+            Self::Alone => "alone",
+        }
+    }
+}
+
+impl Threads {
+    /// As `--thread=` has it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Pthread => "pthread",
+            Self::OpenMp => "omp",
+        }
+    }
+}
+
+impl Special {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Substrate => "substrate plugin",
+            Self::Flushes => "flushes",
+            Self::Calls => "calls",
+            Self::Scan => "scan -t",
+            Self::Filter => "filter",
+        }
+    }
+}
+
+/// As a name: `instrumented-mpi-pthread-trace-flushes`.
+impl fmt::Display for Cell {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mpi = if self.has_mpi { "mpi" } else { "none" };
+        write!(out, "{}-{mpi}-{}", self.link.name(), self.threads.name())?;
+        if !(self.writes_trace && self.writes_profile) && self.link != Link::Alone {
+            write!(out, "-{}", self.writes_what())?;
+        }
+        if self.special != Special::Nothing {
+            write!(out, "-{}", self.special.name().replace(' ', "-"))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_cell_has_a_name_of_its_own() {
+        let cells = all();
+        let names: BTreeSet<String> = cells.iter().map(Cell::to_string).collect();
+        assert_eq!(names.len(), cells.len());
+        assert!(names.contains("instrumented-mpi-pthread-trace-flushes"));
+        assert!(names.contains("preloaded-none-none-nothing"));
+    }
+}

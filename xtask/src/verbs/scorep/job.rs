@@ -1,0 +1,247 @@
+//! Compiles and runs the job of a cell.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::cells::{Cell, Link, Special, Threads};
+use crate::cache;
+use crate::cargo::{self, Profile};
+use crate::process::{self, Said};
+
+/// Seconds that a run may take; one of 30 000 rounds takes half a minute on two idle cores.
+const LIMIT: &str = "500";
+/// Score-P needs 2 MiB for each location: two or three of threads, one of operations, and some for definitions.
+const LITTLE_MEMORY: &str = "8M";
+const PROCESSES: usize = 2;
+
+/// What all runs share.
+pub(super) struct Bench {
+    pub(super) nccl_otf2: PathBuf,
+    fake_gpu: PathBuf,
+    plugin: PathBuf,
+    library: PathBuf,
+    programs: PathBuf,
+}
+
+/// A run: its cell, its folder, what it said.
+pub(super) struct Run {
+    pub(super) cell: Cell,
+    pub(super) folder: PathBuf,
+    pub(super) said: String,
+}
+
+impl Run {
+    /// NCCL's archive.
+    pub(super) fn archive(&self) -> PathBuf {
+        match self.cell.special {
+            Special::Substrate => self.folder.join("experiment-0/nccl-otf2"),
+            _ => self.folder.join("out"),
+        }
+    }
+
+    /// What Score-P wrote: one directory with MPI, one for each process without.
+    pub(super) fn experiments(&self) -> Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(&self.folder).with_context(|| format!("read {}", self.folder.display()))? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if name.starts_with("experiment-") || name.starts_with("scorep_") {
+                found.push(path);
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+}
+
+impl Bench {
+    pub(super) fn set_up(library: PathBuf) -> Result<Self> {
+        let programs = cargo::target()?.join("scorep/programs");
+        cache::create(&programs)?;
+        Ok(Self {
+            nccl_otf2: cargo::built(Profile::Debug, "nccl-otf2")?,
+            fake_gpu: cargo::built(Profile::Debug, "libfakegpu.so")?,
+            plugin: cargo::built(Profile::Debug, "libnccl_profiler_otf2.so")?,
+            library,
+            programs,
+        })
+    }
+
+    /// Runs the job of a cell in an empty folder.
+    pub(super) fn run(&self, cell: Cell, folder: PathBuf) -> Result<Run> {
+        cache::remove(&folder)?;
+        cache::create(&folder)?;
+        let program = self.program(cell)?;
+        let preload = self.preload(cell, &program, &folder)?;
+        let said = if cell.has_mpi {
+            vec![self.with_mpi(cell, &program, &preload, &folder)?]
+        } else {
+            self.without_mpi(cell, &program, &preload, &folder)?
+        };
+        let text: String = said.iter().map(|said| format!("{}{}", said.out, said.err)).collect();
+        cache::write(&folder.join("said"), &text)?;
+        for said in said {
+            match said.status.code() {
+                Some(0) => {}
+                Some(124) => bail!("the run hung and was killed"),
+                _ => bail!("the run ended with {}: {}", said.status, last_complaint(&text)),
+            }
+        }
+        Ok(Run { cell, folder, said: text })
+    }
+
+    fn with_mpi(&self, cell: Cell, program: &Path, preload: &str, folder: &Path) -> Result<Said> {
+        let mut command = Command::new("timeout");
+        command.arg(LIMIT);
+        if cell.special == Special::Scan {
+            command.args(["scan", "-t"]);
+        }
+        // Not by mpirun's -x, which scan takes for the program.
+        command.env("OMPI_MCA_mca_base_env_list", format!("LD_PRELOAD={preload}"));
+        command.args(["mpirun", "-np", &PROCESSES.to_string()]);
+        command.arg(program).arg(&self.library).arg(cell.rounds().to_string());
+        self.settings(&mut command, cell, folder, 0)?;
+        process::capture(&mut command)
+    }
+
+    fn without_mpi(&self, cell: Cell, program: &Path, preload: &str, folder: &Path) -> Result<Vec<Said>> {
+        let run = |number: usize| {
+            let mut command = Command::new("timeout");
+            command.args([LIMIT, "env", &format!("LD_PRELOAD={preload}")]);
+            command.arg(program).arg(&self.library).arg(cell.rounds().to_string());
+            command.args(["id", &number.to_string(), &PROCESSES.to_string()]);
+            self.settings(&mut command, cell, folder, number)?;
+            process::capture(&mut command)
+        };
+        std::thread::scope(|scope| {
+            let processes: Vec<_> = (0..PROCESSES).map(|number| scope.spawn(move || run(number))).collect();
+            let ended = processes.into_iter().map(|process| process.join().unwrap_or_else(|_| bail!("a panic")));
+            ended.collect()
+        })
+    }
+
+    fn settings(&self, command: &mut Command, cell: Cell, folder: &Path, process: usize) -> Result<()> {
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy().into_owned();
+            if ["NCCL_", "SCOREP_", "SCAN_"].iter().any(|prefix| name.starts_with(prefix)) {
+                command.env_remove(name);
+            }
+        }
+        command
+            .current_dir(folder)
+            .envs(NCCL_SETTINGS.iter().copied())
+            .env("NCCL_PROFILER_PLUGIN", &self.plugin)
+            .env("NCCL_OTF2_DIR", folder.join("out"))
+            .env("NCCL_OTF2_VERBOSITY", "verbose")
+            .env("SCOREP_ENABLE_TRACING", cell.writes_trace.to_string())
+            .env("SCOREP_ENABLE_PROFILING", cell.writes_profile.to_string());
+        if cell.special != Special::Scan {
+            command.env("SCOREP_EXPERIMENT_DIRECTORY", format!("experiment-{process}"));
+        }
+        match cell.special {
+            Special::Nothing | Special::Scan => {}
+            Special::Calls => {
+                command.env("NCCL_OTF2_SCOREP", "calls");
+            }
+            Special::Flushes => {
+                command.env("SCOREP_TOTAL_MEMORY", LITTLE_MEMORY);
+            }
+            Special::Filter => {
+                let rules = "SCOREP_REGION_NAMES_BEGIN\n  EXCLUDE ncclLaunchPlan\nSCOREP_REGION_NAMES_END\n";
+                cache::write(&folder.join("filter"), rules)?;
+                command.env("SCOREP_FILTERING_FILE", folder.join("filter"));
+            }
+            Special::Substrate => {
+                let link = folder.join("lib/libscorep_substrate_nccl_otf2.so");
+                cache::create(&folder.join("lib"))?;
+                symlink(&self.plugin, &link).with_context(|| format!("make {}", link.display()))?;
+                command.env("SCOREP_SUBSTRATE_PLUGINS", "nccl_otf2").env("LD_LIBRARY_PATH", folder.join("lib"));
+                command.env_remove("NCCL_OTF2_DIR");
+            }
+        }
+        Ok(())
+    }
+
+    /// Compiles the program of a cell, unless that was done for another cell.
+    fn program(&self, cell: Cell) -> Result<PathBuf> {
+        let link = if cell.link == Link::Preloaded { Link::Alone } else { cell.link };
+        let kind = Cell { link, special: Special::Nothing, writes_trace: true, writes_profile: true, ..cell };
+        let program = self.programs.join(format!("job-{kind}"));
+        if program.is_file() {
+            return Ok(program);
+        }
+        let (mpp, compiler) = if cell.has_mpi { ("mpi", "mpicc") } else { ("none", "cc") };
+        let mut command = Command::new(if link == Link::Alone { compiler } else { "scorep" });
+        if link != Link::Alone {
+            command.arg(format!("--mpp={mpp}")).arg(format!("--thread={}", cell.threads.name()));
+            if link == Link::NoCompiler {
+                // Without MPI and threads there would be no Score-P in the program at all.
+                command.args(["--nocompiler", "--user"]);
+            }
+            command.arg(compiler);
+        }
+        if cell.has_mpi {
+            command.arg("-DWITH_MPI");
+        }
+        match cell.threads {
+            Threads::None => {}
+            Threads::Pthread => {
+                command.args(["-DTHREADS=1", "-pthread"]);
+            }
+            Threads::OpenMp => {
+                command.args(["-DTHREADS=2", "-fopenmp"]);
+            }
+        }
+        let source = cargo::root().join("xtask/c/scorep_job.c");
+        command.args(["-O1", "-g", "-o"]).arg(&program).arg(source).arg("-ldl").current_dir(&self.programs);
+        let said = process::capture(&mut command)?;
+        ensure!(said.status.success(), "compile {}: {}{}", program.display(), said.out, said.err);
+        Ok(program)
+    }
+
+    /// The value of `LD_PRELOAD`: the emulated devices, and Score-P where it is preloaded.
+    fn preload(&self, cell: Cell, program: &Path, folder: &Path) -> Result<String> {
+        let devices = self.fake_gpu.display();
+        if cell.link != Link::Preloaded {
+            return Ok(devices.to_string());
+        }
+        let mut command = Command::new("scorep-preload-init");
+        command.arg("--value-only");
+        // Without an adapter the library of the measurement lacks symbols.
+        command.args(if cell.has_mpi { &["--mpp=mpi"][..] } else { &["--mpp=none", "--user"][..] });
+        if cell.threads != Threads::None {
+            command.arg(format!("--thread={}", cell.threads.name()));
+        }
+        command.arg(program).current_dir(folder);
+        let libraries = process::output(&mut command, "scorep-preload-init")?;
+        Ok(format!("{devices}:{}", libraries.trim()))
+    }
+}
+
+/// What the emulated devices need, and what lets MPI run here.
+const NCCL_SETTINGS: [(&str, &str); 13] = [
+    ("NCCL_SOCKET_IFNAME", "lo"),
+    ("NCCL_NET", "Socket"),
+    ("NCCL_IB_DISABLE", "1"),
+    ("NCCL_P2P_DISABLE", "1"),
+    ("NCCL_SHM_DISABLE", "1"),
+    ("NCCL_RAS_ENABLE", "0"),
+    ("NCCL_PAT_ENABLE", "0"),
+    ("NCCL_MAX_NCHANNELS", "2"),
+    ("NCCL_DEBUG", "WARN"),
+    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+    ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+    ("OMPI_MCA_mpi_yield_when_idle", "1"),
+];
+
+/// The line that says why, among all that follows it.
+fn last_complaint(text: &str) -> &str {
+    let words = ["Fatal", "Abort", "Assertion", "Bug", "rror", "scorep_job:"];
+    let complaint = text.lines().find(|line| words.iter().any(|word| line.contains(word)));
+    complaint.unwrap_or_else(|| process::last(text))
+}

@@ -1,0 +1,117 @@
+//! The table of all runs, as Markdown.
+
+use std::fmt::Write as _;
+
+use super::cells::Cell;
+use super::judge::Numbers;
+
+/// What became of one run.
+pub(super) struct Outcome {
+    /// What was counted, or why the cell cannot be had; else how it failed.
+    pub(super) result: Result<Result<Numbers, &'static str>, String>,
+    pub(super) seconds: f64,
+}
+
+/// What became of all.
+pub(super) struct Table {
+    pub(super) version: String,
+    pub(super) release: String,
+    pub(super) rows: Vec<(Cell, Outcome)>,
+    /// Cells whose NCCL archives were compared with that of the same job without Score-P: the number of events.
+    pub(super) same: Vec<(String, Result<usize, String>)>,
+}
+
+impl Outcome {
+    pub(super) fn line(&self) -> String {
+        match &self.result {
+            Ok(Ok(numbers)) => {
+                let ((calls, all_calls), (operations, all_operations)) = (numbers.calls, numbers.operations);
+                format!(
+                    "ok, {calls}/{all_calls} calls, {operations}/{all_operations} operations, {:.1} s",
+                    self.seconds
+                )
+            }
+            Ok(Err(why)) => format!("not to be had: {why}"),
+            Err(why) => format!("FAIL: {why}"),
+        }
+    }
+}
+
+impl Table {
+    /// How many runs failed.
+    pub(super) fn failed(&self) -> usize {
+        let runs = self.rows.iter().filter(|(_, outcome)| outcome.result.is_err()).count();
+        runs + self.same.iter().filter(|(_, result)| result.is_err()).count()
+    }
+
+    pub(super) fn markdown(&self) -> String {
+        let mut text = format!(
+            "{}, NCCL {}, two processes. Calls and operations: shown, of all.\n\n\
+             | program | MPI | threads | writes | with | calls | operations | flushes | not shown | result |\n\
+             | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+            self.version, self.release
+        );
+        for (cell, outcome) in &self.rows {
+            let numbers = outcome.result.as_ref().ok().and_then(|result| result.as_ref().ok());
+            let of = |pair: fn(&Numbers) -> (u64, u64)| {
+                numbers.map(pair).map_or_else(String::new, |(shown, all)| format!("{shown} / {all}"))
+            };
+            let flushes = numbers.map(|numbers| numbers.flushes).filter(|&flushes| flushes > 0);
+            let result = match &outcome.result {
+                Ok(Ok(_)) => "ok".to_owned(),
+                Ok(Err(why)) => format!("—: {why}"),
+                Err(why) => format!("FAIL: {}", why.lines().next().unwrap_or_default().replace('|', "\\|")),
+            };
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {result} |",
+                cell.link.name(),
+                if cell.has_mpi { "mpi" } else { "none" },
+                cell.threads.name(),
+                cell.writes_what(),
+                cell.special.name(),
+                of(|numbers| numbers.calls),
+                of(|numbers| numbers.operations),
+                flushes.map_or_else(String::new, |flushes| flushes.to_string()),
+                numbers.map_or("", |numbers| &numbers.not_shown),
+            );
+        }
+        if !self.same.is_empty() {
+            text.push_str("\n| NCCL's archive, against that of the job without Score-P | events |\n| --- | --- |\n");
+        }
+        for (name, result) in &self.same {
+            let words = match result {
+                Ok(events) => format!("the same {events}, but for times"),
+                Err(why) => format!("FAIL: {why}"),
+            };
+            let _ = writeln!(text, "| `{name}` | {words} |");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cells;
+    use super::*;
+
+    #[test]
+    fn what_failed_is_in_the_table_with_its_reason() {
+        let good = Numbers { calls: (92, 92), operations: (48, 48), ..Numbers::default() };
+        let outcome = |result| Outcome { result, seconds: 1.0 };
+        let cells = cells::all();
+        let rows = vec![
+            (cells[0], outcome(Ok(Ok(good)))),
+            (cells[1], outcome(Err("crashed\nand more".to_owned()))),
+            (cells[2], outcome(Ok(Err("no Scalasca")))),
+        ];
+        let same = vec![("a".to_owned(), Ok(7)), ("b".to_owned(), Err("other".to_owned()))];
+        let table = Table { version: "Score-P 8.4".to_owned(), release: "2.28.9".to_owned(), rows, same };
+        assert_eq!(table.failed(), 2);
+        let text = table.markdown();
+        for wanted in ["| 92 / 92 | 48 / 48 |", "| FAIL: crashed |", "| —: no Scalasca |", "the same 7", "FAIL: other"]
+        {
+            assert!(text.contains(wanted), "{wanted}: {text}");
+        }
+    }
+}
