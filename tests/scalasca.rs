@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use parking_lot::Mutex;
 
 use serde_json::Value;
 use whole_plugin::built;

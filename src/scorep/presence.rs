@@ -238,7 +238,7 @@ mod tests {
     fn the_environment_tells_of_scalasca() {
         let with = |name: &str, value: &str| is_for_scalasca([(name.into(), value.into())]);
         assert!(with("SCOREP_EXPERIMENT_DIRECTORY", "./scorep_train_8x2_trace"));
-        assert!(with("SCOREP_EXPERIMENT_DIRECTORY", "/work/scorep_train_8_trace_c2/scorep_train_8_c1"));
+        assert!(with("SCOREP_EXPERIMENT_DIRECTORY", "/scratch/scorep_train_8_trace_c2/scorep_train_8_c1"));
         assert!(with("SCAN_ANALYZE_OPTS", "--time-correct"));
         assert!(!with("SCOREP_EXPERIMENT_DIRECTORY", "scorep-20260101_0000_123"));
         assert!(!with("SCOREP_ENABLE_TRACING", "true"));

@@ -17,7 +17,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use verbs::{
-    bindings, cupti_layout, demo, gpu_check, house, matrix, readers, scale, scorep, screenshot, setup, test, torture,
+    bindings, cupti_layout, demo, gpu_check, house, matrix, page, readers, scale, scorep, screenshot, setup, test,
+    torture,
 };
 
 /// The project's own commands
@@ -42,6 +43,7 @@ enum Command {
     Setup,
     House(house::Args),
     Matrix(matrix::Args),
+    Page(page::Args),
     Readers(readers::Args),
     Scorep(scorep::Args),
     Torture(torture::Args),
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Setup => setup::everything().map(drop),
         Command::House(args) => house::run(&args),
         Command::Matrix(args) => matrix::run(&args),
+        Command::Page(args) => page::run(&args),
         Command::Readers(args) => readers::run(&args),
         Command::Scorep(args) => scorep::run(&args),
         Command::Torture(args) => torture::run(&args),

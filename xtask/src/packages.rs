@@ -41,6 +41,11 @@ pub(crate) const LIBC_SYMBOLS: Need =
     need("libc6-dbg", "libc's debug symbols (for valgrind)", || !on_path("dpkg") || installed("libc6-dbg"));
 pub(crate) const STRACE: Need = need("strace", "strace", || on_path("strace"));
 pub(crate) const BINUTILS: Need = need("binutils", "nm and readelf", || on_path("nm") && on_path("readelf"));
+/// Node and npm check and test the script of the report's page; Chromium shows it.
+pub(crate) const NODE: Need = need("nodejs", "node (18.18 or later)", || on_path("node"));
+pub(crate) const NPM: Need = need("npm", "npm", || on_path("npm"));
+pub(crate) const CHROMIUM: Need =
+    need("chromium", "chromium (or CHROMIUM)", || std::env::var_os("CHROMIUM").is_some() || on_path("chromium"));
 pub(crate) const XVFB: Need = need("xvfb", "Xvfb", || on_path("Xvfb"));
 pub(crate) const VITE: Need = need("vite", "the viewer ViTE", || on_path("vite"));
 pub(crate) const XDOTOOL: Need = need("xdotool", "xdotool", || on_path("xdotool"));

@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod gpu_check;
 pub(crate) mod house;
 pub(crate) mod matrix;
+pub(crate) mod page;
 pub(crate) mod readers;
 pub(crate) mod scale;
 pub(crate) mod scorep;

@@ -25,6 +25,17 @@ pub enum Shows {
     Work(Kind),
 }
 
+/// What the canonical name of a region says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionInfo<'a> {
+    /// Its class.
+    pub class: RegionClass,
+    /// The kind of event that it shows.
+    pub kind: Option<Kind>,
+    /// The name of the function, state or phase.
+    pub name: &'a str,
+}
+
 impl Shows {
     /// The kind of event.
     #[must_use]
@@ -182,13 +193,26 @@ impl Trace {
         self.regions.get(&region).copied()
     }
 
+    /// What a region is; none of kernels and of regions of other writers.
+    #[must_use]
+    pub fn region(&self, region: RegionRef) -> Option<RegionInfo<'_>> {
+        let canonical_name = self.canonical_name(region)?;
+        let (class, kind) = parse_canonical_name(canonical_name)?;
+        let name = canonical_name.splitn(if kind.is_some() { 4 } else { 3 }, "::").last()?;
+        Some(RegionInfo { class, kind, name })
+    }
+
+    /// The name of a region in the program: of kernels, the mangled one.
+    #[must_use]
+    pub fn canonical_name(&self, region: RegionRef) -> Option<&str> {
+        let region = self.definitions.regions.get(&region)?;
+        self.definitions.string(region.canonical_name)
+    }
+
     /// Whether a region on a location of GPU work is a copy.
     #[must_use]
     pub fn is_copy(&self, region: RegionRef) -> bool {
-        let region = self.definitions.regions.get(&region);
-        let name = region.and_then(|region| self.definitions.string(region.canonical_name));
-        let class = name.and_then(parse_canonical_name).map(|(class, _)| class);
-        class == Some(RegionClass::Copy)
+        self.region(region).is_some_and(|region| region.class == RegionClass::Copy)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The attributes of NCCL's that readers ask for.
 
-use otf2::{AttributeValue, Definitions, Event};
+use otf2::{AttributeValue, Definitions, Event, StringRef};
 
 /// An attribute that readers ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +10,14 @@ enum Wanted {
     ExternalCorrelation,
     Timing,
     Bytes,
+    Count,
+    Datatype,
+    Root,
+    Peer,
+    Channel,
+    Sequence,
+    Replay,
+    QueuedNs,
     StartMoved,
     Suspicious,
     Unfinished,
@@ -17,12 +25,20 @@ enum Wanted {
     BusBandwidth,
 }
 
-const WANTED: [(&str, Wanted); 10] = [
+const WANTED: [(&str, Wanted); 18] = [
     ("nccl.event", Wanted::Event),
     ("nccl.parent", Wanted::Parent),
     ("nccl.external_correlation", Wanted::ExternalCorrelation),
     ("nccl.timing", Wanted::Timing),
     ("nccl.bytes", Wanted::Bytes),
+    ("nccl.count", Wanted::Count),
+    ("nccl.datatype", Wanted::Datatype),
+    ("nccl.root", Wanted::Root),
+    ("nccl.peer", Wanted::Peer),
+    ("nccl.channel", Wanted::Channel),
+    ("nccl.seq", Wanted::Sequence),
+    ("nccl.replay", Wanted::Replay),
+    ("nccl.queued_ns", Wanted::QueuedNs),
     ("nccl.start_moved_ns", Wanted::StartMoved),
     ("nccl.suspicious", Wanted::Suspicious),
     ("nccl.unfinished", Wanted::Unfinished),
@@ -43,6 +59,22 @@ pub struct Fields<'a> {
     pub timing: Option<&'a str>,
     /// Its size.
     pub bytes: Option<u64>,
+    /// Number of elements.
+    pub count: Option<u64>,
+    /// Type of an element.
+    pub datatype: Option<StringRef>,
+    /// Rank of the root.
+    pub root: Option<u32>,
+    /// Rank of the other end.
+    pub peer: Option<u32>,
+    /// Channel.
+    pub channel: Option<u32>,
+    /// Sequence number, by function and communicator.
+    pub sequence: Option<u64>,
+    /// Which replay of a captured call it is.
+    pub replay: Option<u64>,
+    /// How long a transfer waited for its first progress.
+    pub queued_ns: u64,
     /// By how much its start was moved.
     pub start_moved_ns: u64,
     /// Whether its GPU times make no sense.
@@ -90,6 +122,14 @@ impl Attributes {
                 Wanted::ExternalCorrelation => fields.external_correlation = number,
                 Wanted::Timing => fields.timing = text(definitions, *value),
                 Wanted::Bytes => fields.bytes = number,
+                Wanted::Count => fields.count = number,
+                Wanted::Datatype => fields.datatype = string(*value),
+                Wanted::Root => fields.root = rank(*value),
+                Wanted::Peer => fields.peer = rank(*value),
+                Wanted::Channel => fields.channel = rank(*value),
+                Wanted::Sequence => fields.sequence = number,
+                Wanted::Replay => fields.replay = number,
+                Wanted::QueuedNs => fields.queued_ns = number.unwrap_or(0),
                 Wanted::StartMoved => fields.start_moved_ns = number.unwrap_or(0),
                 Wanted::Suspicious => fields.is_suspicious = number != Some(0),
                 Wanted::Unfinished => fields.is_unfinished = number == Some(1),
@@ -100,10 +140,22 @@ impl Attributes {
     }
 }
 
-fn text(definitions: &Definitions, value: AttributeValue) -> Option<&str> {
+fn string(value: AttributeValue) -> Option<StringRef> {
     match value {
-        AttributeValue::String(text) => definitions.string(text),
+        AttributeValue::String(text) => Some(text),
         _ => None,
+    }
+}
+
+fn text(definitions: &Definitions, value: AttributeValue) -> Option<&str> {
+    definitions.string(string(value)?)
+}
+
+/// A small number; none where it is negative, which NCCL has for none.
+fn rank(value: AttributeValue) -> Option<u32> {
+    match value {
+        AttributeValue::I32(number) => u32::try_from(number).ok(),
+        other => u32::try_from(unsigned(other)?).ok(),
     }
 }
 

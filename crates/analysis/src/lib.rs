@@ -2,10 +2,13 @@
 //!
 //! ```text
 //!  archive ─► Trace        its definitions, resolved: names, kinds of locations and regions, ranks, hosts
-//!          ├► statement    its properties: what the writer says of completeness, mismatches, clocks
+//!          ├► statements   its properties: what the writer says of completeness, mismatches, clocks
 //!          └► instances    its events: each region instance with the attributes of NCCL's that it has (fields)
 //!               rank         the collectives and messages of a rank
 //!               sequences    do ranks do the same in the same order
+//!               timeline     the same with all attributes
+//!               tables       operations, calls, launches, transfers, steps, kernels: read once, on all cores
+//!                derived      arrivals, waiting, links, causes; as `report` describes it
 //! ```
 //!
 //! Kinds, ranks and siblings come from properties of locations and canonical names of regions
@@ -14,22 +17,30 @@
 #![forbid(unsafe_code)]
 
 mod archive;
+mod clock;
 mod communicators;
-mod completeness;
+mod derived;
 mod fields;
 mod instances;
 mod locations;
-mod matching;
 pub mod rank;
+pub mod report;
 mod sequences;
-pub mod statement;
+mod statements;
 mod system_tree;
+pub mod tables;
+mod timeline;
+pub mod units;
 
-pub use archive::{MERGED, Shows, Trace, is_merged, is_nccl};
-pub use completeness::Completeness;
+pub use archive::{MERGED, RegionInfo, Shows, Trace, is_merged, is_nccl};
+pub use clock::Clock;
+pub use derived::{
+    Analysis, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives, analyse,
+};
 pub use fields::Fields;
 pub use instances::{Instance, Instances, Open, Step};
 pub use locations::property;
-pub use matching::{Matching, Statement};
 pub use sequences::{Counterpart, Sequences};
+pub use statements::{Completeness, Matching, Statement, statement};
 pub use system_tree::Boot;
+pub use timeline::Slice;

@@ -11,7 +11,9 @@ use crate::hang::Request as Hang;
 use crate::info::Request as Info;
 use crate::listing::Request as Print;
 use crate::merge::Request as Merge;
+use crate::report::Request as Report;
 use crate::run::Request as Run;
+use crate::stats::Request as Stats;
 use crate::version;
 
 const AFTER_HELP: &str = "\
@@ -46,6 +48,10 @@ pub(crate) enum Verb {
     Dump(Dump),
     /// Say what is in an archive
     Info(Info),
+    /// Say what is slow, who is late, and whether that is waiting or moving bytes
+    Stats(Stats),
+    /// Make a page for a browser: what is slow, who is late, and a timeline
+    Report(Report),
     /// Find out whether an archive is sound
     Check(Check),
     /// Find out who holds up a job that hangs or was killed

@@ -28,8 +28,10 @@ mod merge;
 mod place;
 mod print;
 mod progress;
+mod report;
 mod run;
 mod staging;
+mod stats;
 mod summary;
 mod table;
 mod units;
@@ -61,6 +63,8 @@ fn act(verb: &Verb) -> Result<Exit> {
         Verb::Finalize(request) => finalize::finalize(request),
         Verb::Dump(request) => dump::dump(request),
         Verb::Info(request) => info::info(request),
+        Verb::Stats(request) => stats::stats(request),
+        Verb::Report(request) => report::report(request),
         Verb::Check(request) => check::check(request),
         Verb::Hang(request) => hang::hang(request),
         Verb::Print(request) => listing::print(request),

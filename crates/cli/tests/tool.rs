@@ -12,8 +12,10 @@ mod tool {
     mod merge;
     mod nccl;
     mod recording;
+    mod report;
     mod rules;
     mod run;
     mod score_p;
+    mod stats;
     mod support;
 }

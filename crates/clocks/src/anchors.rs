@@ -15,10 +15,6 @@ use journal::clock::ClockPair;
 pub const ANCHORS: &str = "NCCL::CLOCK::ANCHORS";
 /// The property of a location group that says which counter the ticks of its anchors are.
 pub const SOURCE: &str = "NCCL::CLOCK::SOURCE";
-/// The property of a location group with the number that the system gave to the process.
-pub const PROCESS_ID: &str = "NCCL::PROCESS_ID";
-/// The property of a location group with the number that the launcher gave to the process.
-pub const RANK: &str = "NCCL::RANK";
 
 /// How far a pair may be from the line of the anchors around it.
 pub const TOLERANCE_NS: u64 = 100;

@@ -7,6 +7,10 @@
 
 use crate::Kind;
 
+/// Property of a process (location group): the number that the system gave to the process.
+pub const PROCESS_ID: &str = "NCCL::PROCESS_ID";
+/// Property of a process (location group): the number that the launcher gave to the process.
+pub const RANK: &str = "NCCL::RANK";
 /// Property of every location: its [`LocationKind`].
 pub const LOCATION_KIND: &str = "NCCL::LOCATION_KIND";
 /// Property of a location that belongs to a rank of a communicator: the member of the communicator for that rank.

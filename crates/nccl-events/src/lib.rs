@@ -15,11 +15,13 @@ pub mod gpu;
 pub mod id;
 mod name;
 mod presets;
+mod progress;
 mod states;
 
 pub use event::{Body, Kind, NetData, Start};
 pub use name::Name;
 pub use presets::{FULL, LIGHT, STANDARD, event_names};
+pub use progress::Progress;
 pub use states::{State, StateArgs, state};
 
 /// What `init` says about a communicator.

@@ -18,7 +18,6 @@ mod emit;
 mod error;
 mod links;
 mod part;
-mod progress;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -30,7 +29,7 @@ pub use archive::last_process::is_last_process;
 pub use archive::properties::within_anchor;
 pub use archive::unify::{ANCHOR, ArchiveSummary, part_directories, unify};
 pub use error::Error;
+pub use nccl_events::Progress;
 pub use part::files::is_done;
 pub use part::manifest::{WrittenPart, WrittenRank};
 pub use part::write::{PartSummary, WriteOptions, write_part};
-pub use progress::Progress;

@@ -7,7 +7,8 @@ use anyhow::Result;
 use crate::cache::Cache;
 use crate::nccl;
 use crate::packages::{
-    self, BINUTILS, CMAKE, COMPILER, LIBC_SYMBOLS, LIBCLANG, OTF2, OTF2_TOOLS, PYTHON, STRACE, VALGRIND,
+    self, BINUTILS, CHROMIUM, CMAKE, COMPILER, LIBC_SYMBOLS, LIBCLANG, NODE, NPM, OTF2, OTF2_TOOLS, PYTHON, STRACE,
+    VALGRIND,
 };
 use crate::python::Python;
 
@@ -20,7 +21,21 @@ pub(crate) struct Machine {
 
 /// Installs and fetches whatever is not there yet.
 pub(crate) fn everything() -> Result<Machine> {
-    packages::ensure(&[OTF2, OTF2_TOOLS, PYTHON, COMPILER, LIBCLANG, CMAKE, VALGRIND, LIBC_SYMBOLS, STRACE, BINUTILS])?;
+    packages::ensure(&[
+        OTF2,
+        OTF2_TOOLS,
+        PYTHON,
+        COMPILER,
+        LIBCLANG,
+        CMAKE,
+        VALGRIND,
+        LIBC_SYMBOLS,
+        STRACE,
+        BINUTILS,
+        NODE,
+        NPM,
+        CHROMIUM,
+    ])?;
     // The cache is locked for as long as it is open: not while tests run.
     let cache = Cache::open()?;
     let python = Python::ensure(&cache)?;

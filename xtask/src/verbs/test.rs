@@ -4,11 +4,11 @@ use anyhow::Result;
 
 use crate::cargo;
 use crate::process;
-use crate::verbs::setup;
+use crate::verbs::{page, setup};
 
 /// Install what is missing, fetch NCCL, build everything and run all tests
 ///
-///   cargo xtask test                            all tests
+///   cargo xtask test                            all tests, also those of the report's page (cargo xtask page)
 ///   cargo xtask test -p otf2                    one package
 ///   cargo xtask test --test archive -- replay   tests by name
 ///
@@ -42,7 +42,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     test.args(&args.arguments)
         .env("NCCL_OTF2_TEST_NCCL_DIR", &machine.libraries)
         .env("PYTHON", machine.python.interpreter());
-    process::run(&mut test)
+    process::run(&mut test)?;
+    if args.arguments.is_empty() {
+        page::run(&page::Args::default())?;
+    }
+    Ok(())
 }
 
 fn names_packages(arguments: &[String]) -> bool {

@@ -35,7 +35,7 @@ pub(crate) struct Filter {
 
 /// A time as it is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Time {
+pub(crate) enum Time {
     /// Nanoseconds after the beginning.
     Relative(u64),
     /// What the recording's clock shows, in nanoseconds.
@@ -58,7 +58,8 @@ impl FromStr for Time {
 }
 
 impl Time {
-    fn after(self, begin_ns: u64) -> u64 {
+    /// The time on the recording's clock.
+    pub(crate) fn after(self, begin_ns: u64) -> u64 {
         match self {
             Self::Relative(ns) => begin_ns.saturating_add(ns),
             Self::Absolute(ns) => ns,

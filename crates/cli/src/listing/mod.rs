@@ -23,6 +23,7 @@ use nccl_events::Kind;
 use crate::exit::Exit;
 use crate::place::{self, PARTS};
 use filter::Filter;
+pub(crate) use filter::Time;
 use output::Output;
 use recording::Recording;
 

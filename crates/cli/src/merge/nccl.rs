@@ -124,8 +124,9 @@ impl Nccl {
         for (reference, group) in &self.definitions.location_groups {
             let (locations, events) = sizes.get(reference).copied().unwrap_or_default();
             // Ranks without a part are in a group that is no process, and have no events.
-            let exists =
-                events > 0 || self.property(group, anchors::PROCESS_ID).is_some() || creators.contains(reference);
+            let exists = events > 0
+                || self.property(group, nccl_events::archive::PROCESS_ID).is_some()
+                || creators.contains(reference);
             if group.group_type == LocationGroupType::Process && exists {
                 processes.push(self.process(*reference, group, (locations, events)));
             }
@@ -149,8 +150,8 @@ impl Nccl {
             group: reference,
             name: name.unwrap_or("?").to_owned(),
             host: host.unwrap_or_default().to_owned(),
-            process_id: number(anchors::PROCESS_ID),
-            rank: number(anchors::RANK).and_then(|rank| u32::try_from(rank).ok()),
+            process_id: number(nccl_events::archive::PROCESS_ID),
+            rank: number(nccl_events::archive::RANK).and_then(|rank| u32::try_from(rank).ok()),
             rank_in_communicator: None,
             has_counter: matches!(text(anchors::SOURCE), Some("TSC" | "CNTVCT")),
             anchors: text(anchors::ANCHORS).and_then(anchors::parse).unwrap_or_default(),

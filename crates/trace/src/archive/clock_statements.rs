@@ -136,10 +136,10 @@ pub(crate) fn identity(manifest: &Manifest) -> Vec<(&'static str, Value)> {
     let process = &manifest.process;
     let mut said = Vec::new();
     if process.pid != 0 {
-        said.push((anchors::PROCESS_ID, Value::Unsigned(process.pid.into())));
+        said.push((nccl_events::archive::PROCESS_ID, Value::Unsigned(process.pid.into())));
     }
     if let Some(rank) = process.environment.rank {
-        said.push((anchors::RANK, Value::Unsigned(rank.into())));
+        said.push((nccl_events::archive::RANK, Value::Unsigned(rank.into())));
     }
     if !manifest.anchors.is_empty() {
         said.push((anchors::SOURCE, Value::Text(manifest.clock.source.clone())));

@@ -22,10 +22,10 @@ use crate::error::{Error, io_error};
 use crate::part::files::{TRACES, is_done};
 use crate::part::lock_file::{LockFile, still_ours};
 use crate::part::staging::{Staging, put_in_place, remove_if_there};
-use crate::progress::Progress;
 use crate::workers::Workers;
 use journal::part::PARTS;
 use journal::part::options::ArchiveOptions;
+use nccl_events::Progress;
 use tables::counts::Counts;
 
 /// Name of the anchor: the file to open in a viewer.

@@ -17,7 +17,7 @@ use crate::archive::properties::{properties, within_anchor};
 use crate::error::{Error, io_error, otf2_error};
 use crate::part::files::TRACES;
 use crate::part::manifest::Manifest;
-use crate::progress::Progress;
+use nccl_events::Progress;
 
 /// How large an archive became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

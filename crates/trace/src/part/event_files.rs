@@ -11,11 +11,11 @@ use crate::emit::events::{Emitter, Written};
 use crate::error::{Error, otf2_error};
 use crate::part::manifest::LocationDefinition;
 use crate::part::manifest_builder;
-use crate::progress::Progress;
 use crate::timeline::builder::Location;
 use crate::timeline::events::{Interleaved, Nested, TimelineEvent};
 use crate::timeline::measurement;
 use crate::timeline::model::ProcessModel;
+use nccl_events::Progress;
 use tables::counts::Counts;
 use tables::place::place;
 

@@ -6,8 +6,8 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::progress::Progress;
 use journal::part::JOURNAL;
+use nccl_events::Progress;
 
 /// Removes what a part was written from. What cannot be removed is no error: the events are in the part.
 pub(crate) fn remove(part: &Path, progress: &dyn Progress) {

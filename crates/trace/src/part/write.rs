@@ -25,10 +25,10 @@ use super::staging::{Staging, put_in_place, remove_if_there};
 use crate::emit::definitions::Definitions;
 use crate::error::{Error, io_error};
 use crate::links::pxn;
-use crate::progress::Progress;
 use crate::timeline::builder::Timeline;
 use crate::timeline::model::ProcessModel;
 use journal::part::options::ArchiveOptions;
+use nccl_events::Progress;
 use tables::counts::Counts;
 
 /// How to write a part.

@@ -12,10 +12,10 @@ use crate::part::journal_cleanup;
 use crate::part::manifest::Manifest;
 use crate::part::remote_transfers::has_unwritten_neighbours;
 use crate::part::write;
-use crate::progress::Progress;
 use crate::workers::Workers;
 use journal::part::late::LateCallbacks;
 use journal::part::{JOURNAL, part_name};
+use nccl_events::Progress;
 
 mod options;
 mod part;

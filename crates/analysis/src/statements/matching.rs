@@ -3,7 +3,7 @@
 use otf2::Archive;
 use serde::Serialize;
 
-use crate::statement;
+use super::statement;
 
 /// In what ranks can differ, as the properties are called.
 const KINDS: [&str; 5] = ["function", "count", "datatype", "root", "order"];

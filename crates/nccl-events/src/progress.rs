@@ -1,4 +1,4 @@
-//! Who wants to know how far writing is. Nobody, unless a caller says so.
+//! Who hears how far long work is: writing archives, reading them. Nobody, unless a caller says so.
 
 /// Hears how the work goes on. Steps and remarks come from all threads that work.
 pub trait Progress: Send + Sync {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use otf2::Archive;
 use serde::Serialize;
 
-use crate::matching::Matching;
-use crate::statement;
+use super::matching::Matching;
+use super::statement;
 
 /// Counts of one kind of event.
 pub(crate) type KindCounts = BTreeMap<String, u64>;

@@ -1,0 +1,211 @@
+//! Instances that took far longer than others of their class, and why, as far as the data says.
+
+use std::collections::BTreeMap;
+
+use super::classes::Classes;
+use super::instances::{Instance, Instances};
+use super::links::{self, Links, Pair};
+use super::maths::sample::{center, median, real, whole};
+use super::waiting::Waiting;
+use crate::report::{Anomaly, CauseKind, LinkKey, Rank, Waits};
+use crate::tables::{NONE, Tables, large, small};
+use crate::units::time;
+
+/// How many are given.
+const MOST: usize = 100;
+/// Instances of a class that tell what is usual.
+const LEAST: usize = 20;
+/// Further from the median than so many times the usual deviation, and by half of the median.
+const DEVIATIONS: f64 = 8.0;
+
+/// An instance that stands out.
+struct Outlier {
+    instance: u32,
+    class: u32,
+    median_ns: f64,
+    longest_ns: f64,
+    lost_ns: u64,
+    /// Of that, waiting beyond what is usual.
+    waiting_ns: f64,
+}
+
+/// What the network did in an instance.
+#[derive(Default)]
+struct Network {
+    waits: Waits,
+    /// By how much steps took longer than on other links.
+    excess_ns: BTreeMap<(Pair, u32), f64>,
+}
+
+pub(super) struct Given<'a> {
+    pub(super) tables: &'a Tables,
+    pub(super) instances: &'a Instances,
+    pub(super) classes: &'a Classes,
+    pub(super) waiting: &'a Waiting,
+    pub(super) links: &'a Links,
+    pub(super) ranks: &'a [Rank],
+}
+
+impl Given<'_> {
+    pub(super) fn anomalies(&self) -> Vec<Anomaly> {
+        let mut outliers = self.outliers();
+        outliers.sort_by_key(|it| (std::cmp::Reverse(it.lost_ns), it.instance));
+        outliers.truncate(MOST);
+        let (network, usual) = self.network(&outliers);
+        let anomalies = outliers.iter().zip(&network);
+        anomalies.map(|(outlier, network)| self.anomaly(outlier, network, usual.get(&outlier.class))).collect()
+    }
+
+    /// How long the rank that spent most time in an instance did so: no clock is compared with another.
+    fn longest_ns(&self, instance: &Instance) -> Option<u64> {
+        let operations = &self.tables.operations;
+        let rows = self.instances.operations(instance).iter().map(|row| large(*row));
+        let durations = rows.map(|at| {
+            let is_measured = operations.timing[at].is_some_and(|timing| timing.is_measured());
+            let is_known = is_measured && !operations.is_unfinished[at];
+            is_known.then(|| operations.stop_ns[at].saturating_sub(operations.start_ns[at]))
+        });
+        durations.collect::<Option<Vec<u64>>>()?.into_iter().max()
+    }
+
+    fn outliers(&self) -> Vec<Outlier> {
+        let mut of_class: BTreeMap<u32, Vec<(u32, f64)>> = BTreeMap::new();
+        for (number, instance) in (0..).zip(&self.instances.all) {
+            let first = self.instances.operations(instance).first();
+            let class = first.and_then(|row| self.classes.number(self.tables, *row));
+            if let (Some(class), Some(longest_ns)) = (class, self.longest_ns(instance)) {
+                of_class.entry(class).or_default().push((number, real(longest_ns)));
+            }
+        }
+        let mut outliers = Vec::new();
+        for (class, of_class) in of_class.into_iter().filter(|(_, of_class)| of_class.len() >= LEAST) {
+            let (median_ns, deviation) = center(&of_class.iter().map(|(_, ns)| *ns).collect::<Vec<f64>>());
+            let usual = self.classes.all[large(class)].duration_ns.map_or(0.0, |it| it.median);
+            let waiting = |number: u32| real(self.waiting.in_instance(large(number)));
+            let usual_waiting = median(&mut of_class.iter().map(|(number, _)| waiting(*number)).collect::<Vec<f64>>());
+            let limit_ns = median_ns + (DEVIATIONS * deviation).max(median_ns / 2.0);
+            for (instance, longest_ns) in of_class.into_iter().filter(|(_, ns)| *ns > limit_ns) {
+                let operations = &self.tables.operations;
+                let rows = self.instances.operations(&self.instances.all[large(instance)]).iter();
+                let lost = rows.map(|row| {
+                    let at = large(*row);
+                    (real(operations.stop_ns[at].saturating_sub(operations.start_ns[at])) - usual).max(0.0)
+                });
+                let lost_ns = whole(lost.sum());
+                let waiting_ns = waiting(instance) - usual_waiting;
+                outliers.push(Outlier { instance, class, median_ns, longest_ns, lost_ns, waiting_ns });
+            }
+        }
+        outliers
+    }
+
+    /// What the network did in each of these instances, and in the mean of each class.
+    fn network(&self, outliers: &[Outlier]) -> (Vec<Network>, BTreeMap<u32, [f64; 2]>) {
+        let numbers: BTreeMap<u32, usize> = outliers.iter().map(|it| it.instance).zip(0..).collect();
+        let mut found: Vec<Network> = Vec::new();
+        found.resize_with(outliers.len(), Network::default);
+        if outliers.is_empty() {
+            return (found, BTreeMap::new());
+        }
+        let mut sums: BTreeMap<u32, Waits> = BTreeMap::new();
+        for step in self.tables.steps.rows().filter(|step| step.transfer != NONE) {
+            let transfer = self.tables.transfers.row(large(step.transfer));
+            let Some(instance) = self.instances.of_operation(transfer.operation) else {
+                continue;
+            };
+            if let Some(class) = self.classes.number(self.tables, transfer.operation) {
+                sums.entry(class).or_default().add(transfer.is_send, &step);
+            }
+            let Some(network) = numbers.get(&instance).and_then(|at| found.get_mut(*at)) else {
+                continue;
+            };
+            network.waits.add(transfer.is_send, &step);
+            let communicator = self.instances.all[large(instance)].communicator;
+            if let Some(pair) = links::pair_of(self.tables, &transfer).filter(|_| transfer.is_send && step.bytes > 0)
+                && let Some(excess_ns) = self.links.excess_ns(communicator, &step)
+            {
+                *network.excess_ns.entry((pair, transfer.channel)).or_default() += excess_ns;
+            }
+        }
+        let mut instances: BTreeMap<u32, u64> = BTreeMap::new();
+        for instance in &self.instances.all {
+            let first = self.instances.operations(instance).first();
+            if let Some(class) = first.and_then(|row| self.classes.number(self.tables, *row)) {
+                *instances.entry(class).or_default() += 1;
+            }
+        }
+        let mean = |class: u32, ns: u64| real(ns) / real(instances.get(&class).copied().unwrap_or(1));
+        let means = sums.into_iter().map(|(class, waits)| {
+            (class, [mean(class, waits.send_gpu_ns + waits.recv_gpu_ns), mean(class, waits.send_peer_ns)])
+        });
+        (found, means.collect())
+    }
+
+    fn anomaly(&self, outlier: &Outlier, network: &Network, usual: Option<&[f64; 2]>) -> Anomaly {
+        let instance = &self.instances.all[large(outlier.instance)];
+        let longer_ns = outlier.longest_ns - outlier.median_ns;
+        let late = instance.last.filter(|_| outlier.waiting_ns > real(outlier.lost_ns) / 2.0);
+        let slowest = network.excess_ns.iter().max_by(|a, b| a.1.total_cmp(b.1));
+        let slowest = slowest.filter(|(_, excess_ns)| **excess_ns > longer_ns * 0.3);
+        let [gpu_ns, peer_ns] = usual.copied().unwrap_or_default();
+        let waits = &network.waits;
+        let gpu_ns = real(waits.send_gpu_ns + waits.recv_gpu_ns) - gpu_ns;
+        let peer_ns = real(waits.send_peer_ns) - peer_ns;
+        let mut rank = None;
+        let mut link = None;
+        let (kind, reason) = if let Some(late) = late {
+            let late = self.tables.members.row(late).job_rank;
+            rank = Some(late);
+            let behind_ns = time(instance.last_ns - instance.median_ns);
+            (CauseKind::LateRank, format!("{} came {behind_ns} after the median of the ranks", self.name(late)))
+        } else if let Some(((pair, channel), excess_ns)) = slowest {
+            let key = LinkKey { channel: Some(*channel), ..links::key(self.tables, *pair) };
+            link = Some(key);
+            let excess = time(whole(*excess_ns));
+            let text = format!("steps from {} to {} on channel {channel} took {excess} more", pair.1, pair.2);
+            (CauseKind::SlowConnection, text)
+        } else if gpu_ns > longer_ns * 0.3 && gpu_ns >= peer_ns {
+            (CauseKind::WaitedForGpu, format!("proxies waited {} more for GPUs", time(whole(gpu_ns))))
+        } else if peer_ns > longer_ns * 0.3 {
+            (CauseKind::WaitedForPeer, format!("proxies waited {} more for receivers", time(whole(peer_ns))))
+        } else {
+            (CauseKind::Unknown, "the recording does not say why".to_owned())
+        };
+        let class = &self.classes.all[large(outlier.class)];
+        let longest = self.instances.operations(instance).iter().copied().max_by_key(|row| {
+            let at = large(*row);
+            self.tables.operations.stop_ns[at].saturating_sub(self.tables.operations.start_ns[at])
+        });
+        let place = longest.map(|row| self.tables.operations.row(large(row)));
+        Anomaly {
+            kind,
+            rank,
+            link,
+            class: outlier.class,
+            sequence: instance.sequence,
+            start_ns: instance.first_ns,
+            end_ns: instance.end_ns,
+            median_ns: outlier.median_ns,
+            skew_ns: instance.skew_ns(),
+            lost_ns: outlier.lost_ns,
+            location: place.map_or(0, |it| self.tables.members.row(it.member).location.get()),
+            event: place.map(|it| it.event).filter(|event| *event > 0),
+            sentence: format!(
+                "{} at {} took {} instead of {}: {reason}.",
+                class.function,
+                time(instance.first_ns),
+                time(whole(outlier.longest_ns)),
+                time(whole(outlier.median_ns)),
+            ),
+        }
+    }
+
+    fn name(&self, rank: u32) -> &str {
+        self.ranks.get(large(rank)).map_or("a rank", |rank| rank.name.as_str())
+    }
+
+    /// Number of ranks of a communicator.
+    pub(super) fn size(&self, communicator: u32) -> u32 {
+        small(self.tables.members.size(communicator))
+    }
+}

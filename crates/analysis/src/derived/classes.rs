@@ -1,0 +1,115 @@
+//! Operations by function, communicator and size class.
+
+use std::collections::BTreeMap;
+
+use otf2::RegionRef;
+use rayon::prelude::*;
+
+use super::filter::Filter;
+use super::instances::Instances;
+use super::maths::sample::{quantiles, real};
+use crate::archive::Trace;
+use crate::report::{Budget, OperationClass};
+use crate::tables::{Operation, Tables, collective, large, small};
+
+/// Communicator, function, and binary logarithm of the size.
+type Key = (u32, RegionRef, u32);
+
+/// The classes of operations.
+#[derive(Debug, Default)]
+pub(super) struct Classes {
+    pub(super) all: Vec<OperationClass>,
+    numbers: BTreeMap<Key, u32>,
+}
+
+fn key(tables: &Tables, operation: &Operation) -> Key {
+    let size = u64::BITS - operation.bytes.leading_zeros();
+    (tables.members.row(operation.member).communicator, operation.function, size)
+}
+
+impl Classes {
+    /// Operations in classes.
+    pub(super) fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
+        let operations = &tables.operations;
+        let key_of = |row: u32| key(tables, &operations.row(large(row)));
+        let wants = |row: &u32| {
+            let operation = operations.row(large(*row));
+            filter.wants(trace, &tables.members, &operation) && filter.wants_rank(&tables.members, operation.member)
+        };
+        let mut rows: Vec<u32> = (0..small(operations.len())).into_par_iter().filter(wants).collect();
+        rows.par_sort_unstable_by_key(|row| (key_of(*row), *row));
+        let mut of_class: Vec<(Key, &[u32])> = rows
+            .chunk_by(|a, b| key_of(*a) == key_of(*b))
+            .filter_map(|rows| Some((key_of(*rows.first()?), rows)))
+            .collect();
+        let name =
+            |function| trace.region(function).map_or_else(|| trace.region_name(function), |it| it.name.to_owned());
+        of_class.sort_by_cached_key(|((communicator, function, size), _)| (*communicator, name(*function), *size));
+        let all = of_class.par_iter().map(|(key, rows)| class(trace, tables, *key, name(key.1), rows)).collect();
+        let numbers = of_class.iter().map(|(key, _)| *key).zip(0..).collect();
+        Self { all, numbers }
+    }
+
+    /// The class of an operation.
+    pub(super) fn number(&self, tables: &Tables, row: u32) -> Option<u32> {
+        let key = key(tables, &tables.operations.row(large(row)));
+        self.numbers.get(&key).copied()
+    }
+
+    /// Adds what is known of the instances of each class.
+    pub(super) fn add_instances(&mut self, trace: &Trace, tables: &Tables, instances: &Instances, budgets: &[Budget]) {
+        let mut skews: Vec<Vec<f64>> = vec![Vec::new(); self.all.len()];
+        let mut transfers: Vec<Vec<f64>> = vec![Vec::new(); self.all.len()];
+        for instance in instances.all.iter().filter(|it| it.is_comparable()) {
+            let rows = instances.operations(instance);
+            let Some(number) = rows.first().and_then(|row| self.number(tables, *row)) else {
+                continue;
+            };
+            skews[large(number)].push(real(instance.skew_ns()));
+            let has_bandwidth = rows.iter().all(|row| tables.operations.has_bandwidth[large(*row)]);
+            if let Some(shape) = collective(trace, instance.function).filter(|_| has_bandwidth)
+                && instance.transfer_ns() > 0
+            {
+                let seconds = real(instance.transfer_ns()) / 1e9;
+                let (_, bus) = shape.bandwidths(instance.bytes, small(rows.len()), seconds);
+                transfers[large(number)].push(bus);
+            }
+        }
+        for (number, ((class, skews), transfers)) in self.all.iter_mut().zip(skews).zip(transfers).enumerate() {
+            class.comparable = skews.len() as u64;
+            class.skew_ns = quantiles(skews);
+            class.transfer_busbw = quantiles(transfers);
+            class.budget = budgets.get(number).copied().unwrap_or_default();
+        }
+    }
+}
+
+fn class(trace: &Trace, tables: &Tables, key: Key, function: String, rows: &[u32]) -> OperationClass {
+    let (communicator, region, _) = key;
+    let shape = collective(trace, region);
+    let ranks = small(tables.members.size(communicator));
+    let mut class = OperationClass { function, communicator, bytes_min: u64::MAX, ..OperationClass::default() };
+    let (mut durations, mut algorithm, mut bus) = (Vec::new(), Vec::new(), Vec::new());
+    for operation in rows.iter().map(|row| tables.operations.row(large(*row))) {
+        class.count += 1;
+        class.bytes_min = class.bytes_min.min(operation.bytes);
+        class.bytes_max = class.bytes_max.max(operation.bytes);
+        let timing = operation.timing.map_or("unknown", |timing| timing.name());
+        *class.timing.entry(timing.to_owned()).or_default() += 1;
+        if operation.is_unfinished {
+            class.unfinished += 1;
+            continue;
+        }
+        let duration_ns = operation.stop_ns.saturating_sub(operation.start_ns);
+        durations.push(real(duration_ns));
+        if let Some(shape) = shape.filter(|_| operation.has_bandwidth && duration_ns > 0) {
+            let bandwidths = shape.bandwidths(operation.bytes, ranks, real(duration_ns) / 1e9);
+            algorithm.push(bandwidths.0);
+            bus.push(bandwidths.1);
+        }
+    }
+    class.duration_ns = quantiles(durations);
+    class.algbw = quantiles(algorithm);
+    class.busbw = quantiles(bus);
+    class
+}

@@ -1,0 +1,55 @@
+//! What of an archive is looked at.
+
+use otf2::{CommRef, RegionRef};
+
+use crate::archive::Trace;
+use crate::tables::{Members, Operation};
+
+/// What of an archive is looked at. An empty list is all.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Communicators.
+    pub communicators: Vec<CommRef>,
+    /// Functions, as `ncclAllReduce` or `AllReduce`, in upper or lower case.
+    pub functions: Vec<String>,
+    /// Ranks of their communicators: only their operations are counted in tables of operations.
+    pub ranks: Vec<u32>,
+    /// What goes on at or after this time, in ns after the beginning of the trace.
+    pub from_ns: Option<u64>,
+    /// What goes on at or before this time.
+    pub to_ns: Option<u64>,
+}
+
+impl Filter {
+    /// Whether something that goes on from one time to another is wanted.
+    pub(super) fn wants_time(&self, start_ns: u64, stop_ns: u64) -> bool {
+        self.from_ns.is_none_or(|from_ns| stop_ns >= from_ns) && self.to_ns.is_none_or(|to_ns| start_ns <= to_ns)
+    }
+
+    pub(super) fn wants_communicator(&self, members: &Members, member: u32) -> bool {
+        self.communicators.is_empty() || {
+            let communicator = usize::try_from(members.row(member).communicator).unwrap_or(usize::MAX);
+            members.communicators.get(communicator).is_some_and(|it| self.communicators.contains(it))
+        }
+    }
+
+    pub(super) fn wants_function(&self, trace: &Trace, function: RegionRef) -> bool {
+        self.functions.is_empty()
+            || trace.region(function).is_some_and(|region| {
+                let short = region.name.strip_prefix("nccl").unwrap_or(region.name);
+                let mut wanted = self.functions.iter();
+                wanted.any(|name| name.eq_ignore_ascii_case(region.name) || name.eq_ignore_ascii_case(short))
+            })
+    }
+
+    /// Whether the operations of a rank are counted.
+    pub(super) fn wants_rank(&self, members: &Members, member: u32) -> bool {
+        self.ranks.is_empty() || self.ranks.contains(&members.row(member).rank)
+    }
+
+    pub(super) fn wants(&self, trace: &Trace, members: &Members, operation: &Operation) -> bool {
+        self.wants_communicator(members, operation.member)
+            && self.wants_time(operation.start_ns, operation.stop_ns)
+            && self.wants_function(trace, operation.function)
+    }
+}

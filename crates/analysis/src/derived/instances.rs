@@ -1,0 +1,341 @@
+//! The same collective on all its ranks: who arrived when, and what of that the clocks allow to say.
+
+use nccl_events::archive::Timing;
+use nccl_events::collective::Flow;
+use otf2::RegionRef;
+use rayon::prelude::*;
+
+use super::filter::Filter;
+use crate::archive::Trace;
+use crate::tables::{Members, NO_SEQUENCE, NONE, Operation, Operations, Tables, collective, large, small};
+
+/// A collective on its ranks.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Number of the communicator.
+    pub communicator: u32,
+    /// The function.
+    pub function: RegionRef,
+    /// NCCL's number of it.
+    pub sequence: Option<u64>,
+    /// Size on a rank: number of elements times their size.
+    pub bytes: u64,
+    /// How data moves: who waits for whom.
+    pub flow: Flow,
+    /// When the first rank arrived.
+    pub first_ns: u64,
+    /// The median of arrivals.
+    pub median_ns: u64,
+    /// When the last rank but one arrived of those that others wait for.
+    pub second_ns: u64,
+    /// When the last rank arrived that others wait for.
+    pub last_ns: u64,
+    /// When the last rank ended.
+    pub end_ns: u64,
+    /// Row of [`Members`] of the last to arrive, where it was last by more than the clocks' error.
+    pub last: Option<u32>,
+    /// How far arrivals can be off against that of the last; or why arrivals cannot be compared.
+    pub error_ns: Result<u64, Incomparable>,
+    from: u32,
+    to: u32,
+}
+
+/// Why the arrivals of the ranks of an instance cannot be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Incomparable {
+    /// A rank of the communicator has no operation here, or which one is the root is not known.
+    RankMissing,
+    /// It had not ended on a rank.
+    Unfinished,
+    /// Of a rank only the enqueueing is known, or its time is that of other operations in its kernel.
+    NotMeasured,
+    /// The error of a rank's clock is not known.
+    ClockUnknown,
+    /// A rank ended before another one arrived that it waits for: times are wrong, or these are not one collective.
+    Contradiction,
+}
+
+/// All collectives that could be matched over their ranks.
+#[derive(Clone, Debug, Default)]
+pub struct Instances {
+    /// In the order of communicators, functions and sequence numbers.
+    pub all: Vec<Instance>,
+    rows: Vec<u32>,
+    /// For each operation its instance.
+    of_operation: Vec<u32>,
+}
+
+/// What one operation of an instance spent its time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Split {
+    /// Up to here it waited, by more than the clocks' error; from here on it transferred.
+    Waits(u64),
+    /// Up to here it is not known; from here on it transferred.
+    Unclear(u64),
+}
+
+impl Instances {
+    /// The operations of an instance: rows of [`Operations`] in the order of ranks.
+    #[must_use]
+    pub fn operations(&self, instance: &Instance) -> &[u32] {
+        &self.rows[large(instance.from)..large(instance.to)]
+    }
+
+    /// The instance of an operation.
+    #[must_use]
+    pub fn of_operation(&self, row: u32) -> Option<u32> {
+        self.of_operation.get(large(row)).copied().filter(|instance| *instance != NONE)
+    }
+
+    /// Matches operations by communicator, function and NCCL's sequence number; what has none, because it is made of
+    /// sends and receives, by its place among its kind where all ranks have equally many.
+    #[must_use]
+    pub fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
+        let (operations, members) = (&tables.operations, &tables.members);
+        let mut flows: Vec<(RegionRef, Option<Flow>)> = Vec::new();
+        let mut flow = |function: RegionRef| match flows.iter().find(|(known, _)| *known == function) {
+            Some((_, flow)) => *flow,
+            None => {
+                let flow = collective(trace, function).map(|shape| shape.flow);
+                flows.push((function, flow));
+                flow
+            }
+        };
+        let mut rows: Vec<u32> = (0..small(operations.len()))
+            .filter(|row| flow(operations.function[large(*row)]).is_some())
+            .filter(|row| filter.wants_communicator(members, operations.member[large(*row)]))
+            .filter(|row| members.size(members.row(operations.member[large(*row)]).communicator) > 1)
+            .filter(|row| filter.wants_function(trace, operations.function[large(*row)]))
+            .collect();
+        let repeats = repeats(operations, &mut rows);
+        let key = |row: u32| {
+            let at = large(row);
+            let member = members.row(operations.member[at]);
+            let what = (member.communicator, operations.function[at], operations.sequence[at]);
+            (what, repeats[at], member.rank)
+        };
+        rows.par_sort_unstable_by(|a, b| key(*a).cmp(&key(*b)));
+        let mut found = Self { of_operation: vec![NONE; operations.len()], ..Self::default() };
+        for rows in rows.chunk_by(|a, b| key(*a).0 == key(*b).0) {
+            let Some(((communicator, _, sequence), ..)) = rows.first().map(|row| key(*row)) else {
+                continue;
+            };
+            // Without a sequence number a place says something only where nothing is missing anywhere.
+            let mut places = rows.chunk_by(|a, b| repeats[large(*a)] == repeats[large(*b)]);
+            if sequence != NO_SEQUENCE || places.all(|rows| rows.len() == members.recorded(communicator)) {
+                found.add_repeats(tables, rows, &repeats, &mut flow);
+            }
+        }
+        if filter.from_ns.is_some() || filter.to_ns.is_some() {
+            found.keep(|it| filter.wants_time(it.first_ns, it.end_ns));
+        }
+        found
+    }
+
+    fn add_repeats(
+        &mut self,
+        tables: &Tables,
+        rows: &[u32],
+        repeats: &[u32],
+        flow: &mut impl FnMut(RegionRef) -> Option<Flow>,
+    ) {
+        for rows in rows.chunk_by(|a, b| repeats[large(*a)] == repeats[large(*b)]) {
+            let from = small(self.rows.len());
+            self.rows.extend_from_slice(rows);
+            let Some(first) = rows.first().map(|row| tables.operations.row(large(*row))) else {
+                continue;
+            };
+            let Some(flow) = flow(first.function) else {
+                continue;
+            };
+            for row in rows {
+                self.of_operation[large(*row)] = small(self.all.len());
+            }
+            let instance = Instance {
+                communicator: tables.members.row(first.member).communicator,
+                function: first.function,
+                sequence: (first.sequence != NO_SEQUENCE).then_some(first.sequence),
+                bytes: first.bytes,
+                flow,
+                first_ns: u64::MAX,
+                median_ns: 0,
+                second_ns: 0,
+                last_ns: 0,
+                end_ns: 0,
+                last: None,
+                error_ns: Err(Incomparable::RankMissing),
+                from,
+                to: small(self.rows.len()),
+            };
+            self.all.push(instance.arrivals(tables, rows));
+        }
+    }
+
+    fn keep(&mut self, wants: impl Fn(&Instance) -> bool) {
+        self.all.retain(wants);
+        self.of_operation.fill(NONE);
+        for (number, instance) in (0..).zip(&self.all) {
+            for row in &self.rows[large(instance.from)..large(instance.to)] {
+                self.of_operation[large(*row)] = number;
+            }
+        }
+    }
+}
+
+/// For each operation, the number of its repeat: the same sequence number comes again where a graph is replayed.
+fn repeats(operations: &Operations, rows: &mut [u32]) -> Vec<u32> {
+    let key = |row: &u32| {
+        let at = large(*row);
+        (operations.member[at], operations.function[at], operations.sequence[at], operations.start_ns[at])
+    };
+    rows.par_sort_unstable_by(|a, b| key(a).cmp(&key(b)));
+    let mut repeats = vec![0; operations.len()];
+    let same = |a: &u32, b: &u32| {
+        let ((member, function, sequence, _), (member_b, function_b, sequence_b, _)) = (key(a), key(b));
+        (member, function, sequence) == (member_b, function_b, sequence_b)
+    };
+    for rows in rows.chunk_by(same) {
+        let mut next = 0;
+        for row in rows {
+            let replay = operations.replay[large(*row)];
+            repeats[large(*row)] = if replay > 0 { replay } else { next };
+            next += u32::from(replay == 0);
+        }
+    }
+    repeats
+}
+
+/// The error of an operation's times against others of its host.
+fn own_error_ns(members: &Members, operation: &Operation) -> Option<u64> {
+    let timing = operation.timing.filter(|timing| timing.is_measured())?;
+    let by_gpu_clock = matches!(timing, Timing::Cupti | Timing::Event);
+    members.own_error_ns(operation.member, timing == Timing::KernelChannel, by_gpu_clock)
+}
+
+impl Instance {
+    /// Whether the arrivals of its ranks can be compared.
+    #[must_use]
+    pub const fn is_comparable(&self) -> bool {
+        self.error_ns.is_ok()
+    }
+
+    /// From the first arrival to the last one that others wait for.
+    #[must_use]
+    pub const fn skew_ns(&self) -> u64 {
+        self.last_ns.saturating_sub(self.first_ns)
+    }
+
+    /// From the first arrival to the last end.
+    #[must_use]
+    pub const fn elapsed_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.first_ns)
+    }
+
+    /// From the last arrival that others wait for to the last end.
+    #[must_use]
+    pub const fn transfer_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.last_ns)
+    }
+
+    /// Finds who arrived when.
+    fn arrivals(mut self, tables: &Tables, rows: &[u32]) -> Self {
+        let (operations, members) = (&tables.operations, &tables.members);
+        let mut starts: Vec<u64> = rows.iter().map(|row| operations.start_ns[large(*row)]).collect();
+        let stops = rows.iter().map(|row| operations.stop_ns[large(*row)]);
+        self.end_ns = stops.max().unwrap_or(0);
+        starts.sort_unstable();
+        self.first_ns = starts.first().copied().unwrap_or(0);
+        self.median_ns = starts.get((starts.len().max(1) - 1) / 2).copied().unwrap_or(0);
+        let is_root = |row: u32| members.row(operations.member[large(row)]).rank == operations.partner[large(row)];
+        // Whom others wait for: the root that has the data, or everybody but the root that collects them.
+        let is_awaited = |row: &u32| match self.flow {
+            Flow::AllToAll => true,
+            Flow::FromRoot { .. } => is_root(*row),
+            Flow::ToRoot => !is_root(*row),
+        };
+        let start = |row: &u32| operations.start_ns[large(*row)];
+        let Some(last) = rows.iter().copied().filter(is_awaited).max_by_key(start) else {
+            return self;
+        };
+        self.last_ns = start(&last);
+        let others = || rows.iter().copied().filter(|row| *row != last);
+        self.second_ns = match self.flow {
+            Flow::AllToAll | Flow::ToRoot => others().map(|row| start(&row)).max().unwrap_or(self.last_ns),
+            Flow::FromRoot { .. } => others().map(|row| start(&row)).min().unwrap_or(self.last_ns),
+        };
+        self.second_ns = self.second_ns.min(self.last_ns);
+        self.error_ns = self.comparable(tables, rows, last);
+        let error_ns = |row: u32| error_ns(tables, last, row);
+        let is_later = |row: u32| error_ns(row).is_some_and(|error_ns| start(&row) + error_ns < self.last_ns);
+        let is_last = match self.flow {
+            Flow::AllToAll | Flow::ToRoot => others().all(is_later),
+            Flow::FromRoot { .. } => others().any(is_later),
+        };
+        self.last = (self.is_comparable() && is_last).then(|| operations.member[large(last)]);
+        self
+    }
+
+    /// Whether an operation cannot end before the last arrival: where data goes to the root, only the root waits.
+    fn awaits(&self, tables: &Tables, row: u32) -> bool {
+        let operation = tables.operations.row(large(row));
+        self.flow != Flow::ToRoot || tables.members.row(operation.member).rank == operation.partner
+    }
+
+    /// How far arrivals can be off against that of the last.
+    fn comparable(&self, tables: &Tables, rows: &[u32], last: u32) -> Result<u64, Incomparable> {
+        let operations = &tables.operations;
+        if rows.len() != tables.members.size(self.communicator) {
+            return Err(Incomparable::RankMissing);
+        }
+        if rows.iter().any(|row| operations.is_unfinished[large(*row)]) {
+            return Err(Incomparable::Unfinished);
+        }
+        let is_measured = |row: &u32| operations.timing[large(*row)].is_some_and(Timing::is_measured);
+        if !rows.iter().all(is_measured) {
+            return Err(Incomparable::NotMeasured);
+        }
+        let mut most_ns = 0;
+        for row in rows {
+            let error_ns = error_ns(tables, last, *row).ok_or(Incomparable::ClockUnknown)?;
+            if self.awaits(tables, *row) && operations.stop_ns[large(*row)] + error_ns < self.last_ns {
+                return Err(Incomparable::Contradiction);
+            }
+            most_ns = error_ns.max(most_ns);
+        }
+        Ok(most_ns)
+    }
+
+    /// How long an operation of it waited; none where the clocks do not allow to say.
+    #[must_use]
+    pub fn waiting_ns(&self, tables: &Tables, row: u32) -> Option<u64> {
+        let operation = tables.operations.row(large(row));
+        match self.split(tables, row) {
+            Split::Waits(until_ns) => Some(until_ns.min(operation.stop_ns).saturating_sub(operation.start_ns)),
+            Split::Unclear(_) => None,
+        }
+    }
+
+    /// What an operation of it spent its time on.
+    pub(super) fn split(&self, tables: &Tables, row: u32) -> Split {
+        let operation = tables.operations.row(large(row));
+        let Ok(error_ns) = self.error_ns else {
+            return Split::Unclear(u64::MAX);
+        };
+        let wait_ns = self.last_ns.saturating_sub(operation.start_ns);
+        if !self.awaits(tables, row) || wait_ns == 0 {
+            Split::Waits(operation.start_ns)
+        } else if wait_ns > error_ns {
+            Split::Waits(self.last_ns)
+        } else {
+            Split::Unclear(self.last_ns)
+        }
+    }
+}
+
+/// How far the arrivals of two operations can be off against each other.
+fn error_ns(tables: &Tables, a: u32, b: u32) -> Option<u64> {
+    let members = &tables.members;
+    let (a, b) = (tables.operations.row(large(a)), tables.operations.row(large(b)));
+    let own = own_error_ns(members, &a)? + own_error_ns(members, &b)?;
+    Some(own + members.hosts_error_ns(a.member, b.member)?)
+}

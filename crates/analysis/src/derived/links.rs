@@ -1,0 +1,221 @@
+//! What the network did: by pair of ranks, by channel, and by both.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use super::filter::Filter;
+use super::maths::change::change;
+use super::maths::fit::Regression;
+use super::maths::sample::{median, real, whole};
+use super::maths::union::{length, union};
+use crate::report::{Link, LinkKey, Waits};
+use crate::tables::{NONE, Step, Tables, Transfer, large, small};
+
+/// Points of a scatter plot.
+const POINTS: usize = 500;
+/// What other links take is known where so many have sent that size.
+const LEAST_LINKS: usize = 3;
+
+/// A pair of ranks: communicator, sender and receiver there.
+pub(super) type Pair = (u32, u32, u32);
+
+/// A pair of ranks on one channel.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cell {
+    pub(super) pair: Pair,
+    pub(super) channel: u32,
+    pub(super) steps: u64,
+    /// Median of time ÷ time of the other links; after it grew, where it did while the job ran.
+    pub(super) slowdown: f64,
+    /// What would be gained if it were like the others.
+    pub(super) excess_ns: u64,
+}
+
+/// What was sent.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    pub(super) pairs: Vec<Link>,
+    pub(super) channels: Vec<Link>,
+    pub(super) cells: Vec<Cell>,
+    expected: Expected,
+}
+
+/// What a step of a size takes on the links of a communicator: the median of their medians.
+#[derive(Debug, Default)]
+struct Expected(BTreeMap<(u32, u32), f64>);
+
+/// Sizes that differ by less than an eighth are one.
+fn size_class(bytes: u64) -> u32 {
+    let magnitude = u64::BITS - bytes.leading_zeros();
+    let eighths = (bytes << bytes.leading_zeros().min(63)) >> 60 & 7;
+    magnitude << 3 | u32::try_from(eighths).unwrap_or(0)
+}
+
+impl Expected {
+    fn of(tables: &Tables, cells: &[(&(Pair, u32), &[u32])]) -> Self {
+        let medians = cells.par_iter().flat_map_iter(|((pair, _), rows)| {
+            let mut of_class: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+            for step in rows.iter().map(|row| tables.steps.row(large(*row))) {
+                of_class.entry(size_class(step.bytes)).or_default().push(real(step.third_ns));
+            }
+            let communicator = pair.0;
+            of_class.into_iter().map(move |(class, mut times)| ((communicator, class), median(&mut times)))
+        });
+        let medians: Vec<((u32, u32), f64)> = medians.collect();
+        let mut of_class: BTreeMap<(u32, u32), Vec<f64>> = BTreeMap::new();
+        for (key, time) in medians {
+            of_class.entry(key).or_default().push(time);
+        }
+        of_class.retain(|_, times| times.len() >= LEAST_LINKS);
+        Self(of_class.into_iter().map(|(key, mut times)| (key, median(&mut times))).collect())
+    }
+
+    fn ns(&self, communicator: u32, bytes: u64) -> Option<f64> {
+        self.0.get(&(communicator, size_class(bytes))).copied().filter(|ns| *ns > 0.0)
+    }
+}
+
+pub(super) fn pair_of(tables: &Tables, transfer: &Transfer) -> Option<Pair> {
+    if transfer.member == NONE || transfer.peer == NONE {
+        return None;
+    }
+    let member = tables.members.row(transfer.member);
+    Some(match transfer.is_send {
+        true => (member.communicator, member.rank, transfer.peer),
+        false => (member.communicator, transfer.peer, member.rank),
+    })
+}
+
+impl Links {
+    pub(super) fn of(tables: &Tables, filter: &Filter) -> Self {
+        let steps = &tables.steps;
+        let transfer = |row: u32| {
+            let transfer = steps.transfer[large(row)];
+            (transfer != NONE).then(|| tables.transfers.row(large(transfer)))
+        };
+        let mut sent: BTreeMap<(Pair, u32), Vec<u32>> = BTreeMap::new();
+        let mut waits: BTreeMap<Pair, Waits> = BTreeMap::new();
+        let mut channel_waits: BTreeMap<(u32, u32), Waits> = BTreeMap::new();
+        for row in 0..small(steps.len()) {
+            let step = steps.row(large(row));
+            let Some((transfer, pair)) = transfer(row).and_then(|it| Some((it, pair_of(tables, &it)?))) else {
+                continue;
+            };
+            if !filter.wants_time(step.start_ns, step.stop_ns())
+                || !filter.wants_communicator(&tables.members, transfer.member)
+            {
+                continue;
+            }
+            waits.entry(pair).or_default().add(transfer.is_send, &step);
+            channel_waits.entry((pair.0, transfer.channel)).or_default().add(transfer.is_send, &step);
+            if transfer.is_send && step.bytes > 0 && step.third_ns > 0 {
+                sent.entry((pair, transfer.channel)).or_default().push(row);
+            }
+        }
+        let by_time = |rows: &mut Vec<u32>| rows.sort_unstable_by_key(|row| steps.row(large(*row)).sent_ns());
+        sent.par_iter_mut().for_each(|(_, rows)| by_time(rows));
+        let cells: Vec<(&(Pair, u32), &[u32])> = sent.iter().map(|(key, rows)| (key, rows.as_slice())).collect();
+        let expected = Expected::of(tables, &cells);
+        let mut of_pair: BTreeMap<Pair, Vec<u32>> = BTreeMap::new();
+        let mut of_channel: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
+        for ((pair, channel), rows) in &cells {
+            of_pair.entry(*pair).or_default().extend_from_slice(rows);
+            of_channel.entry((pair.0, *channel)).or_default().extend_from_slice(rows);
+        }
+        let link = |key: LinkKey, mut rows: Vec<u32>, waits: Option<&Waits>| {
+            by_time(&mut rows);
+            Link { waits: waits.copied().unwrap_or_default(), ..link(tables, &expected, key, &rows) }
+        };
+        let pairs: Vec<_> = of_pair.into_iter().collect();
+        let pairs = pairs.into_par_iter().map(|(pair, rows)| link(key(tables, pair), rows, waits.get(&pair)));
+        let channels: Vec<_> = of_channel.into_iter().collect();
+        let channels = channels.into_par_iter().map(|(of, rows)| {
+            let key = LinkKey { communicator: of.0, channel: Some(of.1), ..LinkKey::default() };
+            link(key, rows, channel_waits.get(&of))
+        });
+        let made = cells.par_iter().map(|((pair, channel), rows)| {
+            let link = link(LinkKey { communicator: pair.0, ..LinkKey::default() }, rows.to_vec(), None);
+            let after = link.change.map(|change| change.after);
+            let slowdown = link.slowdown.unwrap_or(1.0).max(after.unwrap_or(0.0));
+            Cell { pair: *pair, channel: *channel, steps: link.steps, slowdown, excess_ns: link.excess_ns }
+        });
+        Self { pairs: pairs.collect(), channels: channels.collect(), cells: made.collect(), expected }
+    }
+
+    /// By how much a step took longer than on other links; none where that is not known.
+    pub(super) fn excess_ns(&self, communicator: u32, step: &Step) -> Option<f64> {
+        Some(real(step.third_ns) - self.expected.ns(communicator, step.bytes)?)
+    }
+}
+
+/// The key of a pair.
+pub(super) fn key(tables: &Tables, (communicator, from, to): Pair) -> LinkKey {
+    let rank = |rank| tables.members.find(communicator, rank).map(|row| tables.members.row(row).job_rank);
+    LinkKey { communicator, from: rank(from), to: rank(to), peer: Some(to), channel: None }
+}
+
+/// What a link did; its steps are in the order of time.
+fn link(tables: &Tables, expected: &Expected, key: LinkKey, rows: &[u32]) -> Link {
+    let steps = || rows.iter().map(|row| tables.steps.row(large(*row)));
+    let (mut all, mut least) = (Regression::default(), BTreeMap::<u64, u64>::new());
+    let mut bytes = 0;
+    for step in steps() {
+        all.add(step.bytes, step.third_ns);
+        let shortest = least.entry(step.bytes).or_insert(step.third_ns);
+        *shortest = step.third_ns.min(*shortest);
+        bytes += step.bytes;
+    }
+    let mut of_least = Regression::default();
+    for (bytes, ns) in least {
+        of_least.add(bytes, ns);
+    }
+    let busy_ns = length(&union(steps().map(|step| (step.sent_ns(), step.stop_ns())).collect()));
+    let against = |step: &Step| Some((step.sent_ns(), real(step.third_ns), expected.ns(key.communicator, step.bytes)?));
+    let compared: Vec<(u64, f64, f64)> = steps().filter_map(|step| against(&step)).collect();
+    let ratios: Vec<(u64, f64)> = compared.iter().map(|(time, ns, expected)| (*time, ns / expected)).collect();
+    let sum_ns: f64 = compared.iter().map(|(_, ns, _)| ns).sum();
+    let excess_ns: f64 = compared.iter().map(|(_, ns, expected)| ns - expected).sum();
+    // Steps overlap: what all take together is more than the time that passes.
+    let in_turn = if sum_ns > 0.0 { (real(busy_ns) / sum_ns).min(1.0) } else { 0.0 };
+    let points = steps().step_by(rows.len().div_ceil(POINTS).max(1));
+    Link {
+        key,
+        steps: rows.len() as u64,
+        bytes,
+        busy_ns,
+        rate: (busy_ns > 0).then(|| real(bytes) / real(busy_ns) * 1e9),
+        all: all.fit(),
+        least: of_least.fit(),
+        points: points.map(|step| [step.sent_ns(), step.bytes, step.third_ns]).collect(),
+        slowdown: (!ratios.is_empty()).then(|| median(&mut ratios.iter().map(|(_, it)| *it).collect::<Vec<f64>>())),
+        change: change(&ratios),
+        waits: Waits::default(),
+        excess_ns: whole(excess_ns * in_turn),
+    }
+}
+
+impl Waits {
+    pub(super) fn add(&mut self, is_send: bool, step: &Step) {
+        let sums = match is_send {
+            true => [&mut self.send_gpu_ns, &mut self.send_peer_ns, &mut self.send_ns],
+            false => [&mut self.recv_ns, &mut self.recv_flush_ns, &mut self.recv_gpu_ns],
+        };
+        for (sum, ns) in sums.into_iter().zip([step.first_ns, step.second_ns, step.third_ns]) {
+            *sum += ns;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_class;
+
+    #[test]
+    fn near_sizes_are_one() {
+        assert_eq!(size_class(1 << 20), size_class((1 << 20) + 100_000));
+        assert_ne!(size_class(1 << 20), size_class((1 << 20) + 140_000));
+        assert_ne!(size_class(1), size_class(2));
+        assert!(size_class(u64::MAX) > size_class(1 << 63));
+    }
+}

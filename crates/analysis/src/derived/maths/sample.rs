@@ -1,0 +1,55 @@
+//! Quantiles and deviations of samples.
+
+use crate::report::Quantiles;
+
+/// The nearest number with a fraction: times of days are below 2⁵³ ns.
+#[expect(clippy::cast_precision_loss, reason = "see above")]
+pub(in crate::derived) const fn real(number: u64) -> f64 {
+    number as f64
+}
+
+/// The nearest whole number; 0 of negative ones.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers are clamped to what fits")]
+pub(in crate::derived) fn whole(number: f64) -> u64 {
+    number.clamp(0.0, 9e18).round() as u64
+}
+
+/// A quantile of sorted values, by linear interpolation between the nearest two.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in memory")]
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let Some(last) = sorted.len().checked_sub(1) else {
+        return 0.0;
+    };
+    let place = real(last as u64) * q;
+    let below = place.floor() as usize;
+    let (a, b) = (sorted[below], sorted[(below + 1).min(last)]);
+    a + (b - a) * (place - place.floor())
+}
+
+/// Quantiles; none of no values.
+pub(in crate::derived) fn quantiles(mut values: Vec<f64>) -> Option<Quantiles> {
+    values.sort_unstable_by(f64::total_cmp);
+    let (min, max) = (*values.first()?, *values.last()?);
+    Some(Quantiles {
+        count: values.len() as u64,
+        min,
+        median: quantile(&values, 0.5),
+        p95: quantile(&values, 0.95),
+        p99: quantile(&values, 0.99),
+        max,
+        total: values.iter().sum(),
+    })
+}
+
+/// The median; 0 of no values.
+pub(in crate::derived) fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    quantile(values, 0.5)
+}
+
+/// Median, and the standard deviation of normal noise that has this median deviation from it.
+pub(in crate::derived) fn center(values: &[f64]) -> (f64, f64) {
+    let center = median(&mut values.to_vec());
+    let mut deviations: Vec<f64> = values.iter().map(|value| (value - center).abs()).collect();
+    (center, 1.4826 * median(&mut deviations))
+}

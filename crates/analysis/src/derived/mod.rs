@@ -1,0 +1,186 @@
+//! What follows from the tables of an archive.
+//!
+//! ```text
+//!  tables ─► instances   the same collective on all its ranks: arrivals, and who was last
+//!         ├► classes     by function, communicator and size
+//!         ├► waiting     the time of ranks, split into waiting and transfer
+//!         ├► lateness    by rank: how often last, trend, change
+//!         ├► links       by pair and channel: latency, rate, slowdown against the others
+//!         └► overlap     kernels of NCCL's beside others
+//!  all of these ─► anomalies ─► causes ─► verdict
+//! ```
+
+mod anomalies;
+mod causes;
+mod classes;
+mod filter;
+mod instances;
+mod lateness;
+mod links;
+mod maths;
+mod overlap;
+mod verdict;
+mod waiting;
+
+use std::collections::BTreeMap;
+
+use nccl_events::Progress;
+
+use crate::archive::Trace;
+use crate::report::{Communicator, Messages, Report, Run};
+use crate::statements::Completeness;
+use crate::statements::statement;
+use crate::tables::{NONE, Tables, large, small};
+
+use anomalies::Given;
+use classes::Classes;
+use lateness::Lateness;
+use links::Links;
+use waiting::Waiting;
+
+pub use filter::Filter;
+pub use instances::{Incomparable, Instance, Instances};
+
+/// An archive as tables, and what follows from them.
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    /// The tables; those of calls and launches are empty.
+    pub tables: Tables,
+    /// The same collective on all its ranks.
+    pub instances: Instances,
+    /// Everything derived.
+    pub report: Report,
+}
+
+/// Reads an archive and derives everything.
+///
+/// # Errors
+///
+/// When the archive is damaged.
+pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2::Result<Analysis> {
+    let tables = Tables::without_calls(trace, progress)?;
+    let instances = Instances::of(trace, &tables, filter);
+    let mut classes = Classes::of(trace, &tables, filter);
+    let waiting = Waiting::of(&tables, &instances, &classes);
+    classes.add_instances(trace, &tables, &instances, waiting.of_classes());
+    let length_ns = tables.clock.ns(end(trace)).max(1);
+    let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, length_ns);
+    let links = Links::of(&tables, filter);
+    let given = Given {
+        tables: &tables,
+        instances: &instances,
+        classes: &classes,
+        waiting: &waiting,
+        links: &links,
+        ranks: &ranks,
+    };
+    let anomalies = given.anomalies();
+    let causes = given.causes(&anomalies, waiting.total.operations_ns.max(operations_ns(&tables)));
+    let completeness = Completeness::of(&trace.archive);
+    let clocks = verdict::clocks(&tables, &instances, &ranks);
+    let report = Report {
+        format: 1,
+        run: run(trace, &tables, &instances),
+        verdict: verdict::verdict(&tables, &instances, &causes, &waiting.total, &clocks, &completeness),
+        budget: waiting.total,
+        causes,
+        anomalies,
+        communicators: communicators(trace, &tables),
+        operations: classes.all,
+        ranks,
+        lateness: heat,
+        pairs: links.pairs,
+        channels: links.channels,
+        messages: messages(trace, &tables, filter),
+        overlap: overlap::overlaps(trace, &tables, filter),
+        clocks,
+        completeness,
+        blind_spots: statement::lines(&trace.archive, "NCCL::BLIND_SPOTS"),
+    };
+    Ok(Analysis { tables, instances, report })
+}
+
+/// When the trace ends, in ticks.
+fn end(trace: &Trace) -> u64 {
+    let clock = trace.definitions.clock.as_ref();
+    clock.map_or(0, |clock| clock.global_offset.saturating_add(clock.trace_length))
+}
+
+/// How long operations took that were measured, summed over ranks.
+fn operations_ns(tables: &Tables) -> u64 {
+    let rows = tables.operations.rows();
+    let measured = rows.filter(|it| !it.is_unfinished && it.timing.is_some_and(|timing| timing.is_measured()));
+    measured.map(|it| it.stop_ns.saturating_sub(it.start_ns)).fold(0, u64::saturating_add)
+}
+
+fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
+    let list = |name| statement::lines(&trace.archive, name);
+    let mut hosts: Vec<String> = Vec::new();
+    for process in trace.processes() {
+        let host = trace.host(process).and_then(|host| trace.node_name(host)).unwrap_or_default();
+        if !hosts.iter().any(|known| known == host) {
+            hosts.push(host.to_owned());
+        }
+    }
+    let begin = trace.definitions.clock.as_ref().map_or(0, |clock| clock.global_offset);
+    Run {
+        anchor: trace.anchor.display().to_string(),
+        nccl_versions: list("NCCL::VERSION"),
+        recorded: list("NCCL::EVENTS"),
+        commands: list("NCCL::COMMAND"),
+        start_ns: begin,
+        duration_ns: tables.clock.ns(end(trace)),
+        hosts,
+        processes: trace.processes().count() as u64,
+        events: trace.events(),
+        operations: tables.operations.len() as u64,
+        instances: instances.all.len() as u64,
+        comparable: instances.all.iter().filter(|it| it.is_comparable()).count() as u64,
+        has_kernels: !tables.kernels.is_empty(),
+        has_other_kernels: tables.kernels.is_nccl.iter().any(|is_nccl| !is_nccl),
+        has_transfers: !tables.transfers.is_empty(),
+        has_steps: !tables.steps.is_empty(),
+    }
+}
+
+fn communicators(trace: &Trace, tables: &Tables) -> Vec<Communicator> {
+    let members = &tables.members;
+    let communicators = (0..).zip(&members.communicators);
+    let made = communicators.map(|(number, comm)| {
+        let ranks = small(trace.members(*comm).len());
+        let job_rank = |rank| members.find(number, rank).map(|row| members.row(row).job_rank);
+        Communicator {
+            name: trace.comm_name(*comm),
+            ranks,
+            recorded: small(members.recorded(number)),
+            members: (0..ranks).map(job_rank).collect(),
+        }
+    });
+    made.collect()
+}
+
+/// What ranks sent to each other.
+fn messages(trace: &Trace, tables: &Tables, filter: &Filter) -> Vec<Messages> {
+    let mut sums: BTreeMap<(u32, u32, u32), (u64, u64)> = BTreeMap::new();
+    for operation in tables.operations.rows().filter(|it| it.partner != NONE) {
+        if trace.region(operation.function).is_some_and(|region| region.name == "ncclSend")
+            && filter.wants(trace, &tables.members, &operation)
+        {
+            let member = tables.members.row(operation.member);
+            let sum = sums.entry((member.communicator, member.rank, operation.partner)).or_default();
+            *sum = (sum.0 + 1, sum.1 + operation.bytes);
+        }
+    }
+    let job_rank = |communicator, rank| {
+        let row = tables.members.find(communicator, rank)?;
+        tables.members.all.get(large(row)).map(|member| member.job_rank)
+    };
+    let made = sums.into_iter().map(|((communicator, from, to), (count, bytes))| Messages {
+        communicator,
+        from: job_rank(communicator, from),
+        to: job_rank(communicator, to),
+        count,
+        bytes,
+    });
+    made.collect()
+}

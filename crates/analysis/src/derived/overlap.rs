@@ -1,0 +1,41 @@
+//! Communication beside computation, where kernels of both were recorded.
+
+use std::collections::BTreeMap;
+
+use otf2::LocationGroupRef;
+use rayon::prelude::*;
+
+use super::filter::Filter;
+use super::maths::union::{length, overlap, union};
+use crate::archive::Trace;
+use crate::report::Overlap;
+use crate::tables::{Tables, small};
+
+/// Kernels of NCCL's, and others.
+type OfBoth = [Vec<(u64, u64)>; 2];
+
+/// How the kernels of each rank overlap; none where only NCCL's were recorded.
+pub(super) fn overlaps(trace: &Trace, tables: &Tables, filter: &Filter) -> Option<Vec<Overlap>> {
+    if tables.kernels.is_nccl.iter().all(|is_nccl| *is_nccl) {
+        return None;
+    }
+    let mut groups: BTreeMap<LocationGroupRef, OfBoth> = BTreeMap::new();
+    for kernel in tables.kernels.rows().filter(|it| filter.wants_time(it.start_ns, it.stop_ns)) {
+        let of_group = groups.entry(trace.group(kernel.location)).or_default();
+        of_group[usize::from(!kernel.is_nccl)].push((kernel.start_ns, kernel.stop_ns));
+    }
+    let ranks: Vec<_> = tables.members.job_ranks.iter().enumerate().collect();
+    let made = ranks.into_par_iter().filter_map(|(number, rank)| {
+        let [communication, computation] = groups.get(&rank.group)?.clone().map(union);
+        let overlap_ns = overlap(&communication, &computation);
+        let communication_ns = length(&communication);
+        Some(Overlap {
+            rank: small(number),
+            communication_ns,
+            computation_ns: length(&computation),
+            overlap_ns,
+            exposed_ns: communication_ns - overlap_ns,
+        })
+    });
+    Some(made.collect())
+}

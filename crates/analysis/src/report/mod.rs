@@ -1,0 +1,170 @@
+//! Everything that is derived of an archive, as plain data: `stats --json` prints it, `report` embeds it.
+//!
+//! Times are nanoseconds after the beginning of the trace, durations are nanoseconds, sizes are bytes, bandwidths are
+//! bytes per second. *Lost* time is summed over all ranks. Lost times of different causes overlap: they do not add up.
+
+mod links;
+mod measures;
+mod overlap;
+mod ranks;
+mod verdict;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::statements::Completeness;
+
+pub use links::{Fit, Link, LinkKey, Waits};
+pub use measures::{Budget, Quantiles};
+pub use overlap::Overlap;
+pub use ranks::{Change, Heat, Member, Rank};
+pub use verdict::{Anomaly, Cause, CauseKind, Finding, Verdict};
+
+/// All that is derived of an archive.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Version of this description: 1. Fields may be added; it changes when one changes or goes.
+    pub format: u32,
+    /// The job in numbers.
+    pub run: Run,
+    /// The answer in one sentence.
+    pub verdict: Verdict,
+    /// What the time of all ranks in operations of several ranks went into.
+    pub budget: Budget,
+    /// What lost most time, the largest first.
+    pub causes: Vec<Cause>,
+    /// Operations that took far longer than others of their class, those that lost most first; at most 100.
+    pub anomalies: Vec<Anomaly>,
+    /// Communicators in the order of the archive.
+    pub communicators: Vec<Communicator>,
+    /// By function, communicator and size class.
+    pub operations: Vec<OperationClass>,
+    /// The ranks of the job. Other tables name a rank by its index here.
+    pub ranks: Vec<Rank>,
+    /// How late each rank came over time.
+    pub lateness: Heat,
+    /// Network transfers by sender and receiver.
+    pub pairs: Vec<Link>,
+    /// Network transfers by channel.
+    pub channels: Vec<Link>,
+    /// Messages: bytes that a rank sent to another one with `ncclSend`.
+    pub messages: Vec<Messages>,
+    /// Overlap with other kernels; none where these were not recorded.
+    pub overlap: Option<Vec<Overlap>>,
+    /// What the clocks allow to say.
+    pub clocks: Clocks,
+    /// What was seen, and what became of it.
+    pub completeness: Completeness,
+    /// What this release of NCCL does not report, in words.
+    pub blind_spots: Vec<String>,
+}
+
+/// The job in numbers.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Run {
+    /// The anchor file.
+    pub anchor: String,
+    /// Releases of NCCL.
+    pub nccl_versions: Vec<String>,
+    /// Kinds of events that were recorded, as `NCCL_OTF2_EVENTS` calls them.
+    pub recorded: Vec<String>,
+    /// Command lines.
+    pub commands: Vec<String>,
+    /// Time stamp of the beginning in the archive, in ns since 1970: larger than a double holds exactly.
+    pub start_ns: u64,
+    /// From the first event to the last.
+    pub duration_ns: u64,
+    /// Names of hosts.
+    pub hosts: Vec<String>,
+    /// Number of processes.
+    pub processes: u64,
+    /// OTF2 events in the archive.
+    pub events: u64,
+    /// Operations of all ranks.
+    pub operations: u64,
+    /// Collectives that were matched over their ranks.
+    pub instances: u64,
+    /// Those of them of which arrivals can be compared.
+    pub comparable: u64,
+    /// Whether kernels were recorded.
+    pub has_kernels: bool,
+    /// Whether kernels that are not NCCL's were recorded.
+    pub has_other_kernels: bool,
+    /// Whether network transfers were recorded.
+    pub has_transfers: bool,
+    /// Whether steps of network transfers were recorded.
+    pub has_steps: bool,
+}
+
+/// A communicator.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Communicator {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub ranks: u32,
+    /// How many of them were recorded.
+    pub recorded: u32,
+    /// For each rank of the communicator, the index in [`Report::ranks`]; null where it was not recorded.
+    pub members: Vec<Option<u32>>,
+}
+
+/// The operations of one function, communicator and size class (from one power of two to the next).
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct OperationClass {
+    /// The function, such as `ncclAllReduce`.
+    pub function: String,
+    /// Index in [`Report::communicators`].
+    pub communicator: u32,
+    /// Smallest size.
+    pub bytes_min: u64,
+    /// Largest size.
+    pub bytes_max: u64,
+    /// Operations of all ranks.
+    pub count: u64,
+    /// Operations that had not ended.
+    pub unfinished: u64,
+    /// How many were timed by what (`cupti`, `event`, `kernelch`, …).
+    pub timing: BTreeMap<String, u64>,
+    /// How long those took that ended, in ns.
+    pub duration_ns: Option<Quantiles>,
+    /// Algorithm bandwidth with waiting, as nccl-tests defines it; none where the timing does not allow one.
+    pub algbw: Option<Quantiles>,
+    /// Bus bandwidth with waiting.
+    pub busbw: Option<Quantiles>,
+    /// Bus bandwidth of the transfer alone, from the last arrival to the end.
+    pub transfer_busbw: Option<Quantiles>,
+    /// Collectives matched over their ranks of which arrivals can be compared.
+    pub comparable: u64,
+    /// Their skew: from the first arrival to the last, in ns.
+    pub skew_ns: Option<Quantiles>,
+    /// What the time of their ranks went into.
+    pub budget: Budget,
+}
+
+/// Messages of one rank to another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Messages {
+    /// Index in [`Report::communicators`].
+    pub communicator: u32,
+    /// The sender: index in [`Report::ranks`]; null where it was not recorded.
+    pub from: Option<u32>,
+    /// The receiver.
+    pub to: Option<u32>,
+    /// Number of sends.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What the clocks allow to say.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Clocks {
+    /// How far the arrivals of two ranks can be off against each other at most; none where that is not known for some.
+    pub uncertainty_ns: Option<u64>,
+    /// Ranks whose arrivals cannot be compared with others', because their clock's error is unknown.
+    pub unknown: Vec<u32>,
+    /// The same in words.
+    pub sentence: String,
+}

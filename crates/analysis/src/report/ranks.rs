@@ -1,0 +1,77 @@
+//! Who comes late.
+
+use serde::Serialize;
+
+use super::measures::Budget;
+
+/// A rank of the job: what runs on one GPU of one process, under all its communicators.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Rank {
+    /// Its name: the number in the communicator that has all ranks, else the launcher's rank, else the name of its
+    /// group.
+    pub name: String,
+    /// That number.
+    pub number: Option<u32>,
+    /// Name of its process.
+    pub process: String,
+    /// Name of its host.
+    pub host: String,
+    /// The communicators it is in.
+    pub members: Vec<Member>,
+    /// How far its arrivals can be off against those of ranks on the same host; none where that is not known.
+    pub uncertainty_ns: Option<u64>,
+    /// What its time in operations went into.
+    pub budget: Budget,
+    /// Comparable collectives it took part in.
+    pub instances: u64,
+    /// How often it was the last by more than the clocks' uncertainty.
+    pub last: u64,
+    /// How often chance would have made it the last.
+    pub last_expected: f64,
+    /// How probable it is that chance makes it the last that often.
+    pub p_value: f64,
+    /// How long others waited for it, summed over them, in ns.
+    pub caused_ns: u64,
+    /// How long others would not have waited if it had come with the last but one, summed over them, in ns.
+    pub caused_alone_ns: u64,
+    /// How much later it came than the median of the ranks, in ns.
+    pub lateness_ns: f64,
+    /// How that develops, by the median of slopes between parts of the run, in ns per second.
+    pub trend_ns_per_s: Option<f64>,
+    /// Where it changed while the job ran.
+    pub change: Option<Change>,
+}
+
+/// A rank as a member of a communicator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Member {
+    /// Index in [`super::Report::communicators`].
+    pub communicator: u32,
+    /// Rank there.
+    pub rank: u32,
+    /// The location in the archive.
+    pub location: u64,
+}
+
+/// A value that changed once while the job ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Change {
+    /// When.
+    pub at_ns: u64,
+    /// The median before.
+    pub before: f64,
+    /// The median after.
+    pub after: f64,
+}
+
+/// How late each rank came over time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Heat {
+    /// The first bin begins here.
+    pub from_ns: u64,
+    /// Each bin is that long.
+    pub bin_ns: u64,
+    /// For each rank, for each bin: how much later than the median of the ranks it came, in ns, in the mean; null where
+    /// it took part in nothing comparable.
+    pub ranks: Vec<Vec<Option<f64>>>,
+}

@@ -1,0 +1,103 @@
+//! What is wrong, in words and numbers.
+
+use serde::Serialize;
+
+use super::links::LinkKey;
+
+/// What was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Finding {
+    /// Causes of lost time were found.
+    Causes,
+    /// Nothing stands out.
+    Healthy,
+    /// The clocks do not allow to say.
+    Unclear,
+    /// Nothing that several ranks do together was recorded.
+    #[default]
+    Nothing,
+}
+
+/// The answer in one sentence.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Verdict {
+    /// What was found.
+    pub finding: Finding,
+    /// The sentence, with the number it rests on.
+    pub sentence: String,
+    /// What it rests on and what it leaves open, a sentence each.
+    pub basis: Vec<String>,
+}
+
+/// What lost time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CauseKind {
+    /// A rank came late.
+    LateRank,
+    /// Transfers between two ranks are slow on all channels.
+    SlowPair,
+    /// Transfers on a channel are slow between all ranks.
+    SlowChannel,
+    /// Transfers between two ranks are slow on one channel.
+    SlowConnection,
+    /// The proxy waited for a GPU.
+    WaitedForGpu,
+    /// The proxy waited for the receiver.
+    WaitedForPeer,
+    /// Not known.
+    Unknown,
+}
+
+/// A cause of lost time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cause {
+    /// What.
+    pub kind: CauseKind,
+    /// The rank that came late: index in [`super::Report::ranks`].
+    pub rank: Option<u32>,
+    /// The link that is slow.
+    pub link: Option<LinkKey>,
+    /// From when on; none where it was so all the time.
+    pub since_ns: Option<u64>,
+    /// Time lost, summed over all ranks. It overlaps with that of other causes.
+    pub lost_ns: u64,
+    /// `lost_ns` ÷ the time of all ranks in operations.
+    pub share: f64,
+    /// Collectives that it concerns.
+    pub instances: u64,
+    /// One sentence with numbers.
+    pub sentence: String,
+}
+
+/// An instance that took far longer than others of its class.
+#[derive(Clone, Debug, Serialize)]
+pub struct Anomaly {
+    /// Why, as far as the data says.
+    pub kind: CauseKind,
+    /// The rank that came late: index in [`super::Report::ranks`].
+    pub rank: Option<u32>,
+    /// The link that was slow.
+    pub link: Option<LinkKey>,
+    /// Index in [`super::Report::operations`].
+    pub class: u32,
+    /// NCCL's sequence number of the operation.
+    pub sequence: Option<u64>,
+    /// When the first rank arrived.
+    pub start_ns: u64,
+    /// When the last rank ended.
+    pub end_ns: u64,
+    /// The median of its class of the longest time that a rank spent in an instance, in ns.
+    pub median_ns: f64,
+    /// From the first arrival to the last.
+    pub skew_ns: u64,
+    /// Time lost against the median of its class, summed over all ranks.
+    pub lost_ns: u64,
+    /// The location of one of its ranks, and `nccl.event` of its operation there: its place in the timeline.
+    pub location: u64,
+    /// See `location`.
+    pub event: Option<u64>,
+    /// One sentence with numbers.
+    pub sentence: String,
+}

@@ -1,0 +1,255 @@
+//! The ranks of communicators, whose clock they are on, and which of them are the same rank of the job.
+
+use std::collections::BTreeMap;
+
+use nccl_events::archive::LocationKind;
+use otf2::{AttributeValue, CommRef, LocationGroupRef, LocationRef};
+
+use crate::archive::Trace;
+use crate::locations::property;
+use crate::statements::statement;
+use crate::system_tree::Boot;
+
+/// A rank of a communicator.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Number of the communicator.
+    pub communicator: u32,
+    /// Rank in it.
+    pub rank: u32,
+    /// Its location.
+    pub location: LocationRef,
+    /// Number of the rank of the job: what runs on one GPU of one process.
+    pub job_rank: u32,
+    /// The error of times that the GPU's timer gives, beside that of its process's clock.
+    gpu_timer_ns: Option<u64>,
+}
+
+/// A rank of the job.
+#[derive(Clone, Debug)]
+pub struct JobRank {
+    /// Its group of locations: a GPU of a process, or a process.
+    pub group: LocationGroupRef,
+    /// Its process.
+    pub process: LocationGroupRef,
+    /// The number that people know it by.
+    pub number: Option<u32>,
+    /// Rows of [`Members`].
+    pub members: Vec<u32>,
+    clock: ProcessClock,
+}
+
+/// What the archive says of the clock of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct ProcessClock {
+    /// Processes of one boot have one clock.
+    boot: u32,
+    /// Times of different boots compare where they are on one reference; none on a single host.
+    reference: Option<String>,
+    /// How far it can be off the reference; none where that is not known.
+    uncertainty_ns: Option<u64>,
+}
+
+/// All ranks of all communicators that were recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    /// By communicator and rank.
+    pub all: Vec<Member>,
+    /// The ranks of the job.
+    pub job_ranks: Vec<JobRank>,
+    /// The communicators, by number.
+    pub communicators: Vec<CommRef>,
+    by_location: BTreeMap<LocationRef, u32>,
+    by_group: BTreeMap<LocationGroupRef, Vec<usize>>,
+    /// Of each communicator: its ranks, and those that were recorded.
+    sizes: Vec<(usize, usize)>,
+    /// The error of ticks of a process, and of what CUPTI and CUDA events tell.
+    ticks_ns: u64,
+    gpu_clocks_ns: u64,
+}
+
+impl Members {
+    /// Reads the definitions.
+    #[must_use]
+    pub fn of(trace: &Trace) -> Self {
+        let number = |name| statement::number(&trace.archive, name).unwrap_or(0);
+        let mut found = Self {
+            ticks_ns: number("NCCL::CLOCK::UNCERTAINTY_NS") + number("NCCL::CLOCK::RESIDUAL_NS"),
+            gpu_clocks_ns: number("NCCL::GPU::CLOCKS::UNCERTAINTY_NS") + number("NCCL::GPU::CLOCKS::RESIDUAL_NS"),
+            communicators: trace.definitions.comms.keys().copied().collect(),
+            ..Self::default()
+        };
+        let mut boots = BTreeMap::new();
+        for (communicator, comm) in (0..).zip(found.communicators.clone()) {
+            let before = found.all.len();
+            let members = trace.members(comm);
+            for (rank, location) in (0..).zip(members) {
+                // Score-P's communicators have other members.
+                if trace.location_kind(*location) == Some(LocationKind::Communicator) {
+                    found.add(trace, (communicator, rank), *location, &mut boots);
+                }
+            }
+            let recorded = found.all.len() - before;
+            found.sizes.push((members.len(), recorded));
+        }
+        found.number(trace);
+        found
+    }
+
+    fn add<'a>(
+        &mut self,
+        trace: &'a Trace,
+        (communicator, rank): (u32, u32),
+        location: LocationRef,
+        boots: &mut BTreeMap<Option<Boot<'a>>, u32>,
+    ) {
+        let row = small(self.all.len());
+        let group = trace.group(location);
+        // Where a process has several GPUs, and no group for each, its ranks of one communicator are apart.
+        let is_free = |rank: &JobRank| {
+            let mut members = rank.members.iter().filter_map(|row| self.all.get(large(*row)));
+            members.all(|member| member.communicator != communicator)
+        };
+        let of_group = self.by_group.get(&group).into_iter().flatten();
+        let job_rank = of_group.copied().find(|at| is_free(&self.job_ranks[*at])).unwrap_or_else(|| {
+            let process = trace.process(group);
+            let next = small(boots.len());
+            let boot = *boots.entry(trace.boot(process)).or_insert(next);
+            let clock = ProcessClock { boot, ..process_clock(trace, process) };
+            self.job_ranks.push(JobRank { group, process, number: None, members: Vec::new(), clock });
+            let at = self.job_ranks.len() - 1;
+            self.by_group.entry(group).or_default().push(at);
+            at
+        });
+        self.job_ranks[job_rank].members.push(row);
+        self.by_location.insert(location, row);
+        self.all.push(Member {
+            communicator,
+            rank,
+            location,
+            job_rank: small(job_rank),
+            gpu_timer_ns: gpu_timer(trace, location),
+        });
+    }
+
+    /// Ranks are called as in the communicator that has all of them; else as the launcher called their processes.
+    fn number(&mut self, trace: &Trace) {
+        let count = self.job_ranks.len();
+        let world = self.sizes.iter().position(|(_, recorded)| *recorded == count).map(small);
+        let mut of_process: BTreeMap<LocationGroupRef, usize> = BTreeMap::new();
+        for rank in &self.job_ranks {
+            *of_process.entry(rank.process).or_default() += 1;
+        }
+        let all = &self.all;
+        for rank in &mut self.job_ranks {
+            let mut members = rank.members.iter().filter_map(|row| all.get(large(*row)));
+            rank.number = match world {
+                Some(world) => members.find(|it| it.communicator == world).map(|it| it.rank),
+                None if of_process.get(&rank.process) == Some(&1) => launcher_rank(trace, rank.process),
+                None => None,
+            };
+        }
+    }
+
+    /// The row of a communicator's location.
+    #[must_use]
+    pub fn at(&self, location: LocationRef) -> Option<u32> {
+        self.by_location.get(&location).copied()
+    }
+
+    /// How many ranks a communicator has.
+    #[must_use]
+    pub fn size(&self, communicator: u32) -> usize {
+        self.sizes.get(large(communicator)).map_or(0, |(size, _)| *size)
+    }
+
+    /// How many of them were recorded.
+    #[must_use]
+    pub fn recorded(&self, communicator: u32) -> usize {
+        self.sizes.get(large(communicator)).map_or(0, |(_, recorded)| *recorded)
+    }
+
+    /// The row of a rank of a communicator.
+    #[must_use]
+    pub fn find(&self, communicator: u32, rank: u32) -> Option<u32> {
+        let key = |it: &Member| (it.communicator, it.rank);
+        let found = self.all.binary_search_by_key(&(communicator, rank), key).ok()?;
+        Some(small(found))
+    }
+
+    /// A row.
+    ///
+    /// # Panics
+    ///
+    /// Where there are not so many.
+    #[must_use]
+    pub fn row(&self, row: u32) -> &Member {
+        &self.all[large(row)]
+    }
+
+    /// The error of a time of a rank against others of its host; none where it is unknown.
+    #[must_use]
+    pub fn own_error_ns(&self, row: u32, by_gpu_timer: bool, by_gpu_clock: bool) -> Option<u64> {
+        let gpu_ns = match (by_gpu_timer, by_gpu_clock) {
+            (true, _) => self.row(row).gpu_timer_ns?,
+            (_, true) => self.gpu_clocks_ns,
+            _ => 0,
+        };
+        Some(self.ticks_ns + gpu_ns)
+    }
+
+    /// The error between the clocks of the hosts of two ranks; none where it is unknown.
+    #[must_use]
+    pub fn hosts_error_ns(&self, a: u32, b: u32) -> Option<u64> {
+        let clock = |row| &self.job_ranks[large(self.row(row).job_rank)].clock;
+        let (a, b) = (clock(a), clock(b));
+        if a.boot == b.boot {
+            return Some(0);
+        }
+        let is_one = a.reference.is_some() && a.reference == b.reference;
+        is_one.then_some(())?;
+        Some(a.uncertainty_ns? + b.uncertainty_ns?)
+    }
+}
+
+fn process_clock(trace: &Trace, process: LocationGroupRef) -> ProcessClock {
+    let get = |name| group_property(trace, process, name);
+    ProcessClock {
+        boot: 0,
+        reference: get("NCCL::CLOCK::REFERENCE").and_then(|value| trace.text(value)).map(str::to_owned),
+        uncertainty_ns: get("NCCL::CLOCK::UNCERTAINTY_NS").and_then(unsigned),
+    }
+}
+
+fn launcher_rank(trace: &Trace, process: LocationGroupRef) -> Option<u32> {
+    u32::try_from(unsigned(group_property(trace, process, nccl_events::archive::RANK)?)?).ok()
+}
+
+fn group_property(trace: &Trace, group: LocationGroupRef, name: &str) -> Option<AttributeValue> {
+    let group = trace.definitions.location_groups.get(&group)?;
+    property(&trace.definitions, &group.properties, name)
+}
+
+/// The error of the GPU's timer on the location of a rank; none where it has no bound.
+fn gpu_timer(trace: &Trace, location: LocationRef) -> Option<u64> {
+    let location = trace.definitions.locations.get(&location)?;
+    let get = |name| property(&trace.definitions, &location.properties, name);
+    unsigned(get("NCCL::GPU_CLOCK::RESIDUAL_NS")?)
+}
+
+fn unsigned(value: AttributeValue) -> Option<u64> {
+    match value {
+        AttributeValue::U64(number) => Some(number),
+        AttributeValue::U32(number) => Some(number.into()),
+        _ => None,
+    }
+}
+
+/// Rows are numbered with 32 bits: an archive of more has no room in memory.
+pub(crate) fn small(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+pub(crate) fn large(row: u32) -> usize {
+    usize::try_from(row).unwrap_or(usize::MAX)
+}

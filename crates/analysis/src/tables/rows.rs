@@ -1,0 +1,158 @@
+//! The tables of an archive. Times are in ns after the beginning of the trace.
+
+use nccl_events::archive::Timing;
+use otf2::{LocationRef, RegionRef, StringRef};
+
+use super::columns::columns;
+
+/// No row of another table; no number.
+pub const NONE: u32 = u32::MAX;
+/// No sequence number.
+pub const NO_SEQUENCE: u64 = u64::MAX;
+
+columns! {
+    /// An operation of a rank as it ran.
+    Operations of Operation {
+        /// Row of [`super::Members`]: communicator and rank.
+        member: u32,
+        /// The function.
+        function: RegionRef,
+        /// What its interval was measured by; none in archives of other writers.
+        timing: Option<Timing>,
+        /// Whether it had not ended.
+        is_unfinished: bool,
+        /// Whether the archive gives it a bandwidth: it had its kernel for itself, and its time was measured.
+        has_bandwidth: bool,
+        /// Rank of the root, or of the other end of a send or receive; [`NONE`] where there is none.
+        partner: u32,
+        /// Type of an element.
+        datatype: StringRef,
+        /// Number of elements.
+        count: u64,
+        /// Number of elements times their size.
+        bytes: u64,
+        /// When it began.
+        start_ns: u64,
+        /// When it ended.
+        stop_ns: u64,
+        /// Its id; 0 is none.
+        event: u64,
+        /// The id of its call; 0 is none.
+        parent: u64,
+        /// NCCL's number of it, by function and communicator; [`NO_SEQUENCE`] of sends and receives, and of collectives
+        /// that are made of them.
+        sequence: u64,
+        /// Which replay of a captured call it is; 0 is none.
+        replay: u32,
+    }
+}
+
+columns! {
+    /// A call of NCCL's interface by a thread.
+    Calls of Call {
+        /// The thread.
+        location: LocationRef,
+        /// The function.
+        function: RegionRef,
+        /// When it began.
+        start_ns: u64,
+        /// When it returned.
+        stop_ns: u64,
+        /// Its size.
+        bytes: u64,
+        /// Its id; 0 is none.
+        event: u64,
+        /// The id of its group; 0 is none.
+        parent: u64,
+    }
+}
+
+columns! {
+    /// A launch of a kernel by a thread.
+    Launches of Launch {
+        /// The thread.
+        location: LocationRef,
+        /// When it began.
+        start_ns: u64,
+        /// When it returned.
+        stop_ns: u64,
+        /// Its id; 0 is none.
+        event: u64,
+        /// The id of its group; 0 is none.
+        parent: u64,
+    }
+}
+
+columns! {
+    /// A network transfer of the proxy.
+    Transfers of Transfer {
+        /// Row of [`super::Members`]: for which rank; [`NONE`] where that is unknown.
+        member: u32,
+        /// Row of [`Operations`]; [`NONE`] where it is not in the archive.
+        operation: u32,
+        /// Rank of the other end.
+        peer: u32,
+        /// Channel.
+        channel: u32,
+        /// Whether it sends.
+        is_send: bool,
+        /// When it was given to the proxy.
+        start_ns: u64,
+        /// When it ended.
+        stop_ns: u64,
+        /// How long it waited for its first progress.
+        queued_ns: u64,
+        /// Its id; 0 is none.
+        event: u64,
+    }
+}
+
+columns! {
+    /// A step of a network transfer. Phases follow each other from `start_ns` on; one that was not reported is 0.
+    Steps of Step {
+        /// Row of [`Transfers`].
+        transfer: u32,
+        /// When it began.
+        start_ns: u64,
+        /// Send: waiting for the GPU's data. Receive: waiting for data from the network.
+        first_ns: u64,
+        /// Send: waiting for room at the receiver. Receive: flushing.
+        second_ns: u64,
+        /// Send: on the network. Receive: waiting for the GPU to take the data.
+        third_ns: u64,
+        /// Its size; 0 where NCCL does not say.
+        bytes: u64,
+    }
+}
+
+columns! {
+    /// A kernel.
+    Kernels of Kernel {
+        /// The stream.
+        location: LocationRef,
+        /// Its name.
+        region: RegionRef,
+        /// Whether it is NCCL's.
+        is_nccl: bool,
+        /// When it began.
+        start_ns: u64,
+        /// When it ended.
+        stop_ns: u64,
+        /// The id of its operation, launch plan or launch; 0 is none.
+        parent: u64,
+    }
+}
+
+impl Step {
+    /// When it ended.
+    #[must_use]
+    pub const fn stop_ns(&self) -> u64 {
+        self.start_ns + self.first_ns + self.second_ns + self.third_ns
+    }
+
+    /// When it was handed to the network, of a sent one.
+    #[must_use]
+    pub const fn sent_ns(&self) -> u64 {
+        self.start_ns + self.first_ns + self.second_ns
+    }
+}

@@ -1,0 +1,85 @@
+//! Numbers for people.
+
+/// A number of bytes, in binary units.
+#[must_use]
+pub fn bytes(bytes: u64) -> String {
+    let mut unit = 0;
+    let mut rest = bytes;
+    while rest >= 1024 && rest.is_multiple_of(1024) && unit < 5 {
+        rest /= 1024;
+        unit += 1;
+    }
+    let names = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    if rest < 10_000 {
+        return format!("{rest} {}", names.get(unit).unwrap_or(&"B"));
+    }
+    let mut value = approximate(rest);
+    while value >= 1024.0 && unit < 5 {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.2} {}", names.get(unit).unwrap_or(&"B"))
+}
+
+/// A time in seconds, given in nanoseconds, with a fitting unit.
+#[must_use]
+pub fn time(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} µs", approximate(ns) / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", approximate(ns) / 1e6),
+        _ => format!("{:.3} s", approximate(ns) / 1e9),
+    }
+}
+
+/// A bandwidth in bytes per second, in decimal units as nccl-tests print it.
+#[must_use]
+pub fn bandwidth(bytes_per_second: f64) -> String {
+    format!("{:.3} GB/s", bytes_per_second / 1e9)
+}
+
+/// A count with its digits in groups.
+#[must_use]
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// "1 process", "2 processes".
+#[must_use]
+pub fn plural(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
+/// The nearest number with a fraction; 53 bits are more than people read.
+#[expect(clippy::cast_precision_loss, reason = "see above")]
+fn approximate(number: u64) -> f64 {
+    number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_fit() {
+        assert_eq!(bytes(0), "0 B");
+        assert_eq!(bytes(4096), "4 KiB");
+        assert_eq!(bytes(1 << 30), "1 GiB");
+        assert_eq!(bytes(1_000_001), "976.56 KiB");
+        assert_eq!(time(999), "999 ns");
+        assert_eq!(time(12_340), "12.3 µs");
+        assert_eq!(time(1_500_000_000), "1.500 s");
+        assert_eq!(count(1_234_567), "1 234 567");
+        assert_eq!(count(123), "123");
+        assert_eq!(plural(1, "process", "processes"), "1 process");
+        assert_eq!(bandwidth(1.5e9), "1.500 GB/s");
+    }
+}

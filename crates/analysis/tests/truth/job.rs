@@ -1,0 +1,199 @@
+//! A synthetic job: rings of all-reduces whose arrivals, steps and clocks are known.
+
+/// Numbers that look random and are the same for a seed (splitmix64).
+pub(crate) struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// With this mean, and exponential: noise has one side and a tail.
+    fn noise(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.next()).ln()
+    }
+}
+
+/// What is wrong with a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wrong {
+    Nothing,
+    /// A rank comes later by this time, from this instance on.
+    LateRank {
+        rank: u32,
+        from: u32,
+        ns: u64,
+    },
+    /// From one rank to the next latency and time for a byte are this many times what they are.
+    SlowPair {
+        from: u32,
+        latency: f64,
+        time: f64,
+    },
+    /// A channel is slower by this, from this instance on.
+    SlowChannel {
+        channel: u32,
+        from: u32,
+        factor: f64,
+    },
+    /// A rank comes later by this time, once.
+    LateOnce {
+        rank: u32,
+        at: u32,
+        ns: u64,
+    },
+    /// A step from a rank on a channel takes longer by this time, once.
+    SlowOnce {
+        from: u32,
+        channel: u32,
+        at: u32,
+        ns: u64,
+    },
+}
+
+/// What a job is like.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) ranks: u32,
+    pub(crate) channels: u32,
+    pub(crate) instances: u32,
+    pub(crate) seed: u64,
+    pub(crate) wrong: Wrong,
+    /// Mean lateness of every rank.
+    pub(crate) jitter_ns: f64,
+    /// Mean noise of a step, as a part of its time.
+    pub(crate) noise: f64,
+    /// The stated error of the clock of each host; ranks are on two hosts. None: one host.
+    pub(crate) error_ns: Option<Option<u64>>,
+    /// The value of `nccl.timing`.
+    pub(crate) timing: &'static str,
+    /// Whether kernels were recorded, NCCL's and others; see [`Operation::computation`].
+    pub(crate) has_kernels: bool,
+    /// The last rank has only so many instances.
+    pub(crate) last_rank_has: Option<u32>,
+}
+
+/// Latency of a step and ns for a byte where nothing is wrong.
+pub(crate) const LATENCY_NS: f64 = 8_000.0;
+pub(crate) const BYTE_NS: f64 = 0.1;
+/// Steps of a transfer.
+const STEPS: u32 = 4;
+/// Sizes of operations, in turn.
+pub(crate) const SIZES: [u64; 3] = [1 << 16, 1 << 20, 1 << 23];
+
+impl Job {
+    pub(crate) fn healthy(seed: u64) -> Self {
+        Self {
+            ranks: 8,
+            channels: 4,
+            instances: 300,
+            seed,
+            wrong: Wrong::Nothing,
+            jitter_ns: 4_000.0,
+            noise: 0.08,
+            error_ns: None,
+            timing: "cupti",
+            has_kernels: false,
+            last_rank_has: None,
+        }
+    }
+}
+
+/// A step of a transfer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    pub(crate) sent_ns: u64,
+    pub(crate) ns: u64,
+    pub(crate) bytes: u64,
+}
+
+/// An operation of a rank.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) start_ns: u64,
+    pub(crate) stop_ns: u64,
+    pub(crate) bytes: u64,
+    pub(crate) sequence: u64,
+    /// For each channel the steps to the next rank.
+    pub(crate) sends: Vec<Vec<Step>>,
+}
+
+/// What happened on each rank.
+pub(crate) fn play(job: &Job) -> Vec<Vec<Operation>> {
+    let mut random = Random(job.seed);
+    let mut ranks: Vec<Vec<Operation>> = vec![Vec::new(); job.ranks as usize];
+    let mut free_ns = vec![1_000_000_u64; job.ranks as usize];
+    for sequence in 0..job.instances {
+        let bytes = SIZES[sequence as usize % SIZES.len()];
+        let arrivals: Vec<u64> = (0..job.ranks)
+            .map(|rank| {
+                let late_ns = match job.wrong {
+                    Wrong::LateRank { rank: late, from, ns } if rank == late && sequence >= from => ns,
+                    Wrong::LateOnce { rank: late, at, ns } if rank == late && sequence == at => ns,
+                    _ => 0,
+                };
+                // 200 µs of computation between operations.
+                free_ns[rank as usize] + 200_000 + random.noise(job.jitter_ns) as u64 + late_ns
+            })
+            .collect();
+        let last_ns = arrivals.iter().copied().max().unwrap();
+        let sends: Vec<Vec<Vec<Step>>> = (0..job.ranks)
+            .map(|rank| {
+                (0..job.channels)
+                    .map(|channel| steps(job, &mut random, (rank, channel, sequence), bytes, last_ns))
+                    .collect()
+            })
+            .collect();
+        let ends = sends.iter().flatten().flatten().map(|step| step.sent_ns + step.ns);
+        let end_ns = ends.max().unwrap();
+        for (rank, (start_ns, sends)) in arrivals.into_iter().zip(sends).enumerate() {
+            free_ns[rank] = end_ns;
+            let is_there = rank as u32 + 1 < job.ranks || job.last_rank_has.is_none_or(|has| sequence < has);
+            if is_there {
+                let sequence = sequence.into();
+                ranks[rank].push(Operation { start_ns, stop_ns: end_ns, bytes, sequence, sends });
+            }
+        }
+    }
+    ranks
+}
+
+fn steps(
+    job: &Job,
+    random: &mut Random,
+    (rank, channel, sequence): (u32, u32, u32),
+    bytes: u64,
+    from_ns: u64,
+) -> Vec<Step> {
+    let mut sent_ns = from_ns + 1_000;
+    let bytes = bytes / u64::from(job.channels * STEPS);
+    let (latency, time) = match job.wrong {
+        Wrong::SlowPair { from, latency, time } if from == rank => (latency, time),
+        Wrong::SlowChannel { channel: slow, from, factor } if slow == channel && sequence >= from => (factor, factor),
+        _ => (1.0, 1.0),
+    };
+    let stall_ns = match job.wrong {
+        Wrong::SlowOnce { from, channel: slow, at, ns } if (from, slow, at) == (rank, channel, sequence) => ns,
+        _ => 0,
+    };
+    (0..STEPS)
+        .map(|number| {
+            let exact = LATENCY_NS * latency + bytes as f64 * BYTE_NS * time;
+            let ns = (exact * (1.0 + random.noise(job.noise))).round() as u64 + if number == 1 { stall_ns } else { 0 };
+            let step = Step { sent_ns, ns, bytes };
+            sent_ns += ns + 100;
+            step
+        })
+        .collect()
+}
+
+impl Operation {
+    /// When another kernel ran: it overlaps with the first half of the operation.
+    pub(crate) const fn computation(&self) -> (u64, u64) {
+        (self.start_ns - 150_000, self.start_ns + (self.stop_ns - self.start_ns) / 2)
+    }
+}

@@ -1,0 +1,250 @@
+//! Synthetic jobs of which the truth is known: every derived number, and the cause that the verdict names.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "made-up jobs are small"
+)]
+
+mod job;
+mod write;
+
+use std::collections::BTreeMap;
+
+use analysis::report::{CauseKind, Finding, Report};
+use analysis::{Filter, Trace, analyse};
+use job::{BYTE_NS, Job, LATENCY_NS, Operation, Wrong, play};
+use otf2::Archive;
+
+/// A job as it was, and what is derived of its archive.
+struct Seen {
+    ranks: Vec<Vec<Operation>>,
+    report: Report,
+}
+
+fn see(job: &Job) -> Seen {
+    see_filtered(job, &Filter::default())
+}
+
+fn see_filtered(job: &Job, filter: &Filter) -> Seen {
+    let directory = tempfile::tempdir().expect("a directory");
+    let ranks = play(job);
+    let anchor = write::write(&directory.path().join("job"), job, &ranks);
+    let archive = Archive::open(&anchor).expect("an archive");
+    let trace = Trace::read(anchor, archive).expect("definitions");
+    let report = analyse(&trace, filter, &()).expect("events").report;
+    Seen { ranks, report }
+}
+
+/// The operations of each collective.
+fn collectives(ranks: &[Vec<Operation>]) -> impl Iterator<Item = Vec<&Operation>> {
+    (0..ranks[0].len()).map(|at| ranks.iter().map(|operations| &operations[at]).collect())
+}
+
+fn is_near(found: f64, truth: f64, tolerance: f64) -> bool {
+    (found - truth).abs() <= tolerance * truth.abs()
+}
+
+#[test]
+fn waiting_and_transfer_are_exact() {
+    let Seen { ranks, report } = see(&Job::healthy(1));
+    let (mut waiting, mut transfer) = (vec![0; 8], vec![0; 8]);
+    let mut skews = BTreeMap::<u64, Vec<u64>>::new();
+    for of_all in collectives(&ranks) {
+        let last_ns = of_all.iter().map(|it| it.start_ns).max().unwrap();
+        let first_ns = of_all.iter().map(|it| it.start_ns).min().unwrap();
+        skews.entry(of_all[0].bytes).or_default().push(last_ns - first_ns);
+        for (rank, it) in of_all.iter().enumerate() {
+            waiting[rank] += last_ns - it.start_ns;
+            transfer[rank] += it.stop_ns - last_ns;
+        }
+    }
+    for (rank, found) in report.ranks.iter().enumerate() {
+        assert_eq!(found.name, format!("rank {rank}"));
+        assert_eq!((found.budget.waiting_ns, found.budget.transfer_ns), (waiting[rank], transfer[rank]), "{rank}");
+        assert_eq!(found.budget.unclear_ns, 0);
+    }
+    assert_eq!(report.budget.waiting_ns, waiting.iter().sum::<u64>());
+    assert_eq!(report.operations.len(), 3, "one class for each size");
+    for class in &report.operations {
+        let mut skews = skews[&class.bytes_min].clone();
+        skews.sort_unstable();
+        let found = class.skew_ns.expect("comparable");
+        assert_eq!((found.min, found.max), (skews[0] as f64, skews[skews.len() - 1] as f64));
+        assert_eq!(class.count, 800);
+        let busbw = class.busbw.expect("bandwidths").median / class.algbw.expect("bandwidths").median;
+        assert!(is_near(busbw, 2.0 * 7.0 / 8.0, 1e-12), "{busbw}");
+        assert!(class.transfer_busbw.expect("bandwidths").median > class.busbw.expect("bandwidths").median);
+    }
+}
+
+#[test]
+fn no_cause_is_named_for_healthy_jobs() {
+    for seed in 0..10 {
+        let report = see(&Job { jitter_ns: 20_000.0, noise: 0.3, ..Job::healthy(100 + seed) }).report;
+        assert_eq!(report.verdict.finding, Finding::Healthy, "seed {seed}: {}", report.verdict.sentence);
+        assert_eq!(report.causes.len(), 0);
+    }
+}
+
+#[test]
+fn a_late_rank_is_named_with_its_beginning() {
+    let late_ns = 150_000;
+    let job = Job { wrong: Wrong::LateRank { rank: 5, from: 150, ns: late_ns }, ..Job::healthy(2) };
+    let Seen { ranks, report } = see(&job);
+    assert!(report.verdict.sentence.starts_with("Rank 5 comes late from "), "{}", report.verdict.sentence);
+    let cause = &report.causes[0];
+    assert_eq!((cause.kind, cause.rank, report.causes.len()), (CauseKind::LateRank, Some(5), 1));
+    let since_ns = cause.since_ns.expect("half-way");
+    let at = |sequence: usize| ranks[5][sequence].start_ns;
+    assert!((at(148)..=at(153)).contains(&since_ns), "{since_ns} is not near {}", at(150));
+    let change = report.ranks[5].change.expect("half-way");
+    assert!(is_near(change.after - change.before, late_ns as f64, 0.05), "{change:?}");
+    // By hand: what the others waited where rank 5 was the last.
+    let caused = collectives(&ranks).map(|of_all| {
+        let last_ns = of_all.iter().map(|it| it.start_ns).max().unwrap();
+        let is_last = of_all[5].start_ns == last_ns;
+        if is_last { of_all.iter().map(|it| last_ns - it.start_ns).sum::<u64>() } else { 0 }
+    });
+    assert_eq!(report.ranks[5].caused_ns, caused.sum::<u64>());
+    assert!(report.ranks[5].last >= 150);
+    assert!(report.ranks[5].p_value < 1e-20);
+}
+
+#[test]
+fn a_slow_pair_has_its_latency_and_rate() {
+    let job = Job { wrong: Wrong::SlowPair { from: 3, latency: 3.0, time: 2.0 }, ..Job::healthy(3) };
+    let report = see(&job).report;
+    let cause = &report.causes[0];
+    let link = cause.link.expect("a link");
+    assert_eq!((cause.kind, link.from, link.to), (CauseKind::SlowPair, Some(3), Some(4)), "{}", cause.sentence);
+    assert_eq!(report.causes.len(), 1, "{:#?}", report.causes);
+    assert!(report.verdict.sentence.contains("from rank 3 to rank 4"), "{}", report.verdict.sentence);
+    for pair in &report.pairs {
+        let (latency, time) = if pair.key.from == Some(3) { (3.0, 2.0) } else { (1.0, 1.0) };
+        // Noise has one side: least times are near the truth, all points a mean noise above.
+        let least = pair.least.expect("steps");
+        assert!(is_near(least.latency_ns, LATENCY_NS * latency, 0.02), "{least:?}");
+        assert!(is_near(least.rate.expect("sizes"), 1e9 / (BYTE_NS * time), 0.02), "{least:?}");
+        let all = pair.all.expect("steps");
+        assert!(is_near(all.latency_ns, LATENCY_NS * latency * (1.0 + job.noise), 0.05), "{all:?}");
+        assert!(is_near(all.rate.expect("sizes"), 1e9 / (BYTE_NS * time * (1.0 + job.noise)), 0.05), "{all:?}");
+        assert_eq!((all.points, least.points), (300 * 4 * 4, 3));
+        assert!(all.r_squared.expect("sizes") > 0.9, "{all:?}");
+        assert_eq!(pair.change, None, "{pair:?}");
+    }
+}
+
+#[test]
+fn exact_steps_give_exact_lines() {
+    let report = see(&Job { noise: 0.0, ..Job::healthy(4) }).report;
+    for fit in report.pairs.iter().chain(&report.channels).flat_map(|link| [link.all, link.least]) {
+        let fit = fit.expect("steps");
+        // Times are whole ns.
+        assert!((fit.latency_ns - LATENCY_NS).abs() < 1.0, "{fit:?}");
+        assert!(is_near(fit.rate.expect("sizes"), 1e9 / BYTE_NS, 1e-4), "{fit:?}");
+        assert!(fit.r_squared.expect("sizes") > 1.0 - 1e-6, "{fit:?}");
+    }
+}
+
+#[test]
+fn a_channel_that_slows_down_is_named_with_its_beginning() {
+    let job = Job { wrong: Wrong::SlowChannel { channel: 2, from: 150, factor: 2.5 }, ..Job::healthy(5) };
+    let Seen { ranks, report } = see(&job);
+    let cause = &report.causes[0];
+    let link = cause.link.expect("a link");
+    assert_eq!((cause.kind, link.channel), (CauseKind::SlowChannel, Some(2)), "{}", cause.sentence);
+    assert_eq!(report.causes.len(), 1, "{:#?}", report.causes);
+    let since_ns = cause.since_ns.expect("half-way");
+    let at = |sequence: usize| ranks[0][sequence].start_ns;
+    assert!((at(147)..=at(153)).contains(&since_ns), "{since_ns} is not near {}", at(150));
+    let change = report.channels[2].change.expect("half-way");
+    assert!(is_near(change.after / change.before, 2.5, 0.1), "{change:?}");
+}
+
+#[test]
+fn nothing_is_claimed_below_the_clocks_error() {
+    let late = Wrong::LateRank { rank: 5, from: 0, ns: 30_000 };
+    let known = |error_ns| see(&Job { wrong: late, error_ns: Some(error_ns), ..Job::healthy(6) }).report;
+    let report = known(Some(1_000));
+    assert_eq!((report.causes.len(), report.causes[0].rank), (1, Some(5)));
+    assert_eq!(report.clocks.uncertainty_ns, Some(2_000));
+    // The error of two clocks is more than how late it is.
+    let report = known(Some(60_000));
+    assert_eq!(report.causes.len(), 0, "{}", report.verdict.sentence);
+    let other_host = &report.ranks[0].budget;
+    assert!(other_host.unclear_ns > other_host.waiting_ns, "{other_host:?}");
+    let report = known(None);
+    assert_eq!(report.verdict.finding, Finding::Unclear);
+    assert!(report.verdict.sentence.starts_with("The clocks do not allow to say"), "{}", report.verdict.sentence);
+    assert_eq!((report.budget.waiting_ns, report.run.comparable), (0, 0));
+}
+
+#[test]
+fn what_cannot_be_compared_is_said() {
+    let report = see(&Job { timing: "enqueue", ..Job::healthy(7) }).report;
+    assert_eq!(report.verdict.finding, Finding::Unclear);
+    assert!(report.verdict.sentence.contains("only the enqueueing of a rank is known"), "{}", report.verdict.sentence);
+    // A rank that was aborted half-way: what it lacks cannot be compared, the rest can.
+    let report = see(&Job { last_rank_has: Some(200), ..Job::healthy(8) }).report;
+    assert_eq!((report.run.instances, report.run.comparable), (300, 200));
+    let report = see(&Job { ranks: 1, ..Job::healthy(9) }).report;
+    assert_eq!((report.verdict.finding, report.run.operations), (Finding::Nothing, 300));
+    let report = see(&Job { instances: 0, ..Job::healthy(10) }).report;
+    assert_eq!(report.verdict.finding, Finding::Nothing);
+    assert_eq!(report.operations.len(), 0);
+}
+
+#[test]
+fn filters_leave_the_rest_out() {
+    let job = Job::healthy(11);
+    let all = see(&job);
+    let middle_ns = all.ranks[0][150].start_ns;
+    let from = Filter { from_ns: Some(middle_ns), ..Filter::default() };
+    let report = see_filtered(&job, &from).report;
+    assert_eq!((report.run.instances, report.operations.iter().map(|it| it.count).sum::<u64>()), (150, 1200));
+    let rank = Filter { ranks: vec![3], ..Filter::default() };
+    let report = see_filtered(&job, &rank).report;
+    assert_eq!(report.operations.iter().map(|it| it.count).sum::<u64>(), 300);
+    for (name, count) in [("allreduce", 300), ("ncclAllReduce", 300), ("Broadcast", 0)] {
+        let function = Filter { functions: vec![name.to_owned()], ..Filter::default() };
+        assert_eq!(see_filtered(&job, &function).report.run.instances, count, "{name}");
+    }
+}
+
+#[test]
+fn a_stall_is_found_with_its_reason_and_place() {
+    let job = Job { wrong: Wrong::LateOnce { rank: 2, at: 77, ns: 20_000_000 }, ..Job::healthy(12) };
+    let Seen { ranks, report } = see(&job);
+    let anomaly = &report.anomalies[0];
+    assert_eq!((anomaly.kind, anomaly.rank, anomaly.sequence), (CauseKind::LateRank, Some(2), Some(77)));
+    let first_ns = ranks.iter().map(|operations| operations[77].start_ns).min().unwrap();
+    assert_eq!((anomaly.start_ns, anomaly.end_ns), (first_ns, ranks[2][77].stop_ns));
+    assert!(anomaly.lost_ns > 7 * 19_000_000 && anomaly.event.is_some(), "{anomaly:?}");
+    assert!(report.verdict.sentence.starts_with("Rank 2 came late to 1 collective"), "{}", report.verdict.sentence);
+
+    let wrong = Wrong::SlowOnce { from: 6, channel: 1, at: 30, ns: 5_000_000 };
+    let report = see(&Job { wrong, ..Job::healthy(13) }).report;
+    let anomaly = &report.anomalies[0];
+    let link = anomaly.link.expect("a link");
+    assert_eq!((anomaly.kind, anomaly.sequence), (CauseKind::SlowConnection, Some(30)), "{}", anomaly.sentence);
+    assert_eq!((link.from, link.to, link.channel), (Some(6), Some(7), Some(1)));
+    let sentence = &report.verdict.sentence;
+    assert!(
+        sentence.starts_with("The network from rank 6 to rank 7 on channel 1 stalled in 1 collective"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn overlap_and_exposed_communication_are_exact() {
+    let Seen { ranks, report } = see(&Job { has_kernels: true, ..Job::healthy(14) });
+    for (found, operations) in report.overlap.expect("other kernels").iter().zip(&ranks) {
+        let sum = |ns: fn(&Operation) -> u64| operations.iter().map(ns).sum::<u64>();
+        assert_eq!(found.communication_ns, sum(|it| it.stop_ns - it.start_ns));
+        assert_eq!(found.computation_ns, sum(|it| it.computation().1 - it.computation().0));
+        assert_eq!(found.overlap_ns, sum(|it| it.computation().1 - it.start_ns));
+        assert_eq!(found.exposed_ns, found.communication_ns - found.overlap_ns);
+    }
+    assert!(see(&Job::healthy(14)).report.overlap.is_none(), "only where other kernels were recorded");
+}

@@ -1,0 +1,242 @@
+//! Writes a job as an archive in this project's vocabulary (`docs/MAPPING.md`).
+
+use std::path::{Path, PathBuf};
+
+use otf2::records::{Attribute, ClockProperties, Comm, Group, Location, LocationGroup, Region, SystemTreeNode};
+use otf2::{
+    ArchiveWriter, AttributeRef, AttributeType, AttributeValue, Attributes, CommRef, EventWriter, GlobalDefinitions,
+    GroupRef, GroupType, LocationGroupRef, LocationGroupType, LocationRef, LocationType, Paradigm, RegionRef,
+    StringRef, SystemTreeNodeRef,
+};
+
+use super::job::{Job, Operation};
+
+const ATTRIBUTES: [(&str, AttributeType); 9] = [
+    ("nccl.event", AttributeType::U64),
+    ("nccl.parent", AttributeType::U64),
+    ("nccl.bytes", AttributeType::U64),
+    ("nccl.seq", AttributeType::U64),
+    ("nccl.timing", AttributeType::String),
+    ("nccl.algbw", AttributeType::F64),
+    ("nccl.busbw", AttributeType::F64),
+    ("nccl.peer", AttributeType::I32),
+    ("nccl.channel", AttributeType::U32),
+];
+const REGIONS: [(&str, &str); 5] = [
+    ("ncclAllReduce", "nccl::operation::Coll::ncclAllReduce"),
+    ("netSend", "nccl::transfer::ProxyOp::netSend"),
+    ("SendWait", "nccl::transfer::ProxyStep::SendWait"),
+    ("ncclDevKernel_AllReduce", "_Z23ncclDevKernel_AllReducev"),
+    ("gemm", "_Z4gemmv"),
+];
+
+/// The archive of a job; gives its anchor.
+pub(crate) fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
+    let mut archive = ArchiveWriter::create(directory, "traces").expect("a directory");
+    archive.set_creator("synthetic").expect("a name");
+    archive.set_property("NCCL::TABLE", "ncclProfiler_v6").expect("a property");
+    let mut events = Vec::new();
+    let mut end_ns = 0;
+    for (rank, operations) in ranks.iter().enumerate() {
+        end_ns = operations.last().map_or(end_ns, |it| it.stop_ns.max(end_ns));
+        let location = LocationRef::new(rank as u64);
+        let mut writer = archive.event_writer(location).expect("an event file");
+        for operation in operations {
+            operation_events(&mut writer, rank, job, operation).expect("events");
+        }
+        events.push((location, writer.close().expect("closed")));
+        for region in [3, 4].into_iter().filter(|_| job.has_kernels) {
+            let location = LocationRef::new(u64::from(STREAMS + region) << 32 | rank as u64);
+            let mut writer = archive.event_writer(location).expect("an event file");
+            for operation in operations {
+                let of_nccl = (operation.start_ns, operation.stop_ns);
+                let (start_ns, stop_ns) = if region == 3 { of_nccl } else { operation.computation() };
+                let region = RegionRef::new(region);
+                writer.enter(start_ns, region, Attributes::NONE).expect("an event");
+                writer.leave(stop_ns, region, Attributes::NONE).expect("an event");
+            }
+            events.push((location, writer.close().expect("closed")));
+        }
+        for channel in 0..job.channels {
+            for is_step in [false, true] {
+                let location = network(rank, channel, is_step);
+                let mut writer = archive.event_writer(location).expect("an event file");
+                for operation in operations {
+                    network_events(&mut writer, rank, job, channel, is_step, operation).expect("events");
+                }
+                events.push((location, writer.close().expect("closed")));
+            }
+        }
+    }
+    events.sort_by_key(|(location, _)| *location);
+    define(&mut archive, job, &events, end_ns).expect("definitions");
+    for (location, _) in &events {
+        archive.local_definitions(*location).expect("a file").close().expect("closed");
+    }
+    archive.close().expect("closed");
+    directory.join("traces.otf2")
+}
+
+/// Numbers of locations that are streams.
+const STREAMS: u32 = 1000;
+
+/// The location of a connection, or of its steps.
+fn network(rank: usize, channel: u32, is_step: bool) -> LocationRef {
+    LocationRef::new((u64::from(channel * 2 + u32::from(is_step)) + 1) << 32 | rank as u64)
+}
+
+fn event(rank: usize, sequence: u64, kind: u64) -> AttributeValue {
+    AttributeValue::U64((rank as u64 + 1) << 48 | sequence << 16 | kind)
+}
+
+fn attributes(values: &[(u32, AttributeValue)]) -> Attributes {
+    let mut attributes = Attributes::new();
+    for (number, value) in values {
+        attributes.add(AttributeRef::new(*number), *value).expect("once");
+    }
+    attributes
+}
+
+fn operation_events(writer: &mut EventWriter<'_>, rank: usize, job: &Job, it: &Operation) -> otf2::Result<()> {
+    let seconds = (it.stop_ns - it.start_ns) as f64 / 1e9;
+    let algbw = it.bytes as f64 / seconds;
+    let ranks = f64::from(job.ranks);
+    let enter = attributes(&[
+        (0, event(rank, it.sequence, 0)),
+        (2, AttributeValue::U64(it.bytes)),
+        (3, AttributeValue::U64(it.sequence)),
+        (4, AttributeValue::String(StringRef::new(0))),
+    ]);
+    let leave =
+        attributes(&[(5, AttributeValue::F64(algbw)), (6, AttributeValue::F64(algbw * 2.0 * (ranks - 1.0) / ranks))]);
+    writer.enter(it.start_ns, RegionRef::new(0), &enter)?;
+    writer.leave(it.stop_ns, RegionRef::new(0), &leave)
+}
+
+fn network_events(
+    writer: &mut EventWriter<'_>,
+    rank: usize,
+    job: &Job,
+    channel: u32,
+    is_step: bool,
+    it: &Operation,
+) -> otf2::Result<()> {
+    let transfer = event(rank, it.sequence, 1 + u64::from(channel) * 256);
+    let steps = &it.sends[channel as usize];
+    if is_step {
+        for (number, step) in (0..).zip(steps) {
+            let id = event(rank, it.sequence, 2 + u64::from(channel) * 256 + number);
+            let enter = attributes(&[(0, id), (1, transfer), (2, AttributeValue::U64(step.bytes))]);
+            writer.enter(step.sent_ns, RegionRef::new(2), &enter)?;
+            writer.leave(step.sent_ns + step.ns, RegionRef::new(2), Attributes::NONE)?;
+        }
+        return Ok(());
+    }
+    let peer = (rank as i32 + 1) % job.ranks as i32;
+    let enter = attributes(&[
+        (0, transfer),
+        (1, event(rank, it.sequence, 0)),
+        (7, AttributeValue::I32(peer)),
+        (8, AttributeValue::U32(channel)),
+    ]);
+    writer.enter(steps[0].sent_ns - 500, RegionRef::new(1), &enter)?;
+    writer.leave(it.stop_ns, RegionRef::new(1), Attributes::NONE)
+}
+
+/// Defines strings when they are first used.
+struct Definer<'a> {
+    to: GlobalDefinitions<'a>,
+    texts: Vec<String>,
+}
+
+impl Definer<'_> {
+    fn text(&mut self, text: &str) -> StringRef {
+        let known = self.texts.iter().position(|known| known == text);
+        let place = known.unwrap_or(self.texts.len());
+        let reference = StringRef::new(place as u32);
+        if known.is_none() {
+            self.texts.push(text.to_owned());
+            self.to.string(reference, text).expect("a string");
+        }
+        reference
+    }
+
+    fn said(&mut self, name: &str, value: &str) -> (StringRef, AttributeValue) {
+        (self.text(name), AttributeValue::String(self.text(value)))
+    }
+}
+
+fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)], end_ns: u64) -> otf2::Result<()> {
+    let mut to = Definer { to: archive.definitions()?, texts: Vec::new() };
+    to.text(job.timing);
+    to.to.clock_properties(&ClockProperties {
+        timer_resolution: 1_000_000_000,
+        global_offset: 0,
+        trace_length: end_ns + 1,
+        realtime_timestamp: u64::MAX,
+    })?;
+    for (number, (name, attribute_type)) in (0..).zip(ATTRIBUTES) {
+        let name = to.text(name);
+        let attribute = Attribute { name, description: StringRef::UNDEFINED, attribute_type };
+        to.to.attribute(AttributeRef::new(number), &attribute)?;
+    }
+    for host in 0..2 {
+        let name = to.text(&format!("host{host}"));
+        let boot = to.said("boot id", &format!("boot{host}"));
+        let class_name = to.text("node");
+        let node = SystemTreeNode { name, class_name, properties: vec![boot], ..SystemTreeNode::default() };
+        to.to.system_tree_node(SystemTreeNodeRef::new(host), &node)?;
+    }
+    for rank in 0..job.ranks {
+        let name = to.text(&format!("rank {rank} [host:{rank}]"));
+        let host = if job.error_ns.is_some() { rank * 2 / job.ranks } else { 0 };
+        let mut properties = Vec::new();
+        if let Some(error_ns) = job.error_ns {
+            properties.push(to.said("NCCL::CLOCK::REFERENCE", "host0"));
+            if let Some(error_ns) = error_ns {
+                properties.push((to.text("NCCL::CLOCK::UNCERTAINTY_NS"), AttributeValue::U64(error_ns)));
+            }
+        }
+        let group = LocationGroup {
+            name,
+            group_type: LocationGroupType::Process,
+            system_tree_parent: SystemTreeNodeRef::new(host),
+            creator: LocationGroupRef::UNDEFINED,
+            properties,
+        };
+        to.to.location_group(LocationGroupRef::new(rank), &group)?;
+    }
+    for (location, number_of_events) in events {
+        let rank = location.get() & 0xffff_ffff;
+        let kind = match location.get() >> 32 {
+            0 => "communicator",
+            stream if stream >= STREAMS.into() => "stream",
+            odd if odd % 2 == 1 => "connection",
+            _ => "slot",
+        };
+        let mut properties = vec![to.said("NCCL::LOCATION_KIND", kind)];
+        if location.get() >> 32 > 0 {
+            let member = AttributeValue::Location(LocationRef::new(rank));
+            properties.push((to.text("NCCL::RANK_LOCATION"), member));
+        }
+        let name = to.text(&format!("{kind} of rank {rank}"));
+        let location_type =
+            if kind == "communicator" { LocationType::AcceleratorStream } else { LocationType::CpuThread };
+        let group = LocationGroupRef::new(rank as u32);
+        let definition = Location { name, location_type, number_of_events: *number_of_events, group, properties };
+        to.to.location(*location, &definition)?;
+    }
+    for (number, (name, canonical_name)) in (0..).zip(REGIONS) {
+        let region = Region { name: to.text(name), canonical_name: to.text(canonical_name), ..Region::default() };
+        to.to.region(RegionRef::new(number), &region)?;
+    }
+    let world = to.text("world");
+    let members: Vec<u64> = (0..job.ranks.into()).collect();
+    for (number, group_type) in [(0, GroupType::CommLocations), (1, GroupType::CommGroup)] {
+        let members = members.clone();
+        let group = Group { name: world, group_type, paradigm: Paradigm::Mpi, flags: 0, members };
+        to.to.group(GroupRef::new(number), &group)?;
+    }
+    let comm = Comm { name: world, group: GroupRef::new(1), parent: CommRef::UNDEFINED, flags: 0 };
+    to.to.comm(CommRef::new(0), &comm)
+}

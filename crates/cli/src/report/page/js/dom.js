@@ -1,0 +1,210 @@
+// What all sections of the page share: elements, tables, the tooltip, canvases, colours.
+
+import { html } from '#page/html';
+
+/** @typedef {import('#page/html').Html} Html */
+
+/** @param {string} id */
+export function byId(id) {
+  const element = document.getElementById(id);
+  if (!element) throw new Error(`the page has no element ${id}`);
+  return element;
+}
+
+/** @param {Element} element @param {Html} content */
+export function fill(element, content) {
+  element.innerHTML = content.text;
+}
+
+/**
+ * Adds a section to the page.
+ * @param {string} id
+ * @param {string} title
+ * @param {string} command What prints the same
+ * @param {Html} lede
+ */
+export function section(id, title, command, lede) {
+  const element = document.createElement('section');
+  element.id = id;
+  fill(element, html`<header><h2>${title}</h2>${command && html`<code>${command}</code>`}</header>
+    <p class="lede">${lede}</p>`);
+  byId('main').append(element);
+  return element;
+}
+
+/** @param {Element} parent @param {string} tag @param {string} [className] */
+export function add(parent, tag, className = '') {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  parent.append(element);
+  return element;
+}
+
+/**
+ * A column of a table. Columns with a key can be sorted by.
+ * @template R
+ * @typedef {object} Column
+ * @property {string | Html} title
+ * @property {(row: R) => unknown} cell
+ * @property {boolean} [number]
+ * @property {(row: R) => number | string} [key]
+ * @property {boolean} [head] Names the row
+ * @property {string} [style]
+ * @property {string} [className]
+ */
+
+/**
+ * Fills a table; heads of columns with a key sort it.
+ * @template R
+ * @param {HTMLElement} table
+ * @param {string} caption
+ * @param {Column<R>[]} columns
+ * @param {R[]} rows
+ * @param {{ mark?: (row: R) => boolean, sort?: [number, number], limit?: [number, number],
+ *   done?: () => void }} [options] `limit`: rows at the begin and at the end when there are many more
+ */
+export function fillTable(table, caption, columns, rows, options = {}) {
+  let sort = options.sort;
+  let all = false;
+  const draw = () => {
+    const sorted = sort ? sortedBy(rows, columns[sort[0]], sort[1]) : rows;
+    const [head, tail] = options.limit ?? [Infinity, 0];
+    const folded = all || sorted.length <= head + tail + 8 ? 0 : sorted.length - head - tail;
+    const line = (/** @type {R} */ row) => tableRow(columns, row, options.mark?.(row) ?? false);
+    const body = folded === 0 ? sorted.map(line) : [
+      ...sorted.slice(0, head).map(line),
+      html`<tr class="fold"><td colspan="${columns.length}"><button type="button">Show ${folded} more</button></td>
+        </tr>`,
+      ...sorted.slice(sorted.length - tail).map(line),
+    ];
+    fill(table, html`<caption class="sr">${caption}</caption><thead><tr>${columns.map((column, at) =>
+      tableHead(column, at, sort))}</tr></thead><tbody>${body}</tbody>`);
+    table.querySelector('.fold button')?.addEventListener('click', () => {
+      all = true;
+      draw();
+    });
+    table.querySelectorAll('thead button').forEach((button) => button.addEventListener('click', () => {
+      const at = Number(/** @type {HTMLElement} */ (button).dataset.column);
+      sort = [at, sort?.[0] === at ? -sort[1] : columns[at].number ? -1 : 1];
+      draw();
+      /** @type {HTMLElement | null} */ (table.querySelector(`[data-column="${at}"]`))?.focus();
+    }));
+    options.done?.();
+  };
+  draw();
+}
+
+/** @template R @param {R[]} rows @param {Column<R>} column @param {number} direction */
+function sortedBy(rows, column, direction) {
+  const { key } = column;
+  if (!key) return rows;
+  return [...rows].sort((a, b) => {
+    const [left, right] = [key(a), key(b)];
+    return (left < right ? -1 : left > right ? 1 : 0) * direction;
+  });
+}
+
+/** @template R @param {Column<R>} column @param {number} at @param {[number, number] | undefined} sort */
+function tableHead(column, at, sort) {
+  const sorted = sort && sort[0] === at && (sort[1] < 0 ? 'descending' : 'ascending');
+  const title = column.key ? html`<button type="button" data-column="${at}">${column.title}</button>` : column.title;
+  return html`<th scope="col" class="${column.number ? 'n' : ''}" style="${column.style ?? ''}"${sorted ?
+    html` aria-sort="${sorted}"` : ''}>${title}</th>`;
+}
+
+/** @template R @param {Column<R>[]} columns @param {R} row @param {boolean} marked */
+function tableRow(columns, row, marked) {
+  const cell = (/** @type {Column<R>} */ column) => {
+    const name = [column.number ? 'n' : '', column.className ?? ''].join(' ').trim();
+    return column.head ? html`<th scope="row" class="${name}">${column.cell(row)}</th>` :
+      html`<td class="${name}">${column.cell(row)}</td>`;
+  };
+  return html`<tr class="${marked ? 'mark' : ''}">${columns.map(cell)}</tr>`;
+}
+
+/** @param {Html} content @param {MouseEvent} event @param {number} [right] Where it must end */
+export function showTip(content, event, right = innerWidth) {
+  const tip = byId('tip');
+  fill(tip, content);
+  tip.hidden = false;
+  const { offsetWidth: width, offsetHeight: height } = tip;
+  const x = event.clientX + 16 + width > right ? event.clientX - width - 12 : event.clientX + 16;
+  tip.style.left = `${Math.max(4, x)}px`;
+  tip.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - height - 4))}px`;
+}
+
+export function hideTip() {
+  byId('tip').hidden = true;
+}
+
+/**
+ * Gives a canvas its size in CSS pixels.
+ * @param {HTMLCanvasElement} canvas
+ * @param {number} width
+ * @param {number} height
+ */
+export function sizeCanvas(canvas, width, height) {
+  const scale = devicePixelRatio || 1;
+  canvas.width = Math.round(width * scale);
+  canvas.height = Math.round(height * scale);
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext('2d');
+  if (!context) throw new Error('the browser has no canvas');
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  return context;
+}
+
+/** A colour or font of the page's style. @param {string} name */
+export const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Between two colours `#rrggbb`. @param {string} from @param {string} to @param {number} share */
+export function mix(from, to, share) {
+  const parts = [1, 3, 5].map((at) => {
+    const [a, b] = [from, to].map((colour) => parseInt(colour.slice(at, at + 2), 16));
+    return Math.round(a + (b - a) * share).toString(16).padStart(2, '0');
+  });
+  return `#${parts.join('')}`;
+}
+
+const COLOURED = ['AllReduce', 'AllGather', 'ReduceScatter', 'Send', 'Recv', 'Broadcast'];
+
+/** The style's colour of an NCCL function. @param {string} name */
+export function colourName(name) {
+  const short = name.replace(/^nccl/, '').replace(/ .*$/, '');
+  return `--f-${COLOURED.includes(short) ? short : 'other'}`;
+}
+
+/** @param {string} name */
+export const dot = (name) => html`<i class="dot" style="background:var(${colourName(name)})"></i>`;
+
+/**
+ * Buttons of which one is pressed.
+ * @param {HTMLElement} element
+ * @param {[string, string][]} choices Value and label
+ * @param {string} chosen
+ * @param {(value: string) => void} choose
+ */
+export function segments(element, choices, chosen, choose) {
+  fill(element, html`${choices.map(([value, label]) =>
+    html`<button type="button" data-value="${value}" aria-pressed="${value === chosen}">${label}</button>`)}`);
+  element.onclick = (event) => {
+    const value = /** @type {HTMLElement} */ (event.target).dataset.value;
+    if (value === undefined) return;
+    segments(element, choices, value, choose);
+    choose(value);
+  };
+}
+
+/** What draws; false where there is nothing to draw on any more. */
+let redraws = /** @type {(() => unknown)[]} */ ([]);
+
+/** Draws now, and again when colours or the width of the page change. @param {() => unknown} draw */
+export function drawn(draw) {
+  redraws.push(draw);
+  draw();
+}
+
+export function redraw() {
+  redraws = redraws.filter((draw) => draw() !== false);
+}

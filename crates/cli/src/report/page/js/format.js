@@ -1,0 +1,91 @@
+// Numbers, times and sizes as people read them.
+
+const THIN = '\u202f';
+const KIB = 1024;
+const MIB = KIB * KIB;
+const GIB = MIB * KIB;
+
+/** What says that there is no number. */
+export const NONE = '–';
+
+/**
+ * With thin spaces at thousands and a true minus.
+ * @param {number | null | undefined} value
+ * @param {number} [digits]
+ */
+export function number(value, digits = 0) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NONE;
+  const text = value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  return text.replace(/,/g, THIN).replace(/^-(?=[0.]*$)/, '').replace('-', '−');
+}
+
+/** Seconds of ns. @param {number | null} ns @param {number} [digits] */
+export const seconds = (ns, digits = 2) => number(ns === null ? null : ns / 1e9, digits);
+
+/** @param {number | null} share @param {number} [digits] */
+export const percent = (share, digits = 0) => (share === null ? NONE : number(share * 100, digits) + THIN + '%');
+
+/** GB/s of bytes per second. @param {number | null} rate */
+export const gigabytes = (rate) => number(rate === null ? null : rate / 1e9, rate === null || rate >= 1e9 ? 1 : 3);
+
+/** A duration with its unit. @param {number | null} ns */
+export function duration(ns) {
+  if (ns === null || !Number.isFinite(ns)) return NONE;
+  const size = Math.abs(ns);
+  if (size < 1e3) return number(ns) + THIN + 'ns';
+  if (size < 1e6) return number(ns / 1e3, size < 1e5 ? 1 : 0) + THIN + 'µs';
+  return size < 1e9 ? number(ns / 1e6, 2) + THIN + 'ms' : number(ns / 1e9, 3) + THIN + 's';
+}
+
+/** A size with its unit. @param {number | null} size */
+export function bytes(size) {
+  if (size === null) return NONE;
+  for (const [unit, name] of /** @type {[number, string][]} */ ([[GIB, 'GiB'], [MIB, 'MiB'], [KIB, 'KiB']])) {
+    if (size >= unit) {
+      const value = size / unit;
+      return number(value, Number.isInteger(value) || value >= 100 ? 0 : 1) + THIN + name;
+    }
+  }
+  return number(size) + THIN + 'B';
+}
+
+/** Sizes from … to. @param {number} least @param {number} most */
+export const sizes = (least, most) => (least === most ? bytes(least) : `${bytes(least)} … ${bytes(most)}`);
+
+/** A moment of the run in ms, as fine as a view of this span shows it. @param {number} ns @param {number} span */
+export function moment(ns, span) {
+  return number(ns / 1e6, span < 1e4 ? 6 : span < 1e6 ? 4 : span < 1e8 ? 3 : 1);
+}
+
+/** Date and time of ns since 1970, in UTC. @param {number} ns */
+export function date(ns) {
+  const text = new Date(ns / 1e6).toISOString();
+  return `${text.slice(0, 10)} ${text.slice(11, 16)} UTC`;
+}
+
+/** The value below which a share of the sorted values is. @param {ArrayLike<number>} sorted @param {number} share */
+export function quantile(sorted, share) {
+  return sorted[Math.min(sorted.length - 1, Math.max(0, Math.round(share * (sorted.length - 1))))];
+}
+
+/** @param {Iterable<number>} values */
+export const median = (values) => quantile(Float64Array.from(values).sort(), 0.5);
+
+/**
+ * What nccl-tests multiply algbw by to get busbw; none for what has no busbw.
+ * @param {string} name
+ * @param {number} ranks
+ */
+export function busFactor(name, ranks) {
+  if (/AllReduce/.test(name)) return (2 * (ranks - 1)) / ranks;
+  if (/AllGather|ReduceScatter|AlltoAll|Gather|Scatter/.test(name)) return (ranks - 1) / ranks;
+  return /Broadcast|Reduce/.test(name) ? 1 : null;
+}
+
+/**
+ * Bytes that nccl-tests divide by the time, of what a rank gives.
+ * @param {string} name
+ * @param {number} size
+ * @param {number} ranks
+ */
+export const busBytes = (name, size, ranks) => (/AllGather|Scatter|AlltoAll|Gather/.test(name) ? size * ranks : size);

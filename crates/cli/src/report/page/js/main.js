@@ -1,0 +1,74 @@
+// Puts the page together from the data elements in it.
+
+import { byId, redraw } from '#page/dom';
+import { inflate } from '#page/encoding';
+import { operations, timeByRank } from '#page/operations';
+import { pairs } from '#page/pairs';
+import { anomalies, channels, completeness, howTo, overlap } from '#page/sections';
+import { skew } from '#page/skew';
+import { Store } from '#page/timeline/store';
+import { TimelineView } from '#page/timeline/timeline';
+import { contents, verdict } from '#page/verdict';
+
+/** @typedef {import('../model').Model} Model */
+
+const data = (/** @type {string} */ id) => document.getElementById(`data-${id}`)?.textContent ?? null;
+
+async function main() {
+  const model = /** @type {Model} */ (JSON.parse(new TextDecoder().decode(await inflate(data('model') ?? ''))));
+  /** @type {TimelineView | null} */
+  let view = null;
+  const store = new Store(model.timeline, data, () => view?.redraw());
+  await store.open();
+  const wide = matchMedia('(prefers-color-scheme: dark)');
+  theme(wide.matches);
+  verdict(model);
+  operations(model);
+  timeByRank(model);
+  skew(model, (begin, end, rank) => view?.goTo(begin, end, rank));
+  pairs(model);
+  channels(model);
+  overlap(model);
+  const places = new Map(model.timeline.locations.map(({ id }, index) => [id, index]));
+  anomalies(model, ({ start_ns: begin, location: id }) => `#at=${begin}.${places.get(id) ?? 0}`);
+  completeness(model);
+  view = new TimelineView(model, store);
+  howTo(model);
+  contents(model);
+  listen(wide, view);
+  await view.follow(location.hash);
+  document.documentElement.dataset.ready = 'true';
+}
+
+/** @param {boolean} dark */
+function theme(dark) {
+  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
+  byId('theme').textContent = dark ? 'Light' : 'Dark';
+}
+
+const isDark = () => document.documentElement.dataset.theme === 'dark';
+
+/** @param {MediaQueryList} system @param {TimelineView} view */
+function listen(system, view) {
+  const change = (/** @type {boolean} */ dark) => {
+    theme(dark);
+    redraw();
+    view.drawNow();
+  };
+  byId('theme').onclick = () => change(!isDark());
+  system.onchange = () => change(system.matches);
+  addEventListener('hashchange', () => void view.follow(location.hash));
+  let resized = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
+  addEventListener('resize', () => {
+    clearTimeout(resized);
+    resized = setTimeout(redraw, 80);
+  });
+  let wasDark = false;
+  addEventListener('beforeprint', () => {
+    wasDark = isDark();
+    change(false);
+  });
+  addEventListener('afterprint', () => change(wasDark));
+}
+
+await main();

@@ -1,0 +1,214 @@
+// Who arrives late, and when: a heat map of ranks over time.
+
+import { add, drawn, fill, fillTable, hideTip, mix, section, showTip, sizeCanvas, token } from '#page/dom';
+import { duration, NONE, number, quantile, seconds } from '#page/format';
+import { entries, html, unit } from '#page/html';
+import { plot } from '#page/plot';
+
+/** @typedef {import('../model').Model} Model */
+/** @typedef {import('../model').Report} Report */
+/** @typedef {(begin: number, end: number, rank: number) => void} Go Shows a time in the timeline */
+
+/** With more ranks the heat map is one picture, and the table begins with those that made others wait most. */
+const STRIPS = 64;
+
+/** @param {Model} model @param {Go} go */
+export function skew({ report }, go) {
+  const bins = Math.max(0, ...report.lateness.ranks.map((row) => row.length));
+  const comparable = report.run.comparable > 0 && bins > 0;
+  const element = section('skew', 'Who arrives late, and when', 'nccl-otf2 stats --by ranks', comparable ?
+    lede(report) : html`No collective has arrivals on several ranks that can be compared. ${report.clocks.sentence}`);
+  if (!comparable) return;
+  const heat = new Heat(report, bins, go);
+  const strips = report.ranks.length <= STRIPS;
+  if (!strips) heatMap(element, heat);
+  const rows = report.ranks.map((rank, index) => ({ ...rank, index }));
+  if (!strips) rows.sort((a, b) => b.caused_ns - a.caused_ns);
+  const table = add(element, 'table', 'tight');
+  const ms = (/** @type {number | null} */ ns) => (ns === null ? NONE : number(ns / 1e6, 3));
+  const drawStrips = () => heat.strips(table);
+  fillTable(table, 'Lateness by rank over the run', [
+    { title: 'rank', head: true, key: (row) => row.index, cell: (row) => row.name },
+    { title: 'host', key: (row) => row.host, cell: (row) => row.host },
+    { title: strips ? heat.legend() : 'the whole run', style: 'width:52%', cell: (row) =>
+      html`<canvas class="strip" data-rank="${row.index}" role="img" aria-label="Lateness of ${row.name}"></canvas>` },
+    { title: html`late,<br>ms`, number: true, key: (row) => row.lateness_ns, cell: (row) => ms(row.lateness_ns) },
+    { title: html`trend,<br>ms per s`, number: true, key: (row) => row.trend_ns_per_s ?? 0,
+      cell: (row) => (row.trend_ns_per_s === null ? unit('none') : ms(row.trend_ns_per_s)) },
+    { title: html`last,<br>%`, number: true, key: (row) => row.last / Math.max(1, row.instances),
+      cell: (row) => (row.instances === 0 ? NONE : number((row.last / row.instances) * 100)) },
+    { title: html`by chance,<br>%`, number: true, key: (row) => row.last_expected / Math.max(1, row.instances),
+      cell: (row) => (row.instances === 0 ? NONE : number((row.last_expected / row.instances) * 100)) },
+    { title: html`caused,<br>s`, number: true, key: (row) => row.caused_ns, cell: (row) => seconds(row.caused_ns) },
+  ], rows, { limit: [strips ? STRIPS : 24, 0], mark: (row) => row.index === worstOf(report), done: drawStrips });
+  drawn(drawStrips);
+  trend(element, report, bins);
+}
+
+/** The rank to look at: that of the first cause which is one. @param {Report} report */
+const worstOf = ({ causes }) => causes.find((cause) => cause.rank !== null)?.rank ?? null;
+
+/** @param {Report} report */
+function lede(report) {
+  const cause = report.causes.find(({ kind }) => kind === 'late-rank');
+  return html`Arrival at collectives against the median rank. ${cause ? html`<b>${cause.sentence}</b>` :
+    html`<b>No rank is late as a rule.</b>`} ${report.clocks.sentence}`;
+}
+
+class Heat {
+  /** @param {Report} report @param {number} bins @param {Go} go */
+  constructor(report, bins, go) {
+    this.report = report;
+    this.bins = bins;
+    this.go = go;
+    this.floor = report.clocks.uncertainty_ns ?? 0;
+    const late = Float64Array.from(report.lateness.ranks.flatMap((row) => row.filter((ns) => (ns ?? 0) > this.floor)),
+      Number).sort();
+    /** What the darkest colour stands for: so high that one rank among all is seen. */
+    this.scale = late.length === 0 ? Math.max(1, this.floor) : quantile(late, 1 - 1 / (4 * report.ranks.length));
+  }
+
+  legend() {
+    return html`the whole run &nbsp;<span class="ramp"></span> 0 … ${duration(this.scale)} late${
+      this.floor > 0 && html`; below the clocks’ ± ${duration(this.floor)}
+      empty`}`;
+  }
+
+  ramp() {
+    return Array.from({ length: 65 }, (_, at) => mix(token('--raise'), token('--accent'), at / 64));
+  }
+
+  /** @param {number} share Of the width */
+  bin(share) {
+    return Math.max(0, Math.min(this.bins - 1, Math.floor(share * this.bins)));
+  }
+
+  /**
+   * @param {CanvasRenderingContext2D} context
+   * @param {number} rank
+   * @param {string[]} ramp
+   * @param {{ x: number, y: number, width: number, height: number }} box
+   */
+  draw(context, rank, ramp, { x: left, y, width, height }) {
+    const row = this.report.lateness.ranks[rank] ?? [];
+    // A column for each bin, or for each pixel where there are more bins.
+    const columns = Math.min(width, this.bins);
+    for (let column = 0; column < columns; column++) {
+      const from = Math.floor((column / columns) * this.bins);
+      const to = Math.max(from + 1, Math.floor(((column + 1) / columns) * this.bins));
+      let most = 0;
+      for (let bin = from; bin < to; bin++) most = Math.max(most, row[bin] ?? 0);
+      if (most <= this.floor) continue;
+      context.fillStyle = ramp[Math.round(Math.min(1, most / this.scale) ** 0.7 * (ramp.length - 1))];
+      const [x, next] = [column, column + 1].map((at) => Math.floor((at * width) / columns));
+      context.fillRect(left + x, y, next - x, height);
+    }
+  }
+
+  /** @param {HTMLElement} table */
+  strips(table) {
+    const canvases = /** @type {HTMLCanvasElement[]} */ ([...table.querySelectorAll('.strip')]);
+    const ramp = this.ramp();
+    const width = Math.max(120, Math.floor((canvases[0]?.parentElement?.clientWidth ?? 16) - 16));
+    for (const canvas of canvases) {
+      const rank = Number(canvas.dataset.rank);
+      const context = sizeCanvas(canvas, width, 15);
+      context.fillStyle = token('--raise');
+      context.fillRect(0, 0, width, 15);
+      this.draw(context, rank, ramp, { x: 0, y: 0, width, height: 15 });
+      this.listen(canvas, (event) => [rank, this.bin(event.offsetX / width)]);
+    }
+  }
+
+  /** @param {HTMLCanvasElement} canvas @param {(event: MouseEvent) => [number, number]} at Rank and bin */
+  listen(canvas, at) {
+    canvas.onmousemove = (event) => this.tip(...at(event), event);
+    canvas.onmouseleave = hideTip;
+    canvas.onclick = (event) => {
+      const [rank, bin] = at(event);
+      const { from_ns: from, bin_ns: length } = this.report.lateness;
+      this.go(from + bin * length, from + (bin + 1) * length, rank);
+    };
+  }
+
+  /** @param {number} rank @param {number} bin @param {MouseEvent} event */
+  tip(rank, bin, event) {
+    const { from_ns: from, bin_ns: length, ranks } = this.report.lateness;
+    const late = ranks[rank]?.[bin] ?? null;
+    showTip(html`<h4>${this.report.ranks[rank].name}, ${seconds(from + bin * length, 3)} s</h4>${entries([
+      ['against the median rank', late === null ? 'no arrival' : duration(late)],
+      ['clocks', this.floor > 0 ? `± ${duration(this.floor)}` : 'error unknown'],
+    ])}<p>Click: this place in the timeline</p>`, event);
+  }
+}
+
+/** @param {HTMLElement} element @param {Heat} heat */
+function heatMap(element, heat) {
+  const { ranks } = heat.report;
+  fill(add(element, 'p', 'small u'), html`All ranks, by host, the first at the top; ${heat.legend()}`);
+  const canvas = /** @type {HTMLCanvasElement} */ (add(element, 'canvas'));
+  canvas.id = 'heat';
+  canvas.setAttribute('role', 'img');
+  canvas.setAttribute('aria-label', 'Lateness of all ranks over time');
+  const gutter = 88;
+  const size = Math.max(0.5, Math.min(6, Math.round(1280 / ranks.length) / 2));
+  drawn(() => {
+    const width = Math.floor(element.clientWidth);
+    const context = sizeCanvas(canvas, width, Math.ceil(size * ranks.length));
+    context.fillStyle = token('--raise');
+    context.fillRect(gutter, 0, width, size * ranks.length);
+    const ramp = heat.ramp();
+    ranks.forEach((_, rank) => heat.draw(context, rank, ramp,
+      { x: gutter, y: rank * size, width: width - gutter, height: Math.max(1, size) }));
+    hostLabels(context, ranks, size);
+  });
+  heat.listen(canvas, (event) => [Math.min(ranks.length - 1, Math.floor(event.offsetY / size)),
+    heat.bin((event.offsetX - gutter) / (canvas.clientWidth - gutter))]);
+}
+
+/** @param {CanvasRenderingContext2D} context @param {{ host: string }[]} ranks @param {number} size */
+function hostLabels(context, ranks, size) {
+  context.font = `10.5px ${token('--sans')}`;
+  context.fillStyle = token('--ink-2');
+  context.textBaseline = 'top';
+  let next = 0;
+  ranks.forEach(({ host }, rank) => {
+    if ((rank > 0 && ranks[rank - 1].host === host) || rank * size < next) return;
+    context.fillText(host, 0, rank * size, 82);
+    next = rank * size + 13;
+  });
+}
+
+/**
+ * The lateness of the rank that matters against the others.
+ * @param {HTMLElement} element
+ * @param {Report} report
+ * @param {number} bins
+ */
+function trend(element, report, bins) {
+  const rank = worstOf(report);
+  if (rank === null || bins < 8) return;
+  const { from_ns: from, bin_ns: length, ranks } = report.lateness;
+  const used = Array.from({ length: bins }, (_, bin) => bin).filter((bin) => ranks.some((row) => row[bin] !== null));
+  const x = used.map((bin) => (from + (bin + 0.5) * length) / 1e9);
+  const others = used.map((bin) => Float64Array.from(ranks.flatMap((row, other) => {
+    const late = row[bin] ?? null;
+    return other === rank || late === null ? [] : [late / 1e6];
+  })).sort());
+  const edge = (/** @type {number} */ share) =>
+    others.map((sorted) => (sorted.length === 0 ? null : quantile(sorted, share)));
+  const { change, name } = report.ranks[rank];
+  const figure = add(element, 'figure');
+  fill(figure, html`<figcaption><span>ms late: <b class="hot">${name}</b>; grey: 5 % to 95 % of the other
+    ranks</span>${change && html`<span class="u">change at ${seconds(change.at_ns)} s:
+    ${duration(change.before)} before, ${duration(change.after)} after</span>`}</figcaption>`);
+  plot(add(figure, 'div'), {
+    height: 120, xText: (value) => `${number(value, 2)} s`,
+    data: [x, edge(0.05), edge(0.95), used.map((bin) => {
+      const late = ranks[rank]?.[bin] ?? null;
+      return late === null ? null : late / 1e6;
+    })],
+    series: [{ colour: '--hatch', width: 0 }, { colour: '--hatch', width: 0 }, { colour: '--accent', width: 1.6 }],
+    band: [1, 2], mark: change ? change.at_ns / 1e9 : undefined,
+  });
+}

@@ -1,0 +1,103 @@
+// The rows of the timeline: hosts, ranks, and in an opened rank its locations.
+
+/** @typedef {import('../../model').Timeline} Timeline */
+/** @typedef {import('../../model').Location} Location */
+/** @typedef {import('../../model').LocationKind} LocationKind */
+/** @typedef {import('#page/timeline/store').Store} Store */
+
+/**
+ * @typedef {object} Row
+ * @property {'host' | 'rank' | 'locations'} what
+ * @property {number} y
+ * @property {number} height
+ * @property {string} label
+ * @property {number} host
+ * @property {number} row Index in the timeline's rows; of a host that of its first rank
+ * @property {LocationKind} [kind]
+ * @property {number[]} locations One below the other
+ * @property {number} lane Height of each
+ * @property {boolean} open
+ */
+
+const HEIGHTS = { host: 18, rank: 22 };
+const ORDER = /** @type {LocationKind[]} */ (
+  ['kernel', 'call', 'operation', 'channel', 'transfer', 'step', 'proxy', 'other']);
+const LANES = /** @type {Record<LocationKind, number>} */ (
+  { kernel: 11, call: 12, operation: 15, channel: 4, transfer: 4, step: 4, proxy: 8, other: 8 });
+
+/** What locations that are shown together have in common. @param {Location} location */
+function groupOf({ name, kind }) {
+  const base = name.replace(/ #\d+$/, '');
+  if (kind === 'channel') return base.replace(/ ch\d+$/, ' channels');
+  if (kind === 'transfer') return base.replace(/ ch\d+/, '');
+  return kind === 'step' ? base.replace(/ ch\d+/, '').replace(/ s\d+.*$/, ' steps') : base;
+}
+
+/** As short as the gutter: the row says which rank. @param {string} group @param {LocationKind} kind */
+function label(group, kind) {
+  const short = group.replace(/^NCCL /, '').replace(/ rank \d+\/\d+$/, '').replace(/^net /, '').replace(/ r\d+ /, ' ')
+    .replace(/0x([0-9a-f]{4})[0-9a-f]+/, '0x$1…');
+  return kind === 'call' ? short.replace(/^API thread/, 'calls').replace(/^CUDA callback thread/, 'callbacks') : short;
+}
+
+/**
+ * @param {Timeline} timeline
+ * @param {Store} store
+ * @param {Set<number>} closedHosts
+ * @param {Set<number>} openRanks
+ * @returns {{ rows: Row[], height: number }}
+ */
+export function layout(timeline, store, closedHosts, openRanks) {
+  const rows = /** @type {Row[]} */ ([]);
+  let y = 0;
+  const push = (/** @type {Omit<Row, 'y'>} */ row) => {
+    rows.push({ ...row, y });
+    y += row.height;
+  };
+  timeline.hosts.forEach((name, host) => {
+    const ranks = timeline.rows.flatMap((row, index) => (row.host === host ? [index] : []));
+    if (ranks.length === 0) return;
+    const open = !closedHosts.has(host);
+    push({ what: 'host', height: HEIGHTS.host, label: open ? name : `${name}: ${ranks.length} ranks`, host,
+      row: ranks[0], locations: [], lane: 0, open });
+    if (!open) return;
+    for (const row of ranks) {
+      const isOpen = openRanks.has(row);
+      const operations = store.byRow[row].filter(({ kind }) => kind === 'operation').map(({ id }) => id);
+      push({ what: 'rank', height: HEIGHTS.rank, label: timeline.rows[row].name, host, row, locations: operations,
+        lane: HEIGHTS.rank, open: isOpen });
+      if (isOpen) inside(store.byRow[row], { host, row }, push);
+    }
+  });
+  return { rows, height: y + 4 };
+}
+
+/**
+ * @param {Location[]} locations
+ * @param {{ host: number, row: number }} where
+ * @param {(row: Omit<Row, 'y'>) => void} push
+ */
+function inside(locations, where, push) {
+  for (const kind of ORDER) {
+    const groups = /** @type {Map<string, number[]>} */ (new Map());
+    for (const location of locations.filter((one) => one.kind === kind)) {
+      const group = groupOf(location);
+      groups.set(group, [...(groups.get(group) ?? []), location.id]);
+    }
+    for (const [group, members] of groups) {
+      // What overlaps on a communicator is on locations of its own.
+      const lane = kind === 'operation' && members.length > 2 ? 8 : LANES[kind];
+      const height = Math.max(lane < 8 ? 14 : lane, lane * members.length + 3);
+      const text = label(group, kind);
+      push({ ...where, what: 'locations', kind, height, label: text, locations: members, lane, open: false });
+    }
+  }
+}
+
+/** The row at a height, and the location in it. @param {Row[]} rows @param {number} y */
+export function rowAt(rows, y) {
+  const row = rows.find((one) => y >= one.y && y < one.y + one.height);
+  if (!row) return null;
+  const lane = Math.floor((y - row.y - 1) / Math.max(1, row.lane));
+  return { row, location: row.locations[Math.max(0, Math.min(row.locations.length - 1, lane))] };
+}

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { busBytes, busFactor, bytes, duration, moment, number, quantile, sizes } from '#page/format';
+import { html } from '#page/html';
+
+const plain = (/** @type {string} */ text) => text.replaceAll('\u202f', ' ');
+
+test('numbers have thin spaces, a true minus, and no negative zero', () => {
+  assert.equal(number(1234567.891, 1), '1\u202f234\u202f567.9');
+  assert.equal(number(-12), '−12');
+  assert.equal(number(-0.001, 1), '0.0');
+  assert.equal(number(null), '–');
+  assert.equal(number(NaN), '–');
+});
+
+test('durations and sizes choose their unit', () => {
+  assert.deepEqual([999, 1500, 123456, 4_500_000, 2e9].map((ns) => plain(duration(ns))),
+    ['999 ns', '1.5 µs', '123 µs', '4.50 ms', '2.000 s']);
+  assert.deepEqual([4, 1536, 64 << 20].map((size) => plain(bytes(size))), ['4 B', '1.5 KiB', '64 MiB']);
+  assert.equal(plain(sizes(1024, 2047)), '1 KiB … 2.0 KiB');
+  assert.equal(plain(moment(1_234_567, 1000)), '1.234567');
+});
+
+test('quantiles are those of the sorted values', () => {
+  assert.equal(quantile([1, 2, 3, 4, 100], 0.5), 3);
+  assert.equal(quantile([1, 2, 3, 4, 100], 1), 100);
+});
+
+test('busbw is that of nccl-tests', () => {
+  assert.equal(busFactor('ncclAllReduce', 4), 1.5);
+  assert.equal(busFactor('ncclAllGather', 4), 0.75);
+  assert.equal(busFactor('ncclReduceScatter', 4), 0.75);
+  assert.equal(busFactor('ncclBroadcast', 4), 1);
+  assert.equal(busFactor('ncclSend', 4), null);
+  assert.equal(busBytes('ncclAllGather', 10, 4), 40);
+  assert.equal(busBytes('ncclAllReduce', 10, 4), 10);
+});
+
+test('what comes from a trace is escaped', () => {
+  const name = '<script>alert("x")</script>';
+  assert.equal(html`<b title="${name}">${[name]}</b>`.text.includes('<script>'), false);
+  assert.equal(html`<b>${html`<i>${'a & b'}</i>`}${null}${false}${0}</b>`.text, '<b><i>a &amp; b</i>0</b>');
+});

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { deflateSync } from 'node:zlib';
+
+import { decodeChunk, inflate, signed, Varints } from '#page/encoding';
+import { beginOf, locationOf, nameOf, related } from '#page/timeline/related';
+import { layout, rowAt } from '#page/timeline/rows';
+import { matcher } from '#page/timeline/search';
+import { Store } from '#page/timeline/store';
+import { encodeChunk, job } from '../fixture.js';
+
+const given = job({ ranks: 16, steps: 40, perChunk: 500 });
+
+async function opened() {
+  const { model, blobs } = given;
+  const text = (/** @type {string} */ id) => {
+    const bytes = blobs.get(id);
+    return bytes ? deflateSync(bytes).toString('base64') : null;
+  };
+  const store = new Store(structuredClone(model.timeline), text, () => {});
+  await store.open();
+  return store;
+}
+
+test('numbers and texts come back as they were written', async () => {
+  assert.equal(new Varints(Uint8Array.from([0xac, 2])).next(), 300);
+  assert.throws(() => new Varints(Uint8Array.from([0x80])).next(), /ends early/);
+  assert.deepEqual([0, 1, 2, 3].map(signed), [0, -1, 1, -2]);
+  const bytes = await inflate(deflateSync(Uint8Array.from([1, 2, 3])).toString('base64'));
+  assert.deepEqual([...bytes], [1, 2, 3]);
+});
+
+test('a chunk has the events that it was made of', () => {
+  const event = { location: 2, begin: 5_000_000_000, end: 5_000_000_100, name: 3, waiting: 40, instance: 7,
+    attributes: 1, parent: 102, sequence: 0 };
+  const later = { ...event, begin: event.begin + 50, waiting: -1, instance: -1, attributes: -1, parent: -1,
+    sequence: -1 };
+  const events = decodeChunk(encodeChunk([event, later], 100, 4_999_999_999), 100, 4_999_999_999);
+  assert.deepEqual(events.runs.get(2), [0, 2]);
+  assert.deepEqual([...events.begin], [event.begin, later.begin]);
+  assert.deepEqual([...events.parent], [102, -1]);
+  assert.deepEqual([...events.waiting], [40, -1]);
+  assert.deepEqual([...events.sequence], [0, -1]);
+});
+
+test('a view loads the chunks that reach into it, and gives its events in order', async () => {
+  const store = await opened();
+  const begin = store.timeline.chunks[1].begin_ns;
+  await store.need(begin, begin + 1);
+  assert.notEqual(store.chunks[1], undefined);
+  assert.equal(store.chunks.at(-1), undefined);
+  await store.needAll();
+  /** @type {number[]} */
+  const begins = [];
+  store.each(0, 0, store.timeline.duration_ns, (events, at) => begins.push(events.begin[at]));
+  assert.equal(begins.length, 40);
+  assert.deepEqual(begins, [...begins].sort((a, b) => a - b));
+});
+
+test('an operation is found with its call, launch, transfers, and itself on the other ranks', async () => {
+  const store = await opened();
+  await store.needAll();
+  const item = [...store.all(({ kind }) => kind === 'operation')].find(({ events, at }) =>
+    events.instance[at] === 30 && locationOf(store, { events, at }).row === 3);
+  assert.ok(item);
+  const found = related(store, item);
+  assert.equal(found.peers.length, 16);
+  assert.equal(found.call && nameOf(store, found.call), 'ncclAllReduce');
+  assert.equal(found.launch && nameOf(store, found.launch), 'ncclKernelLaunch');
+  assert.equal(found.work.length, 1);
+  assert.equal(found.last && locationOf(store, found.last).row, 11);
+  assert.ok(found.last && found.peers.every((peer) => beginOf(peer) <= beginOf(/** @type {any} */ (found.last))));
+  assert.ok(found.call);
+  const back = related(store, found.call).operation;
+  assert.equal(back?.events.instance[back.at], 30);
+});
+
+test('hosts close, ranks open, and a place names its location', async () => {
+  const store = await opened();
+  const closed = layout(store.timeline, store, new Set([0]), new Set());
+  assert.deepEqual(closed.rows.slice(0, 2).map(({ label }) => label), ['node1: 8 ranks', 'node2']);
+  const { rows } = layout(store.timeline, store, new Set(), new Set([0]));
+  const inside = rows.filter((row) => row.what === 'locations');
+  assert.deepEqual(inside.map(({ kind }) => kind), ['call', 'operation', 'transfer']);
+  assert.equal(rowAt(rows, inside[1].y + 3)?.location, 0);
+  assert.equal(rowAt(rows, -5), null);
+});
+
+test('a search takes words and conditions', async () => {
+  const store = await opened();
+  await store.needAll();
+  const count = (/** @type {string} */ query) => {
+    const matches = matcher(query, store.timeline);
+    return matches && [...store.all(({ kind }) => kind === 'operation')].filter(({ events, at }) =>
+      matches(events, at)).length;
+  };
+  assert.equal(count(''), null);
+  assert.equal(count('allreduce rank:3'), 32);
+  assert.equal(count('rank:3 seq:5'), 1);
+  assert.equal(count('reducescatter host:node2'), 8 * 8);
+  assert.equal(count('ring'), 640);
+  assert.equal(count('nothing-like-it'), 0);
+  const late = Number(count('wait>2ms'));
+  assert.ok(late > 300 && late < 400, `${late} waited for the late rank`);
+});

@@ -1,0 +1,239 @@
+//! The events of the timeline: every region instance of an archive, as small as sorting and linking them allows.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use analysis::{Analysis, Slice, Trace};
+use anyhow::{Context as _, Result};
+use nccl_events::Progress;
+use otf2::{AttributeRef, AttributeValue, RegionRef};
+use rayon::prelude::*;
+use serde::Serialize;
+
+use super::places::Location;
+
+/// No set of attributes, no instance, no waiting time.
+pub(super) const NONE: u64 = u64::MAX;
+
+/// More different sets of attributes are not kept with their numbers: each event would have its own.
+const MOST_SETS: usize = 20_000;
+
+/// Attributes of one event only. The page shows them in other ways, or they say nothing to people.
+const OWN: [&str; 9] = [
+    "nccl.event",
+    "nccl.parent",
+    "nccl.seq",
+    "nccl.algbw",
+    "nccl.busbw",
+    "nccl.work_request",
+    "nccl.external_correlation",
+    "cuda.correlation",
+    "nccl.comm_id",
+];
+
+/// A region instance.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event {
+    pub(super) begin_ns: u64,
+    pub(super) end_ns: u64,
+    /// Its id; 0 is none.
+    pub(super) event: u64,
+    /// The id of its parent; 0 is none.
+    pub(super) parent: u64,
+    pub(super) waiting_ns: u64,
+    pub(super) sequence: u64,
+    pub(super) instance: u64,
+    /// Index of the set of attributes.
+    pub(super) attributes: u64,
+    /// Index of the location.
+    pub(super) location: u32,
+    /// Index of the name.
+    pub(super) name: u32,
+    pub(super) depth: u32,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(untagged)]
+pub(super) enum Value {
+    Text(String),
+    Number(i64),
+}
+
+/// Attributes with their values.
+pub(super) type Set = Vec<(String, Value)>;
+
+/// All events of an archive.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub(super) all: Vec<Event>,
+    /// Names of regions.
+    pub(super) names: Vec<String>,
+    pub(super) sets: Vec<Set>,
+}
+
+impl Events {
+    /// Reads an archive.
+    pub(super) fn read(
+        trace: &Trace,
+        analysis: &Analysis,
+        locations: &[Location],
+        progress: &dyn Progress,
+    ) -> Result<Self> {
+        let reading = Reading::of(trace, analysis);
+        progress.begin("timeline", locations.len() as u64);
+        let read = locations.par_iter().enumerate().map(|(at, location)| {
+            let made = reading.location(u32::try_from(at)?, location);
+            progress.step();
+            made
+        });
+        let parts: Vec<(Vec<Event>, Vec<Set>)> = read.collect::<Result<_>>()?;
+        progress.end();
+        let mut found = Self { names: reading.names, ..Self::default() };
+        let mut known: BTreeMap<Set, u64> = BTreeMap::new();
+        found.all.reserve_exact(parts.iter().map(|(events, _)| events.len()).sum());
+        for (events, sets) in parts {
+            let numbers: Vec<u64> = sets.into_iter().map(|set| found.set(&mut known, set)).collect();
+            let index = |event: &Event| usize::try_from(event.attributes).unwrap_or(usize::MAX);
+            let numbered =
+                |event: Event| Event { attributes: numbers.get(index(&event)).copied().unwrap_or(NONE), ..event };
+            found.all.extend(events.into_iter().map(numbered));
+        }
+        Ok(found)
+    }
+
+    /// The number of a set.
+    fn set(&mut self, known: &mut BTreeMap<Set, u64>, mut set: Set) -> u64 {
+        if known.len() >= MOST_SETS && !known.contains_key(&set) {
+            set.retain(|(name, value)| matches!(value, Value::Text(_)) || name == "nccl.bytes");
+        }
+        if set.is_empty() {
+            return NONE;
+        }
+        *known.entry(set).or_insert_with_key(|set| {
+            self.sets.push(set.clone());
+            self.sets.len() as u64 - 1
+        })
+    }
+}
+
+struct Reading<'a> {
+    trace: &'a Trace,
+    analysis: &'a Analysis,
+    /// Rows of operations by the ids of their events.
+    operations: Vec<(u64, u32)>,
+    regions: BTreeMap<RegionRef, u32>,
+    names: Vec<String>,
+    /// Names of those that events share.
+    shared: BTreeMap<AttributeRef, String>,
+    event: Option<AttributeRef>,
+    parent: Option<AttributeRef>,
+    sequence: Option<AttributeRef>,
+}
+
+impl<'a> Reading<'a> {
+    fn of(trace: &'a Trace, analysis: &'a Analysis) -> Self {
+        let mut operations: Vec<_> = analysis.tables.operations.event.iter().copied().zip(0..).collect();
+        operations.par_sort_unstable();
+        let definitions = &trace.definitions;
+        let attributes = definitions.attributes.iter();
+        let attributes = attributes.filter_map(|(reference, it)| Some((*reference, definitions.string(it.name)?)));
+        let named = |wanted| attributes.clone().find(|(_, name)| *name == wanted).map(|(reference, _)| reference);
+        Self {
+            trace,
+            analysis,
+            operations,
+            regions: definitions.regions.keys().copied().zip(0..).collect(),
+            names: definitions.regions.keys().map(|region| trace.region_name(*region)).collect(),
+            event: named("nccl.event"),
+            parent: named("nccl.parent"),
+            sequence: named("nccl.seq"),
+            shared: attributes
+                .filter(|(_, name)| !OWN.contains(name))
+                .map(|(reference, name)| (reference, name.to_owned()))
+                .collect(),
+        }
+    }
+
+    fn location(&self, at: u32, location: &Location) -> Result<(Vec<Event>, Vec<Set>)> {
+        let mut events = Vec::new();
+        let mut known: BTreeMap<Vec<(AttributeRef, i64)>, u64> = BTreeMap::new();
+        let mut sets: Vec<Set> = Vec::new();
+        self.trace
+            .slices(location.reference, |slice| {
+                let shared = slice.attributes.iter().filter(|(name, _)| self.shared.contains_key(name));
+                let key: Vec<_> = shared.filter_map(|(name, value)| Some((*name, bits(*value)?))).collect();
+                let attributes = if key.is_empty() {
+                    NONE
+                } else {
+                    *known.entry(key).or_insert_with(|| {
+                        sets.push(self.set(slice));
+                        sets.len() as u64 - 1
+                    })
+                };
+                events.push(self.event(at, location.is_operations(), slice, attributes));
+                ControlFlow::Continue(())
+            })
+            .context("the archive is damaged, `nccl-otf2 check` says more")?;
+        Ok((events, sets))
+    }
+
+    fn set(&self, slice: &Slice) -> Set {
+        let attributes = slice.attributes.iter();
+        let made = attributes.filter_map(|(name, value)| Some((self.shared.get(name)?.clone(), self.value(*value)?)));
+        made.collect()
+    }
+
+    fn value(&self, value: AttributeValue) -> Option<Value> {
+        if let Some(text) = self.trace.text(value) {
+            return Some(Value::Text(text.to_owned()));
+        }
+        bits(value).map(Value::Number)
+    }
+
+    fn event(&self, location: u32, is_operation: bool, slice: &Slice, attributes: u64) -> Event {
+        let own = |wanted: Option<AttributeRef>| {
+            let mut attributes = slice.attributes.iter();
+            let (_, value) = attributes.find(|(name, _)| Some(*name) == wanted)?;
+            bits(*value).map(i64::cast_unsigned)
+        };
+        let event = own(self.event).unwrap_or(0);
+        let operation = self.operations.binary_search_by_key(&event, |(event, _)| *event).ok();
+        let row = operation.filter(|_| event != 0).map(|at| self.operations[at].1);
+        // The enqueueing of an operation has its id, too: who asks for the id means the operation.
+        let event = if row.is_some() && !is_operation { 0 } else { event };
+        let row = row.filter(|_| is_operation);
+        let instances = &self.analysis.instances;
+        let instance = row.and_then(|row| instances.of_operation(row));
+        let waiting_ns = instance.zip(row).and_then(|(instance, row)| {
+            instances.all.get(usize::try_from(instance).ok()?)?.waiting_ns(&self.analysis.tables, row)
+        });
+        Event {
+            begin_ns: slice.start_ns,
+            end_ns: slice.stop_ns,
+            event,
+            parent: own(self.parent).unwrap_or(0),
+            waiting_ns: waiting_ns.unwrap_or(NONE),
+            sequence: own(self.sequence).unwrap_or(NONE),
+            instance: instance.map_or(NONE, u64::from),
+            attributes,
+            location,
+            name: self.regions.get(&slice.region).copied().unwrap_or(0),
+            depth: slice.depth,
+        }
+    }
+}
+
+/// A whole number, or the reference of a string; none of other values.
+fn bits(value: AttributeValue) -> Option<i64> {
+    match value {
+        AttributeValue::U64(number) => Some(number.cast_signed()),
+        AttributeValue::U32(number) => Some(number.into()),
+        AttributeValue::U16(number) => Some(number.into()),
+        AttributeValue::U8(number) => Some(number.into()),
+        AttributeValue::I64(number) => Some(number),
+        AttributeValue::I32(number) => Some(number.into()),
+        AttributeValue::String(string) => Some(string.get().into()),
+        _ => None,
+    }
+}

@@ -1,0 +1,175 @@
+//! `nccl-otf2 stats`: what is slow, who is late, was it waiting or moving bytes.
+//!
+//! ```text
+//!  analysis::analyse ─► Report ─► tables    a sheet for each question
+//!                                  sheet    sorted, cut to the terminal, as CSV
+//! ```
+
+mod sheet;
+mod tables;
+
+use std::path::PathBuf;
+
+use analysis::report::Report;
+use analysis::{Trace, analyse};
+use anyhow::{Context as _, Result, bail};
+use clap::{Args, ValueEnum as _};
+
+use crate::archive;
+use crate::exit::Exit;
+use crate::listing::Time;
+use crate::print;
+use crate::progress::Bar;
+
+use tables::By;
+
+const EXAMPLES: &str = "\
+Examples:
+  nccl-otf2 stats trace                               the verdict, and a table for each question
+  nccl-otf2 stats trace --by ranks --sort caused      who is waited for
+  nccl-otf2 stats trace --by pairs --sort slowdown    which connection is slow
+  nccl-otf2 stats trace --by operations --function AllReduce --comm world
+  nccl-otf2 stats trace --from 20s --to 30s           only what goes on then
+  nccl-otf2 stats trace --by operations --csv > operations.csv
+  nccl-otf2 stats trace --json | jq .verdict
+
+The first line is the verdict. A rank is named late, and a pair of ranks or a channel slow, only where chance and the \
+clocks' stated error do not explain it. Waiting is the time from a rank's arrival at a collective to the last \
+arrival, transfer from there to its end; what the clocks or the timing do not allow to split is `unclear`. Times lost \
+are summed over all ranks; those of several causes overlap and do not add up.
+
+Exit codes: 0 printed, 2 wrong usage or an archive that cannot be read.
+
+--json prints the whole report (docs/REFERENCE.md, `stats --json`), --csv one table with plain numbers: times in ns, \
+sizes in bytes, rates in bytes per second.";
+
+/// What to look at.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// A job's directory or the anchor file of an archive
+    #[arg(value_name = "DIR|traces.otf2")]
+    path: PathBuf,
+
+    /// Only this table, with all its rows, and all columns that fit
+    #[arg(long, value_enum, value_name = "TABLE")]
+    by: Option<By>,
+
+    /// Sort by this column, the largest first
+    #[arg(long, value_name = "COLUMN")]
+    sort: Option<String>,
+
+    /// Print at most this many rows of a table (without --by: 12)
+    #[arg(long, value_name = "ROWS")]
+    limit: Option<usize>,
+
+    /// Only these communicators: by name or id
+    #[arg(long, value_name = "COMM", value_delimiter = ',')]
+    comm: Vec<String>,
+
+    /// Only these ranks (of their communicators)
+    #[arg(long, value_name = "RANK", value_delimiter = ',')]
+    rank: Vec<u32>,
+
+    /// Only these functions, such as AllReduce,Send
+    #[arg(long, value_name = "FUNCTION", value_delimiter = ',')]
+    function: Vec<String>,
+
+    /// Only what goes on at or after this time: 1.5s, 20ms, 300us or 5ns after the beginning, or @TIME since 1970 in ns
+    #[arg(long, value_name = "TIME")]
+    from: Option<Time>,
+
+    /// Only what goes on at or before this time
+    #[arg(long, value_name = "TIME")]
+    to: Option<Time>,
+
+    /// Print JSON
+    #[arg(long, conflicts_with_all = ["by", "sort", "limit", "csv"])]
+    json: bool,
+
+    /// Print comma-separated values of one table (without --by: operations)
+    #[arg(long)]
+    csv: bool,
+}
+
+/// Rows of a table among others.
+const SHORT: usize = 12;
+
+/// Prints statistics.
+pub(crate) fn stats(request: &Request) -> Result<Exit> {
+    let trace = archive::open(&request.path)?;
+    let filter = filter(&trace, request)?;
+    let bar = Bar::new();
+    let analysis = analyse(&trace, &filter, &bar);
+    drop(bar);
+    let report = analysis.context("the archive is damaged, `nccl-otf2 check` says more")?.report;
+    if request.json {
+        print::json(&report)?;
+    } else if request.csv {
+        let mut sheet = tables::sheet(&report, request.by.unwrap_or(By::Operations), &request.rank);
+        sheet.arrange(request.sort.as_deref(), request.limit)?;
+        print::result(&sheet.csv()?)?;
+    } else {
+        print::result(&text(&report, request)?)?;
+    }
+    Ok(Exit::Well)
+}
+
+fn filter(trace: &Trace, request: &Request) -> Result<analysis::Filter> {
+    let comms = trace.definitions.comms.keys().copied();
+    let is_meant = |name: &str| request.comm.iter().any(|wanted| is_meant(wanted, name));
+    let communicators = comms.filter(|comm| is_meant(&trace.comm_name(*comm))).collect::<Vec<_>>();
+    if communicators.is_empty() && !request.comm.is_empty() {
+        bail!("no communicator is called {} (`nccl-otf2 info` lists them)", request.comm.join(" or "));
+    }
+    let clock = trace.definitions.clock.as_ref();
+    let begin_ns = clock.map_or(0, |clock| clock.global_offset);
+    let after = |time: Option<Time>| time.map(|time| time.after(begin_ns).saturating_sub(begin_ns));
+    Ok(analysis::Filter {
+        communicators,
+        functions: request.function.clone(),
+        ranks: request.rank.clone(),
+        from_ns: after(request.from),
+        to_ns: after(request.to),
+    })
+}
+
+/// Whether a communicator is meant by its name, with or without the number of its repetition.
+fn is_meant(wanted: &str, name: &str) -> bool {
+    let base = name.rsplit_once(" #").map_or(name, |(base, _)| base);
+    wanted.eq_ignore_ascii_case(name) || wanted.eq_ignore_ascii_case(base)
+}
+
+fn text(report: &Report, request: &Request) -> Result<String> {
+    let mut text = format!("{}\n", report.verdict.sentence);
+    for sentence in &report.verdict.basis {
+        text.push_str(&format!("  {sentence}\n"));
+    }
+    let shown: Vec<By> = match request.by {
+        Some(by) => vec![by],
+        None => By::value_variants().to_vec(),
+    };
+    let mut is_known = false;
+    for by in shown {
+        let mut sheet = tables::sheet(report, by, &request.rank);
+        if let Some(sort) = request.sort.as_deref().filter(|sort| request.by.is_none() && !sheet.has(sort)) {
+            is_known |= tables::is_column(report, sort);
+            sheet.arrange(None, Some(request.limit.unwrap_or(SHORT)))?;
+        } else {
+            is_known = true;
+            let limit = request.limit.or(request.by.is_none().then_some(SHORT));
+            sheet.arrange(request.sort.as_deref(), limit)?;
+        }
+        if request.by.is_some() || !sheet.is_empty() {
+            text.push('\n');
+            sheet.print(request.by.is_some(), &mut text);
+        }
+    }
+    if !is_known {
+        bail!(
+            "no table has a column {:?}; `--by TABLE` prints one with its columns",
+            request.sort.as_deref().unwrap_or_default()
+        );
+    }
+    Ok(text)
+}

@@ -1,0 +1,185 @@
+//! A table of numbers with units: sorted, cut to the width of the terminal, or as CSV.
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::table::{Side, Table};
+use crate::units::{bandwidth, bytes, count, plural, time};
+
+/// A cell.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Cell {
+    Text(String),
+    Count(u64),
+    Bytes(u64),
+    /// In ns.
+    Time(f64),
+    /// In bytes per second.
+    Rate(f64),
+    /// A plain number.
+    Number(f64),
+    /// A part of a whole.
+    Share(f64),
+    None,
+}
+
+/// A column: its name, and whether it is shown among other tables, too.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    pub(super) is_short: bool,
+}
+
+/// A table.
+#[derive(Debug)]
+pub(super) struct Sheet {
+    pub(super) title: &'static str,
+    pub(super) columns: Vec<Column>,
+    pub(super) rows: Vec<Vec<Cell>>,
+    left_out: usize,
+}
+
+impl Sheet {
+    /// Columns by name; those that begin with `+` are shown only where the table is asked for.
+    pub(super) fn new(title: &'static str, columns: &[&'static str]) -> Self {
+        let column = |name: &&'static str| match name.strip_prefix('+') {
+            Some(name) => Column { name, is_short: false },
+            None => Column { name, is_short: true },
+        };
+        Self { title, columns: columns.iter().map(column).collect(), rows: Vec::new(), left_out: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Whether there is such a column.
+    pub(super) fn has(&self, column: &str) -> bool {
+        self.columns.iter().any(|it| it.name == column)
+    }
+
+    /// Sorts the rows, the largest first and words by the alphabet, and keeps some of them.
+    pub(super) fn arrange(&mut self, sort: Option<&str>, limit: Option<usize>) -> Result<()> {
+        if let Some(name) = sort {
+            let Some(column) = self.columns.iter().position(|column| column.name == name) else {
+                let names: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
+                bail!("{:?} has no column {name:?}; it has {}", self.title, names.join(", "));
+            };
+            self.rows.sort_by(|a, b| match (a.get(column), b.get(column)) {
+                (Some(Cell::Text(a)), Some(Cell::Text(b))) => a.cmp(b),
+                (a, b) => value(b).total_cmp(&value(a)),
+            });
+        }
+        let kept = limit.unwrap_or(usize::MAX).min(self.rows.len());
+        self.left_out = self.rows.len() - kept;
+        self.rows.truncate(kept);
+        Ok(())
+    }
+
+    /// The table for people: the last columns go where the terminal is too narrow.
+    pub(super) fn print(&self, is_wide: bool, into: &mut String) {
+        let mut columns: Vec<usize> = (0..self.columns.len()).collect();
+        columns.retain(|at| is_wide || self.columns.get(*at).is_some_and(|column| column.is_short));
+        // Columns that say nothing anywhere only cost width.
+        columns.retain(|at| self.rows.iter().any(|row| row.get(*at).is_some_and(|cell| *cell != Cell::None)));
+        let width = terminal_size::terminal_size().map(|(terminal_size::Width(width), _)| usize::from(width));
+        let mut lines = self.lines(&columns);
+        while width.is_some_and(|width| lines.lines().any(|line| line.chars().count() > width)) && columns.len() > 2 {
+            columns.pop();
+            lines = self.lines(&columns);
+        }
+        into.push_str(self.title);
+        into.push('\n');
+        if self.rows.is_empty() {
+            into.push_str("  nothing was recorded\n");
+            return;
+        }
+        into.push_str(&lines);
+        if self.left_out > 0 {
+            let rows = plural(self.left_out as u64, "more row", "more rows");
+            into.push_str(&format!("  {rows}: --limit or --by shows them\n"));
+        }
+    }
+
+    fn lines(&self, columns: &[usize]) -> String {
+        let side = |at: usize| {
+            let is_text = |row: &Vec<Cell>| matches!(row.get(at), Some(Cell::Text(_)));
+            if self.rows.iter().any(is_text) { Side::Left } else { Side::Right }
+        };
+        let heads = columns.iter().filter_map(|at| Some((self.columns.get(*at)?.name, side(*at))));
+        let mut table = Table::new(&heads.collect::<Vec<_>>());
+        for row in &self.rows {
+            table.row(columns.iter().filter_map(|at| row.get(*at)).map(text).collect());
+        }
+        let mut lines = String::new();
+        table.print(&mut lines);
+        lines
+    }
+
+    /// The table for programs.
+    pub(super) fn csv(&self) -> Result<String> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        let write = "cannot write CSV";
+        writer.write_record(self.columns.iter().map(|column| column.name)).context(write)?;
+        for row in &self.rows {
+            writer.write_record(row.iter().map(plain)).context(write)?;
+        }
+        let bytes = writer.into_inner().map_err(|error| error.into_error()).context(write)?;
+        String::from_utf8(bytes).context(write)
+    }
+}
+
+/// What rows are sorted by: nothing comes last.
+#[expect(clippy::cast_precision_loss, reason = "the order of numbers above 2⁵³ does not matter to people")]
+fn value(cell: Option<&Cell>) -> f64 {
+    match cell {
+        Some(Cell::Count(number) | Cell::Bytes(number)) => *number as f64,
+        Some(Cell::Time(number) | Cell::Rate(number) | Cell::Number(number) | Cell::Share(number)) => *number,
+        Some(Cell::Text(_) | Cell::None) | None => f64::NEG_INFINITY,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times are shown with few digits")]
+fn text(cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) => text.clone(),
+        Cell::Count(number) => count(*number),
+        Cell::Bytes(number) => bytes(*number),
+        Cell::Time(ns) if *ns < 0.0 => format!("−{}", time(-ns.round() as u64)),
+        Cell::Time(ns) => time(ns.round() as u64),
+        Cell::Rate(rate) => bandwidth(*rate),
+        Cell::Number(number) => format!("{number:.2}"),
+        Cell::Share(share) => format!("{:.1} %", share * 100.0),
+        Cell::None => "-".to_owned(),
+    }
+}
+
+fn plain(cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) => text.clone(),
+        Cell::Count(number) | Cell::Bytes(number) => number.to_string(),
+        Cell::Time(number) | Cell::Rate(number) | Cell::Number(number) | Cell::Share(number) => number.to_string(),
+        Cell::None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_sorted_and_cut() {
+        let mut sheet = Sheet::new("things", &["name", "+time"]);
+        for (name, ns) in [("a", 1.0), ("b", 3.0), ("c", 2.0)] {
+            sheet.rows.push(vec![Cell::Text(name.to_owned()), Cell::Time(ns)]);
+        }
+        sheet.rows.push(vec![Cell::Text("d, \"e\"".to_owned()), Cell::None]);
+        sheet.arrange(Some("time"), None).expect("a column");
+        assert_eq!(sheet.csv().expect("CSV"), "name,time\nb,3\nc,2\na,1\n\"d, \"\"e\"\"\",\n");
+        sheet.arrange(None, Some(2)).expect("no column");
+        let mut text = String::new();
+        sheet.print(true, &mut text);
+        assert_eq!(text, "things\n name  time\n b     3 ns\n c     2 ns\n  2 more rows: --limit or --by shows them\n");
+        let error = sheet.arrange(Some("size"), None).expect_err("no such column");
+        assert!(error.to_string().contains("it has name, time"), "{error}");
+    }
+}

@@ -1,0 +1,140 @@
+//! `nccl-otf2 report`: what is in the page. How it looks and behaves is tested in a browser: `cargo xtask page`, which
+//! opens the pages that these tests leave in `target/tmp/reports` as well.
+
+use std::fs;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::ZlibDecoder;
+use serde_json::Value;
+
+use super::fixture::Fixture;
+use super::recording;
+use super::support::{Scratch, text};
+
+/// Keeps a page for the browser.
+fn keep(page: &Path, name: &str) {
+    let reports = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("reports");
+    fs::create_dir_all(&reports).expect("a folder for pages");
+    fs::copy(page, reports.join(format!("{name}.html"))).expect("copied");
+}
+
+/// The data element of a page.
+fn data(page: &str, name: &str) -> Option<Vec<u8>> {
+    let (_, rest) = page.split_once(&format!("id=\"data-{name}\">"))?;
+    inflate(rest.split_once('<')?.0)
+}
+
+fn inflate(base64: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    ZlibDecoder::new(STANDARD.decode(base64).ok()?.as_slice()).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn model(page: &str) -> Value {
+    serde_json::from_slice(&data(page, "model").expect("a model")).expect("JSON")
+}
+
+fn events(model: &Value) -> u64 {
+    let chunks = model["timeline"]["chunks"].as_array().expect("chunks");
+    chunks.iter().map(|chunk| chunk["events"].as_u64().expect("a number")).sum()
+}
+
+#[test]
+fn the_page_has_the_report_and_every_event_and_asks_nobody_for_anything() {
+    let scratch = Scratch::new();
+    let trace = Fixture::sound().write(scratch.path());
+    let output = scratch.tool().arg("report").arg(&trace).args(["--title", "a <b> & c"]).output().expect("ran");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let path = trace.join("report.html");
+    let page = fs::read_to_string(&path).expect("the page beside the archive");
+    keep(&path, "sound");
+    assert!(text(&output.stdout).contains("report.html"), "{}", text(&output.stdout));
+    assert!(!page.contains("src=") && !page.contains("<link"), "the page loads something");
+    let model = model(&page);
+    assert_eq!(model["title"], "a <b> & c");
+    assert_eq!(model["report"]["run"]["nccl_versions"][0], "2.28.9");
+    let printed = scratch.tool().args(["print", "--json"]).arg(&trace).output().expect("ran");
+    let entered = text(&printed.stdout).lines().filter(|line| line.contains("\"Enter\"")).count();
+    assert!(entered > 0, "{}", text(&printed.stdout));
+    assert_eq!(events(&model), entered as u64);
+    // The number of events is the first of a chunk.
+    assert_eq!(data(&page, "chunk-0").expect("a chunk")[0], u8::try_from(entered).expect("few events"));
+    let kinds: Vec<&Value> =
+        model["timeline"]["locations"].as_array().expect("locations").iter().map(|it| &it["kind"]).collect();
+    assert!(kinds.contains(&&"operation".into()), "{kinds:?}");
+}
+
+/// Without room in the page all events go into files, which a page from a disk can load as scripts.
+#[test]
+fn what_does_not_fit_goes_into_files_or_is_said_to_be_missing() {
+    let scratch = Scratch::new();
+    let trace = Fixture::sound().write(scratch.path());
+    let run = |arguments: &[&str]| {
+        let mut tool = scratch.tool();
+        let output =
+            tool.args(["report", "--json", "--size", "0", "-o", "page.html"]).args(arguments).arg(&trace).output();
+        let output = output.expect("ran");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let summary: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (summary, fs::read_to_string(scratch.join("page.html")).expect("a page"))
+    };
+    let (summary, page) = run(&[]);
+    assert_eq!((&summary["events_in_page"], &summary["folder"]), (&0.into(), &Value::Null));
+    assert_eq!(model(&page)["timeline"]["chunks"][0]["at"], "none");
+
+    let (summary, page) = run(&["--full"]);
+    assert_eq!((&summary["events_in_page"], &summary["files"]), (&0.into(), &1.into()));
+    let model = model(&page);
+    assert_eq!(model["timeline"]["chunks"][0]["at"], "file");
+    assert_eq!(model["timeline"]["folder"], "page-files");
+    let script = fs::read_to_string(scratch.join("page-files/chunk-0.js")).expect("a chunk");
+    // The browser's test loads it.
+    keep(&scratch.join("page.html"), "full");
+    let beside = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("reports/page-files");
+    fs::create_dir_all(&beside).expect("a folder for chunks");
+    fs::write(beside.join("chunk-0.js"), &script).expect("written");
+    let base64 = script.strip_prefix("nccl_otf2_chunk(0,\"").and_then(|rest| rest.strip_suffix("\")")).expect("a call");
+    assert_eq!(u64::from(inflate(base64).expect("a chunk")[0]), events(&model));
+
+    let help = scratch.tool().args(["report", "--help"]).output().expect("ran");
+    for name in summary.as_object().expect("an object").keys() {
+        assert!(text(&help.stdout).contains(name.as_str()), "{name} is not documented");
+    }
+}
+
+#[test]
+fn jobs_of_all_sorts_have_pages() {
+    let scratch = Scratch::new();
+    let jobs = [("empty", 0), ("aborted", 5)];
+    for (name, all_reduces) in jobs {
+        let out = scratch.join(name);
+        recording::record(&out, 0, recording::NO_PROCESS, all_reduces);
+        let finalized = scratch.tool().arg("finalize").arg(&out).output().expect("ran");
+        assert!(finalized.status.code().is_some_and(|code| code < 2), "{}", text(&finalized.stderr));
+        let output = scratch.tool().arg("report").arg(&out).output().expect("ran");
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));
+        keep(&out.join("report.html"), name);
+    }
+    // Score-P's own archives have nothing of NCCL's, and still a timeline.
+    let score_p = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/scorep-mpi-sample/traces.otf2");
+    let page = scratch.join("score-p.html");
+    let output = scratch.tool().arg("report").arg(score_p).arg("-o").arg(&page).output().expect("ran");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(events(&model(&fs::read_to_string(&page).expect("a page"))) > 100);
+    keep(&page, "score-p");
+}
+
+#[test]
+fn a_page_that_cannot_be_written_names_the_file_and_the_way_out() {
+    let scratch = Scratch::new();
+    let trace = Fixture::sound().write(scratch.path());
+    let output = scratch.tool().arg("report").arg(trace).args(["-o", "missing/page.html"]).output().expect("ran");
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("missing/page.html") && said.contains("-o"), "{said}");
+    let output = scratch.tool().args(["report", "nothing-here"]).output().expect("ran");
+    assert_eq!(output.status.code(), Some(2));
+}
