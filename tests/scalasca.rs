@@ -3,10 +3,10 @@
 //!
 //! What it must find is known from the program, which logs when each rank called each operation.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use parking_lot::Mutex;
 
 use serde_json::Value;
 use whole_plugin::built;
