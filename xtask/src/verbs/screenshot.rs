@@ -1,4 +1,4 @@
-//! `cargo xtask screenshot`: a picture of an archive, drawn by a viewer that is not ours.
+//! `cargo xtask screenshot`: a picture of an archive, made by a viewer that is not ours, or of a report.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -9,15 +9,15 @@ use anyhow::{Context as _, Result, bail};
 
 use super::readers::anchor;
 use crate::error::missing;
-use crate::packages::{self, IMAGEMAGICK, VITE, XDOTOOL, XVFB};
+use crate::packages::{self, CHROMIUM, IMAGEMAGICK, VITE, XDOTOOL, XVFB};
 use crate::process::{self, heading};
 
-/// Draw an archive with the viewer ViTE on a virtual display
+/// Take a picture of an archive in the viewer ViTE on a virtual display, or of a report in Chromium
 ///
-/// Installs xvfb, vite, xdotool and imagemagick.
+/// Installs xvfb, vite, xdotool and imagemagick; for a report chromium.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// An anchor file (traces.otf2) or the folder that has it
+    /// An anchor file (traces.otf2), the folder that has it, or a page (*.html)
     archive: PathBuf,
     /// Where to save the picture
     #[arg(value_name = "PNG")]
@@ -31,6 +31,9 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if args.archive.extension().is_some_and(|extension| extension == "html") {
+        return page(args);
+    }
     let anchor = anchor(&args.archive);
     if !anchor.is_file() {
         return Err(missing(format!("there is no archive {}", anchor.display())));
@@ -47,6 +50,24 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     fill_screen(&display)?;
     watch(&mut viewer, wait / 2)?;
     process::run(Command::new("import").args(["-display", &display, "-window", "root"]).arg(&args.picture))?;
+    println!("   saved {}", args.picture.display());
+    Ok(())
+}
+
+/// What a browser shows of a page.
+fn page(args: &Args) -> Result<()> {
+    packages::ensure(&[CHROMIUM])?;
+    heading("screenshot");
+    let page = std::fs::canonicalize(&args.archive)
+        .map_err(|error| missing(format!("there is no page {}: {error}", args.archive.display())))?;
+    let picture = std::path::absolute(&args.picture).context("understand where to save")?;
+    let browser = std::env::var_os("CHROMIUM").unwrap_or_else(|| "chromium".into());
+    let mut browser = Command::new(browser);
+    browser.args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]);
+    browser.arg(format!("--virtual-time-budget={}", 1000 * args.wait));
+    browser.arg(format!("--window-size={}", args.size.replace('x', ",")));
+    browser.arg(format!("--screenshot={}", picture.display())).arg(format!("file://{}", page.display()));
+    process::run(browser.stderr(Stdio::null()))?;
     println!("   saved {}", args.picture.display());
     Ok(())
 }

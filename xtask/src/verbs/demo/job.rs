@@ -99,20 +99,33 @@ impl Job<'_> {
     /// Runs the job to its end; fails when a result is wrong.
     pub(super) fn run(&self, tools: &Tools) -> Result<()> {
         let (processes, threads) = self.devices.shape();
-        let mut command = Command::new(&tools.nccl_otf2);
-        command.args(["run", "--out"]).arg(self.archive_folder());
+        let mut command = self.recorded(tools, &self.archive_folder(), processes, threads);
         if self.keep {
             command.env("NCCL_OTF2_KEEP_JOURNAL", "1");
         }
-        command
-            .arg("--")
-            .arg(&tools.nccl_host)
-            .arg("--lib")
-            .arg(self.library)
-            .args(["--procs", &processes.to_string()])
-            .args(["--threads", &threads.to_string()])
-            .args(["--ops", "all", "--rounds", "3", "--exact", "--log"])
-            .arg(self.log_prefix());
+        command.args(["--ops", "all", "--rounds", "3", "--exact", "--log"]).arg(self.log_prefix());
+        process::run(&mut command)
+    }
+
+    /// A short job whose last rank comes 10 ms late to each all-reduce; its page.
+    pub(super) fn report_of_a_late_rank(&self, tools: &Tools) -> Result<PathBuf> {
+        let folder = self.folder.join("late-rank");
+        let (processes, threads) = self.devices.shape();
+        // A process for each rank, so that there is traffic between processes.
+        let mut command = self.recorded(tools, &folder, processes * threads, 1);
+        command.env("NCCL_OTF2_EVENTS", "full");
+        command.args(["--ops", "pause,one,sendrecv", "--rounds", "30", "--count", "50000"]);
+        process::run(&mut command)?;
+        let page = folder.join("report.html");
+        process::run(Command::new(&tools.nccl_otf2).arg("report").arg(&folder).arg("--output").arg(&page))?;
+        Ok(page)
+    }
+
+    /// A run of nccl-host on these devices that is recorded into a folder.
+    fn recorded(&self, tools: &Tools, folder: &Path, processes: usize, threads: usize) -> Command {
+        let mut command = Command::new(&tools.nccl_otf2);
+        command.args(["run", "--out"]).arg(folder).arg("--").arg(&tools.nccl_host).arg("--lib").arg(self.library);
+        command.args(["--procs", &processes.to_string(), "--threads", &threads.to_string()]);
         match self.devices {
             Devices::Fake(_) => {
                 command.arg(format!("--fake-gpu={}", tools.fake_gpu.display()));
@@ -123,7 +136,7 @@ impl Job<'_> {
                 }
             }
         }
-        process::run(&mut command)
+        command
     }
 
     /// The start of the names of the files that the host program itself logs to.

@@ -103,7 +103,11 @@ fn demonstrate(job: &Job<'_>, tools: &Tools, python: &Python) -> Result<()> {
     // Compared with the host program's own log; neither is read by our code.
     process::run(python.script("compare_counts.py").args([&anchor, &job.log_prefix()]))?;
 
+    heading("a rank that comes late, and what the report says of it");
+    let page = job.report_of_a_late_rank(tools)?;
+
     heading("open it");
+    println!("   a browser on {}", page.display());
     let anchor = anchor.display();
     println!("   vampir {anchor}");
     println!("   otf2-print {anchor} | less          (a first look without a viewer)");
