@@ -35,7 +35,8 @@ pub mod units;
 pub use archive::{MERGED, RegionInfo, Shows, Trace, is_merged, is_nccl};
 pub use clock::Clock;
 pub use derived::{
-    Analysis, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives, analyse,
+    Analysis, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives, Observed, analyse,
+    compare,
 };
 pub use fields::Fields;
 pub use instances::{Instance, Instances, Open, Step};

@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::check::Request as Check;
+use crate::diff::Request as Diff;
 use crate::doctor::Request as Doctor;
 use crate::dump::Request as Dump;
 use crate::export::Request as Export;
@@ -22,8 +23,8 @@ Start with:
   nccl-otf2 run -o trace -- python train.py
   nccl-otf2 info trace
 
-Exit codes: 0 all is well, 1 the trace has problems (doctor: a recording would have), 2 wrong usage or a file that cannot be read or \
-written; `run` ends with the exit code of its command.";
+Exit codes: 0 all is well, 1 the trace has problems (doctor: a recording would have), 2 wrong usage or a file that cannot be \
+read or written, 3 slower (`diff --fail-if-slower`); `run` ends with the exit code of its command.";
 
 /// Records NCCL jobs as OTF2 archives, completes archives, checks and describes them.
 #[derive(Debug, Parser)]
@@ -50,6 +51,8 @@ pub(crate) enum Verb {
     Info(Info),
     /// Say what is slow, who is late, and whether that is waiting or moving bytes
     Stats(Stats),
+    /// Compare two runs of a program: what is slower, and whether that is more than chance
+    Diff(Diff),
     /// Make a page for a browser: what is slow, who is late, and a timeline
     Report(Report),
     /// Find out whether an archive is sound

@@ -11,6 +11,8 @@ pub(crate) enum Exit {
     Problems,
     /// Wrong usage, or a file that cannot be read or written. clap ends with the same code.
     CannotDo,
+    /// `diff --fail-if-slower`: the second run is slower.
+    Slower,
     /// As the command of `run` ended.
     Command(u8),
 }
@@ -21,6 +23,7 @@ impl From<Exit> for ExitCode {
             Exit::Well => Self::SUCCESS,
             Exit::Problems => Self::from(1),
             Exit::CannotDo => Self::from(2),
+            Exit::Slower => Self::from(3),
             Exit::Command(code) => Self::from(code),
         }
     }

@@ -8,6 +8,7 @@
 //! | 0 | all is well |
 //! | 1 | the trace has problems; of `doctor`: nothing would be recorded, or not what is asked for |
 //! | 2 | wrong usage, or a file that cannot be read or written |
+//! | 3 | of `diff --fail-if-slower`: slower |
 //! | the command's | of `run`; 128 + signal when a signal ended it |
 
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ mod archive;
 mod arguments;
 mod calendar;
 mod check;
+mod diff;
 mod doctor;
 mod dump;
 mod exit;
@@ -30,6 +32,8 @@ mod print;
 mod progress;
 mod report;
 mod run;
+mod select;
+mod sheet;
 mod staging;
 mod stats;
 mod summary;
@@ -64,6 +68,7 @@ fn act(verb: &Verb) -> Result<Exit> {
         Verb::Dump(request) => dump::dump(request),
         Verb::Info(request) => info::info(request),
         Verb::Stats(request) => stats::stats(request),
+        Verb::Diff(request) => diff::diff(request),
         Verb::Report(request) => report::report(request),
         Verb::Check(request) => check::check(request),
         Verb::Hang(request) => hang::hang(request),

@@ -3,6 +3,7 @@
 mod tool {
     mod aligned;
     mod check;
+    mod diff;
     mod export;
     mod finalize;
     mod fixture;

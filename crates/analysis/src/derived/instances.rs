@@ -206,7 +206,7 @@ fn repeats(operations: &Operations, rows: &mut [u32]) -> Vec<u32> {
 }
 
 /// The error of an operation's times against others of its host.
-fn own_error_ns(members: &Members, operation: &Operation) -> Option<u64> {
+pub(super) fn own_error_ns(members: &Members, operation: &Operation) -> Option<u64> {
     let timing = operation.timing.filter(|timing| timing.is_measured())?;
     let by_gpu_clock = matches!(timing, Timing::Cupti | Timing::Event);
     members.own_error_ns(operation.member, timing == Timing::KernelChannel, by_gpu_clock)

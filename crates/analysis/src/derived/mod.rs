@@ -8,11 +8,13 @@
 //!         ├► links       by pair and channel: latency, rate, slowdown against the others
 //!         └► overlap     kernels of NCCL's beside others
 //!  all of these ─► anomalies ─► causes ─► verdict
+//!  two runs ─► compare
 //! ```
 
 mod anomalies;
 mod causes;
 mod classes;
+mod compare;
 mod filter;
 mod instances;
 mod lateness;
@@ -38,6 +40,7 @@ use lateness::Lateness;
 use links::Links;
 use waiting::Waiting;
 
+pub use compare::{Observed, compare};
 pub use filter::Filter;
 pub use instances::{Incomparable, Instance, Instances};
 

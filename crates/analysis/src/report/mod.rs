@@ -3,10 +3,12 @@
 //! Times are nanoseconds after the beginning of the trace, durations are nanoseconds, sizes are bytes, bandwidths are
 //! bytes per second. *Lost* time is summed over all ranks. Lost times of different causes overlap: they do not add up.
 
+mod comparison;
 mod links;
 mod measures;
 mod overlap;
 mod ranks;
+mod run;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -15,10 +17,12 @@ use serde::Serialize;
 
 use crate::statements::Completeness;
 
+pub use comparison::{Compared, Comparison, Difference, Group, Kind, Outcome};
 pub use links::{Fit, Link, LinkKey, Waits};
 pub use measures::{Budget, Quantiles};
 pub use overlap::Overlap;
 pub use ranks::{Change, Heat, Member, Rank};
+pub use run::Run;
 pub use verdict::{Anomaly, Cause, CauseKind, Finding, Verdict};
 
 /// All that is derived of an archive.
@@ -58,43 +62,6 @@ pub struct Report {
     pub completeness: Completeness,
     /// What this release of NCCL does not report, in words.
     pub blind_spots: Vec<String>,
-}
-
-/// The job in numbers.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Run {
-    /// The anchor file.
-    pub anchor: String,
-    /// Releases of NCCL.
-    pub nccl_versions: Vec<String>,
-    /// Kinds of events that were recorded, as `NCCL_OTF2_EVENTS` calls them.
-    pub recorded: Vec<String>,
-    /// Command lines.
-    pub commands: Vec<String>,
-    /// Time stamp of the beginning in the archive, in ns since 1970: larger than a double holds exactly.
-    pub start_ns: u64,
-    /// From the first event to the last.
-    pub duration_ns: u64,
-    /// Names of hosts.
-    pub hosts: Vec<String>,
-    /// Number of processes.
-    pub processes: u64,
-    /// OTF2 events in the archive.
-    pub events: u64,
-    /// Operations of all ranks.
-    pub operations: u64,
-    /// Collectives that were matched over their ranks.
-    pub instances: u64,
-    /// Those of them of which arrivals can be compared.
-    pub comparable: u64,
-    /// Whether kernels were recorded.
-    pub has_kernels: bool,
-    /// Whether kernels that are not NCCL's were recorded.
-    pub has_other_kernels: bool,
-    /// Whether network transfers were recorded.
-    pub has_transfers: bool,
-    /// Whether steps of network transfers were recorded.
-    pub has_steps: bool,
 }
 
 /// A communicator.

@@ -53,6 +53,11 @@ pub(crate) enum Wrong {
         at: u32,
         ns: u64,
     },
+    /// Steps of operations of this size take this many times what they take.
+    SlowSize {
+        bytes: u64,
+        factor: f64,
+    },
 }
 
 /// What a job is like.
@@ -170,8 +175,10 @@ fn steps(
     from_ns: u64,
 ) -> Vec<Step> {
     let mut sent_ns = from_ns + 1_000;
+    let of_operation = bytes;
     let bytes = bytes / u64::from(job.channels * STEPS);
     let (latency, time) = match job.wrong {
+        Wrong::SlowSize { bytes, factor } if bytes == of_operation => (factor, factor),
         Wrong::SlowPair { from, latency, time } if from == rank => (latency, time),
         Wrong::SlowChannel { channel: slow, from, factor } if slow == channel && sequence >= from => (factor, factor),
         _ => (1.0, 1.0),

@@ -6,6 +6,7 @@
     reason = "made-up jobs are small"
 )]
 
+mod compare;
 mod job;
 mod write;
 
@@ -27,13 +28,17 @@ fn see(job: &Job) -> Seen {
 }
 
 fn see_filtered(job: &Job, filter: &Filter) -> Seen {
-    let directory = tempfile::tempdir().expect("a directory");
     let ranks = play(job);
-    let anchor = write::write(&directory.path().join("job"), job, &ranks);
-    let archive = Archive::open(&anchor).expect("an archive");
-    let trace = Trace::read(anchor, archive).expect("definitions");
-    let report = analyse(&trace, filter, &()).expect("events").report;
+    let report = with_archive(job, &ranks, |trace| analyse(trace, filter, &()).expect("events").report);
     Seen { ranks, report }
+}
+
+/// Does something with the archive of a job.
+fn with_archive<T>(job: &Job, ranks: &[Vec<Operation>], use_it: impl FnOnce(&Trace) -> T) -> T {
+    let directory = tempfile::tempdir().expect("a directory");
+    let anchor = write::write(&directory.path().join("job"), job, ranks);
+    let archive = Archive::open(&anchor).expect("an archive");
+    use_it(&Trace::read(anchor, archive).expect("definitions"))
 }
 
 /// The operations of each collective.

@@ -2,24 +2,22 @@
 //!
 //! ```text
 //!  analysis::analyse ─► Report ─► tables    a sheet for each question
-//!                                  sheet    sorted, cut to the terminal, as CSV
 //! ```
 
-mod sheet;
 mod tables;
 
 use std::path::PathBuf;
 
+use analysis::analyse;
 use analysis::report::Report;
-use analysis::{Trace, analyse};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum as _};
 
 use crate::archive;
 use crate::exit::Exit;
-use crate::listing::Time;
 use crate::print;
 use crate::progress::Bar;
+use crate::select::Select;
 
 use tables::By;
 
@@ -63,25 +61,8 @@ pub(crate) struct Request {
     #[arg(long, value_name = "ROWS")]
     limit: Option<usize>,
 
-    /// Only these communicators: by name or id
-    #[arg(long, value_name = "COMM", value_delimiter = ',')]
-    comm: Vec<String>,
-
-    /// Only these ranks (of their communicators)
-    #[arg(long, value_name = "RANK", value_delimiter = ',')]
-    rank: Vec<u32>,
-
-    /// Only these functions, such as AllReduce,Send
-    #[arg(long, value_name = "FUNCTION", value_delimiter = ',')]
-    function: Vec<String>,
-
-    /// Only what goes on at or after this time: 1.5s, 20ms, 300us or 5ns after the beginning, or @TIME since 1970 in ns
-    #[arg(long, value_name = "TIME")]
-    from: Option<Time>,
-
-    /// Only what goes on at or before this time
-    #[arg(long, value_name = "TIME")]
-    to: Option<Time>,
+    #[command(flatten)]
+    select: Select,
 
     /// Print JSON
     #[arg(long, conflicts_with_all = ["by", "sort", "limit", "csv"])]
@@ -98,7 +79,7 @@ const SHORT: usize = 12;
 /// Prints statistics.
 pub(crate) fn stats(request: &Request) -> Result<Exit> {
     let trace = archive::open(&request.path)?;
-    let filter = filter(&trace, request)?;
+    let filter = request.select.filter(&trace)?;
     let bar = Bar::new();
     let analysis = analyse(&trace, &filter, &bar);
     drop(bar);
@@ -106,38 +87,13 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     if request.json {
         print::json(&report)?;
     } else if request.csv {
-        let mut sheet = tables::sheet(&report, request.by.unwrap_or(By::Operations), &request.rank);
+        let mut sheet = tables::sheet(&report, request.by.unwrap_or(By::Operations), &request.select.rank);
         sheet.arrange(request.sort.as_deref(), request.limit)?;
         print::result(&sheet.csv()?)?;
     } else {
         print::result(&text(&report, request)?)?;
     }
     Ok(Exit::Well)
-}
-
-fn filter(trace: &Trace, request: &Request) -> Result<analysis::Filter> {
-    let comms = trace.definitions.comms.keys().copied();
-    let is_meant = |name: &str| request.comm.iter().any(|wanted| is_meant(wanted, name));
-    let communicators = comms.filter(|comm| is_meant(&trace.comm_name(*comm))).collect::<Vec<_>>();
-    if communicators.is_empty() && !request.comm.is_empty() {
-        bail!("no communicator is called {} (`nccl-otf2 info` lists them)", request.comm.join(" or "));
-    }
-    let clock = trace.definitions.clock.as_ref();
-    let begin_ns = clock.map_or(0, |clock| clock.global_offset);
-    let after = |time: Option<Time>| time.map(|time| time.after(begin_ns).saturating_sub(begin_ns));
-    Ok(analysis::Filter {
-        communicators,
-        functions: request.function.clone(),
-        ranks: request.rank.clone(),
-        from_ns: after(request.from),
-        to_ns: after(request.to),
-    })
-}
-
-/// Whether a communicator is meant by its name, with or without the number of its repetition.
-fn is_meant(wanted: &str, name: &str) -> bool {
-    let base = name.rsplit_once(" #").map_or(name, |(base, _)| base);
-    wanted.eq_ignore_ascii_case(name) || wanted.eq_ignore_ascii_case(base)
 }
 
 fn text(report: &Report, request: &Request) -> Result<String> {
@@ -151,7 +107,7 @@ fn text(report: &Report, request: &Request) -> Result<String> {
     };
     let mut is_known = false;
     for by in shown {
-        let mut sheet = tables::sheet(report, by, &request.rank);
+        let mut sheet = tables::sheet(report, by, &request.select.rank);
         if let Some(sort) = request.sort.as_deref().filter(|sort| request.by.is_none() && !sheet.has(sort)) {
             is_known |= tables::is_column(report, sort);
             sheet.arrange(None, Some(request.limit.unwrap_or(SHORT)))?;

@@ -3,7 +3,7 @@
 use analysis::report::{Anomaly, Budget, Fit, Link, LinkKey, Quantiles, Report};
 use clap::ValueEnum;
 
-use super::sheet::{Cell, Sheet};
+use crate::sheet::{Cell, Sheet};
 
 /// The tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

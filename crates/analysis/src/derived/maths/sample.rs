@@ -16,7 +16,7 @@ pub(in crate::derived) fn whole(number: f64) -> u64 {
 
 /// A quantile of sorted values, by linear interpolation between the nearest two.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in memory")]
-fn quantile(sorted: &[f64], q: f64) -> f64 {
+pub(in crate::derived) fn quantile(sorted: &[f64], q: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else {
         return 0.0;
     };

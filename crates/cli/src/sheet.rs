@@ -7,7 +7,7 @@ use crate::units::{bandwidth, bytes, count, plural, time};
 
 /// A cell.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Cell {
+pub(crate) enum Cell {
     Text(String),
     Count(u64),
     Bytes(u64),
@@ -24,23 +24,23 @@ pub(super) enum Cell {
 
 /// A column: its name, and whether it is shown among other tables, too.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Column {
-    pub(super) name: &'static str,
-    pub(super) is_short: bool,
+pub(crate) struct Column {
+    pub(crate) name: &'static str,
+    pub(crate) is_short: bool,
 }
 
 /// A table.
 #[derive(Debug)]
-pub(super) struct Sheet {
-    pub(super) title: &'static str,
-    pub(super) columns: Vec<Column>,
-    pub(super) rows: Vec<Vec<Cell>>,
+pub(crate) struct Sheet {
+    pub(crate) title: &'static str,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) rows: Vec<Vec<Cell>>,
     left_out: usize,
 }
 
 impl Sheet {
     /// Columns by name; those that begin with `+` are shown only where the table is asked for.
-    pub(super) fn new(title: &'static str, columns: &[&'static str]) -> Self {
+    pub(crate) fn new(title: &'static str, columns: &[&'static str]) -> Self {
         let column = |name: &&'static str| match name.strip_prefix('+') {
             Some(name) => Column { name, is_short: false },
             None => Column { name, is_short: true },
@@ -48,17 +48,17 @@ impl Sheet {
         Self { title, columns: columns.iter().map(column).collect(), rows: Vec::new(), left_out: 0 }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// Whether there is such a column.
-    pub(super) fn has(&self, column: &str) -> bool {
+    pub(crate) fn has(&self, column: &str) -> bool {
         self.columns.iter().any(|it| it.name == column)
     }
 
     /// Sorts the rows, the largest first and words by the alphabet, and keeps some of them.
-    pub(super) fn arrange(&mut self, sort: Option<&str>, limit: Option<usize>) -> Result<()> {
+    pub(crate) fn arrange(&mut self, sort: Option<&str>, limit: Option<usize>) -> Result<()> {
         if let Some(name) = sort {
             let Some(column) = self.columns.iter().position(|column| column.name == name) else {
                 let names: Vec<&str> = self.columns.iter().map(|column| column.name).collect();
@@ -76,7 +76,7 @@ impl Sheet {
     }
 
     /// The table for people: the last columns go where the terminal is too narrow.
-    pub(super) fn print(&self, is_wide: bool, into: &mut String) {
+    pub(crate) fn print(&self, is_wide: bool, into: &mut String) {
         let mut columns: Vec<usize> = (0..self.columns.len()).collect();
         columns.retain(|at| is_wide || self.columns.get(*at).is_some_and(|column| column.is_short));
         // Columns that say nothing anywhere only cost width.
@@ -96,7 +96,7 @@ impl Sheet {
         into.push_str(&lines);
         if self.left_out > 0 {
             let rows = plural(self.left_out as u64, "more row", "more rows");
-            into.push_str(&format!("  {rows}: --limit or --by shows them\n"));
+            into.push_str(&format!("  {rows}: --limit shows them\n"));
         }
     }
 
@@ -116,7 +116,7 @@ impl Sheet {
     }
 
     /// The table for programs.
-    pub(super) fn csv(&self) -> Result<String> {
+    pub(crate) fn csv(&self) -> Result<String> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let write = "cannot write CSV";
         writer.write_record(self.columns.iter().map(|column| column.name)).context(write)?;
@@ -178,7 +178,7 @@ mod tests {
         sheet.arrange(None, Some(2)).expect("no column");
         let mut text = String::new();
         sheet.print(true, &mut text);
-        assert_eq!(text, "things\n name  time\n b     3 ns\n c     2 ns\n  2 more rows: --limit or --by shows them\n");
+        assert_eq!(text, "things\n  name  time\n  b     3 ns\n  c     2 ns\n  2 more rows: --limit shows them\n");
         let error = sheet.arrange(Some("size"), None).expect_err("no such column");
         assert!(error.to_string().contains("it has name, time"), "{error}");
     }

@@ -1,0 +1,92 @@
+//! The difference of a quantile in two runs, with an interval.
+//!
+//! Collectives of a run are not independent of those before: a congested minute makes all of it slow. So a run is cut
+//! into sections in the order of time. How much the share of values below the quantile differs between them says
+//! between which quantiles the true one is (Woodruff's interval), whatever the distribution, also with two peaks. The
+//! intervals of two runs give that of the difference (Zou and Donner's MOVER).
+
+use statrs::distribution::{ContinuousCDF as _, StudentsT};
+
+use crate::derived::maths::sample::{quantile, real};
+use crate::report::{Difference, Outcome};
+
+/// Values that a run must have.
+pub(super) const LEAST: usize = 50;
+
+/// A difference whose interval needs the number of all intervals.
+#[derive(Clone, Debug)]
+pub(super) struct Estimate {
+    a: Side,
+    b: Side,
+    error_ns: Option<u64>,
+}
+
+/// A quantile of a run.
+#[derive(Clone, Debug)]
+struct Side {
+    sorted: Vec<f64>,
+    q: f64,
+    value: f64,
+    /// The standard error of the share of values below it.
+    deviation: f64,
+    freedom: f64,
+}
+
+impl Side {
+    /// Of values in the order of time.
+    fn of(values: &[f64], q: f64) -> Self {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let value = quantile(&sorted, q);
+        let share = |part: &[f64]| {
+            let below = part.iter().filter(|it| **it <= value).count();
+            real(below as u64) / real(part.len().max(1) as u64)
+        };
+        let (length, sections) = (values.len(), (values.len() / 20).clamp(10, 30));
+        let parts = (0..sections).map(|at| &values[at * length / sections..(at + 1) * length / sections]);
+        let all = share(values);
+        let squares: f64 = parts.map(|part| (share(part) - all).powi(2)).sum();
+        let sections = real(sections as u64);
+        let deviation = (squares / (sections * (sections - 1.0))).sqrt();
+        Self { sorted, q, value, deviation, freedom: sections - 1.0 }
+    }
+
+    /// The interval for this probability of missing the true value; none where it would be beyond the values.
+    fn interval(&self, miss: f64) -> Option<[f64; 2]> {
+        let t = StudentsT::new(0.0, 1.0, self.freedom).ok()?.inverse_cdf(1.0 - miss / 2.0);
+        let half = if self.deviation > 0.0 { t * self.deviation } else { 0.0 };
+        let is_inside = self.sorted.len() >= LEAST && self.q - half > 0.0 && self.q + half < 1.0;
+        is_inside.then(|| [self.q - half, self.q + half].map(|q| quantile(&self.sorted, q)))
+    }
+}
+
+impl Estimate {
+    /// Of values in the order of time.
+    pub(super) fn of(a: &[f64], b: &[f64], q: f64, error_ns: Option<u64>) -> Option<Self> {
+        let is_any = !a.is_empty() && !b.is_empty();
+        is_any.then(|| Self { a: Side::of(a, q), b: Side::of(b, q), error_ns })
+    }
+
+    /// Whether there are values enough for an interval.
+    pub(super) fn is_exact(&self) -> bool {
+        self.a.sorted.len().min(self.b.sorted.len()) >= LEAST
+    }
+
+    /// With an interval for this probability of missing the true value.
+    pub(super) fn difference(&self, miss: f64) -> Difference {
+        let (a, b) = (self.a.value, self.b.value);
+        let difference_ns = b - a;
+        let intervals = self.a.interval(miss).zip(self.b.interval(miss));
+        let interval_ns = intervals.map(|([a_low, a_high], [b_low, b_high])| {
+            [difference_ns - (b - b_low).hypot(a_high - a), difference_ns + (b_high - b).hypot(a - a_low)]
+        });
+        let outcome = match (interval_ns, self.error_ns.map(real)) {
+            (Some([low, _]), Some(error)) if low > error => Outcome::Slower,
+            (Some([_, high]), Some(error)) if high < -error => Outcome::Faster,
+            (Some(_), Some(_)) => Outcome::NoDifference,
+            _ => Outcome::Unclear,
+        };
+        let share = (a > 0.0).then(|| difference_ns / a);
+        Difference { a_ns: a, b_ns: b, difference_ns, share, interval_ns, error_ns: self.error_ns, outcome }
+    }
+}

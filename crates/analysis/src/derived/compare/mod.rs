@@ -1,0 +1,184 @@
+//! Two runs of a program: what is slower, and whether that is more than chance and the clocks' error.
+//!
+//! ```text
+//!  tables, instances ─► sample       a value for each collective, by shape, function and size
+//!     of A and of B  ─► difference   of medians, with intervals
+//!                    ─► sentences
+//! ```
+
+mod difference;
+mod sample;
+mod sentences;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::archive::Trace;
+use crate::derived::filter::Filter;
+use crate::derived::instances::Instances;
+use crate::derived::maths::sample::{real, whole};
+use crate::report::{Compared, Comparison, Group, Kind, Outcome, Report};
+use crate::tables::Tables;
+
+use difference::Estimate;
+use sample::{Class, Sample, Shape, samples};
+
+/// How probable it is that all intervals of a comparison hold their true values.
+const CONFIDENCE: f64 = 0.99;
+
+/// What is compared of a run.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    compared: Compared,
+    samples: BTreeMap<(Shape, Class), Sample>,
+}
+
+impl Observed {
+    /// Of what [`crate::analyse`] made with the same filter.
+    #[must_use]
+    pub fn of(trace: &Trace, tables: &Tables, instances: &Instances, report: &Report, filter: &Filter) -> Self {
+        Self {
+            compared: Compared { run: report.run.clone(), verdict: report.verdict.clone() },
+            samples: samples(trace, tables, instances, report, filter),
+        }
+    }
+}
+
+/// Operations that both runs have.
+struct Pair<'a> {
+    a: &'a Sample,
+    b: &'a Sample,
+    median: Option<Estimate>,
+    p99: Option<Estimate>,
+    waiting: Option<Estimate>,
+    transfer: Option<Estimate>,
+}
+
+/// Compares two runs of a program.
+#[must_use]
+pub fn compare(a: &Observed, b: &Observed) -> Comparison {
+    let shapes = matching(a, b);
+    let mut pairs: Vec<Pair<'_>> = Vec::new();
+    let mut only_b: Vec<Kind> = Vec::new();
+    let mut left: BTreeSet<&(Shape, Class)> = a.samples.keys().collect();
+    for ((shape, class), sample) in &b.samples {
+        let key = shapes.get(shape).map(|shape| ((*shape).clone(), class.clone()));
+        match key.and_then(|key| a.samples.get_key_value(&key)) {
+            Some((key, of_a)) => {
+                left.remove(key);
+                pairs.push(Pair::of(of_a, sample));
+            }
+            None => only_b.push(sample.kind.clone()),
+        }
+    }
+    let only_a = left.into_iter().filter_map(|key| a.samples.get(key)).map(|it| it.kind.clone()).collect();
+    // Bonferroni: the more there is to look at, the more chance has to show for.
+    let intervals: usize = pairs.iter().map(Pair::intervals).sum();
+    let miss = (1.0 - CONFIDENCE) / real(intervals.max(1) as u64);
+    let mut groups: Vec<Group> = pairs.iter().map(|pair| pair.group(miss)).collect();
+    groups.sort_by_cached_key(|group| {
+        let is_shown = matches!(group.outcome, Outcome::Slower | Outcome::Faster);
+        Reverse((is_shown, whole(cost_ns(group).abs()), group.b.operations))
+    });
+    let outcome = overall(&groups);
+    let mut comparison = Comparison {
+        format: 1,
+        outcome,
+        sentence: String::new(),
+        basis: Vec::new(),
+        confidence: CONFIDENCE,
+        runs: [a.compared.clone(), b.compared.clone()],
+        groups,
+        only_a,
+        only_b,
+    };
+    comparison.sentence = sentences::sentence(&comparison);
+    comparison.basis = sentences::basis(&comparison);
+    comparison
+}
+
+/// The time that a difference costs B, summed over ranks.
+fn cost_ns(group: &Group) -> f64 {
+    group.median.map_or(0.0, |it| it.difference_ns * real(group.b.operations))
+}
+
+fn overall(groups: &[Group]) -> Outcome {
+    let order = [Outcome::Slower, Outcome::Faster, Outcome::NoDifference];
+    let has = |outcome: &Outcome| groups.iter().any(|group| group.outcome == *outcome);
+    order.into_iter().find(has).unwrap_or_default()
+}
+
+/// For each shape of B that of A which it is compared with: equal ones, then those that are equal as far as both are
+/// known.
+fn matching<'a>(a: &'a Observed, b: &'a Observed) -> BTreeMap<&'a Shape, &'a Shape> {
+    let mut of_a: BTreeSet<&Shape> = a.samples.keys().map(|(shape, _)| shape).collect();
+    let of_b: BTreeSet<&Shape> = b.samples.keys().map(|(shape, _)| shape).collect();
+    let mut found: BTreeMap<&Shape, &Shape> = of_b.intersection(&of_a).map(|shape| (*shape, *shape)).collect();
+    of_a.retain(|shape| !found.contains_key(shape));
+    for shape in of_b {
+        if !found.contains_key(shape)
+            && let Some(fitting) = of_a.iter().copied().find(|it| it.fits(shape))
+        {
+            of_a.remove(fitting);
+            found.insert(shape, fitting);
+        }
+    }
+    found
+}
+
+impl<'a> Pair<'a> {
+    fn of(a: &'a Sample, b: &'a Sample) -> Self {
+        let durations = |q| {
+            let error_ns = a.duration_error_ns.zip(b.duration_error_ns).map(|(a, b)| a + b);
+            Estimate::of(&a.durations, &b.durations, q, error_ns)
+        };
+        let error_ns = Some(a.arrival_error_ns + b.arrival_error_ns);
+        Self {
+            a,
+            b,
+            median: durations(0.5),
+            p99: durations(0.99),
+            waiting: Estimate::of(&a.waiting, &b.waiting, 0.5, error_ns),
+            transfer: Estimate::of(&a.transfer, &b.transfer, 0.5, error_ns),
+        }
+    }
+
+    fn intervals(&self) -> usize {
+        let estimates = [&self.median, &self.p99, &self.waiting, &self.transfer];
+        estimates.into_iter().flatten().filter(|it| it.is_exact()).count()
+    }
+
+    fn group(&self, miss: f64) -> Group {
+        let made = |estimate: &Option<Estimate>| estimate.as_ref().map(|it| it.difference(miss));
+        let (median, p99) = (made(&self.median), made(&self.p99));
+        let mut outcome = median.map(|it| it.outcome).unwrap_or_default();
+        if let Some(p99) = p99.filter(|it| outcome == Outcome::NoDifference && it.outcome != Outcome::Unclear) {
+            outcome = p99.outcome;
+        }
+        Group {
+            a: self.a.kind.clone(),
+            b: self.b.kind.clone(),
+            outcome,
+            reason: (outcome == Outcome::Unclear).then(|| self.reason()),
+            median,
+            p99,
+            waiting: made(&self.waiting),
+            transfer: made(&self.transfer),
+        }
+    }
+
+    /// Why it cannot be compared.
+    fn reason(&self) -> String {
+        let (of_a, of_b) = (self.a.kind.count, self.b.kind.count);
+        let timing = self.a.kind.timing.as_str();
+        let is_known = self.a.duration_error_ns.and(self.b.duration_error_ns).is_some();
+        match timing {
+            _ if of_a.min(of_b) < difference::LEAST as u64 => {
+                format!("{} are needed, A has {of_a} and B {of_b} that ended", difference::LEAST)
+            }
+            _ if is_known => "more are needed for that many groups".to_owned(),
+            "kernelch" => "the error of the GPU's timer is not known".to_owned(),
+            _ => format!("{timing} does not time the operation itself"),
+        }
+    }
+}

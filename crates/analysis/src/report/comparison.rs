@@ -1,0 +1,127 @@
+//! How two runs of a program differ, as plain data: `diff --json` prints it.
+
+use serde::Serialize;
+
+use super::run::Run;
+use super::verdict::Verdict;
+
+/// What the data of two runs A and B shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// B takes less time.
+    Faster,
+    /// B takes more time.
+    Slower,
+    /// The data shows no difference: it is within chance or the clocks' error.
+    NoDifference,
+    /// The data does not allow to compare.
+    #[default]
+    Unclear,
+}
+
+/// How two runs of a program differ.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Version of this description: 1. Fields may be added; it changes when one changes or goes.
+    pub format: u32,
+    /// Of all groups: slower where B is slower in any, else faster where it is in any.
+    pub outcome: Outcome,
+    /// The answer in one sentence.
+    pub sentence: String,
+    /// What it rests on and what it leaves open, a sentence each.
+    pub basis: Vec<String>,
+    /// How probable it is that all intervals hold their true values.
+    pub confidence: f64,
+    /// A and B.
+    pub runs: [Compared; 2],
+    /// What both runs have, that which costs or saves B most time first.
+    pub groups: Vec<Group>,
+    /// What only A has.
+    pub only_a: Vec<Kind>,
+    /// What only B has.
+    pub only_b: Vec<Kind>,
+}
+
+/// A run that is compared.
+#[derive(Clone, Debug, Serialize)]
+pub struct Compared {
+    /// The job in numbers.
+    pub run: Run,
+    /// What `stats` says of it.
+    pub verdict: Verdict,
+}
+
+/// What operations are compared by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Kind {
+    /// The function, such as `ncclAllReduce`.
+    pub function: String,
+    /// Ranks of the communicator.
+    pub ranks: u32,
+    /// Hosts that its recorded ranks are on.
+    pub hosts: u32,
+    /// Names of the communicators of this shape.
+    pub communicators: Vec<String>,
+    /// Smallest size.
+    pub bytes_min: u64,
+    /// Largest size.
+    pub bytes_max: u64,
+    /// What the operations were timed by.
+    pub timing: String,
+    /// Operations of all ranks.
+    pub operations: u64,
+    /// Of them, those that had not ended.
+    pub unfinished: u64,
+    /// Collectives that ended; of sends and receives the most that a rank had.
+    pub count: u64,
+}
+
+/// Operations that both runs have.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Group {
+    /// What they are, in A.
+    pub a: Kind,
+    /// What they are, in B.
+    pub b: Kind,
+    /// That of the median; where it shows no difference, that of p99.
+    pub outcome: Outcome,
+    /// Why the outcome is unclear; null where it is not.
+    pub reason: Option<String>,
+    /// Time of a collective, the mean of its ranks: median over collectives.
+    pub median: Option<Difference>,
+    /// The same: 99 % are below.
+    pub p99: Option<Difference>,
+    /// Of that time, waiting for the last rank: median over collectives.
+    pub waiting: Option<Difference>,
+    /// Of that time, from the last arrival on: median over collectives.
+    pub transfer: Option<Difference>,
+}
+
+/// A number of two runs, in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Difference {
+    /// In A.
+    pub a_ns: f64,
+    /// In B.
+    pub b_ns: f64,
+    /// B − A.
+    pub difference_ns: f64,
+    /// `difference_ns` ÷ `a_ns`; null where A has none.
+    pub share: Option<f64>,
+    /// The interval of `difference_ns`; null where the runs are too short for one.
+    pub interval_ns: Option<[f64; 2]>,
+    /// By how much clocks can make it wrong; null where that is not known.
+    pub error_ns: Option<u64>,
+    /// What follows.
+    pub outcome: Outcome,
+}
+
+impl Group {
+    /// The largest share by which the data shows that B is slower, in the median or p99.
+    #[must_use]
+    pub fn slower_by(&self) -> Option<f64> {
+        let shown = [self.median, self.p99].into_iter().flatten().filter(|it| it.outcome == Outcome::Slower);
+        shown.filter_map(|it| it.share).max_by(f64::total_cmp)
+    }
+}

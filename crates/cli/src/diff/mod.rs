@@ -1,0 +1,131 @@
+//! `nccl-otf2 diff`: two runs of a program, and whether what differs is more than chance.
+//!
+//! ```text
+//!  analysis::analyse ─► Observed of A and of B ─► Comparison ─► tables
+//! ```
+
+mod tables;
+
+use std::path::{Path, PathBuf};
+
+use analysis::report::{Comparison, Outcome};
+use analysis::{Observed, analyse, compare};
+use anyhow::{Context as _, Result};
+use clap::Args;
+
+use crate::archive;
+use crate::exit::Exit;
+use crate::print;
+use crate::progress::Bar;
+use crate::select::Select;
+
+const EXAMPLES: &str = "\
+Examples:
+  nccl-otf2 diff monday tuesday                        what is slower on tuesday
+  nccl-otf2 diff monday tuesday --function AllReduce
+  nccl-otf2 diff old new --from 10s                    without the warm-up
+  nccl-otf2 diff baseline candidate --fail-if-slower 5% || echo 'not merged'
+  nccl-otf2 diff monday tuesday --json | jq '.groups[] | select(.outcome == \"slower\")'
+
+Operations are compared where both runs have them: communicators of the same shape (number of ranks, their places in \
+the job and on hosts), function, size class, and the same kind of timing. A collective counts once, with the mean of \
+its ranks. `change` is that of the median, `from` and `to` its interval; p99 needs some 2000 collectives in \
+each run, a median 50. Waiting is the time to the last rank's arrival, transfer what follows; their changes are shown where the \
+data shows that they are no chance.
+
+The intervals hold what varies during these two runs. What differs from run to run, such as nodes and other jobs, is \
+not in them: compare two runs of the same program first, to see how much that is.
+
+Exit codes: 0 printed; 2 wrong usage or an archive that cannot be read. With --fail-if-slower also 1 nothing could be \
+compared, 3 slower: the data shows it, in the median or p99 of any group, and by more than this.
+
+--json prints everything (docs/REFERENCE.md, `diff --json`).";
+
+/// What to compare.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// The run to compare with: a job's directory or the anchor file of an archive
+    #[arg(value_name = "A")]
+    a: PathBuf,
+
+    /// The run to judge
+    #[arg(value_name = "B")]
+    b: PathBuf,
+
+    /// Exit with 3 if B is slower by more than this, with 1 if nothing could be compared
+    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    fail_if_slower: Option<f64>,
+
+    /// Print at most this many rows of a table
+    #[arg(long, value_name = "ROWS", default_value_t = 24)]
+    limit: usize,
+
+    #[command(flatten)]
+    select: Select,
+
+    /// Print JSON
+    #[arg(long, conflicts_with = "limit")]
+    json: bool,
+}
+
+/// `5%` or `5`.
+fn share(text: &str) -> Result<f64, String> {
+    let percent = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
+    let percent = percent.ok().filter(|percent| percent.is_finite() && *percent >= 0.0);
+    percent.map(|percent| percent / 100.0).ok_or_else(|| "is a part such as 5% or 0.5%".to_owned())
+}
+
+/// Compares two runs.
+pub(crate) fn diff(request: &Request) -> Result<Exit> {
+    let a = observe(&request.a, request)?;
+    let b = observe(&request.b, request)?;
+    let comparison = compare(&a, &b);
+    if request.json {
+        print::json(&comparison)?;
+    } else {
+        print::result(&text(&comparison, request.limit)?)?;
+    }
+    let Some(most) = request.fail_if_slower else {
+        return Ok(Exit::Well);
+    };
+    if comparison.outcome == Outcome::Unclear {
+        print::note("nothing could be compared: --fail-if-slower cannot tell");
+        return Ok(Exit::Problems);
+    }
+    let slower = comparison.groups.iter().filter_map(|group| group.slower_by()).max_by(f64::total_cmp);
+    match slower.filter(|share| *share > most) {
+        Some(share) => {
+            print::note(format_args!("B is slower by {:.1} %, more than {:.1} %", share * 100.0, most * 100.0));
+            Ok(Exit::Slower)
+        }
+        None => Ok(Exit::Well),
+    }
+}
+
+/// One archive after the other: memory holds the tables of one.
+fn observe(path: &Path, request: &Request) -> Result<Observed> {
+    let trace = archive::open(path)?;
+    let filter = request.select.filter(&trace).with_context(|| path.display().to_string())?;
+    let bar = Bar::new();
+    let analysis = analyse(&trace, &filter, &bar);
+    drop(bar);
+    let damaged = || format!("{} is damaged, `nccl-otf2 check` says more", path.display());
+    let analysis = analysis.with_context(damaged)?;
+    Ok(Observed::of(&trace, &analysis.tables, &analysis.instances, &analysis.report, &filter))
+}
+
+fn text(comparison: &Comparison, limit: usize) -> Result<String> {
+    let mut text = format!("{}\n", comparison.sentence);
+    for sentence in &comparison.basis {
+        text.push_str(&format!("  {sentence}\n"));
+    }
+    for mut sheet in tables::sheets(comparison) {
+        if !sheet.is_empty() {
+            sheet.arrange(None, Some(limit))?;
+            text.push('\n');
+            sheet.print(false, &mut text);
+        }
+    }
+    Ok(text)
+}

@@ -1,0 +1,98 @@
+//! `nccl-otf2 diff`.
+
+use std::path::{Path, PathBuf};
+
+use otf2::CollectiveOp;
+use serde_json::Value;
+
+use super::fixture::{BROADCAST, Fixture, Step};
+use super::support::{Scratch, text};
+
+/// A job of broadcasts that take so many ns, and up to 9 more.
+fn job(scratch: &Scratch, name: &str, broadcasts: u64, ns: u64) -> PathBuf {
+    let mut fixture = Fixture::sound();
+    for steps in &mut fixture.ranks {
+        for number in 0..broadcasts {
+            let start = 10_000 + number * 10_000;
+            let stop = start + ns + number * 7 % 10;
+            steps.extend([
+                Step::Enter(start, BROADCAST, 1 << 20),
+                Step::Begin(start),
+                Step::End(stop, CollectiveOp::Bcast, Some(0), 1 << 20, 1 << 20),
+                Step::Leave(stop, BROADCAST),
+            ]);
+        }
+    }
+    fixture.span.1 = 20_000 + broadcasts * 10_000;
+    let directory = scratch.join(name);
+    std::fs::create_dir(&directory).expect("a directory");
+    fixture.write(&directory)
+}
+
+fn diff(scratch: &Scratch, a: &Path, b: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = scratch.tool().arg("diff").args([a, b]).args(arguments).output().expect("ran");
+    (output.status.code(), text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
+}
+
+#[test]
+fn a_slower_run_is_named_and_fails_where_that_is_wanted() {
+    let scratch = Scratch::new();
+    let [a, b] = [("a", 2_000), ("b", 2_200)].map(|(name, ns)| job(&scratch, name, 60, ns));
+    let (code, out, err) = diff(&scratch, &a, &b, &[]);
+    assert_eq!(code, Some(0), "{err}");
+    let first = out.lines().next().expect("a line");
+    let wanted = "B is slower in 1 of 1 group of operations: ncclBroadcast of 1 MiB on 2 ranks, the median is 2.2 µs \
+                  instead of 2.0 µs, +10.0 % (";
+    assert!(first.starts_with(wanted), "{out}");
+    let row = out.lines().find(|line| line.trim().starts_with("ncclBroadcast")).expect("a row");
+    let row = row.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(row.starts_with("ncclBroadcast 1 MiB 2 slower 2.0 µs 2.2 µs 10.0 %"), "{row}");
+    for (arguments, wanted) in [("5%", 3), ("5", 3), ("10.5%", 0)] {
+        let (code, _, err) = diff(&scratch, &a, &b, &["--fail-if-slower", arguments]);
+        assert_eq!(code, Some(wanted), "{arguments}: {err}");
+        assert_eq!(err.contains("B is slower by 10.0 %, more than 5.0 %"), wanted == 3, "{err}");
+    }
+    let (code, out, _) = diff(&scratch, &b, &a, &["--fail-if-slower", "0%"]);
+    assert_eq!(code, Some(0), "{out}");
+    assert!(out.starts_with("B is faster in 1 of 1 group"), "{out}");
+    let (code, out, _) = diff(&scratch, &a, &a, &["--fail-if-slower", "0%"]);
+    assert_eq!(code, Some(0), "{out}");
+    assert!(out.starts_with("No difference that the data shows in 1 group of operations: a change"), "{out}");
+}
+
+#[test]
+fn what_cannot_be_compared_does_not_pass() {
+    let scratch = Scratch::new();
+    let [a, b] = [("a", 10), ("b", 60)].map(|(name, broadcasts)| job(&scratch, name, broadcasts, 2_000));
+    let (code, out, err) = diff(&scratch, &a, &b, &["--fail-if-slower", "5%"]);
+    assert_eq!(code, Some(1), "{out}");
+    assert!(out.starts_with("The data does not allow to compare: 50 are needed, A has 10 and B 60"), "{out}");
+    assert!(err.contains("--fail-if-slower cannot tell"), "{err}");
+    for (arguments, words) in [
+        (["--fail-if-slower", "much"], "is a part such as 5%"),
+        (["--comm", "nobody"], "no communicator is called nobody"),
+    ] {
+        let (code, _, err) = diff(&scratch, &a, &b, &arguments);
+        assert_eq!(code, Some(2), "{err}");
+        assert!(err.contains(words), "{err}");
+    }
+}
+
+#[test]
+fn programs_get_every_number() {
+    let scratch = Scratch::new();
+    let [a, b] = [("a", 2_000), ("b", 2_200)].map(|(name, ns)| job(&scratch, name, 60, ns));
+    let (_, out, _) = diff(&scratch, &a, &b, &["--json", "--function", "Broadcast"]);
+    let found: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((&found["format"], &found["outcome"]), (&1.into(), &"slower".into()));
+    let slower = &found["groups"][0];
+    assert_eq!((&slower["a"]["count"], &slower["median"]["difference_ns"]), (&60.into(), &200.0.into()));
+    let page = include_str!("../../../../docs/REFERENCE.md");
+    let (_, page) = page.split_once("### `diff --json`").expect("a section");
+    let (page, _) = page.split_once("\n### ").expect("a section behind");
+    for object in [&found, slower, &slower["a"], &slower["median"], &found["runs"][0]] {
+        for name in object.as_object().expect("an object").keys() {
+            assert!(page.contains(&format!("`{name}")), "{name} is not documented");
+        }
+    }
+}
