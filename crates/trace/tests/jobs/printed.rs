@@ -30,8 +30,8 @@ fn a_journal_is_printed_with_what_it_says_of_gpus() {
         assert_eq!(has(words), times, "{words}: {lines:#?}");
     }
     let copy = lines.iter().find(|line| line.contains("GPU copy")).expect("a copy");
-    // Its two ends are rounded to the host's nanoseconds alone.
-    let lengths = [" 999 ns ", " 1.0 µs ", " 1.00 µs "];
+    // Each of its two ends is rounded to a tick and to a nanosecond.
+    let lengths = [" 998 ns ", " 999 ns ", " 1.0 µs ", " 1.00 µs "];
     assert!(lengths.iter().any(|length| copy.contains(length)), "{copy}");
 
     let json: Vec<serde_json::Value> =
