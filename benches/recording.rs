@@ -43,7 +43,7 @@ fn coll() -> Body<Name<'static>> {
 }
 
 /// Times `count` appends in bursts of at most half a segment. Between bursts, outside the timing, the
-/// keeper's round prepares the next segment, as it does in a job, where callbacks leave it the time.
+/// maintenance round prepares the next segment, as it does in a job, where callbacks leave it the time.
 fn in_bursts(writer: &JournalWriter, count: u64, mut append: impl FnMut()) -> Duration {
     const BURST: u64 = 2_000;
     let mut total = Duration::ZERO;

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use whole_plugin::built;
-use whole_plugin::machine::nccl_library;
+use whole_plugin::machine::{self, has, nccl_library};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -35,9 +35,9 @@ struct Job {
 impl Job {
     /// Records the job in which the last rank pauses before each of these operations.
     fn record(version: &str, operation: &str) -> Option<Self> {
-        if Command::new("scout.mpi").arg("--version").output().is_err() || Command::new("cube_dump").output().is_err() {
+        if !has("scout.mpi") || !has("cube_dump") {
             // There are no packages of them, so a machine without them is no failure.
-            eprintln!("skipped: there is no scout.mpi (Scalasca) or no cube_dump (CubeLib) on PATH");
+            machine::say("there is no scout.mpi (Scalasca) or no cube_dump (CubeLib) on PATH");
             return None;
         }
         let library = nccl_library(version)?;

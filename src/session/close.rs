@@ -135,7 +135,7 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
     let made = is_last_process(out).and_then(|last| if last { unify(out, &()).map(Some) } else { Ok(None) });
     match made {
         Ok(Some(archive)) => {
-            // Score-P's directory is for whom the user's umask says.
+            // Score-P creates its directory by the user's umask; ours gets the same mode.
             if let Some(around) = substrate::directory_around(out) {
                 private::share(out, around);
             }

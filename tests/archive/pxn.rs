@@ -157,7 +157,7 @@ fn a_transfer_for_another_process_has_the_wrong_context() {
     let archive = archive_of(&scratch, 1, ASKS, &works, &[]);
     assert_eq!(archive.count("PROXYOP::WRITTEN"), 1);
     assert_eq!(archive.count("PROXYSTEP::WRITTEN"), 1);
-    // Its context is one of ours, its process is not: it is drawn apart from our transfers, with its step.
+    // Its context is one of ours, its process is not: it is shown apart from our transfers, with its step.
     assert_eq!(archive.count("FOREIGN"), 2);
     assert_eq!(archive.count("PROXYOP::ORPHAN"), 1);
     let definitions = archive.definitions();

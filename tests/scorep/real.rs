@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::process::Command;
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
-use whole_plugin::machine::has;
+use whole_plugin::machine::{has, say};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -18,7 +18,7 @@ fn is_there() -> bool {
     let is_there = has("scorep-config") && has("scorep-preload-init");
     if !is_there {
         // There is no package of it, so a machine without it is no failure.
-        eprintln!("skipped: there is no Score-P on PATH (scorep-config, of a build with --enable-shared)");
+        say("there is no Score-P on PATH (scorep-config, of a build with --enable-shared)");
     }
     is_there
 }

@@ -152,7 +152,7 @@ class Found:
                 for attribute, value in (event.attributes or {}).items():
                     if attribute.name == "nccl.replays":
                         self.replays[value] += 1
-                    # The operation itself, not the enqueueing that is drawn inside it.
+                    # The operation itself, not the enqueueing that is shown inside it.
                     elif attribute.name == "nccl.replay" and not event.region.name.endswith(" enqueue"):
                         self.replay[value] += isinstance(event, otf2.events.Enter)
                 if isinstance(event, otf2.events.Enter):

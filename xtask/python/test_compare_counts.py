@@ -46,8 +46,8 @@ def write_archive(folder, calls, records, proxy_ops, operation=CollectiveOp.ALLR
         )
         thread = trace.event_writer("thread", group=process)
         net = trace.event_writer("net", group=process)
-        stream = trace.definitions.location("lane", type=LocationType.ACCELERATOR_STREAM, group=gpu)
-        lane = trace.event_writer_from_location(stream)
+        stream = trace.definitions.location("channel", type=LocationType.ACCELERATOR_STREAM, group=gpu)
+        channel = trace.event_writer_from_location(stream)
         call, send = trace.definitions.region(region), trace.definitions.region("netSend")
         mpi = {"paradigm": otf2.Paradigm.MPI, "members": [stream]}
         trace.definitions.group("locations", group_type=otf2.GroupType.COMM_LOCATIONS, **mpi)
@@ -57,14 +57,14 @@ def write_archive(folder, calls, records, proxy_ops, operation=CollectiveOp.ALLR
         replays_of = trace.definitions.attribute("nccl.replays", type=otf2.Type.UINT64)
         number_of_replays, of_replays = replays[0], list(replays[1])
         time = 0
-        for writer, name, number in [(thread, call, calls), (net, send, proxy_ops), (lane, call, records)]:
+        for writer, name, number in [(thread, call, calls), (net, send, proxy_ops), (channel, call, records)]:
             for _ in range(number):
                 time += 1
                 attributes = {}
-                if writer is lane and of_replays:
+                if writer is channel and of_replays:
                     attributes[replay] = of_replays.pop(0)
                 writer.enter(time, name, attributes)
-                if writer is lane:
+                if writer is channel:
                     writer.mpi_collective_begin(time)
                     writer.mpi_collective_end(time, operation, comm, 4294967295, *said)
                 writer.leave(time, name, {replays_of: number_of_replays} if writer is thread and number_of_replays else {})

@@ -5,6 +5,7 @@
 
 mod cache;
 mod cargo;
+mod docs;
 mod error;
 mod gpu;
 mod nccl;

@@ -142,7 +142,7 @@ pub fn parse_canonical_name(canonical: &str) -> Option<(RegionClass, Option<Kind
 /// What an operation's interval was measured by: attribute `nccl.timing`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timing {
-    /// Its kernel or copies, as CUPTI tells.
+    /// Its kernel or copies, as CUPTI reports.
     Cupti,
     /// CUDA events around its launch.
     Event,

@@ -1,4 +1,4 @@
-//! The event model without versions: what NCCL told us, in NCCL's words.
+//! The event model without versions: what NCCL reports, in NCCL's words.
 //!
 //! `abi::vN` turns a raw descriptor into a [`Start`] or a [`State`]; everything behind it knows only
 //! these types. They live on the stack of one callback: a [`Name`] borrows NCCL's string and is gone

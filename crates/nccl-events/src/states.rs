@@ -1,4 +1,4 @@
-//! What NCCL tells of an event between its start and its stop.
+//! What NCCL reports of an event between its start and its stop.
 
 use crate::NetData;
 

@@ -133,8 +133,8 @@ pub use write::{
 
 /// The global definitions of an archive as they are: every kind, in the order of the file, with all fields.
 ///
-/// [`Definitions`] is for who wants to know what is in an archive. This is for who writes the definitions of
-/// one archive into another, where nothing may get lost on the way.
+/// [`Definitions`] says what an archive contains. This module copies the definitions of one archive into another
+/// without loss.
 pub mod verbatim {
     pub use crate::definition::{Definition, ReferenceKind};
 }

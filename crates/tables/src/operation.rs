@@ -81,37 +81,23 @@ impl Tables {
     #[must_use]
     #[inline]
     pub fn operation(&self, row: OperationRow) -> Operation<'_> {
+        macro_rules! operation {
+            ($event:expr, $plan:expr) => {{
+                let (event, plan) = ($event, $plan);
+                let fields = &event.fields;
+                Operation {
+                    head: event.head(),
+                    func: fields.func,
+                    count: fields.count,
+                    datatype: fields.datatype,
+                    plan,
+                }
+            }};
+        }
         match row {
-            OperationRow::Coll(row) => {
-                let event = &self[row];
-                Operation {
-                    head: event.head(),
-                    func: event.fields.func,
-                    count: event.fields.count,
-                    datatype: event.fields.datatype,
-                    plan: event.fields.parent_group,
-                }
-            }
-            OperationRow::P2p(row) => {
-                let event = &self[row];
-                Operation {
-                    head: event.head(),
-                    func: event.fields.func,
-                    count: event.fields.count,
-                    datatype: event.fields.datatype,
-                    plan: event.fields.parent_group,
-                }
-            }
-            OperationRow::CeColl(row) => {
-                let event = &self[row];
-                Operation {
-                    head: event.head(),
-                    func: event.fields.func,
-                    count: event.fields.count,
-                    datatype: event.fields.datatype,
-                    plan: 0,
-                }
-            }
+            OperationRow::Coll(row) => operation!(&self[row], self[row].fields.parent_group),
+            OperationRow::P2p(row) => operation!(&self[row], self[row].fields.parent_group),
+            OperationRow::CeColl(row) => operation!(&self[row], 0),
         }
     }
 

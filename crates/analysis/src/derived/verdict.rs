@@ -51,7 +51,7 @@ pub(super) fn verdict(
     basis.push(clocks.sentence.clone());
     if budget.operations_ns > 0 {
         basis.push(format!(
-            "Of {} in collectives, {:.1} % were waiting for a later rank, {:.1} % transfer, {:.1} % cannot be told apart.",
+            "Of {} in collectives, {:.1} % were waiting for a later rank, {:.1} % transfer, {:.1} % unknown.",
             time(budget.operations_ns),
             share(budget.waiting_ns),
             share(budget.transfer_ns),

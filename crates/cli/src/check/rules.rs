@@ -115,7 +115,7 @@ rules! {
     SameRoot C17 Remark Nccl "The ranks of a communicator call a collective with the same root.";
     SameOrder C18 Remark Nccl "The ranks of a communicator call collectives in the same order.";
     EquallyFar C19 Remark Nccl "The recorded ranks of a communicator call equally many collectives.";
-    MatchingKnown C20 Remark Nccl "It can be told whether the ranks of a communicator call the same.";
+    MatchingKnown C20 Remark Nccl "It is known whether the ranks of a communicator call the same.";
 
     TimeOrder T01 Fault Any "On a location time does not go backwards, clock offsets applied.";
     Span T02 Fault Any "Events are within the time that the clock properties span.";

@@ -31,7 +31,7 @@ Examples:
 
 Operations are counted on every rank that ran them: an all-reduce of 8 ranks counts 8 times. Their times are \
 those of the operation, not of the call. `timing` says what they were measured by:
-  cupti          the kernels, as CUPTI told
+  cupti          the kernels, as CUPTI reported
   event          CUDA events around the launch
   kernelch       the GPU's own times
   kernelch-host  when the host heard of them

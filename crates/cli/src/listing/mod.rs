@@ -31,8 +31,8 @@ const EXAMPLES: &str = "\
 An archive (a finished job's directory, or traces.otf2) is printed as its records, of all processes, in the order of \
 time: `enter` and `leave` of regions, indented as they nest on their location, the time in between with `leave`; \
 other records have a dot before their names.
-A journal is what NCCL told a process, and is there while it runs, when it was killed, or when it was told to keep it \
-(NCCL_OTF2_KEEP_JOURNAL=1): one line an event in the order of their starts, indented below its parent; states have a \
+A journal is what NCCL reported to a process. It is there while the process runs, when it was killed, or when it was \
+asked to keep it (NCCL_OTF2_KEEP_JOURNAL=1): one line an event in the order of their starts, indented below its parent; states have a \
 dot before their names. Several journals are put together in the order of time.
 
   nccl-otf2 print trace                            the archive

@@ -116,9 +116,7 @@ fn onto_first(
         Some((pair.nccl.0, process))
     };
     let (Some((archive, ours)), Some((other, base))) = (process(number), process(0)) else {
-        bail!(
-            "{anchor}: its process did not record NCCL, so nothing tells how the clock of its host goes with the others"
-        );
+        bail!("{anchor}: its process did not record NCCL, so nothing relates the clock of its host to the others");
     };
     if archive != other {
         bail!("{anchor}: its process is in another archive of NCCL's than that of the first trace");

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use journal::host::{Life, life_here, pid_namespace, start_ticks};
 use serde_json::Value;
+use whole_plugin::machine::skip;
 
 use super::recording::{NO_PROCESS, record, record_in};
 use super::support::{Scratch, text};
@@ -161,7 +162,7 @@ fn a_terminal_shows_progress() {
     let command = format!("'{}' finalize '{}'", tool.display(), out.display());
     let mut script = Command::new("script");
     let Ok(output) = script.args(["-qec", &command, "/dev/null"]).env("TERM", "xterm").output() else {
-        eprintln!("skipped: there is no program `script`");
+        skip("there is no program `script`");
         return;
     };
     let shown = text(&output.stdout);

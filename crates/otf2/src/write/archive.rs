@@ -160,7 +160,7 @@ impl ArchiveWriter {
 
 impl Drop for ArchiveWriter {
     fn drop(&mut self) {
-        // Who wants to know calls `close`.
+        // A caller that needs the error calls `close`.
         drop(self.finish());
     }
 }

@@ -209,7 +209,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Who wants to know calls `close`.
+        // A caller that needs the error calls `close`.
         drop(self.close());
     }
 }

@@ -199,7 +199,7 @@ const _: () = assert!(sys::OTF2_ID_MAP_SPARSE == SPARSE as u32);
 impl Drop for LocalDefWriter<'_> {
     fn drop(&mut self) {
         if self.writer.is_some() && self.finish().is_err() {
-            // Who wants to know why calls `close`; the archive still says that it is not whole.
+            // A caller that needs the error calls `close`; the archive still states that it is incomplete.
             self.handle.note_failure();
         }
     }

@@ -1,5 +1,5 @@
-//! What a release of NCCL does not tell a profiler, in one table ([`BLIND_SPOTS`]). `docs/RELEASES.md` shows it
-//! (`src/tests/pages.rs` compares, and renews the page with `UPDATE_DOCS=1`), and every archive repeats
+//! What a release of NCCL does not report to a profiler, in one table ([`BLIND_SPOTS`]). `docs/RELEASES.md` shows it
+//! (`crates/trace/src/tests/pages.rs` compares, and renews the page with `UPDATE_DOCS=1`), and every archive repeats
 //! the lines that apply to it: whoever misses something in a trace learns whether it can be there.
 
 use std::fmt;
@@ -67,13 +67,13 @@ impl fmt::Display for When {
             Self::Always => write!(formatter, "any"),
             Self::With(kind) => write!(formatter, "with {}", kind.name()),
             Self::Without(kind) => write!(formatter, "without {}", kind.name()),
-            Self::Unless(Teller::Cuda) => write!(formatter, "unless CUDA tells"),
-            Self::Unless(Teller::Cupti) => write!(formatter, "unless CUPTI tells"),
+            Self::Unless(Teller::Cuda) => write!(formatter, "unless CUDA reports it"),
+            Self::Unless(Teller::Cupti) => write!(formatter, "unless CUPTI reports it"),
         }
     }
 }
 
-/// Who tells what NCCL does not.
+/// What reports what NCCL does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Teller {
     /// CUDA, asked which device is current when a communicator is made, and what device that is.
@@ -175,10 +175,10 @@ pub(crate) const BLIND_SPOTS: &[BlindSpot] = &[
     spot(release(31, 2), NOW, When::With(Kind::KernelCh), "kernel channels of symmetric kernels in CUDA graphs, and of all but the first collective of a launch", "NCCL does not report them"),
     spot(release(28, 3), release(28, 99), When::Always, "collectives done by copy engines, below the call", "events for them came with 2.29"),
     spot(release(29, 2), NOW, When::Unless(Teller::Cupti), "when copy engines worked", "NCCL reports when the host enqueued the copies"),
-    spot(release(28, 3), NOW, When::Always, "which collective the sends and receives of ncclAlltoAll, ncclGather and ncclScatter belong to", "NCCL reports sends and receives only; the trace tells them by their pattern"),
+    spot(release(28, 3), NOW, When::Always, "which collective the sends and receives of ncclAlltoAll, ncclGather and ncclScatter belong to", "NCCL reports sends and receives only; the trace recognises them by their pattern"),
     spot(release(29, 2), NOW, When::Always, "broadcasts, below the call", "NCCL does not report them"),
     spot(release(29, 2), NOW, When::Always, "ncclPutSignal, ncclSignal and ncclWaitSignal", "there are no events for them"),
-    spot(FIRST, FIRST, When::Always, "which of several communicators that were split off one with the same color an operation is on", "they have the same hash, and NCCL tells nothing else of them"),
+    spot(FIRST, FIRST, When::Always, "which of several communicators that were split off one with the same color an operation is on", "they have the same hash, and NCCL reports nothing else of them"),
     spot(FIRST, NOW, When::Always, "which communicator another was split from", "the interface does not name it"),
 ];
 

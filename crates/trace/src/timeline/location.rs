@@ -61,7 +61,7 @@ impl LocationKey {
     #[must_use]
     pub(crate) const fn kind(self) -> Kind {
         match self {
-            // What it shows is no event, and wanted by who asked for it.
+            // These show no kind of event; an option asks for each of them.
             Self::Thread(_) | Self::Communicator(_) | Self::Stream(_) => Kind::Coll,
             Self::Proxy(_) => Kind::ProxyCtrl,
             Self::Channel(..) => Kind::KernelCh,

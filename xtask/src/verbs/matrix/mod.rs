@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 
 use crate::cache::{self, Cache};
 use crate::cargo::{self, Profile};
+use crate::docs;
 use crate::nccl;
 use crate::packages::{self, COMPILER, LIBC_SYMBOLS, OTF2, OTF2_TOOLS, PYTHON, VALGRIND};
 use crate::process::heading;
@@ -121,7 +122,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         println!("   wrote {}", file.display());
     }
     if args.write_docs {
-        write_page(&last_of_all()?)?;
+        docs::replace_between(PAGE, BEGIN, END, &last_of_all()?.markdown())?;
     }
     let folder = cargo::target()?.join(FOLDER);
     ensure!(failed == 0, "{failed} runs failed; what they left is in {}", folder.display());
@@ -190,17 +191,6 @@ fn one(bench: &Bench, run: &Run<'_>, keep: bool, tree: &str) -> Result<Outcome> 
         cache::remove(&run.folder)?;
     }
     Ok(Outcome { verdict, seconds, tree: tree.to_owned() })
-}
-
-/// Puts the table between the two marks of the page.
-fn write_page(table: &Table<'_>) -> Result<()> {
-    let page = cargo::root().join(PAGE);
-    let text = std::fs::read_to_string(&page).with_context(|| format!("read {PAGE}"))?;
-    let parts = text.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
-    let (head, tail) = parts.with_context(|| format!("{PAGE} has lost its marks `{}` and `{END}`", BEGIN.trim()))?;
-    cache::write(&page, format!("{head}{BEGIN}\n{}\n{END}{tail}", table.markdown()))?;
-    println!("   wrote {PAGE}");
-    Ok(())
 }
 
 #[cfg(test)]

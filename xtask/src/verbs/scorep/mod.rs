@@ -8,10 +8,11 @@ mod table;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 
 use crate::cache::{self, Cache};
 use crate::cargo::{self, Profile};
+use crate::docs;
 use crate::error::missing;
 use crate::nccl;
 use crate::packages::{self, COMPILER, OTF2, OTF2_TOOLS, PYTHON};
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     heading("the table");
     print!("{}", table.markdown());
     if args.write_docs {
-        write_page(&table)?;
+        docs::replace_between(PAGE, BEGIN, END, &table.markdown())?;
     }
     let failed = table.failed();
     ensure!(failed == 0, "{failed} runs failed; what they left is in {}", folder.display());
@@ -150,15 +151,4 @@ fn same_archives(bench: &Bench, folder: &Path) -> Result<Vec<(String, Result<usi
         }
     }
     Ok(compared)
-}
-
-/// Puts the table between the two marks of the page.
-fn write_page(table: &Table) -> Result<()> {
-    let page = cargo::root().join(PAGE);
-    let text = std::fs::read_to_string(&page).with_context(|| format!("read {PAGE}"))?;
-    let parts = text.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
-    let (head, tail) = parts.with_context(|| format!("{PAGE} has lost its marks `{}` and `{END}`", BEGIN.trim()))?;
-    cache::write(&page, format!("{head}{BEGIN}\n{}\n{END}{tail}", table.markdown()))?;
-    println!("   wrote {PAGE}");
-    Ok(())
 }

@@ -267,8 +267,7 @@ pub(in crate::check) fn statements(archive: &Archive, findings: &mut Findings) {
     }
     let groups = said(archive, "GROUPS");
     if groups > 1 {
-        let message =
-            format!("nothing tells how the clocks of {groups} groups of hosts differ: the system clocks are used");
+        let message = format!("nothing relates the clocks of {groups} groups of hosts: the system clocks are used");
         findings.general(Rule::ClocksAdmitted, message);
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn unknown(job: &Job, blockages: &[Blockage]) -> Vec<String> {
     }
     let mut versions = job.processes.iter().map(|one| &one.nccl_version);
     if !records(job, Kind::CollApi) || versions.any(|version| is_before_api(version)) {
-        unknown.push("There are no API events (NCCL 2.28 and later, not left out of NCCL_OTF2_EVENTS): a rank that is inside the call and one that has not called look alike, and collectives of CUDA graphs cannot be told from others.".to_owned());
+        unknown.push("There are no API events (NCCL 2.28 and later, not left out of NCCL_OTF2_EVENTS): a rank that is inside the call and one that has not called look alike, and collectives of CUDA graphs look like others.".to_owned());
     }
     for comm in &job.comms {
         let missing = comm.missing();
@@ -52,7 +52,7 @@ pub(crate) fn unknown(job: &Job, blockages: &[Blockage]) -> Vec<String> {
     let silent = silent.count() as u64;
     if silent > 0 {
         unknown.push(format!(
-            "{} on other hosts and silent: whether they run can be told there only.",
+            "{} on other hosts and silent: whether they run is known only there.",
             plural(silent, "process is", "processes are")
         ));
     }

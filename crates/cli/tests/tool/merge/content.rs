@@ -5,6 +5,7 @@ use std::process::Command;
 
 use otf2::verbatim::Definition;
 use otf2::{Archive, AttributeValue, EventKind, GroupType, LocationRef, Paradigm};
+use whole_plugin::machine::skip;
 
 use super::{Job, checked, events, open, ours};
 use crate::tool::made_up::{RANKS, SECOND, Timer, host};
@@ -222,16 +223,4 @@ fn a_real_trace_of_score_ps_is_unchanged() {
     }
     // The four events of each of three ranks, and the attribute of each first one.
     assert_eq!(after.lines().count(), 437 + 3 * 5);
-}
-
-/// Says that something is skipped, which is a failure in CI.
-fn skip(reason: &str) {
-    assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "must not be skipped in CI: {reason}");
-    say(&format!("skipped: {reason}"));
-}
-
-/// Past the test harness, which keeps to itself what a test prints that passes.
-fn say(text: &str) {
-    let line = format!("{text}\n");
-    std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("write to stderr");
 }
