@@ -8,10 +8,12 @@
 //! what is under the final name is whole.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Result;
 
 use crate::cache::{self, Cache};
+use crate::cargo;
 use crate::error::missing;
 use crate::process::{heading, run};
 use crate::python::Python;
@@ -39,6 +41,14 @@ pub(crate) fn library(cache: &Cache, python: &Python, version: &str) -> Result<P
     }
     println!("   {}", library.display());
     Ok(library)
+}
+
+/// The folder of the plugins of tests/doubles/fake-gpu, which it builds.
+pub(crate) fn plugins() -> Result<PathBuf> {
+    let folder = cargo::target()?.join("nccl-plugins");
+    let sources = cargo::root().join("tests/doubles/fake-gpu/nccl-plugins");
+    run(Command::new("make").arg("-C").arg(sources).arg(format!("OUT={}", folder.display())))?;
+    Ok(folder)
 }
 
 fn fetch(cache: &Cache, python: &Python, version: &str, library: &Path) -> Result<()> {

@@ -62,6 +62,10 @@ fn validate(options: &Options) -> anyhow::Result<()> {
         options.skip_last.is_none() || options.rounds > 0,
         "--skip-last needs a last round: give --rounds a number above 0"
     );
+    anyhow::ensure!(
+        options.slow_pair.is_none() || options.threads == 1,
+        "--slow-pair needs --threads 1: a connection knows the process that it leads to"
+    );
     Ok(())
 }
 
@@ -94,6 +98,10 @@ fn command(options: &Options, process: u16, dir: &Path) -> anyhow::Result<Comman
             command.env("NCCL_OTF2_TEST_CLOCK", format!("{clock},{name}"));
             command.env("NCCL_HOSTID", name);
         }
+    }
+    if let Some(pair) = &options.slow_pair {
+        command.env("NCCL_NET_PLUGIN", "probe").env("NCCL_NET", "Probe");
+        command.env("NET_PROBE_SLOW", pair).env("NET_PROBE_RANK", process.to_string());
     }
     if options.hosts {
         command.env("NCCL_HOSTID", format!("nccl-host-{process}"));

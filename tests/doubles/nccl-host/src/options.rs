@@ -64,6 +64,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "LIST", value_delimiter = ';', conflicts_with = "hosts", allow_hyphen_values = true)]
     pub(crate) host_clocks: Vec<String>,
 
+    /// Delay what rank A sends to rank B; ranks are processes (--threads 1)
+    ///
+    /// Takes the network plugin of fake-gpu/nccl-plugins (sets NCCL_NET_PLUGIN and NCCL_NET), which must be on the library
+    /// path. NCCL 2.26 and later.
+    #[arg(long, value_name = "A,B,MICROSECONDS", value_parser = slow_pair)]
+    pub(crate) slow_pair: Option<String>,
+
     /// Write each call to PREFIX.PROCESS.jsonl, one file per worker process
     #[arg(long, value_name = "PREFIX")]
     pub(crate) log: Option<PathBuf>,
@@ -123,6 +130,15 @@ pub(crate) enum End {
     Order,
     /// The process ends without a word to NCCL
     Exit,
+}
+
+/// Three numbers.
+fn slow_pair(text: &str) -> Result<String, String> {
+    let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
+    match numbers {
+        Ok(numbers) if numbers.len() == 3 => Ok(text.to_owned()),
+        _ => Err("is two ranks and a time in µs, such as 0,1,500".to_owned()),
+    }
 }
 
 impl Options {

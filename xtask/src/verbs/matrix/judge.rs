@@ -13,6 +13,7 @@ use super::memcheck;
 use super::table::Verdict;
 use crate::cache;
 use crate::cargo::{self, Profile};
+use crate::nccl;
 use crate::process::{self, Said};
 use crate::python::Python;
 
@@ -43,20 +44,13 @@ pub(super) struct Run<'a> {
 
 impl Bench {
     pub(super) fn set_up(python: Python) -> Result<Self> {
-        let probes = cargo::target()?.join("matrix-probes");
-        process::run(
-            Command::new("make")
-                .arg("-C")
-                .arg(cargo::root().join("tests/doubles/fake-gpu/nccl-plugins"))
-                .arg(format!("OUT={}", probes.display())),
-        )?;
         Ok(Self {
             python,
             nccl_otf2: cargo::built(Profile::Debug, "nccl-otf2")?,
             nccl_host: cargo::built(Profile::Debug, "nccl-host")?,
             fake_gpu: cargo::built(Profile::Debug, "libfakegpu.so")?,
             plugin: cargo::built(Profile::Debug, "libnccl_profiler_otf2.so")?,
-            probes,
+            probes: nccl::plugins()?,
         })
     }
 
