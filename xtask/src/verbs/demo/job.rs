@@ -8,10 +8,13 @@ use anyhow::{Result, ensure};
 use crate::cargo::{self, Profile};
 use crate::error::missing;
 use crate::gpu;
+use crate::nccl;
 use crate::process;
 
 /// How many ranks the demo has when nothing limits it.
 const RANKS: usize = 4;
+/// What rank 0 sends to rank 1 takes so many µs longer: five times as long, and less is lost than by the late rank.
+const SLOW_PAIR: &str = "0,1,200";
 
 /// The built programs and libraries.
 pub(super) struct Tools {
@@ -107,18 +110,27 @@ impl Job<'_> {
         process::run(&mut command)
     }
 
-    /// A short job whose last rank comes 10 ms late to each all-reduce; its page.
-    pub(super) fn report_of_a_late_rank(&self, tools: &Tools) -> Result<PathBuf> {
-        let folder = self.folder.join("late-rank");
+    /// A short job whose last rank comes 10 ms late to each all-reduce, and of which a pair is slow; its page.
+    pub(super) fn report_of_causes(&self, tools: &Tools) -> Result<PathBuf> {
+        let folder = self.folder.join("causes");
         let (processes, threads) = self.devices.shape();
         // A process for each rank, so that there is traffic between processes.
         let mut command = self.recorded(tools, &folder, processes * threads, 1);
         command.env("NCCL_OTF2_EVENTS", "full");
         command.args(["--ops", "pause,one,sendrecv", "--rounds", "30", "--count", "50000"]);
+        if self.can_slow_a_pair() {
+            command.args(["--name", "world", "--slow-pair", SLOW_PAIR]).env("LD_LIBRARY_PATH", nccl::plugins()?);
+        }
         process::run(&mut command)?;
         let page = folder.join("report.html");
         process::run(Command::new(&tools.nccl_otf2).arg("report").arg(&folder).arg("--output").arg(&page))?;
         Ok(page)
+    }
+
+    /// Whether this NCCL names communicators and takes the network plugin that delays messages.
+    pub(super) fn can_slow_a_pair(&self) -> bool {
+        let minor = self.version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
+        matches!(self.devices, Devices::Fake(_)) && minor.is_some_and(|minor| minor >= 27)
     }
 
     /// A run of nccl-host on these devices that is recorded into a folder.
