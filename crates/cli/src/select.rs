@@ -7,7 +7,7 @@ use clap::Args;
 use crate::listing::Time;
 
 /// What of an archive is looked at.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct Select {
     /// Only these communicators: by name or id
     #[arg(long, value_name = "COMM", value_delimiter = ',')]

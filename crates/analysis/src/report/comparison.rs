@@ -48,6 +48,8 @@ pub struct Comparison {
 pub struct Compared {
     /// The job in numbers.
     pub run: Run,
+    /// Its ranks.
+    pub ranks: u64,
     /// What `stats` says of it.
     pub verdict: Verdict,
 }

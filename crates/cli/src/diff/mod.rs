@@ -33,6 +33,8 @@ its ranks. `change` is that of the median, `from` and `to` its interval; p99 nee
 each run, a median 50. Waiting is the time to the last rank's arrival, transfer what follows; their changes are shown where the \
 data shows that they are no chance.
 
+`nccl-otf2 report A --diff B` makes a page of the same.
+
 The intervals hold what varies during these two runs. What differs from run to run, such as nodes and other jobs, is \
 not in them: compare two runs of the same program first, to see how much that is.
 
@@ -78,9 +80,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Compares two runs.
 pub(crate) fn diff(request: &Request) -> Result<Exit> {
-    let a = observe(&request.a, request)?;
-    let b = observe(&request.b, request)?;
-    let comparison = compare(&a, &b);
+    let comparison = comparison(&request.a, &request.b, &request.select)?;
     if request.json {
         print::json(&comparison)?;
     } else {
@@ -103,10 +103,14 @@ pub(crate) fn diff(request: &Request) -> Result<Exit> {
     }
 }
 
-/// One archive after the other: memory holds the tables of one.
-fn observe(path: &Path, request: &Request) -> Result<Observed> {
+/// Compares the archives at two paths. One after the other: memory holds the tables of one.
+pub(crate) fn comparison(a: &Path, b: &Path, select: &Select) -> Result<Comparison> {
+    Ok(compare(&observe(a, select)?, &observe(b, select)?))
+}
+
+fn observe(path: &Path, select: &Select) -> Result<Observed> {
     let trace = archive::open(path)?;
-    let filter = request.select.filter(&trace).with_context(|| path.display().to_string())?;
+    let filter = select.filter(&trace).with_context(|| path.display().to_string())?;
     let bar = Bar::new();
     let analysis = analyse(&trace, &filter, &bar);
     drop(bar);

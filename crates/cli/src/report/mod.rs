@@ -2,13 +2,14 @@
 
 mod encoding;
 mod page;
+mod runs;
 mod timeline;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use analysis::{Filter, analyse};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use nccl_events::Progress as _;
 use rayon::prelude::*;
@@ -18,6 +19,7 @@ use crate::archive;
 use crate::exit::Exit;
 use crate::print;
 use crate::progress::Bar;
+use crate::select::Select;
 use crate::version;
 
 use page::Model;
@@ -28,6 +30,8 @@ Examples:
   nccl-otf2 report trace
   nccl-otf2 report trace -o tuesday.html --title 'before the upgrade'
   nccl-otf2 report trace --full
+  nccl-otf2 report monday --diff tuesday -o tuesday.html
+  nccl-otf2 report monday --diff tuesday --from 10s --function AllReduce
 
 The page says what is slow, who is late, and whether ranks waited or moved bytes, then shows the tables, plots and a \
 timeline. It is one file that loads nothing from a network: send it, or open it from a disk, in any browser of 2023 \
@@ -38,8 +42,12 @@ the anomalies, and the times in which ranks waited longest; of other times the t
 transfer and waiting. --full puts the other events into a folder beside the page, from which it loads what is looked \
 at; keep the two together.
 
+With --diff the page is that of `nccl-otf2 diff DIR OTHER`: what is slower or faster in OTHER, whether that is more \
+than chance, how much of it is waiting and how much transfer, what could not be compared, and both runs side by side.
+
 --json prints an object: page (its path), bytes, events, events_in_page, folder (of --full; else null), files (in \
-it), verdict (the first sentence of the page).";
+it), verdict (the first sentence of the page). With --diff: page, bytes, verdict, outcome (slower, faster, \
+no-difference, unclear).";
 
 /// What to make a page of.
 #[derive(Debug, Args)]
@@ -49,7 +57,11 @@ pub(crate) struct Request {
     #[arg(value_name = "DIR|traces.otf2")]
     path: PathBuf,
 
-    /// The page; one that is there is replaced [default: report.html beside the archive]
+    /// Compare with this run: a page of what differs in it
+    #[arg(long, value_name = "OTHER", conflicts_with_all = ["full", "size"])]
+    diff: Option<PathBuf>,
+
+    /// The page; one that is there is replaced [default: report.html, with --diff diff.html, beside the archive]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -68,6 +80,9 @@ pub(crate) struct Request {
     /// Print what was made as JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten, next_help_heading = "With --diff")]
+    select: Select,
 }
 
 /// What was made.
@@ -84,6 +99,11 @@ struct Summary {
 
 /// Makes the page.
 pub(crate) fn report(request: &Request) -> Result<Exit> {
+    if let Some(other) = &request.diff {
+        return runs::report(request, other);
+    }
+    let is_whole = request.select == Select::default();
+    ensure!(is_whole, "a page of one run has all of it; --comm, --rank, --function, --from and --to need --diff");
     let trace = archive::open(&request.path)?;
     let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name("report.html"));
     let bar = Bar::new();
@@ -105,8 +125,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     let (in_page, in_files) = (count(At::Page), made.chunks.all.iter().filter(|chunk| chunk.at == At::File).count());
     let events = in_page + count(At::File) + count(At::None);
     let timeline = made.finish(folder.as_deref().map(name_of))?;
-    let tool = format!("nccl-otf2 {}", version::short());
-    let text = page::page(&Model { title: &title, tool: &tool, report: &report, timeline: &timeline }, &data)?;
+    let text = page::page(&Model { title: &title, tool: &tool(), report: &report, timeline: &timeline }, &data)?;
     write(&output, text.as_bytes())?;
     bar.end();
     drop(bar);
@@ -194,6 +213,11 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(&part, bytes)
         .and_then(|()| fs::rename(&part, path))
         .with_context(|| format!("cannot write {}; -o names another file", path.display()))
+}
+
+/// What made the page.
+fn tool() -> String {
+    format!("nccl-otf2 {}", version::short())
 }
 
 fn name_of(path: &Path) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use analysis::report::Report;
+use analysis::report::{Comparison, Report};
 use anyhow::{Context as _, Result};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,8 +25,8 @@ macro_rules! modules {
 }
 
 /// The script's modules: the page's import map names them, so that they stay modules in one file.
-const MODULES: [(&str, &str); 22] = modules!(
-    "dom" "encoding" "format" "html" "main" "operations" "pairs" "plot" "sections" "skew" "timeline/controls"
+const MODULES: [(&str, &str); 23] = modules!(
+    "diff" "dom" "encoding" "format" "html" "main" "operations" "pairs" "plot" "sections" "skew" "timeline/controls"
     "timeline/draw" "timeline/palette" "timeline/panel" "timeline/related" "timeline/rows" "timeline/search"
     "timeline/selection" "timeline/store" "timeline/timeline" "timeline/view" "verdict"
 );
@@ -40,8 +40,16 @@ pub(super) struct Model<'a> {
     pub(super) timeline: &'a Timeline,
 }
 
-/// Makes the page. `data` are elements of base64 by their names.
-pub(super) fn page(model: &Model<'_>, data: &[(String, String)]) -> Result<String> {
+/// What the script is given of two runs.
+#[derive(Debug, Serialize)]
+pub(super) struct DiffModel<'a> {
+    pub(super) title: &'a str,
+    pub(super) tool: &'a str,
+    pub(super) comparison: &'a Comparison,
+}
+
+/// Makes the page of a model. `data` are elements of base64 by their names.
+pub(super) fn page(model: &impl Serialize, data: &[(String, String)]) -> Result<String> {
     let json = serde_json::to_vec(model).context("cannot write JSON")?;
     let mut elements = element("model", &pack(&json)?);
     for (name, text) in data {

@@ -38,7 +38,11 @@ impl Observed {
     #[must_use]
     pub fn of(trace: &Trace, tables: &Tables, instances: &Instances, report: &Report, filter: &Filter) -> Self {
         Self {
-            compared: Compared { run: report.run.clone(), verdict: report.verdict.clone() },
+            compared: Compared {
+                run: report.run.clone(),
+                ranks: report.ranks.len() as u64,
+                verdict: report.verdict.clone(),
+            },
             samples: samples(trace, tables, instances, report, filter),
         }
     }

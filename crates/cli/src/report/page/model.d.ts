@@ -10,12 +10,19 @@ export interface Model {
   tool: string;
 }
 
+/** The page of two runs. */
+export interface DiffModel {
+  comparison: Comparison;
+  title: string;
+  tool: string;
+}
+
 export type CauseKind =
   'late-rank' | 'slow-pair' | 'slow-channel' | 'slow-connection' | 'waited-for-gpu' | 'waited-for-peer' | 'unknown';
 
 export interface Report {
   run: Run;
-  verdict: { finding: 'causes' | 'healthy' | 'unclear' | 'nothing'; sentence: string; basis: string[] };
+  verdict: Verdict;
   budget: Budget;
   causes: Cause[];
   anomalies: Anomaly[];
@@ -30,6 +37,12 @@ export interface Report {
   clocks: { uncertainty_ns: number | null; unknown: number[]; sentence: string };
   completeness: Completeness;
   blind_spots: string[];
+}
+
+export interface Verdict {
+  finding: 'causes' | 'healthy' | 'unclear' | 'nothing';
+  sentence: string;
+  basis: string[];
 }
 
 export interface Run {
@@ -185,6 +198,60 @@ export interface Completeness {
   parts_left_out: string[];
   ranks_missing: number;
   collectives_unmatched: number;
+}
+
+export type Outcome = 'faster' | 'slower' | 'no-difference' | 'unclear';
+
+export interface Comparison {
+  format: number;
+  outcome: Outcome;
+  sentence: string;
+  basis: string[];
+  confidence: number;
+  runs: Compared[];
+  groups: Group[];
+  only_a: Kind[];
+  only_b: Kind[];
+}
+
+export interface Compared {
+  run: Run;
+  ranks: number;
+  verdict: Verdict;
+}
+
+export interface Kind {
+  function: string;
+  ranks: number;
+  hosts: number;
+  communicators: string[];
+  bytes_min: number;
+  bytes_max: number;
+  timing: string;
+  operations: number;
+  unfinished: number;
+  count: number;
+}
+
+export interface Group {
+  a: Kind;
+  b: Kind;
+  outcome: Outcome;
+  reason: string | null;
+  median: Difference | null;
+  p99: Difference | null;
+  waiting: Difference | null;
+  transfer: Difference | null;
+}
+
+export interface Difference {
+  a_ns: number;
+  b_ns: number;
+  difference_ns: number;
+  share: number | null;
+  interval_ns: [number, number] | null;
+  error_ns: number | null;
+  outcome: Outcome;
 }
 
 /** What the timeline shows. Cells of the overview and events of chunks are in data elements of their own. */

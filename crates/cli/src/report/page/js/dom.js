@@ -208,3 +208,21 @@ export function drawn(draw) {
 export function redraw() {
   redraws = redraws.filter((draw) => draw() !== false);
 }
+
+/**
+ * The contents beside the page, which follow the scrolling.
+ * @param {[string, string, unknown?][]} sections Id, title, note
+ */
+export function contents(sections) {
+  fill(byId('contents'), html`${sections.map(([id, title, note]) =>
+    html`<li><a href="#${id}"><span>${title}</span>${note}</a></li>`)}`);
+  const mark = (/** @type {string} */ id) => document.querySelectorAll('nav a').forEach((link) => {
+    if (link.getAttribute('href') === `#${id}`) link.setAttribute('aria-current', 'true');
+    else link.removeAttribute('aria-current');
+  });
+  const observer = new IntersectionObserver((changes) => {
+    for (const change of changes) if (change.isIntersecting) mark(change.target.id);
+  }, { rootMargin: '-8% 0px -82% 0px' });
+  sections.forEach(([id]) => observer.observe(byId(id)));
+  mark('verdict');
+}

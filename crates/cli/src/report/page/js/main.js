@@ -1,6 +1,7 @@
 // Puts the page together from the data elements in it.
 
-import { byId, redraw } from '#page/dom';
+import { diff } from '#page/diff';
+import { byId, contents, redraw } from '#page/dom';
 import { inflate } from '#page/encoding';
 import { operations, timeByRank } from '#page/operations';
 import { pairs } from '#page/pairs';
@@ -8,20 +9,30 @@ import { anomalies, channels, completeness, howTo, overlap } from '#page/section
 import { skew } from '#page/skew';
 import { Store } from '#page/timeline/store';
 import { TimelineView } from '#page/timeline/timeline';
-import { contents, verdict } from '#page/verdict';
+import { sections, verdict } from '#page/verdict';
 
 /** @typedef {import('../model').Model} Model */
+/** @typedef {import('../model').DiffModel} DiffModel */
 
 const data = (/** @type {string} */ id) => document.getElementById(`data-${id}`)?.textContent ?? null;
 
 async function main() {
-  const model = /** @type {Model} */ (JSON.parse(new TextDecoder().decode(await inflate(data('model') ?? ''))));
+  const json = new TextDecoder().decode(await inflate(data('model') ?? ''));
+  const model = /** @type {Model | DiffModel} */ (JSON.parse(json));
+  const system = matchMedia('(prefers-color-scheme: dark)');
+  theme(system.matches);
+  const view = 'comparison' in model ? diff(model) : await report(model);
+  listen(system, view);
+  await view?.follow(location.hash);
+  document.documentElement.dataset.ready = 'true';
+}
+
+/** The page of a run. @param {Model} model */
+async function report(model) {
   /** @type {TimelineView | null} */
   let view = null;
   const store = new Store(model.timeline, data, () => view?.redraw());
   await store.open();
-  const wide = matchMedia('(prefers-color-scheme: dark)');
-  theme(wide.matches);
   verdict(model);
   operations(model);
   timeByRank(model);
@@ -34,10 +45,8 @@ async function main() {
   completeness(model);
   view = new TimelineView(model, store);
   howTo(model);
-  contents(model);
-  listen(wide, view);
-  await view.follow(location.hash);
-  document.documentElement.dataset.ready = 'true';
+  contents(sections(model));
+  return view;
 }
 
 /** @param {boolean} dark */
@@ -48,16 +57,16 @@ function theme(dark) {
 
 const isDark = () => document.documentElement.dataset.theme === 'dark';
 
-/** @param {MediaQueryList} system @param {TimelineView} view */
+/** @param {MediaQueryList} system @param {TimelineView | null} view */
 function listen(system, view) {
   const change = (/** @type {boolean} */ dark) => {
     theme(dark);
     redraw();
-    view.drawNow();
+    view?.drawNow();
   };
   byId('theme').onclick = () => change(!isDark());
   system.onchange = () => change(system.matches);
-  addEventListener('hashchange', () => void view.follow(location.hash));
+  addEventListener('hashchange', () => void view?.follow(location.hash));
   let resized = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
   addEventListener('resize', () => {
     clearTimeout(resized);

@@ -9,7 +9,8 @@ import { html } from '#page/html';
 /** @typedef {import('../model').Quantiles} Quantiles */
 /** @typedef {import('../model').Budget} Budget */
 
-const micros = (/** @type {number | undefined} */ ns) =>
+/** µs of ns, without the unit. */
+export const micros = (/** @type {number | undefined} */ ns) =>
   (ns === undefined ? NONE : number(ns / 1e3, ns < 1e5 ? 1 : 0));
 const middle = (/** @type {Quantiles | null} */ values) => values?.median ?? null;
 const total = (/** @type {OperationClass} */ row) => row.duration_ns?.total ?? 0;

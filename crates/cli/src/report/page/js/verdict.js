@@ -7,38 +7,40 @@ import { html, unit } from '#page/html';
 /** @typedef {import('../model').Model} Model */
 /** @typedef {import('../model').Cause} Cause */
 
+const WHO = /^(from \S+ \S+ on, )?(the network from .+? to .+?(?= takes)|(rank|channel) \S+)/i;
+
 /** @param {Model} model */
 export function verdict(model) {
   const { report } = model;
   facts(model);
   // Who it is carries the colour.
-  const who = /^(rank \S+( on \S+)?|channel \S+|\S+ → \S+)/i.exec(report.verdict.sentence)?.[0] ?? '';
+  const who = WHO.exec(report.verdict.sentence)?.[0] ?? '';
   fill(byId('verdict'), html`<h2 class="sr">Verdict</h2>
     <p class="v"><em>${who}</em>${report.verdict.sentence.slice(who.length)}</p>
-    <p class="because">${report.verdict.basis.join(' ')}${evidence(report.causes[0])}</p>
+    <p class="because">${report.verdict.basis.join(' ')}${evidence(model)}</p>
     ${findings(model)}`);
 }
 
-/** @param {Cause | undefined} cause */
-function evidence(cause) {
+/** @param {Model} model */
+function evidence({ report }) {
+  const [cause] = report.causes;
   if (!cause) return '';
-  return html` See <a href="#${sectionOf(cause)}">${labelOf(cause)}</a> or
+  const { section, label } = placeOf(cause, report);
+  return html` See <a href="#${section}">${label}</a> or
     <a href="#anomalies">its worst cases, with their place in the timeline</a>.`;
 }
 
-/** @param {Cause} cause */
-function sectionOf({ kind }) {
-  if (kind === 'late-rank') return 'skew';
-  if (kind === 'slow-channel') return 'channels';
-  return kind === 'slow-pair' || kind === 'slow-connection' ? 'pairs' : 'anomalies';
+/** The section that shows a cause. @param {Cause} cause @param {Model['report']} report */
+function placeOf({ kind, link }, { ranks }) {
+  if (kind === 'late-rank') return { section: 'skew', label: 'lateness over time' };
+  if (kind === 'slow-channel') return { section: 'channels', label: `channel ${link?.channel}` };
+  if (kind !== 'slow-pair' && kind !== 'slow-connection') return { section: 'anomalies', label: 'what stands out' };
+  return { section: 'pairs', label: `pair ${pairOf(link, ranks)}` };
 }
 
-/** @param {Cause} cause */
-function labelOf({ kind }) {
-  if (kind === 'late-rank') return 'lateness over time';
-  if (kind === 'slow-channel') return 'channels';
-  return kind === 'slow-pair' || kind === 'slow-connection' ? 'pairs' : 'what stands out';
-}
+/** @param {Cause['link']} link @param {import('../model').Rank[]} ranks */
+const pairOf = (link, ranks) => [link?.from ?? null, link?.to ?? null].map((at) =>
+  (at === null ? '?' : ranks[at].number ?? ranks[at].name)).join(' → ');
 
 /** @param {Model} model */
 function facts({ report: { run, ranks, communicators }, title }) {
@@ -70,8 +72,10 @@ function findings({ report }) {
     <th class="n" scope="col" style="width:88px">of comm., %</th>
     <th scope="col" style="padding-left:20px">also found</th>
     <th scope="col" style="width:140px"><span class="sr">evidence</span></th></tr></thead><tbody>
-    ${causes.map((cause) => row(cause.lost_ns, number(cause.share * 100, 1), cause.sentence, sectionOf(cause),
-      labelOf(cause)))}
+    ${causes.map((cause) => {
+      const { section, label } = placeOf(cause, report);
+      return row(cause.lost_ns, number(cause.share * 100, 1), cause.sentence, section, label);
+    })}
     ${exposed !== null && row(null, NONE, html`<b>${percent(exposed)} of communication time is exposed:</b> no other
       kernel runs on the GPU meanwhile.`, 'overlap', 'overlap')}
     ${isJudged && report.causes.length < 6 && row(0, 0, unit(`${rest}; ${lost === 0 ? 'all that was seen is here' :
@@ -79,48 +83,27 @@ function findings({ report }) {
     </tbody></table>`;
 }
 
-/**
- * The contents beside the page, which follow the scrolling.
- * @param {Model} model
- */
-export function contents({ report }) {
-  const [cause] = report.causes;
-  const rank = cause?.rank ?? null;
+/** Sections for the contents beside the page. @param {Model} model @returns {[string, string, unknown][]} */
+export function sections({ report }) {
+  const rank = report.causes[0]?.rank ?? null;
   const exposed = exposedShare(report.overlap);
   const hot = (/** @type {unknown} */ text) => html`<i class="hot">${text}</i>`;
   const count = (/** @type {unknown[]} */ list) => html`<i>${list.length}</i>`;
-  const notes = /** @type {Record<string, unknown>} */ ({
-    verdict: rank === null ? '' : hot(report.ranks[rank].name),
-    operations: count(report.operations), time: count(report.ranks), pairs: count(report.pairs),
-    channels: count(report.channels), anomalies: count(report.anomalies),
-    overlap: exposed === null ? html`<i>${NONE}</i>` : html`<i>${percent(exposed)}</i>`,
-    completeness: report.completeness.callbacks_lost > 0 ?
-      hot(`${number(report.completeness.callbacks_lost)} lost`) : '',
-  });
-  const titles = [['verdict', 'Verdict'], ['operations', 'Operations'], ['time', 'Time by rank'],
-    ['skew', 'Who is late'], ['pairs', 'Pairs'], ['channels', 'Channels'], ['overlap', 'Overlap'],
-    ['anomalies', 'What stands out'], ['completeness', 'Completeness'], ['timeline', 'Timeline'],
-    ['how', 'How to read']];
-  fill(byId('contents'), html`${titles.map(([id, title]) =>
-    html`<li><a href="#${id}"><span>${title}</span>${notes[id]}</a></li>`)}`);
-  follow(titles.map(([id]) => byId(id)));
+  const cause = (/** @type {Cause['kind']} */ wanted) => report.causes.find(({ kind }) => kind === wanted);
+  const [pair, channel] = [cause('slow-pair') ?? cause('slow-connection'), cause('slow-channel')];
+  const lost = report.completeness.callbacks_lost;
+  return [['verdict', 'Verdict', rank !== null && hot(report.ranks[rank].name)],
+    ['operations', 'Operations', count(report.operations)], ['time', 'Time by rank', count(report.ranks)],
+    ['skew', 'Who is late', ''], ['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(report.pairs)],
+    ['channels', 'Channels', channel ? hot(channel.link?.channel) : count(report.channels)],
+    ['overlap', 'Overlap', html`<i>${percent(exposed)}</i>`],
+    ['anomalies', 'What stands out', count(report.anomalies)],
+    ['completeness', 'Completeness', lost > 0 && hot(`${number(lost)} lost`)], ['timeline', 'Timeline', ''],
+    ['how', 'How to read', '']];
 }
 
 /** The share of communication that no other kernel hides. @param {import('../model').Overlap[] | null} rows */
 export function exposedShare(rows) {
   const all = (rows ?? []).reduce((sum, row) => sum + row.communication_ns, 0);
   return all === 0 ? null : (rows ?? []).reduce((sum, row) => sum + row.exposed_ns, 0) / all;
-}
-
-/** @param {HTMLElement[]} sections */
-function follow(sections) {
-  const mark = (/** @type {string} */ id) => document.querySelectorAll('nav a').forEach((link) => {
-    if (link.getAttribute('href') === `#${id}`) link.setAttribute('aria-current', 'true');
-    else link.removeAttribute('aria-current');
-  });
-  const observer = new IntersectionObserver((changes) => {
-    for (const change of changes) if (change.isIntersecting) mark(change.target.id);
-  }, { rootMargin: '-8% 0px -82% 0px' });
-  sections.forEach((element) => observer.observe(element));
-  mark('verdict');
 }

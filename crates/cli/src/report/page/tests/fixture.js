@@ -225,3 +225,29 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
     blind_spots: ['Replays of CUDA graphs without network transfers: only their capture is here.'],
   };
 }
+
+/** A comparison: a slower and a faster group, one without a difference, one that is too short. */
+export function comparison() {
+  const difference = (/** @type {string} */ outcome, /** @type {number} */ before, /** @type {number} */ by,
+    /** @type {number} */ error) => ({ a_ns: before, b_ns: before + by, difference_ns: by, share: by / before,
+    interval_ns: [by - error, by + error], error_ns: 100, outcome });
+  const group = (/** @type {string} */ name, /** @type {string} */ outcome, /** @type {number} */ by) => {
+    const kind = { function: name, ranks: 8, hosts: 2, communicators: ['world'], bytes_min: 1 << 20,
+      bytes_max: 1 << 20, timing: 'cupti', operations: 800, unfinished: 0, count: 100 };
+    return { a: kind, b: { ...kind, count: 120 }, outcome, reason: null, median: difference(outcome, 68_200, by, 900),
+      p99: null, waiting: difference('no-difference', 20_000, 10, 300),
+      transfer: difference(outcome, 48_000, by, 800) };
+  };
+  const short = { ...group('ncclBroadcast', 'unclear', 0), median: null, waiting: null, transfer: null,
+    reason: '50 are needed, A has 10 and B 12' };
+  const groups = [group('ncclAllReduce', 'slower', 5800), group('ncclAllGather', 'faster', -2100),
+    group('ncclReduceScatter', 'no-difference', 300), short];
+  const { run, verdict } = job({ ranks: 8, steps: 30 }).model.report;
+  return { title: 'monday and tuesday', tool: 'nccl-otf2 0.0.0', comparison: { format: 1, outcome: 'slower',
+    sentence: 'B is slower in 1 of 3 groups of operations: ncclAllReduce of 1 MiB on 8 ranks, the median is 74.0 µs '
+      + 'instead of 68.2 µs, +8.5 % (+7.2 % to +9.8 %), in transfer.',
+    basis: ['3 groups of operations could be compared.', 'Intervals hold with 99 % confidence for all together.'],
+    confidence: 0.99, groups, only_a: [], only_b: [{ ...short.b, function: 'ncclReduce' }],
+    runs: [{ run: { ...run, anchor: 'monday/traces.otf2', nccl_versions: ['2.31.2'] }, ranks: 8, verdict },
+      { run: { ...run, anchor: 'tuesday/traces.otf2' }, ranks: 8, verdict }] } };
+}

@@ -9,7 +9,7 @@ import { after, before, test } from 'node:test';
 
 import puppeteer from 'puppeteer-core';
 
-import { job, page as pageOf } from '../fixture.js';
+import { comparison, job, page as pageOf } from '../fixture.js';
 
 const { CHROMIUM = '/usr/bin/chromium', REPORTS, SCREENSHOTS } = process.env;
 const folder = mkdtempSync(join(tmpdir(), 'report-'));
@@ -212,6 +212,40 @@ test('a thousand ranks open in seconds, with closed hosts', async () => {
   await page.close();
 });
 
+test('the page of two runs shows what differs, what could not be compared, and both runs', async () => {
+  const file = join(folder, 'diff.html');
+  writeFileSync(file, pageOf(comparison(), new Map()));
+  const { page, said } = await open(file);
+  assert.deepEqual(await page.$$eval('main > [id]', (all) => all.map(({ id }) => id)),
+    ['facts', 'verdict', 'operations', 'lacking', 'runs', 'how']);
+  assert.equal(await text(page, '.verdict .v em'), 'B is slower');
+  assert.match(await text(page, '#operations .lede'), /^1 slower, 1 faster, 1 without/);
+  const first = () => text(page, '#operations tbody tr');
+  assert.match(await first(), /^ncclAllReduce.*68\.2.*74\.0.*\+8\.5.*\+5\.8.*100120slower$/s);
+  // Slower is right of the middle, with an interval that does not reach it.
+  const places = await page.$$eval('#operations .interval', (all) => all.map((bar) => {
+    const [line, point] = [...bar.children].map((part) => part.getBoundingClientRect());
+    const { left, width } = bar.getBoundingClientRect();
+    return [line.left, point.left + point.width / 2, line.right].map((x) => (x - left) / width - 0.5);
+  }));
+  assert.deepEqual(places.map((row) => row.map(Math.sign)), [[1, 1, 1], [-1, -1, -1], [-1, 1, 1]]);
+  const why = await page.$$eval('#lacking tbody tr', (rows) => rows.map((row) => row.lastElementChild?.textContent));
+  assert.deepEqual(why, ['only in B', '50 are needed, A has 10 and B 12']);
+  const differing = await page.$$eval('#runs tr.mark th', (heads) => heads.map((head) => head.textContent));
+  assert.deepEqual(differing, ['NCCL release']);
+  await picture(page, 'diff', true);
+  await page.click('#theme');
+  await picture(page, 'diff-dark', true);
+  await page.click('#operations [data-column="5"]');
+  await page.click('#operations [data-column="5"]');
+  assert.match(await first(), /^ncclAllGather/);
+  await page.emulateMediaType('print');
+  await page.setViewport({ width: 1047, height: 718 });
+  await picture(page, 'diff-print', true);
+  assert.deepEqual(said, []);
+  await page.close();
+});
+
 test('an archive without events, one rank, and events that are nowhere have pages', async () => {
   const empty = write({ ranks: 1, steps: 0 }, 'empty', ({ report, timeline }) => {
     Object.assign(report, { operations: [], ranks: [], communicators: [], pairs: [], channels: [], anomalies: [],
@@ -244,8 +278,10 @@ test('pages that the tool made open without a word', { skip: REPORTS ? false : '
   for (const file of files) {
     const { page, said } = await open(join(REPORTS ?? '', file));
     assert.notEqual(await text(page, '.verdict .v'), '', file);
-    await page.focus('#events');
-    for (const key of /** @type {const} */ (['ArrowRight', 'f', 'w', 's', 'e', '0'])) await page.keyboard.press(key);
+    if (await page.$('#events')) {
+      await page.focus('#events');
+      for (const key of /** @type {const} */ (['ArrowRight', 'f', 'w', 's', 'e', '0'])) await page.keyboard.press(key);
+    }
     await settled(page);
     // Its events are in a file beside it.
     if (file === 'full.html') assert.match(await text(page, '#selected h3'), /^nccl/);
