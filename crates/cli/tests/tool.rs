@@ -11,6 +11,7 @@ mod tool {
     mod info;
     mod made_up;
     mod merge;
+    mod model;
     mod nccl;
     mod recording;
     mod report;

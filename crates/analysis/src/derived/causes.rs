@@ -47,7 +47,7 @@ impl Given<'_> {
         let share = real(rank.caused_ns) / real(operations_ns.max(1));
         let since = since_ns.map(|at_ns| format!(" from {} on", time(at_ns))).unwrap_or_default();
         let sentence = format!(
-            "{} comes late{since}: the others waited {} for it, {:.1} % of the time of all ranks in collectives. It was \
+            "{} comes late{since}: the others waited {} for it, {:.1} % of the time of all ranks in operations. It was \
              the last in {} of {} of them; chance makes it {}.",
             capital(&rank.name),
             time(rank.caused_ns),

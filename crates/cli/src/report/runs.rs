@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::print;
 
 use super::page::{self, DiffModel};
-use super::{Request, title_of, tool, write};
+use super::{Request, tool, write};
 
 /// What was made.
 #[derive(Debug, Serialize)]
@@ -25,9 +25,9 @@ struct Summary {
 /// Makes the page of the archive that is asked for and of another one.
 pub(super) fn report(request: &Request, other: &Path) -> Result<Exit> {
     let comparison = comparison(&request.path, other, &request.select)?;
-    let [a, b] = comparison.runs.each_ref().map(|it| Path::new(&it.run.anchor));
-    let output = request.output.clone().unwrap_or_else(|| a.with_file_name("diff.html"));
-    let title = request.title.clone().unwrap_or_else(|| format!("{} and {}", title_of(a), title_of(b)));
+    let beside = Path::new(&comparison.runs[0].run.anchor).with_file_name("diff.html");
+    let output = request.output.clone().unwrap_or(beside);
+    let title = request.title.clone().unwrap_or_else(|| format!("{} and {}", request.path.display(), other.display()));
     let text = page::page(&DiffModel { title: &title, tool: &tool(), comparison: &comparison }, &[])?;
     write(&output, text.as_bytes())?;
     let summary = Summary {

@@ -9,7 +9,7 @@ use super::fixture::{BROADCAST, Fixture, Step};
 use super::support::{Scratch, text};
 
 /// A job of broadcasts that take so many ns, and up to 9 more.
-fn job(scratch: &Scratch, name: &str, broadcasts: u64, ns: u64) -> PathBuf {
+pub(super) fn job(scratch: &Scratch, name: &str, broadcasts: u64, ns: u64) -> PathBuf {
     let mut fixture = Fixture::sound();
     for steps in &mut fixture.ranks {
         for number in 0..broadcasts {

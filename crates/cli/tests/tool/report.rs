@@ -10,15 +10,21 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::read::ZlibDecoder;
 use serde_json::Value;
 
+use super::diff;
 use super::fixture::Fixture;
 use super::recording;
 use super::support::{Scratch, text};
 
-/// Keeps a page for the browser.
-fn keep(page: &Path, name: &str) {
+/// What `cargo xtask page` looks at.
+pub(super) fn folder() -> PathBuf {
     let reports = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("reports");
     fs::create_dir_all(&reports).expect("a folder for pages");
-    fs::copy(page, reports.join(format!("{name}.html"))).expect("copied");
+    reports
+}
+
+/// Keeps a page for the browser.
+fn keep(page: &Path, name: &str) {
+    fs::copy(page, folder().join(format!("{name}.html"))).expect("copied");
 }
 
 /// The data element of a page.
@@ -35,6 +41,14 @@ fn inflate(base64: &str) -> Option<Vec<u8>> {
 
 fn model(page: &str) -> Value {
     serde_json::from_slice(&data(page, "model").expect("a model")).expect("JSON")
+}
+
+/// The model of an archive's page.
+pub(super) fn page_of(scratch: &Scratch, trace: &Path) -> Value {
+    let page = scratch.join("model.html");
+    let output = scratch.tool().arg("report").arg(trace).arg("-o").arg(&page).output().expect("ran");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    model(&fs::read_to_string(page).expect("a page"))
 }
 
 fn events(model: &Value) -> u64 {
@@ -93,7 +107,7 @@ fn what_does_not_fit_goes_into_files_or_is_said_to_be_missing() {
     let script = fs::read_to_string(scratch.join("page-files/chunk-0.js")).expect("a chunk");
     // The browser's test loads it.
     keep(&scratch.join("page.html"), "full");
-    let beside = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("reports/page-files");
+    let beside = folder().join("page-files");
     fs::create_dir_all(&beside).expect("a folder for chunks");
     fs::write(beside.join("chunk-0.js"), &script).expect("written");
     let base64 = script.strip_prefix("nccl_otf2_chunk(0,\"").and_then(|rest| rest.strip_suffix("\")")).expect("a call");
@@ -137,4 +151,31 @@ fn a_page_that_cannot_be_written_names_the_file_and_the_way_out() {
     assert!(said.contains("missing/page.html") && said.contains("-o"), "{said}");
     let output = scratch.tool().args(["report", "nothing-here"]).output().expect("ran");
     assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
+fn two_runs_have_a_page_of_what_diff_says() {
+    let scratch = Scratch::new();
+    let [a, b] = [("a", 2_000), ("b", 2_200)].map(|(name, ns)| diff::job(&scratch, name, 60, ns));
+    let run = |arguments: &[&str]| {
+        let output = scratch.tool().arg("report").arg(&a).arg("--diff").arg(&b).args(arguments).output().expect("ran");
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    let said = run(&["--function", "Broadcast"]);
+    assert!(said.starts_with("B is slower in 1 of 1 group of operations: ncclBroadcast of 1 MiB"), "{said}");
+    let page = fs::read_to_string(a.join("diff.html")).expect("the page beside the first archive");
+    assert!(!page.contains("src=") && !page.contains("<link"), "the page loads something");
+    let printed =
+        scratch.tool().args(["diff", "--json", "--function", "Broadcast"]).args([&a, &b]).output().expect("ran");
+    let model = model(&page);
+    assert_eq!(model["comparison"], serde_json::from_slice::<Value>(&printed.stdout).expect("JSON"));
+    assert_eq!(model["title"], format!("{} and {}", a.display(), b.display()));
+    let summary: Value = serde_json::from_str(&run(&["--json", "-o", "all.html"])).expect("JSON");
+    assert_eq!((&summary["outcome"], &summary["page"]), (&"slower".into(), &"all.html".into()));
+    keep(&scratch.join("all.html"), "diff");
+    // A page of one run is of all of it.
+    let output = scratch.tool().arg("report").arg(&a).args(["--from", "1us"]).output().expect("ran");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--diff"), "{}", text(&output.stderr));
 }

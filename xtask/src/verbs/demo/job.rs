@@ -123,7 +123,14 @@ impl Job<'_> {
         }
         process::run(&mut command)?;
         let page = folder.join("report.html");
-        process::run(Command::new(&tools.nccl_otf2).arg("report").arg(&folder).arg("--output").arg(&page))?;
+        process::run(
+            Command::new(&tools.nccl_otf2)
+                .arg("report")
+                .arg(&folder)
+                .arg("--output")
+                .arg(&page)
+                .args(["--title", "demo"]),
+        )?;
         Ok(page)
     }
 

@@ -103,7 +103,8 @@ fn demonstrate(job: &Job<'_>, tools: &Tools, python: &Python) -> Result<()> {
     // Compared with the host program's own log; neither is read by our code.
     process::run(python.script("compare_counts.py").args([&anchor, &job.log_prefix()]))?;
 
-    let causes = if job.can_slow_a_pair() { "a rank that comes late and a slow pair" } else { "a rank that comes late" };
+    let causes =
+        if job.can_slow_a_pair() { "a rank that comes late and a slow pair" } else { "a rank that comes late" };
     heading(&format!("{causes}, and what the report says"));
     let page = job.report_of_causes(tools)?;
 

@@ -21,6 +21,7 @@ export type CauseKind =
   'late-rank' | 'slow-pair' | 'slow-channel' | 'slow-connection' | 'waited-for-gpu' | 'waited-for-peer' | 'unknown';
 
 export interface Report {
+  format: number;
   run: Run;
   verdict: Verdict;
   budget: Budget;
@@ -198,6 +199,7 @@ export interface Completeness {
   parts_left_out: string[];
   ranks_missing: number;
   collectives_unmatched: number;
+  matching: Matching;
 }
 
 export type Outcome = 'faster' | 'slower' | 'no-difference' | 'unclear';
@@ -252,6 +254,19 @@ export interface Difference {
   interval_ns: [number, number] | null;
   error_ns: number | null;
   outcome: Outcome;
+}
+
+export interface Matching {
+  /** By what ranks differ in. */
+  mismatches: [string, Statement][];
+  ranks_behind: Statement;
+  unknown: Statement;
+}
+
+/** Lines, and how many there would be. */
+export interface Statement {
+  number: number;
+  lines: string[];
 }
 
 /** What the timeline shows. Cells of the overview and events of chunks are in data elements of their own. */

@@ -51,10 +51,10 @@ function operations({ groups, runs, confidence }) {
   const [a, b] = runs.map(({ run }) => run.anchor);
   const compared = groups.filter(isCompared);
   const howMany = (/** @type {string} */ wanted) => compared.filter(({ outcome }) => outcome === wanted).length;
-  const element = section('operations', 'Operations, B against A', `nccl-otf2 diff ${a} ${b}`, html`<b>${
-    howMany('slower')} slower, ${howMany('faster')} faster, ${howMany('no-difference')} without a difference that
-    the data shows.</b> A collective counts once, with the mean of its ranks. Those come first that cost B most time, or
-    save it most.`);
+  const element = section('operations', 'Operations, B against A', `nccl-otf2 diff ${a} ${b}`, compared.length === 0 ?
+    html`<b>No operation could be compared.</b>` : html`<b>${howMany('slower')} slower, ${howMany('faster')} faster,
+      ${howMany('no-difference')} without a difference that the data shows.</b> A collective counts once, with the
+      mean of its ranks. Those come first that cost B most time, or save it most.`);
   if (compared.length === 0) return;
   const bounds = compared.flatMap(({ median }) => (median ? interval(median) ?? [] : []));
   const most = Math.min(Math.max(Math.log(1.02), ...bounds.map((share) => Math.abs(ratio(share)))), Math.log(4));
@@ -159,17 +159,18 @@ function lacking(comparison) {
 
 /** What is expected to be equal comes first; what differs of it is marked. @param {Comparison} comparison */
 function sideBySide({ runs }) {
-  const list = (/** @type {string[]} */ names) => (names.length === 0 ? NONE :
-    `${names.slice(0, 8).join(', ')}${names.length > 8 ? ` and ${number(names.length - 8)} more` : ''}`);
+  const list = (/** @type {string[]} */ names, most = 8) => (names.length === 0 ? NONE :
+    `${names.slice(0, most).join(', ')}${names.length > most ? ` and ${number(names.length - most)} more` : ''}`);
   const facts = /** @type {[string, (it: Compared) => unknown, boolean?][]} */ ([
     ['NCCL release', ({ run }) => list(run.nccl_versions), true], ['ranks', ({ ranks }) => number(ranks), true],
     ['processes', ({ run }) => number(run.processes), true], ['hosts', ({ run }) => number(run.hosts.length), true],
-    ['host names', ({ run }) => list(run.hosts), true], ['recorded', ({ run }) => list(run.recorded), true],
-    ['command', ({ run }) => list(run.commands), true],
+    ['host names', ({ run }) => list(run.hosts), true],
+    ['recorded', ({ run }) => run.recorded.join(', ').replaceAll(',', ', '), true],
+    ['command', ({ run }) => list(run.commands, 1), true],
     ['begin', ({ run }) => (run.start_ns > 1e18 ? date(run.start_ns) : NONE)],
     ['length, s', ({ run }) => seconds(run.duration_ns)], ['operations', ({ run }) => number(run.operations)],
     ['collectives with comparable arrivals', ({ run }) => `${number(run.comparable)} of ${number(run.instances)}`],
-    ['verdict on the run alone', ({ verdict }) => verdict.sentence], ['archive', ({ run }) => run.anchor],
+    ['archive', ({ run }) => run.anchor],
   ]);
   const rows = facts.map(([name, value, equal]) => ({ name, values: runs.map((run) => String(value(run))), equal }));
   const differs = (/** @type {typeof rows[0]} */ { equal, values }) => equal === true && values[0] !== values[1];

@@ -18,6 +18,8 @@ import { plot } from '#page/plot';
  */
 
 const SIDE = 320;
+/** A cell of few ranks. */
+const LARGEST = 40;
 const GUTTER = 40;
 
 /** A fit that says something: of more than one size. @param {Link | null} link @returns {Fit | null} */
@@ -130,7 +132,7 @@ class Pairs {
   /** @param {HTMLCanvasElement} canvas */
   matrix(canvas) {
     const count = this.report.ranks.length;
-    const size = Math.min(24, SIDE / count);
+    const size = Math.min(LARGEST, SIDE / count);
     const side = GUTTER + size * count + 2;
     const context = sizeCanvas(canvas, side, side);
     context.fillStyle = token('--raise');
@@ -184,7 +186,7 @@ class Pairs {
   listen(canvas) {
     const count = this.report.ranks.length;
     const at = (/** @type {MouseEvent} */ event) => {
-      const size = Math.min(24, SIDE / count);
+      const size = Math.min(LARGEST, SIDE / count);
       const [from, to] = [event.offsetY, event.offsetX].map((place) => Math.floor((place - GUTTER) / size));
       return from >= 0 && to >= 0 && from < count && to < count ? { from, to } : null;
     };

@@ -163,6 +163,8 @@ export function completeness({ report }) {
   fill(add(columns, 'div'), html`<h3>Clocks</h3><p>${report.clocks.sentence}</p>
     ${report.clocks.unknown.length > 0 && html`<p>Not comparable: ${report.clocks.unknown.slice(0, 16)
       .map((rank) => report.ranks[rank].name).join(', ')}.</p>`}
+    ${list('Ranks that call different things', [...found.matching.mismatches.flatMap(([what, { lines }]) =>
+      lines.map((line) => `${what}: ${line}`)), ...found.matching.ranks_behind.lines])}
     ${list('Problems', found.problems)}${list('Left out', found.parts_left_out)}
     ${list('What NCCL does not report', report.blind_spots)}`);
 }
@@ -183,7 +185,8 @@ export function howTo({ report, tool }) {
     ['arrival', 'when an operation begins on a rank, on the common clock; not when it was enqueued'],
     ['waiting', 'from a rank’s arrival to that of the last rank; hatched'],
     ['transfer', 'from the last arrival to the end; solid'],
-    ['lost', 'summed over the ranks: 1 s on each of 16 ranks is 16 s'],
+    ['lost', 'summed over the ranks: 1 s on each of 16 ranks is 16 s. Times lost to several causes overlap: '
+      + 'they do not add up'],
     ['algbw, busbw', 'as nccl-tests compute them, in the median'],
     ['timed by', 'cupti: the kernel; event: CUDA events around it; kernelch: the GPU’s timer; proxy: to the last '
       + 'network transfer; enqueue: the host only, not how long it ran'],

@@ -1,7 +1,7 @@
 // The head of the page: which run, the verdict, what else was found.
 
 import { byId, fill } from '#page/dom';
-import { date, NONE, number, percent, seconds } from '#page/format';
+import { date, duration, NONE, number, percent, seconds } from '#page/format';
 import { html, unit } from '#page/html';
 
 /** @typedef {import('../model').Model} Model */
@@ -70,7 +70,8 @@ function findings({ report }) {
   return html`<table class="finds"><caption class="sr">Findings, by the time that all ranks lost</caption>
     <thead><tr><th class="n" scope="col" style="width:60px">lost, s</th>
     <th class="n" scope="col" style="width:88px">of comm., %</th>
-    <th scope="col" style="padding-left:20px">also found</th>
+    <th scope="col" style="padding-left:20px">also found${causes.length > 0 && html`; lost times overlap, since
+      ranks wait longer for what is slow, too: they do not add up`}</th>
     <th scope="col" style="width:140px"><span class="sr">evidence</span></th></tr></thead><tbody>
     ${causes.map((cause) => {
       const { section, label } = placeOf(cause, report);
@@ -90,11 +91,13 @@ export function sections({ report }) {
   const hot = (/** @type {unknown} */ text) => html`<i class="hot">${text}</i>`;
   const count = (/** @type {unknown[]} */ list) => html`<i>${list.length}</i>`;
   const cause = (/** @type {Cause['kind']} */ wanted) => report.causes.find(({ kind }) => kind === wanted);
+  const late = cause('late-rank')?.rank ?? null;
   const [pair, channel] = [cause('slow-pair') ?? cause('slow-connection'), cause('slow-channel')];
   const lost = report.completeness.callbacks_lost;
   return [['verdict', 'Verdict', rank !== null && hot(report.ranks[rank].name)],
     ['operations', 'Operations', count(report.operations)], ['time', 'Time by rank', count(report.ranks)],
-    ['skew', 'Who is late', ''], ['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(report.pairs)],
+    ['skew', 'Who is late', late !== null && hot(duration(report.ranks[late].lateness_ns))],
+    ['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(report.pairs)],
     ['channels', 'Channels', channel ? hot(channel.link?.channel) : count(report.channels)],
     ['overlap', 'Overlap', html`<i>${percent(exposed)}</i>`],
     ['anomalies', 'What stands out', count(report.anomalies)],

@@ -15,6 +15,11 @@ export function drawSelection(frame) {
   context.strokeStyle = palette.get('accent');
   context.fillStyle = palette.get('accent');
   context.lineJoin = 'round';
+  const place = box(frame, selected);
+  // In front of what overlaps it.
+  if (place && selected === related.operation && !frame.dense) {
+    frame.operation(selected.events, selected.at, place.y, place.height);
+  }
   if (related.peers.length > 1 && !frame.dense) arrivals(frame, related.peers, related.last);
   if (related.last) lastArrival(frame, related.peers, related.last);
   const boxes = [related.call, related.launch, related.operation, ...related.work.slice(0, 64)];

@@ -82,6 +82,7 @@ test('the page has its sections in the order in which an expert reads', async ()
   assert.equal(await text(page, '.verdict .v em'), 'Rank 11');
   assert.match(await text(page, '#time tbody tr.mark'), /^rank 11/);
   assert.match(await text(page, '#completeness .lede'), /214 callbacks could not be recorded/);
+  assert.match(await text(page, '#completeness'), /call different things\s*count: world: rank 3 has 8/);
   assert.match(await text(page, '#overlap'), /NCCL_OTF2_CUPTI_KERNELS=all/);
   await picture(page, 'light', true);
   await page.click('#theme');
@@ -219,7 +220,7 @@ test('the page of two runs shows what differs, what could not be compared, and b
   assert.deepEqual(await page.$$eval('main > [id]', (all) => all.map(({ id }) => id)),
     ['facts', 'verdict', 'operations', 'lacking', 'runs', 'how']);
   assert.equal(await text(page, '.verdict .v em'), 'B is slower');
-  assert.match(await text(page, '#operations .lede'), /^1 slower, 1 faster, 1 without/);
+  assert.match(await text(page, '#operations .lede'), /^1 slower, 1 faster,\s+1 without/);
   const first = () => text(page, '#operations tbody tr');
   assert.match(await first(), /^ncclAllReduce.*68\.2.*74\.0.*\+8\.5.*\+5\.8.*100120slower$/s);
   // Slower is right of the middle, with an interval that does not reach it.
@@ -239,6 +240,7 @@ test('the page of two runs shows what differs, what could not be compared, and b
   await page.click('#operations [data-column="5"]');
   await page.click('#operations [data-column="5"]');
   assert.match(await first(), /^ncclAllGather/);
+  await page.click('#theme');
   await page.emulateMediaType('print');
   await page.setViewport({ width: 1047, height: 718 });
   await picture(page, 'diff-print', true);
