@@ -1,0 +1,172 @@
+//! The types of the page's script, `page/model.d.ts`. This test serializes every field that a page can have; `cargo xtask
+//! page` lets the TypeScript compiler hold that against the types: a field that one side lacks is an error.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use analysis::{Completeness, Matching, Statement};
+use analysis::report::{
+    Anomaly, Budget, Cause, CauseKind, Change, Clocks, Communicator, Compared, Comparison, Difference, Finding, Fit,
+    Group, Heat, Kind, Link, LinkKey, Member, Messages, OperationClass, Outcome, Overlap, Quantiles, Rank, Report, Run,
+    Verdict,
+};
+use serde_json::{Value, json};
+
+use super::fixture::Fixture;
+use super::report;
+use super::support::Scratch;
+
+const CAUSES: [CauseKind; 7] = [
+    CauseKind::LateRank,
+    CauseKind::SlowPair,
+    CauseKind::SlowChannel,
+    CauseKind::SlowConnection,
+    CauseKind::WaitedForGpu,
+    CauseKind::WaitedForPeer,
+    CauseKind::Unknown,
+];
+const FINDINGS: [Finding; 4] = [Finding::Causes, Finding::Healthy, Finding::Unclear, Finding::Nothing];
+const OUTCOMES: [Outcome; 4] = [Outcome::Faster, Outcome::Slower, Outcome::NoDifference, Outcome::Unclear];
+const KEY: LinkKey = LinkKey { communicator: 0, from: Some(0), to: Some(1), peer: Some(1), channel: Some(0) };
+
+/// With something of everything, and with a null where one can be.
+fn reports() -> Vec<Report> {
+    let list = || vec![String::new()];
+    let some = Some(Quantiles::default());
+    let verdict = |finding| Verdict { finding, basis: list(), ..Verdict::default() };
+    let cause = |kind, link: Option<LinkKey>| Cause {
+        kind,
+        rank: link.map(|_| 0),
+        link,
+        since_ns: link.map(|_| 0),
+        lost_ns: 0,
+        share: 0.0,
+        instances: 0,
+        sentence: String::new(),
+    };
+    let anomaly = |kind, link: Option<LinkKey>| Anomaly {
+        kind,
+        rank: link.map(|_| 0),
+        link,
+        class: 0,
+        sequence: link.map(|_| 0),
+        start_ns: 0,
+        end_ns: 0,
+        median_ns: 0.0,
+        skew_ns: 0,
+        lost_ns: 0,
+        location: 0,
+        event: link.map(|_| 0),
+        sentence: String::new(),
+    };
+    let class = OperationClass {
+        timing: BTreeMap::from([(String::new(), 0)]),
+        duration_ns: some,
+        algbw: some,
+        busbw: some,
+        transfer_busbw: some,
+        skew_ns: some,
+        ..OperationClass::default()
+    };
+    let rank = Rank {
+        number: Some(0),
+        members: vec![Member::default()],
+        uncertainty_ns: Some(0),
+        trend_ns_per_s: Some(0.0),
+        change: Some(Change::default()),
+        ..Rank::default()
+    };
+    let fit = Some(Fit { rate: Some(0.0), r_squared: Some(0.0), ..Fit::default() });
+    let link = Link {
+        key: KEY,
+        rate: Some(0.0),
+        all: fit,
+        least: Some(Fit::default()),
+        points: vec![[0; 3]],
+        slowdown: Some(0.0),
+        change: Some(Change::default()),
+        ..Link::default()
+    };
+    let run = Run { nccl_versions: list(), recorded: list(), commands: list(), hosts: list(), ..Run::default() };
+    let completeness = Completeness {
+        kinds: BTreeMap::from([(String::new(), BTreeMap::from([(String::new(), 0)]))]),
+        other: BTreeMap::from([(String::new(), 0)]),
+        problems: list(),
+        parts_left_out: list(),
+        matching: Matching {
+            mismatches: vec![("", Statement { lines: list(), ..Statement::default() })],
+            ..Matching::default()
+        },
+        ..Completeness::default()
+    };
+    let report = Report {
+        format: 1,
+        run,
+        verdict: Verdict::default(),
+        budget: Budget::default(),
+        causes: CAUSES.iter().flat_map(|kind| [cause(*kind, Some(KEY)), cause(*kind, None)]).collect(),
+        anomalies: CAUSES.iter().flat_map(|kind| [anomaly(*kind, Some(KEY)), anomaly(*kind, None)]).collect(),
+        communicators: vec![Communicator { members: vec![Some(0), None], ..Communicator::default() }],
+        operations: vec![class, OperationClass::default()],
+        ranks: vec![rank, Rank::default()],
+        lateness: Heat { ranks: vec![vec![Some(0.0), None]], ..Heat::default() },
+        pairs: vec![link.clone(), Link::default()],
+        channels: vec![link],
+        messages: vec![Messages { from: Some(0), to: Some(0), ..Messages::default() }, Messages::default()],
+        overlap: Some(vec![Overlap::default()]),
+        clocks: Clocks { uncertainty_ns: Some(0), unknown: vec![0], ..Clocks::default() },
+        completeness,
+        blind_spots: list(),
+    };
+    let with =
+        |finding| Report { verdict: verdict(finding), overlap: None, clocks: Clocks::default(), ..report.clone() };
+    FINDINGS.map(with).into_iter().chain([report.clone()]).collect()
+}
+
+fn comparison(outcome: Outcome, report: &Report) -> Comparison {
+    let short = Difference { outcome, ..Difference::default() };
+    let full = Difference { share: Some(0.0), interval_ns: Some([0.0; 2]), error_ns: Some(0), ..short };
+    let kind = Kind { communicators: vec![String::new()], ..Kind::default() };
+    let all = Group {
+        a: kind.clone(),
+        b: kind.clone(),
+        outcome,
+        reason: Some(String::new()),
+        median: Some(full),
+        p99: Some(full),
+        waiting: Some(full),
+        transfer: Some(short),
+    };
+    let compared = Compared { run: report.run.clone(), ranks: 0, verdict: report.verdict.clone() };
+    Comparison {
+        format: 1,
+        outcome,
+        sentence: String::new(),
+        basis: vec![String::new()],
+        confidence: 0.99,
+        runs: [compared.clone(), compared],
+        groups: vec![all, Group::default()],
+        only_a: vec![kind.clone()],
+        only_b: vec![kind],
+    }
+}
+
+#[test]
+fn the_script_has_types_for_all_that_a_page_can_have() {
+    let scratch = Scratch::new();
+    let timeline = report::page_of(&scratch, &Fixture::sound().write(scratch.path()))["timeline"].clone();
+    assert!(timeline["chunks"][0].is_object(), "{timeline}");
+    let reports = reports();
+    let diffs =
+        OUTCOMES.map(|outcome| json!({ "title": "", "tool": "", "comparison": comparison(outcome, &reports[0]) }));
+    let pages = reports.iter().map(|report| json!({ "title": "", "tool": "", "report": report, "timeline": timeline }));
+    let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/page/model");
+    let text = format!(
+        "import type {{ DiffModel, Model }} from '{}';\nexport const pages: Model[] = {};\nexport const diffs: DiffModel[] = {};\n",
+        types.display(),
+        pages.collect::<Value>(),
+        diffs.into_iter().collect::<Value>(),
+    );
+    fs::write(report::folder().join("model.ts"), text).expect("written");
+}
