@@ -48,7 +48,7 @@ impl Given<'_> {
         let since = since_ns.map(|at_ns| format!(" from {} on", time(at_ns))).unwrap_or_default();
         let sentence = format!(
             "{} comes late{since}: the others waited {} for it, {:.1} % of the time of all ranks in operations. It was \
-             the last in {} of {} of them; chance makes it {}.",
+             the last in {} of {} collectives; chance makes it {}.",
             capital(&rank.name),
             time(rank.caused_ns),
             share * 100.0,

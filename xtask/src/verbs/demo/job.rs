@@ -110,7 +110,7 @@ impl Job<'_> {
         process::run(&mut command)
     }
 
-    /// A short job whose last rank comes 10 ms late to each all-reduce, and of which a pair is slow; its page.
+    /// A short job whose last rank comes 20 ms late to each all-reduce, and of which a pair is slow; its page.
     pub(super) fn report_of_causes(&self, tools: &Tools) -> Result<PathBuf> {
         let folder = self.folder.join("causes");
         let (processes, threads) = self.devices.shape();
