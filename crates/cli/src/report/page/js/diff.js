@@ -1,6 +1,6 @@
 // The page of two runs: what differs in B, and whether that is more than chance.
 
-import { add, byId, contents, dot, fill, fillTable, section } from '#page/dom';
+import { add, byId, colourName, contents, dot, fill, fillTable, section } from '#page/dom';
 import { date, NONE, number, percent, seconds, sizes } from '#page/format';
 import { html } from '#page/html';
 import { budgetBar, micros } from '#page/operations';
@@ -60,7 +60,7 @@ function operations({ groups, runs, confidence }) {
   const most = Math.min(Math.max(Math.log(1.02), ...bounds.map((share) => Math.abs(ratio(share)))), Math.log(4));
   const keys = add(element, 'div', 'keys');
   fill(keys, html`<span class="key"><i class="hatched"></i>waiting for the last rank</span><span class="key"><i
-    class="moved"></i>transfer; above A, below B</span>`);
+    class="moved"></i>transfer, in the colour of the function; above A, below B</span>`);
   fillTable(add(element, 'table'), 'Operations of both runs', columns(most, confidence), compared, { limit: [40, 8] });
 }
 
@@ -121,7 +121,7 @@ function parts({ waiting, transfer, b }) {
   const runs = /** @type {const} */ (['a_ns', 'b_ns']);
   const most = Math.max(...runs.map((run) => waiting[run] + transfer[run]));
   return html`<div class="both-runs">${runs.map((run, at) => budgetBar({ waiting_ns: waiting[run],
-    transfer_ns: transfer[run], unclear_ns: 0, operations_ns: most }, most, `${b.function} in ${'AB'[at]}`))}</div>`;
+    transfer_ns: transfer[run], unclear_ns: 0 }, most, `${b.function} in ${'AB'[at]}`, colourName(b.function)))}</div>`;
 }
 
 /** What only one run has, and what is too little. @param {Comparison} comparison */

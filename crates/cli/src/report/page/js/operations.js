@@ -1,6 +1,6 @@
 // Operations by function, size and communicator; waiting and transfer by rank.
 
-import { add, dot, fillTable, section } from '#page/dom';
+import { add, colourName, dot, fillTable, section } from '#page/dom';
 import { gigabytes, median, NONE, number, percent, seconds, sizes } from '#page/format';
 import { html } from '#page/html';
 
@@ -16,12 +16,20 @@ const middle = (/** @type {Quantiles | null} */ values) => values?.median ?? nul
 const total = (/** @type {OperationClass} */ row) => row.duration_ns?.total ?? 0;
 const waiting = (/** @type {Budget} */ { operations_ns: all, waiting_ns: part }) => (all === 0 ? null : part / all);
 
-/** Parts of a time in their colours. @param {Budget} budget @param {number} most @param {string} name */
-export function budgetBar({ waiting_ns: wait, transfer_ns: transfer, unclear_ns: unclear }, most, name) {
+/**
+ * Parts of a time; the transfer of a function has its colour.
+ * @param {Omit<Budget, 'operations_ns'>} budget
+ * @param {number} most
+ * @param {string} name
+ * @param {string} [colour]
+ */
+export function budgetBar(budget, most, name, colour = '--seq') {
+  const { waiting_ns: wait, transfer_ns: transfer, unclear_ns: unclear } = budget;
   const width = (/** @type {number} */ ns) => `width:${((ns / Math.max(1, most)) * 100).toFixed(2)}%`;
   return html`<div class="bar" role="img" aria-label="${name}: waiting ${seconds(wait)} s, transfer ${
     seconds(transfer)} s, not to be split ${seconds(unclear)} s"><i class="hatched" style="${width(wait)}"></i><i
-    class="fn moved" style="${width(transfer)}"></i><i class="unclear" style="${width(unclear)}"></i></div>`;
+    class="fn" style="${width(transfer)};background:var(${colour})"></i><i class="unclear"
+    style="${width(unclear)}"></i></div>`;
 }
 
 /** @param {Model} model */
@@ -55,7 +63,8 @@ export function operations({ report }) {
     { title: html`sum,<br>s`, number: true, key: total, cell: (row) => seconds(total(row)) },
     { title: html`waiting,<br>%`, number: true, key: (row) => waiting(row.budget) ?? -1,
       cell: (row) => number((waiting(row.budget) ?? NaN) * 100) },
-    { title: '', cell: (row) => html`<div style="width:96px">${budgetBar(row.budget, most, row.function)}</div>` },
+    { title: '', cell: (row) => html`<div style="width:96px">${budgetBar(row.budget, most, row.function,
+      colourName(row.function))}</div>` },
     { title: 'timed by', cell: timedBy },
   ], rows, { sort: [10, -1], limit: [24, 0] });
 }

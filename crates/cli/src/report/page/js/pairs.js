@@ -82,7 +82,6 @@ class Pairs {
     this.linked = linked;
     this.chosen = { from: chosen.from, to: chosen.to };
     this.mode = 'bytes';
-    this.host = /** @type {HTMLElement | null} */ (null);
   }
 
   /** @param {number} rank */
@@ -108,8 +107,6 @@ class Pairs {
     this.chosen = { from, to };
     this.matrix(/** @type {HTMLCanvasElement} */ (byId('matrix')));
     this.scatter();
-    byId('pair-table').querySelectorAll('tr[data-pair]').forEach((row) =>
-      row.classList.toggle('mark', /** @type {HTMLElement} */ (row).dataset.pair === `${from} ${to}`));
     this.mark();
   }
 

@@ -203,7 +203,7 @@ function trend(element, report, bins) {
     ranks</span>${change && html`<span class="u">change at ${seconds(change.at_ns)} s:
     ${duration(change.before)} before, ${duration(change.after)} after</span>`}</figcaption>`);
   plot(add(figure, 'div'), {
-    height: 120, xText: (value) => `${number(value, 2)} s`,
+    height: 120, xText: (value) => `${number(value, 2)} s`, yText: (value) => String(value).replace('-', '−'),
     data: [x, edge(0.05), edge(0.95), used.map((bin) => {
       const late = ranks[rank]?.[bin] ?? null;
       return late === null ? null : late / 1e6;
