@@ -11,9 +11,9 @@ use crate::process;
 
 /// Check the script of nccl-otf2 report's page, and try the page in Chromium
 ///
-/// Types (tsc), style (eslint), unit tests (node), and the page in a browser: synthetic jobs, and those models and pages
-/// that the tests of the tool made (target/tmp/reports). The tools are npm packages of fixed versions, in node_modules/ beside
-/// the page.
+/// Types (tsc), style (eslint), unit tests (node), and the page in a browser: synthetic jobs, and those models and
+/// pages that the tests of the tool made (target/tmp/reports). The tools are npm packages of fixed versions, in
+/// node_modules/ beside the page.
 #[derive(Default, clap::Args)]
 pub(crate) struct Args {
     /// Keep pictures of the page here, to look at

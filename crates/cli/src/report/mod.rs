@@ -2,12 +2,12 @@
 
 mod encoding;
 mod page;
-mod runs;
 mod timeline;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use analysis::report::Outcome;
 use analysis::{Filter, analyse};
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
@@ -16,13 +16,14 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::archive;
+use crate::diff;
 use crate::exit::Exit;
 use crate::print;
 use crate::progress::Bar;
 use crate::select::Select;
 use crate::version;
 
-use page::Model;
+use page::{DiffModel, Model};
 use timeline::{At, Chunks, Made};
 
 const EXAMPLES: &str = "\
@@ -100,7 +101,7 @@ struct Summary {
 /// Makes the page.
 pub(crate) fn report(request: &Request) -> Result<Exit> {
     if let Some(other) = &request.diff {
-        return runs::report(request, other);
+        return compared(request, other);
     }
     let is_whole = request.select == Select::default();
     ensure!(is_whole, "a page of one run has all of it; --comm, --rank, --function, --from and --to need --diff");
@@ -143,6 +144,38 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
         print::json(&summary)?;
     } else {
         print::result(&summary.text())?;
+    }
+    Ok(Exit::Well)
+}
+
+/// What was made of two runs.
+#[derive(Debug, Serialize)]
+struct Comparison {
+    page: String,
+    bytes: usize,
+    outcome: Outcome,
+    verdict: String,
+}
+
+/// Makes the page of the run that is asked for and of another one.
+fn compared(request: &Request, other: &Path) -> Result<Exit> {
+    let comparison = diff::comparison(&request.path, other, &request.select)?;
+    let beside = Path::new(&comparison.runs[0].run.anchor).with_file_name("diff.html");
+    let output = request.output.clone().unwrap_or(beside);
+    let title = request.title.clone().unwrap_or_else(|| format!("{} and {}", request.path.display(), other.display()));
+    let text = page::page(&DiffModel { title: &title, tool: &tool(), comparison: &comparison }, &[])?;
+    write(&output, text.as_bytes())?;
+    let summary = Comparison {
+        page: output.display().to_string(),
+        bytes: text.len(),
+        outcome: comparison.outcome,
+        verdict: comparison.sentence,
+    };
+    if request.json {
+        print::json(&summary)?;
+    } else {
+        let Comparison { page, bytes, verdict, .. } = &summary;
+        print::result(&format!("{verdict}\n\n{page}: {} kB\n", bytes.div_ceil(1000)))?;
     }
     Ok(Exit::Well)
 }

@@ -1,16 +1,16 @@
-//! The types of the page's script, `page/model.d.ts`. This test serializes every field that a page can have; `cargo xtask
-//! page` lets the TypeScript compiler hold that against the types: a field that one side lacks is an error.
+//! The types of the page's script, `page/model.d.ts`. This test serializes every field that a page can have; `cargo
+//! xtask page` lets the TypeScript compiler hold that against the types: a field that one side lacks is an error.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use analysis::{Completeness, Matching, Statement};
 use analysis::report::{
     Anomaly, Budget, Cause, CauseKind, Change, Clocks, Communicator, Compared, Comparison, Difference, Finding, Fit,
     Group, Heat, Kind, Link, LinkKey, Member, Messages, OperationClass, Outcome, Overlap, Quantiles, Rank, Report, Run,
     Verdict,
 };
+use analysis::{Completeness, Matching, Statement};
 use serde_json::{Value, json};
 
 use super::fixture::Fixture;
@@ -30,12 +30,8 @@ const FINDINGS: [Finding; 4] = [Finding::Causes, Finding::Healthy, Finding::Uncl
 const OUTCOMES: [Outcome; 4] = [Outcome::Faster, Outcome::Slower, Outcome::NoDifference, Outcome::Unclear];
 const KEY: LinkKey = LinkKey { communicator: 0, from: Some(0), to: Some(1), peer: Some(1), channel: Some(0) };
 
-/// With something of everything, and with a null where one can be.
-fn reports() -> Vec<Report> {
-    let list = || vec![String::new()];
-    let some = Some(Quantiles::default());
-    let verdict = |finding| Verdict { finding, basis: list(), ..Verdict::default() };
-    let cause = |kind, link: Option<LinkKey>| Cause {
+fn cause(kind: CauseKind, link: Option<LinkKey>) -> Cause {
+    Cause {
         kind,
         rank: link.map(|_| 0),
         link,
@@ -44,8 +40,11 @@ fn reports() -> Vec<Report> {
         share: 0.0,
         instances: 0,
         sentence: String::new(),
-    };
-    let anomaly = |kind, link: Option<LinkKey>| Anomaly {
+    }
+}
+
+fn anomaly(kind: CauseKind, link: Option<LinkKey>) -> Anomaly {
+    Anomaly {
         kind,
         rank: link.map(|_| 0),
         link,
@@ -59,7 +58,14 @@ fn reports() -> Vec<Report> {
         location: 0,
         event: link.map(|_| 0),
         sentence: String::new(),
-    };
+    }
+}
+
+/// With something of everything, and with a null where one can be.
+fn reports() -> Vec<Report> {
+    let list = || vec![String::new()];
+    let some = Some(Quantiles::default());
+    let verdict = |finding| Verdict { finding, basis: list(), ..Verdict::default() };
     let class = OperationClass {
         timing: BTreeMap::from([(String::new(), 0)]),
         duration_ns: some,

@@ -66,8 +66,8 @@ pub(crate) struct Options {
 
     /// Delay what rank A sends to rank B; ranks are processes (--threads 1)
     ///
-    /// Takes the network plugin of fake-gpu/nccl-plugins (sets NCCL_NET_PLUGIN and NCCL_NET), which must be on the library
-    /// path. NCCL 2.26 and later.
+    /// Takes the network plugin of fake-gpu/nccl-plugins (sets NCCL_NET_PLUGIN and NCCL_NET), which must be on the
+    /// library path. NCCL 2.26 and later.
     #[arg(long, value_name = "A,B,MICROSECONDS", value_parser = slow_pair)]
     pub(crate) slow_pair: Option<String>,
 
