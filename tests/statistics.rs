@@ -1,4 +1,5 @@
-//! What `nccl-otf2 stats` derives of recorded jobs, against an independent computation by the Python package `otf2`.
+//! What `nccl-otf2 stats` derives: of recorded jobs, against an independent computation by the Python package `otf2`; of
+//! real NCCL, against what was done to it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,14 +11,18 @@ use whole_plugin::machine::{four_gpu_stream, python, two_process_streams};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
+/// What `stats` says of a job.
+fn stats(scratch: &Scratch) -> String {
+    let mut stats = scratch.plain(built::nccl_otf2());
+    run(stats.args(["stats", "--json"]).arg(scratch.out())).with_code(0).stdout
+}
+
 /// Replays a recorded job; gives what is derived and what of it was compared.
 fn compared(streams: &[PathBuf]) -> Option<[Value; 2]> {
     let python = python()?;
     let scratch = Scratch::new();
     let _replayed = run(&mut scratch.replay(streams)).with_code(0);
-    let mut stats = scratch.plain(built::nccl_otf2());
-    stats.args(["stats", "--json"]).arg(scratch.out());
-    let report = run(&mut stats).with_code(0).stdout;
+    let report = stats(&scratch);
     let file = scratch.path().join("report.json");
     fs::write(&file, &report).expect("a file");
     let mut reference = Command::new(python);
@@ -43,4 +48,26 @@ fn python_derives_the_same_of_one_process_with_four_gpus() {
     let Some([report, compared]) = compared(&[stream]) else { return };
     assert_eq!(compared["operations"], 4, "{compared}");
     assert_eq!(report["ranks"].as_array().expect("ranks").len(), 4);
+}
+
+/// The last rank sleeps before each all-reduce, and the network plugin delays what rank 0 sends to rank 1.
+#[test]
+fn a_late_rank_and_a_slow_pair_of_real_nccl_are_found_and_nothing_else() {
+    let scratch = Scratch::new();
+    let shape = ["--procs", "4", "--threads", "1", "--rounds", "30", "--count", "50000"];
+    let faults = ["--ops", "pause,one,sendrecv", "--slow-pair", "0,1,200"];
+    let Some(mut job) = scratch.run_nccl("2.32.3", &[], &[&shape[..], &faults].concat()) else { return };
+    let mut plugins = Command::new("make");
+    plugins.arg("-C").arg(built::root().join("tests/doubles/fake-gpu/nccl-plugins"));
+    let _made = run(plugins.arg(format!("OUT={}", scratch.path().display()))).with_code(0);
+    job.env("LD_LIBRARY_PATH", scratch.path()).env("NCCL_OTF2_EVENTS", "full");
+    let _ended = run(&mut job).with_code(0);
+    let report: Value = serde_json::from_str(&stats(&scratch)).expect("JSON");
+    let causes = report["causes"].as_array().expect("causes");
+    let of = |kind: &str| causes.iter().filter(|cause| cause["kind"] == kind).collect::<Vec<_>>();
+    let ([late], [slow]) = (&of("late-rank")[..], &of("slow-pair")[..]) else { panic!("{causes:#?}") };
+    assert_eq!(report["ranks"][3]["number"], 3);
+    assert_eq!(late["rank"], 3, "{late}");
+    assert_eq!((&slow["link"]["from"], &slow["link"]["to"]), (&0.into(), &1.into()), "{slow}");
+    assert!(of("slow-channel").is_empty() && of("slow-connection").is_empty(), "{causes:#?}");
 }
