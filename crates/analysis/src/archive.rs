@@ -181,6 +181,19 @@ impl Trace {
         self.locations.kind(location)
     }
 
+    /// Whether the writer says of any location what it stands for, or there is none to say it of.
+    #[must_use]
+    pub fn has_location_kinds(&self) -> bool {
+        self.definitions.locations.is_empty() || self.locations.has_kinds()
+    }
+
+    /// When the trace begins, in ns since 1970; none where the writer does not say.
+    #[must_use]
+    pub fn start_ns(&self) -> Option<u64> {
+        let clock = self.definitions.clock.as_ref()?;
+        Some(clock.realtime_timestamp).filter(|ns| *ns != u64::MAX)
+    }
+
     /// The locations of what overlapped on the location of a rank.
     #[must_use]
     pub fn siblings(&self, location: LocationRef) -> &[LocationRef] {

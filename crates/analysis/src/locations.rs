@@ -47,6 +47,10 @@ impl Locations {
         self.kinds.get(&location).copied()
     }
 
+    pub(crate) fn has_kinds(&self) -> bool {
+        !self.kinds.is_empty()
+    }
+
     pub(crate) fn rank_of(&self, location: LocationRef) -> Option<(CommRef, u32)> {
         self.ranks.get(&location).copied()
     }

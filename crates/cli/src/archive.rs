@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use analysis::Trace;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use otf2::Archive;
 
 pub(crate) use analysis::{MERGED, is_merged, is_nccl};
@@ -15,4 +15,17 @@ pub(crate) fn open(path: &Path) -> Result<Trace> {
     let anchor = place::anchor(path)?;
     let archive = Archive::open(&anchor).context("cannot open the archive")?;
     Trace::read(anchor, archive).context("cannot read the archive")
+}
+
+/// The same for verbs that derive something: they find operations by the kinds of locations.
+pub(crate) fn open_with_kinds(path: &Path) -> Result<Trace> {
+    let trace = open(path)?;
+    if is_nccl(&trace.archive) && !trace.has_location_kinds() {
+        bail!(
+            "{}: its locations have no NCCL::LOCATION_KIND, because an older build made the archive; run `nccl-otf2 \
+             finalize` again on its journals",
+            trace.anchor.display()
+        );
+    }
+    Ok(trace)
 }

@@ -39,15 +39,21 @@ impl Select {
         if communicators.is_empty() && !self.comm.is_empty() {
             bail!("no communicator is called {} (`nccl-otf2 info` lists them)", self.comm.join(" or "));
         }
-        let clock = trace.definitions.clock.as_ref();
-        let begin_ns = clock.map_or(0, |clock| clock.global_offset);
-        let after = |time: Option<Time>| time.map(|time| time.after(begin_ns).saturating_sub(begin_ns));
+        let begin_ns = trace.start_ns();
+        let after = |time: Option<Time>| match (time, begin_ns) {
+            (Some(Time::Relative(ns)), _) => Ok(Some(ns)),
+            (Some(Time::Absolute(ns)), Some(begin_ns)) => Ok(Some(ns.saturating_sub(begin_ns))),
+            (Some(Time::Absolute(_)), None) => {
+                bail!("the archive does not say when it began: give a time after its beginning, such as 1.5s")
+            }
+            (None, _) => Ok(None),
+        };
         Ok(Filter {
             communicators,
             functions: self.function.clone(),
             ranks: self.rank.clone(),
-            from_ns: after(self.from),
-            to_ns: after(self.to),
+            from_ns: after(self.from)?,
+            to_ns: after(self.to)?,
         })
     }
 }

@@ -125,13 +125,12 @@ fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
             hosts.push(host.to_owned());
         }
     }
-    let begin = trace.definitions.clock.as_ref().map_or(0, |clock| clock.global_offset);
     Run {
         anchor: trace.anchor.display().to_string(),
         nccl_versions: list("NCCL::VERSION"),
         recorded: list("NCCL::EVENTS"),
         commands: list("NCCL::COMMAND"),
-        start_ns: begin,
+        start_ns: trace.start_ns(),
         duration_ns: tables.clock.ns(end(trace)),
         hosts,
         processes: trace.processes().count() as u64,

@@ -13,8 +13,8 @@ pub struct Run {
     pub recorded: Vec<String>,
     /// Command lines.
     pub commands: Vec<String>,
-    /// Time stamp of the beginning in the archive, in ns since 1970: larger than a double holds exactly.
-    pub start_ns: u64,
+    /// The beginning, in ns since 1970: larger than a double holds exactly; null where the archive does not say.
+    pub start_ns: Option<u64>,
     /// From the first event to the last.
     pub duration_ns: u64,
     /// Names of hosts.

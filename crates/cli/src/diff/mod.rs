@@ -109,7 +109,7 @@ pub(crate) fn comparison(a: &Path, b: &Path, select: &Select) -> Result<Comparis
 }
 
 fn observe(path: &Path, select: &Select) -> Result<Observed> {
-    let trace = archive::open(path)?;
+    let trace = archive::open_with_kinds(path)?;
     let filter = select.filter(&trace).with_context(|| path.display().to_string())?;
     let bar = Bar::new();
     let analysis = analyse(&trace, &filter, &bar);

@@ -59,18 +59,14 @@ impl Recording {
         Self { flight, switches: list("NCCL::MEASUREMENT::LIST"), pxn }
     }
 
-    /// A name and a line for each that is there; `start_ns` is when the archive begins.
-    pub(crate) fn facts(&self, start_ns: u64) -> Vec<(&'static str, String)> {
+    /// A name and a line for each that is there; `start_ns` is when the archive begins, where that is known.
+    pub(crate) fn facts(&self, start_ns: Option<u64>) -> Vec<(&'static str, String)> {
         let mut facts = Vec::new();
         if let Some(flight) = &self.flight {
-            facts.push((
-                "flight",
-                format!(
-                    "the end of {}; everything is there from {} after the beginning on",
-                    plural(flight.processes, "process", "processes"),
-                    time(flight.complete_from_ns.saturating_sub(start_ns))
-                ),
-            ));
+            let from = start_ns.map(|start_ns| time(flight.complete_from_ns.saturating_sub(start_ns)));
+            let from = from.map(|from| format!("; everything is there from {from} after the beginning on"));
+            let processes = plural(flight.processes, "process", "processes");
+            facts.push(("flight", format!("the end of {processes}{}", from.unwrap_or_default())));
         }
         if !self.switches.is_empty() {
             let number = self.switches.len() as u64;

@@ -105,7 +105,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     }
     let is_whole = request.select == Select::default();
     ensure!(is_whole, "a page of one run has all of it; --comm, --rank, --function, --from and --to need --diff");
-    let trace = archive::open(&request.path)?;
+    let trace = archive::open_with_kinds(&request.path)?;
     let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name("report.html"));
     let bar = Bar::new();
     let analysis =

@@ -78,7 +78,7 @@ const SHORT: usize = 12;
 
 /// Prints statistics.
 pub(crate) fn stats(request: &Request) -> Result<Exit> {
-    let trace = archive::open(&request.path)?;
+    let trace = archive::open_with_kinds(&request.path)?;
     let filter = request.select.filter(&trace)?;
     let bar = Bar::new();
     let analysis = analyse(&trace, &filter, &bar);

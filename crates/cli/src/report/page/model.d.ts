@@ -51,7 +51,7 @@ export interface Run {
   nccl_versions: string[];
   recorded: string[];
   commands: string[];
-  start_ns: number;
+  start_ns: number | null;
   duration_ns: number;
   hosts: string[];
   processes: number;

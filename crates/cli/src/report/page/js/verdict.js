@@ -48,7 +48,7 @@ function facts({ report: { run, ranks, communicators }, title }) {
     html`<span><b>${number(count)}</b> ${what}${count === 1 ? '' : 's'}</span>`;
   document.title = `${title}: NCCL report`;
   fill(byId('facts'), html`<h1>${title}</h1>
-    ${run.start_ns > 1e18 && html`<span>${date(run.start_ns)}</span>`}
+    ${run.start_ns !== null && html`<span>${date(run.start_ns)}</span>`}
     ${many(run.hosts.length, 'host')}${many(ranks.length, 'rank')}${many(communicators.length, 'communicator')}
     ${run.nccl_versions.length > 0 && html`<span>NCCL <b>${run.nccl_versions.join(', ')}</b></span>`}
     <span><b>${seconds(run.duration_ns)}</b> s</span>${many(run.operations, 'operation')}`);
