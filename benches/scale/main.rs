@@ -1,7 +1,7 @@
 //! Jobs as large as one likes, and what it takes to write their archive: `cargo xtask scale`.
 //!
-//! The ranks are recorded by the recording half's writer and become parts by the writing half's, one after the other;
-//! what is measured is done by a process of its own.
+//! The ranks are recorded by the recording half's writer, all at once, or become parts by the writing half's, one after
+//! the other; what is measured is done by a process of its own.
 
 mod rank;
 
@@ -12,6 +12,8 @@ use std::time::Instant;
 
 use journal::clock;
 use trace::{FinalizeOptions, WriteOptions, finalize, unify, write_part};
+
+use rank::Rank;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -53,8 +55,13 @@ fn journals(ranks: u32, events: u64, folder: &Path) {
 fn record(ranks: u32, events: u64, out: &Path) {
     let begin = Instant::now();
     let job_ns = clock::realtime_ns();
-    for rank in 0..ranks {
-        rank::record(out, rank, ranks, events / rank::EVENTS, job_ns);
+    let mut all: Vec<Rank> = (0..ranks).map(|rank| Rank::begin(out, rank, ranks, job_ns, 0)).collect();
+    for operation in 0..events / rank::EVENTS {
+        all.iter_mut().for_each(|rank| rank.call(operation));
+        all.iter_mut().for_each(|rank| rank.transfers(operation));
+    }
+    for rank in all {
+        rank.end();
     }
     println!("{ranks} processes of {events} NCCL events recorded in {:.1} s", begin.elapsed().as_secs_f64());
 }
@@ -67,8 +74,12 @@ fn parts(ranks: u32, folder: &Path) {
     let job_ns = clock::realtime_ns();
     let options = WriteOptions::default();
     for rank in 0..ranks {
-        let part = rank::record(&out, rank, ranks, OPERATIONS, job_ns);
-        write_part(&part, &options, &()).expect("written");
+        let mut rank = Rank::begin(&out, rank, ranks, job_ns, clock::realtime_ns() - job_ns);
+        for operation in 0..OPERATIONS {
+            rank.call(operation);
+            rank.transfers(operation);
+        }
+        write_part(&rank.end(), &options, &()).expect("written");
     }
     println!("{ranks} parts of 4 communicators made in {:.1} s", begin.elapsed().as_secs_f64());
     in_a_process_of_its_own("unify", &out);

@@ -45,72 +45,102 @@ fn communicators(rank: u32, ranks: u32) -> [Member; 4] {
     ]
 }
 
-/// Records a rank that does `operations` all-reduces in turn in its communicators; gives its part.
-pub(crate) fn record(out: &Path, rank: u32, ranks: u32, operations: u64, job_ns: u64) -> PathBuf {
-    let host = rank / TENSOR;
-    let pid = NO_PROCESS + rank;
-    let part = out.join("parts").join(format!("host{host:05}-{pid}-{job_ns}"));
-    fs::create_dir_all(part.join("journal")).expect("a part can be made");
-    let mut info = ProcessInfo {
-        format: 1,
-        host: format!("host{host:05}"),
-        boot_id: format!("boot{host}"),
-        pid,
-        session_start_realtime_ns: job_ns,
-        nccl_version: "2.30.7".to_owned(),
-        table: 6,
-        ..ProcessInfo::default()
-    };
-    info.environment.rank = Some(rank);
-    info.environment.size = Some(ranks);
-    let json = serde_json::to_vec(&info).expect("plain data");
-    fs::write(part.join("process.json"), json).expect("a file can be written");
-    let tag = ProcessTag::new(u16::try_from(1 + rank % 0xfff0).expect("small"));
-    let writer = JournalWriter::new(WriterOptions {
-        directory: part.join("journal"),
-        tag,
-        process_id: pid,
-        tick_source: clock::select(),
-        session_start_realtime_ns: job_ns,
-        limit_bytes: 1 << 34,
-    });
-    let mut worker = Worker {
-        late_ns: clock::realtime_ns() - job_ns,
-        maintenance: writer.register("nccl-otf2-maint").expect("a slot"),
-        main: writer.register("main").expect("a slot"),
-        proxy: writer.register("proxy").expect("a slot"),
-        writer,
-    };
-    worker.clock_pair();
-    let members = communicators(rank, ranks);
-    let contexts = [1, 2, 3, 4].map(|number| ContextId::new(tag, number));
-    for (member, context) in members.iter().zip(contexts) {
-        worker.init(context, member);
-    }
-    for operation in 0..operations {
-        let which = usize::try_from(operation % 4).expect("small");
-        worker.all_reduce(contexts[which], &members[which], operation / 4);
-        if operation % 1000 == 0 {
-            worker.writer.keep();
-        }
-    }
-    for context in contexts {
-        worker.main.comm_finalize(context.get(), clock::ticks());
-    }
-    worker.clock_pair();
-    part
-}
-
-struct Worker {
+/// A rank that records.
+pub(crate) struct Rank {
+    part: PathBuf,
+    writer: Arc<JournalWriter>,
     maintenance: SlotWriter,
     main: SlotWriter,
     proxy: SlotWriter,
-    writer: Arc<JournalWriter>,
-    /// Ranks record one after the other, and are to have done it at once: their clocks are behind by as much.
+    members: [(ContextId, Member); 4],
+    /// Ranks that record one after the other are to have done it at once: their clocks are behind by as much.
     late_ns: u64,
+    /// The all-reduce that it has called.
+    called: EventId,
 }
 
-impl Worker {
+impl Rank {
+    /// Begins to record, that late.
+    pub(crate) fn begin(out: &Path, rank: u32, ranks: u32, job_ns: u64, late_ns: u64) -> Self {
+        let host = rank / TENSOR;
+        let pid = NO_PROCESS + rank;
+        let part = out.join("parts").join(format!("host{host:05}-{pid}-{job_ns}"));
+        fs::create_dir_all(part.join("journal")).expect("a part can be made");
+        let mut info = ProcessInfo {
+            format: 1,
+            host: format!("host{host:05}"),
+            boot_id: format!("boot{host}"),
+            pid,
+            session_start_realtime_ns: job_ns,
+            nccl_version: "2.30.7".to_owned(),
+            table: 6,
+            ..ProcessInfo::default()
+        };
+        info.environment.rank = Some(rank);
+        info.environment.size = Some(ranks);
+        let json = serde_json::to_vec(&info).expect("plain data");
+        fs::write(part.join("process.json"), json).expect("a file can be written");
+        let tag = ProcessTag::new(u16::try_from(1 + rank % 0xfff0).expect("small"));
+        let writer = JournalWriter::new(WriterOptions {
+            directory: part.join("journal"),
+            tag,
+            process_id: pid,
+            tick_source: clock::select(),
+            session_start_realtime_ns: job_ns,
+            limit_bytes: 1 << 34,
+        });
+        let mut number = 0;
+        let members = communicators(rank, ranks).map(|member| {
+            number += 1;
+            (ContextId::new(tag, number), member)
+        });
+        let mut rank = Self {
+            part,
+            maintenance: writer.register("nccl-otf2-maint").expect("a slot"),
+            main: writer.register("main").expect("a slot"),
+            proxy: writer.register("proxy").expect("a slot"),
+            writer,
+            members,
+            late_ns,
+            called: EventId::NONE,
+        };
+        rank.clock_pair();
+        for (context, member) in rank.members {
+            rank.init(context, &member);
+        }
+        rank
+    }
+
+    /// Calls the next all-reduce, of its communicators in turn.
+    pub(crate) fn call(&mut self, operation: u64) {
+        let (context, member) = self.member(operation);
+        self.called = self.all_reduce(context, &member, operation / 4);
+        if operation % 1000 == 0 {
+            self.writer.keep();
+        }
+    }
+
+    /// What the network does for it.
+    pub(crate) fn transfers(&mut self, operation: u64) {
+        let (context, member) = self.member(operation);
+        for is_send in [true, false] {
+            self.transfer(context, &member, self.called, is_send);
+        }
+    }
+
+    fn member(&self, operation: u64) -> (ContextId, Member) {
+        self.members[usize::try_from(operation % 4).expect("small")]
+    }
+
+    /// Ends recording; gives its part.
+    pub(crate) fn end(mut self) -> PathBuf {
+        for (context, _) in self.members {
+            self.main.comm_finalize(context.get(), clock::ticks());
+        }
+        self.clock_pair();
+        self.part
+    }
+
     fn clock_pair(&mut self) {
         let mut pair = ClockPair::read();
         pair.monotonic_ns -= self.late_ns;
@@ -132,8 +162,8 @@ impl Worker {
         self.main.comm_init(context.get(), clock::ticks(), 0, &comm);
     }
 
-    /// Call, launch, plan, collective, and its two ends of a ring with a step each.
-    fn all_reduce(&mut self, context: ContextId, member: &Member, sequence: u64) {
+    /// Call, launch, plan, collective.
+    fn all_reduce(&mut self, context: ContextId, member: &Member, sequence: u64) -> EventId {
         let rank = i32::try_from(member.rank).expect("small");
         let start = |parent: u64, rank: i32, body| Start { context: context.get(), parent, rank, body };
         let group = self.main.start(&start(0, 0, Body::GroupApi(event::GroupApi { graph_captured: false, depth: 1 })));
@@ -178,10 +208,10 @@ impl Worker {
         ));
         self.main.stop(coll.get());
         self.main.stop(group.get());
-        for is_send in [true, false] {
-            self.transfer(context, member, coll, is_send);
-        }
+        coll
     }
+
+    /// An end of a ring, with a step.
 
     fn transfer(&mut self, context: ContextId, member: &Member, coll: EventId, is_send: bool) {
         let rank = i32::try_from(member.rank).expect("small");
