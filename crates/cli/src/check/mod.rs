@@ -13,6 +13,8 @@
 //!  clocks        the clocks that readers make: of locations, of processes, of hosts, and what the archive says of them
 //!  account       the archive's own account: seen, written and lost; ranks that do not call the same
 //! ```
+//!
+//! It reads records itself: tables of `analysis` have what a sound archive means, and `check` finds what is not sound.
 
 mod account;
 mod across;

@@ -1,4 +1,7 @@
 //! `nccl-otf2 info`: what is in an archive.
+//!
+//! It counts records in one pass with the memory of two chunks and of the durations, and counts those of other writers,
+//! too. So it takes region instances from `analysis`, and not its tables, which have rows for NCCL's operations only.
 
 mod communicators;
 mod gpus;
@@ -43,7 +46,7 @@ those of the operation, not of the call. `timing` says what they were measured b
   format         version of this description: 1
   anchor, creator, nccl_versions, profiler_tables, plugin_versions,
   event_sets, commands, job
-  start_ns       first event, in ns since 1970
+  start_ns       first event, in ns since 1970; null where it is not known
   duration_ns    from there to the last one
   locations, events
   hosts          name, processes
