@@ -1,6 +1,6 @@
 //! The attributes of NCCL's that readers ask for.
 
-use otf2::{AttributeValue, Definitions, Event, StringRef};
+use otf2::{AttributeValue, Definitions, Event};
 
 /// An attribute that readers ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,14 +10,11 @@ enum Wanted {
     ExternalCorrelation,
     Timing,
     Bytes,
-    Count,
-    Datatype,
     Root,
     Peer,
     Channel,
     Sequence,
     Replay,
-    QueuedNs,
     StartMoved,
     Suspicious,
     Unfinished,
@@ -25,20 +22,17 @@ enum Wanted {
     BusBandwidth,
 }
 
-const WANTED: [(&str, Wanted); 18] = [
+const WANTED: [(&str, Wanted); 15] = [
     ("nccl.event", Wanted::Event),
     ("nccl.parent", Wanted::Parent),
     ("nccl.external_correlation", Wanted::ExternalCorrelation),
     ("nccl.timing", Wanted::Timing),
     ("nccl.bytes", Wanted::Bytes),
-    ("nccl.count", Wanted::Count),
-    ("nccl.datatype", Wanted::Datatype),
     ("nccl.root", Wanted::Root),
     ("nccl.peer", Wanted::Peer),
     ("nccl.channel", Wanted::Channel),
     ("nccl.seq", Wanted::Sequence),
     ("nccl.replay", Wanted::Replay),
-    ("nccl.queued_ns", Wanted::QueuedNs),
     ("nccl.start_moved_ns", Wanted::StartMoved),
     ("nccl.suspicious", Wanted::Suspicious),
     ("nccl.unfinished", Wanted::Unfinished),
@@ -59,10 +53,6 @@ pub struct Fields<'a> {
     pub timing: Option<&'a str>,
     /// Its size.
     pub bytes: Option<u64>,
-    /// Number of elements.
-    pub count: Option<u64>,
-    /// Type of an element.
-    pub datatype: Option<StringRef>,
     /// Rank of the root.
     pub root: Option<u32>,
     /// Rank of the other end.
@@ -73,8 +63,6 @@ pub struct Fields<'a> {
     pub sequence: Option<u64>,
     /// Which replay of a captured call it is.
     pub replay: Option<u64>,
-    /// How long a transfer waited for its first progress.
-    pub queued_ns: u64,
     /// By how much its start was moved.
     pub start_moved_ns: u64,
     /// Whether its GPU times make no sense.
@@ -122,14 +110,11 @@ impl Attributes {
                 Wanted::ExternalCorrelation => fields.external_correlation = number,
                 Wanted::Timing => fields.timing = text(definitions, *value),
                 Wanted::Bytes => fields.bytes = number,
-                Wanted::Count => fields.count = number,
-                Wanted::Datatype => fields.datatype = string(*value),
                 Wanted::Root => fields.root = rank(*value),
                 Wanted::Peer => fields.peer = rank(*value),
                 Wanted::Channel => fields.channel = rank(*value),
                 Wanted::Sequence => fields.sequence = number,
                 Wanted::Replay => fields.replay = number,
-                Wanted::QueuedNs => fields.queued_ns = number.unwrap_or(0),
                 Wanted::StartMoved => fields.start_moved_ns = number.unwrap_or(0),
                 Wanted::Suspicious => fields.is_suspicious = number != Some(0),
                 Wanted::Unfinished => fields.is_unfinished = number == Some(1),
@@ -140,15 +125,11 @@ impl Attributes {
     }
 }
 
-fn string(value: AttributeValue) -> Option<StringRef> {
+fn text(definitions: &Definitions, value: AttributeValue) -> Option<&str> {
     match value {
-        AttributeValue::String(text) => Some(text),
+        AttributeValue::String(text) => definitions.string(text),
         _ => None,
     }
-}
-
-fn text(definitions: &Definitions, value: AttributeValue) -> Option<&str> {
-    definitions.string(string(value)?)
 }
 
 /// A small number; none where it is negative, which NCCL has for none.

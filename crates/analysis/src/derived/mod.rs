@@ -61,13 +61,15 @@ pub struct Analysis {
 ///
 /// When the archive is damaged.
 pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2::Result<Analysis> {
-    let tables = Tables::without_calls(trace, progress)?;
+    let mut tables = Tables::read(trace, progress)?;
     let instances = Instances::of(trace, &tables, filter);
     let mut classes = Classes::of(trace, &tables, filter);
     let waiting = Waiting::of(&tables, &instances, &classes);
     classes.add_instances(trace, &tables, &instances, waiting.of_classes());
     let length_ns = tables.clock.ns(end(trace)).max(1);
     let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, length_ns);
+    // What is needed of operations is derived: now there is room for what the network did.
+    tables.add_network(trace, progress)?;
     let links = Links::of(&tables, filter);
     let given = Given {
         tables: &tables,

@@ -7,10 +7,10 @@ use nccl_events::Progress;
 use nccl_events::archive::Timing;
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::gpu::is_of_nccl;
-use otf2::{LocationRef, RegionRef, StringRef};
+use otf2::{LocationRef, RegionRef};
 use rayon::prelude::*;
 
-use super::members::{Members, small};
+use super::members::{Members, large, small};
 use super::rows::{
     Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Step, Steps, Transfer,
     Transfers,
@@ -41,62 +41,70 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Reads an archive.
+    /// Reads the operations of an archive, and its kernels.
     ///
     /// # Errors
     ///
     /// When it is damaged.
     pub fn read(trace: &Trace, progress: &dyn Progress) -> otf2::Result<Self> {
-        Self::read_kinds(trace, true, progress)
+        let mut tables = Self { members: Members::of(trace), clock: Clock::of(trace), ..Self::default() };
+        let reading = Reading::of(trace, &tables, progress);
+        let ranks = reading.locations(&[LocationKind::Communicator]);
+        let streams = reading.locations(&[LocationKind::Stream]);
+        progress.begin("operations", (ranks.len() + streams.len()) as u64);
+        let (mut operations, mut kernels) = (Operations::default(), Kernels::default());
+        reading.each(&ranks, Reading::operations, |of_rank| operations.append(of_rank))?;
+        reading.each(&streams, Reading::kernels, |of_stream| kernels.append(of_stream))?;
+        progress.end();
+        (tables.operations, tables.kernels) = (operations, kernels);
+        Ok(tables)
     }
 
-    /// Reads an archive but for what threads did: the tables of calls and launches stay empty.
+    /// Adds what the network did for the operations.
     ///
     /// # Errors
     ///
-    /// When it is damaged.
-    pub fn without_calls(trace: &Trace, progress: &dyn Progress) -> otf2::Result<Self> {
-        Self::read_kinds(trace, false, progress)
+    /// When the archive is damaged.
+    pub fn add_network(&mut self, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
+        let reading = Reading::of(trace, self, progress);
+        let connections = reading.locations(&[LocationKind::Connection]);
+        let slots = reading.locations(&[LocationKind::Slot]);
+        progress.begin("network", (connections.len() + slots.len()) as u64);
+        let (mut transfers, mut steps, mut events) = (Transfers::default(), Steps::default(), Vec::new());
+        let ids = Ids::of(&self.operations.event);
+        reading.each(
+            &connections,
+            |it, at| it.transfers(at, &ids),
+            |(of_connection, of_transfers)| {
+                transfers.append(of_connection);
+                events.extend_from_slice(&of_transfers);
+            },
+        )?;
+        drop(ids);
+        let ids = Ids::of(&events);
+        reading.each(&slots, |it, at| it.steps(at, &ids), |of_slot| steps.append(of_slot))?;
+        progress.end();
+        (self.transfers, self.steps) = (transfers, steps);
+        Ok(())
     }
 
-    fn read_kinds(trace: &Trace, with_calls: bool, progress: &dyn Progress) -> otf2::Result<Self> {
-        let members = Members::of(trace);
-        let clock = Clock::of(trace);
-        let reading = Reading { trace, clock, members: &members, progress };
-        let of_kinds = |kinds: &[LocationKind]| {
-            let locations = trace.definitions.locations.keys().copied();
-            let is_one = |it: &LocationRef| trace.location_kind(*it).is_some_and(|kind| kinds.contains(&kind));
-            locations.filter(|it| is_one(it) && trace.has_events(*it)).collect::<Vec<_>>()
-        };
-        let ranks = of_kinds(&[LocationKind::Communicator]);
-        let callers: &[LocationKind] = &[LocationKind::ApiThread, LocationKind::CallbackThread];
-        let threads = of_kinds(if with_calls { callers } else { &[] });
-        let connections = of_kinds(&[LocationKind::Connection]);
-        let slots = of_kinds(&[LocationKind::Slot]);
-        let streams = of_kinds(&[LocationKind::Stream]);
-        let all = [&ranks, &threads, &connections, &slots, &streams].map(|it| it.len() as u64);
-        progress.begin("locations", all.iter().sum());
-        let operations = Operations::concat(reading.each(&ranks, Reading::operations)?);
-        let of_threads = reading.each(&threads, Reading::thread)?;
-        let (calls, launches): (Vec<_>, Vec<_>) = of_threads.into_iter().unzip();
-        let ids = Ids::of(&operations.event);
-        let transfers = Transfers::concat(reading.each(&connections, |it, at| it.transfers(at, &ids))?);
-        drop(ids);
-        let ids = Ids::of(&transfers.event);
-        let steps = Steps::concat(reading.each(&slots, |it, at| it.steps(at, &ids))?);
-        drop(ids);
-        let kernels = Kernels::concat(reading.each(&streams, Reading::kernels)?);
+    /// Adds what threads did.
+    ///
+    /// # Errors
+    ///
+    /// When the archive is damaged.
+    pub fn add_calls(&mut self, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
+        let reading = Reading::of(trace, self, progress);
+        let threads = reading.locations(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
+        progress.begin("calls", threads.len() as u64);
+        let (mut calls, mut launches) = (Calls::default(), Launches::default());
+        reading.each(&threads, Reading::thread, |(of_thread, by_thread)| {
+            calls.append(of_thread);
+            launches.append(by_thread);
+        })?;
         progress.end();
-        Ok(Self {
-            operations,
-            calls: Calls::concat(calls),
-            launches: Launches::concat(launches),
-            transfers,
-            steps,
-            kernels,
-            clock,
-            members,
-        })
+        (self.calls, self.launches) = (calls, launches);
+        Ok(())
     }
 }
 
@@ -109,36 +117,56 @@ struct Reading<'a> {
 }
 
 /// Rows by the ids of their events.
-struct Ids(Vec<(u64, u32)>);
+struct Ids<'a> {
+    events: &'a [u64],
+    /// In the order of ids.
+    rows: Vec<u32>,
+}
 
-impl Ids {
-    fn of(events: &[u64]) -> Self {
-        let mut ids: Vec<(u64, u32)> = events.iter().copied().zip(0..).collect();
-        ids.par_sort_unstable();
-        Self(ids)
+impl<'a> Ids<'a> {
+    fn of(events: &'a [u64]) -> Self {
+        let mut rows: Vec<u32> = (0..small(events.len())).collect();
+        rows.par_sort_unstable_by_key(|row| events[large(*row)]);
+        Self { events, rows }
     }
 
     fn row(&self, event: Option<u64>) -> u32 {
-        let at = event.and_then(|event| self.0.binary_search_by_key(&event, |(id, _)| *id).ok());
-        at.map_or(NONE, |at| self.0[at].1)
+        let at = event.and_then(|event| self.rows.binary_search_by_key(&event, |row| self.events[large(*row)]).ok());
+        at.map_or(NONE, |at| self.rows[at])
     }
 }
 
+/// Locations that are read at once by a core: their rows are in memory twice.
+const AT_ONCE: usize = 4;
+
 impl<'a> Reading<'a> {
-    /// Does the same for locations, and gives what is made of each in their order.
+    const fn of(trace: &'a Trace, tables: &'a Tables, progress: &'a dyn Progress) -> Self {
+        Self { trace, clock: tables.clock, members: &tables.members, progress }
+    }
+
+    /// The locations of these kinds that have events.
+    fn locations(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
+        let is_one = |it: &LocationRef| self.trace.location_kind(*it).is_some_and(|kind| kinds.contains(&kind));
+        let locations = self.trace.definitions.locations.keys().copied();
+        locations.filter(|it| is_one(it) && self.trace.has_events(*it)).collect()
+    }
+
+    /// Reads locations, and gives what is made of each in their order.
     fn each<T: Send>(
         &self,
         locations: &[LocationRef],
         read: impl Fn(&Self, LocationRef) -> otf2::Result<T> + Sync,
-    ) -> otf2::Result<Vec<T>> {
-        let locations = locations.par_iter();
-        locations
-            .map(|location| {
+        mut take: impl FnMut(T),
+    ) -> otf2::Result<()> {
+        for locations in locations.chunks(AT_ONCE * rayon::current_num_threads().max(1)) {
+            let read = locations.par_iter().map(|location| {
                 let made = read(self, *location);
                 self.progress.step();
                 made
-            })
-            .collect()
+            });
+            read.collect::<otf2::Result<Vec<T>>>()?.into_iter().for_each(&mut take);
+        }
+        Ok(())
     }
 
     /// Every region instance of a location.
@@ -180,8 +208,6 @@ impl<'a> Reading<'a> {
                 is_unfinished: fields.is_unfinished,
                 has_bandwidth: fields.algorithm_bandwidth.is_some(),
                 partner: fields.peer.or(fields.root).unwrap_or(NONE),
-                datatype: fields.datatype.unwrap_or(StringRef::UNDEFINED),
-                count: fields.count.unwrap_or(0),
                 bytes: fields.bytes.unwrap_or(0),
                 start_ns: self.clock.ns(it.start),
                 stop_ns: self.clock.ns(it.end),
@@ -211,8 +237,9 @@ impl<'a> Reading<'a> {
         Ok((calls, launches))
     }
 
-    fn transfers(&self, location: LocationRef, ids: &Ids) -> otf2::Result<Transfers> {
-        let mut rows = Transfers::default();
+    /// The transfers of a location, and their ids.
+    fn transfers(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<(Transfers, Vec<u64>)> {
+        let (mut rows, mut events) = (Transfers::default(), Vec::new());
         let member = self.member(location);
         self.instances(location, |it| {
             if it.shows != Some(Shows::Work(Kind::ProxyOp)) {
@@ -225,16 +252,13 @@ impl<'a> Reading<'a> {
                 peer: fields.peer.unwrap_or(NONE),
                 channel: fields.channel.unwrap_or(NONE),
                 is_send: self.trace.region(it.region).is_some_and(|region| region.name == "netSend"),
-                start_ns: self.clock.ns(it.start),
-                stop_ns: self.clock.ns(it.end),
-                queued_ns: fields.queued_ns,
-                event: fields.event.unwrap_or(0),
             });
+            events.push(fields.event.unwrap_or(0));
         })?;
-        Ok(rows)
+        Ok((rows, events))
     }
 
-    fn steps(&self, location: LocationRef, ids: &Ids) -> otf2::Result<Steps> {
+    fn steps(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<Steps> {
         let mut rows = Steps::default();
         // The phases of a step follow each other, and have its id.
         let mut open: Option<(Option<u64>, Step)> = None;

@@ -1,9 +1,9 @@
 //! The tables of an archive. Times are in ns after the beginning of the trace.
 
 use nccl_events::archive::Timing;
-use otf2::{LocationRef, RegionRef, StringRef};
+use otf2::{LocationRef, RegionRef};
 
-use super::columns::columns;
+use super::columns::{Short, columns};
 
 /// No row of another table; no number.
 pub const NONE: u32 = u32::MAX;
@@ -25,10 +25,6 @@ columns! {
         has_bandwidth: bool,
         /// Rank of the root, or of the other end of a send or receive; [`NONE`] where there is none.
         partner: u32,
-        /// Type of an element.
-        datatype: StringRef,
-        /// Number of elements.
-        count: u64,
         /// Number of elements times their size.
         bytes: u64,
         /// When it began.
@@ -96,14 +92,6 @@ columns! {
         channel: u32,
         /// Whether it sends.
         is_send: bool,
-        /// When it was given to the proxy.
-        start_ns: u64,
-        /// When it ended.
-        stop_ns: u64,
-        /// How long it waited for its first progress.
-        queued_ns: u64,
-        /// Its id; 0 is none.
-        event: u64,
     }
 }
 
@@ -115,13 +103,13 @@ columns! {
         /// When it began.
         start_ns: u64,
         /// Send: waiting for the GPU's data. Receive: waiting for data from the network.
-        first_ns: u64,
+        first_ns: u64 as Short,
         /// Send: waiting for room at the receiver. Receive: flushing.
-        second_ns: u64,
+        second_ns: u64 as Short,
         /// Send: on the network. Receive: waiting for the GPU to take the data.
-        third_ns: u64,
+        third_ns: u64 as Short,
         /// Its size; 0 where NCCL does not say.
-        bytes: u64,
+        bytes: u64 as Short,
     }
 }
 
