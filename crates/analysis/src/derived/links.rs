@@ -12,8 +12,9 @@ use super::maths::union::{length, union};
 use crate::report::{Link, LinkKey, Waits};
 use crate::tables::{NONE, Step, Tables, Transfer, large, small};
 
-/// Points of a scatter plot.
+/// Points of a scatter plot at most, and of all of them: jobs of many ranks have many pairs.
 const POINTS: usize = 500;
+const ALL_POINTS: usize = 200_000;
 /// What other links take is known where so many have sent that size.
 const LEAST_LINKS: usize = 3;
 
@@ -123,9 +124,10 @@ impl Links {
             of_pair.entry(*pair).or_default().extend_from_slice(rows);
             of_channel.entry((pair.0, *channel)).or_default().extend_from_slice(rows);
         }
+        let points = (ALL_POINTS / (of_pair.len() + of_channel.len()).max(1)).clamp(10, POINTS);
         let link = |key: LinkKey, mut rows: Vec<u32>, waits: Option<&Waits>| {
             by_time(&mut rows);
-            Link { waits: waits.copied().unwrap_or_default(), ..link(tables, &expected, key, &rows) }
+            Link { waits: waits.copied().unwrap_or_default(), ..link(tables, &expected, key, &rows, points) }
         };
         let pairs: Vec<_> = of_pair.into_iter().collect();
         let pairs = pairs.into_par_iter().map(|(pair, rows)| link(key(tables, pair), rows, waits.get(&pair)));
@@ -156,7 +158,7 @@ pub(super) fn key(tables: &Tables, (communicator, from, to): Pair) -> LinkKey {
 }
 
 /// What a link did; its steps are in the order of time.
-fn link(tables: &Tables, expected: &Expected, key: LinkKey, rows: &[u32]) -> Link {
+fn link(tables: &Tables, expected: &Expected, key: LinkKey, rows: &[u32], most_points: usize) -> Link {
     let steps = || rows.iter().map(|row| tables.steps.row(large(*row)));
     let (mut all, mut least) = (Regression::default(), BTreeMap::<u64, u64>::new());
     let mut bytes = 0;
@@ -178,7 +180,7 @@ fn link(tables: &Tables, expected: &Expected, key: LinkKey, rows: &[u32]) -> Lin
     let excess_ns: f64 = compared.iter().map(|(_, ns, expected)| ns - expected).sum();
     // Steps overlap: what all take together is more than the time that passes.
     let in_turn = if sum_ns > 0.0 { (real(busy_ns) / sum_ns).min(1.0) } else { 0.0 };
-    let points = steps().step_by(rows.len().div_ceil(POINTS).max(1));
+    let points = steps().step_by(rows.len().div_ceil(most_points).max(1));
     Link {
         key,
         steps: rows.len() as u64,
