@@ -34,7 +34,12 @@ Examples:
 The first line is the verdict. A rank is named late, and a pair of ranks or a channel slow, only where chance and the \
 clocks' stated error do not explain it. Waiting is the time from a rank's arrival at a collective to the last \
 arrival, transfer from there to its end; what the clocks or the timing do not allow to split is `unclear`. Times lost \
-are summed over all ranks; those of several causes overlap and do not add up.
+are summed over all ranks; those of several causes overlap and do not add up. Why a rank is late is outside of NCCL: no \
+cause beyond \"late\" is named.
+
+Latency and rate of a pair or channel are a regression of time on bytes over all steps, weighted by 1/t², so that \
+large messages do not decide the latency. Noise only adds time: latency_least and rate_least, over the least time for \
+each size, are beside.
 
 Exit codes: 0 printed, 2 wrong usage or an archive that cannot be read.
 

@@ -80,7 +80,10 @@ fn is_wanted(report: &Report, number: Option<u32>, wanted: &[u32]) -> bool {
 }
 
 fn causes(report: &Report) -> Sheet {
-    let mut sheet = Sheet::new("causes of lost time, which overlap", &["lost", "share", "cause", "since", "+sentence"]);
+    let mut sheet = Sheet::new(
+        "causes of lost time: times overlap and do not add up",
+        &["lost", "share", "cause", "since", "+sentence"],
+    );
     for cause in &report.causes {
         let kind = serde_json::to_value(cause.kind).unwrap_or_default();
         let who = cause.rank.map(|number| rank(report, number)).or(cause.link.map(|key| link(report, &key)));
@@ -228,15 +231,15 @@ fn links(title: &'static str, report: &Report, links: &[Link], wanted: &[u32]) -
             "steps",
             "bytes",
             "latency",
+            "latency_least",
             "rate_fit",
-            "r_squared",
+            "rate_least",
             "rate",
             "slowdown",
-            "excess",
             "communicator",
+            "+excess",
             "+busy",
-            "+latency_least",
-            "+rate_least",
+            "+r_squared",
             "+r_squared_least",
             "+changed_at",
             "+before",
@@ -266,15 +269,15 @@ fn links(title: &'static str, report: &Report, links: &[Link], wanted: &[u32]) -
             Cell::Count(link.steps),
             Cell::Bytes(link.bytes),
             latency(link.all),
+            latency(link.least),
             rate(link.all),
-            r_squared(link.all),
+            rate(link.least),
             of(link.rate, Cell::Rate),
             of(link.slowdown, Cell::Number),
-            time(link.excess_ns),
             text(communicator(report, key.communicator)),
+            time(link.excess_ns),
             time(link.busy_ns),
-            latency(link.least),
-            rate(link.least),
+            r_squared(link.all),
             r_squared(link.least),
             of(link.change.map(|it| it.at_ns), time),
             of(link.change.map(|it| it.before), Cell::Number),
