@@ -1,5 +1,5 @@
 //! What `nccl-otf2 stats` derives: of recorded jobs, against an independent computation by the Python package `otf2`; of
-//! real NCCL, against what was done to it.
+//! real NCCL, against what was done to it; and of a job that runs on.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 use whole_plugin::built;
 use whole_plugin::machine::{four_gpu_stream, python, two_process_streams};
-use whole_plugin::process::run;
+use whole_plugin::process::{Running, run, start};
 use whole_plugin::scratch::Scratch;
 
 /// What `stats` says of a job.
@@ -70,4 +70,41 @@ fn a_late_rank_and_a_slow_pair_of_real_nccl_are_found_and_nothing_else() {
     assert_eq!(late["rank"], 3, "{late}");
     assert_eq!((&slow["link"]["from"], &slow["link"]["to"]), (&0.into(), &1.into()), "{slow}");
     assert!(of("slow-channel").is_empty() && of("slow-connection").is_empty(), "{causes:#?}");
+}
+
+/// All-reduces without end, a millisecond apart.
+fn calls(rank: usize) -> String {
+    format!(
+        "
+        init c id=0x55 ranks=2 rank={rank}
+        repeat 1000000 {{
+          start co Coll ctx=c rank={rank} func=AllReduce count=7 datatype=ncclFloat32
+          stop co
+          sleep 1ms
+        }}
+        "
+    )
+}
+
+#[test]
+fn a_snapshot_of_a_flight_recording_has_a_verdict() {
+    let scratch = Scratch::new();
+    let processes = [0, 1].map(|rank| {
+        let mut command = scratch.rank(rank, 2, &calls(rank));
+        command.env("NCCL_OTF2_MODE", "flight");
+        start(&mut command)
+    });
+    scratch.wait_for_recording(2);
+    let _dumped = run(scratch.tool(&["dump"]).arg(scratch.out())).with_code(0);
+    processes.into_iter().for_each(Running::kill);
+    let mut snapshots = fs::read_dir(scratch.out().join("snapshots")).expect("snapshots");
+    let snapshot = snapshots.next().expect("a snapshot").expect("a folder").path();
+    let text = run(scratch.tool(&["stats"]).arg(&snapshot)).with_code(0).stdout;
+    assert!(text.starts_with("The recording does not allow to say who came late"), "{text}");
+    let json = run(scratch.tool(&["stats", "--json"]).arg(&snapshot)).with_code(0).stdout;
+    let report: Value = serde_json::from_str(&json).expect("JSON");
+    assert!(report["operations"][0]["count"].as_u64() > Some(0), "{report:#}");
+    let page = run(scratch.tool(&["report", "--json"]).arg(&snapshot)).with_code(0).stdout;
+    let page: Value = serde_json::from_str(&page).expect("JSON");
+    assert_eq!(page["verdict"], report["verdict"]["sentence"]);
 }

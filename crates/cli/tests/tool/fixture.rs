@@ -85,6 +85,8 @@ pub(crate) struct Fixture {
     pub(crate) cpu_lanes: bool,
     /// Whether communicators' locations are one GPU's, and the channel's another one's.
     pub(crate) two_gpus: bool,
+    /// Whether locations say what they stand for.
+    pub(crate) has_kinds: bool,
 }
 
 impl Fixture {
@@ -139,6 +141,7 @@ impl Fixture {
             boots: [None; 2],
             cpu_lanes: false,
             two_gpus: false,
+            has_kinds: true,
         }
     }
 

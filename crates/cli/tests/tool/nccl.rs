@@ -245,6 +245,11 @@ impl Nccl {
                 number_of_events: *events,
                 group: LocationGroupRef::new(small(RANKS + rank)),
             });
+            all.push(Definition::LocationProperty {
+                of: LocationRef::new(rank),
+                name: text("NCCL::LOCATION_KIND"),
+                value: AttributeValue::String(text("communicator")),
+            });
         }
     }
 }

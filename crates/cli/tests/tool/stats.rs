@@ -1,10 +1,13 @@
 //! `nccl-otf2 stats`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use journal::testing::{Process, Who};
+use otf2::CollectiveOp;
 use serde_json::Value;
 
-use super::fixture::Fixture;
+use super::fixture::{ALL_REDUCE, Fixture, Step};
+use super::recording;
 use super::support::{Scratch, text};
 
 fn stats(scratch: &Scratch, trace: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -88,4 +91,111 @@ fn an_archive_without_nccl_has_nothing_to_compare() {
     let (code, out, err) = stats(&scratch, &sample, &[]);
     assert_eq!(code, Some(0), "{err}");
     assert!(out.starts_with("There are no operations of NCCL in this archive."), "{out}");
+}
+
+/// All-reduces that rank 1 comes late to.
+fn late(scratch: &Scratch) -> PathBuf {
+    let mut fixture = Fixture::sound();
+    for (steps, late_ns) in fixture.ranks.iter_mut().zip([0, 3_000]) {
+        let begin_and_end = |number: u64| (number * 10_000 + late_ns + number * 7 % 10, number * 10_000 + 6_000);
+        let events = |(begin, end)| {
+            let done = Step::End(end, CollectiveOp::Allreduce, None, 8192, 8192);
+            [Step::EnterByKernels(begin, ALL_REDUCE), Step::Begin(begin), done, Step::Leave(end, ALL_REDUCE)]
+        };
+        *steps = (1..100).map(begin_and_end).flat_map(events).collect();
+    }
+    fixture.channel.clear();
+    fixture.span = (10_000, 1_000_000);
+    fixture.write(scratch.path())
+}
+
+/// What is claimed ends where the data does: a time that was lost twice is not added, and "late" has no reason.
+#[test]
+fn the_text_says_what_its_numbers_do_not() {
+    let scratch = Scratch::new();
+    let trace = late(&scratch);
+    let (code, out, err) = stats(&scratch, &trace, &[]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.starts_with("Rank 1 comes late: the others waited 297.0 µs for it"), "{out}");
+    assert!(out.contains("\ncauses of lost time: times overlap and do not add up\n"), "{out}");
+    // Neither calls nor kernels were recorded.
+    assert!(!out.contains("GPU"), "{out}");
+    let (_, help, _) = stats(&scratch, &trace, &["--help"]);
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in ["overlap and do not add up", "weighted by 1/t²", "least time for each size"] {
+        assert!(help.contains(said), "{said}: {help}");
+    }
+}
+
+/// The verdicts of `stats` and of the page of a finished job, which are one.
+fn verdict(scratch: &Scratch, job: &Path) -> String {
+    let finalized = scratch.tool().arg("finalize").arg(job).output().expect("ran");
+    assert!(finalized.status.code().is_some_and(|code| code < 2), "{}", text(&finalized.stderr));
+    let (code, out, err) = stats(scratch, job, &[]);
+    assert_eq!(code, Some(0), "{err}");
+    let page = scratch.tool().args(["report", "--json"]).arg(job).output().expect("ran");
+    assert_eq!(page.status.code(), Some(0), "{}", text(&page.stderr));
+    let page: Value = serde_json::from_slice(&page.stdout).expect("JSON");
+    let first = out.lines().next().expect("a line");
+    assert_eq!(page["verdict"], first);
+    first.to_owned()
+}
+
+#[test]
+fn jobs_of_all_sorts_have_a_verdict() {
+    let scratch = Scratch::new();
+    let job = |name: &str, ranks: u32, all_reduces: u64| {
+        let out = scratch.join(name);
+        for rank in 0..ranks {
+            recording::record(&out, rank, recording::NO_PROCESS, all_reduces);
+        }
+        verdict(&scratch, &out)
+    };
+    assert_eq!(job("empty", 2, 0), "There are no operations of NCCL in this archive.");
+    // Killed, and with nothing but the enqueueing of its operations.
+    assert!(job("killed", 2, 5).contains("in 5 of 5 collectives, only the enqueueing of a rank is known"));
+    assert!(job("other-rank-missing", 1, 5).contains("in 5 of 5 collectives, a rank or the root was not recorded"));
+    let out = scratch.join("one-rank");
+    let mut process = Process::begin(&out, Who { rank: 0, ranks: 1, in_environment: true });
+    process.collective(0);
+    let _part = process.end();
+    assert!(verdict(&scratch, &out).starts_with("No collective of several ranks was recorded"));
+}
+
+#[test]
+fn a_job_of_64_processes_is_read_by_every_verb() {
+    const RANKS: u32 = 64;
+    let scratch = Scratch::new();
+    let out = scratch.join("job");
+    let who = |rank| Who { rank, ranks: RANKS, in_environment: true };
+    let mut processes: Vec<Process> = (0..RANKS).map(|rank| Process::begin(&out, who(rank))).collect();
+    for sequence in 0..5 {
+        for process in &mut processes {
+            process.all_reduce(sequence);
+        }
+    }
+    for process in processes {
+        let _part = process.end();
+    }
+    verdict(&scratch, &out);
+    let (_, json, _) = stats(&scratch, &out, &["--json"]);
+    let report: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((&report["run"]["operations"], &report["run"]["instances"]), (&320.into(), &5.into()));
+    assert_eq!(report["ranks"].as_array().map(Vec::len), Some(64));
+    assert_eq!((&report["run"]["processes"], &report["run"]["has_steps"]), (&64.into(), &true.into()));
+    let checked = scratch.tool().arg("check").arg(&out).output().expect("ran");
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stdout));
+}
+
+#[test]
+fn an_archive_of_an_older_build_is_refused_with_the_way_out() {
+    let scratch = Scratch::new();
+    let trace = Fixture { has_kinds: false, ..Fixture::sound() }.write(scratch.path());
+    let trace = trace.to_str().expect("text");
+    for arguments in [&["stats", trace][..], &["report", trace], &["diff", trace, trace]] {
+        let output = scratch.tool().args(arguments).output().expect("ran");
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+        let said = text(&output.stderr);
+        assert!(said.contains("older build") && said.contains("`nccl-otf2 finalize` again"), "{said}");
+    }
 }

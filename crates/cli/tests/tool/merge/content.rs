@@ -107,13 +107,25 @@ fn local_definitions_keep_their_chunks() {
 #[test]
 fn the_merged_trace_has_a_date() {
     let job = Job::new(&ScoreP::new(Timer::Counter), &Nccl::new());
-    let definitions = open(&job.merged()).definitions().expect("definitions");
+    let merged = job.merged();
+    let definitions = open(&merged).definitions().expect("definitions");
     let clock = definitions.clock.expect("a clock");
     let first = ScoreP::new(Timer::Counter).time(SECOND);
     let later_ns = i128::from(first.abs_diff(clock.global_offset)) * SECOND / i128::from(clock.timer_resolution);
     let began = i128::from(clock.realtime_timestamp);
     let truth = host(0).realtime(SECOND);
     assert!((began + later_ns - truth).abs() < 100_000, "{began} and {later_ns} for {truth}");
+    // The first tick of Score-P's timer is no time since 1970.
+    let [stats, info] = ["stats", "info"].map(|verb| {
+        let output = job.scratch.tool().args([verb, "--json"]).arg(&merged).output().expect("ran");
+        serde_json::from_slice::<serde_json::Value>(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", text(&output.stderr)))
+    });
+    assert_eq!(
+        (&stats["run"]["start_ns"], &info["start_ns"]),
+        (&clock.realtime_timestamp.into(), &stats["run"]["start_ns"])
+    );
+    assert_eq!((&stats["run"]["operations"], &stats["run"]["instances"]), (&3.into(), &1.into()));
 }
 
 #[test]
