@@ -16,6 +16,7 @@
 //! tool. `docs/DESIGN.md` is the map of the house.
 
 pub mod abi;
+mod chain;
 pub mod config;
 pub mod control;
 pub mod gpu;

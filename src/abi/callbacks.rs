@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use crate::record;
 use crate::session::{self, InitReply};
 use nccl_events::id::EventId;
-use nccl_events::{Body, CommInit, Name, Start, State, StateArgs};
+use nccl_events::{Body, CommInit, Name, Start, State, StateArgs, state};
 
+use super::chained::{self, Communicator};
 use super::sys::{ncclDebugLogger_t, ncclProfilerEventState_t, ncclResult_t, ncclSuccess};
 use super::{Descriptor, StateArguments, guard};
 use crate::host::{live, logger, mask, version};
@@ -17,8 +18,9 @@ use crate::host::{live, logger, mask, version};
 /// `init` of v1 to v3: no communicator is described.
 pub(super) unsafe extern "C" fn init_v1<const TABLE: u8>(context: *mut *mut c_void, mask: *mut c_int) -> ncclResult_t {
     let comm = CommInit { table: TABLE, comm_id: 0, name: Name::NONE, nodes: 0, ranks: 0, rank: -1, nccl_version: 0 };
+    let raw = Communicator { id: 0, name: ptr::null(), nodes: 0, ranks: 0, rank: -1, logger: None };
     // SAFETY: the pointers are NCCL's own, unchanged.
-    unsafe { init(context, mask, None, comm) }
+    unsafe { init(context, mask, &raw, comm) }
 }
 
 /// `init` of v4.
@@ -57,32 +59,41 @@ pub(super) unsafe extern "C" fn init_v5<const TABLE: u8>(
         rank,
         nccl_version: 0,
     };
+    let raw = Communicator { id: comm_id, name, nodes, ranks, rank, logger };
     // SAFETY: the pointers are NCCL's own, unchanged.
-    unsafe { init(context, mask, logger, comm) }
+    unsafe { init(context, mask, &raw, comm) }
 }
 
 /// Always succeeds, with a context of its own: an `init` that fails makes most releases crash or unload a
 /// plugin that is in use (2.23–2.27 call through NULL at the last destroy, ≥ 2.30.3 count down twice).
 ///
 /// # Safety
-/// `context` is NULL or writable, `mask` NULL or an int of libnccl, `logger` NULL or NCCL's logger.
+/// `context` is NULL or writable, `mask` NULL or an int of libnccl, and `raw` has what NCCL passed beside them.
 unsafe fn init(
     context: *mut *mut c_void,
     mask: *mut c_int,
-    logger: ncclDebugLogger_t,
+    raw: &Communicator,
     mut comm: CommInit<'_>,
 ) -> ncclResult_t {
     let reply = guard::always("init", || {
         mask::remember(mask);
-        logger::remember(logger);
+        logger::remember(raw.logger);
         live::enter();
-        let logger = logger.map_or(ptr::null(), |logger| logger as *const c_void);
+        let logger = raw.logger.map_or(ptr::null(), |logger| logger as *const c_void);
         version::learn([mask.cast_const().cast(), logger]);
         comm.nccl_version = version::current();
-        session::init(&comm)
+        chained::begin(comm.table);
+        let Some(chain) = chained::chain() else {
+            return session::init(&comm);
+        };
+        // SAFETY: the contract. Before the session, which says what each plugin answered.
+        let contexts = unsafe { chain.init(comm.table, raw) };
+        let reply = session::init(&comm);
+        chain.keep(reply.context.get(), &contexts);
+        reply
     });
     let reply = reply.unwrap_or(InitReply { context: nccl_events::id::ContextId::NONE, mask: 0 });
-    let events = if guard::is_off() { 0 } else { reply.mask };
+    let events = mask::united(if guard::is_off() { 0 } else { reply.mask });
     if !mask.is_null() {
         // SAFETY: not NULL, so it is NCCL's int (contract); NCCL reads it with plain loads of an aligned int.
         let mask = unsafe { AtomicI32::from_ptr(mask) };
@@ -100,7 +111,7 @@ unsafe fn init(
 }
 
 /// `startEvent`.
-pub(super) unsafe extern "C" fn start_event<D: Descriptor>(
+pub(super) unsafe extern "C" fn start_event<D: Descriptor, const TABLE: u8>(
     context: *mut c_void,
     handle: *mut *mut c_void,
     descriptor: *mut D,
@@ -109,11 +120,18 @@ pub(super) unsafe extern "C" fn start_event<D: Descriptor>(
         let Some(descriptor) = NonNull::new(descriptor) else {
             return EventId::NONE;
         };
-        let mut start = Start { context: number(context), parent: 0, rank: -1, body: Body::Group(event::Group {}) };
-        // SAFETY: NCCL found this function in the table of this descriptor's version; the result does not
-        // leave this callback.
-        unsafe { D::read(descriptor, &mut start) };
-        record::start(&start)
+        let mut record = || {
+            let mut start = Start { context: number(context), parent: 0, rank: -1, body: Body::Group(event::Group {}) };
+            // SAFETY: NCCL found this function in the table of this descriptor's version; the result does not
+            // leave this callback.
+            unsafe { D::read(descriptor, &mut start) };
+            record::start(&start)
+        };
+        match chained::chain() {
+            None => record(),
+            // SAFETY: NCCL found this function in the table of this version.
+            Some(chain) => unsafe { chain.start(TABLE, number(context), descriptor.cast(), &mut record) },
+        }
     };
     // SAFETY: NCCL passes NULL or where it wants the handle.
     unsafe { guard::start(handle, body) };
@@ -122,33 +140,56 @@ pub(super) unsafe extern "C" fn start_event<D: Descriptor>(
 
 /// `stopEvent`, in every version.
 pub(super) unsafe extern "C" fn stop_event(handle: *mut c_void) -> ncclResult_t {
-    guard::recording("stopEvent", || record::stop(number(handle)));
+    let event = number(handle);
+    guard::recording("stopEvent", || match chained::chain() {
+        None => record::stop(event),
+        Some(chain) => {
+            record::stop(EventId::from_raw(event).own().get());
+            chain.stop(event);
+        }
+    });
     ncclSuccess
 }
 
 /// `recordEventState`.
-pub(super) unsafe extern "C" fn record_event_state<A: StateArguments>(
+pub(super) unsafe extern "C" fn record_event_state<A: StateArguments, const TABLE: u8>(
     handle: *mut c_void,
     state: ncclProfilerEventState_t,
     arguments: *mut A,
 ) -> ncclResult_t {
-    guard::recording("recordEventState", || {
-        let args = NonNull::new(arguments).map_or(StateArgs::None, |arguments| {
+    let event = number(handle);
+    let record = |event| {
+        // RCCL's v6 has another state of this number, with other arguments.
+        let is_known = TABLE >= 7 || state != state::KERNEL_PHASE_STOP;
+        let args = NonNull::new(arguments).filter(|_| is_known).map_or(StateArgs::None, |arguments| {
             // SAFETY: NCCL found this function in a table whose versions have these arguments.
             unsafe { A::read(arguments, state) }
         });
-        record::state(&State { event: number(handle), state, args });
+        record::state(&State { event, state, args });
+    };
+    guard::recording("recordEventState", || match chained::chain() {
+        None => record(event),
+        Some(chain) => {
+            record(EventId::from_raw(event).own().get());
+            // SAFETY: NCCL found this function in the table of this version.
+            unsafe { chain.state(TABLE, event, state, arguments.cast()) };
+        }
     });
     ncclSuccess
 }
 
 /// `finalize`, in every version.
-pub(super) unsafe extern "C" fn finalize(context: *mut c_void) -> ncclResult_t {
+pub(super) unsafe extern "C" fn finalize<const TABLE: u8>(context: *mut c_void) -> ncclResult_t {
     // NULL: releases up to 2.27 finalize a communicator that failed before our `init`.
     if !context.is_null() {
         let context = number(context);
         if !is_stand_in(context) {
-            guard::always("finalize", || session::finalize(context));
+            guard::always("finalize", || {
+                if let Some(chain) = chained::chain() {
+                    chain.finalize(TABLE, context);
+                }
+                session::finalize(context);
+            });
         }
         // After the session's end, which still has something to say.
         live::leave();

@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::chained;
 use crate::host::{logger, mask, panics};
 use crate::record;
 use nccl_events::id::EventId;
@@ -20,6 +21,7 @@ static SWITCH: Switch = Switch::new(stop_recording);
 /// Nothing more is recorded, and NCCL calls no more than it must.
 fn stop_recording() {
     record::disable();
+    chained::disable();
     mask::set_mask(0);
 }
 

@@ -5,6 +5,7 @@
 //!   └ callbacks   the functions in them, generic over the version's descriptor
 //!       └ guard        the one boundary: catches panics, writes neutral results, the off-switch
 //!           └ v1 … v7      raw descriptor → event::Start;  states: raw arguments → event::StateArgs
+//!           └ chained      the plugins behind this one
 //! live, mask, logger, version   what libnccl lends us while a communicator lives
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! Nothing here blocks, allocates, logs or calls back into NCCL during start, stop and state callbacks.
 
 mod callbacks;
+mod chained;
 mod guard;
 pub mod layout;
 mod shapes;

@@ -3,7 +3,7 @@
 //! Each lies in a block of zeroes of 128 bytes, because forks of NCCL have a v7 with more members: they read
 //! NULL there, not the neighbour's memory.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_void};
 
 use super::callbacks::{finalize, init_v1, init_v4, init_v5, record_event_state, start_event, stop_event};
 use super::sys;
@@ -25,7 +25,7 @@ unsafe impl<T> Sync for Padded<T> {}
 const _: () = assert!(size_of::<Padded<sys::ncclProfiler_v7_t>>() == 128);
 
 macro_rules! table {
-    ($name:ident: $table:ident, $init:expr, $descriptor:ident, $arguments:ident) => {
+    ($version:literal $name:ident: $table:ident, $init:expr, $descriptor:ident, $arguments:ident) => {
         #[doc = concat!("The table `", stringify!($name), "`.")]
         // SAFETY: the name is NCCL's for exactly this: no other library of a process defines it globally, and
         // NCCL asks for it by this library's handle.
@@ -34,20 +34,33 @@ macro_rules! table {
             table: sys::$table {
                 name: NAME.as_ptr(),
                 init: Some($init),
-                startEvent: Some(start_event::<sys::$descriptor>),
+                startEvent: Some(start_event::<sys::$descriptor, $version>),
                 stopEvent: Some(stop_event),
-                recordEventState: Some(record_event_state::<sys::$arguments>),
-                finalize: Some(finalize),
+                recordEventState: Some(record_event_state::<sys::$arguments, $version>),
+                finalize: Some(finalize::<$version>),
             },
             tail: [0; 10],
         };
     };
 }
 
-table!(ncclProfiler_v1: ncclProfiler_v1_t, init_v1::<1>, ncclProfilerEventDescr_v1_t, ncclProfilerEventStateArgs_v1_t);
-table!(ncclProfiler_v2: ncclProfiler_v2_t, init_v1::<2>, ncclProfilerEventDescr_v2_t, ncclProfilerEventStateArgs_v2_t);
-table!(ncclProfiler_v3: ncclProfiler_v3_t, init_v1::<3>, ncclProfilerEventDescr_v3_t, ncclProfilerEventStateArgs_v3_t);
-table!(ncclProfiler_v4: ncclProfiler_v4_t, init_v4, ncclProfilerEventDescr_v4_t, ncclProfilerEventStateArgs_v4_t);
-table!(ncclProfiler_v5: ncclProfiler_v5_t, init_v5::<5>, ncclProfilerEventDescr_v5_t, ncclProfilerEventStateArgs_v5_t);
-table!(ncclProfiler_v6: ncclProfiler_v6_t, init_v5::<6>, ncclProfilerEventDescr_v6_t, ncclProfilerEventStateArgs_v6_t);
-table!(ncclProfiler_v7: ncclProfiler_v7_t, init_v5::<7>, ncclProfilerEventDescr_v7_t, ncclProfilerEventStateArgs_v7_t);
+table!(1 ncclProfiler_v1: ncclProfiler_v1_t, init_v1::<1>, ncclProfilerEventDescr_v1_t, ncclProfilerEventStateArgs_v1_t);
+table!(2 ncclProfiler_v2: ncclProfiler_v2_t, init_v1::<2>, ncclProfilerEventDescr_v2_t, ncclProfilerEventStateArgs_v2_t);
+table!(3 ncclProfiler_v3: ncclProfiler_v3_t, init_v1::<3>, ncclProfilerEventDescr_v3_t, ncclProfilerEventStateArgs_v3_t);
+table!(4 ncclProfiler_v4: ncclProfiler_v4_t, init_v4, ncclProfilerEventDescr_v4_t, ncclProfilerEventStateArgs_v4_t);
+table!(5 ncclProfiler_v5: ncclProfiler_v5_t, init_v5::<5>, ncclProfilerEventDescr_v5_t, ncclProfilerEventStateArgs_v5_t);
+table!(6 ncclProfiler_v6: ncclProfiler_v6_t, init_v5::<6>, ncclProfilerEventDescr_v6_t, ncclProfilerEventStateArgs_v6_t);
+table!(7 ncclProfiler_v7: ncclProfiler_v7_t, init_v5::<7>, ncclProfilerEventDescr_v7_t, ncclProfilerEventStateArgs_v7_t);
+
+/// The address of a table.
+pub(super) fn own(version: u8) -> *const c_void {
+    match version {
+        1 => (&raw const ncclProfiler_v1).cast(),
+        2 => (&raw const ncclProfiler_v2).cast(),
+        3 => (&raw const ncclProfiler_v3).cast(),
+        4 => (&raw const ncclProfiler_v4).cast(),
+        5 => (&raw const ncclProfiler_v5).cast(),
+        6 => (&raw const ncclProfiler_v6).cast(),
+        _ => (&raw const ncclProfiler_v7).cast(),
+    }
+}

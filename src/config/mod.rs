@@ -19,7 +19,7 @@ mod values;
 mod variables;
 
 pub use events::{FULL, LIGHT, STANDARD, event_kinds, event_mask, event_names, event_set};
-pub use settings::{Config, Finalize, ScorepMode, Verbosity};
+pub use settings::{Config, Finalize, MOST_CHAINED, ScorepMode, Verbosity};
 pub use template::{PathValues, expand};
 use values::{nearest, number};
 pub use variables::{VARIABLES, Variable};

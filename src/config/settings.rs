@@ -92,6 +92,8 @@ pub struct Config {
     pub gpu: GpuSettings,
     /// What is shown to Score-P.
     pub scorep: ScorepMode,
+    /// The profiler plugins behind this one: names or paths.
+    pub chain: Vec<String>,
     /// How much the plugin logs.
     pub verbosity: Verbosity,
     /// What was wrong with the variables: one line each.
@@ -118,11 +120,15 @@ impl Default for Config {
             archive: ArchiveOptions::default(),
             gpu: GpuSettings::default(),
             scorep: ScorepMode::Auto,
+            chain: Vec::new(),
             verbosity: Verbosity::Normal,
             remarks: Vec::new(),
         }
     }
 }
+
+/// Most plugins behind this one.
+pub const MOST_CHAINED: usize = 4;
 
 /// The disk space of a flight recording that the user does not limit.
 const DEFAULT_FLIGHT_BYTES: u64 = 64 << 20;

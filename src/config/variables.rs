@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::events::event_mask;
 use super::gpu::{BackendChoice, CuptiKernels};
-use super::settings::{Config, Finalize, ScorepMode, Verbosity};
+use super::settings::{Config, Finalize, MOST_CHAINED, ScorepMode, Verbosity};
 use super::steps::StepRanges;
 use super::values::{choice, signal, size};
 use journal::format::layout::SEGMENT_BYTES;
@@ -199,6 +199,13 @@ pub const VARIABLES: &[Variable] = &[
         set: |config, value| put(&mut config.scorep, choice(value, ScorepMode::CHOICES)),
     },
     Variable {
+        name: "NCCL_OTF2_CHAIN",
+        values: "names or paths, comma-separated, 4 at most",
+        default: "none",
+        doc: "Other profiler plugins to load behind this one ([GUIDE.md](GUIDE.md#together-with-other-profiler-plugins)). A name is looked for as `libnccl-profiler-NAME.so`, then as it is; with a `/` it is a path. Each plugin is called by its best table and gets the events that it asks for; one that cannot be used is left out with a warning.",
+        set: chained,
+    },
+    Variable {
         name: "NCCL_OTF2_VERBOSITY",
         values: "`quiet`, `normal` or `verbose`",
         default: "`normal`",
@@ -209,6 +216,16 @@ pub const VARIABLES: &[Variable] = &[
 
 fn put<T>(setting: &mut T, value: Result<T, String>) -> Result<(), String> {
     *setting = value?;
+    Ok(())
+}
+
+fn chained(config: &mut Config, value: &str) -> Result<(), String> {
+    let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
+    config.chain = names.map(str::to_owned).collect();
+    if config.chain.len() > MOST_CHAINED {
+        let left_out = config.chain.split_off(MOST_CHAINED).join(", ");
+        return Err(format!("more than {MOST_CHAINED} plugins; left out: {left_out}"));
+    }
     Ok(())
 }
 

@@ -139,7 +139,7 @@ impl Control {
 
     fn apply(&self) {
         STEPS.set_events(self.wanted.events);
-        filter::set(wanted_kinds(self.wanted, self.asked));
+        filter::set(wanted_kinds(self.wanted, self.asked, mask::is_shared()));
         let counted = if self.steps.is_empty() { 0 } else { Kind::Coll.mask() | Kind::CollApi.mask() };
         self.raise(self.wanted.events | counted & self.known);
     }

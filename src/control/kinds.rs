@@ -7,11 +7,11 @@ use nccl_events::control::Wanted;
 pub(super) const EVERY_KIND: u32 = u32::MAX;
 
 /// The kinds to record. A job's own set lets through what NCCL starts without being asked; a set that was changed
-/// meanwhile does not.
-pub(super) const fn wanted_kinds(wanted: Wanted, asked: u32) -> u32 {
+/// meanwhile does not, nor one that NCCL's mask unites with those of chained plugins.
+pub(super) const fn wanted_kinds(wanted: Wanted, asked: u32, is_shared: bool) -> u32 {
     if !wanted.is_on {
         0
-    } else if wanted.events == asked {
+    } else if wanted.events == asked && !is_shared {
         EVERY_KIND
     } else {
         with_parents(wanted.events) | 1 << Kind::Unknown as u32

@@ -6,11 +6,16 @@
 
 use std::ffi::c_int;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use super::live;
 
 static MASK: AtomicPtr<c_int> = AtomicPtr::new(ptr::null_mut());
+/// What this plugin asks for.
+static OWN: AtomicU32 = AtomicU32::new(0);
+/// What chained plugins ever asked for.
+static CHAINED: AtomicU32 = AtomicU32::new(0);
+static IS_SHARED: AtomicBool = AtomicBool::new(false);
 
 /// Remembers where the mask is; NULL is ignored.
 pub(crate) fn remember(mask: *mut c_int) {
@@ -19,8 +24,38 @@ pub(crate) fn remember(mask: *mut c_int) {
     }
 }
 
-/// Sets the mask for all communicators. Does nothing and returns `false` if no communicator lives.
+/// There are chained plugins: NCCL will call for events that this plugin did not ask for.
+pub(crate) fn share() {
+    IS_SHARED.store(true, Ordering::Relaxed);
+}
+
+/// Whether there are chained plugins.
+pub(crate) fn is_shared() -> bool {
+    IS_SHARED.load(Ordering::Relaxed)
+}
+
+/// Adds what chained plugins ask for. The mask never shrinks while communicators live: `control` says why.
+pub(crate) fn add_chained(events: u32) {
+    if events & !CHAINED.fetch_or(events, Ordering::Relaxed) != 0 {
+        set_mask(OWN.load(Ordering::Relaxed));
+    }
+}
+
+/// Chained plugins get no more events.
+pub(crate) fn forget_chained() {
+    CHAINED.store(0, Ordering::Relaxed);
+}
+
+/// What NCCL is to call for, where this plugin asks for `events`.
+pub(crate) fn united(events: u32) -> u32 {
+    OWN.store(events, Ordering::Relaxed);
+    events | CHAINED.load(Ordering::Relaxed)
+}
+
+/// Sets what this plugin asks for, for all communicators. Changes nothing of NCCL's and returns `false` if no
+/// communicator lives.
 pub fn set_mask(events: u32) -> bool {
+    let events = united(events);
     let mask = MASK.load(Ordering::Acquire);
     if mask.is_null() || !live::any() {
         return false;

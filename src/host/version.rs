@@ -5,11 +5,12 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::objects::Object;
 
 static VERSION: AtomicU32 = AtomicU32::new(0);
+static IS_RCCL: AtomicBool = AtomicBool::new(false);
 
 /// The first release with v7 (2.31). Forks export other structures under the name v7 before it.
 pub(crate) const FIRST_WITH_V7: u32 = 23_100;
@@ -21,8 +22,16 @@ pub fn current() -> u32 {
     VERSION.load(Ordering::Relaxed)
 }
 
+/// Whether the library that calls is AMD's.
+#[must_use]
+pub fn is_rccl() -> bool {
+    IS_RCCL.load(Ordering::Relaxed)
+}
+
 /// Asks the library that contains one of `addresses`, the first that answers.
 pub(crate) fn learn(addresses: [*const c_void; 2]) {
+    let mut callers = addresses.into_iter().filter_map(Object::of);
+    IS_RCCL.store(callers.any(|caller| caller.file_name().contains("librccl")), Ordering::Relaxed);
     if let Some(version) = addresses.into_iter().find_map(ask) {
         VERSION.store(version, Ordering::Relaxed);
     }

@@ -10,10 +10,11 @@ use super::maintenance::{MAINTENANCE_NAME, Maintenance};
 use super::snapshot::Maker;
 use super::state::{Session, describe, say};
 use super::test_clock::TestClock;
+use crate::chain;
 use crate::config::{self, Config, Verbosity};
 use crate::control::{Control, LargestCommunicator};
 use crate::gpu::{self, Gpus};
-use crate::host::{logger, process, signals};
+use crate::host::{logger, process, signals, version};
 use crate::record;
 use crate::scorep::{self, substrate};
 use journal::clock;
@@ -81,7 +82,7 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, St
 }
 
 /// The event kinds that a version of the interface has, as a mask.
-pub(super) const fn kinds_of_table(table: u8) -> u32 {
+pub(crate) const fn kinds_of_table(table: u8) -> u32 {
     match table {
         1 | 2 => 0x3f,
         3 | 4 => 0xff,
@@ -111,6 +112,7 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
         session_start_realtime_ns: clock::realtime_ns(),
         environment,
         nccl_version: process_json::nccl_version_text(comm.nccl_version),
+        library: if version::is_rccl() { "RCCL".to_owned() } else { String::new() },
         table: comm.table,
         plugin_version: VERSION.to_owned(),
         tick_source: clock::select().name().to_owned(),
@@ -135,6 +137,8 @@ fn open_journal(
         .map_err(std::io::Error::other)
         .and_then(|json| private::new_file(&path)?.write_all(&json))
         .map_err(|error| format!("{}: {error}", path.display()))?;
+    let written = chain::report().write(&directories.part);
+    written.map_err(|error| format!("{}: {error}", directories.part.display()))?;
     let options = WriterOptions {
         directory: directories.journal.clone(),
         tag,
@@ -151,7 +155,9 @@ fn open_journal(
 fn say_beginning(config: &Config, comm: &CommInit<'_>, directories: &Directories, scorep: scorep::Beginning) {
     let events = config::event_set(config.mask);
     let out = directories.out.display();
-    say(config, &format!("version {VERSION}: recording {events} events into {out}"));
+    let chained = chain::report().plugins;
+    let behind = if chained.is_empty() { String::new() } else { format!(", with {} behind it", chained.join(", ")) };
+    say(config, &format!("version {VERSION}{behind}: recording {events} events into {out}"));
     match scorep {
         scorep::Beginning::Silent => {}
         scorep::Beginning::On(line) => say(config, &line),

@@ -11,7 +11,7 @@ use super::state::{Session, describe, say};
 use crate::config::{Config, Finalize, Verbosity};
 use crate::host::logger;
 use crate::scorep::substrate;
-use crate::{record, scorep};
+use crate::{chain, record, scorep};
 use journal::private;
 use trace::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, unify, write_part};
 
@@ -45,6 +45,9 @@ pub(super) fn close(session: Session, moment: Moment) {
         gpus.end();
     }
     maintenance.stop();
+    if let Err(error) = chain::report().write(&part) {
+        logger::warn(&format!("{}: {error}; the archive does not say what chained plugins missed", part.display()));
+    }
     if let Some(report) = scorep_report {
         if let Err(error) = report.write(&part) {
             logger::warn(&format!("{}: {error}; the archive does not say what was shown to Score-P", part.display()));

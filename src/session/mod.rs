@@ -39,7 +39,7 @@ mod test_clock;
 
 pub use advice::kernel_channels;
 pub use begin::VERSION;
-use begin::kinds_of_table;
+pub(crate) use begin::kinds_of_table;
 use close::Moment;
 pub use foreign::refuse as refuse_foreign;
 use state::Session;

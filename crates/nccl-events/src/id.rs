@@ -120,6 +120,27 @@ impl EventId {
     /// A group that is not recorded, and of which NCCL is to tell what is in it all the same. No process has tag 0.
     pub const NOT_SELECTED: Self = Self((CONTEXT_SLOT as u64) << NUMBER_BITS);
 
+    /// The id of the `sequence`th event that is not recorded, but that a chained plugin has a handle for. `own` is the
+    /// recorder's answer, [`Self::NONE`] or [`Self::NOT_SELECTED`].
+    #[must_use]
+    #[inline]
+    pub const fn chained(sequence: u64, kind: Kind, own: Self) -> Self {
+        let mark = if own.is_none() { 0 } else { UNRECORDED };
+        // No process has tag 0, and the sequence never gets to the slot of [`Self::NOT_SELECTED`].
+        Self((sequence << SEQUENCE_SHIFT | mark | kind as u64) & ((1 << (NUMBER_BITS + SLOT_BITS)) - 1))
+    }
+
+    /// The recorder's id: this one, or what the recorder answered where only a chained plugin has the event.
+    #[must_use]
+    #[inline]
+    pub const fn own(self) -> Self {
+        match self.tag() {
+            0 if self.is_unrecorded() || self.0 == Self::NOT_SELECTED.0 => Self::NOT_SELECTED,
+            0 => Self::NONE,
+            _ => self,
+        }
+    }
+
     /// The id of the `sequence`th event of a slot.
     #[must_use]
     #[inline]
@@ -215,6 +236,17 @@ mod tests {
         let context = ContextId::new(ProcessTag::new(7), 3);
         assert_eq!((context.tag(), context.slot(), context.sequence()), (7, CONTEXT_SLOT, 3));
         assert!(context.is_context());
+    }
+
+    #[test]
+    fn an_id_says_what_the_recorder_answered() {
+        for own in [EventId::NONE, EventId::NOT_SELECTED] {
+            let id = EventId::chained(7, Kind::Coll, own);
+            assert_eq!((id.own(), id.kind(), id.tag()), (own, Kind::Coll, 0));
+            assert_eq!(own.own(), own);
+        }
+        let recorded = EventId::new(ProcessTag::new(9), 3, 7, Kind::Coll).unrecorded();
+        assert_eq!(recorded.own(), recorded);
     }
 
     #[test]

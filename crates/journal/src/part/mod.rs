@@ -1,5 +1,6 @@
 //! The directory of one process, its part: what it is called, and what lies beside the journal.
 
+pub mod chain;
 pub mod environment;
 pub mod late;
 pub mod metrics;

@@ -32,6 +32,9 @@ pub struct ProcessInfo {
     pub environment: JobEnvironment,
     /// The running NCCL (`2.28.9`); empty where it cannot be asked.
     pub nccl_version: String,
+    /// `RCCL` where that is the library; else empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub library: String,
     /// Which `ncclProfiler_v<N>` table NCCL called first.
     pub table: u8,
     /// Version of the plugin.

@@ -25,6 +25,7 @@ use crate::part::traffic::rows::Traffic;
 use clocks::anchors::Anchor;
 use clocks::gpu::GpuQuality;
 use clocks::ticks::ClockQuality;
+use journal::part::chain::ChainReport;
 use journal::part::late::LateCallbacks;
 use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
@@ -97,6 +98,9 @@ pub(crate) struct Manifest {
     /// What Score-P was shown meanwhile, where it was there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scorep: Option<ScorepReport>,
+    /// The profiler plugins behind the recording one, where some were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chain: Option<ChainReport>,
     /// Records read.
     pub records: u64,
     /// How many events were given an id, where the journal tells: those seen and those lost.

@@ -16,6 +16,7 @@ use crate::timeline::location::{LocationKey, Owner};
 use crate::timeline::model::ProcessModel;
 use clocks::anchors;
 use clocks::gpu::GpuCalibration;
+use journal::part::chain::ChainReport;
 use journal::part::part_name;
 use journal::part::scorep::ScorepReport;
 use journal::reader::{Outcome, Symbols};
@@ -73,6 +74,7 @@ impl Builder<'_> {
             complete_since_ns,
             switches: tables.switches.iter().map(|at| switch(at, tables)).collect(),
             scorep: ScorepReport::read(self.part),
+            chain: ChainReport::read(self.part),
             records: outcome.records,
             // Of a process that records on, counters and records are not read at one moment.
             started: (!self.is_provisional).then_some(outcome.started),

@@ -15,6 +15,7 @@ use journal::part::process::ProcessInfo;
 use tables::counts::Counts;
 use tables::place::index;
 
+mod chain;
 mod fit;
 mod flight;
 mod gpu;
@@ -53,6 +54,7 @@ pub(super) fn properties(parts: &Parts<'_>, communicators: &Communicators) -> Ve
     list.extend(flight::of_archive(processes));
     list.extend(measurement::of_archive(processes));
     list.extend(scorep::of_archive(processes));
+    list.extend(chain::of_archive(processes));
     problems(&mut list, processes);
     list.0
 }
@@ -133,6 +135,7 @@ fn sources(list: &mut List, processes: &[Process]) {
         list.add(name, value);
     };
     add("NCCL::VERSION", |info| info.nccl_version.clone());
+    add("NCCL::LIBRARY", |info| info.library.clone());
     add("NCCL::TABLE", |info| match info.table {
         0 => String::new(),
         table => format!("ncclProfiler_v{table}"),

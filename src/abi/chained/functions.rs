@@ -1,0 +1,176 @@
+//! The functions of a chained plugin's table.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::mem::{self, offset_of};
+use std::ptr::{self, NonNull};
+
+use super::super::sys::{self, ncclDebugLogger_t, ncclResult_t};
+use super::super::tables::own;
+use super::Communicator;
+use crate::chain::Library;
+use crate::session::kinds_of_table;
+
+type Pointer = *mut c_void;
+type InitV1 = unsafe extern "C" fn(*mut Pointer, *mut c_int) -> ncclResult_t;
+type InitV4 = unsafe extern "C" fn(
+    *mut Pointer,
+    *mut c_int,
+    *const c_char,
+    u64,
+    c_int,
+    c_int,
+    c_int,
+    ncclDebugLogger_t,
+) -> ncclResult_t;
+type InitV5 = unsafe extern "C" fn(
+    *mut Pointer,
+    u64,
+    *mut c_int,
+    *const c_char,
+    c_int,
+    c_int,
+    c_int,
+    ncclDebugLogger_t,
+) -> ncclResult_t;
+type Start = unsafe extern "C" fn(Pointer, *mut Pointer, Pointer) -> ncclResult_t;
+type State = unsafe extern "C" fn(Pointer, sys::ncclProfilerEventState_t, Pointer) -> ncclResult_t;
+type OfOne = unsafe extern "C" fn(Pointer) -> ncclResult_t;
+
+/// A table of any version: the members differ only in what their arguments point to, and in those of `init`.
+#[repr(C)]
+struct AnyTable {
+    name: *const c_char,
+    init: Option<InitV1>,
+    start: Option<Start>,
+    stop: Option<OfOne>,
+    state: Option<State>,
+    finalize: Option<OfOne>,
+}
+
+const _: () = assert!(size_of::<AnyTable>() == size_of::<sys::ncclProfiler_v7_t>());
+const _: () = assert!(offset_of!(AnyTable, finalize) == offset_of!(sys::ncclProfiler_v7_t, finalize));
+
+/// The last version whose descriptors have a layout of their own.
+const LAST_OF_ITS_OWN: u8 = 3;
+
+/// Whether a plugin's table can be called with what NCCL passes to another one.
+pub(super) const fn can_serve(plugin: u8, called: u8) -> bool {
+    plugin == called || plugin < called && plugin > LAST_OF_ITS_OWN
+}
+
+/// The kinds of events that a plugin's table can get; any where NCCL itself would pass any.
+pub(super) const fn kinds(plugin: u8, called: u8) -> u32 {
+    if plugin == called { u32::MAX } else { kinds_of_table(plugin) }
+}
+
+/// A plugin's functions.
+pub(super) struct Functions {
+    at: NonNull<AnyTable>,
+    init: InitV1,
+    start: Start,
+    stop: OfOne,
+    state: State,
+    finalize: OfOne,
+}
+
+/// The best table of a library that can be served when NCCL calls `called`.
+pub(super) fn best(library: &Library, called: u8) -> Result<(u8, Functions), String> {
+    let mut others = Vec::new();
+    for version in (1..=7).rev() {
+        let Some(table) = find(library, version) else { continue };
+        if own(version) == table.as_ptr().cast() {
+            return Err("that is this plugin itself".to_owned());
+        }
+        if can_serve(version, called) {
+            return Ok((version, Functions::read(table, version)?));
+        }
+        others.push(format!("v{version}"));
+    }
+    Err(match others.as_slice() {
+        [] => "it is no profiler plugin: it has no ncclProfiler_v1 … v7".to_owned(),
+        others => format!("NCCL calls by v{called}, which its tables cannot be served from: {}", others.join(", ")),
+    })
+}
+
+fn find(library: &Library, version: u8) -> Option<NonNull<AnyTable>> {
+    let symbol = CString::new(format!("ncclProfiler_v{version}")).ok()?;
+    NonNull::new(library.symbol(&symbol).cast_mut().cast())
+}
+
+impl Functions {
+    fn read(at: NonNull<AnyTable>, version: u8) -> Result<Self, String> {
+        // SAFETY: a symbol of this name is a table, as for NCCL, and the library stays loaded.
+        let AnyTable { init, start, stop, state, finalize, .. } = unsafe { at.read() };
+        let (Some(init), Some(start), Some(stop), Some(state), Some(finalize)) = (init, start, stop, state, finalize)
+        else {
+            return Err(format!("its ncclProfiler_v{version} lacks a function"));
+        };
+        Ok(Self { at, init, start, stop, state, finalize })
+    }
+
+    pub(super) fn is_of(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+
+    /// Calls `init`: gives the context, or the error.
+    ///
+    /// # Safety
+    /// `table` is the one of these functions, and the arguments are NCCL's.
+    pub(super) unsafe fn init(
+        &self,
+        table: u8,
+        mask: *mut c_int,
+        comm: &Communicator,
+    ) -> Result<Pointer, ncclResult_t> {
+        let mut context = ptr::null_mut();
+        let out = &raw mut context;
+        let Communicator { id, name, nodes, ranks, rank, logger } = *comm;
+        let result = match table {
+            // SAFETY: the type of the first three tables; the pointers live during the call, the mask for ever.
+            1..=LAST_OF_ITS_OWN => unsafe { (self.init)(out, mask) },
+            4 => {
+                // SAFETY: the type in this table.
+                let init = unsafe { mem::transmute::<InitV1, InitV4>(self.init) };
+                // SAFETY: as above.
+                unsafe { init(out, mask, name, id, nodes, ranks, rank, logger) }
+            }
+            _ => {
+                // SAFETY: the type in later tables.
+                let init = unsafe { mem::transmute::<InitV1, InitV5>(self.init) };
+                // SAFETY: as above.
+                unsafe { init(out, id, mask, name, nodes, ranks, rank, logger) }
+            }
+        };
+        if result == sys::ncclSuccess { Ok(context) } else { Err(result) }
+    }
+
+    /// # Safety
+    /// The context is one of this plugin's or NULL, the descriptor one that its table can be served from.
+    pub(super) unsafe fn start(&self, context: Pointer, descriptor: NonNull<c_void>) -> (ncclResult_t, Pointer) {
+        let mut handle = ptr::null_mut();
+        // SAFETY: this function's contract.
+        let result = unsafe { (self.start)(context, &raw mut handle, descriptor.as_ptr()) };
+        (result, handle)
+    }
+
+    /// # Safety
+    /// The handle is one of this plugin's.
+    pub(super) unsafe fn stop(&self, handle: Pointer) -> ncclResult_t {
+        // SAFETY: this function's contract.
+        unsafe { (self.stop)(handle) }
+    }
+
+    /// # Safety
+    /// The handle is one of this plugin's, the arguments those of a table that its own can be served from.
+    pub(super) unsafe fn state(&self, handle: Pointer, state: u32, arguments: Pointer) -> ncclResult_t {
+        // SAFETY: this function's contract.
+        unsafe { (self.state)(handle, state, arguments) }
+    }
+
+    /// # Safety
+    /// The context is one of this plugin's, and was not finalized.
+    pub(super) unsafe fn finalize(&self, context: Pointer) -> ncclResult_t {
+        // SAFETY: this function's contract.
+        unsafe { (self.finalize)(context) }
+    }
+}

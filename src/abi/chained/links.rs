@@ -1,0 +1,97 @@
+//! The parents in a descriptor: as NCCL passed them, and as each plugin is to see them.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+
+use super::super::guard::pointer;
+use super::super::shapes::number;
+use super::super::sys::{ncclProfilerEventDescr_v1_t, ncclProfilerEventDescr_v5_t, ncclProfilerEventDescr_v6_t};
+use nccl_events::Kind;
+
+/// The last table without events of API calls. The parent of an operation is its group there, and what has a NULL
+/// parent is not reported.
+pub(super) const LAST_BEFORE_API: u8 = 4;
+
+/// The parent, and the group of an operation that has both.
+pub(super) type Parents = [u64; 2];
+
+/// A descriptor, and where its parents are. All tables have type and parent at the same offsets (layout.rs), and v5 to
+/// v7 the group.
+pub(super) struct Links {
+    pub(super) descriptor: NonNull<c_void>,
+    pub(super) event_type: u64,
+    pub(super) passed: Parents,
+    table: u8,
+    parent: NonNull<*mut c_void>,
+    group: Option<NonNull<*mut c_void>>,
+}
+
+impl Links {
+    /// # Safety
+    /// NCCL passed the descriptor to `startEvent` of this table; it is used during this callback only.
+    pub(super) unsafe fn of(table: u8, descriptor: NonNull<c_void>) -> Self {
+        let event_type = if table <= LAST_BEFORE_API {
+            // SAFETY: up to v4 the type is the first byte.
+            u64::from(unsafe { descriptor.cast::<u8>().read() })
+        } else {
+            // SAFETY: from v5 on the type is the first word.
+            unsafe { descriptor.cast::<u64>().read() }
+        };
+        // SAFETY: takes an address inside the descriptor, and reads nothing.
+        let parent = unsafe { &raw mut (*descriptor.cast::<ncclProfilerEventDescr_v1_t>().as_ptr()).parentObj };
+        let union = descriptor.cast::<ncclProfilerEventDescr_v5_t>().as_ptr();
+        let group = match event_type {
+            _ if table <= LAST_BEFORE_API => None,
+            // SAFETY: as for the parent; v6 and v7 begin with v5's fields.
+            COLL => NonNull::new(unsafe { &raw mut (*union).__bindgen_anon_1.coll.parentGroup }),
+            // SAFETY: as above.
+            P2P => NonNull::new(unsafe { &raw mut (*union).__bindgen_anon_1.p2p.parentGroup }),
+            _ => None,
+        };
+        // SAFETY: it points into the descriptor.
+        let parent = unsafe { NonNull::new_unchecked(parent) };
+        // SAFETY: NCCL fills the parent of every descriptor.
+        let passed = number(unsafe { parent.read() });
+        // SAFETY: and the group of every operation.
+        let passed_group = group.map_or(0, |group| number(unsafe { group.read() }));
+        Self { descriptor, event_type, passed: [passed, passed_group], table, parent, group }
+    }
+
+    /// Puts parents into the descriptor.
+    pub(super) fn put(&self, [parent, group]: Parents) {
+        // SAFETY: it points into the descriptor, which is a variable of NCCL's in this thread (contract of `of`).
+        unsafe { self.parent.write(pointer(parent)) };
+        if let Some(place) = self.group {
+            // SAFETY: as above.
+            unsafe { place.write(pointer(group)) };
+        }
+    }
+
+    /// What a plugin that is called by `table` finds in the place of its own parents: up to v4 the group is the parent.
+    pub(super) const fn for_plugin(&self, table: u8, [parent, group]: Parents) -> Parents {
+        let is_older = table <= LAST_BEFORE_API && self.table > LAST_BEFORE_API;
+        if is_older && self.group.is_some() { [group, group] } else { [parent, group] }
+    }
+
+    /// Whether NCCL alone would not have told a plugin of this event: the plugin gave its parent no handle.
+    pub(super) fn is_suppressed(&self, [parent, _]: Parents, process: c_int) -> bool {
+        self.table <= LAST_BEFORE_API && self.passed[0] != 0 && parent == 0 && !self.is_for_another(process)
+    }
+
+    /// Whether it is a proxy operation for another process, whose communicator and whose parent it has.
+    pub(super) fn is_for_another(&self, process: c_int) -> bool {
+        if self.event_type != PROXY_OP {
+            return false;
+        }
+        let descriptor = self.descriptor.cast::<ncclProfilerEventDescr_v6_t>().as_ptr();
+        // SAFETY: takes an address inside the descriptor; all tables have proxy operations at this offset (layout.rs).
+        let pid = unsafe { &raw const (*descriptor).__bindgen_anon_1.proxyOp.pid };
+        // SAFETY: the type says that NCCL filled it.
+        let pid = unsafe { pid.read() };
+        pid != process
+    }
+}
+
+const COLL: u64 = Kind::Coll.mask() as u64;
+const P2P: u64 = Kind::P2p.mask() as u64;
+const PROXY_OP: u64 = Kind::ProxyOp.mask() as u64;

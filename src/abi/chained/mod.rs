@@ -1,0 +1,315 @@
+//! Calls the profiler plugins behind this one, each by the best of its tables, with its own contexts and handles.
+//!
+//! NCCL's descriptor is passed on as it is, but for the parents in it, which are each plugin's own during its call. So
+//! a plugin also sees what this one does not know. Versions 4 to 7 begin with the same fields: one older plugin can be
+//! called with the descriptor of a newer table. Versions 1 to 3 differ, and are called only by an NCCL that has them.
+//!
+//! A chained plugin may do anything: a crash in it is a crash of the job, as without this plugin.
+
+mod functions;
+mod links;
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::{self, NonNull};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use super::guard::pointer;
+use super::shapes::{kind, number};
+use super::sys::ncclDebugLogger_t;
+use crate::chain::{self, ABSENT, Count, Handles, Library, PLUGINS, Table};
+use crate::config::Config;
+use crate::host::mask;
+use functions::Functions;
+use links::Links;
+use nccl_events::id::EventId;
+use nccl_events::state;
+
+/// About so many events and communicators have a place in the tables.
+const EVENT_BITS: u32 = 16;
+const COMMUNICATOR_BITS: u32 = 12;
+
+/// The chained plugins; NULL without any.
+static CHAIN: AtomicPtr<Chain> = AtomicPtr::new(ptr::null_mut());
+
+/// The chained plugins, if there are any.
+#[inline]
+pub(super) fn chain() -> Option<&'static Chain> {
+    // SAFETY: NULL, or of `Box::into_raw` in `begin`, and never freed.
+    unsafe { CHAIN.load(Ordering::Acquire).as_ref() }
+}
+
+/// Nothing more is handed over.
+pub(super) fn disable() {
+    CHAIN.store(ptr::null_mut(), Ordering::Release);
+    mask::forget_chained();
+}
+
+/// What `init` gets beside context and mask; nothing up to version 3.
+#[derive(Clone, Copy)]
+pub(super) struct Communicator {
+    pub(super) id: u64,
+    pub(super) name: *const c_char,
+    pub(super) nodes: c_int,
+    pub(super) ranks: c_int,
+    pub(super) rank: c_int,
+    pub(super) logger: ncclDebugLogger_t,
+}
+
+/// The plugins that are called.
+pub(super) struct Chain {
+    plugins: Vec<Plugin>,
+    events: Table,
+    contexts: Table,
+    /// Numbers the events that only chained plugins have.
+    next: AtomicU64,
+    /// The plugins that have a communicator or had one, as bits.
+    in_use: AtomicU32,
+    process: c_int,
+}
+
+struct Plugin {
+    name: String,
+    table: u8,
+    functions: Functions,
+}
+
+/// Loads the plugins, in the first `init`, which came through this table.
+pub(super) fn begin(table: u8) {
+    static BEGUN: OnceLock<()> = OnceLock::new();
+    BEGUN.get_or_init(|| {
+        let names = Config::from_environment().chain;
+        if names.is_empty() {
+            return;
+        }
+        let mut plugins: Vec<Plugin> = Vec::new();
+        for name in names {
+            match load(&name, table, &plugins) {
+                Ok(plugin) => plugins.push(plugin),
+                Err(reason) => chain::leave_out(&name, &reason),
+            }
+        }
+        if plugins.is_empty() {
+            return;
+        }
+        for (index, plugin) in plugins.iter().enumerate() {
+            chain::set_most(index, functions::kinds(plugin.table, table));
+            chain::took(&plugin.name, plugin.table);
+        }
+        mask::share();
+        let chain = Chain {
+            plugins,
+            events: Table::with_bits(EVENT_BITS),
+            contexts: Table::with_bits(COMMUNICATOR_BITS),
+            next: AtomicU64::new(1),
+            in_use: AtomicU32::new(0),
+            process: std::process::id().cast_signed(),
+        };
+        CHAIN.store(Box::into_raw(Box::new(chain)), Ordering::Release);
+    });
+}
+
+fn load(name: &str, table: u8, before: &[Plugin]) -> Result<Plugin, String> {
+    let library = Library::load(name)?;
+    let (table, functions) = functions::best(&library, table)?;
+    if before.iter().any(|other| other.functions.is_of(&functions)) {
+        return Err("it is in the list twice".to_owned());
+    }
+    Ok(Plugin { name: name.to_owned(), table, functions })
+}
+
+impl Chain {
+    /// A communicator begins: gives the plugins' contexts.
+    ///
+    /// # Safety
+    /// NCCL passed `communicator` to `init` of this table.
+    pub(super) unsafe fn init(&self, table: u8, communicator: &Communicator) -> Handles {
+        let mut contexts = [ABSENT; PLUGINS];
+        for ((index, plugin), context) in self.plugins.iter().enumerate().zip(&mut contexts) {
+            if !functions::can_serve(plugin.table, table) {
+                let reason = format!("a second NCCL calls by v{table}, and the plugin is called by v{}", plugin.table);
+                chain::leave_out(&plugin.name, &reason);
+                continue;
+            }
+            let Some(mask) = chain::mask_of(index) else { continue };
+            let before = mask.load(Ordering::Relaxed);
+            // SAFETY: this function's contract.
+            match unsafe { plugin.functions.init(plugin.table, mask.as_ptr(), communicator) } {
+                Ok(own) => {
+                    *context = number(own);
+                    self.in_use.fetch_or(1 << index, Ordering::Relaxed);
+                }
+                Err(error) => {
+                    mask.store(before, Ordering::Relaxed);
+                    chain::leave_out(&plugin.name, &format!("its init returned {error}"));
+                }
+            }
+        }
+        chain::note_asked();
+        contexts
+    }
+
+    /// The communicator has this context.
+    pub(super) fn keep(&self, context: u64, contexts: &Handles) {
+        if !self.contexts.put(context, 0, contexts) {
+            chain::count(Count::StartsNotHandedOver);
+        }
+    }
+
+    /// The communicator ends.
+    pub(super) fn finalize(&self, table: u8, context: u64) {
+        let Some(contexts) = self.contexts.remove(context) else { return };
+        for (plugin, context) in self.plugins.iter().zip(contexts) {
+            // From 2.28 on NCCL does not finalize a NULL context.
+            if context != ABSENT && (context != 0 || table <= links::LAST_BEFORE_API) {
+                // SAFETY: the plugin returned this context, and is told of its end once.
+                check(unsafe { plugin.functions.finalize(pointer(context)) });
+            }
+        }
+    }
+
+    /// Hands a start over, and records it by `own` with the recorder's own parents in the descriptor. Gives the
+    /// handle for NCCL.
+    ///
+    /// # Safety
+    /// NCCL passed `descriptor` to `startEvent` of this table.
+    #[cold]
+    pub(super) unsafe fn start(
+        &self,
+        table: u8,
+        context: u64,
+        descriptor: NonNull<c_void>,
+        own: &mut dyn FnMut() -> EventId,
+    ) -> EventId {
+        // SAFETY: this function's contract.
+        let links = unsafe { Links::of(table, descriptor) };
+        let plugins = chain::asked_by(links.event_type);
+        let known = links.passed.map(|parent| self.events.get(parent));
+        let handles = self.owner(context, &links, &known).map(|(owner, contexts)| {
+            let handles =
+                self.hand_over(plugins, &links, &known.map(|known| known.map(|(_, handles)| handles)), contexts);
+            (owner, handles)
+        });
+        links.put(links.passed.map(|parent| EventId::from_raw(parent).own().get()));
+        let id = own();
+        links.put(links.passed);
+        if plugins == 0 {
+            return id;
+        }
+        let Some((owner, handles)) = handles else {
+            chain::count(Count::StartsNotHandedOver);
+            return id;
+        };
+        let is_own = !id.is_none() && id != EventId::NOT_SELECTED;
+        if !is_own && handles == chain::NONE {
+            return id;
+        }
+        let id = match is_own {
+            true => id,
+            false => EventId::chained(self.next.fetch_add(1, Ordering::Relaxed), kind(links.event_type), id),
+        };
+        if !self.events.put(id.get(), owner, &handles) {
+            chain::count(Count::CallsNotHandedOver);
+        }
+        id
+    }
+
+    /// Whose event it is, and the plugins' contexts. Of an event that another process's communicator has caused (PXN)
+    /// nobody here has a context: the plugins get NULL. None for an event of a communicator that has ended.
+    fn owner(&self, context: u64, links: &Links, known: &[Option<(u64, Handles)>; 2]) -> Option<(u64, Handles)> {
+        if let Some((_, contexts)) = self.contexts.get(context) {
+            return Some((context, contexts));
+        }
+        let is_foreign = links.is_for_another(self.process) || matches!(known, [Some((0, _)), _]);
+        let in_use = self.in_use.load(Ordering::Relaxed);
+        let no_context = |plugin: usize| if in_use >> plugin & 1 == 0 { ABSENT } else { 0 };
+        is_foreign.then(|| (0, std::array::from_fn(no_context)))
+    }
+
+    fn hand_over(&self, plugins: u32, links: &Links, known: &[Option<Handles>; 2], contexts: Handles) -> Handles {
+        let mut handles = chain::NONE;
+        let places = handles.iter_mut().zip(contexts).enumerate();
+        for (plugin, (index, (handle, context))) in self.plugins.iter().zip(places) {
+            if plugins >> index & 1 == 0 {
+                continue;
+            }
+            if context == ABSENT {
+                chain::count(Count::StartsNotHandedOver);
+                continue;
+            }
+            let parents = known.map(|handles| handles.map_or(0, |handles| handles.get(index).copied().unwrap_or(0)));
+            if links.is_suppressed(parents, self.process) {
+                continue;
+            }
+            links.put(links.for_plugin(plugin.table, parents));
+            // SAFETY: the context is the plugin's own, and `functions::best` found that it can be called with the
+            // descriptors of this table.
+            let (result, new) = unsafe { plugin.functions.start(pointer(context), links.descriptor) };
+            check(result);
+            *handle = number(new);
+        }
+        handles
+    }
+
+    /// Hands a stop over.
+    #[cold]
+    pub(super) fn stop(&self, id: u64) {
+        let Some(handles) = self.handles(id) else { return };
+        self.events.close(id);
+        for (plugin, handle) in self.plugins.iter().zip(handles).filter(|(_, handle)| *handle != 0) {
+            // SAFETY: the plugin returned this handle for this event.
+            check(unsafe { plugin.functions.stop(pointer(handle)) });
+        }
+    }
+
+    /// Hands a state over.
+    ///
+    /// # Safety
+    /// NCCL passed `arguments` to `recordEventState` of this table.
+    #[cold]
+    pub(super) unsafe fn state(&self, table: u8, id: u64, state: u32, arguments: *mut c_void) {
+        let Some(handles) = self.handles(id) else { return };
+        for (plugin, handle) in self.plugins.iter().zip(handles).filter(|(_, handle)| *handle != 0) {
+            let is_known = plugin.table == table || has_state(plugin.table, state);
+            if is_known {
+                // SAFETY: the plugin returned this handle for this event; the arguments are the same in all tables
+                // that can be served by this one (`functions::can_serve`).
+                check(unsafe { plugin.functions.state(pointer(handle), state, arguments) });
+            }
+        }
+    }
+
+    /// The plugins' handles for an event of a communicator that has not ended.
+    fn handles(&self, id: u64) -> Option<Handles> {
+        if id == 0 {
+            return None;
+        }
+        let found = self.events.get(id);
+        let live = found.filter(|(owner, _)| *owner == 0 || self.contexts.get(*owner).is_some());
+        let is_missed = match found {
+            Some((_, handles)) => live.is_none() && handles != chain::NONE,
+            None => id != EventId::NOT_SELECTED.get() && chain::asks_for(EventId::from_raw(id).kind()),
+        };
+        if is_missed {
+            chain::count(Count::CallsNotHandedOver);
+        }
+        live.map(|(_, handles)| handles)
+    }
+}
+
+/// Whether a table from version 4 on has a state.
+const fn has_state(table: u8, state: u32) -> bool {
+    match state {
+        state::GROUP_START_API_STOP | state::GROUP_END_API_START => table >= 5,
+        25..=30 => table >= 6,
+        state::KERNEL_PHASE_STOP => table >= 7,
+        _ => true,
+    }
+}
+
+/// NCCL looks at no result either, but of `init`.
+fn check(result: u32) {
+    if result != super::sys::ncclSuccess {
+        chain::count(Count::Errors);
+    }
+}

@@ -1,0 +1,96 @@
+//! What each chained plugin asks for. Each has a mask of its own, which it may change at any time as it may change
+//! NCCL's; this plugin's mask is not among them.
+
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use nccl_events::Kind;
+
+use super::PLUGINS;
+use crate::host::mask;
+
+static MASKS: [AtomicI32; PLUGINS] = [const { AtomicI32::new(0) }; PLUGINS];
+/// The kinds that a plugin can get: all, or those of the older table by which it is called.
+static MOST: [AtomicU32; PLUGINS] = [const { AtomicU32::new(0) }; PLUGINS];
+
+/// The mask of a plugin, as NCCL passes its own to `init`.
+pub(crate) fn mask_of(plugin: usize) -> Option<&'static AtomicI32> {
+    MASKS.get(plugin)
+}
+
+/// A plugin is called by a table that has these kinds.
+pub(crate) fn set_most(plugin: usize, kinds: u32) {
+    if let Some(most) = MOST.get(plugin) {
+        most.store(kinds, Ordering::Relaxed);
+    }
+}
+
+/// What a plugin's mask says now.
+fn asked(plugin: usize) -> u32 {
+    let asked = MASKS.get(plugin).map_or(0, |mask| mask.load(Ordering::Relaxed)).cast_unsigned();
+    asked & MOST.get(plugin).map_or(0, |most| most.load(Ordering::Relaxed))
+}
+
+/// The plugins that get events of a type, as bits by their number.
+pub(crate) fn asked_by(event_type: u64) -> u32 {
+    let gets = |plugin: &usize| u64::from(started_for(asked(*plugin))) & event_type != 0;
+    let mut plugins = 0;
+    for plugin in (0..PLUGINS).filter(gets) {
+        let most = MOST.get(plugin).map_or(0, |most| most.load(Ordering::Relaxed));
+        plugins |= u32::from(u64::from(most) & event_type != 0) << plugin;
+    }
+    plugins
+}
+
+/// Whether a plugin gets events of this kind.
+pub(crate) fn asks_for(kind: Kind) -> bool {
+    asked_by(kind.mask().into()) != 0
+}
+
+/// Lets NCCL call for what the plugins ask for now. After an `init`, and now and then on the maintenance thread.
+pub(crate) fn note_asked() {
+    mask::add_chained((0..PLUGINS).map(asked).fold(0, |all, one| all | one));
+}
+
+/// The kinds that NCCL starts for a mask: a kind implies those above it (NCCL 2.30.7 and 2.31.2 `profiler.cc`).
+const fn started_for(mask: u32) -> u32 {
+    const TASKS: u32 = Kind::Coll.mask() | Kind::P2p.mask();
+    const CALLS: u32 = Kind::CollApi.mask() | Kind::P2pApi.mask() | Kind::KernelLaunch.mask();
+    const NET: u32 = Kind::ProxyStep.mask() | Kind::NetPlugin.mask();
+    // From the children up: a rule may add what a later one has as its child.
+    const RULES: [(u32, u32); 7] = [
+        (Kind::KernelPhase.mask(), Kind::KernelCh.mask()),
+        (NET, Kind::ProxyOp.mask() | Kind::ProxyStep.mask()),
+        (Kind::ProxyOp.mask() | Kind::KernelCh.mask(), TASKS),
+        (Kind::Coll.mask(), Kind::Group.mask() | Kind::CollApi.mask()),
+        (Kind::P2p.mask(), Kind::Group.mask() | Kind::P2pApi.mask()),
+        (Kind::Group.mask() | CALLS, Kind::GroupApi.mask()),
+        (Kind::CeSync.mask() | Kind::CeBatch.mask(), Kind::CeColl.mask()),
+    ];
+    let mut all = mask;
+    let mut rules: &[(u32, u32)] = &RULES;
+    while let [(children, parents), rest @ ..] = rules {
+        if all & *children != 0 {
+            all |= *parents;
+        }
+        rules = rest;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::started_for;
+    use nccl_events::{Kind, event_names};
+
+    #[test]
+    fn a_kind_brings_those_above_it() {
+        let names = |kind: Kind| event_names(started_for(kind.mask())).join(",");
+        assert_eq!(names(Kind::Group), "Group,GroupApi");
+        assert_eq!(names(Kind::CollApi), "GroupApi,CollApi");
+        assert_eq!(names(Kind::P2p), "Group,P2p,GroupApi,P2pApi");
+        assert_eq!(names(Kind::ProxyOp), "Group,Coll,P2p,ProxyOp,GroupApi,CollApi,P2pApi");
+        assert_eq!(names(Kind::CeBatch), "CeColl,CeBatch");
+        assert_eq!(names(Kind::ProxyCtrl), "ProxyCtrl");
+        assert_eq!(started_for(0x10000), 0x10000);
+    }
+}

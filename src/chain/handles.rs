@@ -1,0 +1,193 @@
+//! Which handle each chained plugin has for an event or a communicator of this plugin.
+//!
+//! A table of fixed size without locks. A number lies in one of the eight places that its hash names. A new one takes
+//! a free place there, else that of the event that has stopped and is the oldest, else that of the oldest.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use journal::clock::ticks;
+
+use super::PLUGINS;
+
+/// The plugins' handles by their number; 0 for NULL.
+pub(crate) type Handles = [u64; PLUGINS];
+
+/// No plugin has a handle.
+pub(crate) const NONE: Handles = [0; PLUGINS];
+/// In place of a context: the plugin was not called, or failed, for this communicator.
+pub(crate) const ABSENT: u64 = u64::MAX;
+
+const WAYS: usize = 8;
+/// A place that is being written.
+const BUSY: u64 = u64::MAX;
+/// Set while an event has not stopped.
+const OPEN: u64 = 1 << 63;
+
+/// One cache line.
+#[repr(align(64))]
+struct Place {
+    /// The number; 0 where the place is free.
+    id: AtomicU64,
+    /// When it was put here, with [`OPEN`].
+    since: AtomicU64,
+    owner: AtomicU64,
+    handles: [AtomicU64; PLUGINS],
+}
+
+impl Place {
+    const fn free() -> Self {
+        let handles = [const { AtomicU64::new(0) }; PLUGINS];
+        Self { id: AtomicU64::new(0), since: AtomicU64::new(0), owner: AtomicU64::new(0), handles }
+    }
+}
+
+/// Numbers with their handles.
+pub(crate) struct Table {
+    buckets: Box<[[Place; WAYS]]>,
+    shift: u32,
+}
+
+impl Table {
+    /// For about `2^bits` numbers.
+    pub(crate) fn with_bits(bits: u32) -> Self {
+        let bits = bits - WAYS.trailing_zeros();
+        let buckets = (0..1_usize << bits).map(|_| [const { Place::free() }; WAYS]);
+        Self { buckets: buckets.collect(), shift: u64::BITS - bits }
+    }
+
+    fn bucket(&self, id: u64) -> &[Place] {
+        // Fibonacci hashing: consecutive numbers come far apart, and evenly.
+        let hash = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift;
+        let bucket = usize::try_from(hash).ok().and_then(|hash| self.buckets.get(hash));
+        bucket.map_or(&[], |bucket| bucket)
+    }
+
+    fn place(&self, id: u64) -> Option<&Place> {
+        if id == 0 || id == BUSY {
+            return None;
+        }
+        self.bucket(id).iter().find(|place| place.id.load(Ordering::Acquire) == id)
+    }
+
+    /// The owner and the handles that were put with a number, if it still has its place.
+    pub(crate) fn get(&self, id: u64) -> Option<(u64, Handles)> {
+        let place = self.place(id)?;
+        let owner = place.owner.load(Ordering::Relaxed);
+        let mut handles = NONE;
+        for (handle, held) in handles.iter_mut().zip(&place.handles) {
+            *handle = held.load(Ordering::Relaxed);
+        }
+        // Another number may have taken the place meanwhile: then its id was changed before its handles.
+        fence(Ordering::Acquire);
+        (place.id.load(Ordering::Relaxed) == id).then_some((owner, handles))
+    }
+
+    /// Gives a number a place. Returns `false` if eight other threads were faster at every attempt.
+    pub(crate) fn put(&self, id: u64, owner: u64, handles: &Handles) -> bool {
+        (0..WAYS).any(|_| {
+            let rank = |place: &&Place| match place.id.load(Ordering::Relaxed) {
+                0 => 0,
+                BUSY => u64::MAX,
+                _ => place.since.load(Ordering::Relaxed),
+            };
+            let place = self.bucket(id).iter().min_by_key(rank);
+            place.is_some_and(|place| take(place, id, owner, handles))
+        })
+    }
+
+    /// The event has stopped: its place may be taken before that of events that have not. Its handles can still be the
+    /// parents of others.
+    pub(crate) fn close(&self, id: u64) {
+        if let Some(place) = self.place(id) {
+            place.since.fetch_and(!OPEN, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a number out.
+    pub(crate) fn remove(&self, id: u64) -> Option<Handles> {
+        let (_, handles) = self.get(id)?;
+        let place = self.place(id)?;
+        let removed = place.id.compare_exchange(id, 0, Ordering::AcqRel, Ordering::Relaxed);
+        removed.is_ok().then_some(handles)
+    }
+}
+
+fn take(place: &Place, id: u64, owner: u64, handles: &Handles) -> bool {
+    let before = place.id.load(Ordering::Relaxed);
+    let is_mine =
+        before != BUSY && place.id.compare_exchange(before, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
+    if is_mine {
+        // Who reads a new handle sees that the id has changed.
+        fence(Ordering::Release);
+        place.since.store(ticks() | OPEN, Ordering::Relaxed);
+        place.owner.store(owner, Ordering::Relaxed);
+        for (held, handle) in place.handles.iter().zip(handles) {
+            held.store(*handle, Ordering::Relaxed);
+        }
+        place.id.store(id, Ordering::Release);
+    }
+    is_mine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handles(number: u64) -> Handles {
+        [number, number + 1, 0, number ^ 0xff]
+    }
+
+    #[test]
+    fn open_events_stay_while_stopped_ones_make_room() {
+        let table = Table::with_bits(10);
+        let open: Vec<u64> = (1..=100).map(|number| number << 6).collect();
+        for &id in &open {
+            assert!(table.put(id, 7, &handles(id)));
+        }
+        for id in (1000..50_000).map(|number| number << 6) {
+            assert!(table.put(id, 8, &handles(id)));
+            assert_eq!(table.get(id), Some((8, handles(id))));
+            table.close(id);
+        }
+        for &id in &open {
+            assert_eq!(table.get(id), Some((7, handles(id))), "{id}");
+        }
+        let kept = (1000..50_000).filter(|number| table.get(number << 6).is_some()).count();
+        assert!((700..=924).contains(&kept), "{kept}");
+        assert_eq!((table.get(0), table.get(BUSY), table.get(7)), (None, None, None));
+    }
+
+    #[test]
+    fn what_never_stops_makes_room_in_the_end() {
+        let table = Table::with_bits(6);
+        for id in 1..10_000 {
+            assert!(table.put(id, 0, &handles(id)));
+            assert!(table.get(id).is_some(), "{id}");
+        }
+        assert_eq!(table.remove(9_999), Some(handles(9_999)));
+        assert_eq!((table.remove(9_999), table.get(9_999)), (None, None));
+    }
+
+    /// Threads put, read and take over each other's places: whatever is read belongs together.
+    #[test]
+    fn handles_of_several_events_never_mix() {
+        let table = Table::with_bits(4);
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                let table = &table;
+                scope.spawn(move || {
+                    for round in 1..50_000 {
+                        let id = (round * 4 + thread) << 6;
+                        let _placed = table.put(id, id, &handles(id));
+                        for id in [id, id - (4 << 6), (round * 4 + (thread + 1) % 4) << 6] {
+                            if let Some((owner, found)) = table.get(id) {
+                                assert_eq!((owner, found), (id, handles(id)));
+                            }
+                        }
+                        table.close(id);
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,20 @@
+//! The profiler plugins behind this one (`NCCL_OTF2_CHAIN`), without C: where their libraries are, what each asks for,
+//! which handle each has for an event, and what it did not get.
+//!
+//! `abi/chained/` calls them, in the same callbacks as NCCL calls this plugin. A callback takes no lock and allocates
+//! nothing: handles lie in a table of fixed size, where old events make room for new ones.
+
+mod asked;
+mod handles;
+mod library;
+mod report;
+
+pub(crate) use asked::{asked_by, asks_for, mask_of, note_asked, set_most};
+pub(crate) use handles::{ABSENT, Handles, NONE, Table};
+pub(crate) use library::Library;
+pub(crate) use report::{Count, count, leave_out, report, took};
+
+use crate::config::MOST_CHAINED;
+
+/// Most plugins.
+pub(crate) const PLUGINS: usize = MOST_CHAINED;

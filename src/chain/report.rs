@@ -1,0 +1,61 @@
+//! Which plugins are behind this one, and what they did not get: for the log, and for the archive.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use journal::part::chain::ChainReport;
+use parking_lot::Mutex;
+
+use crate::host::logger;
+
+/// Something that is counted.
+#[derive(Clone, Copy)]
+pub(crate) enum Count {
+    /// Starts of communicators that a plugin does not know: it failed for them, or they have ended.
+    StartsNotHandedOver,
+    /// Stops and states of such communicators, and of events that had to make room in the table of handles.
+    CallsNotHandedOver,
+    /// Calls that returned an error.
+    Errors,
+}
+
+const NAMES: [&str; 3] = ["STARTS_NOT_HANDED_OVER", "CALLS_NOT_HANDED_OVER", "ERRORS"];
+static COUNTS: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
+static PLUGINS: Mutex<Lists> = Mutex::new(Lists { plugins: Vec::new(), left_out: Vec::new() });
+
+struct Lists {
+    plugins: Vec<String>,
+    left_out: Vec<String>,
+}
+
+/// Counts one.
+#[cold]
+pub(crate) fn count(count: Count) {
+    if let Some(counter) = COUNTS.get(count as usize) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A plugin is called by this table.
+pub(crate) fn took(name: &str, table: u8) {
+    PLUGINS.lock().plugins.push(format!("{name} (v{table})"));
+}
+
+/// A plugin is not used, or not for a communicator. The user is told once.
+pub(crate) fn leave_out(name: &str, reason: &str) {
+    let line = format!("{name}: {reason}");
+    let mut lists = PLUGINS.lock();
+    if lists.left_out.contains(&line) {
+        return;
+    }
+    lists.left_out.push(line.clone());
+    drop(lists);
+    logger::warn(&format!("NCCL_OTF2_CHAIN={line}; it is left out"));
+}
+
+/// All of it up to now.
+pub(crate) fn report() -> ChainReport {
+    let lists = PLUGINS.lock();
+    let numbers = NAMES.iter().zip(&COUNTS).map(|(name, count)| ((*name).to_owned(), count.load(Ordering::Relaxed)));
+    let counts = numbers.filter(|(_, number)| *number > 0).collect();
+    ChainReport { plugins: lists.plugins.clone(), left_out: lists.left_out.clone(), counts }
+}
