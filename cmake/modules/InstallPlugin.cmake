@@ -9,6 +9,10 @@ install(FILES "${plugin_built}" RENAME "${plugin_name}" DESTINATION "${CMAKE_INS
 install(CODE "
   file(CREATE_LINK \"${plugin_name}\"
     \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libscorep_substrate_nccl_otf2.so\" SYMBOLIC)")
+# Older RCCLs look for their own name with NCCL_PROFILER_PLUGIN=otf2.
+install(CODE "
+  file(CREATE_LINK \"${plugin_name}\"
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/librccl-profiler-otf2.so\" SYMBOLIC)")
 install(PROGRAMS "${tool_built}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(FILES
   "${source}/README.md" "${source}/CHANGELOG.md" "${source}/LICENSE-APACHE" "${source}/LICENSE-MIT"
@@ -16,8 +20,10 @@ install(FILES
 install(DIRECTORY "${source}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs" FILES_MATCHING PATTERN "*.md")
 
 if(NCCL_OTF2_PLAIN_LINK)
-  # Without NCCL_PROFILER_PLUGIN, NCCL tries this name: then every NCCL job on this library path is recorded.
-  install(CODE "
-    file(CREATE_LINK \"${plugin_name}\"
-      \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libnccl-profiler.so\" SYMBOLIC)")
+  # Without NCCL_PROFILER_PLUGIN, NCCL and RCCL try these names: then every job on this library path is recorded.
+  foreach(library IN ITEMS nccl rccl)
+    install(CODE "
+      file(CREATE_LINK \"${plugin_name}\"
+        \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/lib${library}-profiler.so\" SYMBOLIC)")
+  endforeach()
 endif()

@@ -22,7 +22,7 @@ use clocks::ticks::HostClock;
 use journal::clock::{ClockPair, TickSource};
 use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Removed};
-use nccl_events::{Start, StateArgs, state};
+use nccl_events::{Kind, Start, StateArgs, state};
 
 /// A stop or state whose start has not been read yet.
 #[derive(Debug)]
@@ -302,7 +302,7 @@ impl TableBuilder {
         counts.kind_mut(row.kind()).states += 1;
         if !is_first {
             counts.states_repeated += 1;
-        } else if number > state::LAST {
+        } else if number > state::LAST || number == state::KERNEL_PHASE_STOP && row.kind() != Kind::KernelPhase {
             counts.states_unknown += 1;
         }
     }

@@ -20,6 +20,18 @@ pub fn plugin_host() -> PathBuf {
     built("plugin-host")
 }
 
+/// The plugin that writes down each callback.
+#[must_use]
+pub fn echo_plugin() -> PathBuf {
+    built("libnccl_profiler_echo.so")
+}
+
+/// The copy of libnccl that only says which release it is.
+#[must_use]
+pub fn nccl_stand_in() -> PathBuf {
+    built("libnccl_stand_in.so")
+}
+
 /// The program that makes NCCL work.
 #[must_use]
 pub fn nccl_host() -> PathBuf {

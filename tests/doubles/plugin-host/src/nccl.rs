@@ -5,6 +5,8 @@
 //! real libnccl; and closing it takes them away.
 
 use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
@@ -26,6 +28,34 @@ static LINES: AtomicU64 = AtomicU64::new(0);
 static LATE_LINES: AtomicU64 = AtomicU64::new(0);
 static LIVE_COMMUNICATORS: AtomicU64 = AtomicU64::new(0);
 
+/// Which NCCL calls the plugin.
+#[derive(clap::Args)]
+pub(crate) struct NcclArguments {
+    /// Be this NCCL: a libnccl that says this version lends the mask and the logger (22809 is 2.28.9)
+    #[arg(long, value_name = "VERSION")]
+    nccl: Option<u32>,
+
+    /// The libnccl's file: a copy of the stand-in under another name, such as librccl.so.1
+    #[arg(long, value_name = "FILE", requires = "nccl")]
+    libnccl: Option<PathBuf>,
+}
+
+impl NcclArguments {
+    pub(crate) fn load(&self) -> anyhow::Result<Option<Libnccl>> {
+        self.nccl.map(|release| Libnccl::load(release, self.libnccl.as_deref())).transpose()
+    }
+
+    /// For this program again.
+    pub(crate) fn pass_on(&self, command: &mut Command) {
+        if let Some(nccl) = self.nccl {
+            command.args(["--nccl", &nccl.to_string()]);
+        }
+        if let Some(file) = &self.libnccl {
+            command.arg("--libnccl").arg(file);
+        }
+    }
+}
+
 /// A libnccl that is loaded and lends its mask and logger to every `init` until it is dropped.
 pub(crate) struct Libnccl {
     _library: Library,
@@ -33,14 +63,16 @@ pub(crate) struct Libnccl {
 
 impl Libnccl {
     /// Loads the stand-in as this release: 22809 is 2.28.9.
-    pub(crate) fn load(release: u32) -> anyhow::Result<Self> {
+    fn load(release: u32, file: Option<&Path>) -> anyhow::Result<Self> {
         type Begin = unsafe extern "C" fn(c_int, Printer);
         // Beside the program, or where Cargo puts the libraries of a test.
         let program = std::env::current_exe()?;
-        let mut places = [program.with_file_name(FILE), program.with_file_name("deps").join(FILE)].into_iter();
+        let beside = [program.with_file_name(FILE), program.with_file_name("deps").join(FILE)];
+        let mut places = file.map(Path::to_owned).into_iter().chain(beside);
         let path = places.find(|path| path.exists()).with_context(|| {
             format!("there is no {FILE} beside {}: cargo build -p nccl-stand-in makes it", program.display())
         })?;
+        let path = std::path::absolute(path)?;
         // SAFETY: the stand-in runs no code of its own when it is loaded.
         let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) }?;
         // SAFETY: the stand-in declares it so.

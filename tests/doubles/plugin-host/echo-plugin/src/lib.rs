@@ -5,7 +5,8 @@
 //!
 //! Environment: `ECHO_OUT`, the file (`%p` is replaced by the process id); `ECHO_MASK`, the event mask in hexadecimal,
 //! default all; `ECHO_FAIL`, the name of a callback that returns an error; `ECHO_UNWRITTEN`, set: `startEvent` writes
-//! no handle.
+//! no handle; `ECHO_NULL`, the kinds of events that get a NULL handle, in hexadecimal. A copy of the library as
+//! `libX.so` takes `ECHO_X_OUT` and so on first: so several echo plugins can be in one process.
 //!
 //! ```text
 //! <thread> init v7 <commId> <name> <ranks> <rank>
@@ -19,6 +20,7 @@ use std::env;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
+use std::mem::MaybeUninit;
 use std::process;
 use std::ptr;
 use std::sync::OnceLock;
@@ -28,10 +30,34 @@ static FILE: OnceLock<Option<File>> = OnceLock::new();
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 const FIRST_HANDLE: usize = 0x1000;
 
+/// A setting of this copy of the library, else of all.
+fn setting(name: &str) -> Option<String> {
+    static COPY: OnceLock<String> = OnceLock::new();
+    let copy = COPY.get_or_init(|| {
+        let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: dladdr only compares the address, and fills the structure.
+        let found = unsafe { libc::dladdr((&raw const NEXT).cast(), info.as_mut_ptr()) };
+        // SAFETY: zeroed pointers are valid values.
+        let info = unsafe { info.assume_init() };
+        assert!(found != 0, "this library is loaded");
+        // SAFETY: found, so the path of this library.
+        let path = unsafe { CStr::from_ptr(info.dli_fname) }.to_string_lossy();
+        let file = path.rsplit('/').next().unwrap_or(&path);
+        file.trim_start_matches("lib").trim_end_matches(".so").to_owned()
+    });
+    let own = env::var(format!("ECHO_{copy}_{name}"));
+    own.or_else(|_| env::var(format!("ECHO_{name}"))).ok()
+}
+
+/// A setting that is a number in hexadecimal.
+fn mask(name: &str) -> Option<c_int> {
+    c_int::from_str_radix(setting(name)?.trim_start_matches("0x"), 16).ok()
+}
+
 /// One write per line: lines of many threads do not mix.
 fn say(line: &str) {
     let file = FILE.get_or_init(|| {
-        let path = env::var("ECHO_OUT").ok()?.replace("%p", &process::id().to_string());
+        let path = setting("OUT")?.replace("%p", &process::id().to_string());
         OpenOptions::new().create(true).append(true).open(path).ok()
     });
     if let Some(mut file) = file.as_ref() {
@@ -43,7 +69,7 @@ fn say(line: &str) {
 }
 
 fn result(call: &str) -> c_int {
-    c_int::from(env::var("ECHO_FAIL").is_ok_and(|fails| fails == call)) * 3
+    c_int::from(setting("FAIL").is_some_and(|fails| fails == call)) * 3
 }
 
 fn fresh() -> *mut c_void {
@@ -58,6 +84,13 @@ unsafe fn field<T: Copy>(descriptor: *const u8, offset: usize) -> T {
     let place = descriptor.wrapping_add(offset).cast::<T>();
     // SAFETY: this function's contract; the value may lie anywhere.
     unsafe { place.read_unaligned() }
+}
+
+/// The kind of an event: one byte up to version 4.
+fn kind<const VERSION: u8>(descriptor: *const u8) -> u64 {
+    // SAFETY: callers pass NCCL's descriptor, and every version has the kind here.
+    let kind = unsafe { field::<u64>(descriptor, 0) };
+    if VERSION <= 4 { kind & 0xff } else { kind }
 }
 
 /// Reads a string.
@@ -77,8 +110,11 @@ unsafe extern "C" fn start<const VERSION: u8>(
     handle: *mut *mut c_void,
     descriptor: *const u8,
 ) -> c_int {
-    let new = fresh();
-    if !handle.is_null() && env::var_os("ECHO_UNWRITTEN").is_none() {
+    let mut new = fresh();
+    if !descriptor.is_null() && mask("NULL").is_some_and(|null| null & kind::<VERSION>(descriptor) as c_int != 0) {
+        new = ptr::null_mut();
+    }
+    if !handle.is_null() && setting("UNWRITTEN").is_none() {
         // SAFETY: NCCL passes where the handle goes.
         unsafe { handle.write(new) };
     }
@@ -86,13 +122,11 @@ unsafe extern "C" fn start<const VERSION: u8>(
         say("start NULL");
         return result("start");
     }
-    // SAFETY: every version has the kind here; it is one byte up to version 4.
-    let kind = unsafe { field::<u64>(descriptor, 0) };
     // SAFETY: every version has the parent here.
     let parent = unsafe { field::<usize>(descriptor, 8) };
     // SAFETY: every version has the rank here.
     let rank = unsafe { field::<c_int>(descriptor, 16) };
-    let kind = if VERSION <= 4 { kind & 0xff } else { kind };
+    let kind = kind::<VERSION>(descriptor);
     say(&format!("start {kind:#x} ctx={context:?} parent={parent:#x} rank={rank} -> {new:?}"));
     result("start")
 }
@@ -168,9 +202,7 @@ unsafe fn begin(version: u8, context: *mut *mut c_void, mask: *mut c_int, all: c
     }
     // SAFETY: this function's contract.
     if let Some(mask) = unsafe { mask.as_mut() } {
-        let asked = env::var("ECHO_MASK").ok();
-        let asked = asked.and_then(|text| c_int::from_str_radix(text.trim_start_matches("0x"), 16).ok());
-        *mask = asked.unwrap_or(all);
+        *mask = self::mask("MASK").unwrap_or(all);
     }
     say(&format!("init v{version} {what}"));
     result("init")

@@ -16,7 +16,7 @@ use report::Report;
 use run::{Options, Speed, replay};
 use stream::Stream;
 
-use crate::nccl::Libnccl;
+use crate::nccl::NcclArguments;
 use crate::outcome::Outcome;
 use crate::plugin_arguments::PluginArguments;
 
@@ -49,9 +49,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_finalize: bool,
 
-    /// Be this NCCL: a libnccl that says this version lends the mask and the logger (22809 is 2.28.9)
-    #[arg(long, value_name = "VERSION")]
-    nccl: Option<u32>,
+    #[command(flatten)]
+    nccl: NcclArguments,
 
     /// Give each process RANK and WORLD_SIZE, counted in the order of the streams, as torchrun does.
     #[arg(long)]
@@ -102,7 +101,7 @@ const fn outcome(clean: bool) -> Outcome {
 fn replay_here(arguments: &Arguments, path: &Path) -> anyhow::Result<Report> {
     let stream = Stream::read(path)?;
     // Lives to the end of the replay, as libnccl does in a program that is linked with it.
-    let _libnccl = arguments.nccl.map(Libnccl::load).transpose()?;
+    let _libnccl = arguments.nccl.load()?;
     let plugin = arguments.plugin.load()?;
     let options = Options {
         speed: arguments.speed,
@@ -135,9 +134,7 @@ fn spawn(arguments: &Arguments, stream: &Path, rank: usize) -> anyhow::Result<Ch
     if arguments.all_events {
         command.arg("--all-events");
     }
-    if let Some(nccl) = arguments.nccl {
-        command.args(["--nccl", &nccl.to_string()]);
-    }
+    arguments.nccl.pass_on(&mut command);
     if arguments.no_finalize {
         command.arg("--no-finalize");
     }

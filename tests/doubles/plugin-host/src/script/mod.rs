@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 
-use crate::nccl::{self, Libnccl};
+use crate::nccl::{self, NcclArguments};
 use crate::outcome::Outcome;
 use crate::plugin_arguments::PluginArguments;
 
@@ -46,9 +46,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     plugin: PluginArguments,
 
-    /// Be this NCCL: a libnccl that says this version lends the mask and the logger (22809 is 2.28.9)
-    #[arg(long, value_name = "VERSION")]
-    nccl: Option<u32>,
+    #[command(flatten)]
+    nccl: NcclArguments,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
@@ -61,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     .with_context(|| format!("cannot read the script {name}"))?;
     let script = parse::parse(&text).map_err(|reason| anyhow::anyhow!("{name}: {reason}"))?;
     // Lives to the end of the script, as libnccl does in a program that is linked with it.
-    let _libnccl = arguments.nccl.map(Libnccl::load).transpose()?;
+    let _libnccl = arguments.nccl.load()?;
     let plugin = std::path::absolute(&arguments.plugin.plugin)?;
     let done = run::run(&script, plugin, arguments.plugin.table);
     let mut done = done.with_context(|| format!("{name}"))?;
