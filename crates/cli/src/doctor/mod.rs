@@ -82,6 +82,7 @@ fn look(request: &Request) -> Result<Report> {
     let mut findings = Findings::default();
     here::settings(&here, &mut findings);
     slot::installed(&here, &mut findings);
+    slot::chained(&here, &mut findings);
     let found = find::find(&here, &request.paths, &mut findings)?;
     let rows: Vec<NcclRow> = found.iter().map(|one| nccl::judge(&here, one, &mut findings)).collect();
     gpu::timing(&here, &found, &mut findings);

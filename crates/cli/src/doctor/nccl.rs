@@ -47,8 +47,8 @@ pub(super) fn judge(here: &Here, found: &Found, findings: &mut Findings) -> Nccl
     if nccl.is_rccl {
         findings.warning(
             "nccl",
-            format!("{text}: it has NCCL's profiler tables up to v{table}, but this plugin is tested with NCCL only"),
-            "look at the archive with nccl-otf2 check",
+            format!("{text}: table v{table} is used, as RCCL's sources say; it was not run"),
+            "docs/RELEASES.md §3; look at the archive with nccl-otf2 check",
         );
     } else {
         findings.ok("nccl", format!("{text}: table v{table} is used"));

@@ -122,6 +122,32 @@ pub(super) fn installed(here: &Here, findings: &mut Findings) {
     }
 }
 
+/// Looks at the plugins that are to be behind this one (`NCCL_OTF2_CHAIN`).
+pub(super) fn chained(here: &Here, findings: &mut Findings) {
+    for name in &here.config.chain {
+        let names = [format!("libnccl-profiler-{name}.so"), name.clone()];
+        let names = if name.contains('/') { &names[1..] } else { &names[..] };
+        let text = match names.iter().find_map(|name| here.loader.find(name)) {
+            None => format!("the loader does not find {}", names.join(", nor ")),
+            Some(file) => match Library::read(&file) {
+                Ok(Library { profiler: Some(profiler), .. }) if profiler != OURS => {
+                    findings
+                        .ok("plugin", format!("NCCL_OTF2_CHAIN={name}: {profiler} is behind ours: {}", file.display()));
+                    continue;
+                }
+                Ok(Library { profiler: Some(_), .. }) => "that is this project's plugin itself".to_owned(),
+                Ok(_) => format!("{} is no profiler plugin", file.display()),
+                Err(error) => error.to_string(),
+            },
+        };
+        findings.warning(
+            "plugin",
+            format!("NCCL_OTF2_CHAIN={name}: {text}; it is left out"),
+            "name its file with its path",
+        );
+    }
+}
+
 /// Says which of the libraries that a plugin needs is not found.
 fn missing(here: &Here, library: &Library, findings: &mut Findings) {
     let mut missing = library.needed.iter().filter(|name| here.loader.is_known() && here.loader.find(name).is_none());
@@ -173,7 +199,7 @@ fn loaded(
             format!(
                 "{given}: NCCL {release} loads {other} ({shown}) and, as it takes one profiler only, not this project's"
             ),
-            &advice,
+            &format!("{advice}; NCCL_OTF2_CHAIN={shown} puts it behind this project's"),
         ),
     }
     library.profiler
