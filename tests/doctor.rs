@@ -185,4 +185,11 @@ fn another_profiler_in_the_only_place_is_named() {
     let said = report(&scratch, &[("LD_LIBRARY_PATH", text(&folder))], &[text(&library)]);
     assert_eq!(said["nccl"][0]["profiler"], "an unknown profiler", "{said:#}");
     assert_eq!(level(&said, "plugin", "takes one profiler only"), "warning");
+    // Behind this one it has its place.
+    let empty = folder.join("libnccl-profiler.so");
+    let chained = |name: &str| report(&scratch, &[("NCCL_OTF2_CHAIN", name)], &[text(&library)]);
+    assert_eq!(level(&chained(text(&empty)), "plugin", "an unknown profiler is behind ours"), "ok");
+    assert_eq!(level(&chained("nowhere"), "plugin", "does not find libnccl-profiler-nowhere.so"), "warning");
+    assert_eq!(level(&chained(text(&library)), "plugin", "is no profiler plugin; it is left out"), "warning");
+    assert_eq!(level(&chained(text(&built::plugin())), "plugin", "this project's plugin itself"), "warning");
 }
