@@ -11,6 +11,7 @@ use nccl_events::id::EventId;
 use nccl_events::{Body, CommInit, Name, Start, State, StateArgs, state};
 
 use super::chained::{self, Communicator};
+use super::shapes::pointer;
 use super::sys::{ncclDebugLogger_t, ncclProfilerEventState_t, ncclResult_t, ncclSuccess};
 use super::{Descriptor, StateArguments, guard};
 use crate::host::{live, logger, mask, version};
@@ -105,7 +106,7 @@ unsafe fn init(
             number => number,
         };
         // SAFETY: not NULL, so NCCL waits for the context there (contract).
-        unsafe { context.write(guard::pointer(handle)) };
+        unsafe { context.write(pointer(handle)) };
     }
     ncclSuccess
 }

@@ -12,6 +12,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::chained;
+use super::shapes::pointer;
 use crate::host::{logger, mask, panics};
 use crate::record;
 use nccl_events::id::EventId;
@@ -123,13 +124,6 @@ impl Switch {
             forget(payload);
         }
     }
-}
-
-/// A number as NCCL holds it.
-#[inline]
-pub(super) fn pointer(number: u64) -> *mut c_void {
-    #[expect(clippy::cast_possible_truncation, reason = "pointers have 64 bits: layout.rs asserts LP64")]
-    ptr::without_provenance_mut(number as usize)
 }
 
 /// The words of a panic.

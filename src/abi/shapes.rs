@@ -2,6 +2,7 @@
 
 use nccl_events::event;
 use std::ffi::c_void;
+use std::ptr;
 
 use nccl_events::{Body, Kind, Name, NetData, Start};
 
@@ -57,6 +58,13 @@ pub(super) const fn kind(event_type: u64) -> Kind {
 #[inline]
 pub(super) fn number(pointer: *const c_void) -> u64 {
     pointer.addr() as u64
+}
+
+/// A number as NCCL holds it.
+#[inline]
+pub(super) fn pointer(number: u64) -> *mut c_void {
+    #[expect(clippy::cast_possible_truncation, reason = "pointers have 64 bits: layout.rs asserts LP64")]
+    ptr::without_provenance_mut(number as usize)
 }
 
 /// What every version's header says.

@@ -3,7 +3,7 @@
 //! Each lies in a block of zeroes of 128 bytes, because forks of NCCL have a v7 with more members: they read
 //! NULL there, not the neighbour's memory.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 
 use super::callbacks::{finalize, init_v1, init_v4, init_v5, record_event_state, start_event, stop_event};
 use super::sys;
@@ -51,16 +51,3 @@ table!(4 ncclProfiler_v4: ncclProfiler_v4_t, init_v4, ncclProfilerEventDescr_v4_
 table!(5 ncclProfiler_v5: ncclProfiler_v5_t, init_v5::<5>, ncclProfilerEventDescr_v5_t, ncclProfilerEventStateArgs_v5_t);
 table!(6 ncclProfiler_v6: ncclProfiler_v6_t, init_v5::<6>, ncclProfilerEventDescr_v6_t, ncclProfilerEventStateArgs_v6_t);
 table!(7 ncclProfiler_v7: ncclProfiler_v7_t, init_v5::<7>, ncclProfilerEventDescr_v7_t, ncclProfilerEventStateArgs_v7_t);
-
-/// The address of a table.
-pub(super) fn own(version: u8) -> *const c_void {
-    match version {
-        1 => (&raw const ncclProfiler_v1).cast(),
-        2 => (&raw const ncclProfiler_v2).cast(),
-        3 => (&raw const ncclProfiler_v3).cast(),
-        4 => (&raw const ncclProfiler_v4).cast(),
-        5 => (&raw const ncclProfiler_v5).cast(),
-        6 => (&raw const ncclProfiler_v6).cast(),
-        _ => (&raw const ncclProfiler_v7).cast(),
-    }
-}

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString, c_void};
 
+use crate::host::objects::Object;
 use crate::host::version;
 
 /// A loaded library. It stays loaded: its threads may run at any time.
@@ -28,6 +29,13 @@ impl Library {
         // SAFETY: the handle is of dlopen and was not closed; the name is a string.
         unsafe { libc::dlsym(self.0, name.as_ptr()) }
     }
+}
+
+/// Whether an address lies in this plugin itself.
+pub(crate) fn is_own(address: *const c_void) -> bool {
+    static HERE: u8 = 0;
+    let base = |address| Object::of(address).map(|object| object.base);
+    base(address).is_some_and(|found| Some(found) == base((&raw const HERE).cast()))
 }
 
 /// The files to try.

@@ -11,7 +11,7 @@ mod report;
 
 pub(crate) use asked::{asked_by, asks_for, mask_of, note_asked, set_most};
 pub(crate) use handles::{ABSENT, Handles, NONE, Table};
-pub(crate) use library::Library;
+pub(crate) use library::{Library, is_own};
 pub(crate) use report::{Count, count, leave_out, report, took};
 
 use crate::config::MOST_CHAINED;

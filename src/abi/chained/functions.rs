@@ -5,9 +5,7 @@ use std::mem::{self, offset_of};
 use std::ptr::{self, NonNull};
 
 use super::super::sys::{self, ncclDebugLogger_t, ncclResult_t};
-use super::super::tables::own;
-use super::Communicator;
-use crate::chain::Library;
+use crate::chain::{self, Library};
 use crate::session::kinds_of_table;
 
 type Pointer = *mut c_void;
@@ -50,6 +48,17 @@ struct AnyTable {
 const _: () = assert!(size_of::<AnyTable>() == size_of::<sys::ncclProfiler_v7_t>());
 const _: () = assert!(offset_of!(AnyTable, finalize) == offset_of!(sys::ncclProfiler_v7_t, finalize));
 
+/// What `init` gets beside context and mask; nothing up to version 3.
+#[derive(Clone, Copy)]
+pub(in crate::abi) struct Communicator {
+    pub(in crate::abi) id: u64,
+    pub(in crate::abi) name: *const c_char,
+    pub(in crate::abi) nodes: c_int,
+    pub(in crate::abi) ranks: c_int,
+    pub(in crate::abi) rank: c_int,
+    pub(in crate::abi) logger: ncclDebugLogger_t,
+}
+
 /// The last version whose descriptors have a layout of their own.
 const LAST_OF_ITS_OWN: u8 = 3;
 
@@ -78,7 +87,7 @@ pub(super) fn best(library: &Library, called: u8) -> Result<(u8, Functions), Str
     let mut others = Vec::new();
     for version in (1..=7).rev() {
         let Some(table) = find(library, version) else { continue };
-        if own(version) == table.as_ptr().cast() {
+        if chain::is_own(table.as_ptr().cast()) {
             return Err("that is this plugin itself".to_owned());
         }
         if can_serve(version, called) {

@@ -3,8 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
-use super::super::guard::pointer;
-use super::super::shapes::number;
+use super::super::shapes::{number, pointer};
 use super::super::sys::{ncclProfilerEventDescr_v1_t, ncclProfilerEventDescr_v5_t, ncclProfilerEventDescr_v6_t};
 use nccl_events::Kind;
 

@@ -9,17 +9,16 @@
 mod functions;
 mod links;
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::guard::pointer;
-use super::shapes::{kind, number};
-use super::sys::ncclDebugLogger_t;
+use super::shapes::{kind, number, pointer};
 use crate::chain::{self, ABSENT, Count, Handles, Library, PLUGINS, Table};
 use crate::config::Config;
 use crate::host::mask;
+pub(super) use functions::Communicator;
 use functions::Functions;
 use links::Links;
 use nccl_events::id::EventId;
@@ -43,17 +42,6 @@ pub(super) fn chain() -> Option<&'static Chain> {
 pub(super) fn disable() {
     CHAIN.store(ptr::null_mut(), Ordering::Release);
     mask::forget_chained();
-}
-
-/// What `init` gets beside context and mask; nothing up to version 3.
-#[derive(Clone, Copy)]
-pub(super) struct Communicator {
-    pub(super) id: u64,
-    pub(super) name: *const c_char,
-    pub(super) nodes: c_int,
-    pub(super) ranks: c_int,
-    pub(super) rank: c_int,
-    pub(super) logger: ncclDebugLogger_t,
 }
 
 /// The plugins that are called.

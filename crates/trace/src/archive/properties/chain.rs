@@ -3,18 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::archive::processes::Process;
+use journal::part::chain::ChainReport;
 
 /// Names and values. Nothing where no plugin was asked for.
 #[must_use]
 pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
     let reports = || processes.iter().filter_map(|process| process.manifest.chain.as_ref());
-    let plugins: BTreeSet<&str> = reports().flat_map(|report| &report.plugins).map(String::as_str).collect();
-    let left_out: BTreeSet<&str> = reports().flat_map(|report| &report.left_out).map(String::as_str).collect();
+    let lines = |list: fn(&ChainReport) -> &[String]| {
+        let all: BTreeSet<&str> = reports().flat_map(list).map(String::as_str).collect();
+        Vec::from_iter(all).join("\n")
+    };
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, count) in reports().flat_map(|report| &report.counts) {
         *counts.entry(name).or_default() += count;
     }
-    let texts = [("PLUGINS", super::lines(plugins)), ("LEFT_OUT", super::lines(left_out))].into_iter();
+    let texts =
+        [("PLUGINS", lines(|report| &report.plugins)), ("LEFT_OUT", lines(|report| &report.left_out))].into_iter();
     let texts = texts.map(|(name, text)| (format!("NCCL::CHAIN::{name}"), text));
     let numbers = counts.into_iter().map(|(name, count)| (format!("NCCL::CHAIN::{name}"), count.to_string()));
     texts.chain(numbers).collect()
