@@ -9,7 +9,8 @@ use super::PLUGINS;
 use crate::host::mask;
 
 static MASKS: [AtomicI32; PLUGINS] = [const { AtomicI32::new(0) }; PLUGINS];
-/// The kinds that a plugin can get: all, or those of the older table by which it is called.
+/// The kinds that a plugin can get: all, or those of the older table by which it is called; none until its `init` has
+/// succeeded once.
 static MOST: [AtomicU32; PLUGINS] = [const { AtomicU32::new(0) }; PLUGINS];
 
 /// The mask of a plugin, as NCCL passes its own to `init`.
@@ -17,28 +18,32 @@ pub(crate) fn mask_of(plugin: usize) -> Option<&'static AtomicI32> {
     MASKS.get(plugin)
 }
 
-/// A plugin is called by a table that has these kinds.
-pub(crate) fn set_most(plugin: usize, kinds: u32) {
+/// A plugin has a communicator. It is called by a table that has these kinds.
+pub(crate) fn begin_use(plugin: usize, kinds: u32) {
     if let Some(most) = MOST.get(plugin) {
         most.store(kinds, Ordering::Relaxed);
     }
 }
 
+fn most(plugin: usize) -> u32 {
+    MOST.get(plugin).map_or(0, |most| most.load(Ordering::Relaxed))
+}
+
+/// Whether a plugin has had a communicator.
+pub(crate) fn is_in_use(plugin: usize) -> bool {
+    most(plugin) != 0
+}
+
 /// What a plugin's mask says now.
 fn asked(plugin: usize) -> u32 {
     let asked = MASKS.get(plugin).map_or(0, |mask| mask.load(Ordering::Relaxed)).cast_unsigned();
-    asked & MOST.get(plugin).map_or(0, |most| most.load(Ordering::Relaxed))
+    asked & most(plugin)
 }
 
 /// The plugins that get events of a type, as bits by their number.
 pub(crate) fn asked_by(event_type: u64) -> u32 {
-    let gets = |plugin: &usize| u64::from(started_for(asked(*plugin))) & event_type != 0;
-    let mut plugins = 0;
-    for plugin in (0..PLUGINS).filter(gets) {
-        let most = MOST.get(plugin).map_or(0, |most| most.load(Ordering::Relaxed));
-        plugins |= u32::from(u64::from(most) & event_type != 0) << plugin;
-    }
-    plugins
+    let gets = |plugin| u64::from(started_for(asked(plugin)) & most(plugin)) & event_type != 0;
+    (0..PLUGINS).map(|plugin| u32::from(gets(plugin)) << plugin).sum()
 }
 
 /// Whether a plugin gets events of this kind.

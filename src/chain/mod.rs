@@ -9,10 +9,10 @@ mod handles;
 mod library;
 mod report;
 
-pub(crate) use asked::{asked_by, asks_for, mask_of, note_asked, set_most};
+pub(crate) use asked::{asked_by, asks_for, begin_use, is_in_use, mask_of, note_asked};
 pub(crate) use handles::{ABSENT, Handles, NONE, Table};
 pub(crate) use library::{Library, is_own};
-pub(crate) use report::{Count, count, leave_out, report, took};
+pub(crate) use report::{Count, count, leave_out, report, take_report, took};
 
 use crate::config::MOST_CHAINED;
 

@@ -54,8 +54,17 @@ pub(crate) fn leave_out(name: &str, reason: &str) {
 
 /// All of it up to now.
 pub(crate) fn report() -> ChainReport {
+    report_with(|count| count.load(Ordering::Relaxed))
+}
+
+/// All of it since this was last called: what a session writes at its end.
+pub(crate) fn take_report() -> ChainReport {
+    report_with(|count| count.swap(0, Ordering::Relaxed))
+}
+
+fn report_with(read: fn(&AtomicU64) -> u64) -> ChainReport {
     let lists = PLUGINS.lock();
-    let numbers = NAMES.iter().zip(&COUNTS).map(|(name, count)| ((*name).to_owned(), count.load(Ordering::Relaxed)));
+    let numbers = NAMES.iter().zip(&COUNTS).map(|(name, count)| ((*name).to_owned(), read(count)));
     let counts = numbers.filter(|(_, number)| *number > 0).collect();
     ChainReport { plugins: lists.plugins.clone(), left_out: lists.left_out.clone(), counts }
 }

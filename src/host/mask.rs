@@ -41,6 +41,11 @@ pub(crate) fn add_chained(events: u32) {
     }
 }
 
+/// What chained plugins ever asked for.
+pub(crate) fn chained() -> u32 {
+    CHAINED.load(Ordering::Relaxed)
+}
+
 /// Chained plugins get no more events.
 pub(crate) fn forget_chained() {
     CHAINED.store(0, Ordering::Relaxed);

@@ -14,7 +14,7 @@ use crate::chain;
 use crate::config::{self, Config, Verbosity};
 use crate::control::{Control, LargestCommunicator};
 use crate::gpu::{self, Gpus};
-use crate::host::{logger, process, signals, version};
+use crate::host::{logger, mask, process, signals, version};
 use crate::record;
 use crate::scorep::{self, substrate};
 use journal::clock;
@@ -163,10 +163,14 @@ fn say_beginning(config: &Config, comm: &CommInit<'_>, directories: &Directories
         scorep::Beginning::On(line) => say(config, &line),
         scorep::Beginning::Refused(line) => logger::warn(&line),
     }
-    let channels = config.mask & kinds_of_table(comm.table) & Kind::KernelCh.mask() != 0;
+    let has_channels = |mask: u32| mask & kinds_of_table(comm.table) & Kind::KernelCh.mask() != 0;
+    let why = match (has_channels(config.mask), has_channels(mask::chained())) {
+        (true, _) => "kernel channels are recorded (NCCL_OTF2_EVENTS)",
+        (false, true) => "a plugin asks for kernel channels (NCCL_OTF2_CHAIN)",
+        (false, false) => return,
+    };
     // One rank speaks for the communicator; v1 to v3 do not say which rank this is.
-    if channels && comm.rank <= 0 && config.verbosity > Verbosity::Quiet {
-        let advice = advice::kernel_channels(comm.nccl_version);
-        logger::warn(&format!("kernel channels are recorded (NCCL_OTF2_EVENTS): {advice}"));
+    if comm.rank <= 0 && config.verbosity > Verbosity::Quiet {
+        logger::warn(&format!("{why}: {}", advice::kernel_channels(comm.nccl_version)));
     }
 }

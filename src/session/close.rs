@@ -45,7 +45,7 @@ pub(super) fn close(session: Session, moment: Moment) {
         gpus.end();
     }
     maintenance.stop();
-    if let Err(error) = chain::report().write(&part) {
+    if let Err(error) = chain::take_report().write(&part) {
         logger::warn(&format!("{}: {error}; the archive does not say what chained plugins missed", part.display()));
     }
     if let Some(report) = scorep_report {

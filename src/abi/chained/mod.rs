@@ -12,7 +12,7 @@ mod links;
 use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::shapes::{kind, number, pointer};
 use crate::chain::{self, ABSENT, Count, Handles, Library, PLUGINS, Table};
@@ -51,8 +51,6 @@ pub(super) struct Chain {
     contexts: Table,
     /// Numbers the events that only chained plugins have.
     next: AtomicU64,
-    /// The plugins that have a communicator or had one, as bits.
-    in_use: AtomicU32,
     process: c_int,
 }
 
@@ -80,8 +78,7 @@ pub(super) fn begin(table: u8) {
         if plugins.is_empty() {
             return;
         }
-        for (index, plugin) in plugins.iter().enumerate() {
-            chain::set_most(index, functions::kinds(plugin.table, table));
+        for plugin in &plugins {
             chain::took(&plugin.name, plugin.table);
         }
         mask::share();
@@ -90,7 +87,6 @@ pub(super) fn begin(table: u8) {
             events: Table::with_bits(EVENT_BITS),
             contexts: Table::with_bits(COMMUNICATOR_BITS),
             next: AtomicU64::new(1),
-            in_use: AtomicU32::new(0),
             process: std::process::id().cast_signed(),
         };
         CHAIN.store(Box::into_raw(Box::new(chain)), Ordering::Release);
@@ -120,17 +116,13 @@ impl Chain {
                 continue;
             }
             let Some(mask) = chain::mask_of(index) else { continue };
-            let before = mask.load(Ordering::Relaxed);
             // SAFETY: this function's contract.
             match unsafe { plugin.functions.init(plugin.table, mask.as_ptr(), communicator) } {
                 Ok(own) => {
                     *context = number(own);
-                    self.in_use.fetch_or(1 << index, Ordering::Relaxed);
+                    chain::begin_use(index, functions::kinds(plugin.table, table));
                 }
-                Err(error) => {
-                    mask.store(before, Ordering::Relaxed);
-                    chain::leave_out(&plugin.name, &format!("its init returned {error}"));
-                }
+                Err(error) => chain::leave_out(&plugin.name, &format!("its init returned {error}")),
             }
         }
         chain::note_asked();
@@ -209,8 +201,7 @@ impl Chain {
             return Some((context, contexts));
         }
         let is_foreign = links.is_for_another(self.process) || matches!(known, [Some((0, _)), _]);
-        let in_use = self.in_use.load(Ordering::Relaxed);
-        let no_context = |plugin: usize| if in_use >> plugin & 1 == 0 { ABSENT } else { 0 };
+        let no_context = |plugin| if chain::is_in_use(plugin) { 0 } else { ABSENT };
         is_foreign.then(|| (0, std::array::from_fn(no_context)))
     }
 
