@@ -7,7 +7,7 @@ use crate::archive::communicators::Communicators;
 use crate::archive::merged::Strings;
 use crate::archive::origins::Origin;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
-use nccl_events::archive::{LOCATION_KIND, LocationKind as Kind, RANK_LOCATION, SIBLING};
+use nccl_events::archive::{LOCATION_KIND, LocationKind as Kind, RANK_LOCATION, SIBLING, THREAD_ID};
 use tables::place::index;
 
 /// The properties of a location. `map` has the archive's numbers of the part's communicators; `origin` is the rank of
@@ -30,6 +30,11 @@ pub(crate) fn of_location(
     if let Some(location) = rank {
         let location = LocationRef::new(*location);
         add(RANK_LOCATION, AttributeValue::Location(location));
+    }
+    if let LocationKind::Thread { thread_id, .. } | LocationKind::Proxy { thread_id } = location.kind
+        && thread_id != 0
+    {
+        add(THREAD_ID, AttributeValue::U64(thread_id.into()));
     }
     if location.sibling > 0 {
         add(SIBLING, AttributeValue::U32(location.sibling + 1));
