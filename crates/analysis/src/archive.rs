@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name};
-use otf2::{Archive, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef};
+use otf2::{Archive, AttributeRef, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef};
 
 use crate::communicators::Communicators;
 use crate::fields::{Attributes, Fields};
@@ -148,13 +148,19 @@ impl Trace {
     /// What an event says.
     #[must_use]
     pub fn fields(&self, event: &Event) -> Fields<'_> {
+        self.fields_of(&event.attributes)
+    }
+
+    /// What the attributes of an event say, or those of the ENTER and LEAVE of a [`crate::Slice`].
+    #[must_use]
+    pub fn fields_of(&self, attributes: &[(AttributeRef, AttributeValue)]) -> Fields<'_> {
         let mut fields = Fields::default();
-        self.add_fields(event, &mut fields);
+        self.attributes.add(&self.definitions, attributes, &mut fields);
         fields
     }
 
     pub(crate) fn add_fields<'a>(&'a self, event: &Event, fields: &mut Fields<'a>) {
-        self.attributes.add(&self.definitions, event, fields);
+        self.attributes.add(&self.definitions, &event.attributes, fields);
     }
 
     /// The locations of a communicator in the order of its ranks.

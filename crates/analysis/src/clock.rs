@@ -18,7 +18,9 @@ impl Default for Clock {
 const NS: u64 = 1_000_000_000;
 
 impl Clock {
-    pub(crate) fn of(trace: &Trace) -> Self {
+    /// The clock of an archive.
+    #[must_use]
+    pub fn of(trace: &Trace) -> Self {
         let clock = trace.definitions.clock.as_ref();
         clock.map_or_else(Self::default, |clock| Self {
             begin: clock.global_offset,

@@ -1,6 +1,6 @@
 //! The attributes of NCCL's that readers ask for.
 
-use otf2::{AttributeValue, Definitions, Event};
+use otf2::{AttributeRef, AttributeValue, Definitions};
 
 /// An attribute that readers ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,9 +96,14 @@ impl Attributes {
         Self { wanted }
     }
 
-    /// Adds what an event says.
-    pub(crate) fn add<'a>(&self, definitions: &'a Definitions, event: &Event, fields: &mut Fields<'a>) {
-        for (attribute, value) in &event.attributes {
+    /// Adds what the attributes of an event say.
+    pub(crate) fn add<'a>(
+        &self,
+        definitions: &'a Definitions,
+        attributes: &[(AttributeRef, AttributeValue)],
+        fields: &mut Fields<'a>,
+    ) {
+        for (attribute, value) in attributes {
             let at = usize::try_from(attribute.get()).unwrap_or(usize::MAX);
             let Some(Some(wanted)) = self.wanted.get(at) else {
                 continue;

@@ -63,6 +63,6 @@ pub(crate) enum Verb {
     Print(Print),
     /// Put NCCL's archive into the trace that Score-P made of the same job
     Merge(Merge),
-    /// Make archives for tools that need them in another shape: Scalasca's analyser
+    /// Write an archive in the format of another program: Perfetto, Scalasca
     Export(Export),
 }

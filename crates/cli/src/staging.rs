@@ -46,11 +46,23 @@ impl Staging {
     ///
     /// When something of that name is there meanwhile.
     pub(crate) fn put_in_place(mut self) -> Result<()> {
-        refuse_existing(&self.wanted)?;
-        fs::rename(&self.path, &self.wanted)
-            .with_context(|| format!("cannot put {} in place", self.wanted.display()))?;
+        self.rename(&self.path)?;
         self.is_in_place = true;
         Ok(())
+    }
+
+    /// Gives a file or directory in it the name that was wanted.
+    ///
+    /// # Errors
+    ///
+    /// When something of that name is there meanwhile.
+    pub(crate) fn put_in_place_of(self, made: &str) -> Result<()> {
+        self.rename(&self.path.join(made))
+    }
+
+    fn rename(&self, made: &Path) -> Result<()> {
+        refuse_existing(&self.wanted)?;
+        fs::rename(made, &self.wanted).with_context(|| format!("cannot put {} in place", self.wanted.display()))
     }
 }
 
@@ -70,7 +82,7 @@ impl Drop for Staging {
 /// When there is something.
 pub(crate) fn refuse_existing(wanted: &Path) -> Result<()> {
     if fs::symlink_metadata(wanted).is_ok() {
-        bail!("{} exists already; name another directory with -o, or remove it", wanted.display());
+        bail!("{} exists already; name another one with -o, or remove it", wanted.display());
     }
     Ok(())
 }

@@ -22,7 +22,8 @@ pub struct Filter {
 
 impl Filter {
     /// Whether something that goes on from one time to another is wanted.
-    pub(super) fn wants_time(&self, start_ns: u64, stop_ns: u64) -> bool {
+    #[must_use]
+    pub fn wants_time(&self, start_ns: u64, stop_ns: u64) -> bool {
         self.from_ns.is_none_or(|from_ns| stop_ns >= from_ns) && self.to_ns.is_none_or(|to_ns| start_ns <= to_ns)
     }
 
@@ -33,7 +34,9 @@ impl Filter {
         }
     }
 
-    pub(super) fn wants_function(&self, trace: &Trace, function: RegionRef) -> bool {
+    /// Whether a function is wanted, by its region.
+    #[must_use]
+    pub fn wants_function(&self, trace: &Trace, function: RegionRef) -> bool {
         self.functions.is_empty()
             || trace.region(function).is_some_and(|region| {
                 let short = region.name.strip_prefix("nccl").unwrap_or(region.name);

@@ -1,0 +1,175 @@
+//! For Scalasca's analyser: an archive of each communicator.
+
+use std::path::Path;
+
+use analysis::{Filter, Trace};
+use anyhow::{Context as _, Result, bail};
+use otf2::{CommRef, LocationRef};
+use serde::Serialize;
+use trace::Progress as _;
+
+use super::complete::{self, LeftOut};
+use super::scalasca::Communicator;
+use crate::archive::{is_merged, is_nccl};
+use crate::exit::Exit;
+use crate::place::ANCHOR;
+use crate::print;
+use crate::progress::Bar;
+use crate::staging::Staging;
+use crate::table::{Side, Table};
+use crate::units::plural;
+
+/// What became of a communicator.
+#[derive(Debug, Default, Serialize)]
+struct Exported {
+    name: String,
+    ranks: usize,
+    archive: Option<String>,
+    reason: Option<String>,
+    collectives: usize,
+    messages: usize,
+    collectives_left_out: u64,
+    messages_left_out: u64,
+    left_out: Vec<LeftOut>,
+    processes: Vec<String>,
+}
+
+/// Exports the communicators that the filter wants.
+pub(super) fn export(trace: &Trace, filter: &Filter, out: &Path, is_json: bool) -> Result<Exit> {
+    if !is_nccl(&trace.archive) || is_merged(&trace.archive) {
+        bail!("{} is not an archive of NCCL's alone", trace.anchor.display());
+    }
+    if !(filter.functions.is_empty() && filter.ranks.is_empty() && filter.from_ns.or(filter.to_ns).is_none()) {
+        bail!("--rank, --function, --from and --to: the analyser needs all that all ranks did; only --comm goes");
+    }
+    let staging = Staging::create(out)?;
+    let lacks = complete::what_it_lacks(trace);
+    let bar = Bar::new();
+    let comms = trace.definitions.comms.keys().copied().enumerate();
+    let is_wanted = |comm: &CommRef| filter.communicators.is_empty() || filter.communicators.contains(comm);
+    let comms: Vec<(usize, CommRef)> = comms.filter(|(_, comm)| is_wanted(comm)).collect();
+    bar.begin("communicators", comms.len() as u64);
+    let mut all = Vec::new();
+    for (number, comm) in comms {
+        all.push(one(trace, (comm, number), lacks.as_deref(), &staging, out)?);
+        bar.step();
+    }
+    drop(bar);
+    let left_out = all.iter().filter(|it| it.archive.is_none()).count();
+    let is_any = left_out < all.len();
+    if is_any {
+        staging.put_in_place()?;
+    }
+    if is_json {
+        print::json(&serde_json::json!({ "format": 1, "communicators": all }))?;
+    } else {
+        print::result(&text(&all))?;
+    }
+    Ok(match (is_any, left_out) {
+        (true, 0) => Exit::Well,
+        (true, _) => Exit::Problems,
+        (false, _) => Exit::CannotDo,
+    })
+}
+
+fn one(
+    trace: &Trace,
+    (comm, number): (CommRef, usize),
+    lacks: Option<&str>,
+    staging: &Staging,
+    out: &Path,
+) -> Result<Exported> {
+    let members = trace.members(comm);
+    let process = |location: &LocationRef| {
+        let process = trace.process(trace.group(*location));
+        trace.group_name(process).to_owned()
+    };
+    let mut exported = Exported {
+        name: trace.comm_name(comm),
+        ranks: members.len(),
+        processes: members.iter().map(process).collect(),
+        ..Exported::default()
+    };
+    exported.reason = match lacks {
+        Some(lacks) => Some(lacks.to_owned()),
+        None => complete::missing_ranks(trace, comm),
+    };
+    if exported.reason.is_some() {
+        return Ok(exported);
+    }
+    let (ranks, left_out) = complete::read(trace, comm)?;
+    exported.collectives = ranks.first().map_or(0, |rank| rank.collectives.len());
+    exported.messages = ranks.iter().map(|rank| rank.sends.len()).sum();
+    exported.collectives_left_out = left_out.iter().map(|it| it.collectives).sum();
+    exported.messages_left_out = left_out.iter().map(|it| it.messages).sum();
+    exported.left_out = left_out;
+    if exported.collectives + exported.messages == 0 {
+        exported.reason = Some("nothing that all ranks have".to_owned());
+        return Ok(exported);
+    }
+    let directory = format!("{number}-{}", file_name(&exported.name));
+    let places = members.iter().zip(&exported.processes).map(|(location, process)| {
+        let host = trace.host(trace.group(*location));
+        (host.and_then(|host| trace.node_name(host)).unwrap_or("host"), process.as_str())
+    });
+    let written = staging.path().join(&directory);
+    let communicator = Communicator {
+        name: &exported.name,
+        machine: machine(trace).unwrap_or("machine"),
+        places: places.collect(),
+        ranks: &ranks,
+        ticks_per_second: trace.definitions.clock.map_or(1_000_000_000, |clock| clock.timer_resolution),
+    };
+    std::fs::create_dir(&written).with_context(|| format!("cannot make {}", written.display()))?;
+    communicator.write(&written)?;
+    let archive = out.join(directory).join(ANCHOR);
+    exported.archive = Some(archive.display().to_string());
+    Ok(exported)
+}
+
+fn machine(trace: &Trace) -> Option<&str> {
+    let mut nodes = trace.definitions.system_tree_nodes.values();
+    let root = nodes.find(|node| !node.parent.is_defined())?;
+    trace.definitions.string(root.name)
+}
+
+/// A name without what file systems or shells have uses for.
+fn file_name(name: &str) -> String {
+    let plain = |letter: char| match letter {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' | '.' => letter,
+        _ => '_',
+    };
+    name.chars().take(64).map(plain).collect()
+}
+
+fn text(all: &[Exported]) -> String {
+    let mut table = Table::new(&[
+        ("communicator", Side::Left),
+        ("ranks", Side::Right),
+        ("collectives", Side::Right),
+        ("messages", Side::Right),
+        ("left out", Side::Right),
+        ("archive", Side::Left),
+    ]);
+    for it in all {
+        let left_out = it.collectives_left_out + it.messages_left_out;
+        let reason = it.reason.clone().map(|reason| format!("none: {reason}"));
+        table.row(vec![
+            it.name.clone(),
+            it.ranks.to_string(),
+            it.collectives.to_string(),
+            it.messages.to_string(),
+            left_out.to_string(),
+            it.archive.clone().or(reason).unwrap_or_default(),
+        ]);
+    }
+    let mut text = String::new();
+    table.print(&mut text);
+    for (it, left_out) in all.iter().flat_map(|it| it.left_out.iter().map(move |left_out| (it, left_out))) {
+        let collectives = plural(left_out.collectives, "collective", "collectives");
+        let ends = plural(left_out.messages, "end of a message", "ends of messages");
+        text.push_str(&format!("{}: {collectives} and {ends} left out: {}\n", it.name, left_out.reason));
+    }
+    text.push_str("analyse one: mpirun -np RANKS scout.mpi ARCHIVE\n");
+    text
+}

@@ -1,0 +1,39 @@
+//! What `export --help` teaches.
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  nccl-otf2 export --format perfetto trace -o trace.pftrace
+  nccl-otf2 export --format perfetto trace -o start.pftrace --to 5s --rank 0,1
+  nccl-otf2 export --format scalasca trace -o scalasca
+
+perfetto: one file. Open it in https://ui.perfetto.dev (nothing is uploaded), or ask it with SQL: \
+`trace_processor_shell -q query.sql trace.pftrace`, or the Python package perfetto. Processes have their threads, \
+their GPUs with communicators, channels and streams, and the network; arrows lead from a call to the launch, the \
+operation and its transfers, and from rank to rank of one collective. Times are ns since 1970.
+
+scalasca: a directory. `mpirun -np 8 scout.mpi scalasca/0-world/traces.otf2` finds and blames waiting. The analyser \
+knows MPI: so one archive is made of each communicator, in the words of MPI. A rank is a process with one thread; an \
+operation of NCCL's is a call of MPI's, from when it began to run on the rank to when it ended. Run it on as many \
+processes as the communicator has ranks. It waits for ever where something is missing on one rank. Therefore only \
+what all ranks have is exported: collectives up to the first that differs, messages with both ends. A communicator of \
+which something was lost or a rank not recorded is left out. Pipit reads these archives, too.
+
+--comm and --rank keep what belongs to these ranks, the threads of their processes and the streams of their GPUs. \
+--function keeps operations of these functions, their calls, and what belongs to them: transfers, channels, kernels. \
+--from and --to keep what goes on in this time, whole. Scalasca takes --comm only.
+
+Exit codes: 0 exported, 1 a communicator was left out (scalasca), 2 nothing was exported, or wrong usage.
+
+--json prints an object:
+  format    version of this description: 1
+  files     what was made
+  events    how many events are in it
+  left_out  what the archive has and the export has not: events, reason
+and for Scalasca:
+  format         version of this description: 1
+  communicators  for each: name, ranks, archive (null where it was left out),
+                 reason (why), collectives and messages (that are in it),
+                 collectives_left_out, messages_left_out (of all ranks; each end
+                 of a message counts), left_out (for each reason: collectives,
+                 messages, reason), processes (of each rank)
+New fields may be added; `format` changes when one changes or goes.";

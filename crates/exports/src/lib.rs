@@ -1,0 +1,25 @@
+//! Finished archives in the formats of other programs. A format is a module with one public function,
+//! `write(source, out) -> Result<Outcome>`, which makes `out`: a file, or a folder of files.
+//!
+//! ```text
+//!  Source      an archive, what of it is wanted, and who hears of progress
+//!   └ Selection  the locations and region instances that are wanted
+//!       ├► perfetto    one file for Perfetto's viewer and its SQL
+//!       └► …
+//!  Outcome     the files, how many events they have, and what was left out and why
+//! ```
+//!
+//! Formats read one location after the other, several at a time, and keep none of its events.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod outcome;
+pub mod perfetto;
+mod selection;
+mod source;
+
+pub use error::{Error, Result};
+pub use outcome::{LeftOut, Outcome};
+pub use selection::Selection;
+pub use source::Source;

@@ -1,0 +1,34 @@
+//! What was exported.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+/// What was exported.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Outcome {
+    /// The files, relative to `out`; a format of one file has an empty path.
+    pub files: Vec<PathBuf>,
+    /// How many events are in them, as the format counts: slices, rows, lines.
+    pub events: u64,
+    /// What of the archive is not in them.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// What was left out for one reason. What the filter left out is not listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// How many events.
+    pub events: u64,
+    /// Why.
+    pub reason: String,
+}
+
+impl Outcome {
+    /// Notes what was left out; nothing is no reason.
+    pub fn leave_out(&mut self, events: u64, reason: &str) {
+        if events > 0 {
+            self.left_out.push(LeftOut { events, reason: reason.to_owned() });
+        }
+    }
+}

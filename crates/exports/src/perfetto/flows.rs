@@ -1,0 +1,135 @@
+//! Arrows: slices with the same flow id are connected in the order of their begins.
+
+use std::collections::BTreeMap;
+
+use analysis::tables::{NONE, Tables};
+use analysis::{Fields, MatchedCollectives, RegionInfo, Shows};
+use nccl_events::Kind;
+use nccl_events::archive::{LocationKind, RegionClass};
+
+use super::tracks::{Space, Uuids};
+use crate::error::Result;
+use crate::source::Source;
+
+/// The flows of an archive.
+pub(super) struct Flows {
+    uuids: Uuids,
+    /// Of an operation, by its id: collectives, messages and transfers that it is part of. Ascending.
+    of_operations: Vec<(u64, u64)>,
+    /// Whether calls were recorded: else an operation's flow begins at its enqueueing.
+    has_calls: bool,
+}
+
+/// The calls of the group that a thread is in.
+#[derive(Default)]
+pub(super) struct Group {
+    /// Id of the group, stream and id of the call.
+    calls: Vec<(Option<u64>, Option<u64>, u64)>,
+}
+
+/// What is known of a slice that begins.
+pub(super) struct Begun<'a> {
+    pub(super) region: Option<RegionInfo<'a>>,
+    pub(super) is_on_stream: bool,
+    pub(super) fields: Fields<'a>,
+    pub(super) stream: Option<u64>,
+}
+
+impl Flows {
+    /// Reads operations and network transfers.
+    pub(super) fn of(source: &Source<'_>) -> Result<Self> {
+        let trace = source.trace;
+        let uuids = Uuids::of(trace);
+        let mut tables = Tables::read(trace, source.progress)?;
+        tables.add_network(trace, source.progress)?;
+        let collectives = MatchedCollectives::of(trace, &tables, source.filter);
+        let event = |row: u32| tables.operations.event[large(row)];
+        let mut found = Vec::new();
+        for (number, instance) in (0..).zip(&collectives.all) {
+            let rows = collectives.operations(instance).iter();
+            found.extend(rows.map(|row| (event(*row), uuids.of_id(Space::Collective, number))));
+        }
+        let transfers = tables.transfers.rows().filter(|it| it.operation != NONE);
+        found.extend(transfers.map(|it| (event(it.operation), uuids.of_id(Space::Transfer, it.event))));
+        for (number, (send, receive)) in (0..).zip(messages(source, &tables)) {
+            let flow = uuids.of_id(Space::Message, number);
+            found.extend([(send, flow), (receive, flow)]);
+        }
+        found.sort_unstable();
+        let is_call = |shows| matches!(shows, Shows::Call(Kind::CollApi | Kind::P2pApi));
+        let has_calls = trace.definitions.regions.keys().any(|region| trace.shows(*region).is_some_and(is_call));
+        Ok(Self { uuids, of_operations: found, has_calls })
+    }
+
+    /// Adds the flows of a slice. `group` is what was called before on the same location.
+    pub(super) fn add(&self, begun: &Begun<'_>, group: &mut Group, flows: &mut Vec<u64>) {
+        let chain = |id: u64| self.uuids.of_id(Space::Chain, id);
+        let Begun { fields, stream, .. } = begun;
+        if begun.is_on_stream {
+            return flows.extend(fields.parent.map(chain));
+        }
+        let (Some(region), Some(event)) = (begun.region, fields.event) else {
+            return;
+        };
+        match region.class {
+            RegionClass::Api => {
+                group.calls.push((fields.parent, *stream, event));
+                flows.push(chain(event));
+            }
+            RegionClass::Launch => {
+                let is_of = |it: &&(Option<u64>, Option<u64>, u64)| it.0 == fields.parent && it.1 == *stream;
+                let calls = group.calls.iter().filter(is_of);
+                flows.extend(calls.map(|(.., call)| chain(*call)));
+                flows.push(chain(event));
+            }
+            RegionClass::Enqueue if !self.has_calls || region.kind == Some(Kind::Group) => flows.push(chain(event)),
+            RegionClass::Operation => {
+                flows.extend([Some(event), fields.parent].into_iter().flatten().map(chain));
+                let begin = self.of_operations.partition_point(|(operation, _)| *operation < event);
+                let own = self.of_operations.iter().skip(begin).take_while(|(operation, _)| *operation == event);
+                flows.extend(own.map(|(_, flow)| *flow));
+            }
+            RegionClass::Network if region.kind == Some(Kind::ProxyOp) => {
+                flows.push(self.uuids.of_id(Space::Transfer, event));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Group {
+    /// The outermost slice of the location has ended.
+    pub(super) fn clear(&mut self) {
+        self.calls.clear();
+    }
+}
+
+/// The ids of sends and of their receives: NCCL matches those of two ranks in their order. Where one rank has others
+/// than its peer, it is not known which is missing.
+fn messages(source: &Source<'_>, tables: &Tables) -> Vec<(u64, u64)> {
+    /// Begins and ids of sends and of receives.
+    type Ends = [Vec<(u64, u64)>; 2];
+    let mut ends: BTreeMap<(u32, u32, u32), Ends> = BTreeMap::new();
+    for operation in tables.operations.rows().filter(|it| it.partner != NONE) {
+        let member = tables.members.row(operation.member);
+        let name = source.trace.region(operation.function).map(|region| region.name);
+        let (from, to, end) = match name {
+            Some("ncclSend") => (member.rank, operation.partner, 0),
+            Some("ncclRecv") => (operation.partner, member.rank, 1),
+            _ => continue,
+        };
+        let of_pair = ends.entry((member.communicator, from, to)).or_default();
+        of_pair[end].push((operation.start_ns, operation.event));
+    }
+    let mut found = Vec::new();
+    for [mut sends, mut receives] in ends.into_values().filter(|[sends, receives]| sends.len() == receives.len()) {
+        sends.sort_unstable();
+        receives.sort_unstable();
+        found.extend(sends.into_iter().zip(receives).map(|((_, send), (_, receive))| (send, receive)));
+    }
+    found
+}
+
+fn large(row: u32) -> usize {
+    usize::try_from(row).unwrap_or(usize::MAX)
+}

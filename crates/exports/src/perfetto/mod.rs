@@ -1,0 +1,78 @@
+//! One file for Perfetto: its viewer (ui.perfetto.dev), and SQL by its trace processor.
+//!
+//! ```text
+//!  tracks    processes, threads, GPUs, communicators, network: a track for each location
+//!  flows     arrows: call → launch → operation → kernel and transfers; the ranks of a collective; messages
+//!  sequence  the events of a location as packets with arguments
+//! ```
+//!
+//! A location is a track, and its region instances nest there as slices of a track must. Every location is a packet
+//! sequence of its own, so that locations are written at the same time, in any order.
+
+mod flows;
+mod sequence;
+mod tracks;
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use crate::error::{Error, Result};
+use crate::outcome::Outcome;
+use crate::selection::Selection;
+use crate::source::Source;
+
+use flows::Flows;
+use sequence::Sequence;
+use tracks::Tracks;
+
+/// Writes the file `out`.
+///
+/// # Errors
+///
+/// When the archive cannot be read, or the file cannot be written.
+pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
+    let selection = Selection::of(*source)?;
+    let flows = Flows::of(source)?;
+    let tracks = Tracks::of(source, &selection);
+    let output = Output::create(out)?;
+    output.append(&tracks.packets())?;
+    let written = source.each_location(selection.locations(), |location| {
+        let mut sequence = Sequence::of(source.trace, &tracks, &flows, location);
+        let mut failed = Ok(());
+        selection.events(location, |time_ns, event| {
+            sequence.event(time_ns, event);
+            if failed.is_ok() && sequence.bytes().len() >= CHUNK_BYTES {
+                failed = output.append(sequence.bytes());
+                sequence.clear();
+            }
+        })?;
+        failed?;
+        output.append(sequence.bytes())?;
+        Ok(sequence.count())
+    })?;
+    Ok(Outcome { files: vec![PathBuf::new()], events: written.iter().sum(), left_out: Vec::new() })
+}
+
+/// How much of a location is written at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// The file, for all threads.
+struct Output<'a> {
+    file: Mutex<File>,
+    path: &'a Path,
+}
+
+impl<'a> Output<'a> {
+    fn create(path: &'a Path) -> Result<Self> {
+        let file = File::create_new(path).map_err(Error::io("make", path))?;
+        Ok(Self { file: Mutex::new(file), path })
+    }
+
+    /// Appends whole packets.
+    fn append(&self, packets: &[u8]) -> Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        file.write_all(packets).map_err(Error::io("write", self.path))
+    }
+}

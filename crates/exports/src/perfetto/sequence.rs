@@ -1,0 +1,265 @@
+//! The events of a location as packets: slices with their attributes as arguments, and values of counters.
+
+use std::collections::BTreeSet;
+
+use analysis::{RegionInfo, Trace};
+use nccl_events::archive::{LocationKind, RegionClass};
+use otf2::{AttributeRef, AttributeValue, Event, EventKind, LocationRef, MetricMemberRef, MetricValue, RegionRef};
+use proto_messages::perfetto::{
+    DebugAnnotation, Interned, InternedData, SEQ_INCREMENTAL_STATE_CLEARED, SEQ_NEEDS_INCREMENTAL_STATE, TracePacket,
+    TracePacketDefaults, TrackEvent, TrackEventDefaults, clock, event_type,
+};
+
+use super::flows::{Begun, Flows, Group};
+use super::tracks::Tracks;
+
+/// The packets of a location.
+pub(super) struct Sequence<'a> {
+    trace: &'a Trace,
+    tracks: &'a Tracks<'a>,
+    flows: &'a Flows,
+    location: LocationRef,
+    is_stream: bool,
+    stream: Option<AttributeRef>,
+    /// Used again for each event.
+    packet: TracePacket,
+    /// Numbers of names that the sequence has.
+    names: BTreeSet<u64>,
+    attributes: BTreeSet<AttributeRef>,
+    texts: BTreeSet<u64>,
+    categories: BTreeSet<u64>,
+    counters: BTreeSet<MetricMemberRef>,
+    group: Group,
+    depth: usize,
+    count: u64,
+    bytes: Vec<u8>,
+}
+
+/// What is appended to the names of what had not ended, and its category.
+const UNFINISHED: &str = "unfinished";
+/// The number of that category; classes have smaller ones.
+const UNFINISHED_CATEGORY: u64 = 1 << 16;
+
+impl<'a> Sequence<'a> {
+    pub(super) fn of(trace: &'a Trace, tracks: &'a Tracks<'a>, flows: &'a Flows, location: LocationRef) -> Self {
+        let mut attributes = trace.definitions.attributes.iter();
+        let is_stream = |name| trace.definitions.string(name) == Some("nccl.stream");
+        let sequence = Some(tracks.sequence(location));
+        let mut found = Self {
+            trace,
+            tracks,
+            flows,
+            location,
+            is_stream: trace.location_kind(location) == Some(LocationKind::Stream),
+            stream: attributes.find(|(_, it)| is_stream(it.name)).map(|(reference, _)| *reference),
+            packet: TracePacket {
+                trusted_packet_sequence_id: sequence,
+                sequence_flags: Some(SEQ_INCREMENTAL_STATE_CLEARED),
+                trace_packet_defaults: Some(TracePacketDefaults {
+                    timestamp_clock_id: Some(clock::REALTIME),
+                    track_event_defaults: Some(TrackEventDefaults { track_uuid: Some(tracks.of_location(location)) }),
+                }),
+                ..TracePacket::default()
+            },
+            names: BTreeSet::new(),
+            attributes: BTreeSet::new(),
+            texts: BTreeSet::new(),
+            categories: BTreeSet::new(),
+            counters: BTreeSet::new(),
+            group: Group::default(),
+            depth: 0,
+            count: 0,
+            bytes: Vec::new(),
+        };
+        found.packet.append_to(&mut found.bytes);
+        found.packet.trace_packet_defaults = None;
+        found.packet.sequence_flags = Some(SEQ_NEEDS_INCREMENTAL_STATE);
+        found
+    }
+
+    /// What is not written yet.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// It is written.
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// How many slices and values of counters there are.
+    pub(super) const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Adds an event; records of communication say nothing that the slices around them do not.
+    pub(super) fn event(&mut self, after_ns: u64, event: &Event) {
+        self.packet.timestamp = Some(self.tracks.time_ns(after_ns));
+        match &event.kind {
+            EventKind::Enter(region) => self.begin(*region, event),
+            EventKind::Leave(_) => self.end(event),
+            EventKind::Metric { metric, values } => {
+                let trace = self.trace;
+                let members = trace.definitions.metric_classes.get(metric).map_or(&[][..], |it| &it.members);
+                for (member, value) in members.iter().zip(values) {
+                    self.counter(*member, *value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, region: RegionRef, event: &Event) {
+        let mut slice = self.empty(event_type::SLICE_BEGIN);
+        let mut interned = InternedData::default();
+        let fields = self.trace.fields(event);
+        let info = self.trace.region(region);
+        slice.name_iid = Some(self.name(region, fields.is_unfinished, &mut interned));
+        self.add_categories(info, fields.is_unfinished, &mut slice, &mut interned);
+        self.add_arguments(event, &mut slice, &mut interned);
+        let stream = event.attributes.iter().find(|(attribute, _)| Some(*attribute) == self.stream);
+        let stream =
+            stream.and_then(|(_, value)| if let AttributeValue::U64(stream) = value { Some(*stream) } else { None });
+        let begun = Begun { region: info, is_on_stream: self.is_stream, fields, stream };
+        self.flows.add(&begun, &mut self.group, &mut slice.flow_ids);
+        self.depth += 1;
+        self.count += 1;
+        self.write(slice, interned);
+    }
+
+    fn end(&mut self, event: &Event) {
+        let mut slice = self.empty(event_type::SLICE_END);
+        let mut interned = InternedData::default();
+        self.add_arguments(event, &mut slice, &mut interned);
+        self.depth = self.depth.saturating_sub(1);
+        if self.depth == 0 {
+            self.group.clear();
+        }
+        self.write(slice, interned);
+    }
+
+    fn counter(&mut self, member: MetricMemberRef, value: MetricValue) {
+        if self.counters.insert(member) {
+            let track = self.tracks.counter(self.location, member);
+            let sequence = self.packet.trusted_packet_sequence_id;
+            let packet =
+                TracePacket { trusted_packet_sequence_id: sequence, track_descriptor: track, ..TracePacket::default() };
+            packet.append_to(&mut self.bytes);
+        }
+        let mut sample = self.empty(event_type::COUNTER);
+        sample.track_uuid = Some(self.tracks.of_counter(self.location, member));
+        match value {
+            MetricValue::U64(number) => sample.counter_value = Some(i64::try_from(number).unwrap_or(i64::MAX)),
+            MetricValue::I64(number) => sample.counter_value = Some(number),
+            MetricValue::F64(number) => sample.double_counter_value = Some(number),
+        }
+        self.count += 1;
+        self.write(sample, InternedData::default());
+    }
+
+    /// An event in the memory of the one before.
+    fn empty(&mut self, event_type: i32) -> TrackEvent {
+        let mut event = self.packet.track_event.take().unwrap_or_default();
+        event.category_iids.clear();
+        event.debug_annotations.clear();
+        event.flow_ids.clear();
+        TrackEvent {
+            event_type: Some(event_type),
+            category_iids: event.category_iids,
+            debug_annotations: event.debug_annotations,
+            flow_ids: event.flow_ids,
+            ..TrackEvent::default()
+        }
+    }
+
+    fn write(&mut self, event: TrackEvent, interned: InternedData) {
+        self.packet.track_event = Some(event);
+        self.packet.interned_data = (interned != InternedData::default()).then_some(interned);
+        self.packet.append_to(&mut self.bytes);
+    }
+
+    fn name(&mut self, region: RegionRef, is_unfinished: bool, interned: &mut InternedData) -> u64 {
+        let iid = (u64::from(region.get()) << 1 | u64::from(is_unfinished)) + 1;
+        if self.names.insert(iid) {
+            let name = self.trace.region_name(region);
+            let name = if is_unfinished { format!("{name}, {UNFINISHED}") } else { name };
+            interned.event_names.push(named(iid, name));
+        }
+        iid
+    }
+
+    /// The class of the region; kernels have none in their names.
+    fn add_categories(
+        &mut self,
+        region: Option<RegionInfo<'_>>,
+        is_unfinished: bool,
+        slice: &mut TrackEvent,
+        interned: &mut InternedData,
+    ) {
+        let class = match region {
+            Some(region) => Some(region.class),
+            None => self.is_stream.then_some(RegionClass::Kernel),
+        };
+        let class = class.map(|class| (class as u64 + 1, class.name()));
+        let unfinished = is_unfinished.then_some((UNFINISHED_CATEGORY, UNFINISHED));
+        for (iid, name) in class.into_iter().chain(unfinished) {
+            if self.categories.insert(iid) {
+                interned.event_categories.push(named(iid, name.to_owned()));
+            }
+            slice.category_iids.push(iid);
+        }
+    }
+
+    fn add_arguments(&mut self, event: &Event, slice: &mut TrackEvent, interned: &mut InternedData) {
+        let definitions = &self.trace.definitions;
+        for (attribute, value) in &event.attributes {
+            let name_iid = u64::from(attribute.get()) + 1;
+            if self.attributes.insert(*attribute) {
+                let name = definitions.attributes.get(attribute).and_then(|it| definitions.string(it.name));
+                let name = name.map_or_else(|| format!("attribute {}", attribute.get()), str::to_owned);
+                interned.debug_annotation_names.push(named(name_iid, name));
+            }
+            let argument = DebugAnnotation { name_iid: Some(name_iid), ..DebugAnnotation::default() };
+            slice.debug_annotations.push(self.argument(argument, *value, interned));
+        }
+    }
+
+    fn argument(
+        &mut self,
+        argument: DebugAnnotation,
+        value: AttributeValue,
+        interned: &mut InternedData,
+    ) -> DebugAnnotation {
+        let unsigned = |number| DebugAnnotation { uint_value: Some(number), ..argument };
+        let signed = |number| DebugAnnotation { int_value: Some(number), ..argument };
+        let trace = self.trace;
+        let (space, reference, text) = match value {
+            AttributeValue::U8(number) => return unsigned(number.into()),
+            AttributeValue::U16(number) => return unsigned(number.into()),
+            AttributeValue::U32(number) => return unsigned(number.into()),
+            AttributeValue::U64(number) => return unsigned(number),
+            AttributeValue::I8(number) => return signed(number.into()),
+            AttributeValue::I16(number) => return signed(number.into()),
+            AttributeValue::I32(number) => return signed(number.into()),
+            AttributeValue::I64(number) => return signed(number),
+            AttributeValue::F32(number) => return DebugAnnotation { double_value: Some(number.into()), ..argument },
+            AttributeValue::F64(number) => return DebugAnnotation { double_value: Some(number), ..argument },
+            AttributeValue::String(it) => (0, u64::from(it.get()), None),
+            AttributeValue::Region(it) => (1, it.get().into(), Some(trace.region_name(it))),
+            AttributeValue::Location(it) => (2, it.get(), Some(trace.location_name(it))),
+            AttributeValue::Comm(it) => (3, it.get().into(), Some(trace.comm_name(it))),
+            // This project writes none of these: each gets a number of its own.
+            other => (4, self.texts.len() as u64, Some(format!("{other:?}"))),
+        };
+        let iid = (reference << 3 | space) + 1;
+        if self.texts.insert(iid) {
+            let text = text.or_else(|| trace.text(value).map(str::to_owned)).unwrap_or_default();
+            interned.debug_annotation_string_values.push(named(iid, text));
+        }
+        DebugAnnotation { string_value_iid: Some(iid), ..argument }
+    }
+}
+
+const fn named(iid: u64, name: String) -> Interned {
+    Interned { iid: Some(iid), name: Some(name) }
+}

@@ -1,0 +1,179 @@
+//! What of an archive is wanted: locations, and what goes on there.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use analysis::{Clock, Shows, Slice};
+use nccl_events::archive::LocationKind;
+use otf2::{Event, EventKind, LocationRef, RegionRef};
+
+use crate::error::Result;
+use crate::source::Source;
+
+/// What of an archive is wanted.
+pub struct Selection<'a> {
+    source: Source<'a>,
+    clock: Clock,
+    locations: Vec<LocationRef>,
+    /// The ids of what belongs to the wanted functions, ascending; none where all are wanted.
+    ids: Option<Vec<u64>>,
+}
+
+/// A region that is entered and not left.
+struct Open {
+    is_wanted: bool,
+    /// Its ENTER, while it is not known whether the region goes on in the wanted time.
+    held: Option<Event>,
+}
+
+impl<'a> Selection<'a> {
+    /// Finds out what is wanted. With functions this reads the operations and the network transfers.
+    ///
+    /// # Errors
+    ///
+    /// When the archive is damaged.
+    pub fn of(source: Source<'a>) -> Result<Self> {
+        let locations = source.locations();
+        let mut found = Self { source, clock: Clock::of(source.trace), locations, ids: None };
+        if !source.filter.functions.is_empty() {
+            found.ids = Some(found.ids_of_functions()?);
+        }
+        Ok(found)
+    }
+
+    /// The wanted locations that have events, ascending.
+    #[must_use]
+    pub fn locations(&self) -> &[LocationRef] {
+        &self.locations
+    }
+
+    /// Those of them that stand for these.
+    #[must_use]
+    pub fn of_kinds(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
+        let is_one = |it: &LocationRef| self.source.trace.location_kind(*it).is_some_and(|kind| kinds.contains(&kind));
+        self.locations.iter().copied().filter(is_one).collect()
+    }
+
+    /// Gives the wanted events of a location in their order, with the time in ns after the beginning of the trace.
+    /// Every ENTER has its LEAVE; regions that go on in the wanted time are whole.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub fn events(&self, location: LocationRef, mut each: impl FnMut(u64, &Event)) -> Result<()> {
+        let filter = self.source.filter;
+        let mut open: Vec<Open> = Vec::new();
+        let mut has_begun = false;
+        self.source.trace.archive.for_each_event(&[location], |_, event| {
+            let time_ns = self.clock.ns(event.time);
+            let is_before = filter.from_ns.is_some_and(|from_ns| time_ns < from_ns);
+            let is_after = filter.to_ns.is_some_and(|to_ns| time_ns > to_ns);
+            if !is_before && !has_begun {
+                has_begun = true;
+                for event in open.iter_mut().filter_map(|it| it.held.take()) {
+                    each(self.clock.ns(event.time), &event);
+                }
+            }
+            match event.kind {
+                EventKind::Enter(region) => {
+                    let around = open.last().is_none_or(|around| around.is_wanted);
+                    let is_wanted = !is_after && self.wants(region, &event, around);
+                    let is_held = is_wanted && is_before;
+                    if is_wanted && !is_held {
+                        each(time_ns, &event);
+                    }
+                    open.push(Open { is_wanted, held: is_held.then_some(event) });
+                }
+                EventKind::Leave(_) => {
+                    if open.pop().is_some_and(|it| it.is_wanted && it.held.is_none()) {
+                        each(time_ns, &event);
+                    }
+                }
+                _ if is_before || is_after || self.ids.is_some() => {}
+                _ => each(time_ns, &event),
+            }
+            let is_over = is_after && !open.iter().any(|it| it.is_wanted);
+            if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(())
+    }
+
+    /// Gives the wanted region instances of a location in the order of their ends.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub fn slices(&self, location: LocationRef, mut each: impl FnMut(&Slice)) -> Result<()> {
+        let mut open: Vec<Slice> = Vec::new();
+        self.events(location, |time_ns, event| match event.kind {
+            EventKind::Enter(region) => open.push(Slice {
+                location,
+                region,
+                shows: self.source.trace.shows(region),
+                depth: u32::try_from(open.len()).unwrap_or(u32::MAX),
+                start_ns: time_ns,
+                stop_ns: time_ns,
+                attributes: event.attributes.clone(),
+            }),
+            EventKind::Leave(_) => {
+                if let Some(mut slice) = open.pop() {
+                    slice.stop_ns = time_ns;
+                    slice.attributes.extend(&event.attributes);
+                    each(&slice);
+                }
+            }
+            _ => {}
+        })
+    }
+
+    /// Whether a region is wanted for its function: its own, or that of what it belongs to.
+    fn wants(&self, region: RegionRef, enter: &Event, around_is_wanted: bool) -> bool {
+        let Some(ids) = &self.ids else {
+            return true;
+        };
+        let fields = self.source.trace.fields(enter);
+        let has = |id: Option<u64>| id.is_some_and(|id| ids.binary_search(&id).is_ok());
+        match (fields.event, fields.parent) {
+            // A part of what it is in, such as the time in a queue.
+            (None, None) => around_is_wanted,
+            (event, parent) => has(event) || has(parent) || self.is_of_function(region),
+        }
+    }
+
+    fn is_of_function(&self, region: RegionRef) -> bool {
+        let shows = self.source.trace.shows(region);
+        matches!(shows, Some(Shows::Call(_) | Shows::Operation(_)))
+            && self.source.filter.wants_function(self.source.trace, region)
+    }
+
+    /// Operations of the functions, their calls, and their transfers.
+    fn ids_of_functions(&self) -> Result<Vec<u64>> {
+        let trace = self.source.trace;
+        let (source, all) = (self.source, self);
+        let of_operations = source.each_location(&self.of_kinds(&[LocationKind::Communicator]), |location| {
+            let mut ids = Vec::new();
+            all.slices(location, |slice| {
+                if all.is_of_function(slice.region) {
+                    let fields = trace.fields_of(&slice.attributes);
+                    ids.extend(fields.event.into_iter().chain(fields.parent));
+                }
+            })?;
+            Ok(ids)
+        })?;
+        let ids: BTreeSet<u64> = of_operations.into_iter().flatten().collect();
+        let of_transfers = source.each_location(&self.of_kinds(&[LocationKind::Connection]), |location| {
+            let mut found = Vec::new();
+            all.slices(location, |slice| {
+                let fields = trace.fields_of(&slice.attributes);
+                if fields.parent.is_some_and(|parent| ids.contains(&parent)) {
+                    found.extend(fields.event);
+                }
+            })?;
+            Ok(found)
+        })?;
+        let mut ids: Vec<u64> = ids.into_iter().chain(of_transfers.into_iter().flatten()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        Ok(ids)
+    }
+}

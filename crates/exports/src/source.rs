@@ -1,0 +1,99 @@
+//! What is exported.
+
+use std::collections::BTreeSet;
+
+use analysis::{Filter, Trace};
+use nccl_events::Progress;
+use nccl_events::archive::LocationKind;
+use otf2::{LocationGroupRef, LocationRef};
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+
+/// What is exported.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// The archive.
+    pub trace: &'a Trace,
+    /// What of it is wanted.
+    pub filter: &'a Filter,
+    /// Who hears how far it is.
+    pub progress: &'a dyn Progress,
+}
+
+impl Source<'_> {
+    /// The locations that the filter wants and that have events, ascending: those of its ranks and communicators, the
+    /// threads of the processes that these are in, and the streams of their GPUs.
+    #[must_use]
+    pub fn locations(&self) -> Vec<LocationRef> {
+        let trace = self.trace;
+        let all = trace.definitions.locations.keys().copied().filter(|location| trace.has_events(*location));
+        if self.filter.communicators.is_empty() && self.filter.ranks.is_empty() {
+            return all.collect();
+        }
+        let members = trace.definitions.locations.keys().copied();
+        let members = members.filter(|it| trace.location_kind(*it) == Some(LocationKind::Communicator));
+        let groups = members.filter(|it| self.wants_rank(*it)).map(|it| trace.group(it));
+        let groups: BTreeSet<LocationGroupRef> = groups.flat_map(|group| [group, trace.process(group)]).collect();
+        let is_wanted = |location: &LocationRef| match trace.location_kind(*location) {
+            _ if trace.rank_of(*location).is_some() => self.wants_rank(*location),
+            Some(
+                LocationKind::ApiThread
+                | LocationKind::CallbackThread
+                | LocationKind::ProxyThread
+                | LocationKind::Stream,
+            ) => groups.contains(&trace.group(*location)),
+            _ => false,
+        };
+        all.filter(is_wanted).collect()
+    }
+
+    fn wants_rank(&self, location: LocationRef) -> bool {
+        let filter = self.filter;
+        self.trace.rank_of(location).is_some_and(|(comm, rank)| {
+            (filter.communicators.is_empty() || filter.communicators.contains(&comm))
+                && (filter.ranks.is_empty() || filter.ranks.contains(&rank))
+        })
+    }
+
+    /// Does something with every location on all cores, those with most events first; gives what is made of each in
+    /// the order of `locations`.
+    ///
+    /// # Errors
+    ///
+    /// The first one of `each`.
+    pub fn each_location<T: Send>(
+        &self,
+        locations: &[LocationRef],
+        each: impl Fn(LocationRef) -> Result<T> + Sync,
+    ) -> Result<Vec<T>> {
+        self.progress.begin("locations", locations.len() as u64);
+        let events = |location: LocationRef| {
+            let definition = self.trace.definitions.locations.get(&location);
+            definition.map_or(0, |definition| definition.number_of_events)
+        };
+        let mut order: Vec<(usize, LocationRef)> = locations.iter().copied().enumerate().collect();
+        order.sort_by_key(|(_, location)| std::cmp::Reverse(events(*location)));
+        let made = order.into_par_iter().with_max_len(1).map(|(at, location)| {
+            let made = each(location)?;
+            self.progress.step();
+            Ok::<_, Error>((at, made))
+        });
+        let mut made: Vec<(usize, T)> = made.collect::<Result<_>>()?;
+        made.sort_unstable_by_key(|(at, _)| *at);
+        self.progress.end();
+        Ok(made.into_iter().map(|(_, made)| made).collect())
+    }
+
+    /// The archive's begin, in ns since 1970 where the archive says when that was, else in its own ns.
+    #[must_use]
+    pub fn begin_ns(&self) -> u64 {
+        let Some(clock) = &self.trace.definitions.clock else {
+            return 0;
+        };
+        match clock.realtime_timestamp {
+            u64::MAX => clock.global_offset,
+            realtime_ns => realtime_ns,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Perfetto's trace (`perfetto/trace/trace.proto` and what it imports).
+//!
+//! Protozero reads repeated numbers of these messages unpacked only.
+
+use prost::Message;
+
+/// The clocks of Perfetto by number (`builtin_clock.proto`).
+pub mod clock {
+    /// `CLOCK_REALTIME`.
+    pub const REALTIME: u32 = 1;
+    /// `CLOCK_MONOTONIC`.
+    pub const MONOTONIC: u32 = 3;
+}
+
+/// [`TracePacket::sequence_flags`]: interned names and defaults of the sequence begin here.
+pub const SEQ_INCREMENTAL_STATE_CLEARED: u32 = 1;
+/// [`TracePacket::sequence_flags`]: the packet needs interned names or defaults.
+pub const SEQ_NEEDS_INCREMENTAL_STATE: u32 = 2;
+
+/// [`TrackDescriptor::child_ordering`]: by `sibling_order_rank`.
+pub const ORDERING_EXPLICIT: i32 = 3;
+/// [`TrackDescriptor::sibling_merge_behavior`]: tracks of one name stay apart.
+pub const MERGE_NONE: i32 = 2;
+
+/// [`TrackEvent::event_type`].
+pub mod event_type {
+    /// A slice begins.
+    pub const SLICE_BEGIN: i32 = 1;
+    /// The innermost slice of the track ends.
+    pub const SLICE_END: i32 = 2;
+    /// A value of a counter.
+    pub const COUNTER: i32 = 4;
+}
+
+/// [`CounterDescriptor::unit`]: bytes.
+pub const UNIT_SIZE_BYTES: i32 = 3;
+
+/// A packet.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have Perfetto's names")]
+pub struct TracePacket {
+    #[prost(message, optional, tag = "6")]
+    pub clock_snapshot: Option<ClockSnapshot>,
+    #[prost(uint64, optional, tag = "8")]
+    pub timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "10")]
+    pub trusted_packet_sequence_id: Option<u32>,
+    #[prost(message, optional, tag = "11")]
+    pub track_event: Option<TrackEvent>,
+    #[prost(message, optional, tag = "12")]
+    pub interned_data: Option<InternedData>,
+    #[prost(uint32, optional, tag = "13")]
+    pub sequence_flags: Option<u32>,
+    #[prost(message, optional, tag = "59")]
+    pub trace_packet_defaults: Option<TracePacketDefaults>,
+    #[prost(message, optional, tag = "60")]
+    pub track_descriptor: Option<TrackDescriptor>,
+}
+
+impl TracePacket {
+    /// Appends the packet to a file, which is Perfetto's message `Trace`: packets in its field 1.
+    pub fn append_to(&self, file: &mut Vec<u8>) {
+        prost::encoding::message::encode(1, self, file);
+    }
+}
+
+/// Readings of clocks at one moment.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have Perfetto's names")]
+pub struct ClockSnapshot {
+    #[prost(message, repeated, tag = "1")]
+    pub clocks: Vec<Clock>,
+    #[prost(uint32, optional, tag = "2")]
+    pub primary_trace_clock: Option<u32>,
+}
+
+/// A reading.
+#[derive(Clone, Copy, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have Perfetto's names")]
+pub struct Clock {
+    #[prost(uint32, optional, tag = "1")]
+    pub clock_id: Option<u32>,
+    #[prost(uint64, optional, tag = "2")]
+    pub timestamp: Option<u64>,
+}
+
+/// What packets of a sequence have that do not say otherwise.
+#[derive(Clone, Copy, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have Perfetto's names")]
+pub struct TracePacketDefaults {
+    #[prost(message, optional, tag = "11")]
+    pub track_event_defaults: Option<TrackEventDefaults>,
+    #[prost(uint32, optional, tag = "58")]
+    pub timestamp_clock_id: Option<u32>,
+}
+
+/// What track events of a sequence have that do not say otherwise.
+#[derive(Clone, Copy, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have Perfetto's names")]
+pub struct TrackEventDefaults {
+    #[prost(uint64, optional, tag = "11")]
+    pub track_uuid: Option<u64>,
+}
+
+/// A track.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have Perfetto's names")]
+pub struct TrackDescriptor {
+    #[prost(uint64, optional, tag = "1")]
+    pub uuid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+    #[prost(message, optional, tag = "3")]
+    pub process: Option<ProcessDescriptor>,
+    #[prost(message, optional, tag = "4")]
+    pub thread: Option<ThreadDescriptor>,
+    #[prost(uint64, optional, tag = "5")]
+    pub parent_uuid: Option<u64>,
+    #[prost(message, optional, tag = "8")]
+    pub counter: Option<CounterDescriptor>,
+    #[prost(int32, optional, tag = "11")]
+    pub child_ordering: Option<i32>,
+    #[prost(int32, optional, tag = "12")]
+    pub sibling_order_rank: Option<i32>,
+    #[prost(int32, optional, tag = "15")]
+    pub sibling_merge_behavior: Option<i32>,
+}
+
+/// A process.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have Perfetto's names")]
+pub struct ProcessDescriptor {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(string, optional, tag = "6")]
+    pub process_name: Option<String>,
+    #[prost(string, repeated, tag = "8")]
+    pub process_labels: Vec<String>,
+}
+
+/// A thread.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have Perfetto's names")]
+pub struct ThreadDescriptor {
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    #[prost(int64, optional, tag = "2")]
+    pub tid: Option<i64>,
+    #[prost(string, optional, tag = "5")]
+    pub thread_name: Option<String>,
+}
+
+/// What a counter counts.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have Perfetto's names")]
+pub struct CounterDescriptor {
+    #[prost(int32, optional, tag = "3")]
+    pub unit: Option<i32>,
+    #[prost(string, optional, tag = "6")]
+    pub unit_name: Option<String>,
+}
+
+/// Something on a track.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have Perfetto's names")]
+pub struct TrackEvent {
+    #[prost(uint64, repeated, packed = "false", tag = "3")]
+    pub category_iids: Vec<u64>,
+    #[prost(message, repeated, tag = "4")]
+    pub debug_annotations: Vec<DebugAnnotation>,
+    #[prost(int32, optional, tag = "9")]
+    pub event_type: Option<i32>,
+    #[prost(uint64, optional, tag = "10")]
+    pub name_iid: Option<u64>,
+    #[prost(uint64, optional, tag = "11")]
+    pub track_uuid: Option<u64>,
+    #[prost(int64, optional, tag = "30")]
+    pub counter_value: Option<i64>,
+    #[prost(double, optional, tag = "44")]
+    pub double_counter_value: Option<f64>,
+    #[prost(fixed64, repeated, packed = "false", tag = "47")]
+    pub flow_ids: Vec<u64>,
+}
+
+/// An argument of a slice: a name and one of the values.
+#[derive(Clone, Copy, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have Perfetto's names")]
+pub struct DebugAnnotation {
+    #[prost(uint64, optional, tag = "1")]
+    pub name_iid: Option<u64>,
+    #[prost(uint64, optional, tag = "3")]
+    pub uint_value: Option<u64>,
+    #[prost(int64, optional, tag = "4")]
+    pub int_value: Option<i64>,
+    #[prost(double, optional, tag = "5")]
+    pub double_value: Option<f64>,
+    #[prost(uint64, optional, tag = "17")]
+    pub string_value_iid: Option<u64>,
+}
+
+/// Names that packets of a sequence have by number from here on.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have Perfetto's names")]
+pub struct InternedData {
+    #[prost(message, repeated, tag = "1")]
+    pub event_categories: Vec<Interned>,
+    #[prost(message, repeated, tag = "2")]
+    pub event_names: Vec<Interned>,
+    #[prost(message, repeated, tag = "3")]
+    pub debug_annotation_names: Vec<Interned>,
+    #[prost(message, repeated, tag = "29")]
+    pub debug_annotation_string_values: Vec<Interned>,
+}
+
+/// A name: Perfetto's `EventCategory`, `EventName`, `DebugAnnotationName` and `InternedString` are alike.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have Perfetto's names")]
+pub struct Interned {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+}
