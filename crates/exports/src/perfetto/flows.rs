@@ -72,7 +72,7 @@ impl Flows {
             return;
         };
         match region.class {
-            RegionClass::Api => {
+            RegionClass::Api if matches!(region.kind, Some(Kind::CollApi | Kind::P2pApi)) => {
                 group.calls.push((fields.parent, *stream, event));
                 flows.push(chain(event));
             }

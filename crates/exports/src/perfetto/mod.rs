@@ -3,12 +3,13 @@
 //! ```text
 //!  tracks    processes, threads, GPUs, communicators, network: a track for each location
 //!  flows     arrows: call → launch → operation → kernel and transfers; the ranks of a collective; messages
-//!  sequence  the events of a location as packets with arguments
+//!  sequence  the events of a location as packets; arguments: their attributes
 //! ```
 //!
 //! A location is a track, and its region instances nest there as slices of a track must. Every location is a packet
 //! sequence of its own, so that locations are written at the same time, in any order.
 
+mod arguments;
 mod flows;
 mod sequence;
 mod tracks;
@@ -18,11 +19,15 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use analysis::Completeness;
+use otf2::{EventKind, LocationRef};
+
 use crate::error::{Error, Result};
 use crate::outcome::Outcome;
 use crate::selection::Selection;
 use crate::source::Source;
 
+use arguments::AttributeNames;
 use flows::Flows;
 use sequence::Sequence;
 use tracks::Tracks;
@@ -36,10 +41,13 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let selection = Selection::of(*source)?;
     let flows = Flows::of(source)?;
     let tracks = Tracks::of(source, &selection);
+    let names = AttributeNames::of(source.trace);
     let output = Output::create(out)?;
     output.append(&tracks.packets())?;
+    let has_unfinished = Completeness::of(&source.trace.archive).unfinished() > 0;
     let written = source.each_location(selection.locations(), |location| {
-        let mut sequence = Sequence::of(source.trace, &tracks, &flows, location);
+        let unfinished = if has_unfinished { unfinished(source, &selection, location)? } else { Vec::new() };
+        let mut sequence = Sequence::of(source.trace, (&tracks, &flows, &names), location, unfinished);
         let mut failed = Ok(());
         selection.events(location, |time_ns, event| {
             sequence.event(time_ns, event);
@@ -53,6 +61,25 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         Ok(sequence.count())
     })?;
     Ok(Outcome { files: vec![PathBuf::new()], events: written.iter().sum(), left_out: Vec::new() })
+}
+
+/// Which slices of a location had not ended, by their number from 0: only their LEAVE says so, and a slice has its name
+/// from its begin.
+fn unfinished(source: &Source<'_>, selection: &Selection<'_>, location: LocationRef) -> Result<Vec<u64>> {
+    let (mut begun, mut open, mut found) = (0, Vec::new(), Vec::new());
+    selection.events(location, |_, event| match event.kind {
+        EventKind::Enter(_) => {
+            open.push(begun);
+            begun += 1;
+        }
+        EventKind::Leave(_) => {
+            let number = open.pop();
+            found.extend(number.filter(|_| source.trace.fields(event).is_unfinished));
+        }
+        _ => {}
+    })?;
+    found.sort_unstable();
+    Ok(found)
 }
 
 /// How much of a location is written at a time.

@@ -1,15 +1,16 @@
 //! The events of a location as packets: slices with their attributes as arguments, and values of counters.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::{RegionInfo, Trace};
 use nccl_events::archive::{LocationKind, RegionClass};
 use otf2::{AttributeRef, AttributeValue, Event, EventKind, LocationRef, MetricMemberRef, MetricValue, RegionRef};
 use proto_messages::perfetto::{
-    DebugAnnotation, Interned, InternedData, SEQ_INCREMENTAL_STATE_CLEARED, SEQ_NEEDS_INCREMENTAL_STATE, TracePacket,
-    TracePacketDefaults, TrackEvent, TrackEventDefaults, clock, event_type,
+    InternedData, SEQ_INCREMENTAL_STATE_CLEARED, SEQ_NEEDS_INCREMENTAL_STATE, TracePacket, TracePacketDefaults,
+    TrackEvent, TrackEventDefaults, clock, event_type,
 };
 
+use super::arguments::{Arguments, AttributeNames, named};
 use super::flows::{Begun, Flows, Group};
 use super::tracks::Tracks;
 
@@ -21,14 +22,17 @@ pub(super) struct Sequence<'a> {
     location: LocationRef,
     is_stream: bool,
     stream: Option<AttributeRef>,
+    arguments: Arguments<'a>,
+    regions: BTreeMap<RegionRef, Option<RegionInfo<'a>>>,
     /// Used again for each event.
     packet: TracePacket,
     /// Numbers of names that the sequence has.
     names: BTreeSet<u64>,
-    attributes: BTreeSet<AttributeRef>,
-    texts: BTreeSet<u64>,
     categories: BTreeSet<u64>,
     counters: BTreeSet<MetricMemberRef>,
+    /// Numbers of the slices that had not ended.
+    unfinished: Vec<u64>,
+    begun: u64,
     group: Group,
     depth: usize,
     count: u64,
@@ -41,9 +45,12 @@ const UNFINISHED: &str = "unfinished";
 const UNFINISHED_CATEGORY: u64 = 1 << 16;
 
 impl<'a> Sequence<'a> {
-    pub(super) fn of(trace: &'a Trace, tracks: &'a Tracks<'a>, flows: &'a Flows, location: LocationRef) -> Self {
-        let mut attributes = trace.definitions.attributes.iter();
-        let is_stream = |name| trace.definitions.string(name) == Some("nccl.stream");
+    pub(super) fn of(
+        trace: &'a Trace,
+        (tracks, flows, names): (&'a Tracks<'a>, &'a Flows, &'a AttributeNames<'a>),
+        location: LocationRef,
+        unfinished: Vec<u64>,
+    ) -> Self {
         let sequence = Some(tracks.sequence(location));
         let mut found = Self {
             trace,
@@ -51,7 +58,9 @@ impl<'a> Sequence<'a> {
             flows,
             location,
             is_stream: trace.location_kind(location) == Some(LocationKind::Stream),
-            stream: attributes.find(|(_, it)| is_stream(it.name)).map(|(reference, _)| *reference),
+            stream: names.stream,
+            arguments: Arguments::of(trace, names),
+            regions: BTreeMap::new(),
             packet: TracePacket {
                 trusted_packet_sequence_id: sequence,
                 sequence_flags: Some(SEQ_INCREMENTAL_STATE_CLEARED),
@@ -62,10 +71,10 @@ impl<'a> Sequence<'a> {
                 ..TracePacket::default()
             },
             names: BTreeSet::new(),
-            attributes: BTreeSet::new(),
-            texts: BTreeSet::new(),
             categories: BTreeSet::new(),
             counters: BTreeSet::new(),
+            unfinished,
+            begun: 0,
             group: Group::default(),
             depth: 0,
             count: 0,
@@ -113,10 +122,12 @@ impl<'a> Sequence<'a> {
         let mut slice = self.empty(event_type::SLICE_BEGIN);
         let mut interned = InternedData::default();
         let fields = self.trace.fields(event);
-        let info = self.trace.region(region);
-        slice.name_iid = Some(self.name(region, fields.is_unfinished, &mut interned));
-        self.add_categories(info, fields.is_unfinished, &mut slice, &mut interned);
-        self.add_arguments(event, &mut slice, &mut interned);
+        let info = *self.regions.entry(region).or_insert_with(|| self.trace.region(region));
+        let is_unfinished = self.unfinished.binary_search(&self.begun).is_ok();
+        self.begun += 1;
+        slice.name_iid = Some(self.name(region, is_unfinished, &mut interned));
+        self.add_categories(info, is_unfinished, &mut slice, &mut interned);
+        self.arguments.add(event, &mut slice.debug_annotations, &mut interned);
         let stream = event.attributes.iter().find(|(attribute, _)| Some(*attribute) == self.stream);
         let stream =
             stream.and_then(|(_, value)| if let AttributeValue::U64(stream) = value { Some(*stream) } else { None });
@@ -130,7 +141,7 @@ impl<'a> Sequence<'a> {
     fn end(&mut self, event: &Event) {
         let mut slice = self.empty(event_type::SLICE_END);
         let mut interned = InternedData::default();
-        self.add_arguments(event, &mut slice, &mut interned);
+        self.arguments.add(event, &mut slice.debug_annotations, &mut interned);
         self.depth = self.depth.saturating_sub(1);
         if self.depth == 0 {
             self.group.clear();
@@ -209,57 +220,4 @@ impl<'a> Sequence<'a> {
             slice.category_iids.push(iid);
         }
     }
-
-    fn add_arguments(&mut self, event: &Event, slice: &mut TrackEvent, interned: &mut InternedData) {
-        let definitions = &self.trace.definitions;
-        for (attribute, value) in &event.attributes {
-            let name_iid = u64::from(attribute.get()) + 1;
-            if self.attributes.insert(*attribute) {
-                let name = definitions.attributes.get(attribute).and_then(|it| definitions.string(it.name));
-                let name = name.map_or_else(|| format!("attribute {}", attribute.get()), str::to_owned);
-                interned.debug_annotation_names.push(named(name_iid, name));
-            }
-            let argument = DebugAnnotation { name_iid: Some(name_iid), ..DebugAnnotation::default() };
-            slice.debug_annotations.push(self.argument(argument, *value, interned));
-        }
-    }
-
-    fn argument(
-        &mut self,
-        argument: DebugAnnotation,
-        value: AttributeValue,
-        interned: &mut InternedData,
-    ) -> DebugAnnotation {
-        let unsigned = |number| DebugAnnotation { uint_value: Some(number), ..argument };
-        let signed = |number| DebugAnnotation { int_value: Some(number), ..argument };
-        let trace = self.trace;
-        let (space, reference, text) = match value {
-            AttributeValue::U8(number) => return unsigned(number.into()),
-            AttributeValue::U16(number) => return unsigned(number.into()),
-            AttributeValue::U32(number) => return unsigned(number.into()),
-            AttributeValue::U64(number) => return unsigned(number),
-            AttributeValue::I8(number) => return signed(number.into()),
-            AttributeValue::I16(number) => return signed(number.into()),
-            AttributeValue::I32(number) => return signed(number.into()),
-            AttributeValue::I64(number) => return signed(number),
-            AttributeValue::F32(number) => return DebugAnnotation { double_value: Some(number.into()), ..argument },
-            AttributeValue::F64(number) => return DebugAnnotation { double_value: Some(number), ..argument },
-            AttributeValue::String(it) => (0, u64::from(it.get()), None),
-            AttributeValue::Region(it) => (1, it.get().into(), Some(trace.region_name(it))),
-            AttributeValue::Location(it) => (2, it.get(), Some(trace.location_name(it))),
-            AttributeValue::Comm(it) => (3, it.get().into(), Some(trace.comm_name(it))),
-            // This project writes none of these: each gets a number of its own.
-            other => (4, self.texts.len() as u64, Some(format!("{other:?}"))),
-        };
-        let iid = (reference << 3 | space) + 1;
-        if self.texts.insert(iid) {
-            let text = text.or_else(|| trace.text(value).map(str::to_owned)).unwrap_or_default();
-            interned.debug_annotation_string_values.push(named(iid, text));
-        }
-        DebugAnnotation { string_value_iid: Some(iid), ..argument }
-    }
-}
-
-const fn named(iid: u64, name: String) -> Interned {
-    Interned { iid: Some(iid), name: Some(name) }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::{Trace, property};
-use nccl_events::archive::{LocationKind, PROCESS_ID, THREAD_ID};
+use nccl_events::archive::{LocationKind, PROCESS_ID, SIBLING, THREAD_ID};
 use otf2::records::Property;
 use otf2::{AttributeValue, LocationGroupRef, LocationRef, MetricMemberRef};
 use proto_messages::perfetto::{
@@ -53,6 +53,8 @@ const fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
+/// The bits of a location's id that say which process wrote it.
+const WRITER: u64 = 0xffff_ffff;
 /// The first packet sequence: those that Perfetto's own services write have small numbers.
 const FIRST_SEQUENCE: u32 = 1 << 24;
 
@@ -187,24 +189,25 @@ impl<'a> Tracks<'a> {
         self.uuids.of_id(Space::Network, process.get().into())
     }
 
-    /// Every location. Slots follow their connection, and what the network plugin does follows its slot.
+    /// Every location. Of one writer, slots follow their connection, and what the network plugin does follows its slot.
     fn of_locations(&self) -> Vec<TrackDescriptor> {
         let mut found = Vec::with_capacity(self.locations.len());
-        let (mut connection, mut slot) = (None, None);
+        let mut last: BTreeMap<u64, [Option<u64>; 2]> = BTreeMap::new();
         for (order, location) in (0..).zip(&self.locations) {
             let kind = self.trace.location_kind(*location);
             let own = self.of_location(*location);
             let group = self.of_group(self.trace.group(*location));
+            let [connection, slot] = last.entry(location.get() & WRITER).or_default();
             let above = match kind {
                 Some(LocationKind::Connection) => {
-                    connection = Some(own);
+                    *connection = connection.filter(|_| self.is_sibling(*location)).or(Some(own));
                     Some(self.network_of(self.process_of(*location)))
                 }
                 Some(LocationKind::Slot) => {
-                    slot = Some(own);
-                    connection
+                    *slot = slot.filter(|_| self.is_sibling(*location)).or(Some(own));
+                    *connection
                 }
-                Some(LocationKind::NetPlugin) => slot,
+                Some(LocationKind::NetPlugin) => *slot,
                 Some(LocationKind::Channel) => member(self.trace, *location).map(|member| self.of_location(member)),
                 _ => None,
             };
@@ -218,6 +221,12 @@ impl<'a> Tracks<'a> {
             });
         }
         found
+    }
+
+    /// Whether a location has what overlaps on the one before.
+    fn is_sibling(&self, location: LocationRef) -> bool {
+        let definition = self.trace.definitions.locations.get(&location);
+        definition.is_some_and(|it| property(&self.trace.definitions, &it.properties, SIBLING).is_some())
     }
 
     fn thread(&self, location: LocationRef) -> Option<ThreadDescriptor> {

@@ -1,0 +1,131 @@
+//! The attributes of an event as arguments of its slice.
+
+use std::collections::BTreeSet;
+
+use analysis::Trace;
+use otf2::{AttributeRef, AttributeValue, Event};
+use proto_messages::perfetto::{DebugAnnotation, Interned, InternedData};
+
+/// The names of an archive's attributes, by number. Perfetto takes a dot for an underscore, and writes one before what
+/// is below a name: `nccl.bytes` is `bytes` below `nccl`.
+pub(super) struct AttributeNames<'a> {
+    above: Vec<&'a str>,
+    all: Vec<(Option<usize>, &'a str)>,
+    /// The attribute with the CUDA stream of a call or launch.
+    pub(super) stream: Option<AttributeRef>,
+}
+
+impl<'a> AttributeNames<'a> {
+    pub(super) fn of(trace: &'a Trace) -> Self {
+        let mut found = Self { above: Vec::new(), all: Vec::new(), stream: None };
+        for (reference, attribute) in &trace.definitions.attributes {
+            let name = trace.definitions.string(attribute.name).unwrap_or("unnamed");
+            if name == "nccl.stream" {
+                found.stream = Some(*reference);
+            }
+            let (above, own) = name.split_once('.').map_or((None, name), |(above, own)| (Some(above), own));
+            let above = above.map(|above| {
+                found.above.iter().position(|known| *known == above).unwrap_or_else(|| {
+                    found.above.push(above);
+                    found.above.len() - 1
+                })
+            });
+            // Numbers without gaps are a rule of OTF2.
+            found.all.push((above, own));
+        }
+        found
+    }
+
+    fn get(&self, attribute: AttributeRef) -> (Option<usize>, &'a str) {
+        let at = usize::try_from(attribute.get()).unwrap_or(usize::MAX);
+        self.all.get(at).copied().unwrap_or((None, "unnamed"))
+    }
+}
+
+/// What of names and texts a packet sequence has.
+pub(super) struct Arguments<'a> {
+    trace: &'a Trace,
+    names: &'a AttributeNames<'a>,
+    /// Numbers of names: of first words, then of attributes.
+    named: BTreeSet<u64>,
+    texts: BTreeSet<u64>,
+}
+
+impl<'a> Arguments<'a> {
+    pub(super) const fn of(trace: &'a Trace, names: &'a AttributeNames<'a>) -> Self {
+        Self { trace, names, named: BTreeSet::new(), texts: BTreeSet::new() }
+    }
+
+    /// Adds the attributes of an event.
+    pub(super) fn add(&mut self, event: &Event, arguments: &mut Vec<DebugAnnotation>, interned: &mut InternedData) {
+        let first_attribute = self.names.above.len() as u64 + 1;
+        for (attribute, value) in &event.attributes {
+            let (above, own) = self.names.get(*attribute);
+            let name_iid = first_attribute + u64::from(attribute.get());
+            self.name(name_iid, own, interned);
+            let argument = DebugAnnotation { name_iid: Some(name_iid), ..DebugAnnotation::default() };
+            let argument = self.argument(argument, *value, interned);
+            let Some(above) = above else {
+                arguments.push(argument);
+                continue;
+            };
+            let above_iid = above as u64 + 1;
+            match arguments.iter_mut().find(|it| it.name_iid == Some(above_iid)) {
+                Some(above) => above.dict_entries.push(argument),
+                None => {
+                    self.name(above_iid, self.names.above[above], interned);
+                    let dict_entries = vec![argument];
+                    let name_iid = Some(above_iid);
+                    arguments.push(DebugAnnotation { name_iid, dict_entries, ..DebugAnnotation::default() });
+                }
+            }
+        }
+    }
+
+    fn name(&mut self, iid: u64, name: &str, interned: &mut InternedData) {
+        if self.named.insert(iid) {
+            interned.debug_annotation_names.push(named(iid, name.to_owned()));
+        }
+    }
+
+    fn argument(
+        &mut self,
+        argument: DebugAnnotation,
+        value: AttributeValue,
+        interned: &mut InternedData,
+    ) -> DebugAnnotation {
+        let unsigned = |number| DebugAnnotation { uint_value: Some(number), ..argument.clone() };
+        let signed = |number| DebugAnnotation { int_value: Some(number), ..argument.clone() };
+        let real = |number| DebugAnnotation { double_value: Some(number), ..argument.clone() };
+        let trace = self.trace;
+        let (space, reference, text) = match value {
+            AttributeValue::U8(number) => return unsigned(number.into()),
+            AttributeValue::U16(number) => return unsigned(number.into()),
+            AttributeValue::U32(number) => return unsigned(number.into()),
+            AttributeValue::U64(number) => return unsigned(number),
+            AttributeValue::I8(number) => return signed(number.into()),
+            AttributeValue::I16(number) => return signed(number.into()),
+            AttributeValue::I32(number) => return signed(number.into()),
+            AttributeValue::I64(number) => return signed(number),
+            AttributeValue::F32(number) => return real(number.into()),
+            AttributeValue::F64(number) => return real(number),
+            AttributeValue::String(it) => (0, u64::from(it.get()), None),
+            AttributeValue::Region(it) => (1, it.get().into(), Some(trace.region_name(it))),
+            AttributeValue::Location(it) => (2, it.get(), Some(trace.location_name(it))),
+            AttributeValue::Comm(it) => (3, it.get().into(), Some(trace.comm_name(it))),
+            // This project writes none of these: each gets a number of its own.
+            other => (4, self.texts.len() as u64, Some(format!("{other:?}"))),
+        };
+        let iid = ((reference << 3) | space) + 1;
+        if self.texts.insert(iid) {
+            let text = text.or_else(|| trace.text(value).map(str::to_owned)).unwrap_or_default();
+            interned.debug_annotation_string_values.push(named(iid, text));
+        }
+        DebugAnnotation { string_value_iid: Some(iid), ..argument }
+    }
+}
+
+/// A name with its number.
+pub(super) const fn named(iid: u64, name: String) -> Interned {
+    Interned { iid: Some(iid), name: Some(name) }
+}

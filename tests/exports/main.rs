@@ -1,0 +1,3 @@
+//! What `nccl-otf2 export` writes, as the programs read it that it is written for.
+
+mod perfetto;
