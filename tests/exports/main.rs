@@ -1,3 +1,4 @@
 //! What `nccl-otf2 export` writes, as the programs read it that it is written for.
 
+mod jsonl;
 mod perfetto;

@@ -4,7 +4,7 @@ use analysis::{Filter, Trace};
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::listing::Time;
+use crate::listing::{self, Time};
 
 /// What of an archive is looked at.
 #[derive(Debug, Default, PartialEq, Args)]
@@ -31,6 +31,16 @@ pub(crate) struct Select {
 }
 
 impl Select {
+    /// The same for journals, which have no operations to be asked for by their functions.
+    pub(crate) fn of_journals(&self) -> Result<listing::Filter> {
+        if !self.function.is_empty() {
+            bail!(
+                "--function: journals have callbacks, which belong to no single function; --comm, --rank, --from and --to go"
+            );
+        }
+        Ok(listing::Filter::of(&self.comm, &self.rank, (self.from, self.to)))
+    }
+
     /// The same, with names looked up in an archive.
     pub(crate) fn filter(&self, trace: &Trace) -> Result<Filter> {
         let comms = trace.definitions.comms.keys().copied();

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  exports::<format>::write       what has a format of its own: a file, or a folder of files
+//!  streams                        the callbacks of journals, by `listing`, which `print` is
 //!  communicators                  for Scalasca: an archive of each communicator
 //!   ├ complete                      what all of its ranks have
 //!   └ scalasca                      an archive of it in the words of MPI
@@ -11,17 +12,19 @@ mod communicators;
 pub(crate) mod complete;
 mod help;
 pub(crate) mod scalasca;
+mod streams;
 
 use std::path::{Path, PathBuf};
 
 use analysis::{Filter, Trace};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
 use exports::{Outcome, Source};
 use serde_json::json;
 
 use crate::archive;
 use crate::exit::Exit;
+use crate::listing::stream::Schema;
 use crate::print;
 use crate::progress::Bar;
 use crate::select::Select;
@@ -47,6 +50,10 @@ pub(crate) struct Request {
     #[command(flatten)]
     select: Select,
 
+    /// With jsonl: whose fields the lines have
+    #[arg(long, value_enum)]
+    schema: Option<Schema>,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -57,6 +64,8 @@ pub(crate) struct Request {
 enum Format {
     /// A file for Perfetto's viewer (ui.perfetto.dev) and its trace processor
     Perfetto,
+    /// The callbacks of each process as JSON Lines, of journals: they can be replayed
+    Jsonl,
     /// Archives for Scalasca's trace analyser, one for each communicator
     Scalasca,
 }
@@ -66,6 +75,7 @@ impl Format {
     const fn next(self) -> &'static str {
         match self {
             Self::Perfetto => "open it: https://ui.perfetto.dev, which reads it in the browser and uploads nothing\n",
+            Self::Jsonl => "one callback a line: docs/REFERENCE.md, \"Printed streams\"\n",
             Self::Scalasca => "analyse one: mpirun -np RANKS scout.mpi ARCHIVE\n",
         }
     }
@@ -74,13 +84,42 @@ impl Format {
 /// Exports.
 pub(crate) fn export(request: &Request) -> Result<Exit> {
     refuse_existing(&request.out)?;
-    let trace = archive::open(&request.path)?;
-    let filter = request.select.filter(&trace)?;
+    if request.schema.is_some() && request.format != Format::Jsonl {
+        bail!("--schema: only --format jsonl has one");
+    }
     let write: fn(&Source<'_>, &Path) -> exports::Result<Outcome> = match request.format {
         Format::Perfetto => exports::perfetto::write,
-        Format::Scalasca => return communicators::export(&trace, &filter, &request.out, request.json),
+        Format::Jsonl => {
+            let filter = request.select.of_journals()?;
+            let schema = request.schema.unwrap_or_default();
+            return staged(request, |out, bar| streams::write(&request.path, &filter, schema, out, bar));
+        }
+        Format::Scalasca => {
+            let (trace, filter) = opened(request)?;
+            return communicators::export(&trace, &filter, &request.out, request.json);
+        }
     };
-    let outcome = written(&trace, &filter, request, write)?;
+    let (trace, filter) = opened(request)?;
+    staged(request, |out, bar| {
+        let source = Source { trace: &trace, filter: &filter, progress: bar };
+        write(&source, out).with_context(|| format!("cannot export {}", trace.anchor.display()))
+    })
+}
+
+fn opened(request: &Request) -> Result<(Trace, Filter)> {
+    let trace = archive::open(&request.path)?;
+    let filter = request.select.filter(&trace)?;
+    Ok((trace, filter))
+}
+
+/// Writes in a folder beside the wanted place, so that nobody finds half an export, and says what was written.
+fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<Outcome>) -> Result<Exit> {
+    let staging = Staging::create(&request.out)?;
+    let bar = Bar::new();
+    let outcome = write(&staging.path().join(WRITTEN), &bar);
+    drop(bar);
+    let outcome = outcome?;
+    staging.put_in_place_of(WRITTEN)?;
     let files = outcome.files.iter().map(|file| match file.as_os_str().is_empty() {
         true => request.out.clone(),
         false => request.out.join(file),
@@ -93,23 +132,6 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         print::result(&text(request, &outcome))?;
     }
     Ok(Exit::Well)
-}
-
-/// Writes in a folder beside the wanted place, so that nobody finds half an export.
-fn written(
-    trace: &Trace,
-    filter: &Filter,
-    request: &Request,
-    write: impl FnOnce(&Source<'_>, &Path) -> exports::Result<Outcome>,
-) -> Result<Outcome> {
-    let staging = Staging::create(&request.out)?;
-    let bar = Bar::new();
-    let source = Source { trace, filter, progress: &bar };
-    let outcome = write(&source, &staging.path().join(WRITTEN));
-    drop(bar);
-    let outcome = outcome.with_context(|| format!("cannot export {}", trace.anchor.display()))?;
-    staging.put_in_place_of(WRITTEN)?;
-    Ok(outcome)
 }
 
 /// What an export is called until it is in its place.

@@ -68,6 +68,17 @@ impl Time {
 }
 
 impl Filter {
+    /// Of communicators, ranks and a time.
+    pub(crate) fn of(comm: &[String], rank: &[u32], (from, to): (Option<Time>, Option<Time>)) -> Self {
+        let rank = rank.iter().map(|rank| i32::try_from(*rank).unwrap_or(i32::MAX)).collect();
+        Self { comm: comm.to_vec(), rank, from, to, ..Self::default() }
+    }
+
+    /// Whether it asks for a time.
+    pub(crate) const fn is_about_time(&self) -> bool {
+        self.from.is_some() || self.to.is_some()
+    }
+
     /// Whether this communicator is wanted; one that nobody knows has no name and no id.
     pub(crate) fn wants_comm(&self, name: &str, id: Option<u64>) -> bool {
         self.comm.is_empty()

@@ -1,15 +1,15 @@
 //! `nccl-otf2 print`: what was recorded, event by event, for people and for programs that look closely.
 
 mod archive;
-mod beginning;
+pub(crate) mod beginning;
 mod fields;
 mod filter;
 mod gpu;
 mod moment;
 mod output;
-mod recording;
+pub(crate) mod recording;
 mod states;
-mod stream;
+pub(crate) mod stream;
 mod text;
 mod value;
 
@@ -22,8 +22,7 @@ use nccl_events::Kind;
 
 use crate::exit::Exit;
 use crate::place::{self, PARTS};
-use filter::Filter;
-pub(crate) use filter::Time;
+pub(crate) use filter::{Filter, Time};
 use output::Output;
 use recording::Recording;
 
@@ -140,7 +139,7 @@ fn is_archive(path: &Path) -> bool {
 }
 
 /// The journals that the user means: a part's, those of all parts of a job, or the directory of one itself.
-fn journals_of(path: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn journals_of(path: &Path) -> Result<Vec<PathBuf>> {
     let has_parts = place::has_parts(path)?;
     if path.join("0.0").is_file() {
         return Ok(vec![path.to_owned()]);

@@ -79,6 +79,8 @@ pub(crate) struct Recording {
     pub(crate) pid: u32,
     /// The kernel's boot id, empty where it is not known: journals of one have one clock.
     pub(crate) boot_id: String,
+    /// The kinds of events that the process wanted of NCCL; 0 where that is not known.
+    pub(crate) event_mask: u32,
     /// CLOCK_REALTIME - CLOCK_MONOTONIC when recording began.
     pub(crate) realtime_offset_ns: i64,
     /// When the first thing was said; of several journals, in the first of them ([`super::beginning::share`]).
@@ -134,10 +136,12 @@ impl Recording {
         pairs.sort_by_key(|pair| pair.ticks);
         let clock = HostClock::new(source, &pairs);
         let offset = |pair: &ClockPair| pair.realtime_ns.checked_signed_diff(pair.monotonic_ns);
+        let process = path.parent().map(|part| read_process(part).0).unwrap_or_default();
         let mut recording = Self {
             path: path.to_owned(),
             pid,
-            boot_id: path.parent().map(|part| read_process(part).0.boot_id).unwrap_or_default(),
+            boot_id: process.boot_id,
+            event_mask: process.event_mask,
             realtime_offset_ns: pairs.first().and_then(offset).unwrap_or(0),
             begin_ns: said.first().map_or(0, |(_, record)| clock.nanoseconds(record.ticks)),
             comms: Vec::new(),
@@ -259,6 +263,11 @@ impl Recording {
         }
         let is_wanted = |context: u64| wanted.get(&context).copied().unwrap_or(true);
         self.finalizes.retain(|said| is_wanted(said.context));
+    }
+
+    /// Only what is known of the journal as a whole, for [`super::beginning::share`].
+    pub(crate) fn summary(self) -> Self {
+        Self { events: Vec::new(), states: Vec::new(), gpu: Vec::new(), ..self }
     }
 
     /// Whether everything that was recorded could be read, and nothing was lost.

@@ -1,6 +1,9 @@
 //! A journal as a stream of callbacks (`docs/REFERENCE.md` §10): JSON Lines that `plugin-host replay` reads.
 
+mod minimal;
+
 use anyhow::Result;
+use clap::ValueEnum;
 use nccl_events::Body;
 use nccl_events::StateArgs;
 use nccl_events::event;
@@ -12,6 +15,18 @@ use super::output::Output;
 use super::recording::{Comm, Event, Finalize, Recording, State};
 use super::states;
 use super::value::{List, Value, json};
+
+use minimal::Minimal;
+
+/// Whose fields the lines have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Schema {
+    /// All that was recorded, as `nccl-otf2 print --json` prints it
+    #[default]
+    Callbacks,
+    /// Those of TU Dresden's minimal profiler (version 5 of NCCL's interface), for tools that read them
+    Minimal,
+}
 
 /// One line and when it is written: an event's when it stops.
 enum Line<'a> {
@@ -36,6 +51,32 @@ impl Line<'_> {
 
 /// Prints the streams of processes, in the order of time over all of them.
 pub(crate) fn print(recordings: &[Recording], output: &mut Output) -> Result<()> {
+    for (recording, line) in in_order(recordings) {
+        if !output.line(&json(&fields(recording, &line)))? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Gives the lines of a process; returns how many the schema does not have.
+pub(crate) fn lines(recording: &Recording, schema: Schema, mut each: impl FnMut(&str) -> Result<()>) -> Result<u64> {
+    let minimal = (schema == Schema::Minimal).then(|| Minimal::of(recording));
+    let mut left_out = 0;
+    for (recording, line) in in_order(std::slice::from_ref(recording)) {
+        let fields = match &minimal {
+            Some(minimal) => minimal.fields(&line),
+            None => Some(fields(recording, &line)),
+        };
+        match fields {
+            Some(fields) => each(&json(&fields))?,
+            None => left_out += 1,
+        }
+    }
+    Ok(left_out)
+}
+
+fn in_order(recordings: &[Recording]) -> impl Iterator<Item = (&Recording, Line<'_>)> {
     let mut lines: Vec<(u64, &Recording, Line<'_>)> = Vec::new();
     for recording in recordings {
         let comms = recording.comms.iter().filter(|comm| comm.is_wanted);
@@ -54,19 +95,17 @@ pub(crate) fn print(recordings: &[Recording], output: &mut Output) -> Result<()>
         }));
     }
     lines.sort_by_key(|(after_ns, ..)| *after_ns);
-    for (_, recording, line) in lines {
-        let fields = match line {
-            Line::Init(comm) => init(recording, comm),
-            Line::State(it) => state(recording, it),
-            Line::Event(it) => event(recording, it),
-            Line::Finalize(it) => finalize(recording, it),
-            Line::Gpu(entry) => gpu(recording, entry),
-        };
-        if !output.line(&json(&fields))? {
-            break;
-        }
+    lines.into_iter().map(|(_, recording, line)| (recording, line))
+}
+
+fn fields(recording: &Recording, line: &Line<'_>) -> List {
+    match line {
+        Line::Init(comm) => init(recording, comm),
+        Line::State(it) => state(recording, it),
+        Line::Event(it) => event(recording, it),
+        Line::Finalize(it) => finalize(recording, it),
+        Line::Gpu(entry) => gpu(recording, entry),
     }
-    Ok(())
 }
 
 fn moment(recording: &Recording, when: Moment) -> Value {

@@ -1,0 +1,100 @@
+//! The callbacks of processes as JSON Lines: as they are printed and can be replayed, and as the profiler wrote them that
+//! recorded the streams of `tests/data`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use whole_plugin::machine::{four_gpu_stream, two_process_streams};
+use whole_plugin::process::run;
+use whole_plugin::{built, scratch::Scratch};
+
+fn replayed(streams: &[PathBuf]) -> Scratch {
+    let scratch = Scratch::new();
+    let _replayed = run(scratch.replay(streams).env("NCCL_OTF2_KEEP_JOURNAL", "1")).with_code(0);
+    scratch
+}
+
+/// The files of an export, in the order of their names.
+fn exported(scratch: &Scratch, options: &[&str]) -> (Vec<PathBuf>, Value) {
+    let out = format!("streams{}", options.concat());
+    let mut tool = scratch.tool(&["export", "--format", "jsonl", "out", "--json", "-o", &out]);
+    let said: Value = serde_json::from_str(&run(tool.args(options)).with_code(0).stdout).expect("JSON");
+    let files = said["files"].as_array().expect("files").iter();
+    (files.map(|file| scratch.path().join(file.as_str().expect("a name"))).collect(), said)
+}
+
+/// Which fields lines have, and how often.
+type Shapes = BTreeMap<(String, Vec<String>, Vec<String>), usize>;
+
+fn shapes(path: &Path) -> Shapes {
+    let mut shapes = Shapes::new();
+    for line in fs::read_to_string(path).expect("a stream").lines() {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        let kind = ["recordType", "type", "func", "name"].map(text).join(" ");
+        let keys = |value: &Value| value.as_object().map_or(Vec::new(), |object| object.keys().cloned().collect());
+        *shapes.entry((kind, keys(&line), keys(&line["details"]))).or_default() += 1;
+    }
+    shapes
+}
+
+#[test]
+fn a_file_has_what_is_printed_of_its_process() {
+    let scratch = replayed(&two_process_streams());
+    let (files, said) = exported(&scratch, &[]);
+    assert_eq!(files.len(), 2);
+    let mut lines = 0;
+    for file in &files {
+        let part = scratch.out().join("parts").join(file.file_stem().expect("a name"));
+        let printed = run(scratch.tool(&["print", "--json"]).arg(part)).with_code(0).stdout;
+        assert_eq!(fs::read_to_string(file).expect("a stream"), printed);
+        lines += printed.lines().count();
+    }
+    assert_eq!(said["events"], lines);
+    let mut replay = scratch.plain(built::plugin_host());
+    replay.arg("replay").args(&files).arg("--plugin").arg(built::plugin());
+    let _again = run(replay.env("NCCL_OTF2_DIR", scratch.path().join("again"))).with_code(0);
+    let (of_one, _) = exported(&scratch, &["--rank=1"]);
+    let events = of_one.iter().map(|file| fs::read_to_string(file).expect("a stream").lines().count());
+    let mut events: Vec<usize> = events.collect();
+    events.sort_unstable();
+    assert_eq!(events[0], 0, "{events:?}");
+    assert!(events[1] > 100, "{events:?}");
+}
+
+#[test]
+fn the_minimal_schema_is_that_of_the_recorded_streams() {
+    for streams in [Some(two_process_streams().to_vec()), four_gpu_stream().map(|stream| vec![stream])] {
+        let Some(streams) = streams else { continue };
+        let scratch = replayed(&streams);
+        let (files, _) = exported(&scratch, &["--schema=minimal"]);
+        let recorded: Vec<Shapes> = streams.iter().map(|stream| shapes(stream)).collect();
+        let found: Vec<Shapes> = files.iter().map(|file| shapes(file)).collect();
+        for recorded in recorded {
+            // A replay has no GPU. Finalize has numbers of that profiler's own memory, which nobody else has.
+            let is_left = |(kind, ..): &(String, Vec<String>, Vec<String>)| {
+                !kind.starts_with("cuptiActivity") && !kind.contains("ProfilerFinalize")
+            };
+            let without = |shapes: &Shapes| -> Shapes {
+                shapes
+                    .iter()
+                    .filter(|(shape, _)| is_left(shape))
+                    .map(|(shape, count)| (shape.clone(), *count))
+                    .collect()
+            };
+            let wanted = without(&recorded);
+            assert!(found.iter().any(|found| without(found) == wanted), "{wanted:#?}\n{found:#?}");
+        }
+    }
+}
+
+#[test]
+fn without_journals_it_says_how_to_keep_them() {
+    let scratch = Scratch::new();
+    let _replayed = run(&mut scratch.replay(&two_process_streams())).with_code(0);
+    let refused = run(&mut scratch.tool(&["export", "--format", "jsonl", "out", "-o", "streams"])).with_code(2);
+    assert!(refused.stderr.contains("NCCL_OTF2_KEEP_JOURNAL=1"), "{}", refused.stderr);
+    assert!(!scratch.path().join("streams").exists());
+}
