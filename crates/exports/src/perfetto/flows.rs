@@ -1,6 +1,7 @@
 //! Arrows: slices with the same flow id are connected in the order of their begins.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use analysis::tables::{NONE, Tables};
 use analysis::{Fields, MatchedCollectives, RegionInfo, Shows};
@@ -40,8 +41,7 @@ impl Flows {
     pub(super) fn of(source: &Source<'_>) -> Result<Self> {
         let trace = source.trace;
         let uuids = Uuids::of(trace);
-        let mut tables = Tables::read(trace, source.progress)?;
-        tables.add_network(trace, source.progress)?;
+        let tables = Tables::read(trace, source.progress)?;
         let collectives = MatchedCollectives::of(trace, &tables, source.filter);
         let event = |row: u32| tables.operations.event[large(row)];
         let mut found = Vec::new();
@@ -49,8 +49,7 @@ impl Flows {
             let rows = collectives.operations(instance).iter();
             found.extend(rows.map(|row| (event(*row), uuids.of_id(Space::Collective, number))));
         }
-        let transfers = tables.transfers.rows().filter(|it| it.operation != NONE);
-        found.extend(transfers.map(|it| (event(it.operation), uuids.of_id(Space::Transfer, it.event))));
+        found.extend(transfers(source)?.map(|(operation, event)| (operation, uuids.of_id(Space::Transfer, event))));
         for (number, (send, receive)) in (0..).zip(messages(source, &tables)) {
             let flow = uuids.of_id(Space::Message, number);
             found.extend([(send, flow), (receive, flow)]);
@@ -102,6 +101,23 @@ impl Group {
     pub(super) fn clear(&mut self) {
         self.calls.clear();
     }
+}
+
+/// The ids of operations, each with that of a network transfer of it.
+fn transfers(source: &Source<'_>) -> Result<impl Iterator<Item = (u64, u64)>> {
+    let trace = source.trace;
+    let mut connections = source.locations();
+    connections.retain(|location| trace.location_kind(*location) == Some(LocationKind::Connection));
+    let of_connections = source.each_location(&connections, |location| {
+        let mut found = Vec::new();
+        trace.slices(location, |slice| {
+            let fields = trace.fields_of(&slice.attributes);
+            found.extend(fields.parent.zip(fields.event));
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    })?;
+    Ok(of_connections.into_iter().flatten())
 }
 
 /// The ids of sends and of their receives: NCCL matches those of two ranks in their order. Where one rank has others
