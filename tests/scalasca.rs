@@ -1,7 +1,9 @@
 //! Scalasca's analyser (scout) finds the waiting that the last rank of a job causes: 20 ms before each of 20
 //! operations.
 //!
-//! What it must find is known from the program, which logs when each rank called each operation.
+//! What it must find is what the archive says: when the operations of each rank began. That the archive says when they
+//! were called is known from the program, which logs it. A busy machine makes single operations begin late after their
+//! calls, so of these the median of all rounds counts.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -100,7 +102,7 @@ fn calls(directory: &Path) -> BTreeMap<String, Calls> {
     calls
 }
 
-/// The beginnings of messages in the exported archive, in milliseconds: by round and rank.
+/// The beginnings of operations in the exported archive, in milliseconds: by round and rank.
 fn begins(archive: &Path, region: &str) -> Calls {
     let printed = run(Command::new("otf2-print").arg(archive.join("traces.otf2"))).with_code(0).stdout;
     let mut rounds = vec![[0.0; RANKS]; ROUNDS];
@@ -118,7 +120,7 @@ fn begins(archive: &Path, region: &str) -> Calls {
 }
 
 /// How long each rank waited for the last one to come.
-fn waiting_for_all(calls: &Calls) -> [f64; RANKS] {
+fn waiting_for_all(calls: &[[f64; RANKS]]) -> [f64; RANKS] {
     let mut waited = [0.0; RANKS];
     for round in calls {
         let last = round.iter().copied().fold(f64::MIN, f64::max);
@@ -149,9 +151,24 @@ fn error(found: f64, truth: f64) -> f64 {
     (found - truth).abs() / truth
 }
 
-fn say(version: &str, operations: &str, truth: f64, found: f64) {
-    let error = 100.0 * error(found, truth);
-    eprintln!("NCCL {version}  {operations:12}  program {truth:7.1} ms  scout {found:7.1} ms  error {error:.1} %");
+/// What an archive says of the waiting in the median round, against what the program does.
+fn assert_fits(version: &str, archive: &[f64], program: &[f64]) {
+    let median = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let off = median(archive.iter().zip(program).map(|(archive, program)| archive - program).collect());
+    let truth = median(program.to_vec());
+    eprintln!("NCCL {version}  in a round: program {truth:.1} ms, archive {off:+.2} ms");
+    assert!(off.abs() <= 0.1 * truth, "NCCL {version}: {off} of {truth}, {archive:?} for {program:?}");
+}
+
+fn say(version: &str, operations: &str, [program, archive, found]: [f64; 3]) {
+    let error = 100.0 * error(found, archive);
+    eprintln!(
+        "NCCL {version}  {operations:12}  program {program:7.1} ms  archive {archive:7.1} ms  \
+         scout {found:7.1} ms  error {error:.1} %"
+    );
 }
 
 #[test]
@@ -160,17 +177,20 @@ fn scout_finds_the_late_rank_of_all_reduces() {
     for version in VERSIONS {
         let Some(job) = Job::record(version, "one") else { return };
         job.analyse();
-        let calls = &job.calls["ncclAllReduce"];
-        let (truth, found) = (sum(waiting_for_all(calls)), sum(job.found("mpi_wait_nxn")));
-        say(version, "all-reduces", truth, found);
+        let (calls, begins) = (&job.calls["ncclAllReduce"], begins(&job.archive, "ncclAllReduce"));
+        let rounds = |all: &Calls| -> Vec<f64> { all.iter().map(|round| sum(waiting_for_all(&[*round]))).collect() };
+        let (program, archive) = (rounds(calls), rounds(&begins));
         // A busy machine makes ranks later than they are made, but none less.
+        let truth: f64 = program.iter().sum();
         assert!(truth > 0.8 * LATE_MS * (ROUNDS * (RANKS - 1)) as f64, "{truth}");
-        assert!(error(found, truth) <= 0.1, "NCCL {version}: {found} ms of {truth} ms");
+        assert_fits(version, &archive, &program);
+        let (archive, found) = (archive.iter().sum(), sum(job.found("mpi_wait_nxn")));
+        say(version, "all-reduces", [truth, archive, found]);
+        assert!(error(found, archive) <= 0.02, "NCCL {version}: {found} ms of {archive} ms");
         // It blames the last rank for what others wait where it is the last.
         let is_last = |round: &&[f64; RANKS]| round.iter().all(|at| *at <= round[RANKS - 1]);
-        let late: Calls = calls.iter().filter(is_last).copied().collect();
+        let late: Calls = begins.iter().filter(is_last).copied().collect();
         let (truth, blamed) = (sum(waiting_for_all(&late)), job.found("delay_n2n"));
-        say(version, "blamed", truth, blamed[RANKS - 1]);
         assert!(error(blamed[RANKS - 1], truth) <= 0.1, "NCCL {version}: {blamed:?} for {truth}");
     }
 }
@@ -183,14 +203,16 @@ fn scout_finds_the_late_rank_of_rings() {
     for version in VERSIONS {
         let Some(job) = Job::record(version, "sendrecv") else { return };
         job.analyse();
-        let of_program = waiting_for_senders(&job.calls["ncclSend"][1..], &job.calls["ncclRecv"][1..]);
-        let (sends, receives) = (begins(&job.archive, "ncclSend begins"), begins(&job.archive, "ncclRecv begins"));
-        let of_archive = waiting_for_senders(&sends[1..], &receives[1..]);
-        say(version, "rings, 2nd on", sum(of_program), sum(of_archive));
-        assert!(error(sum(of_archive), sum(of_program)) <= 0.1, "NCCL {version}: {of_archive:?} for {of_program:?}");
-        let (truth, found) = (sum(waiting_for_senders(&sends, &receives)), sum(job.found("mpi_latesender")));
-        say(version, "rings", truth, found);
-        assert!(error(found, truth) <= 0.1, "NCCL {version}: {found} ms of {truth} ms");
+        let rounds = |sends: &Calls, receives: &Calls| -> Vec<f64> {
+            sends.iter().zip(receives).map(|(send, receive)| sum(waiting_for_senders(&[*send], &[*receive]))).collect()
+        };
+        let program = rounds(&job.calls["ncclSend"], &job.calls["ncclRecv"]);
+        let archive = rounds(&begins(&job.archive, "ncclSend begins"), &begins(&job.archive, "ncclRecv begins"));
+        assert_fits(version, &archive[1..], &program[1..]);
+        let (program, archive): (f64, f64) = (program.iter().sum(), archive.iter().sum());
+        let found = sum(job.found("mpi_latesender"));
+        say(version, "rings", [program, archive, found]);
+        assert!(error(found, archive) <= 0.02, "NCCL {version}: {found} ms of {archive} ms");
         // One rank waits for the late one itself; the others wait for those who waited, which scout calls long-term.
         let (direct, longterm) = (job.found("delay_latesender"), job.found("delay_latesender_longterm"));
         let blamed: Vec<f64> = direct.iter().zip(longterm).map(|(a, b)| a + b).collect();
