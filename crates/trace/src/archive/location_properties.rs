@@ -1,4 +1,4 @@
-//! What a location says of itself, for programs: its kind, its rank, and which sibling it is.
+//! What a location says of itself, for programs: its kind, its rank, its thread, and which sibling it is.
 
 use otf2::records::Property;
 use otf2::{AttributeValue, LocationRef, StringRef};

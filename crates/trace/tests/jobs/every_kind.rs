@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::job::KEEP;
 use crate::read::{events, print, text};
 use journal::testing::{NO_PROCESS, Process, Who, start, state};
-use nccl_events::archive::{LOCATION_KIND, RANK_LOCATION, SIBLING};
+use nccl_events::archive::{LOCATION_KIND, RANK_LOCATION, SIBLING, THREAD_ID};
 use nccl_events::id::EventId;
 use nccl_events::{Body, Kind, Name, NetData, StateArgs, state as number};
 use otf2::{Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef};
@@ -344,6 +344,7 @@ fn locations_and_regions_say_what_they_stand_for() {
                 (LOCATION_KIND, AttributeValue::String(kind)) => text(&definitions, kind).to_owned(),
                 (RANK_LOCATION, AttributeValue::Location(rank)) => format!("of {}", rank.get()),
                 (SIBLING, AttributeValue::U32(number)) => format!("#{number}"),
+                (THREAD_ID, AttributeValue::U64(1..)) => "of a thread".to_owned(),
                 other => panic!("{other:?}"),
             });
         }
@@ -352,7 +353,7 @@ fn locations_and_regions_say_what_they_stand_for() {
     let expected = [
         "communicator",
         "not-recorded",
-        "api-thread",
+        "api-thread of a thread",
         "proxy-thread",
         "communicator of 0 #2",
         "channel of 0",
