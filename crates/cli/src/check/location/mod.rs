@@ -358,12 +358,23 @@ impl<'a> Location<'a> {
         if size == 0 {
             return;
         }
-        if self.trace.rank(self.location, comm).is_none() {
+        if self.trace.rank(self.location, comm).is_none() && !self.is_thread_of_a_member(comm) {
             self.find(Rule::Membership, format!("the location is no member of {comm:?}"));
         }
         if let Some(other) = other.filter(|other| u64::from(*other) >= size) {
             let message = format!("rank {other} is not in {comm:?} of {size} ranks");
             self.find(Rule::Membership, message);
         }
+    }
+
+    /// In MPI a rank is a process: other threads than the member's may speak for it.
+    fn is_thread_of_a_member(&self, comm: CommRef) -> bool {
+        let locations = &self.trace.definitions.locations;
+        let process = |location| {
+            let is_thread = |it: &&otf2::records::Location| it.location_type == otf2::LocationType::CpuThread;
+            locations.get(location).filter(is_thread).map(|it| it.group)
+        };
+        let own = process(&self.location);
+        own.is_some() && self.trace.members(comm).iter().any(|member| process(member) == own)
     }
 }
