@@ -10,7 +10,7 @@ use otf2::{ClockOffset, LocationGroupRef, LocationRef};
 use super::clock::{self, Timer};
 use super::nccl::{self, Nccl};
 use super::pairing::Pair;
-use super::scorep::ScoreP;
+use super::scorep::{self, ScoreP};
 
 /// How much later than Score-P's last event, or earlier than its first, a process may have called NCCL.
 const MARGIN_SECONDS: u64 = 5;
@@ -42,6 +42,35 @@ impl Local {
         }
         let (first, last) = (self.before.first()?, self.before.last()?);
         Some((clock::applied(&self.after, first.time), clock::applied(&self.after, last.time)))
+    }
+}
+
+/// From the common time of an archive of NCCL's to the ticks of Score-P's timer in a process, as they are in its events.
+#[derive(Debug)]
+pub(super) struct OwnTicks {
+    common: Piecewise,
+    ticks: Piecewise,
+    /// From the process's ticks to those of the trace; none where they are the same.
+    correction: Option<Piecewise>,
+}
+
+impl OwnTicks {
+    /// For the events of these locations.
+    ///
+    /// # Errors
+    ///
+    /// When Score-P's clock offsets cannot be read.
+    pub(super) fn of(scorep: &ScoreP, process: &scorep::Process, local: &Local) -> Result<Option<Self>> {
+        let curves = clock::common_curve(&local.before).zip(clock::common_curve(&local.after));
+        let correction = scorep.correction(process)?.offsets().and_then(clock::common_curve);
+        Ok(curves.map(|(common, ticks)| Self { common, ticks, correction }))
+    }
+
+    /// At a time.
+    pub(super) fn at(&self, time: u64) -> u64 {
+        let tick = self.ticks.nearest(self.common.inverse(i128::from(time)));
+        let own = self.correction.as_ref().map_or(tick, |curve| curve.inverse(tick));
+        u64::try_from(own.max(0)).unwrap_or(u64::MAX)
     }
 }
 

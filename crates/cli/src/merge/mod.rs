@@ -5,21 +5,27 @@
 //!  pairing           which process of one is which of the other
 //!  several_traces    traces of Score-P's, one a process, become one
 //!  clock, clocks     from the time of NCCL's events to that of the trace
+//!  calls, nesting    which threads of NCCL's are threads of Score-P's, where the calls of both nest
 //!  definitions       Score-P's as they are, NCCL's behind them under new numbers
 //!  output            event files are linked, definitions and anchor are new, and everything is read back
+//!  records           event files as records: those of two writers become one
 //!  scalasca          instead of the last two: NCCL's operations as MPI's, between Score-P's events
 //!  report            what people and programs read
 //! ```
 //!
-//! No event is written anew: mapping tables and clock offsets in the local definitions say what NCCL's mean there.
+//! Mapping tables and clock offsets in the local definitions say what NCCL's events mean there. Only calls on locations
+//! of Score-P's are written anew.
 
+mod calls;
 mod clock;
 mod clocks;
 mod definitions;
 mod nccl;
+mod nesting;
 mod output;
 mod pairing;
 mod plan;
+mod records;
 mod report;
 mod scalasca;
 mod scorep;
@@ -36,6 +42,7 @@ use crate::place::ANCHOR;
 use crate::print;
 use crate::progress::Bar;
 use crate::staging::{self, Staging};
+use calls::Calls;
 use clocks::Local;
 use definitions::Merged;
 use definitions::ids::{self, Ids, MergedProcesses};
@@ -53,7 +60,8 @@ Examples:
 
 Both are of the same run of a job: Score-P's experiment directory (with SCOREP_ENABLE_TRACING=true) and the \
 directory of NCCL's archive. Score-P's events are not touched and keep their definitions; NCCL's locations are added \
-to the processes and hosts that Score-P has, and their times are brought onto its clock. Processes are found by \
+to the processes and hosts that Score-P has, and their times are brought onto its clock. Calls of NCCL's are put between \
+the events of Score-P's on the same thread, where Score-P says which thread that is and the regions of both nest. Processes are found by \
 host and process id, else by their rank: the launcher's, or NCCL's in a communicator as large as MPI_COMM_WORLD.
 
 Exit codes: 0 merged, 2 not merged, or wrong usage.
@@ -69,6 +77,9 @@ Exit codes: 0 merged, 2 not merged, or wrong usage.
             events, begins_after_ns (after the trace's begin; null where it has
             no events), by (map, process, rank, communicator),
             scorep (host, process_id, rank)
+  calls     of threads that call NCCL: on_score_p_locations (number), own_locations
+            (threads and reason of those that have a location of NCCL's); null with
+            --for scalasca
   locations, events
             of what was written; null with --dry-run
 New fields may be added; `format` changes when one changes or goes.";
@@ -143,10 +154,14 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
     }
     let start = request.align_start.map(|Seconds(seconds)| seconds);
     let plan = Plan::of(&request.archives, &request.map, start)?;
-    let written = match (out, request.tool) {
+    let calls = match request.tool {
+        Tool::Vampir => Some(Calls::of(&plan)?),
+        Tool::Scalasca => None,
+    };
+    let written = match (out, &calls) {
         (None, _) => None,
-        (Some(out), Tool::Vampir) => Some((out.join(ANCHOR), write(&plan, out)?)),
-        (Some(out), Tool::Scalasca) => {
+        (Some(out), Some(calls)) => Some((out.join(ANCHOR), write(&plan, calls, out)?)),
+        (Some(out), None) => {
             let (read, left_out) = scalasca::write(&plan, out)?;
             for communicator in left_out {
                 print::note(format_args!("left out: {communicator}"));
@@ -155,15 +170,15 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
         }
     };
     if request.json {
-        print::json(&report::json(&plan, written.as_ref()))?;
+        print::json(&report::json(&plan, calls.as_ref(), written.as_ref()))?;
     } else {
-        print::result(&report::text(&plan, written.as_ref()))?;
+        print::result(&report::text(&plan, calls.as_ref(), written.as_ref()))?;
     }
     Ok(Exit::Well)
 }
 
 /// Writes the archive, reads it back and puts it in place.
-fn write(plan: &Plan, out: &Path) -> Result<verify::Read> {
+fn write(plan: &Plan, calls: &Calls, out: &Path) -> Result<verify::Read> {
     let scorep = plan.scoreps.first().context("there is no trace of Score-P's")?;
     let staging = Staging::create(out)?;
     let mut merged = Merged::new(scorep.verbatim.clone());
@@ -179,22 +194,31 @@ fn write(plan: &Plan, out: &Path) -> Result<verify::Read> {
         let shared = ids.of_another(archive)?;
         let numbers = merged.append(&archive.verbatim, &shared)?;
         processes.add(archive, &numbers);
-        appended.push(Appended { archive: &archive.archive, definitions: &archive.definitions, numbers, locals });
+        appended.push(Appended {
+            archive: &archive.archive,
+            definitions: &archive.definitions,
+            numbers,
+            locals,
+            threads: &[],
+        });
     }
     for (number, (nccl, locals)) in plan.nccls.iter().zip(&plan.locals).enumerate() {
-        let shared = ids.shared(&processes, nccl, number, &plan.pairs)?;
+        let shared = ids.shared(&processes, nccl, number, &plan.pairs, calls)?;
         let numbers = merged.append(&nccl.verbatim, &shared)?;
-        appended.push(Appended { archive: &nccl.archive, definitions: &nccl.definitions, numbers, locals });
+        let threads = calls.threads.get(number).map_or(&[][..], Vec::as_slice);
+        appended.push(Appended { archive: &nccl.archive, definitions: &nccl.definitions, numbers, locals, threads });
     }
     let span = clocks::span(&plan.scoreps, &plan.locals);
     let began_ns = if plan.is_guess { None } else { clocks::began_ns(scorep, &plan.locals, span.0) };
+    let (ends, events) = (merged.ends(), calls.events());
+    merged.set_number_of_events(&events);
     let definitions = merged.finish(span, began_ns);
     let lines: Vec<String> = plan.pairs.iter().map(|pair| report::line(plan, pair)).collect();
     let text = anchor::text(&plan.scoreps, &plan.nccls, &lines, plan.clock());
     let bar = Bar::new();
-    output::write(staging.path(), scorep, &appended, &definitions, &text, &bar)?;
+    output::write(staging.path(), scorep, &appended, &definitions, &ends, &text, &bar)?;
     let anchor = staging.path().join(ANCHOR);
-    let read = verify::verify(&anchor, &definitions, ids::is_ours, &bar)
+    let read = verify::verify(&anchor, &definitions, ids::is_ours, |it| events.contains_key(&it), &bar)
         .context("the merged archive is not sound, and was not put in place")?;
     drop(bar);
     staging.put_in_place()?;

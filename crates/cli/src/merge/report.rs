@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::calls::Calls;
 use super::clock;
 use super::clocks::ByProcess;
 use super::output::verify::Read;
@@ -41,7 +42,7 @@ fn begins_after_ns(plan: &Plan, locals: &[ByProcess<'_>], pair: &Pair) -> Option
 }
 
 /// For people.
-pub(super) fn text(plan: &Plan, written: Option<&(PathBuf, Read)>) -> String {
+pub(super) fn text(plan: &Plan, calls: Option<&Calls>, written: Option<&(PathBuf, Read)>) -> String {
     let mut table = Table::new(&[
         ("NCCL", Side::Left),
         ("Score-P", Side::Left),
@@ -77,6 +78,13 @@ pub(super) fn text(plan: &Plan, written: Option<&(PathBuf, Read)>) -> String {
         true => "clocks: GUESSED (--align-start): where NCCL's events lie against Score-P's is not measured\n",
         false => "clocks: by the readings of both clocks in each process\n",
     });
+    if let Some(calls) = calls {
+        let threads = |number| plural(number, "thread", "threads");
+        text.push_str(&format!("calls: on Score-P's locations of {}\n", threads(calls.on_theirs())));
+        for (reason, number) in &calls.own {
+            text.push_str(&format!("calls: on NCCL's own locations of {}: {reason}\n", threads(*number)));
+        }
+    }
     match written {
         None => text.push_str("nothing was written (--dry-run)\n"),
         Some((anchor, read)) => text.push_str(&format!(
@@ -95,7 +103,7 @@ fn seconds(ns: i128) -> String {
 }
 
 /// For programs.
-pub(super) fn json(plan: &Plan, written: Option<&(PathBuf, Read)>) -> Value {
+pub(super) fn json(plan: &Plan, calls: Option<&Calls>, written: Option<&(PathBuf, Read)>) -> Value {
     let scoreps = plan.scoreps.iter().map(|scorep| {
         json!({
             "anchor": scorep.archive.anchor_file().display().to_string(),
@@ -136,12 +144,17 @@ pub(super) fn json(plan: &Plan, written: Option<&(PathBuf, Read)>) -> Value {
             },
         }))
     });
+    let calls = calls.map(|calls| {
+        let own = calls.own.iter().map(|(reason, threads)| json!({ "threads": threads, "reason": reason }));
+        json!({ "on_score_p_locations": calls.on_theirs(), "own_locations": own.collect::<Vec<_>>() })
+    });
     json!({
         "format": 1,
         "archive": written.map(|(anchor, _)| anchor.display().to_string()),
         "clock": plan.clock(),
         "scorep": scoreps.collect::<Vec<_>>(),
         "nccl": nccls.collect::<Vec<_>>(),
+        "calls": calls,
         "pairs": pairs.collect::<Vec<_>>(),
         "locations": written.map(|(_, read)| read.locations),
         "events": written.map(|(_, read)| read.events),

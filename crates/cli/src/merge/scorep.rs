@@ -13,10 +13,14 @@ use otf2::{
 
 use super::clock::{Correction, Timer};
 
-/// The attribute of PROGRAM_BEGIN with the process's number.
-const PROCESS_ID: &str = "ProcessId";
-/// PROGRAM_BEGIN is the first event; a few are looked at, in case of others before it.
+/// The event in which a process gives its number, and the attribute.
+const PROCESS_ID: (&str, &str) = ("ProgramBegin", "ProcessId");
+/// As for a process, of a thread that it made.
+const THREAD_ID: (&str, &str) = ("ThreadBegin", "ThreadId");
+/// These events are the first; a few are looked at, in case of others before.
 const EVENTS_LOOKED_AT: u64 = 64;
+/// The source file that the plugin gives to the regions that it shows to Score-P.
+const FILE_OF_NCCL: &str = "NCCL";
 /// What Score-P remembers of its settings, beside the archive.
 pub(super) const SETTINGS: &str = "scorep.cfg";
 
@@ -132,7 +136,7 @@ impl ScoreP {
                 group: *group,
                 node: definition.system_tree_parent,
                 host: self.host(definition.system_tree_parent),
-                process_id: self.process_id(*master)?,
+                process_id: self.own_number(*master, PROCESS_ID)?,
                 rank: ranks.get(master).copied().unwrap_or(in_id),
                 master: *master,
             });
@@ -168,20 +172,44 @@ impl ScoreP {
         String::new()
     }
 
-    fn process_id(&self, master: LocationRef) -> Result<Option<u64>> {
+    /// The threads of a process that Score-P has the system's numbers of. The first thread has the process's.
+    ///
+    /// # Errors
+    ///
+    /// When events cannot be read.
+    pub(super) fn threads(&self, process: &Process) -> Result<BTreeMap<u64, LocationRef>> {
+        let mut threads = BTreeMap::new();
+        threads.extend(process.process_id.map(|id| (id, process.master)));
+        for (location, definition) in &self.definitions.locations {
+            let is_thread = definition.location_type == LocationType::CpuThread;
+            if definition.group == process.group && is_thread && *location != process.master {
+                threads.extend(self.own_number(*location, THREAD_ID)?.map(|id| (id, *location)));
+            }
+        }
+        Ok(threads)
+    }
+
+    /// Whether Score-P was shown calls of NCCL's while the job ran.
+    pub(super) fn has_regions_of_nccl(&self) -> bool {
+        let mut regions = self.definitions.regions.values();
+        regions.any(|region| self.definitions.string(region.source_file) == Some(FILE_OF_NCCL))
+    }
+
+    /// The number that the first events of a location give.
+    fn own_number(&self, location: LocationRef, (wanted, name): (&'static str, &str)) -> Result<Option<u64>> {
         let definitions = &self.definitions;
         let mut attributes = definitions.attributes.iter();
-        let attribute = attributes.find(|(_, it)| definitions.string(it.name) == Some(PROCESS_ID));
-        let has_events = definitions.locations.get(&master).is_some_and(|location| location.number_of_events > 0);
+        let attribute = attributes.find(|(_, it)| definitions.string(it.name) == Some(name));
+        let has_events = definitions.locations.get(&location).is_some_and(|location| location.number_of_events > 0);
         let (Some((attribute, _)), true) = (attribute, has_events) else {
             return Ok(None);
         };
         let mut found = None;
         let mut looked_at = 0;
         self.archive
-            .for_each_event(&[master], |_, event| {
+            .for_each_event(&[location], |_, event| {
                 looked_at += 1;
-                if event.kind == EventKind::Other("ProgramBegin") {
+                if event.kind == EventKind::Other(wanted) {
                     let mut values = event.attributes.iter();
                     let value = values.find(|(other, _)| other == attribute);
                     found = value.and_then(|(_, value)| match value {
@@ -196,7 +224,7 @@ impl ScoreP {
                     _ => ControlFlow::Continue(()),
                 }
             })
-            .context("cannot read the beginning of a process")?;
+            .context("cannot read the first events of a location")?;
         Ok(found)
     }
 }

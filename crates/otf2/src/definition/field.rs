@@ -153,4 +153,11 @@ macro_rules! values {
     };
 }
 
+impl AttributeValue {
+    /// Asks for a new number where the value refers to something.
+    pub fn renumber(&mut self, mut number: impl FnMut(ReferenceKind, u64) -> u64) {
+        renumber_value(self, &mut number);
+    }
+}
+
 values! { String Attribute Location Region Group Metric Comm Parameter RmaWin LocationGroup }

@@ -354,7 +354,7 @@ fn locations_and_regions_say_what_they_stand_for() {
         "communicator",
         "not-recorded",
         "api-thread of a thread",
-        "proxy-thread",
+        "proxy-thread of a thread",
         "communicator of 0 #2",
         "channel of 0",
         "connection of 0",

@@ -10,6 +10,7 @@ use otf2::verbatim::ReferenceKind;
 use otf2::{LocationGroupRef, LocationRef, SystemTreeNodeRef};
 
 use super::numbers::{Numbers, Shared};
+use crate::merge::calls::Calls;
 use crate::merge::nccl::Nccl;
 use crate::merge::pairing::Pair;
 use crate::merge::scorep::ScoreP;
@@ -126,7 +127,7 @@ impl Ids {
         Ok(id)
     }
 
-    /// What an archive of NCCL's has in common with Score-P's, and its new ids.
+    /// What an archive of NCCL's has in common with Score-P's, and its new ids. Calls can be on Score-P's locations.
     ///
     /// # Errors
     ///
@@ -137,6 +138,7 @@ impl Ids {
         nccl: &Nccl,
         number: usize,
         pairs: &[Pair],
+        calls: &Calls,
     ) -> Result<Shared> {
         let mut shared = Shared::default();
         let mut ranks: BTreeMap<LocationGroupRef, u32> = BTreeMap::new();
@@ -160,6 +162,11 @@ impl Ids {
         for location in nccl.definitions.locations.keys() {
             let process = nccl.process_of(*location);
             let rank = process.and_then(|process| ranks.get(&process));
+            if let Some(thread) = calls.theirs(number, *location) {
+                shared.threads.insert(*location);
+                shared.locations.insert(*location, thread);
+                continue;
+            }
             let id = self.next(rank.copied().unwrap_or(NO_RANK))?;
             shared.locations.insert(*location, id);
         }

@@ -24,6 +24,17 @@ struct Existing<'a> {
     prefix: &'a str,
 }
 
+/// One more than the highest number of definitions, of each kind.
+#[derive(Debug)]
+pub(super) struct Ends(HashMap<ReferenceKind, u64>);
+
+impl Ends {
+    /// Of a kind.
+    pub(super) fn of(&self, kind: ReferenceKind) -> u64 {
+        self.0.get(&kind).copied().unwrap_or(0)
+    }
+}
+
 /// The definitions of an archive that grows.
 #[derive(Debug)]
 pub(super) struct Merged {
@@ -191,7 +202,13 @@ impl Merged {
                 Definition::String { .. } => continue,
                 Definition::SystemTreeNode { this, .. } => shared.nodes.get(this).map(|node| node.get().into()),
                 Definition::LocationGroup { this, .. } => shared.groups.get(this).map(|group| group.get().into()),
-                Definition::Location { this, .. } => shared.locations.get(this).map(|location| location.get()),
+                Definition::Location { this, .. } => {
+                    let new = shared.locations.get(this).map(|location| location.get());
+                    if shared.threads.contains(this) {
+                        numbers.shared.extend(new.map(|new| (kind, new)));
+                    }
+                    new
+                }
                 Definition::Group { group_type, paradigm, name, .. } => {
                     if matches!(GroupType::from_raw(*group_type), GroupType::Unspecified | GroupType::Unknown(_)) {
                         bail!(
@@ -286,18 +303,18 @@ impl Merged {
         self.string(&text)
     }
 
-    /// One more than the highest number of definitions of a kind.
-    pub(super) fn end(&self, kind: ReferenceKind) -> u64 {
-        self.next.get(&kind).copied().unwrap_or(0)
+    /// One more than the highest number of definitions, of each kind.
+    pub(super) fn ends(&self) -> Ends {
+        Ends(self.next.clone())
     }
 
-    /// A location has got more events.
-    pub(super) fn set_number_of_events(&mut self, location: LocationRef, events: u64) {
+    /// Locations have got more events.
+    pub(super) fn set_number_of_events(&mut self, events: &BTreeMap<LocationRef, u64>) {
         for definition in &mut self.definitions {
             if let Definition::Location { this, number_of_events, .. } = definition
-                && *this == location
+                && let Some(events) = events.get(this)
             {
-                *number_of_events = events;
+                *number_of_events = *events;
             }
         }
     }

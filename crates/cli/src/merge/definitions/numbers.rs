@@ -1,6 +1,6 @@
 //! The numbers of an archive's definitions in the merged one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use otf2::verbatim::ReferenceKind;
 use otf2::{LocationGroupRef, LocationRef, SystemTreeNodeRef};
@@ -14,6 +14,8 @@ pub(in crate::merge) struct Shared {
     pub(in crate::merge) groups: BTreeMap<LocationGroupRef, LocationGroupRef>,
     /// The new id of every location.
     pub(in crate::merge) locations: BTreeMap<LocationRef, LocationRef>,
+    /// Locations of which the new id is that of one that is there already.
+    pub(in crate::merge) threads: BTreeSet<LocationRef>,
     /// What the names of new processes begin with; empty for nothing.
     pub(in crate::merge) prefix: String,
 }

@@ -1,6 +1,7 @@
 //! Writes the merged archive: files of both are linked, definitions and the anchor are new.
 
 pub(super) mod anchor;
+pub(super) mod local;
 pub(super) mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +12,9 @@ use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{Archive, ArchiveWriter, Definitions, LocalDefWriter, LocationRef, MappingType};
 use trace::Progress as _;
 
+use super::calls::Thread;
 use super::clocks::Local;
-use super::definitions::Merged;
+use super::definitions::Ends;
 use super::definitions::numbers::Numbers;
 use super::scorep::ScoreP;
 use crate::progress::Bar;
@@ -33,6 +35,8 @@ pub(super) struct Appended<'a> {
     pub(super) numbers: Numbers,
     /// Its locations, with their clocks.
     pub(super) locals: &'a [Local],
+    /// Those whose events are on locations of Score-P's.
+    pub(super) threads: &'a [Thread],
 }
 
 /// The new numbers of all that events refer to, in the order of [`MAPPED`].
@@ -48,6 +52,7 @@ pub(super) fn write(
     scorep: &ScoreP,
     appended: &[Appended<'_>],
     definitions: &[Definition],
+    ends: &Ends,
     anchor: &AnchorText,
     bar: &Bar,
 ) -> Result<()> {
@@ -55,9 +60,13 @@ pub(super) fn write(
     let theirs = scorep.definitions.locations.len();
     let ours = appended.iter().map(|it| it.definitions.locations.len());
     bar.begin("locations", (theirs + ours.sum::<usize>()) as u64);
-    link_theirs(&writer, scorep, &BTreeSet::new(), bar)?;
+    let threads = appended.iter().flat_map(|it| it.threads);
+    link_theirs(&writer, scorep, &threads.map(|thread| thread.theirs).collect(), bar)?;
     for archive in appended {
         link_ours(&mut writer, archive, bar)?;
+        for thread in archive.threads {
+            thread.write(&mut writer, directory, scorep, archive, ends)?;
+        }
     }
     bar.end();
     let mut to = writer.definitions()?;
@@ -130,37 +139,6 @@ pub(super) fn link_theirs(
     Ok(())
 }
 
-/// Local definitions of Score-P's, in which the numbers of definitions that were added stand for themselves.
-///
-/// # Errors
-///
-/// When a file cannot be read or written.
-pub(super) fn extend_local(
-    writer: &mut ArchiveWriter,
-    scorep: &ScoreP,
-    location: LocationRef,
-    merged: &Merged,
-) -> Result<()> {
-    let before = scorep.archive.local_definitions(location)?;
-    let mut to = writer.local_definitions(location)?;
-    for (mapping, table) in &before.mapping_tables {
-        let added = MAPPED.iter().find(|(known, _)| known == mapping).map_or(0, |(_, kind)| merged.end(*kind));
-        let end = table.pairs.last_key_value().map_or(0, |(local, _)| local + 1).max(added);
-        let stands_for = |local: u64| table.pairs.get(&local).copied().unwrap_or(local);
-        if *mapping == MappingType::Location {
-            let pairs: Vec<(u64, u64)> = table.pairs.iter().map(|(local, global)| (*local, *global)).collect();
-            to.mapping_table_sparse(*mapping, &pairs)?;
-            continue;
-        }
-        let globals: Result<Vec<u32>, _> = (0..end).map(|local| u32::try_from(stands_for(local))).collect();
-        to.mapping_table_dense(*mapping, &globals.context("there are more definitions than OTF2 can number")?)?;
-    }
-    for offset in &before.clock_offsets {
-        to.clock_offset(offset.time, offset.offset, offset.standard_deviation)?;
-    }
-    Ok(to.close()?)
-}
-
 fn link_events(from: &Path, events: u64, writer: &ArchiveWriter, to: LocationRef) -> Result<()> {
     let to = writer.event_file(to);
     if from.exists() {
@@ -180,6 +158,10 @@ fn link_ours(writer: &mut ArchiveWriter, archive: &Appended<'_>, bar: &Bar) -> R
     for local in archive.locals {
         let mut first: Option<LocationRef> = None;
         for old in &local.locations {
+            bar.step();
+            if archive.threads.iter().any(|thread| thread.ours == *old) {
+                continue;
+            }
             let number = archive.numbers.get(ReferenceKind::Location, old.get());
             let new = LocationRef::new(number.unwrap_or(u64::MAX));
             let events = archive.definitions.locations.get(old);
@@ -192,7 +174,6 @@ fn link_ours(writer: &mut ArchiveWriter, archive: &Appended<'_>, bar: &Bar) -> R
                     first = Some(new);
                 }
             }
-            bar.step();
         }
     }
     Ok(())

@@ -24,7 +24,7 @@ pub(in crate::merge) struct Read {
 }
 
 /// Reads everything and compares: definitions with what was written, the number of events of each location, their
-/// order, and the nesting of those that are NCCL's (`is_ours`).
+/// order, and the nesting where all events (`is_ours`) or some (`has_ours`) are NCCL's.
 ///
 /// # Errors
 ///
@@ -33,6 +33,7 @@ pub(in crate::merge) fn verify(
     anchor: &Path,
     written: &[Definition],
     is_ours: impl Fn(LocationRef) -> bool,
+    has_ours: impl Fn(LocationRef) -> bool,
     bar: &Bar,
 ) -> Result<Read> {
     let archive = Archive::open(anchor).context("the merged archive cannot be read")?;
@@ -50,7 +51,7 @@ pub(in crate::merge) fn verify(
     bar.begin("read back", locations.len() as u64);
     let mut read = Read::default();
     for some in locations.chunks(AT_ONCE) {
-        read.events += some_locations(&archive, &definitions, some, &is_ours)?;
+        read.events += some_locations(&archive, &definitions, some, &is_ours, &|it| is_ours(it) || has_ours(it))?;
         read.locations += some.len() as u64;
         some.iter().for_each(|_| bar.step());
     }
@@ -63,6 +64,7 @@ fn some_locations(
     definitions: &Definitions,
     locations: &[LocationRef],
     is_ours: &impl Fn(LocationRef) -> bool,
+    has_ours: &impl Fn(LocationRef) -> bool,
 ) -> Result<u64> {
     let mut states: BTreeMap<LocationRef, LocationState> = BTreeMap::new();
     let clock = definitions.clock;
@@ -76,7 +78,7 @@ fn some_locations(
         .for_each_event(locations, |location, event| {
             let state = states.entry(location).or_default();
             let found = state
-                .event(&event, is_ours(location), definitions)
+                .event(&event, has_ours(location), definitions)
                 .or_else(|| outside(&event, before, is_ours(location), span));
             before = event.time;
             match found {
@@ -98,7 +100,7 @@ fn some_locations(
         if state.events != promised {
             bail!("location {} has {} events, not {promised}", location.get(), state.events);
         }
-        if is_ours(*location) && !state.open.is_empty() {
+        if has_ours(*location) && !state.open.is_empty() {
             bail!("location {}: a region is not left", location.get());
         }
     }
@@ -121,9 +123,9 @@ struct LocationState {
 }
 
 impl LocationState {
-    fn event(&mut self, event: &Event, is_ours: bool, definitions: &Definitions) -> Option<String> {
+    fn event(&mut self, event: &Event, has_ours: bool, definitions: &Definitions) -> Option<String> {
         self.events += 1;
-        if !is_ours {
+        if !has_ours {
             return None;
         }
         for (attribute, _) in &event.attributes {

@@ -3,19 +3,15 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result};
-use clocks::piecewise::Piecewise;
 use otf2::{MappingType, Paradigm, RegionRef};
 
-use super::records::{ENTER, LEAVE, MPI_COLLECTIVE_END, Records};
-use crate::merge::clock;
+use crate::merge::records::{ENTER, LEAVE, MPI_COLLECTIVE_END, Records};
 use crate::merge::scorep::{Process, ScoreP};
 
 /// The first thread of a process: the only one whose calls of MPI the analyser reads.
 pub(super) struct Host<'a> {
     pub(super) process: &'a Process,
     pub(super) records: Records,
-    /// From its own ticks to those of the trace; none where they are the same.
-    correction: Option<Piecewise>,
     /// After each record.
     states: Vec<State>,
 }
@@ -70,14 +66,7 @@ impl<'a> Host<'a> {
             }
             states.push(State { has_room: !open.is_empty() && !open.contains(&true), collectives });
         }
-        let correction = clock::Correction::new(&local.clock_offsets).offsets().and_then(clock::common_curve);
-        Ok(Self { process, records, correction, states })
-    }
-
-    /// The thread's own time.
-    pub(super) fn own_time(&self, tick: i128) -> u64 {
-        let own = self.correction.as_ref().map_or(tick, |curve| curve.inverse(tick));
-        u64::try_from(own.max(0)).unwrap_or(u64::MAX)
+        Ok(Self { process, records, states })
     }
 
     /// Where an operation has room: the longest stretch, while it ran, in which the thread recorded nothing and was in

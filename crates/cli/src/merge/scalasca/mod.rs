@@ -4,7 +4,6 @@
 //! communicator of MPI's ranks, and what a rank did in it is put into the time of that thread, where it waits for it.
 
 mod host;
-mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,13 +17,16 @@ use otf2::{
 };
 use trace::Progress as _;
 
+use super::clocks::OwnTicks;
 use super::definitions::Merged;
 use super::nccl::Nccl;
+use super::output::local::LocalNumbers;
 use super::output::{self, verify};
 use super::pairing::Pair;
 use super::plan::Plan;
+use super::records::Records;
 use super::scorep::{Process, ScoreP};
-use super::{clock, clocks, report};
+use super::{clocks, report};
 use crate::archive;
 use crate::export::complete;
 use crate::export::scalasca::events::{self, Numbers};
@@ -34,7 +36,6 @@ use crate::progress::Bar;
 use crate::staging::Staging;
 use crate::units::plural;
 use host::{Host, Place};
-use records::Records;
 
 /// Requests of NCCL's messages, beside those that MPI's have.
 const FIRST_REQUEST: u64 = 1 << 62;
@@ -152,11 +153,11 @@ fn communicator<'a>(
     for ((location, rank), host) in members.iter().zip(&mut ranks).zip(&hosts) {
         let mut locals = plan.locals.get(number).into_iter().flatten();
         let local = locals.find(|local| local.locations.contains(location));
-        let curves = local.and_then(|it| Some((clock::common_curve(&it.before)?, clock::common_curve(&it.after)?)));
-        let Some((common, ticks)) = curves else {
+        let ticks = local.map(|local| OwnTicks::of(scorep, host.process, local)).transpose()?.flatten();
+        let Some(ticks) = ticks else {
             return Ok(Err("a rank has no clock".to_owned()));
         };
-        let own = |time: &mut u64| *time = host.own_time(ticks.nearest(common.inverse(i128::from(*time))));
+        let own = |time: &mut u64| *time = ticks.at(*time);
         for operation in &mut rank.collectives {
             own(&mut operation.begin);
             own(&mut operation.end);
@@ -305,6 +306,7 @@ fn finish(plan: &Plan, scorep: &ScoreP, communicator: Communicator<'_>, out: &Pa
     let first_region = define_regions(&mut merged);
     let Communicator { name, hosts, ranks } = communicator;
     let numbers = define_communicator(&mut merged, &name, &hosts, first_region);
+    let (ends, mut events) = (merged.ends(), BTreeMap::new());
     let bar = Bar::new();
     let mut writer = output::begin(staging.path(), scorep, &text)?;
     bar.begin("locations", scorep.definitions.locations.len() as u64);
@@ -318,11 +320,12 @@ fn finish(plan: &Plan, scorep: &ScoreP, communicator: Communicator<'_>, out: &Pa
         events::write_thread(&mut to, rank, numbers)?;
         let _events = to.close()?;
         let own = Records::read(&part.event_file(master))?;
-        let events = host.records.write_with(&own, &writer.event_file(master))?;
-        merged.set_number_of_events(master, events);
-        output::extend_local(&mut writer, scorep, master, &merged)?;
+        let number = host.records.write_with(&own, &host.records.by_time(&own), &writer.event_file(master))?;
+        events.insert(master, number);
+        LocalNumbers::read(scorep, master, &ends)?.write(&mut writer, master)?;
         bar.step();
     }
+    merged.set_number_of_events(&events);
     part.close()?;
     std::fs::remove_dir_all(&directory).with_context(|| format!("cannot remove {}", directory.display()))?;
     bar.end();
@@ -334,7 +337,7 @@ fn finish(plan: &Plan, scorep: &ScoreP, communicator: Communicator<'_>, out: &Pa
         to.verbatim(definition)?;
     }
     writer.close().context("cannot write the merged archive")?;
-    let read = verify::verify(&staging.path().join(ANCHOR), &definitions, |_| false, &bar)
+    let read = verify::verify(&staging.path().join(ANCHOR), &definitions, |_| false, |it| masters.contains(&it), &bar)
         .context("the merged archive is not sound, and was not put in place")?;
     drop(bar);
     staging.put_in_place()?;

@@ -24,6 +24,8 @@ const TIME: u8 = 5;
 const ATTRIBUTES: u8 = 6;
 pub(super) const ENTER: u8 = 12;
 pub(super) const LEAVE: u8 = 13;
+pub(super) const CALLING_CONTEXT_ENTER: u8 = 66;
+pub(super) const CALLING_CONTEXT_LEAVE: u8 = 67;
 pub(super) const MPI_COLLECTIVE_END: u8 = 23;
 const FIRST_EVENT: u8 = 10;
 const HEADER_BYTES: usize = 18;
@@ -62,22 +64,35 @@ impl Records {
         Ok(Self { bytes, all })
     }
 
-    /// Writes these and others as one file, and says how many there are. At one time the others come first.
+    /// The order of these and others by time: whether the next one is another. At one time the others come first.
+    pub(super) fn by_time(&self, others: &Self) -> Vec<bool> {
+        let mut others_left = others.all.iter().peekable();
+        let mut order = Vec::with_capacity(self.all.len() + others.all.len());
+        for record in &self.all {
+            while others_left.next_if(|other| other.time <= record.time).is_some() {
+                order.push(true);
+            }
+            order.push(false);
+        }
+        order.extend(others_left.map(|_| true));
+        order
+    }
+
+    /// Writes these and others as one file in an order, and says how many there are.
     ///
     /// # Errors
     ///
     /// When the file cannot be written.
-    pub(super) fn write_with(&self, others: &Self, path: &Path) -> Result<u64> {
+    pub(super) fn write_with(&self, others: &Self, order: &[bool], path: &Path) -> Result<u64> {
         let mut to = Writer::default();
-        let mut others_left = others.all.iter().peekable();
-        for record in &self.all {
-            while let Some(other) = others_left.next_if(|other| other.time <= record.time) {
-                to.push(other.time, others.bytes.get(other.at.clone()).unwrap_or_default());
-            }
-            to.push(record.time, self.bytes.get(record.at.clone()).unwrap_or_default());
-        }
-        for other in others_left {
-            to.push(other.time, others.bytes.get(other.at.clone()).unwrap_or_default());
+        let (mut own_left, mut others_left) = (self.all.iter(), others.all.iter());
+        for is_other in order {
+            let (from, record) = match is_other {
+                true => (others, others_left.next()),
+                false => (self, own_left.next()),
+            };
+            let record = record.context("the order is one of more events")?;
+            to.push(record.time, from.bytes.get(record.at.clone()).unwrap_or_default());
         }
         let events = to.events;
         std::fs::write(path, to.finish()).with_context(|| format!("cannot write {}", path.display()))?;
@@ -251,7 +266,7 @@ mod tests {
         let (theirs, ours) = (Records::read(&theirs).expect("records"), Records::read(&ours).expect("records"));
         assert_eq!((theirs.all.len(), ours.all.len()), (120_000, 6));
         let both = at.join("both.evt");
-        assert_eq!(theirs.write_with(&ours, &both).expect("a file"), 120_006);
+        assert_eq!(theirs.write_with(&ours, &theirs.by_time(&ours), &both).expect("a file"), 120_006);
         let both = Records::read(&both).expect("records");
         let seen: Vec<(u64, u8, Option<u32>)> = both.all.iter().map(|it| (it.time, it.kind, it.region)).collect();
         assert!(seen.is_sorted_by_key(|(time, ..)| *time));
@@ -264,7 +279,7 @@ mod tests {
         let nothing =
             Records::read(&file(at, "nothing", 0, 0)).unwrap_or(Records { bytes: Vec::new(), all: Vec::new() });
         let same = at.join("same.evt");
-        let _events = theirs.write_with(&nothing, &same).expect("a file");
+        let _events = theirs.write_with(&nothing, &theirs.by_time(&nothing), &same).expect("a file");
         assert!(std::fs::read(same).expect("a file") == theirs.bytes, "byte for byte");
     }
 }
