@@ -6,12 +6,16 @@
  *
  * Each process has one rank of NCCL. With -DTHREADS=1 a thread of POSIX calls it, with -DTHREADS=2 one of OpenMP, else
  * the main thread. The functions of CUDA are those of the emulated devices, which are preloaded.
+ *
+ * With SCOREP_JOB_LATE_US=MICROSECONDS and MPI the last rank is so late for each all-reduce, and the first one for an
+ * MPI_Allreduce after it; all-reduces are of two communicators in turn. At the end each rank says when it called them.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 #ifdef WITH_MPI
 #include <mpi.h>
@@ -36,8 +40,8 @@ static struct {
     int (*stream)(Stream *, unsigned), (*wait)(Stream);
 } cuda;
 
-static int process, processes, rounds;
-static Id id;
+static int process, processes, rounds, late_us;
+static Id ids[2];
 
 static void check(int result, const char *what)
 {
@@ -80,7 +84,31 @@ static void load(const char *path)
     *(void **)&cuda.wait = symbol(RTLD_DEFAULT, "cudaStreamSynchronize");
 }
 
-#ifndef WITH_MPI
+#ifdef WITH_MPI
+enum { MOST_ROUNDS = 100 };
+static long long called[2][MOST_ROUNDS];
+
+/* Pauses in one process, and notes when a function is called in all. */
+static void late(int process_that_is, int function, int round)
+{
+    struct timespec now;
+    if (process == process_that_is) {
+        usleep(late_us);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    called[function][round % MOST_ROUNDS] = now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static void say_calls(void)
+{
+    static const char *functions[] = {"ncclAllReduce", "MPI_Allreduce"};
+    for (int function = 0; function < 2; function++) {
+        for (int round = 0; round < rounds && round < MOST_ROUNDS; round++) {
+            printf("called %s %d %d %lld\n", functions[function], round, process, called[function][round]);
+        }
+    }
+}
+#else
 /* Process 0 writes the id of the job, the others wait for it. */
 static void exchange(const char *path)
 {
@@ -88,14 +116,14 @@ static void exchange(const char *path)
     if (process == 0) {
         snprintf(made, sizeof made, "%s.new", path);
         FILE *file = fopen(made, "w");
-        check(!file || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) != 0 || rename(made, path) != 0, made);
+        check(!file || fwrite(ids, sizeof ids, 1, file) != 1 || fclose(file) != 0 || rename(made, path) != 0, made);
     }
     FILE *file = NULL;
     for (int tries = 0; !file && tries < 3000; tries++) {
         file = fopen(path, "r");
         usleep(10000);
     }
-    check(!file || fread(&id, sizeof id, 1, file) != 1 || fclose(file) != 0, path);
+    check(!file || fread(ids, sizeof ids, 1, file) != 1 || fclose(file) != 0, path);
 }
 #endif
 
@@ -103,7 +131,7 @@ static void job(void)
 {
     static float values[COUNT];
     float *in, *out, *received;
-    Comm comm;
+    Comm comm, comms[2] = {0};
     Stream stream;
     for (int i = 0; i < COUNT; i++) {
         values[i] = 1.0f;
@@ -114,8 +142,16 @@ static void job(void)
     CHECK(cuda.malloc((void **)&received, sizeof values));
     CHECK(cuda.stream(&stream, 1));
     CHECK(cuda.copy(in, values, sizeof values, HOST_TO_DEVICE));
-    CHECK(nccl.init(&comm, processes, id, process));
+    for (int number = 0; number <= (late_us > 0); number++) {
+        CHECK(nccl.init(&comms[number], processes, ids[number], process));
+    }
     for (int number = 0; number < rounds; number++) {
+        comm = comms[late_us ? number % 2 : 0];
+#ifdef WITH_MPI
+        if (late_us) {
+            late(processes - 1, 0, number);
+        }
+#endif
         CHECK(nccl.all_reduce(in, out, COUNT, FLOAT, SUM, comm, stream));
         if (number % 10 == 9) {
             CHECK(nccl.begin());
@@ -125,12 +161,20 @@ static void job(void)
         }
         CHECK(cuda.wait(stream));
 #ifdef WITH_MPI
-        MPI_Barrier(MPI_COMM_WORLD);
+        if (late_us) {
+            int one = 1, sum;
+            late(0, 1, number);
+            MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        } else {
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
 #endif
     }
     CHECK(cuda.copy(values, out, sizeof values, DEVICE_TO_HOST));
     check(values[0] != (float)processes || values[COUNT - 1] != values[0], "a wrong sum");
-    CHECK(nccl.destroy(comm));
+    for (int number = 0; number <= (late_us > 0); number++) {
+        CHECK(nccl.destroy(comms[number]));
+    }
 }
 
 #if THREADS == 1
@@ -155,12 +199,15 @@ int main(int argc, char **argv)
     processes = atoi(argv[5]);
 #endif
     rounds = atoi(argv[2]);
+    late_us = getenv("SCOREP_JOB_LATE_US") ? atoi(getenv("SCOREP_JOB_LATE_US")) : 0;
     load(argv[1]);
     if (process == 0) {
-        CHECK(nccl.id(&id));
+        for (int number = 0; number <= (late_us > 0); number++) {
+            CHECK(nccl.id(&ids[number]));
+        }
     }
 #ifdef WITH_MPI
-    MPI_Bcast(&id, sizeof id, MPI_BYTE, 0, MPI_COMM_WORLD);
+    MPI_Bcast(ids, sizeof ids, MPI_BYTE, 0, MPI_COMM_WORLD);
 #else
     exchange(argv[3]);
 #endif
@@ -177,6 +224,9 @@ int main(int argc, char **argv)
     job();
 #endif
 #ifdef WITH_MPI
+    if (late_us) {
+        say_calls();
+    }
     MPI_Finalize();
 #endif
     return 0;

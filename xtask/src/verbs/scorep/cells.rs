@@ -37,6 +37,8 @@ pub(super) enum Special {
     Scan,
     /// `SCOREP_FILTERING_FILE`.
     Filter,
+    /// Ranks are late for MPI and for NCCL, and scout analyses both in what `merge --for scalasca` makes.
+    Together,
 }
 
 /// One way to measure the job.
@@ -85,7 +87,9 @@ pub(super) fn all() -> Vec<Cell> {
     for special in [Special::Calls, Special::Filter] {
         cells.push(Cell { special, ..USUAL });
     }
-    cells.push(Cell { writes_profile: false, special: Special::Scan, ..USUAL });
+    for special in [Special::Scan, Special::Together] {
+        cells.push(Cell { writes_profile: false, special, ..USUAL });
+    }
     cells
 }
 
@@ -118,7 +122,7 @@ impl Cell {
 
     /// Whether only calls are shown.
     pub(super) fn shows_calls_only(&self) -> bool {
-        matches!(self.special, Special::Calls | Special::Scan)
+        matches!(self.special, Special::Calls | Special::Scan | Special::Together)
     }
 
     /// How often the job makes an all-reduce.
@@ -168,6 +172,7 @@ impl Special {
             Self::Calls => "calls",
             Self::Scan => "scan -t",
             Self::Filter => "filter",
+            Self::Together => "for scalasca",
         }
     }
 }

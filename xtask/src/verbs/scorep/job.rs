@@ -16,7 +16,9 @@ use crate::process::{self, Said};
 const LIMIT: &str = "500";
 /// Score-P needs 2 MiB for each location: two or three of threads, one of operations, and some for definitions.
 const LITTLE_MEMORY: &str = "8M";
-const PROCESSES: usize = 2;
+pub(super) const PROCESSES: usize = 2;
+/// How late a rank is, in microseconds.
+const LATE_US: &str = "10000";
 
 /// What all runs share.
 pub(super) struct Bench {
@@ -147,6 +149,9 @@ impl Bench {
             Special::Calls => {
                 command.env("NCCL_OTF2_SCOREP", "calls");
             }
+            Special::Together => {
+                command.env("NCCL_OTF2_SCOREP", "calls").env("SCOREP_JOB_LATE_US", LATE_US);
+            }
             Special::Flushes => {
                 command.env("SCOREP_TOTAL_MEMORY", LITTLE_MEMORY);
             }
@@ -223,7 +228,7 @@ impl Bench {
 }
 
 /// What the emulated devices need, and what lets MPI run here.
-const NCCL_SETTINGS: [(&str, &str); 13] = [
+pub(super) const NCCL_SETTINGS: [(&str, &str); 13] = [
     ("NCCL_SOCKET_IFNAME", "lo"),
     ("NCCL_NET", "Socket"),
     ("NCCL_IB_DISABLE", "1"),

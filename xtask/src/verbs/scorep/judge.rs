@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use super::cells::{Cell, Special};
 use super::job::{Bench, Run};
+use super::waiting::{self, Waiting};
 use crate::process;
 
 /// The location of operations begins so.
 const OPERATIONS: &str = "NCCL operations";
 
 /// The numbers of a run, of all its processes.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Numbers {
     /// By the archive: shown calls, and all of them.
     pub(super) calls: (u64, u64),
@@ -29,6 +30,8 @@ pub(super) struct Numbers {
     pub(super) in_profile: (u64, u64),
     /// How often Score-P wrote out a full buffer.
     pub(super) flushes: u64,
+    /// What scout found of ranks that were late.
+    pub(super) waiting: Vec<Waiting>,
 }
 
 /// Counts what a run left; an error says what is wrong with it.
@@ -50,6 +53,9 @@ pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Numbers> {
         expect_special(run.cell, &experiment)?;
     }
     expect(run.cell, &numbers)?;
+    if run.cell.special == Special::Together {
+        numbers.waiting = waiting::judge(bench, run)?;
+    }
     Ok(numbers)
 }
 

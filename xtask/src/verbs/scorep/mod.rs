@@ -4,6 +4,7 @@ mod cells;
 mod job;
 mod judge;
 mod table;
+mod waiting;
 
 use std::path::Path;
 use std::time::Instant;
@@ -115,7 +116,9 @@ fn on_path() -> Result<String> {
 fn one(bench: &Bench, cell: Cell, folder: &Path) -> Outcome {
     let started = Instant::now();
     let impossible = match cell.special {
-        Special::Scan if find("scan").is_none() || find("scout.mpi").is_none() => Some("no Scalasca on PATH"),
+        Special::Scan | Special::Together if find("scan").is_none() || find("scout.mpi").is_none() => {
+            Some("no Scalasca on PATH")
+        }
         _ => cell.impossible(),
     };
     if let Some(why) = impossible {

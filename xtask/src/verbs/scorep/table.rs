@@ -76,6 +76,23 @@ impl Table {
                 numbers.map_or("", |numbers| &numbers.not_shown),
             );
         }
+        let numbers = self.rows.iter().filter_map(|(_, outcome)| outcome.result.as_ref().ok()?.as_ref().ok());
+        let waiting: Vec<_> = numbers.flat_map(|numbers| &numbers.waiting).collect();
+        if !waiting.is_empty() {
+            text.push_str(
+                "\nThe waiting of all ranks for a late one, 10 ms in each of 20 rounds, in one analysis of both (`merge \
+                 --for scalasca`):\n\n\
+                 | in | median round, program | archive | all, archive | scout |\n| --- | --- | --- | --- | --- |\n",
+            );
+        }
+        for it in waiting {
+            let [program, archive, all, scout] = [it.program_ms, it.archive_ms, it.all_ms, it.scout_ms];
+            let _ = writeln!(
+                text,
+                "| `{}` | {program:.2} ms | {archive:.2} ms | {all:.1} ms | {scout:.1} ms |",
+                it.function
+            );
+        }
         if !self.same.is_empty() {
             text.push_str("\n| NCCL's archive, against that of the job without Score-P | events |\n| --- | --- |\n");
         }
