@@ -49,6 +49,7 @@ use definitions::ids::{self, Ids, MergedProcesses};
 use output::{Appended, anchor, verify};
 use pairing::Mapping;
 use plan::Plan;
+use scorep::ScoreP;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -163,6 +164,12 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
         (Some(out), Some(calls)) => Some((out.join(ANCHOR), write(&plan, calls, out)?)),
         (Some(out), None) => {
             let (read, left_out) = scalasca::write(&plan, out)?;
+            if plan.scoreps.iter().any(ScoreP::has_regions_of_nccl) {
+                print::note(format_args!(
+                    "Score-P was shown NCCL's calls while the job ran: the report will have them beside the operations, \
+                     under the same names (NCCL_OTF2_SCOREP=off)"
+                ));
+            }
             for communicator in left_out {
                 print::note(format_args!("left out: {communicator}"));
             }

@@ -122,7 +122,12 @@ impl Cell {
 
     /// Whether only calls are shown.
     pub(super) fn shows_calls_only(&self) -> bool {
-        matches!(self.special, Special::Calls | Special::Scan | Special::Together)
+        matches!(self.special, Special::Calls | Special::Scan)
+    }
+
+    /// Whether anything is shown to Score-P.
+    pub(super) fn shows(&self) -> bool {
+        self.writes() && self.special != Special::Together
     }
 
     /// How often the job makes an all-reduce.

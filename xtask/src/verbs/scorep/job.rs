@@ -150,7 +150,7 @@ impl Bench {
                 command.env("NCCL_OTF2_SCOREP", "calls");
             }
             Special::Together => {
-                command.env("NCCL_OTF2_SCOREP", "calls").env("SCOREP_JOB_LATE_US", LATE_US);
+                command.env("NCCL_OTF2_SCOREP", "off").env("SCOREP_JOB_LATE_US", LATE_US);
             }
             Special::Flushes => {
                 command.env("SCOREP_TOTAL_MEMORY", LITTLE_MEMORY);

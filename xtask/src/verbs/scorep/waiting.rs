@@ -27,15 +27,17 @@ pub(super) struct Waiting {
     pub(super) scout_ms: f64,
 }
 
-/// Nanoseconds: for each function, by rank and round.
+/// Milliseconds: for each function, by rank and round.
 type Times = BTreeMap<&'static str, Vec<Vec<f64>>>;
 
 /// Merges, has scout analyse the archive, and compares.
 pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Vec<Waiting>> {
     let analysis = run.folder.join("analysis");
     let mut merge = Command::new(&bench.nccl_otf2);
-    merge.args(["merge", "--for", "scalasca"]).arg(run.folder.join("experiment-0")).arg(run.archive());
-    process::output(merge.arg("-o").arg(&analysis), "merge")?;
+    merge.args(["merge", "--json", "--for", "scalasca"]).arg(run.folder.join("experiment-0")).arg(run.archive());
+    let merged = process::output(merge.arg("-o").arg(&analysis), "merge")?;
+    let merged: Value = serde_json::from_str(&merged).context("the report of merge")?;
+    let ticks_per_second = merged["scorep"][0]["ticks_per_second"].as_f64().context("the ticks of a second")?;
     let mut scout = Command::new("timeout");
     scout.args(["100", "mpirun", "-np", &PROCESSES.to_string(), "scout.mpi", "./traces.otf2"]);
     process::output(scout.envs(NCCL_SETTINGS.iter().copied()).current_dir(&analysis), "scout.mpi")?;
@@ -43,7 +45,7 @@ pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Vec<Waiting>> {
     dump.args(["-m", "mpi_wait_nxn", "-c", "all", "-x", "excl", "-z", "excl"]).arg(analysis.join("scout.cubex"));
     let found = process::output(&mut dump, "cube_dump")?;
     let printed = process::output(Command::new(&bench.nccl_otf2).args(["print", "--json"]).arg(&analysis), "print")?;
-    let (program, archive) = (of_program(&run.said)?, of_archive(&printed)?);
+    let (program, archive) = (of_program(&run.said)?, of_archive(&printed, ticks_per_second)?);
     FUNCTIONS.into_iter().map(|function| one(function, &program, &archive, &found)).collect()
 }
 
@@ -71,7 +73,7 @@ fn waiting_ms(ranks: &[Vec<f64>]) -> Vec<f64> {
     let round = |round: usize| {
         let times: Vec<f64> = ranks.iter().filter_map(|rank| rank.get(round).copied()).collect();
         let last = times.iter().copied().fold(f64::MIN, f64::max);
-        times.iter().map(|time| last - time).sum::<f64>() / 1e6
+        times.iter().map(|time| last - time).sum::<f64>()
     };
     (0..rounds).map(round).collect()
 }
@@ -93,12 +95,12 @@ fn of_program(said: &str) -> Result<Times> {
         let [name, _, rank, time] = words.as_slice() else {
             continue;
         };
-        add(&mut times, name, rank.parse()?, time.parse()?);
+        add(&mut times, name, rank.parse()?, time.parse()?, 1e9);
     }
     Ok(times)
 }
 
-fn of_archive(printed: &str) -> Result<Times> {
+fn of_archive(printed: &str, ticks_per_second: f64) -> Result<Times> {
     let mut times = Times::new();
     for line in printed.lines() {
         let event: Value = serde_json::from_str(line).context("a line of print --json")?;
@@ -106,20 +108,19 @@ fn of_archive(printed: &str) -> Result<Times> {
             // First threads have the numbers of their ranks.
             let rank = usize::try_from(event["locationRef"].as_u64().unwrap_or(u64::MAX))?;
             let time = event["time"].as_u64().context("a time")?;
-            add(&mut times, event["region"].as_str().unwrap_or(""), rank, time);
+            add(&mut times, event["region"].as_str().unwrap_or(""), rank, time, ticks_per_second);
         }
     }
     Ok(times)
 }
 
-#[expect(clippy::cast_precision_loss, reason = "times of one job, compared to fractions of milliseconds")]
-fn add(times: &mut Times, name: &str, rank: usize, time: u64) {
+#[expect(clippy::cast_precision_loss, reason = "up to 2^53 ticks of a nanosecond are weeks")]
+fn add(times: &mut Times, name: &str, rank: usize, ticks: u64, per_second: f64) {
     let function = FUNCTIONS.into_iter().find(|function| *function == name);
     if let Some(function) = function.filter(|_| rank < PROCESSES) {
         let ranks = times.entry(function).or_insert_with(|| vec![Vec::new(); PROCESSES]);
         if let Some(rank) = ranks.get_mut(rank) {
-            // Less than a double's precision is lost of what is left of a day.
-            rank.push((time % 86_400_000_000_000) as f64);
+            rank.push(ticks as f64 / per_second * 1e3);
         }
     }
 }

@@ -4,12 +4,14 @@
 //! communicator of MPI's ranks, and what a rank did in it is put into the time of that thread, where it waits for it.
 
 mod host;
+mod order;
+mod retain;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use analysis::Trace;
-use analysis::rank::{End, Operation, Rank};
+use analysis::rank::Rank;
 use anyhow::{Context as _, Result, bail};
 use otf2::verbatim::{Definition, ReferenceKind};
 use otf2::{
@@ -35,7 +37,8 @@ use crate::place::ANCHOR;
 use crate::progress::Bar;
 use crate::staging::Staging;
 use crate::units::plural;
-use host::{Host, Place};
+use host::Host;
+use retain::{operations, retain, retain_replayable};
 
 /// Requests of NCCL's messages, beside those that MPI's have.
 const FIRST_REQUEST: u64 = 1 << 62;
@@ -65,10 +68,14 @@ fn refuse(plan: &Plan) -> Result<&ScoreP> {
     Ok(scorep)
 }
 
+/// The first threads of processes, by their ranks.
+type Hosts<'a> = BTreeMap<u32, Host<'a>>;
+
 /// A communicator, with what its ranks did.
-struct Communicator<'a> {
+struct Communicator {
     name: String,
-    hosts: Vec<Host<'a>>,
+    /// The ranks of MPI's.
+    members: Vec<u32>,
     ranks: Vec<Rank>,
 }
 
@@ -80,7 +87,8 @@ struct Communicator<'a> {
 pub(super) fn write(plan: &Plan, out: &Path) -> Result<(verify::Read, Vec<String>)> {
     let scorep = refuse(plan)?;
     let mut left_out = Vec::new();
-    let mut largest: Option<Communicator<'_>> = None;
+    let mut hosts = Hosts::new();
+    let mut communicators = Vec::new();
     for (number, nccl) in plan.nccls.iter().enumerate() {
         let trace = archive::open(nccl.archive.anchor_file())?;
         let lacks = complete::what_it_lacks(&trace);
@@ -89,7 +97,7 @@ pub(super) fn write(plan: &Plan, out: &Path) -> Result<(verify::Read, Vec<String
             let reason = lacks.clone().or_else(|| complete::missing_ranks(&trace, comm));
             let found = match reason {
                 Some(reason) => Err(reason),
-                None => communicator(plan, scorep, (number, &trace), comm)?,
+                None => communicator(plan, scorep, &mut hosts, (number, &trace), comm)?,
             };
             let mut found = match found {
                 Ok(found) => found,
@@ -98,32 +106,24 @@ pub(super) fn write(plan: &Plan, out: &Path) -> Result<(verify::Read, Vec<String
                     continue;
                 }
             };
-            let without_room = retain(&mut found);
+            let without_room = retain(&mut found, &hosts);
             if without_room > 0 {
                 let number = plural(without_room, "operation", "operations");
                 left_out.push(format!("{name}: {number} left out, during which a rank was in calls of MPI's, or which it waited for after another one"));
             }
-            let next = Some(found);
-            let before = if size(&next) > size(&largest) { std::mem::replace(&mut largest, next) } else { next };
-            if let Some(before) = before {
-                let reason = "another communicator has more operations, and two could make the analyser wait for ever";
-                left_out.push(format!("{}: {reason}", before.name));
-            }
+            communicators.push(found);
         }
     }
-    let Some(communicator) = largest.filter(|it| it.ranks.iter().any(|rank| operations(rank) > 0)) else {
+    for (name, number) in retain_replayable(&mut communicators) {
+        let number = plural(number, "operation", "operations");
+        left_out.push(format!("{name}: {number} left out, which on some rank overlap one of another communicator, or come in another order than on others"));
+    }
+    communicators.retain(|it| it.ranks.iter().any(|rank| operations(rank) > 0));
+    if communicators.is_empty() {
         bail!("nothing of NCCL's can be analysed: {}", left_out.join("; "));
-    };
-    let read = finish(plan, scorep, communicator, out)?;
+    }
+    let read = finish(plan, scorep, &hosts, &communicators, out)?;
     Ok((read, left_out))
-}
-
-fn operations(rank: &Rank) -> usize {
-    rank.collectives.len() + rank.sends.len()
-}
-
-fn size(communicator: &Option<Communicator<'_>>) -> Option<usize> {
-    communicator.as_ref().map(|it| it.ranks.iter().map(operations).sum())
 }
 
 /// What the ranks of a communicator did, in the time of the first threads of their processes; or why it cannot be a
@@ -131,9 +131,10 @@ fn size(communicator: &Option<Communicator<'_>>) -> Option<usize> {
 fn communicator<'a>(
     plan: &Plan,
     scorep: &'a ScoreP,
+    hosts: &mut Hosts<'a>,
     (number, trace): (usize, &Trace),
     comm: CommRef,
-) -> Result<Result<Communicator<'a>, String>> {
+) -> Result<Result<Communicator, String>> {
     let Some(nccl) = plan.nccls.get(number) else {
         return Ok(Err("its archive is not there".to_owned()));
     };
@@ -148,12 +149,15 @@ fn communicator<'a>(
         return Ok(Err("several of its ranks are of one process, which is one rank of MPI's".to_owned()));
     }
     let (mut ranks, _) = complete::read(trace, comm)?;
-    let hosts: Result<Vec<Host<'_>>> = processes.into_iter().map(|process| Host::read(scorep, process)).collect();
-    let hosts = hosts?;
-    for ((location, rank), host) in members.iter().zip(&mut ranks).zip(&hosts) {
+    for process in &processes {
+        if !hosts.contains_key(&process.rank) {
+            hosts.insert(process.rank, Host::read(scorep, process)?);
+        }
+    }
+    for ((location, rank), process) in members.iter().zip(&mut ranks).zip(&processes) {
         let mut locals = plan.locals.get(number).into_iter().flatten();
         let local = locals.find(|local| local.locations.contains(location));
-        let ticks = local.map(|local| OwnTicks::of(scorep, host.process, local)).transpose()?.flatten();
+        let ticks = local.map(|local| OwnTicks::of(scorep, process, local)).transpose()?.flatten();
         let Some(ticks) = ticks else {
             return Ok(Err("a rank has no clock".to_owned()));
         };
@@ -167,77 +171,8 @@ fn communicator<'a>(
             own(&mut end.end);
         }
     }
-    Ok(Ok(Communicator { name: trace.comm_name(comm), hosts, ranks }))
-}
-
-/// Leaves what has room in all processes, between the same collectives of MPI's, and puts it there. Says how many
-/// operations have none.
-fn retain(communicator: &mut Communicator<'_>) -> u64 {
-    let Communicator { hosts, ranks, .. } = communicator;
-    let before: usize = ranks.iter().map(operations).sum();
-    let places: Vec<Vec<Option<Place>>> = hosts
-        .iter()
-        .zip(&*ranks)
-        .map(|(host, rank)| rank.collectives.iter().map(|it| host.place(it.begin, it.end)).collect())
-        .collect();
-    let has_room = |number: usize| {
-        let at = |places: &Vec<Option<Place>>| places.get(number).copied().flatten().map(|place| place.collectives);
-        let mut all = places.iter().map(at);
-        let first = all.next().flatten();
-        first.is_some() && all.all(|other| other == first)
-    };
-    for (rank, places) in ranks.iter_mut().zip(&places) {
-        let collectives = std::mem::take(&mut rank.collectives).into_iter().zip(places).enumerate();
-        rank.collectives = collectives
-            .filter_map(|(number, (operation, place))| {
-                let place = place.filter(|_| has_room(number))?;
-                Some(Operation { begin: place.begin, end: place.end, ..operation })
-            })
-            .collect();
-    }
-    retain_messages(hosts, ranks);
-    let after: usize = ranks.iter().map(operations).sum();
-    (before - after) as u64
-}
-
-/// A message: from, to, and its number. Sends and receives of two ranks match in their order.
-type MessageNumber = (u32, u32, usize);
-
-/// Keeps the ends of messages for which that is so.
-fn retain_ends(
-    hosts: &[Host<'_>],
-    ranks: &mut [Rank],
-    mut keep: impl FnMut(MessageNumber, &Host<'_>, &mut End) -> bool,
-) {
-    for ((own, rank), host) in (0..).zip(ranks).zip(hosts) {
-        for (is_send, list) in [(true, &mut rank.sends), (false, &mut rank.receives)] {
-            let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
-            list.retain_mut(|end| {
-                let number = numbers.entry(end.peer).or_default();
-                *number += 1;
-                let (from, to) = if is_send { (own, end.peer) } else { (end.peer, own) };
-                keep((from, to, *number), host, end)
-            });
-        }
-    }
-}
-
-/// Leaves messages of which both ends have room between the same collectives of MPI's, and puts them there.
-fn retain_messages(hosts: &[Host<'_>], ranks: &mut [Rank]) {
-    let mut places: BTreeMap<MessageNumber, Vec<Option<Place>>> = BTreeMap::new();
-    retain_ends(hosts, ranks, |key, host, end| {
-        places.entry(key).or_default().push(host.place(end.begin, end.end));
-        true
-    });
-    retain_ends(hosts, ranks, |key, host, end| {
-        let found = places.get(&key).map(Vec::as_slice);
-        let has_room = matches!(found, Some([Some(a), Some(b)]) if a.collectives == b.collectives);
-        let place = host.place(end.begin, end.end).filter(|_| has_room);
-        if let Some(place) = place {
-            (end.begin, end.end) = (place.begin, place.end);
-        }
-        place.is_some()
-    });
+    let members = processes.iter().map(|process| process.rank).collect();
+    Ok(Ok(Communicator { name: trace.comm_name(comm), members, ranks }))
 }
 
 /// The process of Score-P's that a location of NCCL's is of.
@@ -281,8 +216,8 @@ fn define_regions(merged: &mut Merged) -> u32 {
 }
 
 /// Defines a communicator of MPI's ranks.
-fn define_communicator(merged: &mut Merged, name: &str, hosts: &[Host<'_>], first_region: u32) -> Numbers {
-    let name = merged.string(format!("NCCL {name}").as_bytes());
+fn define_communicator(merged: &mut Merged, communicator: &Communicator, first_region: u32, requests: u64) -> Numbers {
+    let name = merged.string(format!("NCCL {}", communicator.name).as_bytes());
     let group = GroupRef::new(merged.free_u32(ReferenceKind::Group));
     merged.push(Definition::Group {
         this: group,
@@ -290,44 +225,66 @@ fn define_communicator(merged: &mut Merged, name: &str, hosts: &[Host<'_>], firs
         group_type: GroupType::CommGroup.raw(),
         paradigm: Paradigm::Mpi.raw(),
         flags: 0,
-        members: hosts.iter().map(|host| host.process.rank.into()).collect(),
+        members: communicator.members.iter().copied().map(u64::from).collect(),
     });
     let comm = CommRef::new(merged.free_u32(ReferenceKind::Comm));
     merged.push(Definition::Comm { this: comm, name, group, parent: CommRef::UNDEFINED, flags: 0 });
-    Numbers { comm, first_region, first_request: FIRST_REQUEST }
+    Numbers { comm, first_region, first_request: FIRST_REQUEST + requests }
 }
 
-fn finish(plan: &Plan, scorep: &ScoreP, communicator: Communicator<'_>, out: &Path) -> Result<verify::Read> {
+fn finish(
+    plan: &Plan,
+    scorep: &ScoreP,
+    hosts: &Hosts<'_>,
+    communicators: &[Communicator],
+    out: &Path,
+) -> Result<verify::Read> {
     let staging = Staging::create(out)?;
     let lines: Vec<String> = plan.pairs.iter().map(|pair| report::line(plan, pair)).collect();
     // Of NCCL's properties none: they count events that are not in this archive.
     let text = output::anchor::text(&plan.scoreps, &[], &lines, plan.clock());
     let mut merged = Merged::new(scorep.verbatim.clone());
     let first_region = define_regions(&mut merged);
-    let Communicator { name, hosts, ranks } = communicator;
-    let numbers = define_communicator(&mut merged, &name, &hosts, first_region);
+    let mut requests = 0;
+    let mut all: BTreeMap<u32, Vec<(&Rank, Numbers)>> = BTreeMap::new();
+    for communicator in communicators {
+        let numbers = define_communicator(&mut merged, communicator, first_region, requests);
+        let most = communicator.ranks.iter().map(|rank| rank.sends.len() + rank.receives.len()).max();
+        requests += most.unwrap_or(0) as u64;
+        for (rank, member) in communicator.ranks.iter().zip(&communicator.members) {
+            all.entry(*member).or_default().push((rank, numbers));
+        }
+    }
+    let hosts: Vec<(&Host<'_>, Vec<(&Rank, Numbers)>)> =
+        all.into_iter().filter_map(|(member, ranks)| Some((hosts.get(&member)?, ranks))).collect();
     let (ends, mut events) = (merged.ends(), BTreeMap::new());
     let bar = Bar::new();
     let mut writer = output::begin(staging.path(), scorep, &text)?;
     bar.begin("locations", scorep.definitions.locations.len() as u64);
-    let masters: BTreeSet<LocationRef> = hosts.iter().map(|host| host.process.master).collect();
+    let masters: BTreeSet<LocationRef> = hosts.iter().map(|(host, _)| host.process.master).collect();
     output::link_theirs(&writer, scorep, &masters, &bar)?;
     let directory = staging.path().join("nccl");
-    let mut part = PartWriter::create(&directory, "traces")?;
-    for (host, rank) in hosts.iter().zip(&ranks) {
+    for (host, ranks) in &hosts {
         let master = host.process.master;
-        let mut to = part.event_writer(master)?;
-        events::write_thread(&mut to, rank, numbers)?;
-        let _events = to.close()?;
-        let own = Records::read(&part.event_file(master))?;
-        let number = host.records.write_with(&own, &host.records.by_time(&own), &writer.event_file(master))?;
-        events.insert(master, number);
+        let file = writer.event_file(master);
+        let mut both = None;
+        for (rank, numbers) in ranks {
+            let mut part = PartWriter::create(&directory, "traces")?;
+            let mut to = part.event_writer(master)?;
+            events::write_thread(&mut to, rank, *numbers)?;
+            let _events = to.close()?;
+            let own = Records::read(&part.event_file(master))?;
+            part.close()?;
+            std::fs::remove_dir_all(&directory).with_context(|| format!("cannot remove {}", directory.display()))?;
+            let before = both.as_ref().unwrap_or(&host.records);
+            let _events = before.write_with(&own, &before.by_time(&own), &file)?;
+            both = Some(Records::read(&file)?);
+        }
+        events.insert(master, both.map_or(0, |records| records.all.len() as u64));
         LocalNumbers::read(scorep, master, &ends)?.write(&mut writer, master)?;
         bar.step();
     }
     merged.set_number_of_events(&events);
-    part.close()?;
-    std::fs::remove_dir_all(&directory).with_context(|| format!("cannot remove {}", directory.display()))?;
     bar.end();
     let span = clocks::span(&plan.scoreps, &[]);
     let began_ns = if plan.is_guess { None } else { clocks::began_ns(scorep, &plan.locals, span.0) };
