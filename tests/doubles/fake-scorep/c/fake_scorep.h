@@ -29,6 +29,10 @@ bool fake_is_on(const char *variable);
 /* The number of a location in the log. */
 int fake_number(const SCOREP_Location *location);
 
+/* Loads a substrate plugin, and tells it of the end of the program. */
+void fake_load_substrate(const char *name, const char *experiment);
+void fake_end_substrate(SCOREP_Location *master, uint64_t time);
+
 /* Of the library that is the thread model. */
 SCOREP_Location *SCOREP_Location_GetCurrentCPULocation(void);
 void fake_adopt_main_thread(void);

@@ -8,19 +8,16 @@
  *   FAKE_SCOREP_REGISTER_AT  with so many regions entered, register the handler at exit again, as MPI_Finalize does
  *   FAKE_SCOREP_END_AT       with so many regions entered, the measurement ends
  *   FAKE_SCOREP_RECORDING    0: the user has switched recording off
- *   FAKE_SCOREP_RANKS        what a substrate plugin is told: "rank size"
  */
 #define _GNU_SOURCE
 #include "fake_scorep.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -34,6 +31,7 @@
 struct SCOREP_Location {
     int number;
     bool is_cpu;
+    /* 0 as long as nothing is recorded, as a real one says, too. */
     uint64_t last_timestamp;
     uint32_t stack[DEPTH];
     int depth;
@@ -60,7 +58,6 @@ static char *strings[MOST];
 static uint32_t number_of_strings = 1;
 static SCOREP_Location *locations[MOST];
 static int number_of_locations;
-static int interim_communicators;
 static long entered, register_at = -1, end_at = -1;
 static int (*exit_callback)(void);
 
@@ -84,20 +81,15 @@ void fake_fatal(const char *format, ...)
     abort();
 }
 
-static void log_locked(const char *format, va_list arguments)
+void fake_log(const char *format, ...)
 {
+    va_list arguments;
+    va_start(arguments, format);
     if (file) {
         vfprintf(file, format, arguments);
         fputc('\n', file);
         fflush(file);
     }
-}
-
-void fake_log(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    log_locked(format, arguments);
     va_end(arguments);
 }
 
@@ -131,17 +123,12 @@ static void need_within(const char *what)
 }
 
 /* Ours and the user adapter's calls are Score-P's own work: a thread that calls from outside says so. */
-static void need_marked(const char *what)
-{
-    if (in_measurement == 0) {
-        fake_fatal("%s called without saying that the thread is inside of the measurement", what);
-    }
-}
-
 void fake_need(const char *what)
 {
     need_within(what);
-    need_marked(what);
+    if (in_measurement == 0) {
+        fake_fatal("%s called without saying that the thread is inside of the measurement", what);
+    }
 }
 
 int fake_number(const SCOREP_Location *location)
@@ -167,8 +154,6 @@ SCOREP_Location *fake_new_location(const char *name, bool is_cpu)
     SCOREP_Location *location = calloc(1, sizeof *location);
     location->number = number_of_locations;
     location->is_cpu = is_cpu;
-    /* As long as nothing is recorded on it, a real location says 0, too. */
-    location->last_timestamp = 0;
     locations[number_of_locations++] = location;
     fake_log("location %d %s %s", location->number, is_cpu ? "cpu" : "gpu", name);
     pthread_mutex_unlock(&mutex);
@@ -194,8 +179,7 @@ bool SCOREP_RecordingEnabled(void)
 
 static uint32_t define(char **list, uint32_t *number, const char *what, const char *name)
 {
-    need_within(what);
-    need_marked(what);
+    fake_need(what);
     pthread_mutex_lock(&mutex);
     if (*number >= MOST) {
         fake_fatal("%s: too many", what);
@@ -232,8 +216,7 @@ uint32_t SCOREP_Definitions_NewRegion(const char *name, const char *canonical, u
 uint32_t SCOREP_Definitions_NewAttribute(const char *name, const char *description, int type)
 {
     (void)description;
-    need_within("NewAttribute");
-    need_marked("NewAttribute");
+    fake_need("NewAttribute");
     if (type != 7 && type != 10) {
         fake_fatal("NewAttribute: type %d", type);
     }
@@ -243,12 +226,6 @@ uint32_t SCOREP_Definitions_NewAttribute(const char *name, const char *descripti
     const uint32_t attribute = number_of_attributes++;
     pthread_mutex_unlock(&mutex);
     return attribute;
-}
-
-uint32_t SCOREP_Definitions_NewInterimCommunicator(uint32_t parent, int paradigm, size_t bytes, void **payload)
-{
-    (void)parent, (void)paradigm, (void)bytes, (void)payload;
-    return (uint32_t)++interim_communicators;
 }
 
 uint32_t SCOREP_GetSystemTreeNodeHandleForSharedMemory(void)
@@ -276,15 +253,13 @@ uint32_t SCOREP_Definitions_NewLocationGroup(const char *name, uint32_t node, in
     if (node != 1 || type != 1 || creator != 1) {
         fake_fatal("NewLocationGroup(%s, %u, %d, %u)", name, node, type, creator);
     }
-    fake_log("group %u %s", number_of_groups, name);
     return number_of_groups++;
 }
 
 SCOREP_Location *SCOREP_Location_CreateNonCPULocation(SCOREP_Location *parent, int type, int paradigm, const char *name,
                                                       uint32_t group)
 {
-    need_within("CreateNonCPULocation");
-    need_marked("CreateNonCPULocation");
+    fake_need("CreateNonCPULocation");
     if (!parent || !parent->is_cpu || type != 1 || group < 2 || group >= number_of_groups) {
         fake_fatal("CreateNonCPULocation(type %d, group %u)", type, group);
     }
@@ -327,8 +302,7 @@ static void need_region(uint32_t region)
 
 static void add_attribute(SCOREP_Location *location, uint32_t attribute, const void *value)
 {
-    need_within("AddAttribute");
-    need_marked("AddAttribute");
+    fake_need("AddAttribute");
     if (attribute == 0 || attribute >= number_of_attributes) {
         fake_fatal("there is no attribute %u", attribute);
     }
@@ -411,8 +385,7 @@ static void count_entered(void)
 
 void SCOREP_EnterRegion(uint32_t region)
 {
-    need_within("EnterRegion");
-    need_marked("EnterRegion");
+    fake_need("EnterRegion");
     SCOREP_Location *location = SCOREP_Location_GetCurrentCPULocation();
     enter(location, now(), region);
     count_entered();
@@ -420,16 +393,14 @@ void SCOREP_EnterRegion(uint32_t region)
 
 void SCOREP_ExitRegion(uint32_t region)
 {
-    need_within("ExitRegion");
-    need_marked("ExitRegion");
+    fake_need("ExitRegion");
     SCOREP_Location *location = SCOREP_Location_GetCurrentCPULocation();
     leave(location, now(), region);
 }
 
 static void need_own(const SCOREP_Location *location, const char *what)
 {
-    need_within(what);
-    need_marked(what);
+    fake_need(what);
     if (!location || location->is_cpu) {
         fake_fatal("%s on the location of a thread", what);
     }
@@ -455,111 +426,6 @@ void SCOREP_RegisterExitCallback(int (*callback)(void))
         fake_fatal("RegisterExitCallback: there is one");
     }
     exit_callback = callback;
-}
-
-/* ---- Substrate plugins */
-
-struct substrate {
-    uint32_t version;
-    int (*init)(void);
-    void (*assign_id)(size_t);
-    void (*init_mpp)(void);
-    void (*finalize)(void);
-    void (*between[9])(void);
-    size_t (*get_event_functions)(int, void (***)(void));
-    void (*set_callbacks)(const void *, size_t);
-    bool (*get_requirement)(int);
-    void (*dump_manifest)(FILE *, const char *, const char *);
-    void (*undeclared[99])(void);
-};
-
-static void (*program_end)(SCOREP_Location *, uint64_t, int, uint32_t);
-
-static const char *experiment_directory(void)
-{
-    return directory;
-}
-
-static int rank_or_size(int which)
-{
-    int numbers[2] = {0, 1};
-    const char *ranks = getenv("FAKE_SCOREP_RANKS");
-    if (ranks) {
-        sscanf(ranks, "%d %d", &numbers[0], &numbers[1]);
-    }
-    return numbers[which];
-}
-
-static int size_of_job(void)
-{
-    return rank_or_size(1);
-}
-
-static int rank_in_job(void)
-{
-    return rank_or_size(0);
-}
-
-static void load_substrate(const char *name)
-{
-    char text[512];
-    snprintf(text, sizeof text, "libscorep_substrate_%s.so", name);
-    void *library = dlopen(text, RTLD_NOW);
-    if (!library) {
-        fprintf(stderr, "[Score-P] Error: %s\n", dlerror());
-        return;
-    }
-    snprintf(text, sizeof text, "SCOREP_SubstratePlugin_%s_get_info", name);
-    struct substrate (*get_info)(void) = (struct substrate(*)(void))dlsym(library, text);
-    if (!get_info) {
-        fprintf(stderr, "[Score-P] Error: no %s\n", text);
-        return;
-    }
-    const struct substrate info = get_info();
-    if (info.version != 3) {
-        fake_fatal("substrate plugin of version %u", info.version);
-    }
-    for (int i = 0; i < 99; i++) {
-        if (info.undeclared[i]) {
-            fake_fatal("substrate plugin: undeclared function %d is set", i);
-        }
-    }
-    if (info.init) {
-        info.init();
-    }
-    if (info.assign_id) {
-        info.assign_id(1);
-    }
-    static void *callbacks[53];
-    callbacks[0] = (void *)experiment_directory;
-    callbacks[1] = (void *)size_of_job;
-    callbacks[2] = (void *)rank_in_job;
-    if (info.set_callbacks) {
-        info.set_callbacks(callbacks, sizeof callbacks);
-    }
-    for (int mode = 0; mode < 2 && info.get_event_functions; mode++) {
-        void (**functions)(void) = NULL;
-        const size_t number = info.get_event_functions(mode, &functions);
-        if (number > 64 && functions) {
-            program_end = (void (*)(SCOREP_Location *, uint64_t, int, uint32_t))functions[64];
-        }
-        free(functions);
-    }
-    if (info.get_requirement && info.get_requirement(0)) {
-        mkdir(directory, 0777);
-        snprintf(text, sizeof text, "%.400s/MANIFEST.md", directory);
-        FILE *manifest = fopen(text, "w");
-        if (manifest && info.dump_manifest) {
-            info.dump_manifest(manifest, ".", directory);
-        }
-        if (manifest) {
-            fclose(manifest);
-        }
-    }
-    if (info.init_mpp) {
-        info.init_mpp();
-    }
-    fake_log("substrate %s", name);
 }
 
 /* ---- Beginning and end */
@@ -591,7 +457,7 @@ static void begin_once(void)
     atexit(end_measurement);
     const char *plugins = getenv("SCOREP_SUBSTRATE_PLUGINS");
     if (plugins && *plugins) {
-        load_substrate(plugins);
+        fake_load_substrate(plugins, directory);
     }
 }
 
@@ -618,21 +484,9 @@ static void end_measurement(void)
     if (exit_callback) {
         exit_callback();
     }
-    if (program_end) {
-        program_end(locations[0], now(), 0, 0);
-    }
+    fake_end_substrate(locations[0], now());
     is_ending = false;
-    if (interim_communicators > 0) {
-        fake_fatal("Bug: %d interim communicators not unified", interim_communicators);
-    }
-    pthread_mutex_lock(&mutex);
-    for (int i = 0; i < number_of_locations; i++) {
-        if (locations[i]->depth > 0) {
-            fake_log("open %d %d", i, locations[i]->depth);
-        }
-    }
     fake_log("end");
-    pthread_mutex_unlock(&mutex);
     if (directory_is_temporary) {
         char finished[4200];
         snprintf(finished, sizeof finished, "%.*s/scorep-finished", (int)(strrchr(directory, '/') - directory), directory);

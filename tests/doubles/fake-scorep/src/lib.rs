@@ -56,7 +56,7 @@ impl Variant {
             8 => 11,
             _ => 13,
         };
-        let measurement: &[&str] = &["measurement.c", "outputs.c"];
+        let measurement: &[&str] = &["measurement.c", "outputs.c", "substrate.c"];
         let mut libraries =
             vec![(format!("libscorep_measurement.so.{number}"), measurement), (name.to_owned(), &["threads.c"])];
         if self.user {

@@ -117,7 +117,6 @@ impl Log {
                     log.metrics.push((log.locations[location].clone(), name, value));
                 }
                 ["end"] => log.has_ended = true,
-                ["group", ..] | ["substrate", ..] | ["open", ..] => {}
                 _ => panic!("{line}"),
             }
         }
