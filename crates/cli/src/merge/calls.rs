@@ -156,6 +156,7 @@ fn thread(plan: &Plan, pair: &Pair, ours: LocationRef, theirs: LocationRef) -> R
             let step = match event.kind {
                 EventKind::Enter(_) => Step::Enter,
                 EventKind::Leave(_) => Step::Leave,
+                EventKind::MeasurementOnOff(_) => Step::Other,
                 _ => {
                     is_calls = false;
                     return ControlFlow::Break(());
@@ -209,6 +210,7 @@ impl Thread {
                 written = added.and_then(|()| match event.kind {
                     EventKind::Enter(it) => to.enter(time, region(it), &attributes),
                     EventKind::Leave(it) => to.leave(time, region(it), &attributes),
+                    EventKind::MeasurementOnOff(mode) => to.measurement_on_off(time, mode, &attributes),
                     _ => Ok(()),
                 });
                 match written {

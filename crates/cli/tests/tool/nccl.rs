@@ -34,6 +34,8 @@ pub(crate) struct Nccl {
     pub(crate) earlier: Moment,
     /// All-reduces: when each rank enters, and when all leave.
     pub(crate) calls: Vec<([Moment; 3], Moment)>,
+    /// When the first thread of each process is in a call, if calls are recorded.
+    pub(crate) thread: Option<(Moment, Moment)>,
     /// Messages in the order of time: from, to, begin, end.
     pub(crate) messages: Vec<(u64, u64, Moment, Moment)>,
     /// Of rank 2, how many of its last calls are not there.
@@ -46,6 +48,10 @@ pub(crate) struct Nccl {
     pub(crate) properties: Vec<(&'static str, &'static str)>,
 }
 
+/// What an operation is, and the call of it.
+const OPERATION: RegionRef = RegionRef::new(0);
+const CALL: RegionRef = RegionRef::new(1);
+
 /// When the ranks are in ncclAllReduce: 2 µs after the first MPI_Allreduce, and until 2 µs before the second.
 pub(crate) const NCCL: (Moment, Moment) = (MPI[0].1 + 2000, MPI[1].0 - 2000);
 
@@ -57,6 +63,7 @@ impl Nccl {
             has_anchors: true,
             earlier: 0,
             calls: vec![([NCCL.0; 3], NCCL.1)],
+            thread: None,
             messages: Vec::new(),
             cut: 0,
             has_devices: false,
@@ -94,6 +101,17 @@ impl Nccl {
             events.push(writer.close().expect("events"));
             self.local(&mut archive, location, rank);
         }
+        for (rank, (enter, leave)) in (0..RANKS).filter_map(|rank| Some((rank, self.thread?))) {
+            let location = LocationRef::new(RANKS + rank);
+            let mut writer = archive.event_writer(location).expect("a writer");
+            let at = |moment| number(self.host(rank).monotonic(moment));
+            let value = AttributeValue::String(StringRef::new(0));
+            let attributes = Attributes::try_from([(AttributeRef::new(1), value)]).expect("an attribute");
+            writer.enter(at(enter), CALL, &attributes).expect("an event");
+            writer.leave(at(leave), CALL, Attributes::NONE).expect("an event");
+            events.push(writer.close().expect("events"));
+            self.local(&mut archive, location, rank);
+        }
         let mut to = archive.definitions().expect("definitions");
         for definition in self.definitions(&events) {
             to.verbatim(&definition).expect("a definition");
@@ -105,7 +123,7 @@ impl Nccl {
     fn events(&self, to: &mut EventWriter<'_>, rank: u64) -> otf2::Result<()> {
         let at = |moment| number(self.host(rank).monotonic(moment));
         let none = Attributes::NONE;
-        let region = RegionRef::new(0);
+        let region = OPERATION;
         let messages = self.messages.iter().enumerate();
         let mut steps: Vec<(u64, bool, u64, Message)> = Vec::new();
         for (request, (from, to, begin, end)) in messages {
@@ -237,19 +255,28 @@ impl Nccl {
                 creator: LocationGroupRef::new(small(rank)),
             });
         }
-        for (rank, events) in (0..).zip(events) {
+        for (number, events) in (0..).zip(events) {
+            let is_thread = number >= RANKS;
+            let rank = number % RANKS;
+            let this = LocationRef::new(number);
+            let thread_id = process_id(rank) + self.other_processes;
             all.push(Definition::Location {
-                this: LocationRef::new(rank),
-                name: text(&format!("NCCL world rank {rank}/3")),
-                location_type: 2,
+                this,
+                name: text(&if is_thread {
+                    format!("API thread {thread_id}")
+                } else {
+                    format!("NCCL world rank {rank}/3")
+                }),
+                location_type: if is_thread { 1 } else { 2 },
                 number_of_events: *events,
-                group: LocationGroupRef::new(small(RANKS + rank)),
+                group: LocationGroupRef::new(small(if is_thread { rank } else { RANKS + rank })),
             });
-            all.push(Definition::LocationProperty {
-                of: LocationRef::new(rank),
-                name: text("NCCL::LOCATION_KIND"),
-                value: AttributeValue::String(text("communicator")),
-            });
+            let kind = if is_thread { "api-thread" } else { "communicator" };
+            let kind = ("NCCL::LOCATION_KIND", AttributeValue::String(text(kind)));
+            let thread = is_thread.then_some(("NCCL::THREAD_ID", AttributeValue::U64(thread_id)));
+            for (name, value) in [Some(kind), thread].into_iter().flatten() {
+                all.push(Definition::LocationProperty { of: this, name: text(name), value });
+            }
         }
     }
 }
@@ -304,18 +331,22 @@ fn add_communication(all: &mut Vec<Definition>, texts: &mut Texts) {
             attribute_type,
         });
     }
-    all.push(Definition::Region {
-        this: RegionRef::new(0),
-        name: text("ncclAllReduce"),
-        canonical_name: text("nccl::operation::Coll::ncclAllReduce"),
-        description: text("operation"),
-        role: 25,
-        paradigm: 4,
-        flags: 0,
-        source_file: StringRef::UNDEFINED,
-        begin_line: 0,
-        end_line: 0,
-    });
+    for (this, canonical_name) in
+        [(OPERATION, "nccl::operation::Coll::ncclAllReduce"), (CALL, "nccl::call::CollApi::ncclAllReduce")]
+    {
+        all.push(Definition::Region {
+            this,
+            name: text("ncclAllReduce"),
+            canonical_name: text(canonical_name),
+            description: text("operation"),
+            role: 25,
+            paradigm: 4,
+            flags: 0,
+            source_file: StringRef::UNDEFINED,
+            begin_line: 0,
+            end_line: 0,
+        });
+    }
     all.push(Definition::Paradigm { paradigm: 4, name: text("NCCL"), class: 0 });
     for (number, group_type) in [(0, 4), (1, 5)] {
         all.push(Definition::Group {

@@ -1,0 +1,66 @@
+//! Calls of NCCL's between the events of Score-P's on the same thread.
+
+use otf2::{Archive, AttributeValue, EventKind, LocationRef};
+
+use super::{Job, checked, events, open};
+use crate::tool::made_up::{Moment, RANKS, Timer};
+use crate::tool::nccl::Nccl;
+use crate::tool::score_p::{MPI, ScoreP};
+
+/// Between two calls of MPI's.
+const CALL: (Moment, Moment) = (MPI[0].1 + 2000, MPI[0].1 + 1_000_000);
+
+#[test]
+fn calls_lie_on_the_location_of_the_same_thread() {
+    for (timer, has_large_tables, most) in
+        [(Timer::Counter, false, 8), (Timer::Counter, true, 8), (Timer::MonotonicRaw, false, 4)]
+    {
+        let scorep = ScoreP { has_large_tables, ..ScoreP::new(timer) };
+        let job = Job::new(&scorep, &Nccl { thread: Some(CALL), ..Nccl::new() });
+        assert_eq!(job.json(&["--dry-run"])["calls"]["on_score_p_locations"], RANKS);
+        let merged = job.merged();
+        checked(&job.scratch, &merged);
+        let (before, after) = (open(&job.scorep), open(&merged));
+        let definitions = after.definitions().expect("definitions");
+        // Score-P's locations and those of the communicator's ranks.
+        assert_eq!(definitions.locations.len() as u64, 2 * RANKS + RANKS);
+        let (there, events_before) = (events(&after), events(&before));
+        for rank in 0..RANKS {
+            let master = LocationRef::new(rank);
+            let mut all = there[&master].clone();
+            let text = |name| definitions.string(name).expect("a text");
+            let is_call = |kind: &EventKind| match kind {
+                EventKind::Enter(it) => text(definitions.regions[it].canonical_name).starts_with("nccl::call::"),
+                _ => false,
+            };
+            let at = all.iter().position(|event| is_call(&event.kind)).expect("a call");
+            let call: Vec<_> = all.drain(at..at + 2).collect();
+            assert_eq!(all, events_before[&master], "{timer:?} rank {rank}: the others are as they were");
+            for (event, truth) in call.iter().zip([CALL.0, CALL.1]) {
+                let truth = scorep.time(truth);
+                assert!(event.time.abs_diff(truth) <= most, "{timer:?} rank {rank}: {} for {truth}", event.time);
+            }
+            let [(attribute, AttributeValue::String(value))] = call[0].attributes[..] else { panic!("{call:?}") };
+            assert_eq!((text(definitions.attributes[&attribute].name), text(value)), ("nccl.timing", "shown by"));
+            let properties = definitions.locations[&master].properties.iter();
+            let properties: Vec<&str> = properties.map(|(name, _)| text(*name)).collect();
+            assert_eq!(properties, ["NCCL::LOCATION_KIND", "NCCL::THREAD_ID"]);
+        }
+    }
+}
+
+#[test]
+fn calls_that_do_not_nest_keep_their_location() {
+    let crossing = (MPI[0].1 - 1_000_000, MPI[0].1 + 1_000_000);
+    let job = Job::new(&ScoreP::new(Timer::Counter), &Nccl { thread: Some(crossing), ..Nccl::new() });
+    let calls = job.json(&["--dry-run"])["calls"].clone();
+    assert_eq!((&calls["on_score_p_locations"], &calls["own_locations"][0]["threads"]), (&0.into(), &RANKS.into()));
+    assert!(calls["own_locations"][0]["reason"].as_str().is_some_and(|it| it.contains("do not nest")), "{calls}");
+    let merged = job.merged();
+    checked(&job.scratch, &merged);
+    let files = |directory| {
+        let archive: Archive = open(directory);
+        (0..RANKS).map(move |rank| std::fs::read(archive.event_file(LocationRef::new(rank))).expect("a file"))
+    };
+    assert!(files(&job.scorep).eq(files(&merged)), "byte for byte");
+}
