@@ -1,26 +1,20 @@
-//! Calls of NCCL's lie between the events of Score-P's on the same thread, where Score-P has that thread and the regions
-//! of both nest. Else they keep a location of their own.
+//! Calls of NCCL's lie between the events of Score-P's on the same thread, where Score-P has that thread and the
+//! regions of both nest. Else they keep a location of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use analysis::property;
 use anyhow::{Context as _, Result};
 use nccl_events::archive::{LOCATION_KIND, LocationKind, SIBLING, THREAD_ID};
-use otf2::verbatim::ReferenceKind;
-use otf2::{ArchiveWriter, AttributeRef, AttributeValue, Attributes, EventKind, LocationRef, PartWriter, RegionRef};
+use otf2::{AttributeValue, EventKind, LocationRef};
 
 use super::clocks::OwnTicks;
-use super::definitions::Ends;
 use super::nccl::Nccl;
 use super::nesting::{self, Step};
-use super::output::Appended;
-use super::output::local::LocalNumbers;
 use super::pairing::Pair;
 use super::plan::Plan;
 use super::records::Records;
-use super::scorep::ScoreP;
 
 /// Where the calls of all threads are.
 #[derive(Debug, Default)]
@@ -39,8 +33,9 @@ pub(super) struct Thread {
     /// Its location in Score-P's.
     pub(super) theirs: LocationRef,
     /// The order of the events of both: whether the next one is NCCL's.
-    order: Vec<bool>,
-    ticks: OwnTicks,
+    pub(super) order: Vec<bool>,
+    /// When the events of NCCL's are there.
+    pub(super) ticks: OwnTicks,
 }
 
 impl Calls {
@@ -86,10 +81,10 @@ impl Calls {
         self.threads.iter().flatten().count() as u64
     }
 
-    /// The location of Score-P's that has the events of one of NCCL's.
-    pub(super) fn theirs(&self, archive: usize, ours: LocationRef) -> Option<LocationRef> {
-        let mut threads = self.threads.get(archive)?.iter();
-        threads.find(|thread| thread.ours == ours).map(|thread| thread.theirs)
+    /// The locations of an archive of NCCL's whose events are on Score-P's, and those.
+    pub(super) fn locations(&self, archive: usize) -> BTreeMap<LocationRef, LocationRef> {
+        let threads = self.threads.get(archive).into_iter().flatten();
+        threads.map(|thread| (thread.ours, thread.theirs)).collect()
     }
 
     /// How many events the locations of Score-P's have then.
@@ -172,60 +167,4 @@ fn thread(plan: &Plan, pair: &Pair, ours: LocationRef, theirs: LocationRef) -> R
     let records = Records::read(&scorep.archive.event_file(theirs))?;
     let order = nesting::order(records.all.iter().map(nesting::step), &steps);
     Ok(order.map(|order| Thread { ours, theirs, order, ticks }).map_err(str::to_owned))
-}
-
-impl Thread {
-    /// Writes the location with the events of both.
-    ///
-    /// # Errors
-    ///
-    /// When a file cannot be read or written.
-    pub(super) fn write(
-        &self,
-        writer: &mut ArchiveWriter,
-        directory: &Path,
-        scorep: &ScoreP,
-        archive: &Appended<'_>,
-        ends: &Ends,
-    ) -> Result<()> {
-        let locals = LocalNumbers::read(scorep, self.theirs, ends)?;
-        let number = |kind, old| locals.of(kind, archive.numbers.get(kind, old).unwrap_or(u64::MAX));
-        let number_32 = |kind, old: u32| u32::try_from(number(kind, old.into())).unwrap_or(u32::MAX);
-        let directory = directory.join("calls");
-        let mut part = PartWriter::create(&directory, "traces")?;
-        let mut to = part.event_writer(self.theirs)?;
-        let mut attributes = Attributes::new();
-        let mut written = Ok(());
-        archive
-            .archive
-            .for_each_event(&[self.ours], |_, event| {
-                attributes.clear();
-                let time = self.ticks.at(event.time);
-                let region = |region: RegionRef| RegionRef::new(number_32(ReferenceKind::Region, region.get()));
-                let added = event.attributes.iter().try_for_each(|(attribute, value)| {
-                    let mut value = *value;
-                    value.renumber(number);
-                    attributes.add(AttributeRef::new(number_32(ReferenceKind::Attribute, attribute.get())), value)
-                });
-                written = added.and_then(|()| match event.kind {
-                    EventKind::Enter(it) => to.enter(time, region(it), &attributes),
-                    EventKind::Leave(it) => to.leave(time, region(it), &attributes),
-                    EventKind::MeasurementOnOff(mode) => to.measurement_on_off(time, mode, &attributes),
-                    _ => Ok(()),
-                });
-                match written {
-                    Ok(()) => ControlFlow::Continue(()),
-                    Err(_) => ControlFlow::Break(()),
-                }
-            })
-            .context("cannot read NCCL's calls")?;
-        written.context("cannot write NCCL's calls")?;
-        let _events = to.close()?;
-        let own = Records::read(&part.event_file(self.theirs))?;
-        part.close()?;
-        std::fs::remove_dir_all(&directory).with_context(|| format!("cannot remove {}", directory.display()))?;
-        let theirs = Records::read(&scorep.archive.event_file(self.theirs))?;
-        let _events = theirs.write_with(&own, &self.order, &writer.event_file(self.theirs))?;
-        locals.write(writer, self.theirs)
-    }
 }

@@ -45,7 +45,7 @@ impl Local {
     }
 }
 
-/// From the common time of an archive of NCCL's to the ticks of Score-P's timer in a process, as they are in its events.
+/// From the common time of an archive of NCCL's to the ticks of Score-P's timer in a process, as its events have them.
 #[derive(Debug)]
 pub(super) struct OwnTicks {
     common: Piecewise,

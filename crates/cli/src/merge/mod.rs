@@ -210,7 +210,7 @@ fn write(plan: &Plan, calls: &Calls, out: &Path) -> Result<verify::Read> {
         });
     }
     for (number, (nccl, locals)) in plan.nccls.iter().zip(&plan.locals).enumerate() {
-        let shared = ids.shared(&processes, nccl, number, &plan.pairs, calls)?;
+        let shared = ids.shared(&processes, nccl, number, &plan.pairs, &calls.locations(number))?;
         let numbers = merged.append(&nccl.verbatim, &shared)?;
         let threads = calls.threads.get(number).map_or(&[][..], Vec::as_slice);
         appended.push(Appended { archive: &nccl.archive, definitions: &nccl.definitions, numbers, locals, threads });

@@ -10,7 +10,6 @@ use otf2::verbatim::ReferenceKind;
 use otf2::{LocationGroupRef, LocationRef, SystemTreeNodeRef};
 
 use super::numbers::{Numbers, Shared};
-use crate::merge::calls::Calls;
 use crate::merge::nccl::Nccl;
 use crate::merge::pairing::Pair;
 use crate::merge::scorep::ScoreP;
@@ -138,7 +137,7 @@ impl Ids {
         nccl: &Nccl,
         number: usize,
         pairs: &[Pair],
-        calls: &Calls,
+        calls: &BTreeMap<LocationRef, LocationRef>,
     ) -> Result<Shared> {
         let mut shared = Shared::default();
         let mut ranks: BTreeMap<LocationGroupRef, u32> = BTreeMap::new();
@@ -162,9 +161,9 @@ impl Ids {
         for location in nccl.definitions.locations.keys() {
             let process = nccl.process_of(*location);
             let rank = process.and_then(|process| ranks.get(&process));
-            if let Some(thread) = calls.theirs(number, *location) {
+            if let Some(thread) = calls.get(location) {
                 shared.threads.insert(*location);
-                shared.locations.insert(*location, thread);
+                shared.locations.insert(*location, *thread);
                 continue;
             }
             let id = self.next(rank.copied().unwrap_or(NO_RANK))?;

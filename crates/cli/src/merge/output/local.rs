@@ -6,9 +6,25 @@ use anyhow::{Context as _, Result};
 use otf2::verbatim::ReferenceKind;
 use otf2::{ArchiveWriter, LocalDefinitions, LocationRef, MappingType};
 
-use super::MAPPED;
 use crate::merge::definitions::Ends;
 use crate::merge::scorep::ScoreP;
+
+/// What events refer to by numbers of the process, but for locations: those of NCCL's archive refer to none.
+pub(super) const MAPPED: &[(MappingType, ReferenceKind)] = &[
+    (MappingType::String, ReferenceKind::String),
+    (MappingType::Attribute, ReferenceKind::Attribute),
+    (MappingType::Region, ReferenceKind::Region),
+    (MappingType::Group, ReferenceKind::Group),
+    (MappingType::Metric, ReferenceKind::Metric),
+    (MappingType::Comm, ReferenceKind::Comm),
+    (MappingType::Parameter, ReferenceKind::Parameter),
+    (MappingType::RmaWin, ReferenceKind::RmaWin),
+    (MappingType::SourceCodeLocation, ReferenceKind::SourceCodeLocation),
+    (MappingType::CallingContext, ReferenceKind::CallingContext),
+    (MappingType::InterruptGenerator, ReferenceKind::InterruptGenerator),
+    (MappingType::IoFile, ReferenceKind::IoFile),
+    (MappingType::IoHandle, ReferenceKind::IoHandle),
+];
 
 /// What the numbers in a location's events stand for: those that it had, and behind them all definitions that were
 /// added. Most stand for themselves.

@@ -2,6 +2,7 @@
 
 pub(super) mod anchor;
 pub(super) mod local;
+mod thread;
 pub(super) mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +21,7 @@ use super::scorep::ScoreP;
 use crate::progress::Bar;
 use crate::staging::link;
 use anchor::AnchorText;
+use local::MAPPED;
 
 /// Name of the archive, as Score-P has it, too.
 const TRACES: &str = "traces";
@@ -65,7 +67,7 @@ pub(super) fn write(
     for archive in appended {
         link_ours(&mut writer, archive, bar)?;
         for thread in archive.threads {
-            thread.write(&mut writer, directory, scorep, archive, ends)?;
+            thread::write(&mut writer, directory, scorep, (archive.archive, &archive.numbers), thread, ends)?;
         }
     }
     bar.end();
@@ -203,23 +205,6 @@ fn write_local(
     }
     Ok(to.close()?)
 }
-
-/// What events refer to by numbers of the process, but for locations: those of NCCL's archive refer to none.
-const MAPPED: &[(MappingType, ReferenceKind)] = &[
-    (MappingType::String, ReferenceKind::String),
-    (MappingType::Attribute, ReferenceKind::Attribute),
-    (MappingType::Region, ReferenceKind::Region),
-    (MappingType::Group, ReferenceKind::Group),
-    (MappingType::Metric, ReferenceKind::Metric),
-    (MappingType::Comm, ReferenceKind::Comm),
-    (MappingType::Parameter, ReferenceKind::Parameter),
-    (MappingType::RmaWin, ReferenceKind::RmaWin),
-    (MappingType::SourceCodeLocation, ReferenceKind::SourceCodeLocation),
-    (MappingType::CallingContext, ReferenceKind::CallingContext),
-    (MappingType::InterruptGenerator, ReferenceKind::InterruptGenerator),
-    (MappingType::IoFile, ReferenceKind::IoFile),
-    (MappingType::IoHandle, ReferenceKind::IoHandle),
-];
 
 /// Locations and their groups: a trace of a single process has few.
 fn map_locations(to: &mut LocalDefWriter<'_>, archive: &Appended<'_>, before: &otf2::LocalDefinitions) -> Result<()> {

@@ -7,6 +7,7 @@ mod host;
 mod order;
 mod retain;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -38,7 +39,7 @@ use crate::progress::Bar;
 use crate::staging::Staging;
 use crate::units::plural;
 use host::Host;
-use retain::{operations, retain, retain_replayable};
+use retain::{Communicator, Hosts, operations, retain, retain_replayable};
 
 /// Requests of NCCL's messages, beside those that MPI's have.
 const FIRST_REQUEST: u64 = 1 << 62;
@@ -66,17 +67,6 @@ fn refuse(plan: &Plan) -> Result<&ScoreP> {
         bail!("{anchor} has groups of locations that are no processes, which Scalasca's analyser takes for ranks");
     }
     Ok(scorep)
-}
-
-/// The first threads of processes, by their ranks.
-type Hosts<'a> = BTreeMap<u32, Host<'a>>;
-
-/// A communicator, with what its ranks did.
-struct Communicator {
-    name: String,
-    /// The ranks of MPI's.
-    members: Vec<u32>,
-    ranks: Vec<Rank>,
 }
 
 /// Writes the archive, reads it back and puts it in place. Says what is not in it, and why.
@@ -109,14 +99,20 @@ pub(super) fn write(plan: &Plan, out: &Path) -> Result<(verify::Read, Vec<String
             let without_room = retain(&mut found, &hosts);
             if without_room > 0 {
                 let number = plural(without_room, "operation", "operations");
-                left_out.push(format!("{name}: {number} left out, during which a rank was in calls of MPI's, or which it waited for after another one"));
+                left_out.push(format!(
+                    "{name}: {number} left out, during which a rank was in calls of MPI's, or which it waited for \
+                     after another one"
+                ));
             }
             communicators.push(found);
         }
     }
     for (name, number) in retain_replayable(&mut communicators) {
         let number = plural(number, "operation", "operations");
-        left_out.push(format!("{name}: {number} left out, which on some rank overlap one of another communicator, or come in another order than on others"));
+        left_out.push(format!(
+            "{name}: {number} left out, which on some rank overlap one of another communicator, or come in another \
+             order than on others"
+        ));
     }
     communicators.retain(|it| it.ranks.iter().any(|rank| operations(rank) > 0));
     if communicators.is_empty() {
@@ -150,8 +146,8 @@ fn communicator<'a>(
     }
     let (mut ranks, _) = complete::read(trace, comm)?;
     for process in &processes {
-        if !hosts.contains_key(&process.rank) {
-            hosts.insert(process.rank, Host::read(scorep, process)?);
+        if let Entry::Vacant(entry) = hosts.entry(process.rank) {
+            entry.insert(Host::read(scorep, process)?);
         }
     }
     for ((location, rank), process) in members.iter().zip(&mut ranks).zip(&processes) {

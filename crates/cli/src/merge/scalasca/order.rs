@@ -1,4 +1,4 @@
-//! Which operations of several communicators the analyser can replay: none that overlap on a rank, and all in one order.
+//! Which operations of several communicators the analyser can replay: none overlap on a rank, all are in one order.
 
 use std::collections::{BTreeMap, BTreeSet};
 

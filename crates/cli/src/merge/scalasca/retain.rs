@@ -6,7 +6,17 @@ use analysis::rank::{End, Operation, Rank};
 
 use super::host::{Host, Place};
 use super::order::{self, OperationId, Part};
-use super::{Communicator, Hosts};
+
+/// The first threads of processes, by their ranks.
+pub(super) type Hosts<'a> = BTreeMap<u32, Host<'a>>;
+
+/// A communicator, with what its ranks did.
+pub(super) struct Communicator {
+    pub(super) name: String,
+    /// The ranks of MPI's.
+    pub(super) members: Vec<u32>,
+    pub(super) ranks: Vec<Rank>,
+}
 
 /// How many operations a rank has.
 pub(super) fn operations(rank: &Rank) -> usize {
