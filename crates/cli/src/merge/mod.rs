@@ -61,9 +61,10 @@ Examples:
 
 Both are of the same run of a job: Score-P's experiment directory (with SCOREP_ENABLE_TRACING=true) and the \
 directory of NCCL's archive. Score-P's events are not touched and keep their definitions; NCCL's locations are added \
-to the processes and hosts that Score-P has, and their times are brought onto its clock. Calls of NCCL's are put between \
-the events of Score-P's on the same thread, where Score-P says which thread that is and the regions of both nest. Processes are found by \
-host and process id, else by their rank: the launcher's, or NCCL's in a communicator as large as MPI_COMM_WORLD.
+to the processes and hosts that Score-P has, and their times are brought onto its clock. Calls of NCCL's are put \
+between Score-P's events of the same thread, where Score-P says which thread that is and the regions of both nest. \
+Processes are found by host and process id, else by their rank: the launcher's, or NCCL's in a communicator as large \
+as MPI_COMM_WORLD.
 
 Exit codes: 0 merged, 2 not merged, or wrong usage.
 
