@@ -10,7 +10,7 @@ use crate::session::{self, InitReply};
 use nccl_events::id::EventId;
 use nccl_events::{Body, CommInit, Name, Start, State, StateArgs, state};
 
-use super::chained::{self, Communicator};
+use super::chained::{self, Chain, Communicator};
 use super::shapes::pointer;
 use super::sys::{ncclDebugLogger_t, ncclProfilerEventState_t, ncclResult_t, ncclSuccess};
 use super::{Descriptor, StateArguments, guard};
@@ -117,39 +117,74 @@ pub(super) unsafe extern "C" fn start_event<D: Descriptor, const TABLE: u8>(
     handle: *mut *mut c_void,
     descriptor: *mut D,
 ) -> ncclResult_t {
+    if let Some(chain) = chained::chain() {
+        // SAFETY: the arguments are NCCL's own.
+        unsafe { start_chained::<D, TABLE>(chain, context, handle, descriptor) };
+        return ncclSuccess;
+    }
     let body = || {
         let Some(descriptor) = NonNull::new(descriptor) else {
             return EventId::NONE;
         };
-        let mut record = || {
-            let mut start = Start { context: number(context), parent: 0, rank: -1, body: Body::Group(event::Group {}) };
-            // SAFETY: NCCL found this function in the table of this descriptor's version; the result does not
-            // leave this callback.
-            unsafe { D::read(descriptor, &mut start) };
-            record::start(&start)
-        };
-        match chained::chain() {
-            None => record(),
-            // SAFETY: NCCL found this function in the table of this version.
-            Some(chain) => unsafe { chain.start(TABLE, number(context), descriptor.cast(), &mut record) },
-        }
+        // SAFETY: NCCL found this function in the table of this descriptor's version.
+        unsafe { record_start(context, descriptor) }
     };
     // SAFETY: NCCL passes NULL or where it wants the handle.
     unsafe { guard::start(handle, body) };
     ncclSuccess
 }
 
+/// # Safety
+/// As [`Descriptor::read`].
+#[inline(always)]
+unsafe fn record_start<D: Descriptor>(context: *mut c_void, descriptor: NonNull<D>) -> EventId {
+    let mut start = Start { context: number(context), parent: 0, rank: -1, body: Body::Group(event::Group {}) };
+    // SAFETY: this function's contract; the result does not leave this callback.
+    unsafe { D::read(descriptor, &mut start) };
+    record::start(&start)
+}
+
+/// `startEvent` where other plugins are behind this one. Out of line: a callback without them is to stay short.
+///
+/// # Safety
+/// As `startEvent` of this table.
+#[cold]
+#[inline(never)]
+unsafe fn start_chained<D: Descriptor, const TABLE: u8>(
+    chain: &Chain,
+    context: *mut c_void,
+    handle: *mut *mut c_void,
+    descriptor: *mut D,
+) {
+    let body = || {
+        let Some(descriptor) = NonNull::new(descriptor) else {
+            return EventId::NONE;
+        };
+        // SAFETY: NCCL found the callback in the table of this descriptor's version.
+        let mut own = || unsafe { record_start(context, descriptor) };
+        // SAFETY: as above.
+        unsafe { chain.start(TABLE, number(context), descriptor.cast(), &mut own) }
+    };
+    // SAFETY: NCCL passes NULL or where it wants the handle.
+    unsafe { guard::start(handle, body) };
+}
+
 /// `stopEvent`, in every version.
 pub(super) unsafe extern "C" fn stop_event(handle: *mut c_void) -> ncclResult_t {
-    let event = number(handle);
-    guard::recording("stopEvent", || match chained::chain() {
-        None => record::stop(event),
-        Some(chain) => {
-            record::stop(EventId::from_raw(event).own().get());
-            chain.stop(event);
-        }
-    });
+    match chained::chain() {
+        None => guard::recording("stopEvent", || record::stop(number(handle))),
+        Some(chain) => stop_chained(chain, number(handle)),
+    }
     ncclSuccess
+}
+
+#[cold]
+#[inline(never)]
+fn stop_chained(chain: &Chain, event: u64) {
+    guard::recording("stopEvent", || {
+        record::stop(EventId::from_raw(event).own().get());
+        chain.stop(event);
+    });
 }
 
 /// `recordEventState`.
@@ -158,25 +193,49 @@ pub(super) unsafe extern "C" fn record_event_state<A: StateArguments, const TABL
     state: ncclProfilerEventState_t,
     arguments: *mut A,
 ) -> ncclResult_t {
-    let event = number(handle);
-    let record = |event| {
-        // RCCL's v6 has another state of this number, with other arguments.
-        let is_known = TABLE >= 7 || state != state::KERNEL_PHASE_STOP;
-        let args = NonNull::new(arguments).filter(|_| is_known).map_or(StateArgs::None, |arguments| {
-            // SAFETY: NCCL found this function in a table whose versions have these arguments.
-            unsafe { A::read(arguments, state) }
-        });
-        record::state(&State { event, state, args });
-    };
-    guard::recording("recordEventState", || match chained::chain() {
-        None => record(event),
-        Some(chain) => {
-            record(EventId::from_raw(event).own().get());
-            // SAFETY: NCCL found this function in the table of this version.
-            unsafe { chain.state(TABLE, event, state, arguments.cast()) };
-        }
-    });
+    if let Some(chain) = chained::chain() {
+        // SAFETY: the arguments are NCCL's own.
+        unsafe { state_chained::<A, TABLE>(chain, handle, state, arguments) };
+        return ncclSuccess;
+    }
+    // SAFETY: NCCL found this function in a table whose versions have these arguments.
+    guard::recording("recordEventState", || unsafe { record_state::<A, TABLE>(number(handle), state, arguments) });
     ncclSuccess
+}
+
+/// # Safety
+/// The arguments are NULL or as [`StateArguments::read`] demands them.
+#[inline(always)]
+unsafe fn record_state<A: StateArguments, const TABLE: u8>(event: u64, state: u32, arguments: *mut A) {
+    // RCCL's v6 has another state of this number, with other arguments.
+    let is_known = TABLE >= 7 || state != state::KERNEL_PHASE_STOP;
+    let args = NonNull::new(arguments).filter(|_| is_known).map_or(StateArgs::None, |arguments| {
+        // SAFETY: this function's contract.
+        unsafe { A::read(arguments, state) }
+    });
+    record::state(&State { event, state, args });
+}
+
+/// `recordEventState` where other plugins are behind this one.
+///
+/// # Safety
+/// As `recordEventState` of this table.
+#[cold]
+#[inline(never)]
+unsafe fn state_chained<A: StateArguments, const TABLE: u8>(
+    chain: &Chain,
+    handle: *mut c_void,
+    state: ncclProfilerEventState_t,
+    arguments: *mut A,
+) {
+    let event = number(handle);
+    guard::recording("recordEventState", || {
+        let own = EventId::from_raw(event).own().get();
+        // SAFETY: NCCL found the callback in a table whose versions have these arguments.
+        unsafe { record_state::<A, TABLE>(own, state, arguments) };
+        // SAFETY: as above.
+        unsafe { chain.state(TABLE, event, state, arguments.cast()) };
+    });
 }
 
 /// `finalize`, in every version.
