@@ -68,12 +68,18 @@ fn everything() -> Scratch {
 /// A slice: its track, name, begin, length and arguments.
 type Slice = (String, String, u64, u64, BTreeMap<String, String>);
 
+/// A number that was read from JSON, whose last digit is not sure.
+fn real(number: f64) -> String {
+    format!("{number:.12e}")
+}
+
 /// The region instances of the archive.
 fn of_archive(scratch: &Scratch) -> Vec<Slice> {
     let regions = scratch.archive().regions().into_iter().map(|region| {
         let attributes = region.attributes.into_iter().map(|(name, value)| {
             let float = value.strip_prefix("F64(").and_then(|rest| rest.strip_suffix(')'));
-            (name, float.unwrap_or(&value).to_owned())
+            let float = float.map(|digits| real(digits.parse().expect("a number")));
+            (name, float.unwrap_or(value))
         });
         (region.location, region.name, region.start_ns, region.end_ns - region.start_ns, attributes.collect())
     });
@@ -97,7 +103,7 @@ fn of_perfetto(exported: &Exported) -> Vec<Slice> {
         let Some(name) = key.strip_prefix("debug.") else { continue };
         let value = match text(&row[2]).as_str() {
             "string" => text(&row[3]),
-            "real" => format!("{:?}", row[5].as_f64().expect("a number")),
+            "real" => real(row[5].as_f64().expect("a number")),
             // SQLite has signed numbers only.
             "uint" => row[4].as_i64().expect("a number").cast_unsigned().to_string(),
             _ => text(&row[4]),

@@ -17,10 +17,10 @@ mod tracks;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use analysis::Completeness;
 use otf2::{EventKind, LocationRef};
+use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::outcome::Outcome;
@@ -99,7 +99,6 @@ impl<'a> Output<'a> {
 
     /// Appends whole packets.
     fn append(&self, packets: &[u8]) -> Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        file.write_all(packets).map_err(Error::io("write", self.path))
+        self.file.lock().write_all(packets).map_err(Error::io("write", self.path))
     }
 }
