@@ -1,5 +1,5 @@
-//! The callbacks of processes as JSON Lines: as they are printed and can be replayed, and as the profiler wrote them that
-//! recorded the streams of `tests/data`.
+//! The callbacks of processes as JSON Lines: as they are printed and can be replayed, and as the profiler wrote them
+//! that recorded the streams of `tests/data`.
 
 use std::collections::BTreeMap;
 use std::fs;

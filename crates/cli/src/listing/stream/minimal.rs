@@ -7,7 +7,7 @@ use nccl_events::Kind;
 use nccl_events::gpu::GpuRecord;
 use nccl_events::state;
 
-use super::{Line, fields, lifecycle, span, who};
+use super::callbacks::{Line, lifecycle, span, who};
 use crate::listing::gpu::Entry;
 use crate::listing::moment::Moment;
 use crate::listing::recording::{Comm, Finalize, Recording, State};
@@ -56,12 +56,12 @@ impl<'a> Minimal<'a> {
         match line {
             Line::Init(comm) => Some(self.init(comm)),
             Line::Finalize(call) => Some(self.finalize(call)),
-            Line::State(it) => Self::state(it, fields(self.recording, line)),
+            Line::State(it) => Self::state(it, line.fields(self.recording)),
             Line::Event(event) => {
                 let kind = event.record.body.kind();
                 let is_known = kind.mask() & MASK != 0;
                 event.stop.filter(|_| is_known)?;
-                let mut list = fields(self.recording, line);
+                let mut list = line.fields(self.recording);
                 if let Some((_, Value::Object(details))) = list.iter_mut().find(|(name, _)| *name == "details") {
                     details.retain(|(name, _)| !NEWER.contains(name));
                 }
