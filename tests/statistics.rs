@@ -1,5 +1,5 @@
-//! What `nccl-otf2 stats` derives: of recorded jobs, against an independent computation by the Python package `otf2`; of
-//! real NCCL, against what was done to it; and of a job that runs on.
+//! What `nccl-otf2 stats` derives: of recorded jobs, against an independent computation by the Python package
+//! `otf2`; of real NCCL, against what was done to it; and of a job that runs on.
 
 use std::fs;
 use std::path::PathBuf;

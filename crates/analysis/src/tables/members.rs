@@ -1,6 +1,6 @@
 //! The ranks of communicators, whose clock they are on, and which of them are the same rank of the job.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nccl_events::archive::LocationKind;
 use otf2::{AttributeValue, CommRef, LocationGroupRef, LocationRef};
@@ -69,6 +69,13 @@ pub struct Members {
 }
 
 impl Members {
+    /// Whether a process has several ranks.
+    #[must_use]
+    pub fn has_process_of_several_ranks(&self) -> bool {
+        let processes: BTreeSet<_> = self.job_ranks.iter().map(|rank| rank.process).collect();
+        processes.len() < self.job_ranks.len()
+    }
+
     /// Reads the definitions.
     #[must_use]
     pub fn of(trace: &Trace) -> Self {

@@ -108,8 +108,12 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     let trace = archive::open_with_kinds(&request.path)?;
     let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name("report.html"));
     let bar = Bar::new();
-    let analysis =
-        analyse(&trace, &Filter::default(), &bar).context("the archive is damaged, `nccl-otf2 check` says more")?;
+    let damaged = "the archive is damaged, `nccl-otf2 check` says more";
+    let mut analysis = analyse(&trace, &Filter::default(), &bar).context(damaged)?;
+    if analysis.tables.members.has_process_of_several_ranks() {
+        // Their calls say which rank a thread belongs to.
+        analysis.tables.add_calls(&trace, &bar).context(damaged)?;
+    }
     let mut made = Made::of(&trace, &analysis, &bar)?;
     let report = analysis.report;
     drop((analysis.tables, analysis.instances));
