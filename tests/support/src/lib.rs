@@ -12,3 +12,4 @@ pub mod process;
 pub mod regions;
 pub mod scenario;
 pub mod scratch;
+pub mod synthetic;

@@ -15,7 +15,7 @@ use super::rows::{
     Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Step, Steps, Transfer,
     Transfers,
 };
-use crate::archive::{Shows, Trace};
+use crate::archive::{RegionInfo, Shows, Trace};
 use crate::clock::Clock;
 use crate::instances::{self, Instance, Instances};
 
@@ -278,7 +278,7 @@ impl<'a> Reading<'a> {
             }
             if let Some((_, step)) = &mut open {
                 let length_ns = self.clock.ns(it.end).saturating_sub(self.clock.ns(it.start));
-                let slot = match phase {
+                let slot = match phase % 3 {
                     0 => &mut step.first_ns,
                     1 => &mut step.second_ns,
                     _ => &mut step.third_ns,
@@ -322,7 +322,15 @@ fn timing(name: &str) -> Option<Timing> {
     Timing::ALL.into_iter().find(|timing| timing.name() == name)
 }
 
-/// Which phase of a step a region is.
+/// Which phase of a step a region is: 0 to 2 of sends, 3 to 5 of receives, in the order of time.
+#[must_use]
+pub fn phase(region: &RegionInfo<'_>) -> Option<usize> {
+    const NAMES: [&str; 6] = ["SendGPUWait", "SendPeerWait", "SendWait", "RecvWait", "RecvFlushWait", "RecvGPUWait"];
+    let is_step = region.kind == Some(Kind::ProxyStep);
+    NAMES.iter().position(|name| is_step && *name == region.name)
+}
+
+/// The phases of the regions that were met.
 struct Phases<'a> {
     trace: &'a Trace,
     known: Vec<(RegionRef, Option<usize>)>,
@@ -334,16 +342,11 @@ impl<'a> Phases<'a> {
     }
 
     fn number(&mut self, instance: &Instance<'_>) -> Option<usize> {
-        const NAMES: [[&str; 3]; 2] =
-            [["SendGPUWait", "SendPeerWait", "SendWait"], ["RecvWait", "RecvFlushWait", "RecvGPUWait"]];
         let region = instance.region;
         if let Some((_, number)) = self.known.iter().find(|(known, _)| *known == region) {
             return *number;
         }
-        let number = self.trace.region(region).filter(|it| it.kind == Some(Kind::ProxyStep)).and_then(|it| {
-            let mut names = NAMES.iter().flatten();
-            names.position(|name| *name == it.name).map(|at| at % 3)
-        });
+        let number = self.trace.region(region).and_then(|region| phase(&region));
         self.known.push((region, number));
         number
     }

@@ -2,8 +2,8 @@
 
 use analysis::report::{Comparison, Difference, Outcome};
 use analysis::{Filter, Observed, analyse, compare};
+use whole_plugin::synthetic::{Job, Operation, SIZES, Wrong, play};
 
-use super::job::{Job, Operation, SIZES, Wrong, play};
 use super::{collectives, is_near, with_archive};
 
 fn observe(job: &Job, ranks: &[Vec<Operation>]) -> Observed {

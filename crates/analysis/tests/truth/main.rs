@@ -7,15 +7,13 @@
 )]
 
 mod compare;
-mod job;
-mod write;
 
 use std::collections::BTreeMap;
 
 use analysis::report::{CauseKind, Finding, Report};
 use analysis::{Filter, Trace, analyse};
-use job::{BYTE_NS, Job, LATENCY_NS, Operation, Wrong, play};
 use otf2::Archive;
+use whole_plugin::synthetic::{self, BYTE_NS, Job, LATENCY_NS, Operation, Wrong, play};
 
 /// A job as it was, and what is derived of its archive.
 struct Seen {
@@ -36,7 +34,7 @@ fn see_filtered(job: &Job, filter: &Filter) -> Seen {
 /// Does something with the archive of a job.
 fn with_archive<T>(job: &Job, ranks: &[Vec<Operation>], use_it: impl FnOnce(&Trace) -> T) -> T {
     let directory = tempfile::tempdir().expect("a directory");
-    let anchor = write::write(&directory.path().join("job"), job, ranks);
+    let anchor = synthetic::write(&directory.path().join("job"), job, ranks);
     let archive = Archive::open(&anchor).expect("an archive");
     use_it(&Trace::read(anchor, archive).expect("definitions"))
 }

@@ -1,7 +1,7 @@
-//! A synthetic job: rings of all-reduces whose arrivals, steps and clocks are known.
+//! Rings of all-reduces whose arrivals, steps and clocks are known.
 
 /// Numbers that look random and are the same for a seed (splitmix64).
-pub(crate) struct Random(u64);
+struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> f64 {
@@ -20,78 +20,64 @@ impl Random {
 
 /// What is wrong with a job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wrong {
+#[expect(missing_docs, reason = "the variants say what their fields are")]
+pub enum Wrong {
+    /// It is healthy.
     Nothing,
     /// A rank comes later by this time, from this instance on.
-    LateRank {
-        rank: u32,
-        from: u32,
-        ns: u64,
-    },
+    LateRank { rank: u32, from: u32, ns: u64 },
     /// From one rank to the next latency and time for a byte are this many times what they are.
-    SlowPair {
-        from: u32,
-        latency: f64,
-        time: f64,
-    },
+    SlowPair { from: u32, latency: f64, time: f64 },
     /// A channel is slower by this, from this instance on.
-    SlowChannel {
-        channel: u32,
-        from: u32,
-        factor: f64,
-    },
+    SlowChannel { channel: u32, from: u32, factor: f64 },
     /// A rank comes later by this time, once.
-    LateOnce {
-        rank: u32,
-        at: u32,
-        ns: u64,
-    },
+    LateOnce { rank: u32, at: u32, ns: u64 },
     /// A step from a rank on a channel takes longer by this time, once.
-    SlowOnce {
-        from: u32,
-        channel: u32,
-        at: u32,
-        ns: u64,
-    },
+    SlowOnce { from: u32, channel: u32, at: u32, ns: u64 },
     /// Steps of operations of this size take this many times what they take.
-    SlowSize {
-        bytes: u64,
-        factor: f64,
-    },
+    SlowSize { bytes: u64, factor: f64 },
 }
 
 /// What a job is like.
 #[derive(Clone, Debug)]
-pub(crate) struct Job {
-    pub(crate) ranks: u32,
-    pub(crate) channels: u32,
-    pub(crate) instances: u32,
-    pub(crate) seed: u64,
-    pub(crate) wrong: Wrong,
+pub struct Job {
+    /// Ranks, each in a process of its own.
+    pub ranks: u32,
+    /// Channels of each connection.
+    pub channels: u32,
+    /// Collectives.
+    pub instances: u32,
+    /// What the noise is made of.
+    pub seed: u64,
+    /// What is wrong.
+    pub wrong: Wrong,
     /// Mean lateness of every rank.
-    pub(crate) jitter_ns: f64,
+    pub jitter_ns: f64,
     /// Mean noise of a step, as a part of its time.
-    pub(crate) noise: f64,
+    pub noise: f64,
     /// The stated error of the clock of each host; ranks are on two hosts. None: one host.
-    pub(crate) error_ns: Option<Option<u64>>,
+    pub error_ns: Option<Option<u64>>,
     /// The value of `nccl.timing`.
-    pub(crate) timing: &'static str,
+    pub timing: &'static str,
     /// Whether kernels were recorded, NCCL's and others; see [`Operation::computation`].
-    pub(crate) has_kernels: bool,
+    pub has_kernels: bool,
     /// The last rank has only so many instances.
-    pub(crate) last_rank_has: Option<u32>,
+    pub last_rank_has: Option<u32>,
 }
 
 /// Latency of a step and ns for a byte where nothing is wrong.
-pub(crate) const LATENCY_NS: f64 = 8_000.0;
-pub(crate) const BYTE_NS: f64 = 0.1;
+pub const LATENCY_NS: f64 = 8_000.0;
+/// See [`LATENCY_NS`].
+pub const BYTE_NS: f64 = 0.1;
 /// Steps of a transfer.
 const STEPS: u32 = 4;
 /// Sizes of operations, in turn.
-pub(crate) const SIZES: [u64; 3] = [1 << 16, 1 << 20, 1 << 23];
+pub const SIZES: [u64; 3] = [1 << 16, 1 << 20, 1 << 23];
 
 impl Job {
-    pub(crate) fn healthy(seed: u64) -> Self {
+    /// Eight ranks on one host, and nothing wrong.
+    #[must_use]
+    pub fn healthy(seed: u64) -> Self {
         Self {
             ranks: 8,
             channels: 4,
@@ -110,25 +96,33 @@ impl Job {
 
 /// A step of a transfer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
-    pub(crate) sent_ns: u64,
-    pub(crate) ns: u64,
-    pub(crate) bytes: u64,
+pub struct Step {
+    /// When it was handed to the network.
+    pub sent_ns: u64,
+    /// How long the network took.
+    pub ns: u64,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// An operation of a rank.
 #[derive(Clone, Debug)]
-pub(crate) struct Operation {
-    pub(crate) start_ns: u64,
-    pub(crate) stop_ns: u64,
-    pub(crate) bytes: u64,
-    pub(crate) sequence: u64,
+pub struct Operation {
+    /// When the rank arrived.
+    pub start_ns: u64,
+    /// When it ended.
+    pub stop_ns: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// NCCL's number of it.
+    pub sequence: u64,
     /// For each channel the steps to the next rank.
-    pub(crate) sends: Vec<Vec<Step>>,
+    pub sends: Vec<Vec<Step>>,
 }
 
 /// What happened on each rank.
-pub(crate) fn play(job: &Job) -> Vec<Vec<Operation>> {
+#[must_use]
+pub fn play(job: &Job) -> Vec<Vec<Operation>> {
     let mut random = Random(job.seed);
     let mut ranks: Vec<Vec<Operation>> = vec![Vec::new(); job.ranks as usize];
     let mut free_ns = vec![1_000_000_u64; job.ranks as usize];
@@ -200,7 +194,8 @@ fn steps(
 
 impl Operation {
     /// When another kernel ran: it overlaps with the first half of the operation.
-    pub(crate) const fn computation(&self) -> (u64, u64) {
+    #[must_use]
+    pub const fn computation(&self) -> (u64, u64) {
         (self.start_ns - 150_000, self.start_ns + (self.stop_ns - self.start_ns) / 2)
     }
 }

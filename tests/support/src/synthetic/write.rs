@@ -31,7 +31,7 @@ const REGIONS: [(&str, &str); 5] = [
 ];
 
 /// The archive of a job; gives its anchor.
-pub(crate) fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
+pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
     let mut archive = ArchiveWriter::create(directory, "traces").expect("a directory");
     archive.set_creator("synthetic").expect("a name");
     archive.set_property("NCCL::TABLE", "ncclProfiler_v6").expect("a property");

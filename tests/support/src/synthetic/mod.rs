@@ -1,0 +1,13 @@
+//! Synthetic jobs of which the truth is known, and their archives.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "made-up jobs are small"
+)]
+
+mod job;
+mod write;
+
+pub use job::{BYTE_NS, Job, LATENCY_NS, Operation, SIZES, Step, Wrong, play};
+pub use write::write;
