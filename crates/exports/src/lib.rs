@@ -4,6 +4,7 @@
 //! ```text
 //!  Source      an archive, what of it is wanted, and who hears of progress
 //!   └ Selection  the locations and region instances that are wanted
+//!       ├► parquet     the tables of an archive, for DuckDB, Dask, Spark
 //!       ├► perfetto    one file for Perfetto's viewer and its SQL
 //!       └► …
 //!  Outcome     the files, how many events they have, and what was left out and why
@@ -15,6 +16,8 @@
 
 mod error;
 mod outcome;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 pub mod perfetto;
 mod selection;
 mod source;

@@ -4,12 +4,19 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   nccl-otf2 export --format perfetto trace -o trace.pftrace
   nccl-otf2 export --format perfetto trace -o start.pftrace --to 5s --rank 0,1
+  nccl-otf2 export --format parquet trace -o tables
   nccl-otf2 export --format scalasca trace -o scalasca
 
 perfetto: one file. Open it in https://ui.perfetto.dev (nothing is uploaded), or ask it with SQL: \
 `trace_processor_shell -q query.sql trace.pftrace`, or the Python package perfetto. Processes have their threads, \
 their GPUs with communicators, channels and streams, and the network; arrows lead from a call to the launch, the \
 operation and its transfers, and from rank to rank of one collective. Times are ns since 1970.
+
+parquet: a directory with the tables instances, ranks, operations, calls, transfers, steps and kernels, one file for \
+each process: `table=operations/host=NODE/process=3/operations.parquet`. Host and process are columns for programs \
+that know Hive's partitions, as DuckDB, Dask and Spark do. `instance` joins the operations of one collective, `event` \
+and `parent` what belongs together. Columns: docs/REFERENCE.md; questions to three programs: docs/GUIDE.md. A table \
+without rows has no file.
 
 scalasca: a directory. `mpirun -np 8 scout.mpi scalasca/0-world/traces.otf2` finds and blames waiting. The analyser \
 knows MPI: so one archive is made of each communicator, in the words of MPI. A rank is a process with one thread; an \

@@ -66,6 +66,9 @@ enum Format {
     Perfetto,
     /// The callbacks of each process as JSON Lines, of journals: they can be replayed
     Jsonl,
+    /// A directory of Parquet files, a table each process: for DuckDB, Dask, Spark, pandas, Polars
+    #[cfg(feature = "parquet")]
+    Parquet,
     /// Archives for Scalasca's trace analyser, one for each communicator
     Scalasca,
 }
@@ -76,6 +79,8 @@ impl Format {
         match self {
             Self::Perfetto => "open it: https://ui.perfetto.dev, which reads it in the browser and uploads nothing\n",
             Self::Jsonl => "one callback a line: docs/REFERENCE.md, \"Printed streams\"\n",
+            #[cfg(feature = "parquet")]
+            Self::Parquet => "ask it: docs/GUIDE.md has questions for DuckDB, Dask and Spark\n",
             Self::Scalasca => "analyse one: mpirun -np RANKS scout.mpi ARCHIVE\n",
         }
     }
@@ -89,6 +94,8 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
     }
     let write: fn(&Source<'_>, &Path) -> exports::Result<Outcome> = match request.format {
         Format::Perfetto => exports::perfetto::write,
+        #[cfg(feature = "parquet")]
+        Format::Parquet => exports::parquet::write,
         Format::Jsonl => {
             let filter = request.select.of_journals()?;
             let schema = request.schema.unwrap_or_default();

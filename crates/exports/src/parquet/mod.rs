@@ -1,0 +1,140 @@
+//! The tables of [`analysis`] as Parquet, for DuckDB, Dask, Spark and whatever else reads it.
+//!
+//! ```text
+//!  collectives  instances and ranks, and of which instance an operation is
+//!  process      the rows of a process: operations, calls, transfers, steps, kernels
+//!  rows         the columns of each table: docs/REFERENCE.md, "Parquet tables"
+//!  sheet        a file of rows
+//! ```
+//!
+//! Each table is a folder `table=…`. What belongs to a process is in `host=…/process=…` below it: readers take these for
+//! columns, and read only the files that a question is about.
+
+mod collectives;
+mod process;
+mod rows;
+mod sheet;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use analysis::Trace;
+use nccl_events::archive::LocationKind;
+use otf2::{LocationGroupRef, LocationRef};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::error::{Error, Result};
+use crate::outcome::Outcome;
+use crate::selection::Selection;
+use crate::source::Source;
+
+use collectives::Collectives;
+use process::Process;
+use sheet::Sheets;
+
+/// What is written at a time: files of a process that are made of the same locations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Calls,
+    Operations,
+    Network,
+    Kernels,
+}
+
+impl Part {
+    const fn of(kind: LocationKind) -> Option<Self> {
+        match kind {
+            LocationKind::ApiThread | LocationKind::CallbackThread => Some(Self::Calls),
+            LocationKind::Communicator => Some(Self::Operations),
+            LocationKind::Connection | LocationKind::Slot => Some(Self::Network),
+            LocationKind::Stream => Some(Self::Kernels),
+            LocationKind::NotRecorded | LocationKind::ProxyThread | LocationKind::Channel | LocationKind::NetPlugin => {
+                None
+            }
+        }
+    }
+}
+
+/// Writes the folder `out`.
+///
+/// # Errors
+///
+/// When the archive cannot be read, or a file cannot be written.
+pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
+    let trace = source.trace;
+    let selection = Selection::of(*source)?;
+    fs::create_dir(out).map_err(Error::io("make", out))?;
+    let sheets = Sheets::of(out, source.begin_ns());
+    let (collectives, mut written) = Collectives::write(source, &sheets)?;
+    let parts = parts(trace, selection.locations());
+    // A part is named by its first location.
+    let firsts: Vec<LocationRef> = parts.iter().filter_map(|(_, locations)| locations.first().copied()).collect();
+    let by_first: BTreeMap<LocationRef, _> = firsts.iter().copied().zip(&parts).collect();
+    let of_parts = source.each_location(&firsts, |first| {
+        let Some(((process, part), locations)) = by_first.get(&first) else {
+            return Ok(Vec::new());
+        };
+        let folder = folder(trace, *process);
+        let rows = Process { trace, selection: &selection, collectives: &collectives, sheets: &sheets, folder };
+        match part {
+            Part::Calls => rows.calls(locations),
+            Part::Operations => rows.operations(locations),
+            Part::Network => rows.network(locations),
+            Part::Kernels => rows.kernels(locations),
+        }
+    })?;
+    written.extend(of_parts.into_iter().flatten());
+    written.sort();
+    let mut outcome = Outcome { events: written.iter().map(|it| it.rows).sum(), ..Outcome::default() };
+    outcome.leave_out(without_table(trace, selection.locations()), "of channels, proxy threads and network plugins");
+    outcome.files = written.into_iter().map(|it| it.file).collect();
+    Ok(outcome)
+}
+
+/// The locations of each part, ascending.
+fn parts(trace: &Trace, locations: &[LocationRef]) -> Vec<((LocationGroupRef, Part), Vec<LocationRef>)> {
+    let mut parts: BTreeMap<(LocationGroupRef, Part), Vec<LocationRef>> = BTreeMap::new();
+    for location in locations {
+        if let Some(part) = trace.location_kind(*location).and_then(Part::of) {
+            let process = trace.process(trace.group(*location));
+            parts.entry((process, part)).or_default().push(*location);
+        }
+    }
+    parts.into_iter().collect()
+}
+
+/// How many region instances no table has.
+fn without_table(trace: &Trace, locations: &[LocationRef]) -> u64 {
+    let is_without = |it: &&LocationRef| trace.location_kind(**it).and_then(Part::of).is_none();
+    let without = locations.iter().filter(is_without);
+    let events = without.filter_map(|it| Some(trace.definitions.locations.get(it)?.number_of_events));
+    events.sum::<u64>() / 2
+}
+
+/// What may stand in the name of a folder as it is.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+
+/// The folder of a process below that of a table, as Hive names partitions: readers decode the names.
+fn folder(trace: &Trace, process: LocationGroupRef) -> PathBuf {
+    let host = utf8_percent_encode(host(trace, process), PLAIN);
+    PathBuf::from(format!("host={host}/process={}", process.get()))
+}
+
+/// The name of the host of a process.
+fn host(trace: &Trace, process: LocationGroupRef) -> &str {
+    let name = trace.host(process).and_then(|host| trace.node_name(host));
+    name.filter(|name| !name.is_empty()).unwrap_or("unknown")
+}
+
+/// A time or a size.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A rank, a channel, a number of a definition.
+fn small(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}

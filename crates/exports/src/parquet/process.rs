@@ -1,0 +1,283 @@
+//! The rows of a process.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use analysis::tables::phase;
+use analysis::{Fields, RegionInfo, Shows, Slice, Trace, property};
+use nccl_events::Kind;
+use nccl_events::archive::{LocationKind, RegionClass, THREAD_ID};
+use nccl_events::gpu::is_of_nccl;
+use otf2::{AttributeRef, AttributeValue, LocationRef, RegionRef};
+
+use super::collectives::Collectives;
+use super::sheet::{Sheets, Written};
+use super::{rows, signed, small};
+use crate::error::Result;
+use crate::selection::Selection;
+
+/// A process whose rows are written.
+pub(super) struct Process<'a> {
+    pub(super) trace: &'a Trace,
+    pub(super) selection: &'a Selection<'a>,
+    pub(super) collectives: &'a Collectives,
+    pub(super) sheets: &'a Sheets,
+    /// Its folder in that of a table.
+    pub(super) folder: PathBuf,
+}
+
+/// What the steps of a transfer do not say themselves.
+struct OfTransfer {
+    peer: Option<i32>,
+    channel: Option<i32>,
+    operation: Option<i64>,
+}
+
+impl<'a> Process<'a> {
+    pub(super) fn operations(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
+        let attributes = ["nccl.algo", "nccl.proto", "nccl.channels"].map(|name| self.attribute(name));
+        let mut sheet = self.sheets.sheet("operations", &self.folder);
+        for location in locations {
+            let (communicator, rank) = self.member(*location);
+            self.selection.slices(*location, |slice| {
+                let Some(Shows::Operation(_)) = slice.shows else {
+                    return;
+                };
+                let fields = self.trace.fields_of(&slice.attributes);
+                let [algorithm, protocol, channels] = attributes.map(|attribute| value(slice, attribute));
+                let instance = self.collectives.of_operation(fields.event);
+                sheet.push(rows::Operation {
+                    instance: instance.map(|it| it.instance),
+                    communicator,
+                    rank,
+                    function: self.function(slice.region),
+                    sequence: fields.sequence.map(signed),
+                    replay: fields.replay.map(signed),
+                    algorithm: algorithm.and_then(|it| self.trace.text(it)),
+                    protocol: protocol.and_then(|it| self.trace.text(it)),
+                    channels: channels.and_then(number).map(|it| i32::try_from(it).unwrap_or(i32::MAX)),
+                    bytes: fields.bytes.map(signed),
+                    count: fields.count.map(signed),
+                    datatype: self.datatype(&fields),
+                    root: fields.root.map(small),
+                    peer: fields.peer.map(small),
+                    timing: fields.timing,
+                    start_ns: signed(slice.start_ns),
+                    stop_ns: signed(slice.stop_ns),
+                    waiting_ns: instance.and_then(|it| it.waiting_ns),
+                    algbw: fields.algorithm_bandwidth,
+                    busbw: fields.bus_bandwidth,
+                    unfinished: fields.is_unfinished,
+                    event: fields.event.map(u64::cast_signed),
+                    parent: fields.parent.map(u64::cast_signed),
+                    location: location.get().cast_signed(),
+                });
+            })?;
+        }
+        Ok(sheet.close()?.into_iter().collect())
+    }
+
+    pub(super) fn calls(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
+        let stream = self.attribute("nccl.stream");
+        let mut sheet = self.sheets.sheet("calls", &self.folder);
+        for location in locations {
+            let definition = self.trace.definitions.locations.get(location);
+            let properties = definition.map_or(&[][..], |it| &it.properties);
+            let thread = property(&self.trace.definitions, properties, THREAD_ID).and_then(number);
+            self.selection.slices(*location, |slice| {
+                let Some(region) = self.trace.region(slice.region) else {
+                    return;
+                };
+                let fields = self.trace.fields_of(&slice.attributes);
+                sheet.push(rows::Call {
+                    class: region.class.name(),
+                    function: region.name,
+                    thread: thread.map(signed),
+                    stream: value(slice, stream).and_then(number).map(u64::cast_signed),
+                    bytes: fields.bytes.map(signed),
+                    count: fields.count.map(signed),
+                    datatype: self.datatype(&fields),
+                    root: fields.root.map(small),
+                    peer: fields.peer.map(small),
+                    start_ns: signed(slice.start_ns),
+                    stop_ns: signed(slice.stop_ns),
+                    event: fields.event.map(u64::cast_signed),
+                    parent: fields.parent.map(u64::cast_signed),
+                    location: location.get().cast_signed(),
+                });
+            })?;
+        }
+        Ok(sheet.close()?.into_iter().collect())
+    }
+
+    /// Transfers and their steps. The transfers of the process are in memory while its steps are written.
+    pub(super) fn network(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
+        let is_slot = |it: &LocationRef| self.trace.location_kind(*it) == Some(LocationKind::Slot);
+        let (slots, connections): (Vec<LocationRef>, Vec<LocationRef>) = locations.iter().partition(|it| is_slot(it));
+        let mut transfers = HashMap::new();
+        let bytes = self.attribute("nccl.wire_bytes");
+        let mut sheet = self.sheets.sheet("transfers", &self.folder);
+        for location in connections {
+            let (communicator, rank) = self.member(location);
+            self.selection.slices(location, |slice| {
+                if slice.shows != Some(Shows::Work(Kind::ProxyOp)) {
+                    return;
+                }
+                let fields = self.trace.fields_of(&slice.attributes);
+                let (peer, channel) = (fields.peer.map(small), fields.channel.map(small));
+                let operation = fields.parent.map(u64::cast_signed);
+                if let Some(event) = fields.event.filter(|_| !slots.is_empty()) {
+                    transfers.insert(event, OfTransfer { peer, channel, operation });
+                }
+                sheet.push(rows::Transfer {
+                    communicator,
+                    rank,
+                    peer,
+                    channel,
+                    direction: direction(self.function(slice.region) == "netSend"),
+                    bytes: value(slice, bytes).and_then(number).map(signed),
+                    start_ns: signed(slice.start_ns),
+                    stop_ns: signed(slice.stop_ns),
+                    queued_ns: signed(fields.queued_ns),
+                    event: fields.event.map(u64::cast_signed),
+                    parent: operation,
+                    location: location.get().cast_signed(),
+                });
+            })?;
+        }
+        let written = [sheet.close()?, self.steps(&slots, &transfers)?];
+        Ok(written.into_iter().flatten().collect())
+    }
+
+    fn steps(&self, slots: &[LocationRef], transfers: &HashMap<u64, OfTransfer>) -> Result<Option<Written>> {
+        let mut sheet = self.sheets.sheet("steps", &self.folder);
+        for location in slots {
+            let (communicator, rank) = self.member(*location);
+            // The phases of a step follow each other, and have its id.
+            let mut open: Option<rows::Step<'_>> = None;
+            self.selection.slices(*location, |slice| {
+                let Some(phase) = self.trace.region(slice.region).and_then(|region| phase(&region)) else {
+                    return;
+                };
+                let fields = self.trace.fields_of(&slice.attributes);
+                let event = fields.event.map(u64::cast_signed);
+                if let Some(step) = open.take_if(|step| step.event != event) {
+                    sheet.push(step);
+                }
+                let transfer = fields.parent.and_then(|parent| transfers.get(&parent));
+                let step = open.get_or_insert_with(|| rows::Step {
+                    communicator,
+                    rank,
+                    peer: transfer.and_then(|it| it.peer),
+                    channel: transfer.and_then(|it| it.channel),
+                    direction: direction(phase < 3),
+                    bytes: None,
+                    start_ns: signed(slice.start_ns),
+                    stop_ns: 0,
+                    send_gpu_wait_ns: None,
+                    send_peer_wait_ns: None,
+                    send_wait_ns: None,
+                    recv_wait_ns: None,
+                    recv_flush_wait_ns: None,
+                    recv_gpu_wait_ns: None,
+                    event,
+                    transfer: fields.parent.map(u64::cast_signed),
+                    operation: transfer.and_then(|it| it.operation),
+                    location: location.get().cast_signed(),
+                });
+                let slot = match phase {
+                    0 => &mut step.send_gpu_wait_ns,
+                    1 => &mut step.send_peer_wait_ns,
+                    2 => &mut step.send_wait_ns,
+                    3 => &mut step.recv_wait_ns,
+                    4 => &mut step.recv_flush_wait_ns,
+                    _ => &mut step.recv_gpu_wait_ns,
+                };
+                *slot = Some(slot.unwrap_or(0) + signed(slice.stop_ns.saturating_sub(slice.start_ns)));
+                step.stop_ns = signed(slice.stop_ns);
+                step.bytes = fields.bytes.map(signed).or(step.bytes);
+            })?;
+            if let Some(step) = open {
+                sheet.push(step);
+            }
+        }
+        sheet.close()
+    }
+
+    pub(super) fn kernels(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
+        let correlation = self.attribute("cuda.correlation");
+        let mut sheet = self.sheets.sheet("kernels", &self.folder);
+        for location in locations {
+            let definition = self.trace.definitions.locations.get(location);
+            let stream = definition.and_then(|it| self.trace.definitions.string(it.name)).unwrap_or_default();
+            let gpu = self.trace.group_name(self.trace.group(*location));
+            self.selection.slices(*location, |slice| {
+                let fields = self.trace.fields_of(&slice.attributes);
+                let is_copy = self.trace.is_copy(slice.region);
+                let by_name = !is_copy && self.trace.canonical_name(slice.region).is_some_and(is_of_nccl);
+                sheet.push(rows::Kernel {
+                    class: if is_copy { RegionClass::Copy.name() } else { RegionClass::Kernel.name() },
+                    name: self.region_name(slice.region),
+                    is_nccl: by_name || fields.parent.is_some() || fields.external_correlation.is_some(),
+                    gpu,
+                    stream,
+                    bytes: fields.bytes.map(signed),
+                    start_ns: signed(slice.start_ns),
+                    stop_ns: signed(slice.stop_ns),
+                    correlation: value(slice, correlation).and_then(number).map(signed),
+                    event: fields.event.map(u64::cast_signed),
+                    parent: fields.parent.map(u64::cast_signed),
+                    location: location.get().cast_signed(),
+                });
+            })?;
+        }
+        Ok(sheet.close()?.into_iter().collect())
+    }
+
+    /// Communicator and rank of a location.
+    fn member(&self, location: LocationRef) -> (Option<i32>, Option<i32>) {
+        let (comm, rank) = self.trace.rank_of(location).unzip();
+        let place = comm.and_then(|comm| self.trace.definitions.comms.keys().position(|it| *it == comm));
+        (place.and_then(|it| i32::try_from(it).ok()), rank.map(small))
+    }
+
+    /// The function that a region is of.
+    fn function(&self, region: RegionRef) -> &'a str {
+        self.trace.region(region).map_or_else(|| self.region_name(region), |it: RegionInfo<'a>| it.name)
+    }
+
+    fn region_name(&self, region: RegionRef) -> &'a str {
+        let definition = self.trace.definitions.regions.get(&region);
+        definition.and_then(|it| self.trace.definitions.string(it.name)).unwrap_or_default()
+    }
+
+    fn datatype(&self, fields: &Fields<'_>) -> Option<&'a str> {
+        fields.datatype.and_then(|text| self.trace.definitions.string(text))
+    }
+
+    fn attribute(&self, name: &str) -> Option<AttributeRef> {
+        let attributes = &self.trace.definitions.attributes;
+        let found = attributes.iter().find(|(_, it)| self.trace.definitions.string(it.name) == Some(name));
+        found.map(|(reference, _)| *reference)
+    }
+}
+
+fn direction(is_send: bool) -> &'static str {
+    if is_send { "send" } else { "receive" }
+}
+
+/// What a region instance says.
+fn value(slice: &Slice, attribute: Option<AttributeRef>) -> Option<AttributeValue> {
+    let attribute = attribute?;
+    slice.attributes.iter().find(|(it, _)| *it == attribute).map(|(_, value)| *value)
+}
+
+fn number(value: AttributeValue) -> Option<u64> {
+    match value {
+        AttributeValue::U64(number) => Some(number),
+        AttributeValue::U32(number) => Some(number.into()),
+        AttributeValue::U16(number) => Some(number.into()),
+        AttributeValue::U8(number) => Some(number.into()),
+        _ => None,
+    }
+}

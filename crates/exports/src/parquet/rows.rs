@@ -1,0 +1,144 @@
+//! The columns of each table, in this order. docs/REFERENCE.md says what they hold; a test compares names and types.
+//!
+//! Integers are signed, for Spark has no others: ids keep their 64 bits.
+
+use parquet_derive::ParquetRecordWriter;
+
+/// A collective on all its ranks.
+#[derive(ParquetRecordWriter)]
+pub(super) struct Instance<'a> {
+    pub(super) instance: i64,
+    pub(super) communicator: i32,
+    pub(super) function: &'a str,
+    pub(super) sequence: Option<i64>,
+    pub(super) bytes: i64,
+    pub(super) flow: &'a str,
+    pub(super) ranks: i32,
+    pub(super) first_ns: i64,
+    pub(super) last_ns: Option<i64>,
+    pub(super) end_ns: i64,
+    pub(super) last_rank: Option<i32>,
+    pub(super) last_job_rank: Option<i32>,
+    pub(super) error_ns: Option<i64>,
+    pub(super) incomparable: Option<&'a str>,
+}
+
+/// A rank of a communicator.
+#[derive(ParquetRecordWriter)]
+pub(super) struct Rank<'a> {
+    pub(super) communicator: i32,
+    pub(super) communicator_name: &'a str,
+    pub(super) rank: i32,
+    pub(super) job_rank: i32,
+    pub(super) job_rank_number: Option<i32>,
+    pub(super) host: &'a str,
+    pub(super) process: i32,
+    pub(super) process_name: &'a str,
+    pub(super) group_name: &'a str,
+    pub(super) location: i64,
+}
+
+/// An operation of a rank as it ran.
+#[derive(ParquetRecordWriter)]
+pub(super) struct Operation<'a> {
+    pub(super) instance: Option<i64>,
+    pub(super) communicator: Option<i32>,
+    pub(super) rank: Option<i32>,
+    pub(super) function: &'a str,
+    pub(super) sequence: Option<i64>,
+    pub(super) replay: Option<i64>,
+    pub(super) algorithm: Option<&'a str>,
+    pub(super) protocol: Option<&'a str>,
+    pub(super) channels: Option<i32>,
+    pub(super) bytes: Option<i64>,
+    pub(super) count: Option<i64>,
+    pub(super) datatype: Option<&'a str>,
+    pub(super) root: Option<i32>,
+    pub(super) peer: Option<i32>,
+    pub(super) timing: Option<&'a str>,
+    pub(super) start_ns: i64,
+    pub(super) stop_ns: i64,
+    pub(super) waiting_ns: Option<i64>,
+    pub(super) algbw: Option<f64>,
+    pub(super) busbw: Option<f64>,
+    pub(super) unfinished: bool,
+    pub(super) event: Option<i64>,
+    pub(super) parent: Option<i64>,
+    pub(super) location: i64,
+}
+
+/// What a thread did: calls, and the enqueueing and launches in them.
+#[derive(ParquetRecordWriter)]
+pub(super) struct Call<'a> {
+    pub(super) class: &'a str,
+    pub(super) function: &'a str,
+    pub(super) thread: Option<i64>,
+    pub(super) stream: Option<i64>,
+    pub(super) bytes: Option<i64>,
+    pub(super) count: Option<i64>,
+    pub(super) datatype: Option<&'a str>,
+    pub(super) root: Option<i32>,
+    pub(super) peer: Option<i32>,
+    pub(super) start_ns: i64,
+    pub(super) stop_ns: i64,
+    pub(super) event: Option<i64>,
+    pub(super) parent: Option<i64>,
+    pub(super) location: i64,
+}
+
+/// A network transfer of the proxy.
+#[derive(ParquetRecordWriter)]
+pub(super) struct Transfer<'a> {
+    pub(super) communicator: Option<i32>,
+    pub(super) rank: Option<i32>,
+    pub(super) peer: Option<i32>,
+    pub(super) channel: Option<i32>,
+    pub(super) direction: &'a str,
+    pub(super) bytes: Option<i64>,
+    pub(super) start_ns: i64,
+    pub(super) stop_ns: i64,
+    pub(super) queued_ns: i64,
+    pub(super) event: Option<i64>,
+    pub(super) parent: Option<i64>,
+    pub(super) location: i64,
+}
+
+/// A step of a network transfer.
+#[derive(ParquetRecordWriter)]
+pub(super) struct Step<'a> {
+    pub(super) communicator: Option<i32>,
+    pub(super) rank: Option<i32>,
+    pub(super) peer: Option<i32>,
+    pub(super) channel: Option<i32>,
+    pub(super) direction: &'a str,
+    pub(super) bytes: Option<i64>,
+    pub(super) start_ns: i64,
+    pub(super) stop_ns: i64,
+    pub(super) send_gpu_wait_ns: Option<i64>,
+    pub(super) send_peer_wait_ns: Option<i64>,
+    pub(super) send_wait_ns: Option<i64>,
+    pub(super) recv_wait_ns: Option<i64>,
+    pub(super) recv_flush_wait_ns: Option<i64>,
+    pub(super) recv_gpu_wait_ns: Option<i64>,
+    pub(super) event: Option<i64>,
+    pub(super) transfer: Option<i64>,
+    pub(super) operation: Option<i64>,
+    pub(super) location: i64,
+}
+
+/// What a GPU did on a stream.
+#[derive(ParquetRecordWriter)]
+pub(super) struct Kernel<'a> {
+    pub(super) class: &'a str,
+    pub(super) name: &'a str,
+    pub(super) is_nccl: bool,
+    pub(super) gpu: &'a str,
+    pub(super) stream: &'a str,
+    pub(super) bytes: Option<i64>,
+    pub(super) start_ns: i64,
+    pub(super) stop_ns: i64,
+    pub(super) correlation: Option<i64>,
+    pub(super) event: Option<i64>,
+    pub(super) parent: Option<i64>,
+    pub(super) location: i64,
+}

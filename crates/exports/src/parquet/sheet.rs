@@ -1,0 +1,143 @@
+//! A file of rows.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::Result as ParquetResult;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{WriterProperties, WriterPropertiesPtr};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::record::RecordWriter;
+use parquet::schema::types::ColumnPath;
+
+use crate::error::{Error, Result};
+
+/// Rows of a row group: so many of one file are in memory.
+const ROWS: usize = 1 << 16;
+
+/// The version of the tables, docs/REFERENCE.md: columns may be added; it changes when one changes or goes.
+const FORMAT: &str = "1";
+
+/// Columns of which nearly every value is another one: a dictionary would be in vain, differences are small.
+const RISING: [&str; 9] =
+    ["instance", "start_ns", "stop_ns", "first_ns", "last_ns", "end_ns", "event", "parent", "transfer"];
+
+/// Makes files.
+pub(super) struct Sheets {
+    out: PathBuf,
+    properties: WriterPropertiesPtr,
+}
+
+/// A written file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Written {
+    /// Below `out`.
+    pub(super) file: PathBuf,
+    pub(super) rows: u64,
+}
+
+/// A file of rows, made when its first rows come.
+pub(super) struct Sheet<'a, R> {
+    sheets: &'a Sheets,
+    file: PathBuf,
+    rows: Vec<R>,
+    writer: Option<SerializedFileWriter<File>>,
+    written: u64,
+    /// What went wrong: the rows that follow are not written.
+    failed: Option<Error>,
+}
+
+impl Sheets {
+    pub(super) fn of(out: &Path, begin_ns: u64) -> Self {
+        let said = |key: &str, value: String| KeyValue::new(format!("nccl_otf2.{key}"), value);
+        let mut properties = WriterProperties::builder()
+            .set_created_by(format!("nccl-profiler-otf2 version {}", env!("CARGO_PKG_VERSION")))
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_key_value_metadata(Some(vec![
+                said("format", FORMAT.to_owned()),
+                said("begin_ns", begin_ns.to_string()),
+            ]));
+        for column in RISING {
+            properties = properties
+                .set_column_dictionary_enabled(ColumnPath::from(column), false)
+                .set_column_encoding(ColumnPath::from(column), Encoding::DELTA_BINARY_PACKED);
+        }
+        Self { out: out.to_owned(), properties: Arc::new(properties.build()) }
+    }
+
+    /// A file of a table.
+    pub(super) fn sheet<R>(&self, table: &str, folder: &Path) -> Sheet<'_, R> {
+        let file = Path::new(&format!("table={table}")).join(folder).join(table).with_extension("parquet");
+        Sheet { sheets: self, file, rows: Vec::new(), writer: None, written: 0, failed: None }
+    }
+}
+
+impl<R> Sheet<'_, R>
+where
+    for<'s> &'s [R]: RecordWriter<R>,
+{
+    /// Adds a row.
+    pub(super) fn push(&mut self, row: R) {
+        self.rows.push(row);
+        if self.rows.len() == ROWS {
+            self.write();
+        }
+    }
+
+    /// Writes what is left; gives the file, if there are rows.
+    pub(super) fn close(mut self) -> Result<Option<Written>> {
+        if !self.rows.is_empty() {
+            self.write();
+        }
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
+        let Some(writer) = self.writer else {
+            return Ok(None);
+        };
+        writer.close().map_err(|error| failed(&self.sheets.out.join(&self.file), error))?;
+        Ok(Some(Written { file: self.file, rows: self.written }))
+    }
+
+    fn write(&mut self) {
+        if self.failed.is_none() {
+            self.failed = self.row_group().err();
+        }
+        self.rows.clear();
+    }
+
+    fn row_group(&mut self) -> Result<()> {
+        let path = self.sheets.out.join(&self.file);
+        let mut writer = match self.writer.take() {
+            Some(writer) => writer,
+            None => self.create(&path)?,
+        };
+        let rows = self.rows.as_slice();
+        let mut write = || -> ParquetResult<()> {
+            let mut group = writer.next_row_group()?;
+            rows.write_to_row_group(&mut group)?;
+            group.close()?;
+            Ok(())
+        };
+        write().map_err(|error| failed(&path, error))?;
+        self.written += rows.len() as u64;
+        self.writer = Some(writer);
+        Ok(())
+    }
+
+    fn create(&self, path: &Path) -> Result<SerializedFileWriter<File>> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder).map_err(Error::io("make", folder))?;
+        }
+        let file = File::create_new(path).map_err(Error::io("make", path))?;
+        let made = self.rows.as_slice().schema();
+        let made = made.and_then(|schema| SerializedFileWriter::new(file, schema, Arc::clone(&self.sheets.properties)));
+        made.map_err(|error| failed(path, error))
+    }
+}
+
+fn failed(path: &Path, error: parquet::errors::ParquetError) -> Error {
+    Error::io("write", path)(std::io::Error::other(error))
+}

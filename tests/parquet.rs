@@ -1,0 +1,154 @@
+//! The tables of `nccl-otf2 export --format parquet`: row by row against the archive, and the questions of docs/GUIDE.md
+//! against `stats`, asked of the programs that they are written for.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use whole_plugin::built;
+use whole_plugin::machine::{four_gpu_stream, python, two_process_streams};
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
+use whole_plugin::synthetic::{self, Job, Wrong, play};
+
+fn tool(scratch: &Scratch, arguments: &[&str]) -> Value {
+    let mut tool = scratch.plain(built::nccl_otf2());
+    tool.args(arguments).arg("--json");
+    serde_json::from_str(&run(&mut tool).with_code(0).stdout).expect("JSON")
+}
+
+/// Exports; gives what the tool says.
+fn export(scratch: &Scratch, anchor: &Path, out: &str, more: &[&str]) -> Value {
+    let anchor = anchor.to_str().expect("a path");
+    tool(scratch, &[&["export", "--format", "parquet", anchor, "-o", out], more].concat())
+}
+
+/// Compares all rows with the events of the archive; gives how many there are of each table.
+fn compared(scratch: &Scratch, python: &Path, anchor: &Path) -> Value {
+    let exported = export(scratch, anchor, "tables", &[]);
+    let mut reference = scratch.plain(python);
+    reference.arg("-B").arg(built::root().join("tests/support/tables.py")).arg(anchor).arg("tables");
+    let counts: Value = serde_json::from_str(&run(&mut reference).with_code(0).stdout).expect("JSON");
+    let rows: u64 = counts.as_object().expect("counts").values().filter_map(Value::as_u64).sum();
+    assert!(exported["events"].as_u64().expect("a number") > rows, "instances and ranks count, too: {exported}");
+    counts
+}
+
+#[test]
+fn every_row_is_what_the_archive_has() {
+    let Some(python) = python() else { return };
+    let two = two_process_streams().to_vec();
+    for (streams, operations, steps) in [(Some(two), 24, true), (four_gpu_stream().map(|it| vec![it]), 4, false)] {
+        let Some(streams) = streams else { continue };
+        let scratch = Scratch::new();
+        let _replayed = run(&mut scratch.replay(&streams)).with_code(0);
+        let counts = compared(&scratch, &python, &scratch.archive().anchor());
+        assert_eq!(counts["operations"], operations, "{counts}");
+        assert!(counts["calls"].as_u64() > Some(0), "{counts}");
+        assert_eq!(counts["steps"].as_u64() > Some(0), steps, "{counts}");
+    }
+    let scratch = Scratch::new();
+    let job = Job { instances: 20, has_kernels: true, error_ns: Some(Some(500)), ..Job::healthy(1) };
+    let anchor = synthetic::write(&scratch.out(), &job, &play(&job));
+    let counts = compared(&scratch, &python, &anchor);
+    assert_eq!(counts, json!({"calls": 0, "operations": 160, "transfers": 640, "kernels": 320, "steps": 2560}));
+}
+
+#[test]
+fn filters_leave_the_rest_out() {
+    let scratch = Scratch::new();
+    let job = Job { instances: 20, ..Job::healthy(2) };
+    let anchor = synthetic::write(&scratch.out(), &job, &play(&job));
+    let all = export(&scratch, &anchor, "all", &[]);
+    assert_eq!(all["events"], 20 + 8 + 160 + 640 + 2560);
+    let of_rank = export(&scratch, &anchor, "rank", &["--rank", "3"]);
+    assert_eq!(of_rank["events"], 20 + 8 + (160 + 640 + 2560) / 8, "instances and ranks are those of all");
+    let files: Vec<&str> = of_rank["files"].as_array().expect("files").iter().filter_map(Value::as_str).collect();
+    let steps = "rank/table=steps/host=host0/process=3/steps.parquet";
+    assert!(files.len() == 5 && files.contains(&steps), "{files:?}");
+    let none = export(&scratch, &anchor, "none", &["--function", "Broadcast"]);
+    assert_eq!(none["events"], 8, "the ranks alone");
+    assert_eq!(export(&scratch, &anchor, "comm", &["--comm", "world"])["events"], all["events"]);
+    let part = export(&scratch, &anchor, "part", &["--from", "2ms", "--to", "4ms"])["events"].as_u64();
+    assert!((Some(100)..all["events"].as_u64()).contains(&part), "{part:?}");
+}
+
+/// Asks a program the questions of the guide.
+fn answers(scratch: &Scratch, python: &Path, program: &str) -> [Vec<Value>; 3] {
+    let mut ask = scratch.plain(python);
+    ask.arg("-B").arg(built::root().join("tests/support/questions.py"));
+    ask.arg(built::root().join("docs/GUIDE.md")).arg(program);
+    // Spark asks for the name of the host, which has no address on every machine.
+    ask.env("SPARK_LOCAL_IP", "127.0.0.1");
+    let printed = run(&mut ask).with_code(0).stdout;
+    let line = printed.lines().last().unwrap_or_default();
+    serde_json::from_str(line).unwrap_or_else(|error| panic!("{program}: {error}: {printed}"))
+}
+
+fn number(row: &Value, column: &str) -> u64 {
+    let number = &row[column];
+    // Columns that have nulls are fractions in pandas.
+    let whole = number.as_f64().filter(|it| it.fract() == 0.0).map(|it| it.to_string());
+    let number = number.as_u64().or_else(|| whole?.parse().ok());
+    number.unwrap_or_else(|| panic!("no {column} in {row}"))
+}
+
+fn list<'a>(report: &'a Value, name: &str) -> &'a [Value] {
+    report[name].as_array().expect("a list")
+}
+
+#[test]
+fn three_programs_answer_as_stats_does() {
+    let Some(python) = python() else { return };
+    let wrong = Wrong::LateOnce { rank: 77, at: 20, ns: 20_000_000 };
+    let job = Job { ranks: 256, channels: 2, instances: 40, wrong, error_ns: Some(Some(500)), ..Job::healthy(16) };
+    let ranks = play(&job);
+    let scratch = Scratch::new();
+    let anchor: PathBuf = synthetic::write(&scratch.out(), &job, &ranks);
+    export(&scratch, &anchor, "tables", &[]);
+    let report = tool(&scratch, &["stats", anchor.to_str().expect("a path")]);
+
+    let elapsed = (0..40).map(|at| {
+        let first_ns = ranks.iter().map(|operations| operations[at].start_ns).min().expect("ranks");
+        (ranks[0][at].stop_ns - first_ns, first_ns, at as u64, ranks[0][at].bytes)
+    });
+    let mut slowest: Vec<(u64, u64, u64, u64)> = elapsed.collect();
+    slowest.sort_unstable_by(|a, b| b.cmp(a));
+    slowest.truncate(10);
+    let anomaly = &report["anomalies"][0];
+    let of_anomaly = (number(anomaly, "sequence"), number(anomaly, "start_ns"), number(anomaly, "end_ns"));
+    assert_eq!((slowest[0].2, slowest[0].1, slowest[0].1 + slowest[0].0), of_anomaly);
+
+    let of_rank = |rank: &Value| (number(rank, "last"), number(rank, "caused_ns"));
+    let last: BTreeMap<u64, (u64, u64)> = (0..).zip(list(&report, "ranks").iter().map(of_rank)).collect();
+    let last: BTreeMap<u64, (u64, u64)> = last.into_iter().filter(|(_, (times, _))| *times > 0).collect();
+    assert!(last.len() > 10 && last[&77].1 > 255 * 19_000_000, "{last:?}");
+
+    let of_pair = |pair: &Value| {
+        let ends = (number(pair, "from"), number(pair, "peer"));
+        let host = report["ranks"][usize::try_from(ends.0).expect("an index")]["host"].clone();
+        (ends, (host, [number(pair, "steps"), number(pair, "bytes"), number(&pair["waits"], "send_ns")]))
+    };
+    let pairs: BTreeMap<(u64, u64), (Value, [u64; 3])> = list(&report, "pairs").iter().map(of_pair).collect();
+    assert_eq!(pairs.len(), 256);
+
+    for program in ["duckdb", "dask", "spark"] {
+        let [of_slowest, of_last, of_pairs] = answers(&scratch, &python, program);
+        let found: Vec<(u64, u64, u64, u64)> = of_slowest
+            .iter()
+            .map(|it| {
+                assert_eq!((it["function"].as_str(), number(it, "ranks")), (Some("ncclAllReduce"), 256), "{program}");
+                (number(it, "elapsed_ns"), number(it, "first_ns"), number(it, "sequence"), number(it, "bytes"))
+            })
+            .collect();
+        assert_eq!(found, slowest, "{program}");
+        let found =
+            of_last.iter().map(|it| (number(it, "last_job_rank"), (number(it, "times"), number(it, "waited_ns"))));
+        assert_eq!(found.collect::<BTreeMap<u64, (u64, u64)>>(), last, "{program}");
+        let found = of_pairs.iter().map(|it| {
+            let what = [number(it, "steps"), number(it, "bytes"), number(it, "wait_ns")];
+            ((number(it, "sender"), number(it, "receiver")), (it["host"].clone(), what))
+        });
+        assert_eq!(found.collect::<BTreeMap<(u64, u64), (Value, [u64; 3])>>(), pairs, "{program}");
+    }
+}

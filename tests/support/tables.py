@@ -1,0 +1,115 @@
+"""Compares the Parquet tables of an archive with its events, row by row: the Python package otf2 reads the archive,
+pyarrow the tables.
+
+usage: tables.py ANCHOR TABLES
+"""
+
+import collections
+import json
+import pathlib
+import sys
+
+import otf2
+import pyarrow.dataset
+from otf2.events import Enter, Leave
+
+KINDS = {
+    "calls": ("api-thread", "callback-thread"),
+    "operations": ("communicator",),
+    "transfers": ("connection",),
+    "kernels": ("stream",),
+}
+PHASES = {
+    "SendGPUWait": "send_gpu_wait_ns", "SendPeerWait": "send_peer_wait_ns", "SendWait": "send_wait_ns",
+    "RecvWait": "recv_wait_ns", "RecvFlushWait": "recv_flush_wait_ns", "RecvGPUWait": "recv_gpu_wait_ns",
+}
+COLUMNS = {
+    "bytes": "nccl.bytes", "count": "nccl.count", "sequence": "nccl.seq", "algorithm": "nccl.algo",
+    "protocol": "nccl.proto", "channels": "nccl.channels", "datatype": "nccl.datatype", "timing": "nccl.timing",
+    "algbw": "nccl.algbw", "busbw": "nccl.busbw", "event": "nccl.event", "parent": "nccl.parent",
+    "channel": "nccl.channel", "stream": "nccl.stream", "correlation": "cuda.correlation",
+}
+
+
+def properties(definition):
+    # The package reads properties of definitions and has no public name for them.
+    return {name: said.value for name, said in definition._properties.items()}
+
+
+def signed(value):
+    return value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value
+
+
+def instances(anchor):
+    """All region instances, by the kind of their location."""
+    found = collections.defaultdict(list)
+    with otf2.reader.open(anchor) as trace:
+        definitions = trace.definitions
+        begin = definitions.clock_properties.global_offset
+        number = {location: it for it, location in enumerate(definitions.locations)}
+        kinds = {it: properties(it)["NCCL::LOCATION_KIND"] for it in definitions.locations}
+        stacks = collections.defaultdict(list)
+        for location, event in trace.events:
+            if isinstance(event, Enter):
+                said = {attribute.name: value for attribute, value in (event.attributes or {}).items()}
+                stacks[location].append((event.region, event.time - begin, said))
+            elif isinstance(event, Leave):
+                region, start, said = stacks[location].pop()
+                said.update({attribute.name: value for attribute, value in (event.attributes or {}).items()})
+                process = getattr(location.group, "creator", None) or location.group
+                host = process.system_tree_parent.name
+                row = (number[location], region, start, event.time - begin, said, host)
+                found[kinds[location]].append(row)
+    return found
+
+
+def rows(folder, table):
+    path = folder / f"table={table}"
+    if not path.exists():
+        return []
+    return pyarrow.dataset.dataset(path, partitioning="hive").to_table().to_pylist()
+
+
+def main(anchor, folder):
+    truth, compared = instances(anchor), {}
+    for table, kinds in KINDS.items():
+        found = rows(folder, table)
+        names = [name for name in COLUMNS if found and name in found[0]]
+        if table == "kernels":
+            names.remove("stream")
+
+        def of_row(row):
+            name = row.get("function", row.get("name"))
+            return (row["start_ns"], row["stop_ns"], name, row["host"], *(row[it] for it in names))
+
+        def of_truth(row):
+            _, region, start, stop, said, host = row
+            words = region.canonical_name.split("::")
+            name = words[-1] if words[0] == "nccl" else region.name
+            return (start, stop, name, host, *(signed(said.get(COLUMNS[it])) for it in names))
+
+        expected = [of_truth(row) for kind in kinds for row in truth[kind]]
+        if table == "transfers":
+            expected = [(*row[:2], None, *row[3:]) for row in expected if row[2].startswith("net")]
+            names = [it for it in names if it != "bytes"]
+        assert collections.Counter(map(of_row, found)) == collections.Counter(expected), (table, found[:3], expected[:3])
+        compared[table] = len(expected)
+    steps = collections.defaultdict(dict)
+    for _, region, start, stop, said, _ in truth["slot"]:
+        phase = PHASES.get(region.canonical_name.split("::")[-1])
+        if phase:
+            step = steps[(said["nccl.event"], said["nccl.parent"])]
+            step[phase] = step.get(phase, 0) + stop - start
+    found = rows(folder, "steps")
+    transfers = {row["event"]: row for row in rows(folder, "transfers")}
+    for row in found:
+        phases = {name: row[name] for name in PHASES.values() if row[name] is not None}
+        assert phases == steps.pop((row["event"], row["transfer"])), row
+        transfer = transfers[row["transfer"]]
+        assert all(row[it] == transfer[it] for it in ("rank", "peer", "channel", "direction")), (row, transfer)
+        assert row["operation"] == transfer["parent"], (row, transfer)
+    assert not steps, steps
+    print(json.dumps(compared | {"steps": len(found)}))
+
+
+main(sys.argv[1], pathlib.Path(sys.argv[2]))
