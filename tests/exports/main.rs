@@ -1,4 +1,5 @@
 //! What `nccl-otf2 export` writes, as the programs read it that it is written for.
 
 mod jsonl;
+mod parquet;
 mod perfetto;

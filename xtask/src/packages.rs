@@ -46,6 +46,8 @@ pub(crate) const NODE: Need = need("nodejs", "node (18.18 or later)", || on_path
 pub(crate) const NPM: Need = need("npm", "npm", || on_path("npm"));
 pub(crate) const CHROMIUM: Need =
     need("chromium", "chromium (or CHROMIUM)", || std::env::var_os("CHROMIUM").is_some() || on_path("chromium"));
+/// Spark runs on it.
+pub(crate) const JAVA: Need = need("openjdk-17-jre-headless", "Java 17", || on_path("java"));
 pub(crate) const XVFB: Need = need("xvfb", "Xvfb", || on_path("Xvfb"));
 pub(crate) const VITE: Need = need("vite", "the viewer ViTE", || on_path("vite"));
 pub(crate) const XDOTOOL: Need = need("xdotool", "xdotool", || on_path("xdotool"));

