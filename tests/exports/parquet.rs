@@ -103,14 +103,14 @@ fn list<'a>(report: &'a Value, name: &str) -> &'a [Value] {
 fn three_programs_answer_as_stats_does() {
     let Some(python) = python() else { return };
     let wrong = Wrong::LateOnce { rank: 77, at: 20, ns: 20_000_000 };
-    let job = Job { ranks: 256, channels: 2, instances: 40, wrong, error_ns: Some(Some(500)), ..Job::healthy(16) };
+    let job = Job { ranks: 256, channels: 1, instances: 64, wrong, error_ns: Some(Some(500)), ..Job::healthy(16) };
     let ranks = play(&job);
     let scratch = Scratch::new();
     let anchor: PathBuf = synthetic::write(&scratch.out(), &job, &ranks);
     export(&scratch, &anchor, "tables", &[]);
     let report = tool(&scratch, &["stats", anchor.to_str().expect("a path")]);
 
-    let elapsed = (0..40).map(|at| {
+    let elapsed = (0..ranks[0].len()).map(|at| {
         let first_ns = ranks.iter().map(|operations| operations[at].start_ns).min().expect("ranks");
         (ranks[0][at].stop_ns - first_ns, first_ns, at as u64, ranks[0][at].bytes)
     });
