@@ -4,6 +4,7 @@
 //! ```text
 //!  Source      an archive, what of it is wanted, and who hears of progress
 //!   └ Selection  the locations and region instances that are wanted
+//!       ├► kineto      a file of Chrome's JSON for each rank, as PyTorch's profiler writes it
 //!       ├► parquet     the tables of an archive, for DuckDB, Dask, Spark
 //!       ├► perfetto    one file for Perfetto's viewer and its SQL
 //!       └► …
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+pub mod kineto;
 mod outcome;
 #[cfg(feature = "parquet")]
 pub mod parquet;

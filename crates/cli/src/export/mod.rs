@@ -47,6 +47,10 @@ pub(crate) struct Request {
     #[arg(short, long, value_name = "PATH")]
     out: PathBuf,
 
+    /// Put the events into these traces, which other profilers made of the same job: copies of them are made (kineto)
+    #[arg(long, value_name = "TRACE", num_args = 1..)]
+    into: Vec<PathBuf>,
+
     #[command(flatten)]
     select: Select,
 
@@ -62,6 +66,8 @@ pub(crate) struct Request {
 /// A program's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// Files as PyTorch's profiler writes them, one for each rank: for HTA, and beside PyTorch's own
+    Kineto,
     /// A file for Perfetto's viewer (ui.perfetto.dev) and its trace processor
     Perfetto,
     /// The callbacks of each process as JSON Lines, of journals: they can be replayed
@@ -77,6 +83,7 @@ impl Format {
     /// What to do with an export.
     const fn next(self) -> &'static str {
         match self {
+            Self::Kineto => "analyse them: TraceAnalysis(trace_dir=DIR) of HTA; open one: https://ui.perfetto.dev\n",
             Self::Perfetto => "open it: https://ui.perfetto.dev, which reads it in the browser and uploads nothing\n",
             Self::Jsonl => "one callback a line: docs/REFERENCE.md, \"Printed streams\"\n",
             #[cfg(feature = "parquet")]
@@ -86,16 +93,20 @@ impl Format {
     }
 }
 
+/// Writes a format.
+type Write<'a> = dyn FnOnce(&Source<'_>, &Path) -> exports::Result<Outcome> + 'a;
+
 /// Exports.
 pub(crate) fn export(request: &Request) -> Result<Exit> {
+    refuse_wrong(request)?;
     refuse_existing(&request.out)?;
-    if request.schema.is_some() && request.format != Format::Jsonl {
-        bail!("--schema: only --format jsonl has one");
-    }
-    let write: fn(&Source<'_>, &Path) -> exports::Result<Outcome> = match request.format {
-        Format::Perfetto => exports::perfetto::write,
+    let into = &request.into;
+    let write: Box<Write<'_>> = match request.format {
+        Format::Kineto if !into.is_empty() => Box::new(|source, out| exports::kineto::into(source, into, out)),
+        Format::Kineto => Box::new(exports::kineto::write),
+        Format::Perfetto => Box::new(exports::perfetto::write),
         #[cfg(feature = "parquet")]
-        Format::Parquet => exports::parquet::write,
+        Format::Parquet => Box::new(exports::parquet::write),
         Format::Jsonl => {
             let filter = request.select.of_journals()?;
             let schema = request.schema.unwrap_or_default();
@@ -111,6 +122,17 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         let source = Source { trace: &trace, filter: &filter, progress: bar };
         write(&source, out).with_context(|| format!("cannot export {}", trace.anchor.display()))
     })
+}
+
+/// Refuses what does not go together.
+fn refuse_wrong(request: &Request) -> Result<()> {
+    if request.schema.is_some() && request.format != Format::Jsonl {
+        bail!("--schema: only --format jsonl has one");
+    }
+    if !request.into.is_empty() && request.format != Format::Kineto {
+        bail!("--into: only --format kineto takes traces");
+    }
+    Ok(())
 }
 
 fn opened(request: &Request) -> Result<(Trace, Filter)> {

@@ -1,0 +1,135 @@
+//! Which kernel of a trace is which of ours.
+
+use super::read::{Foreign, Kernel};
+use crate::kineto::job::Job;
+use crate::kineto::kernels::large;
+use crate::kineto::line::Line;
+use crate::kineto::words;
+
+/// How far times of two recorders of one kernel can be apart: what is recorded around a kernel, and the clocks.
+const SLACK_NS: i128 = 50_000;
+/// How long after its launch an operation is enqueued at most.
+const ENQUEUED_NS: i128 = 1_000_000;
+
+/// The kernels of a rank.
+pub(super) struct Matching<'a> {
+    job: &'a Job<'a>,
+    /// By member of a communicator: those that were measured by begin, and the others by launch.
+    members: Vec<Member>,
+    is_taken: Vec<bool>,
+}
+
+struct Member {
+    size: usize,
+    ranks: Option<Vec<u32>>,
+    measured: Vec<u32>,
+    enqueued: Vec<u32>,
+}
+
+/// A kernel of a trace on the archive's clock.
+struct Wanted<'k> {
+    kernel: &'k Kernel,
+    start_ns: i128,
+    stop_ns: i128,
+    launched_ns: i128,
+}
+
+impl<'a> Matching<'a> {
+    pub(super) fn of(job: &'a Job<'a>, rank: u32) -> Self {
+        let kernels = &job.kernels;
+        let rows = &job.tables.members.job_ranks[large(rank)].members;
+        let members = rows.iter().map(|row| {
+            let communicator = job.tables.members.row(*row).communicator;
+            let numbers = kernels.of_member(*row).filter_map(|at| u32::try_from(at).ok());
+            let (measured, mut enqueued): (Vec<u32>, Vec<u32>) =
+                numbers.partition(|number| kernels.get(*number).is_measured);
+            enqueued.sort_by_key(|number| kernels.get(*number).launched_ns);
+            let ranks = job.members_of(communicator);
+            Member { size: job.tables.members.size(communicator), ranks, measured, enqueued }
+        });
+        Self { job, members: members.collect(), is_taken: vec![false; kernels.all.len()] }
+    }
+
+    /// The kernel of ours for each of a trace's, by the number of the event there.
+    pub(super) fn matched(&mut self, foreign: &Foreign, clock: &Line) -> Vec<(u64, u32)> {
+        let mut found = Vec::new();
+        for kernel in &foreign.kernels {
+            let [start_ns, stop_ns] = kernel.times_ns.map(|at_ns| clock.at(at_ns));
+            let launched_ns = kernel.launched_ns.map_or(start_ns, |at_ns| clock.at(at_ns));
+            let wanted = Wanted { kernel, start_ns, stop_ns, launched_ns };
+            if let Some(number) = self.best(&wanted) {
+                self.is_taken[large(number)] = true;
+                found.push((kernel.event, number));
+            }
+        }
+        found.sort_unstable();
+        found
+    }
+
+    /// How many operations of a rank ran within a span of time in kernels that were not matched.
+    pub(super) fn unmatched(&self, from_ns: i128, to_ns: i128) -> u64 {
+        let measured = self.members.iter().flat_map(|member| &member.measured);
+        let left = measured.filter(|number| !self.is_taken[large(**number)]).map(|it| self.job.kernels.get(*it));
+        let within = left.filter(|it| i128::from(it.start_ns) >= from_ns && i128::from(it.stop_ns) <= to_ns);
+        within.map(|it| u64::from(it.operations)).sum()
+    }
+
+    /// Of those that can be it: one of the right size before others, then the nearest.
+    fn best(&self, wanted: &Wanted<'_>) -> Option<u32> {
+        let kernels = &self.job.kernels;
+        let mut best: Option<(bool, i128, u32)> = None;
+        for member in self.members.iter().filter(|member| member.can_be(wanted.kernel)) {
+            let begun = |it: &u32| i128::from(kernels.get(*it).start_ns) <= wanted.stop_ns + SLACK_NS;
+            let running = |it: &&u32| i128::from(kernels.get(**it).stop_ns) + SLACK_NS >= wanted.start_ns;
+            let measured = member.measured[..member.measured.partition_point(begun)].iter().rev().take_while(running);
+            let launch = |it: &u32| i128::from(kernels.get(*it).launched_ns.unwrap_or(0));
+            let before = member.enqueued.partition_point(|it| launch(it) < wanted.launched_ns - ENQUEUED_NS);
+            let near = |it: &&u32| launch(it) <= wanted.launched_ns + ENQUEUED_NS;
+            let enqueued = member.enqueued[before..].iter().take_while(near);
+            for number in measured.chain(enqueued).filter(|it| !self.is_taken[large(**it)]) {
+                let Some(is_other_size) = self.differs(*number, wanted.kernel) else {
+                    continue;
+                };
+                let key = (is_other_size, self.distance(*number, wanted), *number);
+                best = Some(best.map_or(key, |best| best.min(key)));
+            }
+        }
+        best.map(|(.., number)| number)
+    }
+
+    /// How far apart they are in time.
+    fn distance(&self, number: u32, wanted: &Wanted<'_>) -> i128 {
+        let kernel = self.job.kernels.get(number);
+        if kernel.is_measured {
+            let ends = (i128::from(kernel.stop_ns) - wanted.stop_ns).abs();
+            return (i128::from(kernel.start_ns) - wanted.start_ns).abs() + ends;
+        }
+        (i128::from(kernel.launched_ns.unwrap_or(0)) - wanted.launched_ns).abs()
+    }
+
+    /// Whether it has another size; none where it does something else.
+    fn differs(&self, number: u32, wanted: &Kernel) -> Option<bool> {
+        let kernel = self.job.kernels.get(number);
+        let operation = self.job.tables.operations.row(large(kernel.operation));
+        let name = self.job.source.trace.region_name(operation.function);
+        let function = words::function(&name);
+        if wanted.family.is_some() && words::family(function) != wanted.family {
+            return None;
+        }
+        let member = self.job.tables.members.row(kernel.member);
+        let size = self.job.tables.members.size(member.communicator) as u64;
+        let own = words::elements(function, operation.bytes, size, operation.partner == member.rank);
+        Some(wanted.bytes.is_some_and(|bytes| kernel.operations == 1 && bytes != [own.0, own.1]))
+    }
+}
+
+impl Member {
+    fn can_be(&self, wanted: &Kernel) -> bool {
+        let is_size = wanted.group_size.is_none_or(|size| usize::try_from(size) == Ok(self.size));
+        let are_ranks = match &self.ranks {
+            Some(ranks) if !wanted.ranks.is_empty() => ranks.starts_with(&wanted.ranks),
+            _ => true,
+        };
+        is_size && are_ranks
+    }
+}

@@ -1,0 +1,233 @@
+//! What is read of a trace: which rank of which process it is of, when it was taken, and its kernels of NCCL's.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::stream::{self, Reader};
+use crate::error::{Error, Result};
+use crate::kineto::words;
+
+/// What is kept of a trace.
+#[derive(Debug, Default)]
+pub(in crate::kineto) struct Foreign {
+    pub(super) path: PathBuf,
+    /// What its times count from, in ns since 1970.
+    pub(super) base_ns: i128,
+    pub(super) rank: u32,
+    /// The processes that operators and launches are of.
+    pub(super) processes: BTreeSet<u64>,
+    pub(super) largest_pid: u64,
+    /// From its first event to its last, in ns since 1970.
+    pub(super) span_ns: [i128; 2],
+    /// In the order of their begins.
+    pub(super) kernels: Vec<Kernel>,
+}
+
+/// A kernel of NCCL's.
+#[derive(Debug, Default)]
+pub(super) struct Kernel {
+    /// Which event it is.
+    pub(super) event: u64,
+    /// In ns since 1970.
+    pub(super) times_ns: [i128; 2],
+    /// When it was launched, where the launch is in the trace.
+    pub(super) launched_ns: Option<i128>,
+    /// What it does, by its name or by PyTorch's of the collective.
+    pub(super) family: Option<&'static str>,
+    pub(super) group_size: Option<u64>,
+    /// Ranks of the job in its group: the first ones, where there are many.
+    pub(super) ranks: Vec<u32>,
+    /// Sizes of what is given and gotten.
+    pub(super) bytes: Option<[u64; 2]>,
+    correlation: Option<u64>,
+}
+
+/// The parts of an event that are looked at.
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, default)]
+    cat: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pid: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    ts: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    dur: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    args: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct DistributedInfo {
+    rank: Option<u32>,
+}
+
+#[derive(Default)]
+struct Reading {
+    found: Foreign,
+    base_ns: Option<i128>,
+    rank: Option<u32>,
+    events: u64,
+    launches: Vec<(u64, i128)>,
+    has_ours: bool,
+}
+
+impl Foreign {
+    /// Reads a trace.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, does not say which rank it is of or what its times count from, or has our events.
+    pub(in crate::kineto) fn read(path: &Path) -> Result<Self> {
+        let mut reading = Reading::default();
+        stream::read(path, &mut reading)?;
+        let name = path.display();
+        let refused = |why: &str| Err(Error::Refused(format!("{name} {why}")));
+        let Some(base_ns) = reading.base_ns else {
+            return refused(
+                "has no baseTimeNanoseconds: what its times count from is not known (PyTorch 2.3 and later write it)",
+            );
+        };
+        let Some(rank) = reading.rank else {
+            return refused(
+                "has no distributedInfo.rank: it is not known which rank it is of (PyTorch writes it where \
+                 torch.distributed was initialised before the profiler stopped)",
+            );
+        };
+        if reading.has_ours {
+            return refused("has the archive's events already: give the file that torch.profiler wrote");
+        }
+        let mut found = Self { path: path.to_owned(), base_ns, rank, ..reading.found };
+        if found.span_ns[0] > found.span_ns[1] || found.processes.is_empty() {
+            return refused("has no events of a process");
+        }
+        reading.launches.sort_unstable();
+        for kernel in &mut found.kernels {
+            let at = |wanted| reading.launches.binary_search_by_key(&wanted, |(correlation, _)| *correlation).ok();
+            let launch = kernel.correlation.and_then(at).and_then(|at| reading.launches.get(at));
+            kernel.launched_ns = launch.map(|(_, at_ns)| at_ns + base_ns);
+            kernel.times_ns = kernel.times_ns.map(|at_ns| at_ns + base_ns);
+        }
+        found.kernels.sort_by_key(|kernel| kernel.times_ns);
+        found.span_ns = found.span_ns.map(|at_ns| at_ns + base_ns);
+        Ok(found)
+    }
+}
+
+impl Reader for Reading {
+    fn member(&mut self, name: &str, value: &RawValue) -> Result<()> {
+        match name {
+            "baseTimeNanoseconds" => self.base_ns = value.get().parse().ok(),
+            "distributedInfo" => {
+                let info: Option<DistributedInfo> = serde_json::from_str(value.get()).ok();
+                self.rank = info.and_then(|info| info.rank);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn begin_events(&mut self) -> Result<()> {
+        self.found.span_ns = [i128::MAX, i128::MIN];
+        Ok(())
+    }
+
+    fn event(&mut self, event: &RawValue) -> Result<()> {
+        let number = self.events;
+        self.events += 1;
+        // What has other types than the profiler writes is left as it is.
+        let Ok(event) = serde_json::from_str::<Event<'_>>(event.get()) else {
+            return Ok(());
+        };
+        let pid = event.pid.and_then(|pid| pid.get().parse().ok());
+        self.found.largest_pid = self.found.largest_pid.max(pid.unwrap_or(0));
+        let (Some(pid), Some(start_ns), Some(length_ns)) = (pid, nanoseconds(event.ts), nanoseconds(event.dur)) else {
+            return Ok(());
+        };
+        let stop_ns = start_ns + length_ns;
+        let span_ns = &mut self.found.span_ns;
+        *span_ns = [span_ns[0].min(start_ns), span_ns[1].max(stop_ns)];
+        let name = event.name.unwrap_or_default();
+        match event.cat.as_deref() {
+            Some("cuda_runtime" | "cuda_driver") if name.contains("Launch") => {
+                self.found.processes.insert(pid);
+                let correlation = arguments(event.args).get("correlation").and_then(Value::as_u64);
+                self.launches.extend(correlation.map(|correlation| (correlation, start_ns)));
+            }
+            Some("cpu_op" | "cuda_runtime" | "cuda_driver") => {
+                self.found.processes.insert(pid);
+            }
+            Some("kernel") if words::is_nccl(&name) => {
+                let arguments = arguments(event.args);
+                self.has_ours |= arguments.contains_key("nccl.event");
+                self.found.kernels.push(Kernel {
+                    event: number,
+                    times_ns: [start_ns, stop_ns],
+                    ..kernel(&name, &arguments)
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end_events(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn arguments(args: Option<&RawValue>) -> serde_json::Map<String, Value> {
+    args.and_then(|args| serde_json::from_str(args.get()).ok()).unwrap_or_default()
+}
+
+fn kernel(name: &str, arguments: &serde_json::Map<String, Value>) -> Kernel {
+    let number = |name| arguments.get(name).and_then(Value::as_u64);
+    let text = |name| arguments.get(name).and_then(Value::as_str);
+    let element = text("dtype").and_then(words::bytes).filter(|bytes| *bytes > 0);
+    let bytes = |name| Some(number(name)?.saturating_mul(element?));
+    let ranks = text("Process Group Ranks").unwrap_or_default().trim_matches(['[', ']']);
+    Kernel {
+        family: words::family(name).or_else(|| words::family(text("Collective name")?)),
+        group_size: number("Group size"),
+        ranks: ranks.split(", ").map_while(|rank| rank.trim().parse().ok()).collect(),
+        bytes: bytes("In msg nelems").zip(bytes("Out msg nelems")).map(|(given, gotten)| [given, gotten]),
+        correlation: number("correlation"),
+        ..Kernel::default()
+    }
+}
+
+/// A number of µs with decimals, as ns: exactly, which a floating-point number is not that counts from 1970.
+fn nanoseconds(microseconds: Option<&RawValue>) -> Option<i128> {
+    let text = microseconds?.get().trim_matches('"');
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits: String = fraction.chars().chain("000".chars()).take(3).collect();
+    match (whole.parse::<i128>(), digits.parse::<i128>()) {
+        (Ok(whole), Ok(fraction)) if !text.starts_with('-') => Some(whole * 1000 + fraction),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+
+    use super::nanoseconds;
+
+    #[test]
+    fn times_are_exact() {
+        let read = |text: &str| nanoseconds(Some(&RawValue::from_string(text.to_owned()).expect("JSON")));
+        assert_eq!(read("4458677009853.422"), Some(4_458_677_009_853_422));
+        assert_eq!(read("12"), Some(12_000));
+        assert_eq!(read("1.5"), Some(1_500));
+        assert_eq!(read("0.0009"), Some(0));
+        assert_eq!(read("\"Spans\""), None);
+        assert_eq!(read("-1.5"), None);
+    }
+}

@@ -1,0 +1,112 @@
+//! The file of a trace, event by event, each as the text that it is there.
+
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use serde::de::{DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::error::{Error, Result};
+use crate::kineto::json::is_compressed;
+
+/// Who hears what is in a file.
+pub(super) trait Reader {
+    /// A member of the file's object that is not its events.
+    fn member(&mut self, name: &str, value: &RawValue) -> Result<()>;
+    /// The events follow.
+    fn begin_events(&mut self) -> Result<()>;
+    /// One of them.
+    fn event(&mut self, event: &RawValue) -> Result<()>;
+    /// That were all.
+    fn end_events(&mut self) -> Result<()>;
+}
+
+/// Reads a file.
+///
+/// # Errors
+///
+/// When it cannot be read, or is no trace; the first one of the reader.
+pub(super) fn read(path: &Path, reader: &mut impl Reader) -> Result<()> {
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    let input: Box<dyn Read> =
+        if is_compressed(path) { Box::new(MultiGzDecoder::new(BufReader::new(file))) } else { Box::new(file) };
+    let mut deserializer = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 20, input));
+    let mut failed = None;
+    let read = deserializer.deserialize_map(Members { reader, failed: &mut failed });
+    match (failed, read.and_then(|()| deserializer.end())) {
+        (Some(error), _) => Err(error),
+        (None, Err(error)) if error.is_io() => Err(Error::io("read", path)(error.into())),
+        (None, Err(error)) => {
+            Err(Error::Refused(format!("{} is no trace that torch.profiler made: {error}", path.display())))
+        }
+        (None, Ok(())) => Ok(()),
+    }
+}
+
+/// The object that a file is. An error of the reader's ends the reading.
+struct Members<'r, R> {
+    reader: &'r mut R,
+    failed: &'r mut Option<Error>,
+}
+
+impl<R: Reader> Members<'_, R> {
+    fn heard<E: serde::de::Error>(&mut self, heard: Result<()>) -> std::result::Result<(), E> {
+        heard.map_err(|error| {
+            *self.failed = Some(error);
+            E::custom("the reader failed")
+        })
+    }
+}
+
+impl<'de, R: Reader> Visitor<'de> for Members<'_, R> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("an object with traceEvents")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> std::result::Result<(), A::Error> {
+        while let Some(name) = map.next_key::<String>()? {
+            if name == "traceEvents" {
+                map.next_value_seed(Events(&mut self))?;
+            } else {
+                let value: Box<RawValue> = map.next_value()?;
+                let heard = self.reader.member(&name, &value);
+                self.heard(heard)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Its events.
+struct Events<'m, 'r, R>(&'m mut Members<'r, R>);
+
+impl<'de, R: Reader> DeserializeSeed<'de> for Events<'_, '_, R> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> std::result::Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de, R: Reader> Visitor<'de> for Events<'_, '_, R> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a list of events")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> std::result::Result<(), A::Error> {
+        let begun = self.0.reader.begin_events();
+        self.0.heard(begun)?;
+        while let Some(event) = list.next_element::<Box<RawValue>>()? {
+            let heard = self.0.reader.event(&event);
+            self.0.heard(heard)?;
+        }
+        let ended = self.0.reader.end_events();
+        self.0.heard(ended)
+    }
+}

@@ -1,0 +1,247 @@
+//! A job with what its files have in common: ranks and their numbers, processes, kernels, who waited.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use analysis::tables::{NONE, Tables};
+use analysis::{MatchedCollectives, property};
+use nccl_events::archive::{LocationKind, PROCESS_ID, THREAD_ID};
+use otf2::records::Property;
+use otf2::{AttributeValue, LocationGroupRef, LocationRef};
+
+use super::json::{Args, AttributeNames, Place};
+use super::kernels::{Kernels, large};
+use super::words;
+use crate::error::Result;
+use crate::source::Source;
+
+/// The processes that stand for what is on no GPU and no thread have numbers that Linux gives to none.
+pub(super) const FIRST_OWN_PID: u64 = 1 << 22;
+
+/// A job.
+pub(super) struct Job<'a> {
+    pub(super) source: Source<'a>,
+    pub(super) tables: Tables,
+    pub(super) kernels: Kernels,
+    pub(super) attributes: AttributeNames,
+    /// The numbers of its ranks, as people know them.
+    pub(super) ranks: Vec<u32>,
+    instances: MatchedCollectives,
+    /// Of each communicator, which ranks of the job it has, as PyTorch lists them.
+    groups: Vec<Option<String>>,
+    /// Operations by their ids, and by those of their calls.
+    operations: Vec<(u64, u32)>,
+    calls: Vec<(u64, u32)>,
+    owners: BTreeMap<LocationRef, u32>,
+}
+
+impl<'a> Job<'a> {
+    /// Reads operations and what threads did.
+    pub(super) fn of(source: &Source<'a>) -> Result<Self> {
+        let trace = source.trace;
+        let tables = Tables::read(trace, source.progress)?;
+        let kernels = Kernels::of(source, &tables)?;
+        let instances = MatchedCollectives::of(trace, &tables, source.filter);
+        let ranks = numbers(&tables);
+        let by_id = |ids: &[u64]| {
+            let mut rows: Vec<(u64, u32)> = ids.iter().copied().zip(0..).filter(|(id, _)| *id != 0).collect();
+            rows.sort_unstable();
+            rows
+        };
+        let (operations, calls) = (by_id(&tables.operations.event), by_id(&tables.operations.parent));
+        let attributes = AttributeNames::of(trace);
+        let (groups, owners) = (Vec::new(), BTreeMap::new());
+        let mut job =
+            Self { source: *source, tables, kernels, attributes, ranks, instances, groups, operations, calls, owners };
+        job.groups = (0..).zip(&job.tables.members.communicators).map(|(number, _)| job.group_ranks(number)).collect();
+        let locations = trace.definitions.locations.keys();
+        job.owners = locations.filter_map(|location| Some((*location, job.owner(*location)?))).collect();
+        Ok(job)
+    }
+
+    /// How many ranks the job has, those that were not recorded included.
+    pub(super) fn world_size(&self) -> usize {
+        let members = &self.tables.members;
+        let sizes = (0..).zip(&members.communicators).map(|(number, _)| members.size(number));
+        let highest = self.ranks.iter().map(|rank| large(*rank) + 1);
+        sizes.chain(highest).max().unwrap_or(0)
+    }
+
+    /// The process of a rank.
+    pub(super) fn process(&self, rank: u32) -> LocationGroupRef {
+        self.tables.members.job_ranks[large(rank)].process
+    }
+
+    /// The number that the system gave to a process.
+    pub(super) fn process_id(&self, process: LocationGroupRef) -> Option<u64> {
+        let definition = self.source.trace.definitions.location_groups.get(&process)?;
+        self.number(&definition.properties, PROCESS_ID)
+    }
+
+    /// The number of a rank's GPU in its process, where it is known.
+    pub(super) fn device(&self, rank: u32) -> u64 {
+        let group = self.tables.members.job_ranks[large(rank)].group;
+        let definition = self.source.trace.definitions.location_groups.get(&group);
+        definition.and_then(|it| self.number(&it.properties, "ordinal")).unwrap_or(0)
+    }
+
+    fn number(&self, properties: &[Property], name: &str) -> Option<u64> {
+        match property(&self.source.trace.definitions, properties, name)? {
+            AttributeValue::U64(number) => Some(number),
+            AttributeValue::U32(number) => Some(number.into()),
+            _ => None,
+        }
+    }
+
+    /// The rank that a location belongs to; of a thread, the first one of its process.
+    pub(super) fn rank_of(&self, location: LocationRef) -> Option<u32> {
+        self.owners.get(&location).copied()
+    }
+
+    /// The locations of a rank, ascending, with those threads of its process that are of no other rank.
+    pub(super) fn locations_of(&self, rank: u32) -> impl Iterator<Item = LocationRef> + '_ {
+        self.owners.iter().filter(move |(_, owner)| **owner == rank).map(|(location, _)| *location)
+    }
+
+    fn owner(&self, location: LocationRef) -> Option<u32> {
+        let (trace, members) = (self.source.trace, &self.tables.members);
+        if let Some((comm, rank)) = trace.rank_of(location) {
+            let communicator = members.communicators.binary_search(&comm).ok()?;
+            let row = members.find(u32::try_from(communicator).ok()?, rank)?;
+            return Some(members.row(row).job_rank);
+        }
+        let group = trace.group(location);
+        let ranks = || (0..).zip(&members.job_ranks);
+        let of_group = ranks().find(|(_, rank)| rank.group == group);
+        let found = of_group.or_else(|| ranks().find(|(_, rank)| rank.process == trace.process(group)));
+        found.map(|(rank, _)| rank)
+    }
+
+    /// The thread of a location: the system's number of it, else one that it gives to none.
+    pub(super) fn thread(&self, location: LocationRef) -> u64 {
+        let definition = self.source.trace.definitions.locations.get(&location);
+        let known = definition.and_then(|it| self.number(&it.properties, THREAD_ID));
+        known.unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
+    }
+
+    /// Where a location's kernels are shown: the streams of a rank are numbered from 1, and where no kernels were
+    /// recorded a communicator stands for a stream.
+    pub(super) fn stream(&self, rank: u32, location: LocationRef) -> Place {
+        let member = self.member_location(location);
+        let of_kernels = |it: &LocationRef| {
+            let kind = self.source.trace.location_kind(*it);
+            kind == Some(LocationKind::Stream)
+                || kind == Some(LocationKind::Communicator) && self.member_location(*it) == *it
+        };
+        let before = self.locations_of(rank).filter(of_kernels).take_while(|it| *it != member).count();
+        Place { pid: self.device(rank), tid: before as u64 + 1 }
+    }
+
+    /// The location that stands for the rank of another.
+    fn member_location(&self, location: LocationRef) -> LocationRef {
+        let trace = self.source.trace;
+        let member = trace.rank_of(location);
+        let member = member.and_then(|(comm, rank)| trace.members(comm).get(large(rank)));
+        member.copied().unwrap_or(location)
+    }
+
+    /// Whether the streams of a rank show its kernels.
+    pub(super) fn has_streams(&self, rank: u32) -> bool {
+        let trace = self.source.trace;
+        self.locations_of(rank).any(|it| trace.location_kind(it) == Some(LocationKind::Stream) && trace.has_events(it))
+    }
+
+    /// The row of an operation.
+    pub(super) fn operation(&self, event: u64) -> Option<u32> {
+        find(&self.operations, event)
+    }
+
+    /// The row of an operation of a call.
+    pub(super) fn of_call(&self, call: u64) -> Option<u32> {
+        find(&self.calls, call)
+    }
+
+    /// The rank of an operation.
+    pub(super) fn rank(&self, row: u32) -> u32 {
+        let members = &self.tables.members;
+        members.row(self.tables.operations.member[large(row)]).job_rank
+    }
+
+    /// Says of an operation what PyTorch's profiler says of the kernel of a collective.
+    pub(super) fn add_collective(&self, row: u32, args: &mut Args) {
+        let (trace, members) = (self.source.trace, &self.tables.members);
+        let operation = self.tables.operations.row(large(row));
+        let member = members.row(operation.member);
+        let (number, size) = (member.communicator, members.size(member.communicator));
+        let name = trace.region_name(operation.function);
+        let function = words::function(&name);
+        let is_root = operation.partner == member.rank;
+        let (given, gotten) = words::elements(function, operation.count, size as u64, is_root);
+        args.text("Collective name", words::collective(function));
+        args.number("In msg nelems", given);
+        args.number("Out msg nelems", gotten);
+        args.number("Group size", size);
+        args.text("dtype", words::datatype(trace.definitions.string(operation.datatype).unwrap_or_default()));
+        if let Some(comm) = members.communicators.get(large(number)) {
+            args.text("Process Group Name", &trace.comm_name(*comm));
+        }
+        if let Some(ranks) = self.groups.get(large(number)).and_then(Option::as_ref) {
+            args.text("Process Group Ranks", ranks);
+        }
+        let peer = members.find(number, operation.partner).filter(|_| operation.partner != NONE);
+        let peer = peer.and_then(|row| self.ranks.get(large(members.row(row).job_rank)));
+        match (function, peer) {
+            ("Send", Some(peer)) => args.number("Dst Rank", peer),
+            ("Recv", Some(peer)) => args.number("Src Rank", peer),
+            _ => {}
+        }
+    }
+
+    /// Says how long an operation waited for the last rank of its collective, as far as the clocks allow to say.
+    pub(super) fn add_waiting(&self, row: u32, args: &mut Args) {
+        let instance = self.instances.of_operation(row).and_then(|number| self.instances.all.get(large(number)));
+        let Some(instance) = instance.filter(|it| it.is_comparable()) else {
+            return;
+        };
+        if let Some(waiting_ns) = instance.waiting_ns(&self.tables, row) {
+            args.number("nccl.waiting_ns", waiting_ns);
+        }
+        args.number("nccl.transfer_ns", instance.transfer_ns());
+        args.number("nccl.skew_ns", instance.skew_ns());
+        if let Some(last) = instance.last {
+            let rank = self.tables.members.row(last).job_rank;
+            args.number("nccl.last_rank", self.ranks[large(rank)]);
+        }
+    }
+
+    /// The ranks of the job that a communicator has; none where one of them was not recorded.
+    pub(super) fn members_of(&self, communicator: u32) -> Option<Vec<u32>> {
+        let members = &self.tables.members;
+        let size = u32::try_from(members.size(communicator)).ok()?;
+        let rank = |rank| Some(self.ranks[large(members.row(members.find(communicator, rank)?).job_rank)]);
+        (0..size).map(rank).collect()
+    }
+
+    /// The same as PyTorch writes it: of more than 30 the first and the last.
+    fn group_ranks(&self, communicator: u32) -> Option<String> {
+        const SHOWN: usize = 30;
+        let ranks: Vec<String> = self.members_of(communicator)?.iter().map(u32::to_string).collect();
+        let last = ranks.last().filter(|_| ranks.len() > SHOWN);
+        Some(match last {
+            Some(last) => format!("[{}, ..., {last}]", ranks[..SHOWN - 1].join(", ")),
+            None => format!("[{}]", ranks.join(", ")),
+        })
+    }
+}
+
+fn find(rows: &[(u64, u32)], id: u64) -> Option<u32> {
+    let at = rows.partition_point(|(known, _)| *known < id);
+    rows.get(at).filter(|(known, _)| *known == id).map(|(_, row)| *row)
+}
+
+/// The numbers of the ranks: where people know no number of one, or one of two, they are counted.
+fn numbers(tables: &Tables) -> Vec<u32> {
+    let ranks = &tables.members.job_ranks;
+    let known: Option<Vec<u32>> = ranks.iter().map(|rank| rank.number).collect();
+    let is_distinct = |known: &Vec<u32>| known.iter().collect::<BTreeSet<_>>().len() == known.len();
+    known.filter(is_distinct).unwrap_or_else(|| (0..).take(ranks.len()).collect())
+}

@@ -1,0 +1,159 @@
+//! Which operations are one kernel, and what launched it.
+
+use std::cmp::Reverse;
+
+use analysis::Shows;
+use analysis::tables::Tables;
+use nccl_events::Kind;
+use nccl_events::archive::{LocationKind, RegionClass, Timing};
+
+use crate::error::Result;
+use crate::source::Source;
+
+/// A kernel: the operations of a rank that ran at the same time. NCCL runs the kernels of a communicator one after the
+/// other.
+#[derive(Clone, Debug)]
+pub(super) struct Kernel {
+    /// Row of the members: communicator and rank.
+    pub(super) member: u32,
+    /// The first of its operations; around the others where these are parts of a collective.
+    pub(super) operation: u32,
+    /// How many operations it has.
+    pub(super) operations: u32,
+    pub(super) start_ns: u64,
+    pub(super) stop_ns: u64,
+    /// The id of the launch; where none was recorded, that of the operation, whose enqueueing stands for it.
+    pub(super) launch: u64,
+    /// When it was launched; none where nothing is known of that.
+    pub(super) launched_ns: Option<u64>,
+    /// Whether it is known when it ran.
+    pub(super) is_measured: bool,
+}
+
+/// All kernels, by member and start.
+#[derive(Debug, Default)]
+pub(super) struct Kernels {
+    pub(super) all: Vec<Kernel>,
+    of_operation: Vec<Option<u32>>,
+    by_launch: Vec<(u64, u32)>,
+}
+
+/// What the host did for an operation.
+#[derive(Clone, Copy)]
+struct Enqueued {
+    operation: u64,
+    /// The launch before it on its thread, which is of its launch plan; 0 is none.
+    launch: u64,
+    launched_ns: u64,
+}
+
+impl Kernels {
+    /// Reads what the threads did.
+    pub(super) fn of(source: &Source<'_>, tables: &Tables) -> Result<Self> {
+        let enqueued = enqueued(source)?;
+        let operations = &tables.operations;
+        let rows = (0..).zip(operations.rows()).filter(|(_, it)| !it.is_unfinished);
+        let mut rows: Vec<(u32, _)> = rows.collect();
+        let is_message = |sequence| sequence == analysis::tables::NO_SEQUENCE;
+        rows.sort_by_key(|(row, it)| (it.member, it.start_ns, Reverse(it.stop_ns), is_message(it.sequence), *row));
+        let mut found = Self { of_operation: vec![None; operations.len()], ..Self::default() };
+        // The last kernels of which the times are known, and only the enqueueing.
+        let mut last: [Option<usize>; 2] = [None; 2];
+        for (row, operation) in rows {
+            let is_enqueueing = operation.timing == Some(Timing::Enqueue);
+            let host = enqueued.binary_search_by_key(&operation.event, |it| it.operation);
+            let host = host.ok().and_then(|at| enqueued.get(at));
+            let launch = host.map_or(0, |it| if it.launch == 0 { it.operation } else { it.launch });
+            let joined = last[usize::from(is_enqueueing)].filter(|at| {
+                let kernel = &found.all[*at];
+                let is_same = if is_enqueueing { kernel.launch == launch } else { operation.start_ns < kernel.stop_ns };
+                kernel.member == operation.member && is_same
+            });
+            let is_measured = operation.timing.is_none_or(Timing::is_measured);
+            let at = joined.unwrap_or(found.all.len());
+            if joined.is_some() {
+                let kernel = &mut found.all[at];
+                kernel.operations += 1;
+                kernel.stop_ns = kernel.stop_ns.max(operation.stop_ns);
+                kernel.is_measured |= is_measured;
+                // A collective that is made of messages is enqueued as these.
+                if kernel.launch == 0 {
+                    (kernel.launch, kernel.launched_ns) = (launch, host.map(|it| it.launched_ns));
+                }
+            } else {
+                last[usize::from(is_enqueueing)] = Some(at);
+                found.all.push(Kernel {
+                    member: operation.member,
+                    operation: row,
+                    operations: 1,
+                    start_ns: operation.start_ns,
+                    stop_ns: operation.stop_ns,
+                    launch,
+                    launched_ns: host.map(|it| it.launched_ns),
+                    is_measured,
+                });
+            }
+            found.of_operation[large(row)] = u32::try_from(at).ok();
+        }
+        let launches = (0..).zip(&found.all).filter(|(_, it)| it.launch != 0);
+        found.by_launch = launches.map(|(number, it)| (it.launch, number)).collect();
+        found.by_launch.sort_unstable();
+        found.by_launch.dedup_by_key(|(launch, _)| *launch);
+        Ok(found)
+    }
+
+    /// The number of the kernel of an operation; none of one that had not ended.
+    pub(super) fn of_operation(&self, row: u32) -> Option<u32> {
+        self.of_operation.get(large(row)).copied().flatten()
+    }
+
+    /// The number of the kernel that a launch, or the enqueueing that stands for it, launched.
+    pub(super) fn of_launch(&self, event: u64) -> Option<u32> {
+        let at = self.by_launch.binary_search_by_key(&event, |(launch, _)| *launch).ok()?;
+        self.by_launch.get(at).map(|(_, number)| *number)
+    }
+
+    pub(super) fn get(&self, number: u32) -> &Kernel {
+        &self.all[large(number)]
+    }
+
+    /// Those of a member, by start.
+    pub(super) fn of_member(&self, member: u32) -> std::ops::Range<usize> {
+        self.all.partition_point(|it| it.member < member)..self.all.partition_point(|it| it.member <= member)
+    }
+}
+
+/// The enqueueing of all operations, by id.
+fn enqueued(source: &Source<'_>) -> Result<Vec<Enqueued>> {
+    let trace = source.trace;
+    let is_thread = |kind| matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread));
+    let threads = trace.definitions.locations.keys().copied();
+    let threads: Vec<_> = threads.filter(|it| is_thread(trace.location_kind(*it)) && trace.has_events(*it)).collect();
+    let found = source.each_location(&threads, |location| {
+        let mut found = Vec::new();
+        let mut launch = None;
+        trace.slices(location, |slice| {
+            let fields = trace.fields_of(&slice.attributes);
+            let is_operation = matches!(slice.shows, Some(Shows::Call(Kind::Coll | Kind::P2p | Kind::CeColl)));
+            match (trace.region(slice.region).map(|it| it.class), fields.event) {
+                (Some(RegionClass::Launch), Some(event)) => launch = Some((event, slice.start_ns)),
+                (Some(RegionClass::Enqueue), Some(operation)) if is_operation => {
+                    let (launch, launched_ns) = launch.unwrap_or((0, slice.start_ns));
+                    found.push(Enqueued { operation, launch, launched_ns });
+                }
+                // The launches of a group are over.
+                (Some(RegionClass::Api), _) => launch = None,
+                _ => {}
+            }
+            std::ops::ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    })?;
+    let mut found = found.concat();
+    found.sort_unstable_by_key(|it| it.operation);
+    Ok(found)
+}
+
+pub(super) fn large(row: u32) -> usize {
+    usize::try_from(row).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,44 @@
+//! Straight lines: how one clock goes by another.
+
+/// A straight line through two points.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line {
+    pub(super) from: [i128; 2],
+    pub(super) to: [i128; 2],
+}
+
+impl Line {
+    /// The value at a place.
+    pub(super) const fn at(&self, place: i128) -> i128 {
+        let length = self.from[1] - self.from[0];
+        if length == 0 {
+            return self.to[0] + place - self.from[0];
+        }
+        self.to[0] + (place - self.from[0]) * (self.to[1] - self.to[0]) / length
+    }
+
+    /// The place of a value.
+    pub(super) const fn inverse(&self) -> Self {
+        Self { from: self.to, to: self.from }
+    }
+
+    /// The same, with values that are smaller by this.
+    pub(super) const fn less(&self, value: i128) -> Self {
+        Self { from: self.from, to: [self.to[0] - value, self.to[1] - value] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Line;
+
+    #[test]
+    fn lines_go_there_and_back() {
+        let line = Line { from: [1_700_000_000_000_000_000, 1_700_000_010_000_000_000], to: [500, 10_000_000_700] };
+        assert_eq!(line.at(1_700_000_005_000_000_000), 5_000_000_600);
+        assert_eq!(line.inverse().at(5_000_000_600), 1_700_000_005_000_000_000);
+        assert_eq!(line.inverse().less(1_700_000_000_000_000_000).at(500), 0);
+        let point = Line { from: [7, 7], to: [100, 100] };
+        assert_eq!(point.at(10), 103);
+    }
+}

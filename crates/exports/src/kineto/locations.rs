@@ -1,0 +1,236 @@
+//! The region instances of locations as events of PyTorch's profiler.
+
+use analysis::{Shows, Slice};
+use nccl_events::archive::{LocationKind, RegionClass, Timing};
+use otf2::LocationRef;
+
+use super::job::{FIRST_OWN_PID, Job};
+use super::json::{Args, Events, Output, Place};
+use super::kernels::large;
+use super::words;
+use crate::error::Result;
+use crate::selection::Selection;
+
+/// What a rank's file is written with.
+pub(super) struct Locations<'a> {
+    pub(super) job: &'a Job<'a>,
+    pub(super) selection: &'a Selection<'a>,
+    /// A file for each rank.
+    pub(super) outputs: &'a [Output],
+}
+
+/// What came of a location.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Written {
+    pub(super) events: u64,
+    /// Operations without a kernel: of which only the enqueueing is known, and those that had not ended.
+    pub(super) enqueued: u64,
+    pub(super) unfinished: u64,
+}
+
+/// The number of a kernel in the files; 0 is none there.
+const fn id(kernel: u32) -> u64 {
+    kernel as u64 + 1
+}
+
+impl<'a> Locations<'a> {
+    /// Writes a location to the file of its rank; a thread, to those of all ranks that it works for.
+    pub(super) fn write(&self, location: LocationRef) -> Result<Written> {
+        let job = self.job;
+        let Some(rank) = job.rank_of(location) else {
+            return Ok(Written::default());
+        };
+        let events = || Events::new(&self.outputs[large(rank)], None);
+        match job.source.trace.location_kind(location) {
+            Some(LocationKind::ApiThread | LocationKind::CallbackThread) => self.thread(location, rank),
+            Some(LocationKind::Communicator) => self.operations(location, rank, events()),
+            Some(LocationKind::Stream) => self.stream(location, rank, events()),
+            _ => {
+                let mut events = events();
+                let place = track(job, rank, location, FIRST_OWN_PID + u64::from(rank));
+                self.selection.slices(location, |slice| add_track(job, slice, place, &mut events))?;
+                Ok(Written { events: events.finish()?, ..Written::default() })
+            }
+        }
+    }
+
+    /// Calls are operators, and launches are CUDA's.
+    fn thread(&self, location: LocationRef, first: u32) -> Result<Written> {
+        let (job, trace) = (self.job, self.job.source.trace);
+        let process = job.process(first);
+        let place = Place { pid: job.process_id(process).unwrap_or(0), tid: job.thread(location) };
+        let mut files: Vec<Events<'_>> = self.outputs.iter().map(|output| Events::new(output, None)).collect();
+        self.selection.slices(location, |slice| {
+            let event = trace.fields_of(&slice.attributes).event.unwrap_or(0);
+            let class = trace.region(slice.region).map(|it| it.class);
+            let kernel = job.kernels.of_launch(event).filter(|_| class != Some(RegionClass::Api));
+            let operation = match (class, kernel) {
+                (Some(RegionClass::Api), _) => job.of_call(event),
+                (_, Some(kernel)) => Some(job.kernels.get(kernel).operation),
+                _ => job.operation(event),
+            };
+            let events = &mut files[large(operation.map_or(first, |row| job.rank(row)))];
+            let mut args = Args::default();
+            let times_ns = (slice.start_ns, slice.stop_ns);
+            let name = trace.region_name(slice.region);
+            if let Some(kernel) = kernel {
+                args.number("External id", id(kernel));
+                args.number("correlation", id(kernel));
+                args.text("nccl.region", &name);
+                args.attributes(trace, &job.attributes, &slice.attributes);
+                events.complete("cuda_runtime", "cudaLaunchKernelExC", place, times_ns, &args);
+                events.arrow(true, id(kernel), place, slice.start_ns);
+                return;
+            }
+            if let Some(row) = operation.filter(|_| class == Some(RegionClass::Api)) {
+                if let Some(kernel) = job.kernels.of_operation(row) {
+                    args.number("External id", id(kernel));
+                }
+                job.add_collective(row, &mut args);
+            }
+            args.attributes(trace, &job.attributes, &slice.attributes);
+            events.complete("cpu_op", &name, place, times_ns, &args);
+        })?;
+        let mut written = Written::default();
+        for events in files {
+            written.events += events.finish()?;
+        }
+        Ok(written)
+    }
+
+    /// An operation stands for its kernel where no kernels were recorded.
+    fn operations(&self, location: LocationRef, rank: u32, mut events: Events<'_>) -> Result<Written> {
+        let (job, trace) = (self.job, self.job.source.trace);
+        let (place, has_streams) = (job.stream(rank, location), job.has_streams(rank));
+        let mut written = Written::default();
+        self.selection.slices(location, |slice| {
+            let fields = trace.fields_of(&slice.attributes);
+            let row = fields.event.and_then(|event| job.operation(event));
+            let Some(row) = row.filter(|_| matches!(slice.shows, Some(Shows::Operation(_)))) else {
+                return;
+            };
+            let Some(number) = job.kernels.of_operation(row) else {
+                written.unfinished += 1;
+                return;
+            };
+            let kernel = job.kernels.get(number);
+            let timing = job.tables.operations.timing[large(row)];
+            if !kernel.is_measured {
+                written.enqueued += 1;
+            } else if kernel.operation == row && !(has_streams && timing == Some(Timing::Cupti)) {
+                let mut args = Args::default();
+                self.add_kernel(number, place, &mut args);
+                args.attributes(trace, &job.attributes, &slice.attributes);
+                let name = trace.region_name(slice.region);
+                let texts = algorithm_and_protocol(job, slice);
+                let name = words::kernel(words::function(&name), texts.0, texts.1);
+                events.complete("kernel", &name, place, (kernel.start_ns, kernel.stop_ns), &args);
+                if kernel.launch != 0 {
+                    events.arrow(false, id(number), place, kernel.start_ns);
+                }
+            }
+        })?;
+        Ok(Written { events: events.finish()?, ..written })
+    }
+
+    /// Kernels and copies as CUPTI reported them.
+    fn stream(&self, location: LocationRef, rank: u32, mut events: Events<'_>) -> Result<Written> {
+        let (job, trace) = (self.job, self.job.source.trace);
+        let place = job.stream(rank, location);
+        let members = &job.tables.members.job_ranks[large(rank)].members;
+        self.selection.slices(location, |slice| {
+            let fields = trace.fields_of(&slice.attributes);
+            let is_nccl = fields.parent.is_some() || fields.external_correlation.is_some();
+            // The kernel of a communicator that ran at this time.
+            let runs = |member: &u32| {
+                let range = job.kernels.of_member(*member);
+                let of_member = job.kernels.all.get(range.clone())?;
+                let before = of_member.partition_point(|it| it.start_ns <= slice.start_ns).checked_sub(1)?;
+                let is_it = of_member[before].is_measured && of_member[before].stop_ns >= slice.stop_ns;
+                u32::try_from(range.start + before).ok().filter(|_| is_it)
+            };
+            let number = members.iter().find_map(runs).filter(|_| is_nccl);
+            let mut args = Args::default();
+            match number {
+                Some(number) => self.add_kernel(number, place, &mut args),
+                None => add_stream(place, &mut args),
+            }
+            args.attributes(trace, &job.attributes, &slice.attributes);
+            let (name, times_ns) = (trace.region_name(slice.region), (slice.start_ns, slice.stop_ns));
+            match name.strip_prefix("memcpy") {
+                Some(kind) if trace.is_copy(slice.region) => {
+                    events.complete("gpu_memcpy", &format!("Memcpy{kind}"), place, times_ns, &args);
+                }
+                _ => events.complete("kernel", &name, place, times_ns, &args),
+            }
+            if let Some(number) = number.filter(|number| job.kernels.get(*number).launch != 0) {
+                events.arrow(false, id(number), place, slice.start_ns);
+            }
+        })?;
+        Ok(Written { events: events.finish()?, ..Written::default() })
+    }
+
+    /// What PyTorch's profiler says of a kernel of NCCL's.
+    fn add_kernel(&self, number: u32, place: Place, args: &mut Args) {
+        let kernel = self.job.kernels.get(number);
+        args.number("External id", id(number));
+        args.number("correlation", id(number));
+        add_stream(place, args);
+        self.job.add_collective(kernel.operation, args);
+        if kernel.operations > 1 {
+            args.number("nccl.operations_in_kernel", kernel.operations);
+        }
+        self.job.add_waiting(kernel.operation, args);
+    }
+}
+
+fn add_stream(place: Place, args: &mut Args) {
+    args.number("device", place.pid);
+    args.number("stream", place.tid);
+}
+
+/// The locations of a rank that are tracks of their own in a trace of torch.profiler: all that it does not show itself.
+pub(super) fn tracks(job: &Job<'_>, rank: u32) -> Vec<LocationRef> {
+    let trace = job.source.trace;
+    let is_track = |it: &LocationRef| {
+        let kind = trace.location_kind(*it);
+        let is_theirs =
+            matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread | LocationKind::Stream));
+        !is_theirs && trace.has_events(*it)
+    };
+    job.locations_of(rank).filter(is_track).collect()
+}
+
+/// Where a location is shown that is neither a thread nor a stream.
+pub(super) fn track(job: &Job<'_>, rank: u32, location: LocationRef, pid: u64) -> Place {
+    let before = job.locations_of(rank).take_while(|it| *it != location).count();
+    Place { pid, tid: before as u64 + 1 }
+}
+
+/// Adds what goes on on such a location.
+pub(super) fn add_track(job: &Job<'_>, slice: &Slice, place: Place, events: &mut Events<'_>) {
+    let trace = job.source.trace;
+    let mut args = Args::default();
+    args.attributes(trace, &job.attributes, &slice.attributes);
+    if let (Some(Shows::Operation(_)), Some(event)) = (slice.shows, trace.fields_of(&slice.attributes).event)
+        && let Some(row) = job.operation(event)
+    {
+        job.add_waiting(row, &mut args);
+    }
+    let class = trace.region(slice.region).map_or("", |it| it.class.name());
+    let name = trace.region_name(slice.region);
+    events.complete(&format!("nccl_{class}"), &name, place, (slice.start_ns, slice.stop_ns), &args);
+}
+
+/// How NCCL does a collective, where it says so.
+fn algorithm_and_protocol<'a>(job: &Job<'a>, slice: &Slice) -> (Option<&'a str>, Option<&'a str>) {
+    let trace = job.source.trace;
+    let text = |wanted: &str| {
+        let is_it = |it: &&(otf2::AttributeRef, otf2::AttributeValue)| {
+            let attribute = trace.definitions.attributes.get(&it.0);
+            attribute.and_then(|it| trace.definitions.string(it.name)) == Some(wanted)
+        };
+        slice.attributes.iter().find(is_it).and_then(|(_, value)| trace.text(*value))
+    };
+    (text("nccl.algo"), text("nccl.proto"))
+}

@@ -1,0 +1,149 @@
+//! Chrome's JSON as PyTorch's profiler (Kineto) writes it: a file for each rank, or what it wrote with ours put in.
+//!
+//! ```text
+//!  job        ranks and their numbers, kernels (operations of a rank that ran at the same time), who waited
+//!   ├ locations  region instances as events: operators, launches, kernels, and tracks for the rest
+//!   └ foreign    a trace of torch.profiler: its kernels are matched with ours, and say more
+//!  words      PyTorch's names;  json  events as text
+//! ```
+
+mod foreign;
+mod job;
+mod json;
+mod kernels;
+mod line;
+mod locations;
+mod words;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nccl_events::archive::LocationKind;
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+use crate::outcome::Outcome;
+use crate::selection::Selection;
+use crate::source::Source;
+
+use foreign::Foreign;
+use job::{FIRST_OWN_PID, Job};
+use json::{Events, Output, Place, quoted};
+use locations::{Locations, Written, track};
+
+/// Writes a file for each rank into the folder `out`.
+///
+/// # Errors
+///
+/// When the archive cannot be read, or a file cannot be written.
+pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
+    let selection = Selection::of(*source)?;
+    let job = Job::of(source)?;
+    fs::create_dir(out).map_err(Error::io("make", out))?;
+    let highest = job.ranks.iter().max().map_or(1, |rank| rank.to_string().len());
+    let mut outcome = Outcome::default();
+    let mut outputs = Vec::new();
+    for (rank, number) in (0..).zip(&job.ranks) {
+        let name = PathBuf::from(format!("rank-{number:0highest$}.pt.trace.json"));
+        let output = Output::create(&out.join(&name))?;
+        output.append(&head(&job, rank))?;
+        // Threads are in the files of all ranks that they work for, and so are their names.
+        names(&job, &selection, rank, &output)?;
+        outputs.push(output);
+        outcome.files.push(name);
+    }
+    let locations = Locations { job: &job, selection: &selection, outputs: &outputs };
+    let written = source.each_location(selection.locations(), |location| locations.write(location))?;
+    for output in outputs {
+        output.append(&format!("{}\n]\n}}\n", last_event(&job)))?;
+        output.finish()?;
+    }
+    let sum = |count: fn(&Written) -> u64| written.iter().map(count).sum();
+    outcome.events = sum(|it| it.events);
+    outcome.leave_out(sum(|it| it.enqueued), "operations: it is not known when they ran, but when they were enqueued");
+    outcome.leave_out(sum(|it| it.unfinished), "operations had not ended");
+    Ok(outcome)
+}
+
+/// Puts the archive's events into traces that torch.profiler made of the same job: copies of them in the folder `out`.
+///
+/// # Errors
+///
+/// When a trace is none of this job, or its clock cannot be related; when the archive or a trace cannot be read, or a
+/// file cannot be written.
+pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outcome> {
+    let mut names: Vec<PathBuf> = traces.iter().filter_map(|trace| trace.file_name().map(PathBuf::from)).collect();
+    names.sort();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        let name = twice[0].display();
+        return Err(Error::Refused(format!("two of the traces are called {name}: their copies would be one file")));
+    }
+    let job = Job::of(source)?;
+    fs::create_dir(out).map_err(Error::io("make", out))?;
+    source.progress.begin("traces", traces.len() as u64);
+    let written = traces.par_iter().map(|path| {
+        let foreign = Foreign::read(path)?;
+        let written = foreign.write(&job, &out.join(path.file_name().unwrap_or_default()));
+        source.progress.step();
+        written
+    });
+    let written: Vec<foreign::Written> = written.collect::<Result<_>>()?;
+    source.progress.end();
+    let sum = |count: fn(&foreign::Written) -> u64| written.iter().map(count).sum::<u64>();
+    let (kernels, matched) = (sum(|it| it.kernels), sum(|it| it.matched));
+    source.progress.remark(&format!("{matched} of {kernels} kernels of NCCL's in the traces are matched"));
+    let mut outcome = Outcome { files: names, events: sum(|it| it.events), ..Outcome::default() };
+    outcome.leave_out(kernels - matched, "kernels of NCCL's in the traces have no operation in the archive");
+    outcome.leave_out(sum(|it| it.operations), "operations in the time of the traces have no kernel there");
+    Ok(outcome)
+}
+
+/// What is before the events: readers look for the rank in the first lines.
+fn head(job: &Job<'_>, rank: u32) -> String {
+    let device = job.device(rank);
+    format!(
+        "{{\n  \"schemaVersion\": 1,\n  \"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, \"world_size\": {}}},\n  \
+         \"deviceProperties\": [{{\"id\": {device}, \"name\": {}}}],\n  \"displayTimeUnit\": \"ms\",\n  \
+         \"baseTimeNanoseconds\": {},\n  \"traceEvents\": [\n",
+        job.ranks[kernels::large(rank)],
+        job.world_size(),
+        quoted(job.source.trace.group_name(job.tables.members.job_ranks[kernels::large(rank)].group)),
+        job.source.begin_ns()
+    )
+}
+
+/// What stands behind all others and has no comma behind it.
+fn last_event(job: &Job<'_>) -> String {
+    let length = job.source.trace.definitions.clock.as_ref().map_or(0, |clock| clock.trace_length);
+    let end = json::Microseconds(length);
+    format!(
+        "{{\"name\": \"Record Window End\", \"ph\": \"i\", \"s\": \"g\", \"pid\": \"\", \"tid\": \"\", \"ts\": {end}}}"
+    )
+}
+
+/// Names processes and threads of a rank's file.
+fn names(job: &Job<'_>, selection: &Selection<'_>, rank: u32, output: &Output) -> Result<()> {
+    let trace = job.source.trace;
+    let mut events = Events::new(output, None);
+    let (process, number) = (job.process(rank), job.ranks[kernels::large(rank)]);
+    let (host, device) = (job.process_id(process).unwrap_or(0), job.device(rank));
+    let own = FIRST_OWN_PID + u64::from(rank);
+    let group = job.tables.members.job_ranks[kernels::large(rank)].group;
+    events.name("process", Place { pid: host, tid: 0 }, trace.group_name(process), 0);
+    events.name("process", Place { pid: device, tid: 0 }, trace.group_name(group), FIRST_OWN_PID);
+    events.name("process", Place { pid: own, tid: 0 }, &format!("NCCL of rank {number}"), FIRST_OWN_PID + 1);
+    for location in selection.locations().iter().copied() {
+        let is_own = job.rank_of(location) == Some(rank);
+        let place = match trace.location_kind(location) {
+            Some(LocationKind::ApiThread | LocationKind::CallbackThread) if trace.group(location) == process => {
+                Place { pid: host, tid: job.thread(location) }
+            }
+            Some(LocationKind::ApiThread | LocationKind::CallbackThread) => continue,
+            Some(LocationKind::Communicator | LocationKind::Stream) if is_own => job.stream(rank, location),
+            _ if is_own => track(job, rank, location, own),
+            _ => continue,
+        };
+        events.name("thread", place, &trace.location_name(location), place.tid);
+    }
+    events.finish().map(|_| ())
+}
