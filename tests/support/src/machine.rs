@@ -62,6 +62,18 @@ pub fn perfetto_viewer() -> Option<PathBuf> {
     Some(PathBuf::from(String::from_utf8_lossy(&found.stdout).trim()))
 }
 
+/// The Python interpreter that has another package as well.
+#[must_use]
+pub fn python_with(package: &str) -> Option<PathBuf> {
+    let python = python()?;
+    let imported = Command::new(&python).args(["-c", &format!("import {package}")]).output();
+    if !imported.is_ok_and(|output| output.status.success()) {
+        skip(&format!("{} has no package {package} (cargo xtask test installs it)", python.display()));
+        return None;
+    }
+    Some(python)
+}
+
 /// What was recorded of two processes that share a communicator (`tests/data`).
 #[must_use]
 pub fn two_process_streams() -> [PathBuf; 2] {

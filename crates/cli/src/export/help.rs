@@ -5,6 +5,8 @@ Examples:
   nccl-otf2 export --format perfetto trace -o trace.pftrace
   nccl-otf2 export --format perfetto trace -o start.pftrace --to 5s --rank 0,1
   nccl-otf2 export --format parquet trace -o tables
+  nccl-otf2 export --format kineto trace -o kineto
+  nccl-otf2 export --format kineto trace -o both --into torch-traces/*.pt.trace.json.gz
   nccl-otf2 export --format scalasca trace -o scalasca
 
 perfetto: one file. Open it in https://ui.perfetto.dev (nothing is uploaded), or ask it with SQL: \
@@ -17,6 +19,12 @@ each process: `table=operations/host=NODE/process=3/operations.parquet`. Host an
 that know Hive's partitions, as DuckDB, Dask and Spark do. `instance` joins the operations of one collective, `event` \
 and `parent` what belongs together. Columns: docs/REFERENCE.md; questions to three programs: docs/GUIDE.md. A table \
 without rows has no file.
+kineto: a directory with a file for each rank, as PyTorch's profiler writes them. HTA reads it: \
+`TraceAnalysis(trace_dir=\"kineto\")`. Operations stand for kernels where no kernels were recorded; nccl.timing says \
+what they were measured by. With --into: copies of traces that torch.profiler made of the same job. What was in them \
+stays as it is; NCCL's kernels say more: algorithm, protocol, bandwidth, how long they waited for the last rank. \
+Tracks for communicators and network are added. A trace whose clock cannot be related, or that is of another job, is \
+refused.
 
 scalasca: a directory. `mpirun -np 8 scout.mpi scalasca/0-world/traces.otf2` finds and blames waiting. The analyser \
 knows MPI: so one archive is made of each communicator, in the words of MPI. A rank is a process with one thread; an \

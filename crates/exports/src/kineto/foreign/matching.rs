@@ -113,13 +113,16 @@ impl<'a> Matching<'a> {
         let operation = self.job.tables.operations.row(large(kernel.operation));
         let name = self.job.source.trace.region_name(operation.function);
         let function = words::function(&name);
-        if wanted.family.is_some() && words::family(function) != wanted.family {
+        let is_other = wanted.family.is_some() && words::family(function) != wanted.family;
+        // A kernel of several functions is named after any of them.
+        if is_other && kernel.operations == 1 {
             return None;
         }
         let member = self.job.tables.members.row(kernel.member);
         let size = self.job.tables.members.size(member.communicator) as u64;
         let own = words::elements(function, operation.bytes, size, operation.partner == member.rank);
-        Some(wanted.bytes.is_some_and(|bytes| kernel.operations == 1 && bytes != [own.0, own.1]))
+        let is_size = wanted.bytes.is_none_or(|bytes| kernel.operations > 1 || bytes == [own.0, own.1]);
+        Some(is_other || !is_size)
     }
 }
 

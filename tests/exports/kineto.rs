@@ -1,0 +1,121 @@
+//! `nccl-otf2 export --format kineto`, read by HTA (the Python package HolisticTraceAnalysis): a file for each rank, and
+//! the same events in traces as torch.profiler makes them. `tests/support/kineto.py` holds them against the archive.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use whole_plugin::built;
+use whole_plugin::machine::{python_with, two_process_streams};
+use whole_plugin::process::{Ended, run};
+use whole_plugin::scratch::Scratch;
+
+/// Asks Python; nothing where HTA is not installed.
+fn asked(scratch: &Scratch, words: &[&str]) -> Option<Value> {
+    let mut python = scratch.plain(python_with("hta")?);
+    python.arg("-B").arg(built::root().join("tests/support/kineto.py")).args(words);
+    let said = run(&mut python).with_code(0).stdout;
+    Some(said.lines().last().map_or(Value::Null, |line| serde_json::from_str(line).expect("JSON")))
+}
+
+/// Real NCCL on the stand-in for a GPU: four ranks in two processes or in four.
+fn job(scratch: &Scratch, shape: [&str; 2], operations: &str) -> Option<()> {
+    let words = ["--procs", shape[0], "--threads", shape[1], "--rounds", "4", "--ops", operations];
+    let _ran = run(&mut scratch.run_nccl("2.28.9", &["--events", "full"], &words)?).with_code(0);
+    Some(())
+}
+
+fn export(scratch: &Scratch, words: &[&str]) -> Ended {
+    run(&mut scratch.tool(&[&["export", "--format", "kineto", "out"], words].concat()))
+}
+
+/// HTA finds the kernels of each rank, their launches, and as much time in communication as `stats` does.
+fn a_file_for_each_rank(scratch: &Scratch) {
+    let report = run(&mut scratch.tool(&["stats", "--json", "out"])).with_code(0).stdout;
+    fs::write(scratch.path().join("report.json"), report).expect("a file");
+    let _exported = export(scratch, &["-o", "kineto"]).with_code(0);
+    let Some(said) = asked(scratch, &["alone", "out/traces.otf2", "report.json", "kineto"]) else { return };
+    assert!(said["communication_ns"].as_f64().expect("a number") > 0.0, "{said}");
+}
+
+#[test]
+fn hta_reads_a_job_of_four_processes() {
+    let scratch = Scratch::new();
+    let Some(()) = job(&scratch, ["4", "1"], "one,allreduce") else { return };
+    a_file_for_each_rank(&scratch);
+}
+
+#[test]
+fn hta_reads_a_job_of_threads_with_messages_and_groups() {
+    let scratch = Scratch::new();
+    let Some(()) = job(&scratch, ["2", "2"], "allreduce,sendrecv,group") else { return };
+    a_file_for_each_rank(&scratch);
+}
+
+#[test]
+fn hta_reads_a_recorded_job() {
+    let scratch = Scratch::new();
+    let _replayed = run(&mut scratch.replay(&two_process_streams())).with_code(0);
+    a_file_for_each_rank(&scratch);
+}
+
+#[test]
+fn traces_of_torch_keep_what_they_have_and_get_more() {
+    let scratch = Scratch::new();
+    let Some(()) = job(&scratch, ["2", "1"], "allreduce,sendrecv,group") else { return };
+    let Some(_) = asked(&scratch, &["made", "out/traces.otf2", "torch"]) else { return };
+    let mut traces: Vec<String> = listed(&scratch.path().join("torch"));
+    let mut words = vec!["-o", "both", "--into"];
+    words.extend(traces.iter().map(String::as_str));
+    let _exported = export(&scratch, &words).with_code(0);
+    let said = asked(&scratch, &["into", "out/traces.otf2", "torch", "both"]).expect("HTA");
+    assert!(said["kernels"].as_u64() >= Some(20), "{said}");
+    assert_eq!(said["enriched"], said["kernels"], "{said}");
+    assert!(said["with waiting"].as_u64() > Some(0) && said["own tracks"].as_u64() >= Some(4), "{said}");
+
+    // What cannot be related is refused, with the reason, and leaves nothing.
+    let is_plain = |trace: &&String| !trace.ends_with(".gz");
+    let plain = fs::read_to_string(traces.iter().find(is_plain).expect("one that is not compressed")).expect("text");
+    let base = plain.split("\"baseTimeNanoseconds\": ").nth(1).and_then(|rest| rest.split(',').next()).expect("a base");
+    let base = format!("\"baseTimeNanoseconds\": {base}");
+    let spoilt: [(&str, &str, &str); 4] = [
+        (&base, "\"another\": 0", "has no baseTimeNanoseconds"),
+        (&base, "\"baseTimeNanoseconds\": 1000000000000000000", "has nothing in common with the archive"),
+        ("\"rank\": 1,", "\"rank\": 7,", "which is none of the 2 ranks"),
+        ("\"rank\": 1,", "", "has no distributedInfo.rank"),
+    ];
+    for (from, to, why) in spoilt {
+        fs::write(scratch.path().join("spoilt.json"), plain.replacen(from, to, 1)).expect("a file");
+        refused(&scratch, "spoilt.json", why);
+    }
+    fs::write(scratch.path().join("spoilt.json"), plain.replacen("\"rank\": 1,", "\"rank\": 0,", 1)).expect("a file");
+    refused(&scratch, "spoilt.json", "is of another run or host");
+    fs::write(scratch.path().join("spoilt.json"), &plain[..plain.len() / 2]).expect("a file");
+    refused(&scratch, "spoilt.json", "is no trace that torch.profiler made");
+    traces = listed(&scratch.path().join("both"));
+    refused(&scratch, &traces[0], "has the archive's events already");
+}
+
+fn refused(scratch: &Scratch, trace: &str, why: &str) {
+    let ended = export(scratch, &["-o", "refused", "--into", trace]).with_code(2);
+    assert!(ended.stderr.contains(why) && ended.stderr.contains(trace), "{why}: {ended}");
+    assert!(!scratch.path().join("refused").exists());
+}
+
+fn listed(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder").flatten();
+    let mut paths: Vec<String> = entries.map(|entry| entry.path().to_str().expect("UTF-8").to_owned()).collect();
+    paths.sort();
+    paths
+}
+
+#[test]
+fn other_formats_have_no_into() {
+    let scratch = Scratch::new();
+    let mut tool = Command::new(built::nccl_otf2());
+    tool.current_dir(scratch.path());
+    let _replayed = run(&mut scratch.replay(&two_process_streams())).with_code(0);
+    let ended = run(tool.args(["export", "--format", "perfetto", "out", "-o", "x", "--into", "y.json"])).with_code(2);
+    assert!(ended.stderr.contains("--into goes with --format kineto"), "{ended}");
+}

@@ -1,0 +1,259 @@
+"""What `nccl-otf2 export --format kineto` makes, read by HTA (HolisticTraceAnalysis) and held against the archive, which
+the Python package otf2 reads.
+
+usage: kineto.py alone ANCHOR REPORT.json FOLDER   a file for each rank: HTA's sums are those of `stats --json`
+       kineto.py made ANCHOR FOLDER                makes traces as torch.profiler writes them of the same job
+       kineto.py into ANCHOR MADE FOLDER           what was put into them
+"""
+
+import collections
+import gzip
+import json
+import os
+import pathlib
+import sys
+
+os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
+
+import otf2
+from otf2.events import Enter, Leave
+
+
+def properties(definition):
+    # The package reads these properties and has no public name for them.
+    return {name: said.value for name, said in definition._properties.items()}
+
+
+class Job:
+    """The operations of each rank, and the first process that has it."""
+
+    def __init__(self, anchor):
+        self.operations = collections.defaultdict(list)
+        with otf2.reader.open(anchor) as trace:
+            clock = trace.definitions.clock_properties
+            self.begin, self.end = clock.global_offset, clock.global_offset + clock.trace_length
+            (communicator,) = [it for it in trace.definitions.comms if it.group.members]
+            ranks = {location: rank for rank, location in enumerate(communicator.group.members)}
+            self.name, self.size = communicator.name, len(ranks)
+            owner = {it: ranks.get(properties(it).get("NCCL::RANK_LOCATION", it)) for it in trace.definitions.locations}
+            creator = {rank: location.group.creating_location_group or location.group for location, rank in ranks.items()}
+            self.pids = {rank: properties(process)["NCCL::PROCESS_ID"] for rank, process in creator.items()}
+            stacks, self.launches = collections.defaultdict(list), collections.Counter()
+            for location, event in trace.events:
+                if isinstance(event, Enter):
+                    stacks[location].append((event, dict(event.attributes or {})))
+                elif isinstance(event, Leave):
+                    enter, said = stacks[location].pop()
+                    said.update(event.attributes or {})
+                    said = {attribute.name: value for attribute, value in said.items()}
+                    words = enter.region.canonical_name.split("::")
+                    if words[:2] == ["nccl", "operation"]:
+                        self.operations[owner[location]].append((enter.time, event.time, words[-1], said))
+                    elif words[:2] == ["nccl", "launch"]:
+                        self.launches[said["nccl.parent"]] += 1
+        for operations in self.operations.values():
+            operations.sort(key=lambda it: it[:2])
+
+    def kernels(self, rank):
+        """Operations that ran at the same time are one kernel."""
+        found = []
+        for start, stop, name, said in self.operations[rank]:
+            if found and start < found[-1]["stop"]:
+                found[-1]["stop"] = max(stop, found[-1]["stop"])
+                found[-1]["all"].append((name, said))
+            else:
+                found.append({"start": start, "stop": stop, "all": [(name, said)]})
+        return found
+
+
+def load(path):
+    opened = gzip.open(path, "rt") if path.suffix == ".gz" else open(path)
+    with opened as file:
+        return json.load(file)
+
+
+def nccl_kernels(trace):
+    return [it for it in trace["traceEvents"] if it.get("cat") == "kernel" and it["name"].startswith("nccl")]
+
+
+def communication(folder):
+    """HTA's time in communication, all ranks together and by rank, in ns."""
+    from hta.trace_analysis import TraceAnalysis
+
+    analysis = TraceAnalysis(trace_dir=str(folder))
+    types, kernels = analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=1000, duration_ratio=1.0)
+    found = types[types["kernel_type"] == "COMMUNICATION"]["sum"].sum()
+    of_ranks = kernels[kernels["kernel_type"] == "COMMUNICATION"].groupby("rank")["sum (us)"].sum()
+    launches = analysis.get_cuda_kernel_launch_stats(ranks=list(of_ranks.index), visualize=False)
+    launched = {rank: len(table[table["gpu_duration"] > 0]) for rank, table in launches.items()}
+    return 1e3 * float(found), {int(rank): 1e3 * us for rank, us in of_ranks.items()}, launched
+
+
+def alone(anchor, report, folder):
+    job, report = Job(anchor), json.loads(pathlib.Path(report).read_text())
+    paths = sorted(pathlib.Path(folder).iterdir())
+    assert len(paths) == job.size, paths
+    launched = {}
+    for rank, path in enumerate(paths):
+        trace = load(path)
+        assert trace["distributedInfo"] == {"backend": "nccl", "rank": rank, "world_size": job.size}, path
+        assert trace["baseTimeNanoseconds"] == job.begin
+        kernels, wanted = nccl_kernels(trace), job.kernels(rank)
+        assert len(kernels) == len(wanted) > 0, (len(kernels), len(wanted))
+        launches = {it["args"]["correlation"] for it in trace["traceEvents"] if it.get("cat") == "cuda_runtime"}
+        for kernel, want in zip(sorted(kernels, key=lambda it: it["ts"]), wanted):
+            start = round(1e3 * kernel["ts"]) + job.begin
+            assert (start, start + round(1e3 * kernel["dur"])) == (want["start"], want["stop"]), kernel
+            args = kernel["args"]
+            (name, said), *others = [it for it in want["all"] if it[1]["nccl.event"] == args["nccl.event"]]
+            assert not others and args["nccl.timing"] == said["nccl.timing"]
+            assert args["External id"] == args["correlation"] and args["correlation"] in launches, args
+            assert args["Group size"] == job.size and args["Process Group Name"] == job.name
+            assert args["Process Group Ranks"] == str(list(range(job.size)))
+            assert args.get("nccl.operations_in_kernel", 1) == len(want["all"])
+            count, ranks = said["nccl.count"], job.size
+            wanted_args = {
+                "ncclAllReduce": ("allreduce", count, count, "AllReduce"),
+                "ncclAllGather": ("_allgather_base", count, count * ranks, "AllGather"),
+                "ncclReduceScatter": ("_reduce_scatter_base", count * ranks, count, "ReduceScatter"),
+                "ncclAlltoAll": ("all_to_all", count * ranks, count * ranks, "SendRecv"),
+                "ncclBroadcast": ("broadcast", count, count, "Broadcast"),
+                "ncclSend": ("send", count, count, "SendRecv"),
+                "ncclRecv": ("recv", count, count, "SendRecv"),
+            }[name]
+            found = tuple(args[key] for key in ("Collective name", "In msg nelems", "Out msg nelems"))
+            assert found == wanted_args[:3], (found, wanted_args)
+            assert kernel["name"].startswith("ncclDevKernel_" + wanted_args[3]), kernel["name"]
+        launched[rank] = len(kernels)
+    of_all, of_ranks, of_launches = communication(folder)
+    assert of_launches == launched, (of_launches, launched)
+    for rank in range(job.size):
+        wanted = sum(it["stop"] - it["start"] for it in job.kernels(rank))
+        assert abs(of_ranks[rank] - wanted) < 1e3, (rank, of_ranks[rank], wanted)
+    # HTA cuts each stretch to whole µs.
+    budget = sum(it["budget"]["operations_ns"] for it in report["ranks"])
+    stretches = sum(launched.values())
+    has_messages = any(name in ("ncclSend", "ncclRecv") for all in job.operations.values() for _, _, name, _ in all)
+    if not has_messages:
+        assert budget - 1e3 * stretches <= of_all <= budget, (of_all, budget)
+    print(json.dumps({"kernels": launched, "communication_ns": of_all, "budget_ns": budget}))
+
+
+def made(anchor, folder):
+    job, folder = Job(anchor), pathlib.Path(folder)
+    folder.mkdir()
+    template = json.loads((pathlib.Path(__file__).parent.parent / "data/torch-profiler.json").read_text())
+    base = job.begin // 10**9 * 10**9 - 4458 * 10**9
+    events = template["traceEvents"]
+    of = lambda category: next(it for it in events if it.get("cat") == category)
+    for rank in range(job.size):
+        pid, kernels = job.pids[rank], job.kernels(rank)
+        # The profiler was on for the middle of the job.
+        kernels = kernels[len(kernels) // 4 : -len(kernels) // 4]
+        text = []
+        us = lambda ns: f"{(ns - base) // 1000}.{(ns - base) % 1000:03}"
+        for number, kernel in enumerate(kernels, 100):
+            name, said = kernel["all"][0]
+            word, device = {
+                "ncclAllReduce": ("allreduce", "AllReduce_Sum_f32_RING_LL"),
+                "ncclAllGather": ("_allgather_base", "AllGather_RING_LL"),
+                "ncclReduceScatter": ("_reduce_scatter_base", "ReduceScatter_Sum_f32_RING_LL"),
+                "ncclBroadcast": ("broadcast", "Broadcast_RING_LL"),
+            }.get(name, ("send", "SendRecv"))
+            # The kernel runs within what was measured around it.
+            start, stop = kernel["start"] + 700, kernel["stop"] - 900
+            for category, begin, end in (
+                ("cpu_op", kernel["start"] - 60_000, kernel["start"] - 1_000),
+                ("cuda_runtime", kernel["start"] - 20_000, kernel["start"] - 5_000),
+                ("kernel", start, max(start, stop)),
+            ):
+                event = json.loads(json.dumps(of(category)))
+                args = event["args"]
+                args["External id"] = number
+                if "correlation" in args:
+                    args["correlation"] = 7 * number
+                if category == "kernel":
+                    event["name"] = f"ncclDevKernel_{device}(ncclDevKernelArgsStorage<4096ul>)"
+                    event["pid"] = rank
+                else:
+                    event["pid"] = event["tid"] = pid
+                if "Collective name" in args:
+                    count = said["nccl.count"] * (job.size if word.startswith("_reduce_scatter") else 1)
+                    out = said["nccl.count"] * (job.size if word == "_allgather_base" else 1)
+                    args.update({"Collective name": word, "In msg nelems": count, "Out msg nelems": out})
+                    args.update({"Group size": job.size, "Process Group Ranks": str(list(range(job.size)))})
+                event["ts"], event["dur"] = "@ts", "@dur"
+                line = json.dumps(event).replace('"@ts"', us(begin))
+                text.append(line.replace('"@dur"', f"{(end - begin) // 1000}.{(end - begin) % 1000:03}"))
+        # A computation beside them, which is none of NCCL's.
+        other = next(it for it in events if it.get("cat") == "kernel" and not it["name"].startswith("nccl"))
+        other = json.dumps({**other, "pid": rank, "ts": "@ts"}).replace('"@ts"', us(kernels[0]["start"]))
+        rest = [json.dumps(it) for it in events if it.get("cat") not in ("cpu_op", "cuda_runtime", "kernel")]
+        head = {key: value for key, value in template.items() if key not in ("traceEvents", "about")}
+        head["distributedInfo"] = {**head["distributedInfo"], "rank": rank, "world_size": job.size}
+        head["baseTimeNanoseconds"] = base
+        # torch.profiler has what belongs to the whole file before and behind the events.
+        name = head.pop("traceName")
+        lines = json.dumps(head)[:-1] + ', "traceEvents": [\n' + ",\n".join(text + [other] + rest) + "\n],\n"
+        lines += f'"traceName": {json.dumps(name)}\n}}'
+        path = folder / f"host_{pid}.pt.trace.json{'.gz' if rank == 0 else ''}"
+        with gzip.open(path, "wt") if rank == 0 else open(path, "w") as file:
+            file.write(lines)
+        json.loads(lines)
+
+
+def into(anchor, before, after):
+    job, counts = Job(anchor), collections.Counter()
+    by_id = {said["nccl.event"]: (rank, it) for rank, all in job.operations.items() for it in all for said in [it[3]]}
+    for path in sorted(pathlib.Path(before).iterdir()):
+        theirs, ours = load(path), load(pathlib.Path(after) / path.name)
+        rank = theirs["distributedInfo"]["rank"]
+        assert list(theirs) == list(ours), "members and their order"
+        assert {k: v for k, v in theirs.items() if k != "traceEvents"} == {
+            k: v for k, v in ours.items() if k != "traceEvents"
+        }
+        pids = {it.get("pid") for it in theirs["traceEvents"]}
+        own = [it for it in ours["traceEvents"] if it.get("pid") not in pids]
+        rest = [it for it in ours["traceEvents"] if it.get("pid") in pids]
+        assert len(rest) == len(theirs["traceEvents"])
+        base = theirs["baseTimeNanoseconds"]
+        used = set()
+        for was, event in zip(theirs["traceEvents"], rest):
+            more = {k: v for k, v in event.get("args", {}).items() if k.startswith("nccl.")}
+            if "args" in event:
+                event["args"] = {k: v for k, v in event["args"].items() if not k.startswith("nccl.")}
+            assert event == was and json.dumps(event) == json.dumps(was), (was, event)
+            if not (was.get("cat") == "kernel" and was["name"].startswith("nccl")):
+                assert not more, was
+                continue
+            counts["kernels"] += 1
+            if more:
+                counts["enriched"] += 1
+                owner, (start, stop, _, said) = by_id[more["nccl.event"]]
+                assert owner == rank and more["nccl.event"] not in used
+                used.add(more["nccl.event"])
+                # The truth: the kernel was made 700 ns after the begin of this operation's kernel.
+                whole = round(1e3 * was["ts"])
+                (kernel,) = [it for it in job.kernels(rank) if abs(it["start"] + 700 - base - whole) <= 1]
+                assert more["nccl.event"] in [said["nccl.event"] for _, said in kernel["all"]], (was, more)
+                assert more["nccl.communicator"] == job.name and more["nccl.communicator_rank"] == rank
+                for name in ("nccl.algo", "nccl.proto", "nccl.channels", "nccl.busbw", "nccl.timing"):
+                    assert more.get(name) == said.get(name), (name, more, said)
+                counts["with waiting"] += "nccl.waiting_ns" in more
+        slices = [it for it in own if it["ph"] == "X"]
+        assert {it["cat"] for it in slices} >= {"nccl_operation"}, path
+        first = min(it["ts"] for it in theirs["traceEvents"] if "dur" in it)
+        last = max(it["ts"] + it["dur"] for it in theirs["traceEvents"] if "dur" in it)
+        for slice in slices:
+            assert slice["ts"] <= last and slice["ts"] + slice["dur"] >= first, "only what went on while it was taken"
+            if slice["cat"] == "nccl_operation":
+                _, (start, stop, name, _) = by_id[slice["args"]["nccl.event"]]
+                assert abs(round(1e3 * slice["ts"]) + base - start) <= 1000 and slice["name"] == name
+                counts["operations"] += 1
+        counts["own tracks"] += len({it["tid"] for it in slices})
+    assert communication(before)[:2] == communication(after)[:2], "HTA sees the same kernels"
+    print(json.dumps(counts))
+
+
+if __name__ == "__main__":
+    {"alone": alone, "made": made, "into": into}[sys.argv[1]](*sys.argv[2:])
