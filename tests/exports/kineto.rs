@@ -54,6 +54,28 @@ fn hta_reads_a_job_of_threads_with_messages_and_groups() {
 }
 
 #[test]
+fn hta_reads_kernels_that_cupti_reported() {
+    let scratch = Scratch::new();
+    std::os::unix::fs::symlink(built::fake_cupti(), scratch.path().join("libcupti.so.12")).expect("linked");
+    let words = ["--procs", "2", "--threads", "2", "--rounds", "2", "--ops", "allreduce,sendrecv,group,graph"];
+    let Some(mut job) = scratch.run_nccl("2.28.9", &["--events", "full"], &words) else { return };
+    let _ran = run(job.env("LD_LIBRARY_PATH", scratch.path()).env("NCCL_OTF2_GPU", "cupti")).with_code(0);
+    a_file_for_each_rank(&scratch);
+}
+
+#[test]
+fn only_the_ranks_that_are_wanted_have_files() {
+    let scratch = Scratch::new();
+    let _replayed = run(&mut scratch.replay(&two_process_streams())).with_code(0);
+    let said = export(&scratch, &["-o", "kineto", "--rank", "1", "--json"]).with_code(0).stdout;
+    let said: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(said["files"], serde_json::json!(["kineto/rank-1.pt.trace.json"]));
+    let trace = fs::read_to_string(scratch.path().join("kineto/rank-1.pt.trace.json")).expect("text");
+    let trace: Value = serde_json::from_str(&trace).expect("JSON");
+    assert_eq!(trace["distributedInfo"]["rank"], 1);
+}
+
+#[test]
 fn hta_reads_a_recorded_job() {
     let scratch = Scratch::new();
     let _replayed = run(&mut scratch.replay(&two_process_streams())).with_code(0);

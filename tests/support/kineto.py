@@ -89,6 +89,19 @@ def communication(folder):
     return 1e3 * float(found), {int(rank): 1e3 * us for rank, us in of_ranks.items()}, launched
 
 
+def words_of(name, count, ranks):
+    """What PyTorch calls a function, its elements in and out, and NCCL's kernels for it."""
+    return {
+        "ncclAllReduce": ("allreduce", count, count, "AllReduce"),
+        "ncclAllGather": ("_allgather_base", count, count * ranks, "AllGather"),
+        "ncclReduceScatter": ("_reduce_scatter_base", count * ranks, count, "ReduceScatter"),
+        "ncclAlltoAll": ("all_to_all", count * ranks, count * ranks, "SendRecv"),
+        "ncclBroadcast": ("broadcast", count, count, "Broadcast"),
+        "ncclSend": ("send", count, count, "SendRecv"),
+        "ncclRecv": ("recv", count, count, "SendRecv"),
+    }[name]
+
+
 def alone(anchor, report, folder):
     job, report = Job(anchor), json.loads(pathlib.Path(report).read_text())
     paths = sorted(pathlib.Path(folder).iterdir())
@@ -105,25 +118,19 @@ def alone(anchor, report, folder):
             start = round(1e3 * kernel["ts"]) + job.begin
             assert (start, start + round(1e3 * kernel["dur"])) == (want["start"], want["stop"]), kernel
             args = kernel["args"]
-            (name, said), *others = [it for it in want["all"] if it[1]["nccl.event"] == args["nccl.event"]]
-            assert not others and args["nccl.timing"] == said["nccl.timing"]
             assert args["External id"] == args["correlation"] and args["correlation"] in launches, args
             assert args["Group size"] == job.size and args["Process Group Name"] == job.name
             assert args["Process Group Ranks"] == str(list(range(job.size)))
             assert args.get("nccl.operations_in_kernel", 1) == len(want["all"])
-            count, ranks = said["nccl.count"], job.size
-            wanted_args = {
-                "ncclAllReduce": ("allreduce", count, count, "AllReduce"),
-                "ncclAllGather": ("_allgather_base", count, count * ranks, "AllGather"),
-                "ncclReduceScatter": ("_reduce_scatter_base", count * ranks, count, "ReduceScatter"),
-                "ncclAlltoAll": ("all_to_all", count * ranks, count * ranks, "SendRecv"),
-                "ncclBroadcast": ("broadcast", count, count, "Broadcast"),
-                "ncclSend": ("send", count, count, "SendRecv"),
-                "ncclRecv": ("recv", count, count, "SendRecv"),
-            }[name]
+            # A kernel of CUPTI's has no attributes of an operation: it is any of those in it.
+            own = [it for it in want["all"] if args.get("nccl.event") in (None, it[1]["nccl.event"])]
+            assert ("nccl.event" not in args) == (args["nccl.timing"] == "cupti")
+            assert args["nccl.timing"] in [said["nccl.timing"] for _, said in own]
             found = tuple(args[key] for key in ("Collective name", "In msg nelems", "Out msg nelems"))
-            assert found == wanted_args[:3], (found, wanted_args)
-            assert kernel["name"].startswith("ncclDevKernel_" + wanted_args[3]), kernel["name"]
+            words = [words_of(name, said["nccl.count"], job.size) for name, said in own]
+            assert found in [it[:3] for it in words], (found, words)
+            families = {words_of(name, 0, 0)[3] for name, _ in want["all"]}
+            assert any(kernel["name"].startswith("ncclDevKernel_" + family) for family in families), kernel["name"]
         launched[rank] = len(kernels)
     of_all, of_ranks, of_launches = communication(folder)
     assert of_launches == launched, (of_launches, launched)
@@ -154,12 +161,7 @@ def made(anchor, folder):
         us = lambda ns: f"{(ns - base) // 1000}.{(ns - base) % 1000:03}"
         for number, kernel in enumerate(kernels, 100):
             name, said = kernel["all"][0]
-            word, device = {
-                "ncclAllReduce": ("allreduce", "AllReduce_Sum_f32_RING_LL"),
-                "ncclAllGather": ("_allgather_base", "AllGather_RING_LL"),
-                "ncclReduceScatter": ("_reduce_scatter_base", "ReduceScatter_Sum_f32_RING_LL"),
-                "ncclBroadcast": ("broadcast", "Broadcast_RING_LL"),
-            }.get(name, ("send", "SendRecv"))
+            word, given, gotten, family = words_of(name, said["nccl.count"], job.size)
             # The kernel runs within what was measured around it.
             start, stop = kernel["start"] + 700, kernel["stop"] - 900
             for category, begin, end in (
@@ -173,14 +175,12 @@ def made(anchor, folder):
                 if "correlation" in args:
                     args["correlation"] = 7 * number
                 if category == "kernel":
-                    event["name"] = f"ncclDevKernel_{device}(ncclDevKernelArgsStorage<4096ul>)"
+                    event["name"] = f"ncclDevKernel_{family}_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
                     event["pid"] = rank
                 else:
                     event["pid"] = event["tid"] = pid
                 if "Collective name" in args:
-                    count = said["nccl.count"] * (job.size if word.startswith("_reduce_scatter") else 1)
-                    out = said["nccl.count"] * (job.size if word == "_allgather_base" else 1)
-                    args.update({"Collective name": word, "In msg nelems": count, "Out msg nelems": out})
+                    args.update({"Collective name": word, "In msg nelems": given, "Out msg nelems": gotten})
                     args.update({"Group size": job.size, "Process Group Ranks": str(list(range(job.size)))})
                 event["ts"], event["dur"] = "@ts", "@dur"
                 line = json.dumps(event).replace('"@ts"', us(begin))

@@ -15,8 +15,8 @@ use crate::selection::Selection;
 pub(super) struct Locations<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) selection: &'a Selection<'a>,
-    /// A file for each rank.
-    pub(super) outputs: &'a [Output],
+    /// A file for each rank that is wanted.
+    pub(super) outputs: &'a [Option<Output>],
 }
 
 /// What came of a location.
@@ -40,13 +40,19 @@ impl<'a> Locations<'a> {
         let Some(rank) = job.rank_of(location) else {
             return Ok(Written::default());
         };
-        let events = || Events::new(&self.outputs[large(rank)], None);
+        let output = self.outputs[large(rank)].as_ref();
         match job.source.trace.location_kind(location) {
             Some(LocationKind::ApiThread | LocationKind::CallbackThread) => self.thread(location, rank),
-            Some(LocationKind::Communicator) => self.operations(location, rank, events()),
-            Some(LocationKind::Stream) => self.stream(location, rank, events()),
-            _ => {
-                let mut events = events();
+            kind => {
+                let Some(output) = output else {
+                    return Ok(Written::default());
+                };
+                let mut events = Events::new(output, None);
+                match kind {
+                    Some(LocationKind::Communicator) => return self.operations(location, rank, events),
+                    Some(LocationKind::Stream) => return self.stream(location, rank, events),
+                    _ => {}
+                }
                 let place = track(job, rank, location, FIRST_OWN_PID + u64::from(rank));
                 self.selection.slices(location, |slice| add_track(job, slice, place, &mut events))?;
                 Ok(Written { events: events.finish()?, ..Written::default() })
@@ -59,7 +65,8 @@ impl<'a> Locations<'a> {
         let (job, trace) = (self.job, self.job.source.trace);
         let process = job.process(first);
         let place = Place { pid: job.process_id(process).unwrap_or(0), tid: job.thread(location) };
-        let mut files: Vec<Events<'_>> = self.outputs.iter().map(|output| Events::new(output, None)).collect();
+        let files = self.outputs.iter().map(|output| output.as_ref().map(|output| Events::new(output, None)));
+        let mut files: Vec<Option<Events<'_>>> = files.collect();
         self.selection.slices(location, |slice| {
             let event = trace.fields_of(&slice.attributes).event.unwrap_or(0);
             let class = trace.region(slice.region).map(|it| it.class);
@@ -69,7 +76,9 @@ impl<'a> Locations<'a> {
                 (_, Some(kernel)) => Some(job.kernels.get(kernel).operation),
                 _ => job.operation(event),
             };
-            let events = &mut files[large(operation.map_or(first, |row| job.rank(row)))];
+            let Some(events) = &mut files[large(operation.map_or(first, |row| job.rank(row)))] else {
+                return;
+            };
             let mut args = Args::default();
             let times_ns = (slice.start_ns, slice.stop_ns);
             let name = trace.region_name(slice.region);
@@ -92,7 +101,7 @@ impl<'a> Locations<'a> {
             events.complete("cpu_op", &name, place, times_ns, &args);
         })?;
         let mut written = Written::default();
-        for events in files {
+        for events in files.into_iter().flatten() {
             written.events += events.finish()?;
         }
         Ok(written)
@@ -152,7 +161,10 @@ impl<'a> Locations<'a> {
             let number = members.iter().find_map(runs).filter(|_| is_nccl);
             let mut args = Args::default();
             match number {
-                Some(number) => self.add_kernel(number, place, &mut args),
+                Some(number) => {
+                    self.add_kernel(number, place, &mut args);
+                    args.text("nccl.timing", Timing::Cupti.name());
+                }
                 None => add_stream(place, &mut args),
             }
             args.attributes(trace, &job.attributes, &slice.attributes);

@@ -15,6 +15,7 @@ mod line;
 mod locations;
 mod words;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,19 +43,24 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     fs::create_dir(out).map_err(Error::io("make", out))?;
     let highest = job.ranks.iter().max().map_or(1, |rank| rank.to_string().len());
     let mut outcome = Outcome::default();
+    let wanted = wanted(&job, &selection);
     let mut outputs = Vec::new();
     for (rank, number) in (0..).zip(&job.ranks) {
+        if !wanted.contains(&rank) {
+            outputs.push(None);
+            continue;
+        }
         let name = PathBuf::from(format!("rank-{number:0highest$}.pt.trace.json"));
         let output = Output::create(&out.join(&name))?;
         output.append(&head(&job, rank))?;
         // Threads are in the files of all ranks that they work for, and so are their names.
         names(&job, &selection, rank, &output)?;
-        outputs.push(output);
+        outputs.push(Some(output));
         outcome.files.push(name);
     }
     let locations = Locations { job: &job, selection: &selection, outputs: &outputs };
     let written = source.each_location(selection.locations(), |location| locations.write(location))?;
-    for output in outputs {
+    for output in outputs.into_iter().flatten() {
         output.append(&format!("{}\n]\n}}\n", last_event(&job)))?;
         output.finish()?;
     }
@@ -96,6 +102,14 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
     outcome.leave_out(kernels - matched, "kernels of NCCL's in the traces have no operation in the archive");
     outcome.leave_out(sum(|it| it.operations), "operations in the time of the traces have no kernel there");
     Ok(outcome)
+}
+
+/// The ranks that have something that is wanted, beside the threads that they may share.
+fn wanted(job: &Job<'_>, selection: &Selection<'_>) -> BTreeSet<u32> {
+    let is_thread = |kind| matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread));
+    let locations = selection.locations().iter().copied();
+    let locations = locations.filter(|it| !is_thread(job.source.trace.location_kind(*it)));
+    locations.filter_map(|location| job.rank_of(location)).collect()
 }
 
 /// What is before the events: readers look for the rank in the first lines.
