@@ -4,12 +4,12 @@ use std::fmt::{Display, Write as _};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use analysis::Trace;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use otf2::{AttributeRef, AttributeValue};
+use parking_lot::Mutex;
 
 use super::line::Line;
 use crate::error::{Error, Result};
@@ -113,8 +113,7 @@ impl Output {
     }
 
     pub(super) fn append(&self, text: &str) -> Result<()> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = match &mut *writer {
+        let written = match &mut *self.writer.lock() {
             Writer::Plain(file) => file.write_all(text.as_bytes()),
             Writer::Compressed(file) => file.write_all(text.as_bytes()),
         };
@@ -123,7 +122,7 @@ impl Output {
 
     /// Writes what is left.
     pub(super) fn finish(self) -> Result<()> {
-        let finished = match self.writer.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        let finished = match self.writer.into_inner() {
             Writer::Plain(file) => Ok(file),
             Writer::Compressed(file) => file.finish(),
         };
