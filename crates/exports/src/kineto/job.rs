@@ -32,6 +32,8 @@ pub(super) struct Job<'a> {
     operations: Vec<(u64, u32)>,
     calls: Vec<(u64, u32)>,
     owners: BTreeMap<LocationRef, u32>,
+    /// The locations of each rank, ascending.
+    locations: Vec<Vec<LocationRef>>,
 }
 
 impl<'a> Job<'a> {
@@ -49,12 +51,26 @@ impl<'a> Job<'a> {
         };
         let (operations, calls) = (by_id(&tables.operations.event), by_id(&tables.operations.parent));
         let attributes = AttributeNames::of(trace);
-        let (groups, owners) = (Vec::new(), BTreeMap::new());
-        let mut job =
-            Self { source: *source, tables, kernels, attributes, ranks, instances, groups, operations, calls, owners };
+        let (groups, owners, locations) = (Vec::new(), BTreeMap::new(), vec![Vec::new(); ranks.len()]);
+        let mut job = Self {
+            source: *source,
+            tables,
+            kernels,
+            attributes,
+            ranks,
+            instances,
+            groups,
+            operations,
+            calls,
+            owners,
+            locations,
+        };
         job.groups = (0..).zip(&job.tables.members.communicators).map(|(number, _)| job.group_ranks(number)).collect();
         let locations = trace.definitions.locations.keys();
         job.owners = locations.filter_map(|location| Some((*location, job.owner(*location)?))).collect();
+        for (location, rank) in &job.owners {
+            job.locations[large(*rank)].push(*location);
+        }
         Ok(job)
     }
 
@@ -99,7 +115,7 @@ impl<'a> Job<'a> {
 
     /// The locations of a rank, ascending, with those threads of its process that are of no other rank.
     pub(super) fn locations_of(&self, rank: u32) -> impl Iterator<Item = LocationRef> + '_ {
-        self.owners.iter().filter(move |(_, owner)| **owner == rank).map(|(location, _)| *location)
+        self.locations[large(rank)].iter().copied()
     }
 
     fn owner(&self, location: LocationRef) -> Option<u32> {
@@ -148,6 +164,18 @@ impl<'a> Job<'a> {
     pub(super) fn has_streams(&self, rank: u32) -> bool {
         let trace = self.source.trace;
         self.locations_of(rank).any(|it| trace.location_kind(it) == Some(LocationKind::Stream) && trace.has_events(it))
+    }
+
+    /// The number of a location on its rank, from 1.
+    pub(super) fn number_on_rank(&self, rank: u32, location: LocationRef) -> u64 {
+        self.locations[large(rank)].partition_point(|it| *it < location) as u64 + 1
+    }
+
+    /// The first rank of a rank's process, which its threads belong to.
+    pub(super) fn first_of_process(&self, rank: u32) -> u32 {
+        let process = self.process(rank);
+        let mut ranks = (0..).zip(&self.tables.members.job_ranks);
+        ranks.find(|(_, it)| it.process == process).map_or(rank, |(first, _)| first)
     }
 
     /// The row of an operation.

@@ -1,7 +1,7 @@
 //! Events of Chrome's JSON as text, and the file that they go to.
 
 use std::fmt::{Display, Write as _};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -96,6 +96,8 @@ pub(super) struct Output {
 }
 
 enum Writer {
+    /// Opened for each piece: a job has more ranks than a process may have open files.
+    Pieces,
     Plain(BufWriter<File>),
     Compressed(GzEncoder<BufWriter<File>>),
 }
@@ -112,8 +114,18 @@ impl Output {
         Ok(Self { writer: Mutex::new(writer), path: path.to_owned() })
     }
 
+    /// Makes a file that gets large pieces.
+    pub(super) fn in_pieces(path: &Path) -> Result<Self> {
+        drop(File::create_new(path).map_err(Error::io("make", path))?);
+        Ok(Self { writer: Mutex::new(Writer::Pieces), path: path.to_owned() })
+    }
+
     pub(super) fn append(&self, text: &str) -> Result<()> {
         let written = match &mut *self.writer.lock() {
+            Writer::Pieces => {
+                let file = OpenOptions::new().append(true).open(&self.path);
+                file.and_then(|mut file| file.write_all(text.as_bytes()))
+            }
             Writer::Plain(file) => file.write_all(text.as_bytes()),
             Writer::Compressed(file) => file.write_all(text.as_bytes()),
         };
@@ -123,6 +135,7 @@ impl Output {
     /// Writes what is left.
     pub(super) fn finish(self) -> Result<()> {
         let finished = match self.writer.into_inner() {
+            Writer::Pieces => return Ok(()),
             Writer::Plain(file) => Ok(file),
             Writer::Compressed(file) => file.finish(),
         };
@@ -216,7 +229,7 @@ impl<'a> Events<'a> {
     }
 
     fn write(&mut self) {
-        if self.failed.is_ok() {
+        if self.failed.is_ok() && !self.text.is_empty() {
             self.failed = self.output.append(&self.text);
         }
         self.text.clear();

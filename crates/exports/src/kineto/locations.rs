@@ -215,8 +215,7 @@ pub(super) fn tracks(job: &Job<'_>, rank: u32) -> Vec<LocationRef> {
 
 /// Where a location is shown that is neither a thread nor a stream.
 pub(super) fn track(job: &Job<'_>, rank: u32, location: LocationRef, pid: u64) -> Place {
-    let before = job.locations_of(rank).take_while(|it| *it != location).count();
-    Place { pid, tid: before as u64 + 1 }
+    Place { pid, tid: job.number_on_rank(rank, location) }
 }
 
 /// Adds what goes on on such a location.

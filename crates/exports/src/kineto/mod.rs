@@ -20,6 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nccl_events::archive::LocationKind;
+use otf2::LocationRef;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
@@ -51,7 +52,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
             continue;
         }
         let name = PathBuf::from(format!("rank-{number:0highest$}.pt.trace.json"));
-        let output = Output::create(&out.join(&name))?;
+        let output = Output::in_pieces(&out.join(&name))?;
         output.append(&head(&job, rank))?;
         // Threads are in the files of all ranks that they work for, and so are their names.
         names(&job, &selection, rank, &output)?;
@@ -146,16 +147,19 @@ fn names(job: &Job<'_>, selection: &Selection<'_>, rank: u32, output: &Output) -
     events.name("process", Place { pid: host, tid: 0 }, trace.group_name(process), 0);
     events.name("process", Place { pid: device, tid: 0 }, trace.group_name(group), FIRST_OWN_PID);
     events.name("process", Place { pid: own, tid: 0 }, &format!("NCCL of rank {number}"), FIRST_OWN_PID + 1);
-    for location in selection.locations().iter().copied() {
-        let is_own = job.rank_of(location) == Some(rank);
+    let is_wanted = |it: &LocationRef| selection.locations().binary_search(it).is_ok();
+    let is_thread = |it: &LocationRef| {
+        let kind = trace.location_kind(*it);
+        matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread))
+    };
+    for location in job.locations_of(job.first_of_process(rank)).filter(is_thread).filter(is_wanted) {
+        let place = Place { pid: host, tid: job.thread(location) };
+        events.name("thread", place, &trace.location_name(location), place.tid);
+    }
+    for location in job.locations_of(rank).filter(|it| !is_thread(it)).filter(is_wanted) {
         let place = match trace.location_kind(location) {
-            Some(LocationKind::ApiThread | LocationKind::CallbackThread) if trace.group(location) == process => {
-                Place { pid: host, tid: job.thread(location) }
-            }
-            Some(LocationKind::ApiThread | LocationKind::CallbackThread) => continue,
-            Some(LocationKind::Communicator | LocationKind::Stream) if is_own => job.stream(rank, location),
-            _ if is_own => track(job, rank, location, own),
-            _ => continue,
+            Some(LocationKind::Communicator | LocationKind::Stream) => job.stream(rank, location),
+            _ => track(job, rank, location, own),
         };
         events.name("thread", place, &trace.location_name(location), place.tid);
     }

@@ -52,10 +52,12 @@ impl Foreign {
         };
         let source = Source { filter: &filter, ..job.source };
         let selection = Selection::of(source)?;
+        let arguments = arguments(job, rank, &selection, &matched)?;
+        let enriched = arguments.len() as u64;
         let mut writing = Writing {
             output: Output::create(out)?,
             trace: self,
-            arguments: arguments(job, rank, &selection, &matched)?,
+            arguments,
             job,
             rank,
             times: clock.inverse().less(self.base_ns),
@@ -71,7 +73,7 @@ impl Foreign {
         Ok(Written {
             events,
             kernels: self.kernels.len() as u64,
-            matched: matched.len() as u64,
+            matched: enriched,
             operations: matching.unmatched(from_ns.into(), to_ns.into()),
         })
     }
