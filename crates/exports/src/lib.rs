@@ -7,6 +7,7 @@
 //!       ├► kineto      a file of Chrome's JSON for each rank, as PyTorch's profiler writes it
 //!       ├► parquet     the tables of an archive, for DuckDB, Dask, Spark
 //!       ├► perfetto    one file for Perfetto's viewer and its SQL
+//!       ├► xplane      one file for TensorBoard and xprof
 //!       └► …
 //!  Outcome     the files, how many events they have, and what was left out and why
 //! ```
@@ -23,6 +24,7 @@ pub mod parquet;
 pub mod perfetto;
 mod selection;
 mod source;
+pub mod xplane;
 
 pub use error::{Error, Result};
 pub use outcome::{LeftOut, Outcome};

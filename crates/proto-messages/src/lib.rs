@@ -5,5 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod perfetto;
+pub mod xspace;
 
 pub use prost::Message;

@@ -1,0 +1,198 @@
+//! The events of a location, and the file where they are until the planes are known.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use analysis::{Slice, Trace};
+use otf2::{AttributeRef, AttributeValue, LocationRef, RegionRef};
+use proto_messages::xspace::{XEvent, XLine, XStat};
+
+use crate::error::{Error, Result};
+use crate::selection::Selection;
+use crate::source::Source;
+
+/// How much of a location is written at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// What times are relative to, and until when events are wanted; both in ns since 1970.
+#[derive(Clone, Copy)]
+pub(super) struct Window {
+    pub(super) origin_ns: u64,
+    pub(super) end_ns: u64,
+}
+
+impl Window {
+    pub(super) const fn since(origin_ns: u64) -> Self {
+        Self { origin_ns, end_ns: u64::MAX }
+    }
+}
+
+/// Where bytes lie in the file: offset and length.
+type Extent = (u64, u64);
+
+/// Events of all lines, in pieces.
+pub(super) struct Spool {
+    file: Mutex<(File, u64)>,
+    path: PathBuf,
+}
+
+impl Spool {
+    /// Makes the file beside `out`. Its name goes at once, the file with the process.
+    pub(super) fn beside(out: &Path) -> Result<Self> {
+        let mut name = out.as_os_str().to_owned();
+        name.push(".events");
+        let path = PathBuf::from(name);
+        let file = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = file.map_err(Error::io("make", &path))?;
+        fs::remove_file(&path).map_err(Error::io("remove", &path))?;
+        Ok(Self { file: Mutex::new((file, 0)), path })
+    }
+
+    fn append(&self, bytes: &[u8]) -> Result<Extent> {
+        let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (file, end) = &mut *file;
+        let extent = (*end, bytes.len() as u64);
+        file.write_all(bytes).map_err(Error::io("write", &self.path))?;
+        *end += extent.1;
+        Ok(extent)
+    }
+
+    /// Copies pieces to the end of another file.
+    pub(super) fn copy(&self, extents: &[Extent], mut to: &File) -> io::Result<()> {
+        let file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut buffer = Vec::new();
+        for (offset, length) in extents {
+            buffer.resize(usize::try_from(*length).map_err(io::Error::other)?, 0);
+            file.0.read_exact_at(&mut buffer, *offset)?;
+            to.write_all(&buffer)?;
+        }
+        Ok(())
+    }
+}
+
+/// A location as a line.
+pub(super) struct Line {
+    pub(super) location: LocationRef,
+    pub(super) head: XLine,
+    pub(super) extents: Vec<Extent>,
+    pub(super) events: u64,
+    /// Events that are not in the window.
+    pub(super) outside: u64,
+    pub(super) regions: BTreeSet<RegionRef>,
+    pub(super) attributes: BTreeSet<AttributeRef>,
+}
+
+impl Line {
+    /// Writes the events of a location to the file.
+    pub(super) fn write(
+        source: &Source<'_>,
+        selection: &Selection<'_>,
+        location: LocationRef,
+        window: Window,
+        spool: &Spool,
+    ) -> Result<Self> {
+        let begin_ns = source.begin_ns();
+        let base_ns = begin_ns.max(window.origin_ns);
+        let id = signed(location.get().saturating_add(1));
+        let mut line = Self {
+            location,
+            head: XLine {
+                id,
+                name: source.trace.location_name(location),
+                timestamp_ns: signed(base_ns - window.origin_ns),
+                display_id: id,
+                ..XLine::default()
+            },
+            extents: Vec::new(),
+            events: 0,
+            outside: 0,
+            regions: BTreeSet::new(),
+            attributes: BTreeSet::new(),
+        };
+        let mut failed = Ok(());
+        let mut bytes = Vec::new();
+        let mut event = XEvent::default();
+        selection.slices(location, |slice| {
+            let [start_ns, stop_ns] = [slice.start_ns, slice.stop_ns].map(|time_ns| begin_ns.saturating_add(time_ns));
+            if start_ns < base_ns || stop_ns > window.end_ns {
+                line.outside += 1;
+                return;
+            }
+            line.describe(source.trace, slice, &mut event);
+            event.offset_ps = Some(picoseconds(start_ns - base_ns));
+            event.duration_ps = picoseconds(stop_ns - start_ns);
+            line.head.duration_ps = line.head.duration_ps.max(picoseconds(stop_ns - base_ns));
+            event.append_to(&mut bytes);
+            line.events += 1;
+            if failed.is_ok() && bytes.len() >= CHUNK_BYTES {
+                failed = spool.append(&bytes).map(|extent| line.extents.push(extent));
+                bytes.clear();
+            }
+        })?;
+        failed?;
+        if !bytes.is_empty() {
+            line.extents.push(spool.append(&bytes)?);
+        }
+        Ok(line)
+    }
+
+    /// How many bytes of events there are.
+    pub(super) fn bytes(&self) -> u64 {
+        self.extents.iter().map(|(_, length)| length).sum()
+    }
+
+    fn describe(&mut self, trace: &Trace, slice: &Slice, event: &mut XEvent) {
+        self.regions.insert(slice.region);
+        event.metadata_id = region_id(slice.region);
+        event.stats.clear();
+        for (attribute, value) in &slice.attributes {
+            self.attributes.insert(*attribute);
+            event.stats.push(XStat { metadata_id: attribute_id(*attribute), ..stat(trace, *value) });
+        }
+    }
+}
+
+/// The number of a region's metadata: 0 is none.
+pub(super) fn region_id(region: RegionRef) -> i64 {
+    i64::from(region.get()) + 1
+}
+
+/// The number of an attribute's metadata: 0 is none.
+pub(super) fn attribute_id(attribute: AttributeRef) -> i64 {
+    i64::from(attribute.get()) + 1
+}
+
+fn stat(trace: &Trace, value: AttributeValue) -> XStat {
+    let unsigned = |number| XStat { uint64_value: Some(number), ..XStat::default() };
+    let signed = |number| XStat { int64_value: Some(number), ..XStat::default() };
+    let float = |number| XStat { double_value: Some(number), ..XStat::default() };
+    let text = |text| XStat { str_value: Some(text), ..XStat::default() };
+    match value {
+        AttributeValue::U8(number) => unsigned(number.into()),
+        AttributeValue::U16(number) => unsigned(number.into()),
+        AttributeValue::U32(number) => unsigned(number.into()),
+        AttributeValue::U64(number) => unsigned(number),
+        AttributeValue::I8(number) => signed(number.into()),
+        AttributeValue::I16(number) => signed(number.into()),
+        AttributeValue::I32(number) => signed(number.into()),
+        AttributeValue::I64(number) => signed(number),
+        AttributeValue::F32(number) => float(number.into()),
+        AttributeValue::F64(number) => float(number),
+        AttributeValue::Region(it) => text(trace.region_name(it)),
+        AttributeValue::Location(it) => text(trace.location_name(it)),
+        AttributeValue::Comm(it) => text(trace.comm_name(it)),
+        other => text(trace.text(other).map_or_else(|| format!("{other:?}"), str::to_owned)),
+    }
+}
+
+fn picoseconds(ns: u64) -> i64 {
+    signed(ns.saturating_mul(1000))
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
