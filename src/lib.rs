@@ -24,3 +24,4 @@ pub mod host;
 pub mod record;
 pub mod scorep;
 pub mod session;
+pub mod tensorflow;

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
+use super::recorded::{self, Recorded};
 use super::state::{Session, describe, say};
 use crate::config::{Config, Finalize, Verbosity};
 use crate::host::logger;
@@ -40,6 +41,7 @@ pub(super) fn close(session: Session, moment: Moment) {
     record::end();
     let scorep_report = scorep::end();
     *LAST_PART.lock() = Some(session.part.clone());
+    let recorded = Recorded::of(&session);
     let Session { config, out, part, writer, maintenance, gpus, .. } = session;
     if let Some(gpus) = gpus {
         gpus.end();
@@ -47,6 +49,9 @@ pub(super) fn close(session: Session, moment: Moment) {
     maintenance.stop();
     if let Err(error) = chain::take_report().write(&part) {
         logger::warn(&format!("{}: {error}; the archive does not say what chained plugins missed", part.display()));
+    }
+    if moment == Moment::LastFinalize {
+        recorded::closes(&recorded);
     }
     if let Some(report) = scorep_report {
         if let Err(error) = report.write(&part) {

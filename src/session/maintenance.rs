@@ -82,6 +82,11 @@ impl Maintenance {
         self.shared.slot_writer.clone()
     }
 
+    /// Records a clock pair now.
+    pub(crate) fn record_clocks(&self) {
+        self.shared.record_clocks();
+    }
+
     /// Ends the thread and records the last clock pair.
     pub(crate) fn stop(self) {
         *self.shared.stop.lock() = true;

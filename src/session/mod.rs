@@ -33,6 +33,7 @@ mod communicators;
 mod directories;
 mod foreign;
 mod maintenance;
+mod recorded;
 pub mod snapshot;
 mod state;
 mod test_clock;
@@ -42,6 +43,7 @@ pub use begin::VERSION;
 pub(crate) use begin::kinds_of_table;
 use close::Moment;
 pub use foreign::refuse as refuse_foreign;
+pub use recorded::{Recorded, before_close, recorded};
 use state::Session;
 
 /// What NCCL gets back from `init`.

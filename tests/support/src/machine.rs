@@ -74,6 +74,16 @@ pub fn python_with(package: &str) -> Option<PathBuf> {
     Some(python)
 }
 
+/// The Python interpreter that has TensorFlow and xprof.
+#[must_use]
+pub fn tensorflow() -> Option<PathBuf> {
+    let Some(python) = std::env::var_os("NCCL_OTF2_TEST_TENSORFLOW") else {
+        skip("NCCL_OTF2_TEST_TENSORFLOW names no interpreter with TensorFlow (cargo xtask test makes one and sets it)");
+        return None;
+    };
+    Some(PathBuf::from(python))
+}
+
 /// What was recorded of two processes that share a communicator (`tests/data`).
 #[must_use]
 pub fn two_process_streams() -> [PathBuf; 2] {

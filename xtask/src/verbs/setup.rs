@@ -15,6 +15,8 @@ use crate::python::Python;
 /// What is on the machine after [`everything`].
 pub(crate) struct Machine {
     pub(crate) python: Python,
+    /// Python with TensorFlow.
+    pub(crate) tensorflow: Python,
     /// The folder with one folder per NCCL version.
     pub(crate) libraries: PathBuf,
 }
@@ -40,8 +42,9 @@ pub(crate) fn everything() -> Result<Machine> {
     // The cache is locked for as long as it is open: not while tests run.
     let cache = Cache::open()?;
     let python = Python::ensure(&cache)?;
+    let tensorflow = Python::ensure_tensorflow(&cache)?;
     for version in nccl::TESTED {
         nccl::library(&cache, &python, version)?;
     }
-    Ok(Machine { python, libraries: cache.folder("nccl") })
+    Ok(Machine { python, tensorflow, libraries: cache.folder("nccl") })
 }

@@ -12,9 +12,9 @@ use crate::verbs::{page, setup};
 ///   cargo xtask test -p otf2                    one package
 ///   cargo xtask test --test archive -- replay   tests by name
 ///
-/// NCCL's published libraries (250 to 350 MB each) and a Python environment with the otf2 reader are kept in
-/// $XDG_CACHE_HOME/nccl-profiler-otf2 (or ~/.cache/nccl-profiler-otf2). The tests find them through
-/// NCCL_OTF2_TEST_NCCL_DIR and PYTHON, which this command sets.
+/// NCCL's published libraries (250 to 350 MB each) and two Python environments, with the otf2 reader and with
+/// TensorFlow (1.8 GB), are kept in $XDG_CACHE_HOME/nccl-profiler-otf2 (or ~/.cache/nccl-profiler-otf2). The tests
+/// find them through NCCL_OTF2_TEST_NCCL_DIR, PYTHON and NCCL_OTF2_TEST_TENSORFLOW, which this command sets.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Args {
@@ -41,7 +41,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     test.args(&args.arguments)
         .env("NCCL_OTF2_TEST_NCCL_DIR", &machine.libraries)
-        .env("PYTHON", machine.python.interpreter());
+        .env("PYTHON", machine.python.interpreter())
+        .env("NCCL_OTF2_TEST_TENSORFLOW", machine.tensorflow.interpreter());
     process::run(&mut test)?;
     if args.arguments.is_empty() {
         page::run(&page::Args::default())?;

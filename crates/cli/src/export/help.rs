@@ -7,6 +7,8 @@ Examples:
   nccl-otf2 export --format parquet trace -o tables
   nccl-otf2 export --format kineto trace -o kineto
   nccl-otf2 export --format kineto trace -o both --into torch-traces/*.pt.trace.json.gz
+  nccl-otf2 export --format xplane trace -o logdir/plugins/profile/run1/nccl.xplane.pb
+  nccl-otf2 export --format xplane trace --into host.xplane.pb -o both.xplane.pb
   nccl-otf2 export --format scalasca trace -o scalasca
 
 perfetto: one file. Open it in https://ui.perfetto.dev (nothing is uploaded), or ask it with SQL: \
@@ -24,6 +26,11 @@ kineto: a directory with a file for each rank, as PyTorch's profiler writes them
 what they were measured by. With --into: copies of traces that torch.profiler made of the same job. What was in them \
 stays as it is; NCCL's kernels say more: algorithm, protocol, bandwidth, how long they waited for the last rank. \
 Tracks for communicators and network are added. A trace whose clock cannot be related, or that is of another job, is \
+xplane: one file, NAME.xplane.pb, for TensorBoard (plugin profile) and xprof: the Trace Viewer shows a device \
+`NCCL rank N` for each rank, with calls, operations of each communicator, network, and kernels. --into takes a \
+profile of TensorFlow or JAX of the same job: the new file begins with its bytes, and the planes of the ranks \
+follow, with times relative to the profile's begin (profile_start_time in its plane Task Environment). What began \
+before or after the profile is left out. A profile that does not say when it began, and one of another time, are \
 refused.
 
 scalasca: a directory. `mpirun -np 8 scout.mpi scalasca/0-world/traces.otf2` finds and blames waiting. The analyser \

@@ -47,7 +47,7 @@ pub(crate) struct Request {
     #[arg(short, long, value_name = "PATH")]
     out: PathBuf,
 
-    /// Put the events into these traces, which other profilers made of the same job: copies of them are made (kineto)
+    /// Put the events into copies of these traces, which other profilers made of the same job (kineto, xplane)
     #[arg(long, value_name = "TRACE", num_args = 1..)]
     into: Vec<PathBuf>,
 
@@ -75,6 +75,8 @@ enum Format {
     /// A directory of Parquet files, a table each process: for DuckDB, Dask, Spark, pandas, Polars
     #[cfg(feature = "parquet")]
     Parquet,
+    /// A profile for TensorBoard and xprof (NAME.xplane.pb)
+    Xplane,
     /// Archives for Scalasca's trace analyser, one for each communicator
     Scalasca,
 }
@@ -88,6 +90,7 @@ impl Format {
             Self::Jsonl => "one callback a line: docs/REFERENCE.md, \"Printed streams\"\n",
             #[cfg(feature = "parquet")]
             Self::Parquet => "ask it: docs/GUIDE.md has questions for DuckDB, Dask and Spark\n",
+            Self::Xplane => "show it: put it into LOGDIR/plugins/profile/RUN/, then tensorboard --logdir LOGDIR\n",
             Self::Scalasca => "analyse one: mpirun -np RANKS scout.mpi ARCHIVE\n",
         }
     }
@@ -107,6 +110,7 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         Format::Perfetto => Box::new(exports::perfetto::write),
         #[cfg(feature = "parquet")]
         Format::Parquet => Box::new(exports::parquet::write),
+        Format::Xplane => Box::new(|source, out| exports::xplane::write(source, into.first().map(PathBuf::as_path), out)),
         Format::Jsonl => {
             let filter = request.select.of_journals()?;
             let schema = request.schema.unwrap_or_default();
@@ -122,17 +126,6 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         let source = Source { trace: &trace, filter: &filter, progress: bar };
         write(&source, out).with_context(|| format!("cannot export {}", trace.anchor.display()))
     })
-}
-
-/// Refuses what does not go together.
-fn refuse_wrong(request: &Request) -> Result<()> {
-    if request.schema.is_some() && request.format != Format::Jsonl {
-        bail!("--schema: only --format jsonl has one");
-    }
-    if !request.into.is_empty() && request.format != Format::Kineto {
-        bail!("--into: only --format kineto takes traces");
-    }
-    Ok(())
 }
 
 fn opened(request: &Request) -> Result<(Trace, Filter)> {
@@ -162,6 +155,29 @@ fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<Outcome>)
     }
     Ok(Exit::Well)
 }
+
+/// Refuses what does not go together.
+fn refuse_wrong(request: &Request) -> Result<()> {
+    if request.schema.is_some() && request.format != Format::Jsonl {
+        bail!("--schema: only --format jsonl has one");
+    }
+    let is_xplane = request.format == Format::Xplane;
+    match request.format {
+        Format::Kineto => {}
+        Format::Xplane if request.into.len() < 2 => {}
+        Format::Xplane => bail!("--into: --format xplane takes one profile"),
+        _ if request.into.is_empty() => {}
+        _ => bail!("--into: only --format kineto and xplane take traces"),
+    }
+    if is_xplane && !request.out.to_string_lossy().ends_with(XPLANE) {
+        let name = request.out.display();
+        bail!("{name}: TensorBoard reads files whose names end in {XPLANE}: -o {name}{XPLANE}");
+    }
+    Ok(())
+}
+
+/// How names of XSpace files end.
+const XPLANE: &str = ".xplane.pb";
 
 /// What an export is called until it is in its place.
 const WRITTEN: &str = "written";

@@ -18,17 +18,12 @@ use crate::source::Source;
 /// How much of a location is written at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What times are relative to, and until when events are wanted; both in ns since 1970.
+/// What times are relative to, and when wanted events begin; all in ns since 1970.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
     pub(super) origin_ns: u64,
-    pub(super) end_ns: u64,
-}
-
-impl Window {
-    pub(super) const fn since(origin_ns: u64) -> Self {
-        Self { origin_ns, end_ns: u64::MAX }
-    }
+    pub(super) from_ns: u64,
+    pub(super) to_ns: u64,
 }
 
 /// Where bytes lie in the file: offset and length.
@@ -80,7 +75,7 @@ pub(super) struct Line {
     pub(super) head: XLine,
     pub(super) extents: Vec<Extent>,
     pub(super) events: u64,
-    /// Events that are not in the window.
+    /// Events that do not begin in the window.
     pub(super) outside: u64,
     pub(super) regions: BTreeSet<RegionRef>,
     pub(super) attributes: BTreeSet<AttributeRef>,
@@ -96,15 +91,12 @@ impl Line {
         spool: &Spool,
     ) -> Result<Self> {
         let begin_ns = source.begin_ns();
-        let base_ns = begin_ns.max(window.origin_ns);
-        let id = signed(location.get().saturating_add(1));
+        let base_ns = begin_ns.max(window.from_ns);
         let mut line = Self {
             location,
             head: XLine {
-                id,
                 name: source.trace.location_name(location),
                 timestamp_ns: signed(base_ns - window.origin_ns),
-                display_id: id,
                 ..XLine::default()
             },
             extents: Vec::new(),
@@ -118,7 +110,7 @@ impl Line {
         let mut event = XEvent::default();
         selection.slices(location, |slice| {
             let [start_ns, stop_ns] = [slice.start_ns, slice.stop_ns].map(|time_ns| begin_ns.saturating_add(time_ns));
-            if start_ns < base_ns || stop_ns > window.end_ns {
+            if start_ns < base_ns || start_ns > window.to_ns {
                 line.outside += 1;
                 return;
             }

@@ -17,6 +17,8 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use analysis::{Clock, Filter, Trace};
+use otf2::Archive;
 use proto_messages::xspace::begin_line;
 
 use crate::error::{Error, Result};
@@ -39,28 +41,35 @@ pub fn write(source: &Source<'_>, into: Option<&Path>, out: &Path) -> Result<Out
         let mut file = File::create_new(out).map_err(Error::io("make", out))?;
         let environment = HostProfile { begin_ns, end_ns: begin_ns.saturating_add(length_ns(source)) };
         file.write_all(&environment.space()).map_err(Error::io("write", out))?;
-        return append(source, Window::since(begin_ns), &file, out);
+        let window = Window { origin_ns: begin_ns, from_ns: begin_ns, to_ns: u64::MAX };
+        return append(source, window, &file, out);
     };
     let profile = HostProfile::read(into)?;
     profile.refuse_unrelated(source, into)?;
     fs::copy(into, out).map_err(Error::io("copy", into))?;
     let file = File::options().append(true).open(out).map_err(Error::io("write", out))?;
-    append(source, Window { origin_ns: profile.begin_ns, end_ns: profile.end_ns }, &file, out)
+    let window = Window { origin_ns: profile.begin_ns, from_ns: profile.begin_ns, to_ns: profile.end_ns };
+    append(source, window, &file, out)
 }
 
-/// Writes the planes alone to the file `out`, with times since 1970, as a profiler hands them to TensorFlow.
+/// What of an archive began between two times (ns since 1970) as planes alone, with times since 1970, as a profiler
+/// hands them to TensorFlow. Puts a file beside the anchor.
 ///
 /// # Errors
 ///
 /// When the archive cannot be read or the file cannot be written.
-pub fn write_planes(source: &Source<'_>, out: &Path) -> Result<Outcome> {
-    let file = File::create_new(out).map_err(Error::io("make", out))?;
-    append(source, Window::since(0), &file, out)
+pub fn planes(anchor: &Path, from_ns: u64, to_ns: u64) -> Result<Vec<u8>> {
+    let trace = Trace::read(anchor.to_owned(), Archive::open(anchor)?)?;
+    let source = Source { trace: &trace, filter: &Filter::default(), progress: &() };
+    let out = anchor.with_extension("xplane.pb");
+    let file = File::create_new(&out).map_err(Error::io("make", &out))?;
+    append(&source, Window { origin_ns: 0, from_ns, to_ns }, &file, &out)?;
+    fs::read(&out).map_err(Error::io("read", &out))
 }
 
 /// How long the trace is.
 fn length_ns(source: &Source<'_>) -> u64 {
-    let clock = analysis::Clock::of(source.trace);
+    let clock = Clock::of(source.trace);
     let definition = source.trace.definitions.clock.as_ref();
     definition.map_or(0, |it| clock.ns(it.global_offset.saturating_add(it.trace_length)))
 }
@@ -68,13 +77,12 @@ fn length_ns(source: &Source<'_>) -> u64 {
 fn append(source: &Source<'_>, window: Window, mut file: &File, out: &Path) -> Result<Outcome> {
     let selection = Selection::of(*source)?;
     let spool = Spool::beside(out)?;
-    let lines = source.each_location(selection.locations(), |location| {
-        Line::write(source, &selection, location, window, &spool)
-    })?;
+    let lines = source
+        .each_location(selection.locations(), |location| Line::write(source, &selection, location, window, &spool))?;
     let mut outcome = Outcome { files: vec![PathBuf::new()], ..Outcome::default() };
     outcome.events = lines.iter().map(|line| line.events).sum();
     let outside = lines.iter().map(|line| line.outside).sum();
-    outcome.leave_out(outside, "events that began before the host's profile or ended after it");
+    outcome.leave_out(outside, "events that began before or after the host's profile");
     for plane in Plane::all(source.trace, lines) {
         let mut head = Vec::new();
         plane.begin(source.trace, &mut head);

@@ -27,9 +27,14 @@ impl Plane {
         }
         let mut groups: Vec<(Vec<u32>, LocationGroupRef, Vec<Line>)> =
             groups.into_iter().map(|(group, lines)| (ranks.numbers(trace, group), group, lines)).collect();
-        groups.sort_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
+        // Ranks first, then threads that work for several.
+        groups.sort_by(|one, other| (one.0.len() > 1, &one.0, one.1).cmp(&(other.0.len() > 1, &other.0, other.1)));
         let mut taken = BTreeSet::new();
-        let planes = (1..).zip(groups).map(|(id, (numbers, group, lines))| {
+        let planes = (1..).zip(groups).map(|(id, (numbers, group, mut lines))| {
+            // The viewer has 32 bits for a line's number: a location's would not do.
+            for (number, line) in (1..).zip(&mut lines) {
+                (line.head.id, line.head.display_id) = (number, number);
+            }
             let name = ranks.name(trace, group, &numbers);
             // Ranks of communicators that have nothing to do with each other.
             let mut unique = name.clone();

@@ -41,6 +41,8 @@ pub struct WriteOptions {
     /// Whether the process still records: then the part is what there is so far, the journal stays, and
     /// whoever finalizes later writes it again.
     pub provisional: bool,
+    /// Events that began before this are left out: only the clock, communicators and threads are known of that time.
+    pub since_ticks: u64,
     /// What of the recorded is written, and how; `None` for what the process was told.
     pub archive: Option<ArchiveOptions>,
 }
@@ -95,7 +97,7 @@ pub(crate) fn lock(part: &Path, deadline: Option<Instant>) -> Result<LockFile, E
 /// As for [`write_part`].
 pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn Progress) -> Result<PartSummary, Error> {
     let deadline = Deadline { at: options.deadline, part };
-    let recording = Recording::read(part)?;
+    let recording = Recording::read(part, options.since_ticks)?;
     deadline.check()?;
     let (tables, symbols) = (&recording.tables, &recording.outcome.symbols);
     let archive = options.archive.unwrap_or(recording.process.archive);

@@ -123,7 +123,7 @@ impl Finisher<'_> {
 /// Writes a part of which the lock is held. The journal stays: others may tell of transfers for this part, or somebody
 /// kept it.
 pub(super) fn write_again(part: &Path, archive: ArchiveOptions, provisional: bool) -> PartState {
-    let options = WriteOptions { deadline: None, keep_journal: true, provisional, archive: Some(archive) };
+    let options = WriteOptions { keep_journal: true, provisional, archive: Some(archive), ..WriteOptions::default() };
     match write_locked(part, &options, &()) {
         Ok(summary) => PartState::Written(Box::new(summary)),
         Err(error) => PartState::Failed(error.to_string()),

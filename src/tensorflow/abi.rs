@@ -1,0 +1,187 @@
+//! TensorFlow's C interface (`pluggable_profiler.h`, version 0.0.1).
+//!
+//! Every struct says in its first field how large it is there. A struct that is smaller than the one known here is not
+//! written to; what a larger one has beyond is left as it is.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::profile;
+use crate::host::{logger, panics};
+
+/// `TF_Status`: set to success by TensorFlow, and left so.
+type Status = *mut c_void;
+/// `start` and `stop`.
+type Switch = unsafe extern "C" fn(*const Profiler, Status);
+/// `collect_data_xspace`: profiler, buffer, size, status.
+type Collect = unsafe extern "C" fn(*const Profiler, *mut u8, *mut usize, Status);
+
+/// `TP_Profiler`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "fields have TensorFlow's names")]
+pub struct Profiler {
+    pub struct_size: usize,
+    pub ext: *mut c_void,
+    pub device_type: *const c_char,
+}
+
+/// `TP_ProfilerFns`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "fields have TensorFlow's names")]
+pub struct ProfilerFunctions {
+    pub struct_size: usize,
+    pub ext: *mut c_void,
+    pub start: Option<Switch>,
+    pub stop: Option<Switch>,
+    pub collect_data_xspace: Option<Collect>,
+}
+
+/// `TF_ProfilerRegistrationParams`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "fields have TensorFlow's names")]
+pub struct Registration {
+    pub struct_size: usize,
+    pub ext: *mut c_void,
+    pub major_version: c_int,
+    pub minor_version: c_int,
+    pub patch_version: c_int,
+    pub profiler: *mut Profiler,
+    pub profiler_fns: *mut ProfilerFunctions,
+    pub destroy_profiler: Option<unsafe extern "C" fn(*mut Profiler)>,
+    pub destroy_profiler_fns: Option<unsafe extern "C" fn(*mut ProfilerFunctions)>,
+}
+
+const _: () = assert!(size_of::<Profiler>() == 24);
+const _: () = assert!(size_of::<ProfilerFunctions>() == 40);
+const _: () = assert!(size_of::<Registration>() == 64);
+
+/// The version of the interface that changes when it is another one.
+const MAJOR_VERSION: c_int = 0;
+
+/// Registers the profiler with TensorFlow, which calls this when it loads the library as one of its plugins.
+///
+/// # Safety
+/// `registration` is NULL or points to as many bytes as its `struct_size` says, and so do the two structs that it
+/// names.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_InitProfiler(registration: *mut Registration, _status: Status) {
+    guarded(|| {
+        // SAFETY: the same contract.
+        unsafe { register(registration) };
+    });
+}
+
+/// # Safety
+/// As for [`TF_InitProfiler`].
+unsafe fn register(registration: *mut Registration) {
+    // SAFETY: NULL, or a struct that begins with its size (contract).
+    if !unsafe { is_large_enough::<Registration>(registration.cast()) } {
+        return;
+    }
+    // SAFETY: all fields are there, as its size says.
+    let mut filled = unsafe { registration.read() };
+    let (profiler, functions) = (filled.profiler, filled.profiler_fns);
+    // SAFETY: NULL, or a struct that begins with its size (contract).
+    let has_profiler = unsafe { is_large_enough::<Profiler>(profiler.cast()) };
+    // SAFETY: as above.
+    let has_functions = unsafe { is_large_enough::<ProfilerFunctions>(functions.cast()) };
+    if filled.major_version != MAJOR_VERSION || !has_profiler || !has_functions {
+        return;
+    }
+    // SAFETY: all fields are there, as its size says.
+    let known = unsafe { profiler.read() };
+    let known = Profiler { struct_size: size_of::<Profiler>(), device_type: c"NCCL".as_ptr(), ..known };
+    // SAFETY: as above; only known fields are written.
+    unsafe { profiler.write(known) };
+    // SAFETY: all fields are there, as its size says.
+    let known = unsafe { functions.read() };
+    let known = ProfilerFunctions {
+        struct_size: size_of::<ProfilerFunctions>(),
+        start: Some(start),
+        stop: Some(stop),
+        collect_data_xspace: Some(collect_data_xspace),
+        ..known
+    };
+    // SAFETY: as above; only known fields are written.
+    unsafe { functions.write(known) };
+    filled.struct_size = size_of::<Registration>();
+    filled.destroy_profiler = Some(destroy_profiler);
+    filled.destroy_profiler_fns = Some(destroy_profiler_fns);
+    // SAFETY: as above; only known fields are written.
+    unsafe { registration.write(filled) };
+}
+
+/// Whether a struct is there and has all the fields of `T`.
+///
+/// # Safety
+/// `size` is NULL or points to a struct's first field, its size.
+unsafe fn is_large_enough<T>(size: *const usize) -> bool {
+    // SAFETY: not NULL, so it points to the size (contract).
+    !size.is_null() && unsafe { size.read() } >= size_of::<T>()
+}
+
+unsafe extern "C" fn start(_profiler: *const Profiler, _status: Status) {
+    guarded(profile::start);
+}
+
+unsafe extern "C" fn stop(_profiler: *const Profiler, _status: Status) {
+    guarded(profile::stop);
+}
+
+/// Called with a NULL buffer for the size, then for the bytes.
+///
+/// # Safety
+/// `size` is NULL or points to a number, and `buffer` is NULL or has as many bytes as that says.
+unsafe extern "C" fn collect_data_xspace(
+    _profiler: *const Profiler,
+    buffer: *mut u8,
+    size: *mut usize,
+    _status: Status,
+) {
+    guarded(|| {
+        if size.is_null() {
+            return;
+        }
+        let written = if buffer.is_null() {
+            profile::bytes()
+        } else {
+            // SAFETY: not NULL, so it is a number (contract).
+            let capacity = unsafe { size.read() };
+            // SAFETY: the buffer has as many bytes (contract), and TensorFlow has initialised them.
+            let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, capacity) };
+            profile::take(buffer)
+        };
+        // SAFETY: as above.
+        unsafe { size.write(written) };
+    });
+}
+
+/// Nothing was allocated for it.
+unsafe extern "C" fn destroy_profiler(_profiler: *mut Profiler) {}
+
+/// Nothing was allocated for it.
+unsafe extern "C" fn destroy_profiler_fns(_functions: *mut ProfilerFunctions) {}
+
+/// Runs a callback: a panic must not get into TensorFlow.
+fn guarded(body: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
+        forget(payload);
+        let said = catch_unwind(|| {
+            logger::say_to_stderr(&format!(
+                "internal error in TensorFlow's profile{}; the profile lacks NCCL, the recording goes on",
+                panics::location()
+            ));
+        });
+        if let Err(payload) = said {
+            forget(payload);
+        }
+    }
+}
+
+#[expect(clippy::mem_forget, reason = "dropping a payload can panic again, outside of any guard")]
+fn forget(payload: Box<dyn std::any::Any + Send>) {
+    std::mem::forget(payload);
+}
