@@ -27,7 +27,13 @@ typedef void (*Init)(Registration *, void *);
 #define ROOM 128
 
 /* A struct of `size` bytes at the beginning of memory that nobody may write to behind it. */
-typedef union { unsigned char bytes[ROOM]; size_t size; Profiler profiler; Functions functions; Registration reg; } Place;
+typedef union {
+  unsigned char bytes[ROOM];
+  size_t size;
+  Profiler profiler;
+  Functions functions;
+  Registration reg;
+} Place;
 
 static void prepare(Place *place, size_t size) {
   memset(place, GUARD, sizeof *place);

@@ -1,5 +1,6 @@
 //! The plugin as TensorFlow's profiler, and what TensorFlow's viewer reads of an export.
 
+mod archive;
 mod export;
 mod profile;
 mod registration;

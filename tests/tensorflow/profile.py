@@ -1,6 +1,7 @@
 """A TensorFlow program whose process also drives NCCL: profiles with and without collectives in them.
 
-Arguments: the plugin, libnccl.so.2, a folder for the profiles, and who loads the plugin first ("tensorflow", "nccl").
+Arguments: the plugin, libnccl.so.2, a folder for the profiles, and who loads the plugin first ("tensorflow", "nccl"),
+or that TensorFlow does not ("apart").
 Prints what was called while each profile was taken, as JSON.
 """
 
@@ -73,8 +74,9 @@ def main():
     if first == "nccl":
         nccl = Nccl()
         nccl.all_reduce(1)
-    # TensorFlow loads what this names when it is imported.
-    os.environ["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"] = plugin
+    if first != "apart":
+        # TensorFlow loads what this names when it is imported.
+        os.environ["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"] = plugin
     import tensorflow as tf
 
     profiles = []

@@ -10,12 +10,13 @@ import sys
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
 
-def value(stat):
-    return getattr(stat, stat.WhichOneof("value"))
+def value(plane, stat):
+    kind = stat.WhichOneof("value")
+    return plane.stat_metadata[stat.ref_value].name if kind == "ref_value" else getattr(stat, kind)
 
 
 def stats(plane, of):
-    return {plane.stat_metadata[stat.metadata_id].name: value(stat) for stat in of.stats}
+    return {plane.stat_metadata[stat.metadata_id].name: value(plane, stat) for stat in of.stats}
 
 
 def read(path):

@@ -84,6 +84,9 @@ pub struct XStat {
     pub int64_value: Option<i64>,
     #[prost(string, optional, tag = "5")]
     pub str_value: Option<String>,
+    /// The text is the name of this stat metadata.
+    #[prost(uint64, optional, tag = "7")]
+    pub ref_value: Option<u64>,
 }
 
 /// The name of events.

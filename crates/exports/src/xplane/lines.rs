@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use analysis::{Slice, Trace};
-use otf2::{AttributeRef, AttributeValue, LocationRef, RegionRef};
+use otf2::{AttributeRef, AttributeValue, LocationRef, RegionRef, StringRef};
 use proto_messages::xspace::{XEvent, XLine, XStat};
 
 use crate::error::{Error, Result};
@@ -79,6 +79,8 @@ pub(super) struct Line {
     pub(super) outside: u64,
     pub(super) regions: BTreeSet<RegionRef>,
     pub(super) attributes: BTreeSet<AttributeRef>,
+    /// Values of stats.
+    pub(super) texts: BTreeSet<StringRef>,
 }
 
 impl Line {
@@ -104,6 +106,7 @@ impl Line {
             outside: 0,
             regions: BTreeSet::new(),
             attributes: BTreeSet::new(),
+            texts: BTreeSet::new(),
         };
         let mut failed = Ok(());
         let mut bytes = Vec::new();
@@ -143,7 +146,12 @@ impl Line {
         event.stats.clear();
         for (attribute, value) in &slice.attributes {
             self.attributes.insert(*attribute);
-            event.stats.push(XStat { metadata_id: attribute_id(*attribute), ..stat(trace, *value) });
+            let mut stat = stat(trace, *value);
+            stat.metadata_id = attribute_id(*attribute);
+            if let AttributeValue::String(text) = value {
+                self.texts.insert(*text);
+            }
+            event.stats.push(stat);
         }
     }
 }
@@ -156,6 +164,11 @@ pub(super) fn region_id(region: RegionRef) -> i64 {
 /// The number of an attribute's metadata: 0 is none.
 pub(super) fn attribute_id(attribute: AttributeRef) -> i64 {
     i64::from(attribute.get()) + 1
+}
+
+/// The number of a text's metadata, behind those of attributes.
+pub(super) fn text_id(text: StringRef) -> u64 {
+    1 << 32 | u64::from(text.get())
 }
 
 fn stat(trace: &Trace, value: AttributeValue) -> XStat {
@@ -174,10 +187,11 @@ fn stat(trace: &Trace, value: AttributeValue) -> XStat {
         AttributeValue::I64(number) => signed(number),
         AttributeValue::F32(number) => float(number.into()),
         AttributeValue::F64(number) => float(number),
+        AttributeValue::String(it) => XStat { ref_value: Some(text_id(it)), ..XStat::default() },
         AttributeValue::Region(it) => text(trace.region_name(it)),
         AttributeValue::Location(it) => text(trace.location_name(it)),
         AttributeValue::Comm(it) => text(trace.comm_name(it)),
-        other => text(trace.text(other).map_or_else(|| format!("{other:?}"), str::to_owned)),
+        other => text(format!("{other:?}")),
     }
 }
 
@@ -185,6 +199,6 @@ fn picoseconds(ns: u64) -> i64 {
     signed(ns.saturating_mul(1000))
 }
 
-fn signed(number: u64) -> i64 {
+pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

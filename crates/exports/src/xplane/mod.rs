@@ -74,11 +74,25 @@ fn length_ns(source: &Source<'_>) -> u64 {
     definition.map_or(0, |it| clock.ns(it.global_offset.saturating_add(it.trace_length)))
 }
 
+/// What protobuf's readers take.
+const MOST_BYTES: u64 = i32::MAX as u64;
+
+fn refuse_too_large(file: &File, lines: &[Line], out: &Path) -> Result<()> {
+    let bytes = file.metadata().map_err(Error::io("look at", out))?.len();
+    let bytes = bytes + lines.iter().map(Line::bytes).sum::<u64>();
+    if bytes <= MOST_BYTES {
+        return Ok(());
+    }
+    let why = format!("{} MiB, and TensorBoard reads 2047: choose with --from, --to, --rank or --comm", bytes >> 20);
+    Err(Error::Refused(why))
+}
+
 fn append(source: &Source<'_>, window: Window, mut file: &File, out: &Path) -> Result<Outcome> {
     let selection = Selection::of(*source)?;
     let spool = Spool::beside(out)?;
     let lines = source
         .each_location(selection.locations(), |location| Line::write(source, &selection, location, window, &spool))?;
+    refuse_too_large(file, &lines, out)?;
     let mut outcome = Outcome { files: vec![PathBuf::new()], ..Outcome::default() };
     outcome.events = lines.iter().map(|line| line.events).sum();
     let outside = lines.iter().map(|line| line.outside).sum();

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Trace;
 use nccl_events::archive::LocationKind;
-use otf2::{AttributeRef, CommRef, LocationGroupRef, LocationRef, RegionRef};
+use otf2::{AttributeRef, CommRef, LocationGroupRef, LocationRef, RegionRef, StringRef};
 use proto_messages::xspace::{CUSTOM_DEVICE, XEventMetadata, XPlane, XStatMetadata, begin_plane, line_bytes};
 
-use super::lines::{Line, attribute_id, region_id};
+use super::lines::{Line, attribute_id, region_id, signed, text_id};
 
 /// Locations of one rank.
 pub(super) struct Plane {
@@ -64,11 +64,16 @@ impl Plane {
             let name = definition.and_then(|it| trace.definitions.string(it.name)).unwrap_or_default();
             (id, XStatMetadata { id, name: name.to_owned() })
         });
+        let texts: BTreeSet<StringRef> = self.lines.iter().flat_map(|line| line.texts.iter().copied()).collect();
+        let texts = texts.into_iter().map(|text| {
+            let id = signed(text_id(text));
+            (id, XStatMetadata { id, name: trace.definitions.string(text).unwrap_or_default().to_owned() })
+        });
         let plane = XPlane {
             id: self.id,
             name: self.name.clone(),
             event_metadata: events.collect(),
-            stat_metadata: stats.collect(),
+            stat_metadata: stats.chain(texts).collect(),
             stats: Vec::new(),
         };
         let bytes = self.lines.iter().map(|line| line_bytes(&line.head, line.bytes())).sum();

@@ -1,0 +1,77 @@
+//! `export --format xplane`, as TensorBoard's Trace Viewer shows it, against the archive.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use whole_plugin::machine::{four_gpu_stream, tensorflow, two_process_streams};
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
+
+use super::archive::{Lines, Seen, lines_of};
+use super::script;
+
+/// The devices that the viewer shows, and what their lines have together.
+fn shown(python: &Path, file: &Path) -> (Vec<String>, Lines) {
+    let devices = script(python, "trace_viewer.py", &[file.to_owned()]);
+    let devices = devices.as_object().expect("devices");
+    let mut lines = Lines::new();
+    for (line, seen) in devices.values().flat_map(|lines| lines.as_object().expect("lines")) {
+        let number = |name: &str| seen[name].as_u64().expect("a number");
+        let all: &mut Seen = lines.entry(line.clone()).or_default();
+        all.events += number("events");
+        all.time_ns += number("time_ns");
+        all.bytes += number("bytes");
+    }
+    (devices.keys().cloned().collect(), lines)
+}
+
+fn export(scratch: &Scratch, options: &[&str], name: &str) -> (PathBuf, Value) {
+    let mut tool = scratch.tool(&["export", "--format", "xplane", "out", "--json", "-o", name]);
+    let ended = run(tool.args(options)).with_code(0);
+    (scratch.path().join(name), serde_json::from_str(&ended.stdout).expect("JSON"))
+}
+
+/// A recording, exported; the viewer shows what the archive has.
+fn same(python: &Path, streams: &[PathBuf], ranks: &[&str]) {
+    let scratch = Scratch::new();
+    let _recorded = run(&mut scratch.replay(streams)).with_code(0);
+    let (file, said) = export(&scratch, &[], "all.xplane.pb");
+    let (devices, lines) = shown(python, &file);
+    let expected = lines_of(&scratch.out());
+    assert_eq!(lines, expected);
+    assert!(expected.values().any(|seen| seen.bytes > 0));
+    let events: u64 = expected.values().map(|seen| seen.events).sum();
+    assert_eq!((&said["format"], &said["events"]), (&1.into(), &events.into()));
+    let names = ranks.iter().map(|ranks| format!("/device:CUSTOM:NCCL {ranks}"));
+    assert_eq!(devices, names.collect::<Vec<String>>());
+
+    // Half of the ranks.
+    let (file, _) = export(&scratch, &["--rank", "0"], "one.xplane.pb");
+    let (_, of_rank) = shown(python, &file);
+    let is_member = |name: &&String| name.contains(" rank ");
+    let members: Vec<&String> = of_rank.keys().filter(is_member).collect();
+    assert!(!members.is_empty() && members.iter().all(|name| name.contains(" rank 0/")), "{members:?}");
+    assert!(of_rank.iter().all(|(line, seen)| expected[line] == *seen), "{of_rank:?}");
+}
+
+#[test]
+fn the_viewer_shows_what_the_archive_has() {
+    let Some(python) = tensorflow() else {
+        return;
+    };
+    same(&python, &two_process_streams(), &["rank 0", "rank 1"]);
+    if let Some(stream) = four_gpu_stream() {
+        same(&python, &[stream], &["rank 0", "rank 1", "rank 2", "rank 3", "ranks 0, 1, 2, 3"]);
+    }
+}
+
+#[test]
+fn a_name_that_tensorboard_does_not_find_is_refused() {
+    let scratch = Scratch::new();
+    let mut tool = scratch.tool(&["export", "--format", "xplane", "out", "-o", "trace.pb"]);
+    let ended = run(&mut tool).with_code(2);
+    assert!(ended.stderr.contains("-o trace.pb.xplane.pb"), "{ended}");
+    let mut tool = scratch.tool(&["export", "--format", "perfetto", "out", "--into", "a.xplane.pb", "-o", "b"]);
+    let ended = run(&mut tool).with_code(2);
+    assert!(ended.stderr.contains("--into goes with --format xplane"), "{ended}");
+}
