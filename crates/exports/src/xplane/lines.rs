@@ -5,10 +5,10 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use analysis::{Slice, Trace};
 use otf2::{AttributeRef, AttributeValue, LocationRef, RegionRef, StringRef};
+use parking_lot::Mutex;
 use proto_messages::xspace::{XEvent, XLine, XStat};
 
 use crate::error::{Error, Result};
@@ -48,7 +48,7 @@ impl Spool {
     }
 
     fn append(&self, bytes: &[u8]) -> Result<Extent> {
-        let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut file = self.file.lock();
         let (file, end) = &mut *file;
         let extent = (*end, bytes.len() as u64);
         file.write_all(bytes).map_err(Error::io("write", &self.path))?;
@@ -58,7 +58,7 @@ impl Spool {
 
     /// Copies pieces to the end of another file.
     pub(super) fn copy(&self, extents: &[Extent], mut to: &File) -> io::Result<()> {
-        let file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let file = self.file.lock();
         let mut buffer = Vec::new();
         for (offset, length) in extents {
             buffer.resize(usize::try_from(*length).map_err(io::Error::other)?, 0);
