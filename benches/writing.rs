@@ -33,7 +33,8 @@ fn record(out: &Path, rank: u32, ranks: u32, operations: u64) -> PathBuf {
     process.end()
 }
 
-const KEEPING: WriteOptions = WriteOptions { deadline: None, keep_journal: true, provisional: false, archive: None };
+const KEEPING: WriteOptions =
+    WriteOptions { deadline: None, keep_journal: true, provisional: false, since_ticks: 0, archive: None };
 
 /// Reads a journal into tables.
 fn tables(part: &Path) -> Tables {

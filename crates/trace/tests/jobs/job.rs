@@ -7,7 +7,7 @@ use journal::testing::{Process, Who};
 use trace::WriteOptions;
 
 pub(crate) const KEEP: WriteOptions =
-    WriteOptions { deadline: None, keep_journal: true, provisional: false, archive: None };
+    WriteOptions { deadline: None, keep_journal: true, provisional: false, since_ticks: 0, archive: None };
 
 /// A job of two ranks on one host, recorded and not written.
 pub(crate) fn record_two_ranks(out: &Path) -> Vec<PathBuf> {
