@@ -1,6 +1,6 @@
 //! What `nccl-otf2 export` writes, as the programs read it that it is written for.
 
 mod jsonl;
-mod parquet;
 mod kineto;
+mod parquet;
 mod perfetto;

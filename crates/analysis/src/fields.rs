@@ -10,6 +10,9 @@ enum Wanted {
     ExternalCorrelation,
     Timing,
     Bytes,
+    Count,
+    Datatype,
+    QueuedNs,
     Root,
     Peer,
     Channel,
@@ -22,12 +25,15 @@ enum Wanted {
     BusBandwidth,
 }
 
-const WANTED: [(&str, Wanted); 15] = [
+const WANTED: [(&str, Wanted); 18] = [
     ("nccl.event", Wanted::Event),
     ("nccl.parent", Wanted::Parent),
     ("nccl.external_correlation", Wanted::ExternalCorrelation),
     ("nccl.timing", Wanted::Timing),
     ("nccl.bytes", Wanted::Bytes),
+    ("nccl.count", Wanted::Count),
+    ("nccl.datatype", Wanted::Datatype),
+    ("nccl.queued_ns", Wanted::QueuedNs),
     ("nccl.root", Wanted::Root),
     ("nccl.peer", Wanted::Peer),
     ("nccl.channel", Wanted::Channel),
@@ -53,6 +59,12 @@ pub struct Fields<'a> {
     pub timing: Option<&'a str>,
     /// Its size.
     pub bytes: Option<u64>,
+    /// Number of elements.
+    pub count: Option<u64>,
+    /// Type of an element.
+    pub datatype: Option<&'a str>,
+    /// How long a transfer waited for its first progress.
+    pub queued_ns: u64,
     /// Rank of the root.
     pub root: Option<u32>,
     /// Rank of the other end.
@@ -115,6 +127,9 @@ impl Attributes {
                 Wanted::ExternalCorrelation => fields.external_correlation = number,
                 Wanted::Timing => fields.timing = text(definitions, *value),
                 Wanted::Bytes => fields.bytes = number,
+                Wanted::Count => fields.count = number,
+                Wanted::Datatype => fields.datatype = text(definitions, *value),
+                Wanted::QueuedNs => fields.queued_ns = number.unwrap_or(0),
                 Wanted::Root => fields.root = rank(*value),
                 Wanted::Peer => fields.peer = rank(*value),
                 Wanted::Channel => fields.channel = rank(*value),

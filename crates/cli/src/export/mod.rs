@@ -110,7 +110,9 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         Format::Perfetto => Box::new(exports::perfetto::write),
         #[cfg(feature = "parquet")]
         Format::Parquet => Box::new(exports::parquet::write),
-        Format::Xplane => Box::new(|source, out| exports::xplane::write(source, into.first().map(PathBuf::as_path), out)),
+        Format::Xplane => {
+            Box::new(|source, out| exports::xplane::write(source, into.first().map(PathBuf::as_path), out))
+        }
         Format::Jsonl => {
             let filter = request.select.of_journals()?;
             let schema = request.schema.unwrap_or_default();

@@ -1,6 +1,7 @@
 //! A job with what its files have in common: ranks and their numbers, processes, kernels, who waited.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 
 use analysis::tables::{NONE, Tables};
 use analysis::{MatchedCollectives, property};
@@ -28,6 +29,8 @@ pub(super) struct Job<'a> {
     instances: MatchedCollectives,
     /// Of each communicator, which ranks of the job it has, as PyTorch lists them.
     groups: Vec<Option<String>>,
+    /// Number and type of the elements of operations, by their ids.
+    elements: Vec<(u64, u64, &'a str)>,
     /// Operations by their ids, and by those of their calls.
     operations: Vec<(u64, u32)>,
     calls: Vec<(u64, u32)>,
@@ -51,6 +54,7 @@ impl<'a> Job<'a> {
         };
         let (operations, calls) = (by_id(&tables.operations.event), by_id(&tables.operations.parent));
         let attributes = AttributeNames::of(trace);
+        let elements = elements(source)?;
         let (groups, owners, locations) = (Vec::new(), BTreeMap::new(), vec![Vec::new(); ranks.len()]);
         let mut job = Self {
             source: *source,
@@ -60,6 +64,7 @@ impl<'a> Job<'a> {
             ranks,
             instances,
             groups,
+            elements,
             operations,
             calls,
             owners,
@@ -203,12 +208,14 @@ impl<'a> Job<'a> {
         let name = trace.region_name(operation.function);
         let function = words::function(&name);
         let is_root = operation.partner == member.rank;
-        let (given, gotten) = words::elements(function, operation.count, size as u64, is_root);
+        let known = self.elements.binary_search_by_key(&operation.event, |(event, ..)| *event);
+        let (_, count, datatype) = known.ok().map_or((0, 0, ""), |at| self.elements[at]);
+        let (given, gotten) = words::elements(function, count, size as u64, is_root);
         args.text("Collective name", words::collective(function));
         args.number("In msg nelems", given);
         args.number("Out msg nelems", gotten);
         args.number("Group size", size);
-        args.text("dtype", words::datatype(trace.definitions.string(operation.datatype).unwrap_or_default()));
+        args.text("dtype", words::datatype(datatype));
         if let Some(comm) = members.communicators.get(large(number)) {
             args.text("Process Group Name", &trace.comm_name(*comm));
         }
@@ -259,6 +266,25 @@ impl<'a> Job<'a> {
             None => format!("[{}]", ranks.join(", ")),
         })
     }
+}
+
+/// Number and type of the elements of operations, with their ids, ascending.
+fn elements<'a>(source: &Source<'a>) -> Result<Vec<(u64, u64, &'a str)>> {
+    let trace = source.trace;
+    let mut locations = source.locations();
+    locations.retain(|location| trace.location_kind(*location) == Some(LocationKind::Communicator));
+    let of_locations = source.each_location(&locations, |location| {
+        let mut found = Vec::new();
+        trace.slices(location, |slice| {
+            let fields = trace.fields_of(&slice.attributes);
+            found.extend(fields.event.map(|event| (event, fields.count.unwrap_or(0), fields.datatype.unwrap_or(""))));
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    })?;
+    let mut all = of_locations.concat();
+    all.sort_unstable();
+    Ok(all)
 }
 
 fn find(rows: &[(u64, u32)], id: u64) -> Option<u32> {

@@ -251,8 +251,8 @@ impl<'a> Process<'a> {
         definition.and_then(|it| self.trace.definitions.string(it.name)).unwrap_or_default()
     }
 
-    fn datatype(&self, fields: &Fields<'_>) -> Option<&'a str> {
-        fields.datatype.and_then(|text| self.trace.definitions.string(text))
+    fn datatype(&self, fields: &Fields<'a>) -> Option<&'a str> {
+        fields.datatype
     }
 
     fn attribute(&self, name: &str) -> Option<AttributeRef> {
