@@ -42,7 +42,7 @@ fn every_row_is_what_the_archive_has() {
         let Some(streams) = streams else { continue };
         let scratch = Scratch::new();
         let _replayed = run(&mut scratch.replay(&streams)).with_code(0);
-        let counts = compared(&scratch, &python, &scratch.archive().anchor());
+        let counts = compared(&scratch, &python, scratch.archive().anchor());
         assert_eq!(counts["operations"], operations, "{counts}");
         assert!(counts["calls"].as_u64() > Some(0), "{counts}");
         assert_eq!(counts["steps"].as_u64() > Some(0), steps, "{counts}");
@@ -80,8 +80,11 @@ fn answers(scratch: &Scratch, python: &Path, program: &str) -> [Vec<Value>; 3] {
     ask.arg(built::root().join("docs/GUIDE.md")).arg(program);
     // Spark asks for the name of the host, which has no address on every machine.
     ask.env("SPARK_LOCAL_IP", "127.0.0.1");
-    let settings = "--conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=4 pyspark-shell";
-    ask.env("PYSPARK_SUBMIT_ARGS", format!("--master local[2] {settings}"));
+    // It runs for a few seconds: code that is compiled with care does not pay, nor do jobs that list folders.
+    let settings = "--master local[2] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=4 \
+                    --conf spark.sql.sources.parallelPartitionDiscovery.threshold=1000 \
+                    --driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell";
+    ask.env("PYSPARK_SUBMIT_ARGS", settings);
     let printed = run(&mut ask).with_code(0).stdout;
     let line = printed.lines().last().unwrap_or_default();
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{program}: {error}: {printed}"))

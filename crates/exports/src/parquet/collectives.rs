@@ -6,8 +6,9 @@ use analysis::tables::Tables;
 use analysis::{Incomparable, MatchedCollective, MatchedCollectives, Trace};
 use nccl_events::collective::Flow;
 
+use super::rows;
 use super::sheet::{Sheets, Written};
-use super::{host, rows, signed, small};
+use super::values::{host, signed, small};
 use crate::error::Result;
 use crate::source::Source;
 

@@ -5,10 +5,11 @@
 //!  process      the rows of a process: operations, calls, transfers, steps, kernels
 //!  rows         the columns of each table: docs/REFERENCE.md, "Parquet tables"
 //!  sheet        a file of rows
+//!  values       what the archive says, as columns have it
 //! ```
 //!
-//! Each table is a folder `table=…`. What belongs to a process is in `host=…/process=…` below it: readers take these for
-//! columns, and read only the files that a question is about.
+//! Each table is a folder `table=…`. What belongs to a process is in `host=…/process=…` below it: readers take these
+//! for columns, and read only the files that a question is about.
 
 mod collectives;
 mod process;
@@ -16,6 +17,7 @@ mod rows;
 mod sheet;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,6 +36,7 @@ use crate::source::Source;
 use collectives::Collectives;
 use process::Process;
 use sheet::Sheets;
+use values::host;
 
 /// What is written at a time: files of a process that are made of the same locations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,20 +124,4 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.'
 fn folder(trace: &Trace, process: LocationGroupRef) -> PathBuf {
     let host = utf8_percent_encode(host(trace, process), PLAIN);
     PathBuf::from(format!("host={host}/process={}", process.get()))
-}
-
-/// The name of the host of a process.
-fn host(trace: &Trace, process: LocationGroupRef) -> &str {
-    let name = trace.host(process).and_then(|host| trace.node_name(host));
-    name.filter(|name| !name.is_empty()).unwrap_or("unknown")
-}
-
-/// A time or a size.
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// A rank, a channel, a number of a definition.
-fn small(number: u32) -> i32 {
-    i32::try_from(number).unwrap_or(i32::MAX)
 }

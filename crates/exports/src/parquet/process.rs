@@ -11,8 +11,9 @@ use nccl_events::gpu::is_of_nccl;
 use otf2::{AttributeRef, AttributeValue, LocationRef, RegionRef};
 
 use super::collectives::Collectives;
+use super::rows;
 use super::sheet::{Sheets, Written};
-use super::{rows, signed, small};
+use super::values::{signed, small};
 use crate::error::Result;
 use crate::selection::Selection;
 

@@ -1,0 +1,20 @@
+//! What the archive says, as columns have it.
+
+use analysis::Trace;
+use otf2::LocationGroupRef;
+
+/// The name of the host of a process.
+pub(super) fn host(trace: &Trace, process: LocationGroupRef) -> &str {
+    let name = trace.host(process).and_then(|host| trace.node_name(host));
+    name.filter(|name| !name.is_empty()).unwrap_or("unknown")
+}
+
+/// A time or a size.
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A rank, a channel, a number of a definition.
+pub(super) fn small(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
