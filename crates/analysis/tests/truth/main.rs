@@ -1,10 +1,4 @@
 //! Synthetic jobs of which the truth is known: every derived number, and the cause that the verdict names.
-#![expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    reason = "made-up jobs are small"
-)]
 
 mod compare;
 
