@@ -1,4 +1,4 @@
-//! `nccl-otf2 export --format kineto`, read by HTA (the Python package HolisticTraceAnalysis): a file for each rank, and
+//! `nccl-otf2 export --format kineto`, read by HTA (HolisticTraceAnalysis, a Python package): a file for each rank, and
 //! the same events in traces as torch.profiler makes them. `tests/support/kineto.py` holds them against the archive.
 
 use std::fs;

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::kineto::job::Job;
 use crate::kineto::line::Line;
 
-/// From CLOCK_REALTIME of a rank's host, in ns since 1970, to ns after the beginning of the archive, for a span of time.
+/// From CLOCK_REALTIME of the host of a rank (ns since 1970) to ns after the beginning of the archive, for a time span.
 pub(super) fn of_rank(job: &Job<'_>, rank: u32, span_ns: [i128; 2]) -> Result<Line> {
     let (trace, begin_ns) = (job.source.trace, i128::from(job.source.begin_ns()));
     let process = trace.definitions.location_groups.get(&job.process(rank));
