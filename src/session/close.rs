@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::recorded::{self, Recorded};
+use super::recorded::{Recorded, closes};
 use super::state::{Session, describe, say};
 use crate::config::{Config, Finalize, Verbosity};
 use crate::host::logger;
@@ -51,7 +51,7 @@ pub(super) fn close(session: Session, moment: Moment) {
         logger::warn(&format!("{}: {error}; the archive does not say what chained plugins missed", part.display()));
     }
     if moment == Moment::LastFinalize {
-        recorded::closes(&recorded);
+        closes(&recorded);
     }
     if let Some(report) = scorep_report {
         if let Err(error) = report.write(&part) {

@@ -43,7 +43,7 @@ pub use begin::VERSION;
 pub(crate) use begin::kinds_of_table;
 use close::Moment;
 pub use foreign::refuse as refuse_foreign;
-pub use recorded::{Recorded, before_close, recorded};
+pub use recorded::{Recorded, before_close};
 use state::Session;
 
 /// What NCCL gets back from `init`.
@@ -142,6 +142,18 @@ pub fn finalize(context: u64) {
     if let Some(session) = ended {
         close::close(session, Moment::LastFinalize);
     }
+}
+
+/// What is recorded at the moment, with the clock known up to now; none without a session.
+#[must_use]
+pub fn recorded() -> Option<Recorded> {
+    if FORKED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let slot = SESSION.lock();
+    let session = slot.session.as_ref()?;
+    session.maintenance.record_clocks();
+    Some(Recorded::of(session))
 }
 
 fn idle() -> InitReply {

@@ -1,12 +1,10 @@
-//! What the session has recorded so far, for who reads it while it goes on.
+//! What a session has recorded so far, for who reads it while it goes on or when it ends.
 
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 
 use super::state::Session;
-use super::{FORKED, SESSION};
 
 /// What a session has recorded.
 #[derive(Clone, Debug)]
@@ -25,18 +23,6 @@ impl Recorded {
 
 /// Called when a session ends, before its journal may go.
 static BEFORE_CLOSE: Mutex<Option<fn(&Recorded)>> = Mutex::new(None);
-
-/// What is recorded at the moment, with the clock known up to now; none without a session.
-#[must_use]
-pub fn recorded() -> Option<Recorded> {
-    if FORKED.load(Ordering::Relaxed) {
-        return None;
-    }
-    let slot = SESSION.lock();
-    let session = slot.session.as_ref()?;
-    session.maintenance.record_clocks();
-    Some(Recorded::of(session))
-}
 
 /// Has a function called when a session ends while the process goes on. There is one such function.
 pub fn before_close(call: fn(&Recorded)) {

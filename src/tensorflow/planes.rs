@@ -6,7 +6,6 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::profile::Begin;
 use journal::part::{JOURNAL, PARTS, PROCESS, part_name};
 use journal::{clock, host, private};
 use rayon::ThreadPoolBuilder;
@@ -16,6 +15,12 @@ use trace::{WriteOptions, unify, write_part};
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Cores that are taken from the job meanwhile.
 const THREADS: usize = 4;
+
+/// When a profile began.
+pub(super) struct Begin {
+    pub(super) ticks: u64,
+    pub(super) realtime_ns: u64,
+}
 
 /// The planes of what a session recorded since a profile began; empty without events.
 ///

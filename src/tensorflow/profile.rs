@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::planes::planes;
+use super::planes::{Begin, planes};
 use crate::host::{logger, panics};
 use crate::session::{self, Recorded};
 use journal::clock::{self, ticks};
@@ -16,21 +16,15 @@ const LIMIT_BYTES: u64 = 512 << 20;
 /// How long to wait for another thread that makes planes. In a forked child that thread does not exist.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-static PROFILE: Mutex<Profile> = Mutex::new(Profile { begin: None, xspace: Vec::new() });
+static PROFILE: Mutex<Profile> = Mutex::new(Profile { begin: None, recorded: None, xspace: Vec::new() });
 
 struct Profile {
     /// While one is taken.
     begin: Option<Begin>,
+    /// The part that was recorded into when it began, and the size of its journal then.
+    recorded: Option<(PathBuf, u64)>,
     /// The planes of the last one.
     xspace: Vec<u8>,
-}
-
-/// When a profile began.
-pub(super) struct Begin {
-    pub(super) ticks: u64,
-    pub(super) realtime_ns: u64,
-    /// The part that was recorded into, and the size of its journal.
-    recorded: Option<(PathBuf, u64)>,
 }
 
 /// A profile begins; what is left of the one before goes.
@@ -41,7 +35,8 @@ pub(super) fn start() {
     let recorded = session::recorded().map(|recorded| (recorded.part, recorded.journal_bytes));
     if let Some(mut profile) = lock() {
         profile.xspace = Vec::new();
-        profile.begin = Some(Begin { ticks: ticks(), realtime_ns: clock::realtime_ns(), recorded });
+        profile.recorded = recorded;
+        profile.begin = Some(Begin { ticks: ticks(), realtime_ns: clock::realtime_ns() });
     }
 }
 
@@ -91,7 +86,7 @@ impl Profile {
         let Some(begin) = &self.begin else {
             return;
         };
-        let before = begin.recorded.as_ref().filter(|(part, _)| *part == recorded.part);
+        let before = self.recorded.as_ref().filter(|(part, _)| *part == recorded.part);
         let grown = recorded.journal_bytes.saturating_sub(before.map_or(0, |(_, bytes)| *bytes));
         if grown > LIMIT_BYTES {
             logger::warn(&format!(

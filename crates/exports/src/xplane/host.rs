@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use analysis::Clock;
 use proto_messages::Message as _;
 use proto_messages::xspace::{
     PROFILE_START_TIME, PROFILE_STOP_TIME, TASK_ENVIRONMENT, XPlane, XSpace, XStat, XStatMetadata,
 };
 
-use super::length_ns;
 use crate::error::{Error, Result};
 use crate::source::Source;
 
@@ -80,6 +80,13 @@ impl HostProfile {
         };
         XSpace { planes: vec![plane] }.encode_to_vec()
     }
+}
+
+/// How long the trace is.
+pub(super) fn length_ns(source: &Source<'_>) -> u64 {
+    let clock = Clock::of(source.trace);
+    let definition = source.trace.definitions.clock.as_ref();
+    definition.map_or(0, |it| clock.ns(it.global_offset.saturating_add(it.trace_length)))
 }
 
 fn stat(plane: &XPlane, name: &str) -> Option<u64> {

@@ -17,7 +17,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use analysis::{Clock, Filter, Trace};
+use analysis::{Filter, Trace};
 use otf2::Archive;
 use proto_messages::xspace::begin_line;
 
@@ -26,7 +26,7 @@ use crate::outcome::Outcome;
 use crate::selection::Selection;
 use crate::source::Source;
 
-use host::HostProfile;
+use host::{HostProfile, length_ns};
 use lines::{Line, Spool, Window};
 use planes::Plane;
 
@@ -65,13 +65,6 @@ pub fn planes(anchor: &Path, from_ns: u64, to_ns: u64) -> Result<Vec<u8>> {
     let file = File::create_new(&out).map_err(Error::io("make", &out))?;
     append(&source, Window { origin_ns: 0, from_ns, to_ns }, &file, &out)?;
     fs::read(&out).map_err(Error::io("read", &out))
-}
-
-/// How long the trace is.
-fn length_ns(source: &Source<'_>) -> u64 {
-    let clock = Clock::of(source.trace);
-    let definition = source.trace.definitions.clock.as_ref();
-    definition.map_or(0, |it| clock.ns(it.global_offset.saturating_add(it.trace_length)))
 }
 
 /// What protobuf's readers take.
