@@ -1,4 +1,4 @@
-//! Scalasca's analyser (scout) finds the waiting that the last rank of a job causes: 20 ms before each of 20
+//! Scalasca's analyser (scout) finds the waiting that the last rank of a job causes: 10 ms before each of 20
 //! operations.
 //!
 //! What it must find is what the archive says: when the operations of each rank began. That the archive says when they
@@ -18,7 +18,7 @@ use whole_plugin::scratch::Scratch;
 
 const RANKS: usize = 4;
 const ROUNDS: usize = 20;
-const LATE_MS: f64 = 20.0;
+const LATE_MS: f64 = 10.0;
 const VERSIONS: [&str; 3] = ["2.27.7", "2.28.9", "2.32.3"];
 
 /// Jobs that run at the same time make each other's ranks late.

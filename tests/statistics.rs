@@ -55,7 +55,7 @@ fn python_derives_the_same_of_one_process_with_four_gpus() {
 fn a_late_rank_and_a_slow_pair_of_real_nccl_are_found_and_nothing_else() {
     let scratch = Scratch::new();
     let shape = ["--procs", "4", "--threads", "1", "--rounds", "30", "--count", "50000"];
-    let faults = ["--ops", "pause,one,sendrecv", "--slow-pair", "0,1,200"];
+    let faults = ["--ops", "pause,pause,one,sendrecv", "--slow-pair", "0,1,200"];
     let Some(mut job) = scratch.run_nccl("2.32.3", &[], &[&shape[..], &faults].concat()) else { return };
     let mut plugins = Command::new("make");
     plugins.arg("-C").arg(built::root().join("tests/doubles/fake-gpu/nccl-plugins"));

@@ -115,7 +115,7 @@ impl Rank {
     pub(crate) fn call(&mut self, operation: u64) {
         let (context, member) = self.member(operation);
         self.called = self.all_reduce(context, &member, operation / 4);
-        if operation % 1000 == 0 {
+        if operation.is_multiple_of(1000) {
             self.writer.keep();
         }
     }
@@ -212,7 +212,6 @@ impl Rank {
     }
 
     /// An end of a ring, with a step.
-
     fn transfer(&mut self, context: ContextId, member: &Member, coll: EventId, is_send: bool) {
         let rank = i32::try_from(member.rank).expect("small");
         let ranks = i32::try_from(member.ranks).expect("small");

@@ -156,7 +156,7 @@ impl Options {
 
 const HELP: &str = "\
 Operations (--ops):
-  pause          the last rank sleeps for 20 ms before what follows (not in `all`)
+  pause          the last rank sleeps for 10 ms before what follows (not in `all`)
   one            a single ncclAllReduce, in place (not in `all`)
   allreduce      three: f32 sum, i32 max in place, f32 average of 5 elements
   broadcast      ncclBroadcast from the last rank

@@ -11,7 +11,7 @@ use std::time::Duration;
 const LATE: Duration = Duration::from_millis(200);
 
 /// How long the last rank pauses.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// So few elements that NCCL takes its protocol for small messages.
 const FEW: usize = 8;

@@ -111,7 +111,9 @@ unsafe extern "C" fn start<const VERSION: u8>(
     descriptor: *const u8,
 ) -> c_int {
     let mut new = fresh();
-    if !descriptor.is_null() && mask("NULL").is_some_and(|null| null & kind::<VERSION>(descriptor) as c_int != 0) {
+    if !descriptor.is_null()
+        && mask("NULL").is_some_and(|null| u64::from(null.cast_unsigned()) & kind::<VERSION>(descriptor) != 0)
+    {
         new = ptr::null_mut();
     }
     if !handle.is_null() && setting("UNWRITTEN").is_none() {
