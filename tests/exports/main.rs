@@ -4,3 +4,4 @@ mod jsonl;
 mod kineto;
 mod parquet;
 mod perfetto;
+mod scalasca;

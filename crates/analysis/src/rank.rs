@@ -50,13 +50,22 @@ pub struct Rank {
 pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result<Rank> {
     let mut reading = Reading::default();
     let mut ends_at = u64::MAX;
+    let mut entered: BTreeMap<LocationRef, Vec<u64>> = BTreeMap::new();
     // What overlapped may be what had not ended.
     let siblings = trace.siblings(location).iter().copied();
     let siblings = siblings.filter(|sibling| trace.has_events(*sibling));
     let locations: Vec<LocationRef> = [location].into_iter().chain(siblings).collect();
     trace.archive.for_each_event(&locations, |of, event| {
-        if matches!(event.kind, EventKind::Enter(_)) && trace.fields(&event).is_unfinished {
-            ends_at = ends_at.min(event.time);
+        let begun = entered.entry(of).or_default();
+        match event.kind {
+            EventKind::Enter(_) => begun.push(event.time),
+            EventKind::Leave(_) => {
+                let begin = begun.pop().unwrap_or(event.time);
+                if trace.fields(&event).is_unfinished {
+                    ends_at = ends_at.min(begin);
+                }
+            }
+            _ => {}
         }
         if of == location {
             reading.event(comm, &event);
