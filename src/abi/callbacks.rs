@@ -10,7 +10,7 @@ use crate::session::{self, InitReply};
 use nccl_events::id::EventId;
 use nccl_events::{Body, CommInit, Name, Start, State, StateArgs, state};
 
-use super::chained::{self, Chain, Communicator};
+use super::chained::{self, Communicator};
 use super::shapes::pointer;
 use super::sys::{ncclDebugLogger_t, ncclProfilerEventState_t, ncclResult_t, ncclSuccess};
 use super::{Descriptor, StateArguments, guard};
@@ -87,6 +87,7 @@ unsafe fn init(
         let Some(chain) = chained::chain() else {
             return session::init(&comm);
         };
+        guard::begin_chain();
         // SAFETY: the contract. Before the session, which says what each plugin answered.
         let contexts = unsafe { chain.init(comm.table, raw) };
         let reply = session::init(&comm);
@@ -117,20 +118,17 @@ pub(super) unsafe extern "C" fn start_event<D: Descriptor, const TABLE: u8>(
     handle: *mut *mut c_void,
     descriptor: *mut D,
 ) -> ncclResult_t {
-    if let Some(chain) = chained::chain() {
-        // SAFETY: the arguments are NCCL's own.
-        unsafe { start_chained::<D, TABLE>(chain, context, handle, descriptor) };
-        return ncclSuccess;
-    }
-    let body = || {
+    let body = move || {
         let Some(descriptor) = NonNull::new(descriptor) else {
             return EventId::NONE;
         };
         // SAFETY: NCCL found this function in the table of this descriptor's version.
         unsafe { record_start(context, descriptor) }
     };
+    // SAFETY: the arguments are NCCL's own.
+    let chained = move || unsafe { start_chained::<D, TABLE>(context, descriptor) };
     // SAFETY: NCCL passes NULL or where it wants the handle.
-    unsafe { guard::start(handle, body) };
+    unsafe { guard::start(handle, body, chained) };
     ncclSuccess
 }
 
@@ -149,42 +147,29 @@ unsafe fn record_start<D: Descriptor>(context: *mut c_void, descriptor: NonNull<
 /// # Safety
 /// As `startEvent` of this table.
 #[cold]
-#[inline(never)]
-unsafe fn start_chained<D: Descriptor, const TABLE: u8>(
-    chain: &Chain,
-    context: *mut c_void,
-    handle: *mut *mut c_void,
-    descriptor: *mut D,
-) {
-    let body = || {
-        let Some(descriptor) = NonNull::new(descriptor) else {
-            return EventId::NONE;
-        };
-        // SAFETY: NCCL found the callback in the table of this descriptor's version.
-        let mut own = || unsafe { record_start(context, descriptor) };
-        // SAFETY: as above.
-        unsafe { chain.start(TABLE, number(context), descriptor.cast(), &mut own) }
+unsafe fn start_chained<D: Descriptor, const TABLE: u8>(context: *mut c_void, descriptor: *mut D) -> EventId {
+    let (Some(chain), Some(descriptor)) = (chained::chain(), NonNull::new(descriptor)) else {
+        return EventId::NONE;
     };
-    // SAFETY: NCCL passes NULL or where it wants the handle.
-    unsafe { guard::start(handle, body) };
+    // SAFETY: NCCL found the callback in the table of this descriptor's version.
+    let mut own = || unsafe { record_start(context, descriptor) };
+    // SAFETY: as above.
+    unsafe { chain.start(TABLE, number(context), descriptor.cast(), &mut own) }
 }
 
 /// `stopEvent`, in every version.
 pub(super) unsafe extern "C" fn stop_event(handle: *mut c_void) -> ncclResult_t {
-    match chained::chain() {
-        None => guard::recording("stopEvent", || record::stop(number(handle))),
-        Some(chain) => stop_chained(chain, number(handle)),
-    }
+    let event = number(handle);
+    guard::recording("stopEvent", move || record::stop(event), move || stop_chained(event));
     ncclSuccess
 }
 
 #[cold]
-#[inline(never)]
-fn stop_chained(chain: &Chain, event: u64) {
-    guard::recording("stopEvent", || {
-        record::stop(EventId::from_raw(event).own().get());
+fn stop_chained(event: u64) {
+    record::stop(EventId::from_raw(event).own().get());
+    if let Some(chain) = chained::chain() {
         chain.stop(event);
-    });
+    }
 }
 
 /// `recordEventState`.
@@ -193,13 +178,12 @@ pub(super) unsafe extern "C" fn record_event_state<A: StateArguments, const TABL
     state: ncclProfilerEventState_t,
     arguments: *mut A,
 ) -> ncclResult_t {
-    if let Some(chain) = chained::chain() {
-        // SAFETY: the arguments are NCCL's own.
-        unsafe { state_chained::<A, TABLE>(chain, handle, state, arguments) };
-        return ncclSuccess;
-    }
+    let event = number(handle);
     // SAFETY: NCCL found this function in a table whose versions have these arguments.
-    guard::recording("recordEventState", || unsafe { record_state::<A, TABLE>(number(handle), state, arguments) });
+    let body = move || unsafe { record_state::<A, TABLE>(event, state, arguments) };
+    // SAFETY: as above.
+    let chained = move || unsafe { state_chained::<A, TABLE>(event, state, arguments) };
+    guard::recording("recordEventState", body, chained);
     ncclSuccess
 }
 
@@ -221,21 +205,18 @@ unsafe fn record_state<A: StateArguments, const TABLE: u8>(event: u64, state: u3
 /// # Safety
 /// As `recordEventState` of this table.
 #[cold]
-#[inline(never)]
 unsafe fn state_chained<A: StateArguments, const TABLE: u8>(
-    chain: &Chain,
-    handle: *mut c_void,
+    event: u64,
     state: ncclProfilerEventState_t,
     arguments: *mut A,
 ) {
-    let event = number(handle);
-    guard::recording("recordEventState", || {
-        let own = EventId::from_raw(event).own().get();
-        // SAFETY: NCCL found the callback in a table whose versions have these arguments.
-        unsafe { record_state::<A, TABLE>(own, state, arguments) };
+    let own = EventId::from_raw(event).own().get();
+    // SAFETY: NCCL found the callback in a table whose versions have these arguments.
+    unsafe { record_state::<A, TABLE>(own, state, arguments) };
+    if let Some(chain) = chained::chain() {
         // SAFETY: as above.
         unsafe { chain.state(TABLE, event, state, arguments.cast()) };
-    });
+    }
 }
 
 /// `finalize`, in every version.

@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::chained;
 use super::shapes::pointer;
@@ -33,22 +33,30 @@ pub fn is_off() -> bool {
     SWITCH.is_off()
 }
 
-/// Runs `startEvent`, unless recording is off, and writes the handle in every case.
+/// From now on the callbacks of events do what they do for chained plugins.
+pub(super) fn begin_chain() {
+    SWITCH.begin_chain();
+}
+
+/// Runs `startEvent`, unless recording is off, and writes the handle in every case. `chained` is for a process with
+/// chained plugins.
 ///
 /// # Safety
 /// `handle` is NULL or writable.
 #[inline]
-pub(super) unsafe fn start(handle: *mut *mut c_void, body: impl FnOnce() -> EventId) {
+pub(super) unsafe fn start(
+    handle: *mut *mut c_void,
+    body: impl FnOnce() -> EventId,
+    chained: impl FnOnce() -> EventId,
+) {
     // SAFETY: the same contract.
-    unsafe { SWITCH.start(handle, body) }
+    unsafe { SWITCH.start(handle, body, chained) }
 }
 
-/// Runs a stop or state callback, unless recording is off.
+/// Runs a stop or state callback, unless recording is off. `chained` is as in [`start`].
 #[inline]
-pub(super) fn recording(callback: &'static str, body: impl FnOnce()) {
-    if !SWITCH.is_off() {
-        SWITCH.run(callback, body);
-    }
+pub(super) fn recording(callback: &'static str, body: impl FnOnce(), chained: impl FnOnce()) {
+    SWITCH.recording(callback, body, chained);
 }
 
 /// Runs `init` or `finalize`: also when recording is off, for what was recorded before is still to be written.
@@ -58,24 +66,39 @@ pub(super) fn always<R>(callback: &'static str, body: impl FnOnce() -> R) -> Opt
 
 /// Off once, off for good: after a panic the recorder's state cannot be trusted.
 struct Switch {
-    off: AtomicBool,
+    /// One byte says both, so that a process without chained plugins does not look for them in each callback.
+    state: AtomicU8,
     stop: fn(),
 }
 
+/// The states of a switch.
+const ALONE: u8 = 0;
+const CHAINED: u8 = 1;
+const OFF: u8 = 2;
+
 impl Switch {
     const fn new(stop: fn()) -> Self {
-        Self { off: AtomicBool::new(false), stop }
+        Self { state: AtomicU8::new(ALONE), stop }
     }
 
     #[inline]
     fn is_off(&self) -> bool {
-        self.off.load(Ordering::Relaxed)
+        self.state.load(Ordering::Relaxed) == OFF
+    }
+
+    fn begin_chain(&self) {
+        let _off_or_begun = self.state.compare_exchange(ALONE, CHAINED, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// # Safety
     /// `handle` is NULL or writable.
     #[inline]
-    unsafe fn start(&self, handle: *mut *mut c_void, body: impl FnOnce() -> EventId) {
+    unsafe fn start(
+        &self,
+        handle: *mut *mut c_void,
+        body: impl FnOnce() -> EventId,
+        chained: impl FnOnce() -> EventId,
+    ) {
         let Some(handle) = NonNull::new(handle) else {
             return;
         };
@@ -83,13 +106,25 @@ impl Switch {
         // releases), and a child can start on another thread at once.
         // SAFETY: not NULL, so writable (contract).
         unsafe { handle.write(ptr::null_mut()) };
-        if self.is_off() {
-            return;
-        }
-        if let Some(event) = self.run("startEvent", body) {
+        if let Some(event) = self.recording("startEvent", body, chained) {
             // SAFETY: as above.
             unsafe { handle.write(pointer(event.get())) };
         }
+    }
+
+    #[inline]
+    fn recording<R>(&self, callback: &'static str, body: impl FnOnce() -> R, chained: impl FnOnce() -> R) -> Option<R> {
+        if self.state.load(Ordering::Relaxed) == ALONE {
+            self.run(callback, body)
+        } else {
+            self.chained(callback, chained)
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn chained<R>(&self, callback: &'static str, chained: impl FnOnce() -> R) -> Option<R> {
+        if self.is_off() { None } else { self.run(callback, chained) }
     }
 
     #[inline]
@@ -108,7 +143,7 @@ impl Switch {
     /// callback on CUDA's own thread must not do.
     #[cold]
     fn turn_off(&self, callback: &'static str, payload: Box<dyn Any + Send>) {
-        let first = !self.off.swap(true, Ordering::Relaxed);
+        let first = self.state.swap(OFF, Ordering::Relaxed) != OFF;
         let said = catch_unwind(AssertUnwindSafe(|| {
             if first {
                 (self.stop)();
@@ -175,7 +210,7 @@ mod tests {
         let start = |switch: &Switch, body: fn() -> EventId| {
             let mut handle = pointer(0xdead_0000);
             // SAFETY: a variable of ours.
-            unsafe { switch.start(&raw mut handle, body) };
+            unsafe { switch.start(&raw mut handle, body, || unreachable!("nothing is chained")) };
             handle.addr()
         };
         let switch = Switch::new(|| {});
@@ -185,7 +220,7 @@ mod tests {
         assert!(switch.is_off());
         assert_eq!(start(&switch, || EventId::from_raw(0xabcd)), 0);
         // SAFETY: NULL is not written to.
-        unsafe { switch.start(ptr::null_mut(), || EventId::NONE) };
+        unsafe { switch.start(ptr::null_mut(), || EventId::NONE, || EventId::NONE) };
     }
 
     struct PanicsWhenDropped;

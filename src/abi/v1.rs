@@ -10,7 +10,7 @@ use super::sys::ncclProfilerEventDescr_v1_t;
 use super::{Descriptor, v1_names};
 
 impl Descriptor for ncclProfilerEventDescr_v1_t {
-    #[inline]
+    #[inline(always)]
     unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>) {
         // SAFETY: the contract.
         let descriptor = unsafe { descriptor.as_ref() };

@@ -18,7 +18,7 @@ const fn passes_v3(version: u32) -> bool {
 }
 
 impl Descriptor for ncclProfilerEventDescr_v2_t {
-    #[inline]
+    #[inline(always)]
     unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>) {
         if passes_v3(version::current()) {
             let descriptor = descriptor.cast::<ncclProfilerEventDescr_v3_t>();

@@ -10,7 +10,7 @@ use super::shapes::{header, kind, member, name, net_plugin, number, p2p_v2, prox
 use super::sys::ncclProfilerEventDescr_v3_t;
 
 impl Descriptor for ncclProfilerEventDescr_v3_t {
-    #[inline]
+    #[inline(always)]
     unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>) {
         // SAFETY: the contract.
         let descriptor = unsafe { descriptor.as_ref() };

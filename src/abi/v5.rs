@@ -17,7 +17,7 @@ fn as_v4(raw: &ncclProfilerColl_v5_t) -> &ncclProfilerColl_v4_t {
 }
 
 impl Descriptor for ncclProfilerEventDescr_v5_t {
-    #[inline]
+    #[inline(always)]
     unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>) {
         // SAFETY: the contract.
         let descriptor = unsafe { descriptor.as_ref() };

@@ -10,7 +10,7 @@ use super::shapes::{header, kind, member, name, number};
 use super::sys::{ncclProfilerEventDescr_v5_t, ncclProfilerEventDescr_v6_t};
 
 impl Descriptor for ncclProfilerEventDescr_v6_t {
-    #[inline]
+    #[inline(always)]
     unsafe fn read(pointer: NonNull<Self>, start: &mut Start<Name<'_>>) {
         // SAFETY: the contract.
         let descriptor = unsafe { pointer.as_ref() };

@@ -14,7 +14,7 @@ use super::sys::{ncclProfilerEventDescr_v6_t, ncclProfilerEventDescr_v7_t};
 use crate::host::version;
 
 impl Descriptor for ncclProfilerEventDescr_v7_t {
-    #[inline]
+    #[inline(always)]
     unsafe fn read(pointer: NonNull<Self>, start: &mut Start<Name<'_>>) {
         let v6 = pointer.cast::<ncclProfilerEventDescr_v6_t>();
         // SAFETY: the contract; v7 and the forks' v7 begin with v6's fields at v6's offsets (layout.rs).
