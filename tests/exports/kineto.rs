@@ -139,5 +139,5 @@ fn other_formats_have_no_into() {
     tool.current_dir(scratch.path());
     let _replayed = run(&mut scratch.replay(&two_process_streams())).with_code(0);
     let ended = run(tool.args(["export", "--format", "perfetto", "out", "-o", "x", "--into", "y.json"])).with_code(2);
-    assert!(ended.stderr.contains("--into: only --format kineto takes traces"), "{ended}");
+    assert!(ended.stderr.contains("--into: only --format kineto and xplane take traces"), "{ended}");
 }
