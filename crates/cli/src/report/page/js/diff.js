@@ -28,7 +28,7 @@ export function diff({ comparison, title, tool }) {
   const { sentence, basis, runs, groups } = comparison;
   document.title = `${title}: NCCL runs compared`;
   fill(byId('facts'), html`<h1>${title}</h1>${runs.map(({ run, ranks }, at) => html`<span>${'AB'[at]}
-    <b>${run.anchor}</b> ${run.start_ns > 1e18 && date(run.start_ns)}, <b>${number(ranks)}</b> rank${
+    <b>${run.anchor}</b> ${run.start_ns !== null && date(run.start_ns)}, <b>${number(ranks)}</b> rank${
     ranks !== 1 && 's'}</span>`)}`);
   const who = /^B is (slower|faster)/.exec(sentence)?.[0] ?? '';
   fill(byId('verdict'), html`<h2 class="sr">Verdict</h2><p class="v"><em>${who}</em>${sentence.slice(who.length)}</p>
@@ -167,7 +167,7 @@ function sideBySide({ runs }) {
     ['host names', ({ run }) => list(run.hosts), true],
     ['recorded', ({ run }) => run.recorded.join(', ').replaceAll(',', ', '), true],
     ['command', ({ run }) => list(run.commands, 1), true],
-    ['begin', ({ run }) => (run.start_ns > 1e18 ? date(run.start_ns) : NONE)],
+    ['begin', ({ run }) => (run.start_ns === null ? NONE : date(run.start_ns))],
     ['length, s', ({ run }) => seconds(run.duration_ns)], ['operations', ({ run }) => number(run.operations)],
     ['collectives with comparable arrivals', ({ run }) => `${number(run.comparable)} of ${number(run.instances)}`],
     ['archive', ({ run }) => run.anchor],
