@@ -50,8 +50,8 @@ fn python_derives_the_same_of_one_process_with_four_gpus() {
     assert_eq!(report["ranks"].as_array().expect("ranks").len(), 4);
 }
 
-/// The last rank sleeps before each all-reduce, and the network plugin delays what rank 0 sends to rank 1. A machine that
-/// is busy with other things makes other ranks late, too: such a job is run again.
+/// The last rank sleeps before each all-reduce, and the network plugin delays what rank 0 sends to rank 1. A machine
+/// that is busy with other things makes other ranks late, too: such a job is run again.
 #[test]
 fn a_late_rank_and_a_slow_pair_of_real_nccl_are_found() {
     let mut found = Vec::new();
