@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use nccl_events::Kind;
+use nccl_events::{Kind, completed};
 
 use super::PLUGINS;
 use crate::host::mask;
@@ -71,15 +71,7 @@ const fn started_for(mask: u32) -> u32 {
         (Kind::Group.mask() | CALLS, Kind::GroupApi.mask()),
         (Kind::CeSync.mask() | Kind::CeBatch.mask(), Kind::CeColl.mask()),
     ];
-    let mut all = mask;
-    let mut rules: &[(u32, u32)] = &RULES;
-    while let [(children, parents), rest @ ..] = rules {
-        if all & *children != 0 {
-            all |= *parents;
-        }
-        rules = rest;
-    }
-    all
+    completed(mask, &RULES)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Sets of event kinds, as bits by the number of [`Kind`].
 
-use nccl_events::Kind;
 use nccl_events::control::Wanted;
+use nccl_events::{Kind, completed};
 
 /// Every kind, [`Kind::Unknown`] too.
 pub(super) const EVERY_KIND: u32 = u32::MAX;
@@ -35,15 +35,7 @@ const fn with_parents(events: u32) -> u32 {
         (Kind::P2p.mask(), Kind::Group.mask() | Kind::GroupApi.mask() | Kind::P2pApi.mask()),
         (API, Kind::GroupApi.mask()),
     ];
-    let mut all = events;
-    let mut rules: &[(u32, u32)] = &RULES;
-    while let [(children, parents), rest @ ..] = rules {
-        if all & *children != 0 {
-            all |= *parents;
-        }
-        rules = rest;
-    }
-    all
+    completed(events, &RULES)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a callback costs, in instructions: the same on every machine, and not moved by who else is using it.
+//! What a callback costs, in instructions: the same on every machine, whatever else runs there.
 //!
 //! Times are measured by `plugin-host bench` and `cargo bench`, on machines that are quiet.
 

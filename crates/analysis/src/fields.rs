@@ -160,7 +160,9 @@ fn rank(value: AttributeValue) -> Option<u32> {
     }
 }
 
-fn unsigned(value: AttributeValue) -> Option<u64> {
+/// The value of a property or attribute that is a number without a sign; none of others.
+#[must_use]
+pub fn unsigned(value: AttributeValue) -> Option<u64> {
     match value {
         AttributeValue::U64(number) => Some(number),
         AttributeValue::U32(number) => Some(number.into()),

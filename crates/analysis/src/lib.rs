@@ -38,7 +38,7 @@ pub use derived::{
     Analysis, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives, Observed, analyse,
     compare,
 };
-pub use fields::Fields;
+pub use fields::{Fields, unsigned};
 pub use instances::{Instance, Instances, Open, Step};
 pub use locations::property;
 pub use sequences::{Counterpart, Sequences};

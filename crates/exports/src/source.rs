@@ -1,8 +1,9 @@
 //! What is exported.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
-use analysis::{Filter, Trace};
+use analysis::{Fields, Filter, Trace};
 use nccl_events::Progress;
 use nccl_events::archive::LocationKind;
 use otf2::{LocationGroupRef, LocationRef};
@@ -21,7 +22,7 @@ pub struct Source<'a> {
     pub progress: &'a dyn Progress,
 }
 
-impl Source<'_> {
+impl<'a> Source<'a> {
     /// The locations that the filter wants and that have events, ascending: those of its ranks and communicators, the
     /// threads of the processes that these are in, and the streams of their GPUs.
     #[must_use]
@@ -83,6 +84,26 @@ impl Source<'_> {
         made.sort_unstable_by_key(|(at, _)| *at);
         self.progress.end();
         Ok(made.into_iter().map(|(_, made)| made).collect())
+    }
+
+    /// What `of` makes of the attributes of each region instance, on the locations of one kind.
+    pub(crate) fn fields<T: Send>(
+        &self,
+        kind: LocationKind,
+        of: impl Fn(Fields<'a>) -> Option<T> + Sync,
+    ) -> Result<Vec<T>> {
+        let trace = self.trace;
+        let mut locations = self.locations();
+        locations.retain(|location| trace.location_kind(*location) == Some(kind));
+        let of_locations = self.each_location(&locations, |location| {
+            let mut found = Vec::new();
+            trace.slices(location, |slice| {
+                found.extend(of(trace.fields_of(&slice.attributes)));
+                ControlFlow::Continue(())
+            })?;
+            Ok(found)
+        })?;
+        Ok(of_locations.into_iter().flatten().collect())
     }
 
     /// The archive's begin, in ns since 1970 where the archive says when that was, else in its own ns.

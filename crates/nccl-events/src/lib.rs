@@ -20,7 +20,7 @@ mod states;
 
 pub use event::{Body, Kind, NetData, Start};
 pub use name::Name;
-pub use presets::{FULL, LIGHT, STANDARD, event_names};
+pub use presets::{FULL, LIGHT, STANDARD, completed, event_names};
 pub use progress::Progress;
 pub use states::{State, StateArgs, state};
 

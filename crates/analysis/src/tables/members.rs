@@ -6,6 +6,7 @@ use nccl_events::archive::LocationKind;
 use otf2::{AttributeValue, CommRef, LocationGroupRef, LocationRef};
 
 use crate::archive::Trace;
+use crate::fields::unsigned;
 use crate::locations::property;
 use crate::statements::statement;
 use crate::system_tree::Boot;
@@ -242,14 +243,6 @@ fn gpu_timer(trace: &Trace, location: LocationRef) -> Option<u64> {
     let location = trace.definitions.locations.get(&location)?;
     let get = |name| property(&trace.definitions, &location.properties, name);
     unsigned(get("NCCL::GPU_CLOCK::RESIDUAL_NS")?)
-}
-
-fn unsigned(value: AttributeValue) -> Option<u64> {
-    match value {
-        AttributeValue::U64(number) => Some(number),
-        AttributeValue::U32(number) => Some(number.into()),
-        _ => None,
-    }
 }
 
 /// Rows are numbered with 32 bits: an archive of more has no room in memory.

@@ -1,10 +1,9 @@
 //! A job with what its files have in common: ranks and their numbers, processes, kernels, who waited.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 
 use analysis::tables::{NONE, Tables};
-use analysis::{MatchedCollectives, property};
+use analysis::{Fields, MatchedCollectives, property};
 use nccl_events::archive::{LocationKind, PROCESS_ID, THREAD_ID};
 use otf2::records::Property;
 use otf2::{AttributeValue, LocationGroupRef, LocationRef};
@@ -270,19 +269,8 @@ impl<'a> Job<'a> {
 
 /// Number and type of the elements of operations, with their ids, ascending.
 fn elements<'a>(source: &Source<'a>) -> Result<Vec<(u64, u64, &'a str)>> {
-    let trace = source.trace;
-    let mut locations = source.locations();
-    locations.retain(|location| trace.location_kind(*location) == Some(LocationKind::Communicator));
-    let of_locations = source.each_location(&locations, |location| {
-        let mut found = Vec::new();
-        trace.slices(location, |slice| {
-            let fields = trace.fields_of(&slice.attributes);
-            found.extend(fields.event.map(|event| (event, fields.count.unwrap_or(0), fields.datatype.unwrap_or(""))));
-            ControlFlow::Continue(())
-        })?;
-        Ok(found)
-    })?;
-    let mut all = of_locations.concat();
+    let of_one = |fields: Fields<'a>| Some((fields.event?, fields.count.unwrap_or(0), fields.datatype.unwrap_or("")));
+    let mut all = source.fields(LocationKind::Communicator, of_one)?;
     all.sort_unstable();
     Ok(all)
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use analysis::tables::phase;
-use analysis::{Fields, RegionInfo, Shows, Slice, Trace, property};
+use analysis::{Fields, RegionInfo, Shows, Slice, Trace, property, unsigned};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, THREAD_ID};
 use nccl_events::gpu::is_of_nccl;
@@ -56,7 +56,7 @@ impl<'a> Process<'a> {
                     replay: fields.replay.map(signed),
                     algorithm: algorithm.and_then(|it| self.trace.text(it)),
                     protocol: protocol.and_then(|it| self.trace.text(it)),
-                    channels: channels.and_then(number).map(|it| i32::try_from(it).unwrap_or(i32::MAX)),
+                    channels: channels.and_then(unsigned).map(|it| i32::try_from(it).unwrap_or(i32::MAX)),
                     bytes: fields.bytes.map(signed),
                     count: fields.count.map(signed),
                     datatype: self.datatype(&fields),
@@ -84,7 +84,7 @@ impl<'a> Process<'a> {
         for location in locations {
             let definition = self.trace.definitions.locations.get(location);
             let properties = definition.map_or(&[][..], |it| &it.properties);
-            let thread = property(&self.trace.definitions, properties, THREAD_ID).and_then(number);
+            let thread = property(&self.trace.definitions, properties, THREAD_ID).and_then(unsigned);
             self.selection.slices(*location, |slice| {
                 let Some(region) = self.trace.region(slice.region) else {
                     return;
@@ -94,7 +94,7 @@ impl<'a> Process<'a> {
                     class: region.class.name(),
                     function: region.name,
                     thread: thread.map(signed),
-                    stream: value(slice, stream).and_then(number).map(u64::cast_signed),
+                    stream: value(slice, stream).and_then(unsigned).map(u64::cast_signed),
                     bytes: fields.bytes.map(signed),
                     count: fields.count.map(signed),
                     datatype: self.datatype(&fields),
@@ -136,7 +136,7 @@ impl<'a> Process<'a> {
                     peer,
                     channel,
                     direction: direction(self.function(slice.region) == "netSend"),
-                    bytes: value(slice, bytes).and_then(number).map(signed),
+                    bytes: value(slice, bytes).and_then(unsigned).map(signed),
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),
                     queued_ns: signed(fields.queued_ns),
@@ -225,7 +225,7 @@ impl<'a> Process<'a> {
                     bytes: fields.bytes.map(signed),
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),
-                    correlation: value(slice, correlation).and_then(number).map(signed),
+                    correlation: value(slice, correlation).and_then(unsigned).map(signed),
                     event: fields.event.map(u64::cast_signed),
                     parent: fields.parent.map(u64::cast_signed),
                     location: location.get().cast_signed(),
@@ -271,14 +271,4 @@ fn direction(is_send: bool) -> &'static str {
 fn value(slice: &Slice, attribute: Option<AttributeRef>) -> Option<AttributeValue> {
     let attribute = attribute?;
     slice.attributes.iter().find(|(it, _)| *it == attribute).map(|(_, value)| *value)
-}
-
-fn number(value: AttributeValue) -> Option<u64> {
-    match value {
-        AttributeValue::U64(number) => Some(number),
-        AttributeValue::U32(number) => Some(number.into()),
-        AttributeValue::U16(number) => Some(number.into()),
-        AttributeValue::U8(number) => Some(number.into()),
-        _ => None,
-    }
 }

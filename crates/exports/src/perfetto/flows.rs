@@ -1,7 +1,6 @@
 //! Arrows: slices with the same flow id are connected in the order of their begins.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 
 use analysis::tables::{NONE, Tables};
 use analysis::{Fields, MatchedCollectives, RegionInfo, Shows};
@@ -49,7 +48,9 @@ impl Flows {
             let rows = collectives.operations(instance).iter();
             found.extend(rows.map(|row| (event(*row), uuids.of_id(Space::Collective, number))));
         }
-        found.extend(transfers(source)?.map(|(operation, event)| (operation, uuids.of_id(Space::Transfer, event))));
+        let transfer = |fields: Fields<'_>| fields.parent.zip(fields.event);
+        let transfers = source.fields(LocationKind::Connection, transfer)?.into_iter();
+        found.extend(transfers.map(|(operation, event)| (operation, uuids.of_id(Space::Transfer, event))));
         for (number, (send, receive)) in (0..).zip(messages(source, &tables)) {
             let flow = uuids.of_id(Space::Message, number);
             found.extend([(send, flow), (receive, flow)]);
@@ -101,23 +102,6 @@ impl Group {
     pub(super) fn clear(&mut self) {
         self.calls.clear();
     }
-}
-
-/// The ids of operations, each with that of a network transfer of it.
-fn transfers(source: &Source<'_>) -> Result<impl Iterator<Item = (u64, u64)>> {
-    let trace = source.trace;
-    let mut connections = source.locations();
-    connections.retain(|location| trace.location_kind(*location) == Some(LocationKind::Connection));
-    let of_connections = source.each_location(&connections, |location| {
-        let mut found = Vec::new();
-        trace.slices(location, |slice| {
-            let fields = trace.fields_of(&slice.attributes);
-            found.extend(fields.parent.zip(fields.event));
-            ControlFlow::Continue(())
-        })?;
-        Ok(found)
-    })?;
-    Ok(of_connections.into_iter().flatten())
 }
 
 /// The ids of sends and of their receives: NCCL matches those of two ranks in their order. Where one rank has others

@@ -21,7 +21,7 @@ struct Pages {
     known: BTreeMap<String, &'static CStr>,
 }
 
-/// Copies a string onto the pages; cut at a NUL byte. None when there is no memory, or no string is that long.
+/// Copies a string onto the pages, up to its first NUL byte. `None` where memory is short or the string exceeds a page.
 pub(crate) fn keep(text: &str) -> Option<&'static CStr> {
     let mut pages = PAGES.lock();
     if let Some(known) = pages.known.get(text) {

@@ -1,4 +1,4 @@
-//! What NCCL told a process, a line each.
+//! What NCCL reported to a process, a line each.
 
 use nccl_events::Body;
 use nccl_events::StateArgs;
