@@ -22,6 +22,8 @@ struct Timed {
     instance: RegionInstance,
     /// Whether the operation is shown on the communicator's own location.
     at_home: bool,
+    /// Whether it, or a later one of its time, belongs to a region that ended before another begins at its time.
+    is_behind: bool,
 }
 
 /// The records of one communicator rank, gathered in its order.
@@ -45,11 +47,13 @@ impl Messages {
         let activity = instance.order;
         self.position += 1;
         let (mut start, mut end) = span;
+        let mut is_behind = false;
         let (first, second) = match kind {
             Exchange::Collective => {
                 start = start.max(self.collective_free);
                 end = end.max(start);
                 self.collective_free = end;
+                is_behind = at_home && span.0 < span.1 && span.1 <= start;
                 (Role::CollectiveBegin, Role::CollectiveEnd)
             }
             Exchange::Requested { at } => {
@@ -68,6 +72,7 @@ impl Messages {
                 message: Message { activity, role },
                 instance,
                 at_home,
+                is_behind,
             });
         }
     }
@@ -81,6 +86,13 @@ impl Messages {
     /// Puts the records in the order of time.
     pub(crate) fn sort(&mut self) {
         self.all.sort_by_key(|timed| (timed.time, timed.position, timed.message.role));
+        let mut behind = None;
+        for timed in self.all.iter_mut().rev() {
+            if timed.is_behind {
+                behind = Some(timed.time);
+            }
+            timed.is_behind = behind == Some(timed.time);
+        }
     }
 
     /// Puts the records, which are in order, between the ENTER and LEAVE of the communicator's own location: inside
@@ -122,7 +134,7 @@ impl<I: Iterator<Item = TimelineEvent>> Iterator for Merged<'_, I> {
                 let own = instance == record.instance;
                 record.time < now || record.time == now && (own || !record.at_home)
             }
-            _ => record.time < now,
+            _ => record.time < now || record.time == now && record.is_behind,
         };
         if is_due {
             return self.record();
@@ -216,6 +228,31 @@ mod tests {
             "5 enter 2",
             "5 CollectiveBegin 2",
             "9 CollectiveEnd 2",
+            "9 leave 2",
+        ];
+        assert_eq!(merged(messages, &mut instances), expected);
+    }
+
+    #[test]
+    fn a_collective_that_follows_its_region_is_in_no_other() {
+        // Enqueued in the order 1, 2, 0.
+        let mut instances = [timed(0, 5, 0), timed(5, 5, 1), timed(5, 9, 2)];
+        let mut messages = Messages::default();
+        messages.add(instance(1), Exchange::Collective, (5, 5), true);
+        messages.add(instance(2), Exchange::Send, (5, 9), true);
+        messages.add(instance(0), Exchange::Collective, (0, 5), true);
+        let expected = [
+            "0 enter 0",
+            "5 leave 0",
+            "5 CollectiveBegin 1",
+            "5 CollectiveEnd 1",
+            "5 SendBegin 2",
+            "5 CollectiveBegin 0",
+            "5 CollectiveEnd 0",
+            "5 enter 1",
+            "5 leave 1",
+            "5 enter 2",
+            "9 SendEnd 2",
             "9 leave 2",
         ];
         assert_eq!(merged(messages, &mut instances), expected);
