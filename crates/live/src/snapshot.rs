@@ -1,0 +1,257 @@
+//! What is known at one moment, as plain data: `metrics` turns it into families, `top` shows it, `watch` judges it.
+//!
+//! Sums and histograms are of everything since each process began. [`Window`]s are of the last interval only. Times are
+//! nanoseconds, moments are CLOCK_REALTIME nanoseconds, sizes are bytes, rates are bytes per second.
+
+use serde::Serialize;
+
+/// What is known at one moment.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Snapshot {
+    /// The moment.
+    pub at_ns: u64,
+    /// Length of the last interval.
+    pub interval_ns: u64,
+    /// What the launcher says of the job.
+    pub job: JobLabels,
+    /// The processes of this node.
+    pub processes: Vec<Process>,
+    /// The communicators that they are in.
+    pub communicators: Vec<Communicator>,
+    /// The ranks of communicators that these processes have.
+    pub ranks: Vec<Rank>,
+    /// Collectives and point-to-point operations, by communicator, rank, function, size class, and how they were timed.
+    pub operations: Vec<Operation>,
+    /// Network transfers, by sender and receiver.
+    pub pairs: Vec<Pair>,
+    /// Network transfers, by channel and connection.
+    pub channels: Vec<Channel>,
+    /// What proxies waited for, by rank.
+    pub proxies: Vec<Proxy>,
+    /// Skew of collectives of which all ranks are on this node, by communicator.
+    pub skews: Vec<CollectiveSkew>,
+    /// Series that were folded into those with the label `other`, to bound their number.
+    pub folded: u64,
+}
+
+/// What the launcher says of the job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct JobLabels {
+    /// The host's name.
+    pub host: String,
+    /// The job's id, such as Slurm's; empty where there is none.
+    pub job: String,
+    /// The launcher, such as `slurm`; empty where there is none.
+    pub launcher: String,
+    /// The cluster's name; empty where there is none.
+    pub cluster: String,
+}
+
+/// What a process does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProcessState {
+    /// It runs and records.
+    #[default]
+    Running,
+    /// It closed its recording.
+    Finished,
+    /// It is gone without that.
+    Gone,
+    /// It runs on another host, or cannot be seen from here.
+    Unknown,
+}
+
+/// A process that is followed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Process {
+    /// Name of its part.
+    pub part: String,
+    /// Process id.
+    pub pid: u32,
+    /// What it does.
+    pub state: ProcessState,
+    /// Records read.
+    pub records: u64,
+    /// Committed bytes that are not read yet.
+    pub behind_bytes: u64,
+    /// How old the oldest record is that was not read yet; 0 where all is read.
+    pub behind_ns: u64,
+    /// Bytes that were removed before they were read (flight recordings, segments over the limit, ended processes).
+    pub discarded_bytes: u64,
+    /// Events that the process could not record.
+    pub lost_events: u64,
+    /// Records that could not be understood.
+    pub damaged: u64,
+}
+
+/// A communicator, as the processes of this node know it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Communicator {
+    /// Its name or id, as `stats` shows it.
+    pub name: String,
+    /// Its size.
+    pub ranks: u32,
+    /// How many of its ranks are on this node.
+    pub here: u32,
+    /// On how many nodes it is, where NCCL says so.
+    pub nodes: Option<u32>,
+}
+
+/// A rank of a communicator.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Rank {
+    /// Index in [`Snapshot::communicators`].
+    pub communicator: usize,
+    /// The rank.
+    pub rank: u32,
+    /// Index in [`Snapshot::processes`].
+    pub process: usize,
+    /// When it last recorded an event of this communicator; none before the first.
+    pub last_event_ns: Option<u64>,
+    /// Operations that have not ended.
+    pub open: u64,
+    /// The oldest of them: its function, and since when.
+    pub oldest: Option<(String, u64)>,
+    /// How many collectives it was the last to reach, where all ranks are on this node and the difference was above
+    /// the clocks' uncertainty.
+    pub last: u64,
+    /// How long the others waited for it then, summed over them.
+    pub caused_waiting_ns: u64,
+}
+
+/// Operations of one function, size class and timing that a rank has in a communicator.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Operation {
+    /// Index in [`Snapshot::communicators`].
+    pub communicator: usize,
+    /// The rank.
+    pub rank: u32,
+    /// The function, such as `ncclAllReduce`.
+    pub function: String,
+    /// Whether it is a send or receive.
+    pub is_point_to_point: bool,
+    /// The other rank of a send or receive.
+    pub peer: Option<i32>,
+    /// Smallest size of the class: a power of two, or 0. Its largest is twice as much less 1.
+    pub size_class: u64,
+    /// How its durations are measured: `kernelch`, `proxy`, `enqueue`, …, as in `nccl.timing`.
+    pub timing: &'static str,
+    /// Algorithm and protocol, as `RING_LL`; empty where NCCL does not say.
+    pub algorithm: String,
+    /// Operations that ended.
+    pub count: u64,
+    /// Their bytes, as `stats` counts them.
+    pub bytes: u64,
+    /// How long they took.
+    pub duration: Histogram,
+    /// The same of the last interval, with bandwidths.
+    pub window: Window,
+}
+
+/// Operations of the last interval.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Window {
+    /// Operations that ended.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Sum of their durations.
+    pub duration_ns: u64,
+    /// Median algorithm bandwidth; none where the timing does not allow one.
+    pub algbw: Option<f64>,
+    /// Median bus bandwidth.
+    pub busbw: Option<f64>,
+}
+
+/// Durations in classes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Histogram {
+    /// Upper bounds in seconds, rising; `+Inf` is not among them.
+    pub bounds: &'static [f64],
+    /// How many are at most as large as the bound and larger than the one before; one more than there are bounds.
+    pub counts: Vec<u64>,
+    /// Sum in seconds.
+    pub sum: f64,
+}
+
+/// Transfers over the network from one rank to another.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Pair {
+    /// Index in [`Snapshot::communicators`].
+    pub communicator: usize,
+    /// The sender.
+    pub from: u32,
+    /// The receiver.
+    pub to: u32,
+    /// Steps that were sent, seen at the sender.
+    pub steps: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Regression of the interval's durations on bytes: all steps.
+    pub all: Option<Fit>,
+    /// The same of the least duration of each size.
+    pub least: Option<Fit>,
+    /// Bytes of the interval over the union of its transfers' times.
+    pub rate: Option<f64>,
+}
+
+/// A regression of duration on bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Fit {
+    /// Duration at no bytes.
+    pub latency_ns: f64,
+    /// Bytes per second; none where duration does not grow with bytes.
+    pub rate: Option<f64>,
+    /// How much of the variance it explains.
+    pub r2: f64,
+    /// Number of points.
+    pub points: u64,
+}
+
+/// Transfers of one channel and connection.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Channel {
+    /// Index in [`Snapshot::communicators`].
+    pub communicator: usize,
+    /// The rank whose proxy it is.
+    pub rank: u32,
+    /// The channel.
+    pub channel: u32,
+    /// The other rank.
+    pub peer: u32,
+    /// Whether the rank sends.
+    pub is_send: bool,
+    /// Steps that ended.
+    pub steps: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long they took, from when the data was handed to the network.
+    pub duration: Histogram,
+}
+
+/// What the proxy of a rank waited for, in sums over its steps.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Proxy {
+    /// Index in [`Snapshot::communicators`].
+    pub communicator: usize,
+    /// The rank.
+    pub rank: u32,
+    /// For the GPU, to fill or drain a buffer.
+    pub gpu_wait_ns: u64,
+    /// For the receiver to be ready.
+    pub peer_wait_ns: u64,
+    /// For the network to send or receive.
+    pub network_ns: u64,
+}
+
+/// Skew of the collectives of a communicator of which all ranks are on this node.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CollectiveSkew {
+    /// Index in [`Snapshot::communicators`].
+    pub communicator: usize,
+    /// From the first arrival to the last one.
+    pub skew: Histogram,
+    /// Collectives that were compared.
+    pub count: u64,
+}
