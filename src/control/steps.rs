@@ -371,8 +371,8 @@ impl Steps {
 
     /// v1 to v3: when all ranks of the counted communicator have ended, the communicator of the first living rank is
     /// counted.
-    pub(super) fn choose_hash(&self, live: impl Iterator<Item = u64> + Clone) {
-        let hashes = live.filter_map(|context| {
+    pub(super) fn choose_hash(&self, contexts: impl Iterator<Item = u64> + Clone) {
+        let hashes = contexts.filter_map(|context| {
             let hash = self.counter(context)?.hash.load(Relaxed);
             (hash != 0).then_some(hash)
         });

@@ -93,11 +93,6 @@ fn a_rank_never_calls_2_32() {
 
 /// No API events: collectives are known from below.
 #[test]
-fn a_rank_never_calls_2_26() {
-    a_rank_never_calls("2.26.5", 5200);
-}
-
-#[test]
 fn a_rank_never_calls_2_23() {
     a_rank_never_calls("2.23.4", 5200);
 }

@@ -264,15 +264,15 @@ impl Chain {
             return None;
         }
         let found = self.events.get(id);
-        let live = found.filter(|(owner, _)| *owner == 0 || self.contexts.get(*owner).is_some());
+        let known = found.filter(|(owner, _)| *owner == 0 || self.contexts.get(*owner).is_some());
         let is_missed = match found {
-            Some((_, handles)) => live.is_none() && handles != chain::NONE,
+            Some((_, handles)) => known.is_none() && handles != chain::NONE,
             None => id != EventId::NOT_SELECTED.get() && chain::asks_for(EventId::from_raw(id).kind()),
         };
         if is_missed {
             chain::count(Count::CallsNotHandedOver);
         }
-        live.map(|(_, handles)| handles)
+        known.map(|(_, handles)| handles)
     }
 }
 

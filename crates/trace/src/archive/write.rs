@@ -17,6 +17,7 @@ use crate::archive::properties::{properties, within_anchor};
 use crate::error::{Error, io_error, otf2_error};
 use crate::part::files::TRACES;
 use crate::part::manifest::Manifest;
+use crate::workers::beside;
 use nccl_events::Progress;
 
 /// How large an archive became.
@@ -81,12 +82,10 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
     properties.extend(matching.properties());
     properties.extend(origins.properties());
     describe(&mut writer, properties).map_err(failed())?;
-    link_events(&writer, processes, progress)?;
-    for stub in &communicators.stubs {
-        let file = writer.event_file(LocationRef::new(stub.location));
-        otf2::write_stub_events(&file).map_err(failed())?;
-    }
-    local_definitions(&mut writer, processes, &communicators, &maps)?;
+    // Links wait for the file system, definitions for the processor.
+    let links = || link_events(directory, processes, progress);
+    let (linked, defined) = beside(links, || local(&mut writer, processes, &communicators, &maps));
+    linked.and(defined)?;
     let mut definitions = writer.definitions().map_err(failed())?;
     let clock = clock(processes);
     definitions.clock_properties(&clock).map_err(failed())?;
@@ -125,20 +124,33 @@ fn describe(writer: &mut ArchiveWriter, properties: Vec<(String, String)>) -> ot
 }
 
 /// Parts keep their event files, so that unify can be done again when more parts come.
-fn link_events(writer: &ArchiveWriter, processes: &[Process], progress: &dyn Progress) -> Result<(), Error> {
+fn link_events(directory: &Path, processes: &[Process], progress: &dyn Progress) -> Result<(), Error> {
+    let archive = directory.join(TRACES);
     let locations: usize = processes.iter().map(|it| it.ids.len()).sum();
     progress.begin("locations", locations as u64);
     for process in processes {
         let events = process.directory.join(TRACES);
         for (number, id) in process.ids.iter().enumerate() {
-            let from = events.join(format!("{number}.evt"));
-            let to = writer.event_file(LocationRef::new(*id));
-            link(&from, &to)?;
+            link(&events.join(format!("{number}.evt")), &archive.join(format!("{id}.evt")))?;
             progress.step();
         }
     }
     progress.end();
     Ok(())
+}
+
+/// The event files of ranks without a part, and the local definitions of all locations.
+fn local(
+    writer: &mut ArchiveWriter,
+    processes: &[Process],
+    communicators: &Communicators,
+    maps: &Maps<'_>,
+) -> Result<(), Error> {
+    for stub in &communicators.stubs {
+        let file = writer.event_file(LocationRef::new(stub.location));
+        otf2::write_stub_events(&file).map_err(otf2_error(&file))?;
+    }
+    local_definitions(writer, processes, communicators, maps)
 }
 
 /// The part's numbers in the archive, and its clock: the same for all locations of a process, so one file is written
