@@ -1,8 +1,16 @@
-//! Archives for Scalasca, of jobs that did not end well. `tests/scalasca.rs` has its analyser read those that did.
+//! Archives for Scalasca: as Pipit (a Python package) reads them, and of jobs that did not end well.
+//! `tests/scalasca.rs` has the analyser read those that did.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::Value;
+use otf2::EventKind;
+use serde_json::{Value, json};
+use whole_plugin::archive::Archive;
+use whole_plugin::built;
+use whole_plugin::machine::{python, say};
 use whole_plugin::process::{run, start};
 use whole_plugin::scratch::Scratch;
 
@@ -26,4 +34,95 @@ fn a_collective_that_had_not_ended_is_left_out() {
     let said: Value = serde_json::from_str(&said).expect("JSON");
     let world = &said["communicators"][0];
     assert_eq!((&world["collectives"], &world["collectives_left_out"]), (&3.into(), &1.into()), "{said:#}");
+}
+
+/// How often a function was entered, its inclusive and its exclusive time.
+type Functions = BTreeMap<String, [u64; 3]>;
+
+/// What an archive has of functions and of bytes from rank to rank. No two events of a location share a time.
+fn of_archive(archive: &Archive) -> (Functions, Vec<Vec<u64>>) {
+    let reader = archive.reader();
+    let definitions = reader.definitions().expect("definitions");
+    let (mut functions, locations) = (Functions::new(), definitions.locations.len());
+    let mut bytes = vec![vec![0; locations]; locations];
+    for (rank, location) in definitions.locations.keys().enumerate() {
+        let (mut last, mut open) = (None, Vec::new());
+        let read = reader.for_each_event(&[*location], |_, event| {
+            assert!(last < Some(event.time), "{last:?}: {event:?}");
+            last = Some(event.time);
+            match event.kind {
+                EventKind::Enter(_) => open.push((event.time, 0)),
+                EventKind::Leave(region) => {
+                    let (begin, within) = open.pop().expect("entered");
+                    let took = event.time - begin;
+                    if let Some((_, within)) = open.last_mut() {
+                        *within += took;
+                    }
+                    let name = definitions.string(definitions.regions[&region].name).expect("a name");
+                    let sum = functions.entry(name.to_owned()).or_default();
+                    *sum = [sum[0] + 1, sum[1] + took, sum[2] + took - within];
+                }
+                EventKind::MpiIsend { message, .. } => {
+                    bytes[rank][usize::try_from(message.peer).expect("few")] += message.bytes;
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+        read.expect("events");
+    }
+    (functions, bytes)
+}
+
+/// What Pipit has of them.
+fn of_pipit(scratch: &Scratch, directory: &Path) -> Option<Value> {
+    let python = python()?;
+    let Some(pipit) = std::env::var_os("NCCL_OTF2_TEST_PIPIT").map(PathBuf::from) else {
+        // It is in no package index, so a machine without it is no failure.
+        say("NCCL_OTF2_TEST_PIPIT names no folder with the source of Pipit (https://github.com/hpcgroup/pipit)");
+        return None;
+    };
+    let mut read = scratch.plain(python);
+    read.arg("-B").arg(built::root().join("tests/support/pipit.py")).arg(pipit).arg(directory);
+    Some(serde_json::from_str(&run(&mut read).with_code(0).stdout).expect("JSON"))
+}
+
+#[test]
+fn pipit_reads_functions_and_messages() {
+    let scratch = Scratch::new();
+    let words = ["--procs", "2", "--threads", "2", "--rounds", "4", "--ops", "allreduce,sendrecv,allgather"];
+    let Some(mut job) = scratch.run_nccl("2.28.9", &["--events", "full"], &words) else { return };
+    let _ran = run(&mut job).with_code(0);
+    let ended = run(&mut scratch.tool(&["export", "--format", "scalasca", "out", "--json", "-o", "scalasca"]));
+    let said: Value = serde_json::from_str(&ended.with_code(0).stdout).expect("JSON");
+    let said = &said["communicators"][0];
+    let directory = scratch.path().join(said["archive"].as_str().expect("an archive"));
+    let directory = directory.parent().expect("a folder");
+    let archive = Archive::open(directory);
+    archive.validate();
+    let (functions, bytes) = of_archive(&archive);
+    if let Some(pipit) = of_pipit(&scratch, directory) {
+        assert_eq!(pipit, json!({"functions": functions, "bytes": bytes}));
+    }
+
+    // The same as in the archive that it was made of, but for what was moved.
+    let number = |name: &str| said[name].as_u64().expect("a number");
+    assert!(number("events_moved") > 0 && number("moved_ns") < 100, "{said}");
+    assert_eq!(number("collectives_left_out") + number("messages_left_out"), 0, "{said}");
+    let regions = scratch.archive().regions();
+    let operations = |name: &str| -> Vec<_> {
+        let is_one = |it: &&whole_plugin::regions::Region| it.name == name && it.number("nccl.seq").is_some();
+        regions.iter().filter(is_one).collect()
+    };
+    for name in ["ncclAllReduce", "ncclAllGather"] {
+        let (all, [count, took, own]) = (operations(name), functions[name]);
+        let wanted: u64 = all.iter().map(|it| it.end_ns - it.start_ns).sum();
+        assert_eq!((count, own), (all.len() as u64, took), "{name}");
+        assert!(took.abs_diff(wanted) <= count * number("moved_ns"), "{name}: {took} for {wanted}");
+    }
+    let sent: u64 = bytes.iter().flatten().sum();
+    let sends = regions.iter().filter(|it| it.name == "ncclSend" && it.location.contains(" rank "));
+    let wanted: u64 = sends.map(|it| it.number("nccl.bytes").expect("a size")).sum();
+    assert_eq!(sent, wanted);
+    assert!(sent > 0);
 }

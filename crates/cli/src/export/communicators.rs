@@ -31,6 +31,8 @@ struct Exported {
     collectives_left_out: u64,
     messages_left_out: u64,
     left_out: Vec<LeftOut>,
+    events_moved: u64,
+    moved_ns: u64,
     processes: Vec<String>,
 }
 
@@ -112,7 +114,7 @@ fn one(
         let host = trace.host(trace.group(*location));
         (host.and_then(|host| trace.node_name(host)).unwrap_or("host"), process.as_str())
     });
-    let written = staging.path().join(&directory);
+    let folder = staging.path().join(&directory);
     let communicator = Communicator {
         name: &exported.name,
         machine: machine(trace).unwrap_or("machine"),
@@ -120,8 +122,11 @@ fn one(
         ranks: &ranks,
         ticks_per_second: trace.definitions.clock.map_or(1_000_000_000, |clock| clock.timer_resolution),
     };
-    std::fs::create_dir(&written).with_context(|| format!("cannot make {}", written.display()))?;
-    communicator.write(&written)?;
+    std::fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let written = communicator.write(&folder)?;
+    exported.events_moved = written.moved;
+    let most_ns = u128::from(written.most_moved) * 1_000_000_000 / u128::from(communicator.ticks_per_second.max(1));
+    exported.moved_ns = u64::try_from(most_ns).unwrap_or(u64::MAX);
     let archive = out.join(directory).join(ANCHOR);
     exported.archive = Some(archive.display().to_string());
     Ok(exported)
@@ -169,6 +174,14 @@ fn text(all: &[Exported]) -> String {
         let collectives = plural(left_out.collectives, "collective", "collectives");
         let ends = plural(left_out.messages, "end of a message", "ends of messages");
         text.push_str(&format!("{}: {collectives} and {ends} left out: {}\n", it.name, left_out.reason));
+    }
+    for it in all.iter().filter(|it| it.events_moved > 0) {
+        let events = plural(it.events_moved, "event", "events");
+        let most_ns = it.moved_ns;
+        text.push_str(&format!(
+            "{}: {events} moved by up to {most_ns} ns, so that no two of a rank share a time\n",
+            it.name
+        ));
     }
     text.push_str("analyse one: mpirun -np RANKS scout.mpi ARCHIVE\n");
     text

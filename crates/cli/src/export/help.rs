@@ -57,5 +57,7 @@ and for Scalasca:
                  reason (why), collectives and messages (that are in it),
                  collectives_left_out, messages_left_out (of all ranks; each end
                  of a message counts), left_out (for each reason: collectives,
-                 messages, reason), processes (of each rank)
+                 messages, reason), events_moved and moved_ns (how many events are
+                 later, at most by how much, so that no two of a rank share a time),
+                 processes (of each rank)
 New fields may be added; `format` changes when one changes or goes.";

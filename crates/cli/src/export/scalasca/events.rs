@@ -24,27 +24,60 @@ impl Numbers {
     }
 }
 
-/// Writes all that a rank did, within MPI's beginning and end.
+/// What was written of a rank.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Written {
+    /// The time of the last event.
+    pub(crate) last: u64,
+    /// How many events are later than they were, so that no two have one time.
+    pub(crate) moved: u64,
+    /// By how much at most.
+    pub(crate) most_moved: u64,
+}
+
+/// Writes all that a rank did, within MPI's beginning and end. No two events have one time: Pipit sorts them by time.
 pub(crate) fn write_process(
     to: &mut EventWriter<'_>,
     rank: &Rank,
     numbers: Numbers,
     (first, last): (u64, u64),
-) -> otf2::Result<()> {
-    to.enter(first, numbers.region(MAIN), NONE)?;
-    to.enter(first, numbers.region(INIT), NONE)?;
-    to.leave(first + 1, numbers.region(INIT), NONE)?;
-    let mut events = Events::new(to, rank, numbers, first + 1);
-    events.write()?;
-    let end = last.max(events.time);
-    to.enter(end, numbers.region(FINALIZE), NONE)?;
-    to.leave(end, numbers.region(FINALIZE), NONE)?;
-    to.leave(end, numbers.region(MAIN), NONE)
+) -> otf2::Result<Written> {
+    let mut times = Times { free: Some(first), written: Written::default() };
+    to.enter(times.of(first), numbers.region(MAIN), NONE)?;
+    to.enter(times.of(first + 1), numbers.region(INIT), NONE)?;
+    to.leave(times.of(first + 2), numbers.region(INIT), NONE)?;
+    let mut times = Events::new(to, rank, numbers, times).write()?;
+    let end = last.max(times.written.last + 1);
+    to.enter(times.of(end), numbers.region(FINALIZE), NONE)?;
+    to.leave(times.of(end + 1), numbers.region(FINALIZE), NONE)?;
+    to.leave(times.of(end + 2), numbers.region(MAIN), NONE)?;
+    Ok(times.written)
 }
 
 /// Writes all that a rank did, on a thread of a process that MPI's beginning and end are in already.
 pub(crate) fn write_thread(to: &mut EventWriter<'_>, rank: &Rank, numbers: Numbers) -> otf2::Result<()> {
-    Events::new(to, rank, numbers, 0).write()
+    Events::new(to, rank, numbers, Times::default()).write().map(drop)
+}
+
+/// The times that events are written with.
+#[derive(Debug, Default)]
+struct Times {
+    /// The first that no event has; none where events may have one time.
+    free: Option<u64>,
+    written: Written,
+}
+
+impl Times {
+    /// The time of the next event, which happened then: that, or the next one that is free.
+    fn of(&mut self, happened: u64) -> u64 {
+        let time = self.free.map_or(happened, |free| happened.max(free));
+        let by = time - happened;
+        self.free = self.free.map(|_| time + 1);
+        self.written.last = time;
+        self.written.moved += u64::from(by > 0);
+        self.written.most_moved = self.written.most_moved.max(by);
+        time
+    }
 }
 
 /// What happens to a message at one of its ends, in the order in which it is written at one time: a message often
@@ -81,7 +114,9 @@ struct Events<'a, 'b> {
     to: &'a mut EventWriter<'b>,
     rank: &'a Rank,
     numbers: Numbers,
+    /// When what is written now happened.
     time: u64,
+    times: Times,
     /// What is waited for.
     wait: Option<Direction>,
     /// How many are under way.
@@ -92,11 +127,12 @@ struct Events<'a, 'b> {
 }
 
 impl<'a, 'b> Events<'a, 'b> {
-    const fn new(to: &'a mut EventWriter<'b>, rank: &'a Rank, numbers: Numbers, time: u64) -> Self {
-        Self { to, rank, numbers, time, wait: None, receives: 0, sends: 0, sent: Vec::new() }
+    const fn new(to: &'a mut EventWriter<'b>, rank: &'a Rank, numbers: Numbers, times: Times) -> Self {
+        let time = times.written.last;
+        Self { to, rank, numbers, time, times, wait: None, receives: 0, sends: 0, sent: Vec::new() }
     }
 
-    fn write(&mut self) -> otf2::Result<()> {
+    fn write(mut self) -> otf2::Result<Times> {
         let rank = self.rank;
         let mut steps: Vec<End> = Vec::new();
         for (direction, list) in [(Direction::Send, &rank.sends), (Direction::Receive, &rank.receives)] {
@@ -121,15 +157,16 @@ impl<'a, 'b> Events<'a, 'b> {
                 self.complete_sends()?;
                 self.wait(None)?;
                 let region = self.numbers.region(regions::collective(collective.collective.op));
-                self.to.enter(self.time, region, NONE)?;
-                self.to.mpi_collective_begin(self.time, NONE)?;
+                self.to.enter(self.times.of(self.time), region, NONE)?;
+                self.to.mpi_collective_begin(self.times.of(self.time), NONE)?;
                 self.time = self.time.max(collective.end);
                 let record = Collective { comm: self.numbers.comm, ..collective.collective };
-                self.to.mpi_collective_end(self.time, &record, NONE)?;
-                self.to.leave(self.time, region, NONE)?;
+                self.to.mpi_collective_end(self.times.of(self.time), &record, NONE)?;
+                self.to.leave(self.times.of(self.time), region, NONE)?;
             } else {
                 self.complete_sends()?;
-                return self.wait(None);
+                self.wait(None)?;
+                return Ok(self.times);
             }
         }
     }
@@ -153,18 +190,18 @@ impl<'a, 'b> Events<'a, 'b> {
                     Direction::Send => ISEND,
                     Direction::Receive => IRECV,
                 });
-                self.to.enter(self.time, region, NONE)?;
+                self.to.enter(self.times.of(self.time), region, NONE)?;
                 match direction {
                     Direction::Send => {
                         self.sends += 1;
-                        self.to.mpi_isend(self.time, &message, request, NONE)
+                        self.to.mpi_isend(self.times.of(self.time), &message, request, NONE)
                     }
                     Direction::Receive => {
                         self.receives += 1;
-                        self.to.mpi_irecv_request(self.time, request, NONE)
+                        self.to.mpi_irecv_request(self.times.of(self.time), request, NONE)
                     }
                 }?;
-                self.to.leave(self.time, region, NONE)
+                self.to.leave(self.times.of(self.time), region, NONE)
             }
             (_, Direction::Send) => {
                 self.sends -= 1;
@@ -177,7 +214,7 @@ impl<'a, 'b> Events<'a, 'b> {
             (_, Direction::Receive) => {
                 self.receives -= 1;
                 self.wait(Some(Direction::Receive))?;
-                self.to.mpi_irecv(self.time, &message, request, NONE)?;
+                self.to.mpi_irecv(self.times.of(self.time), &message, request, NONE)?;
                 self.wait(None)?;
                 match self.receives {
                     0 => self.complete_sends(),
@@ -191,7 +228,7 @@ impl<'a, 'b> Events<'a, 'b> {
     fn complete_sends(&mut self) -> otf2::Result<()> {
         for request in std::mem::take(&mut self.sent) {
             self.wait(Some(Direction::Send))?;
-            self.to.mpi_isend_complete(self.time, request, NONE)?;
+            self.to.mpi_isend_complete(self.times.of(self.time), request, NONE)?;
             self.wait(None)?;
         }
         Ok(())
@@ -217,10 +254,10 @@ impl<'a, 'b> Events<'a, 'b> {
             return Ok(());
         }
         if let Some(before) = self.wait {
-            self.to.leave(self.time, self.numbers.region(before.wait()), NONE)?;
+            self.to.leave(self.times.of(self.time), self.numbers.region(before.wait()), NONE)?;
         }
         if let Some(next) = wanted {
-            self.to.enter(self.time, self.numbers.region(next.wait()), NONE)?;
+            self.to.enter(self.times.of(self.time), self.numbers.region(next.wait()), NONE)?;
         }
         self.wait = wanted;
         Ok(())

@@ -23,7 +23,7 @@ use otf2::{
     LocationType, Paradigm, ParadigmClass, RegionRef, StringRef, SystemTreeDomain, SystemTreeNodeRef,
 };
 
-use events::Numbers;
+use events::{Numbers, Written};
 
 /// How long before the first and after the last operation the ranks begin and end, in ticks.
 const AROUND: u64 = 1000;
@@ -46,24 +46,29 @@ pub(super) struct Communicator<'a> {
 const COMM: CommRef = CommRef::new(0);
 
 impl Communicator<'_> {
-    /// Writes the archive `directory/traces.otf2`.
-    pub(super) fn write(&self, directory: &Path) -> otf2::Result<()> {
+    /// Writes the archive `directory/traces.otf2`; gives what of it is later than it was.
+    pub(super) fn write(&self, directory: &Path) -> otf2::Result<Written> {
         let mut archive = ArchiveWriter::create(directory, "traces")?;
         archive.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
         archive.set_machine_name(self.machine)?;
         archive.set_description("One communicator of NCCL's in the words of MPI, for Scalasca")?;
         archive.set_property("OTF2::MPI_COMMUNICATION_COMPLETE", "true")?;
         let span = self.span();
-        let mut events = Vec::new();
+        let (mut events, mut all) = (Vec::new(), Written::default());
         for (number, rank) in (0..).zip(self.ranks) {
             let location = LocationRef::new(number);
             let mut to = archive.event_writer(location)?;
-            events::write_process(&mut to, rank, Numbers { comm: COMM, first_region: 0, first_request: 0 }, span)?;
+            let numbers = Numbers { comm: COMM, first_region: 0, first_request: 0 };
+            let written = events::write_process(&mut to, rank, numbers, span)?;
+            all.last = all.last.max(written.last);
+            all.moved += written.moved;
+            all.most_moved = all.most_moved.max(written.most_moved);
             events.push(to.close()?);
             archive.local_definitions(location)?.close()?;
         }
-        self.define(&mut archive, span, &events)?;
-        archive.close()
+        self.define(&mut archive, (span.0, all.last), &events)?;
+        archive.close()?;
+        Ok(all)
     }
 
     /// From a little before the first operation to a little after the last.
