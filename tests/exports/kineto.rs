@@ -119,6 +119,26 @@ fn traces_of_torch_keep_what_they_have_and_get_more() {
     refused(&scratch, &traces[0], "has the archive's events already");
 }
 
+/// Wall clocks that are seconds apart and drift: each trace counts by that of its own host.
+#[test]
+fn traces_of_several_hosts_are_related_each_by_its_own_clock() {
+    let scratch = Scratch::new();
+    let words = ["--procs", "3", "--threads", "1", "--rounds", "6", "--ops", "allreduce,sendrecv,broadcast"];
+    let words = [&words[..], &["--host-clocks", "0,0;10000000000,50000;-7000000000,-50000"]].concat();
+    let Some(mut job) = scratch.run_nccl("2.28.9", &["--events", "standard,ProxyStep"], &words) else { return };
+    let _ran = run(&mut job).with_code(0);
+    let clocks = "{\"nccl-host-0\": [0, 0], \"nccl-host-1\": [10000000000, 50000], \
+                  \"nccl-host-2\": [-7000000000, -50000]}";
+    let Some(_) = asked(&scratch, &["made", "out/traces.otf2", "torch", clocks]) else { return };
+    let traces = listed(&scratch.path().join("torch"));
+    let words: Vec<&str> = ["-o", "both", "--into"].into_iter().chain(traces.iter().map(String::as_str)).collect();
+    let _exported = export(&scratch, &words).with_code(0);
+    let said = asked(&scratch, &["into", "out/traces.otf2", "torch", "both", clocks]).expect("HTA");
+    assert!(said["kernels"].as_u64() >= Some(20), "{said}");
+    assert_eq!(said["enriched"], said["kernels"], "{said}");
+    assert!(said["operations"].as_u64() >= Some(20), "{said}");
+}
+
 fn refused(scratch: &Scratch, trace: &str, why: &str) {
     let ended = export(scratch, &["-o", "refused", "--into", trace]).with_code(2);
     assert!(ended.stderr.contains(why) && ended.stderr.contains(trace), "{why}: {ended}");

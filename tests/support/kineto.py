@@ -1,9 +1,12 @@
 """What `nccl-otf2 export --format kineto` makes, read by HTA (HolisticTraceAnalysis) and held against the archive, which
 the Python package otf2 reads.
 
-usage: kineto.py alone ANCHOR REPORT.json FOLDER   a file for each rank: HTA's sums are those of `stats --json`
-       kineto.py made ANCHOR FOLDER                makes traces as torch.profiler writes them of the same job
-       kineto.py into ANCHOR MADE FOLDER           what was put into them
+usage: kineto.py alone ANCHOR REPORT.json FOLDER     a file for each rank: HTA's sums are those of `stats --json`
+       kineto.py made ANCHOR FOLDER [CLOCKS]         makes traces as torch.profiler writes them of the same job
+       kineto.py into ANCHOR MADE FOLDER [CLOCKS]    what was put into them
+
+CLOCKS is for hosts that are played: by how many ns each one's wall clock is ahead of this machine's, and how many ppb
+its clocks gain, as JSON by name.
 """
 
 import collections
@@ -12,6 +15,7 @@ import json
 import os
 import pathlib
 import sys
+import time
 
 os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
 
@@ -27,7 +31,10 @@ def properties(definition):
 class Job:
     """The operations of each rank, and the first process that has it."""
 
-    def __init__(self, anchor):
+    def __init__(self, anchor, clocks="{}"):
+        self.clocks = json.loads(clocks)
+        # CLOCK_REALTIME less CLOCK_MONOTONIC, which played hosts shift.
+        self.machine = time.time_ns() - time.monotonic_ns()
         self.operations = collections.defaultdict(list)
         with otf2.reader.open(anchor) as trace:
             clock = trace.definitions.clock_properties
@@ -38,6 +45,8 @@ class Job:
             owner = {it: ranks.get(properties(it).get("NCCL::RANK_LOCATION", it)) for it in trace.definitions.locations}
             creator = {rank: location.group.creating_location_group or location.group for location, rank in ranks.items()}
             self.pids = {rank: properties(process)["NCCL::PROCESS_ID"] for rank, process in creator.items()}
+            self.hosts = {rank: process.system_tree_parent.name for rank, process in creator.items()}
+            self.processes = {rank: properties(process) for rank, process in creator.items()}
             stacks, self.launches = collections.defaultdict(list), collections.Counter()
             for location, event in trace.events:
                 if isinstance(event, Enter):
@@ -53,6 +62,21 @@ class Job:
                         self.launches[said["nccl.parent"]] += 1
         for operations in self.operations.values():
             operations.sort(key=lambda it: it[:2])
+
+    def host_ns(self, rank, ns):
+        """What CLOCK_REALTIME of a rank's host showed at a time of the archive."""
+        if not self.clocks:
+            return ns
+        ahead, gain = self.clocks[self.processes[rank]["NCCL::CLOCK::REFERENCE"]]
+        monotonic = ns - self.machine
+        for _ in range(5):
+            monotonic = ns - self.machine - ahead - monotonic * gain // 10**9
+        ahead, gain = self.clocks[self.hosts[rank]]
+        return monotonic + self.machine + ahead + monotonic * gain // 10**9
+
+    def error_ns(self, rank):
+        """How far that may be off, with what reading clocks one after the other costs."""
+        return self.processes[rank]["NCCL::CLOCK::UNCERTAINTY_NS"] + 20_000 if self.clocks else 0
 
     def kernels(self, rank):
         """Operations that ran at the same time are one kernel."""
@@ -146,8 +170,8 @@ def alone(anchor, report, folder):
     print(json.dumps({"kernels": launched, "communication_ns": of_all, "budget_ns": budget}))
 
 
-def made(anchor, folder):
-    job, folder = Job(anchor), pathlib.Path(folder)
+def made(anchor, folder, clocks="{}"):
+    job, folder = Job(anchor, clocks), pathlib.Path(folder)
     folder.mkdir()
     template = json.loads((pathlib.Path(__file__).parent.parent / "data/torch-profiler.json").read_text())
     base = job.begin // 10**9 * 10**9 - 4458 * 10**9
@@ -158,7 +182,8 @@ def made(anchor, folder):
         # The profiler was on for the middle of the job.
         kernels = kernels[len(kernels) // 4 : -len(kernels) // 4]
         text = []
-        us = lambda ns: f"{(ns - base) // 1000}.{(ns - base) % 1000:03}"
+        digits = lambda ns: f"{ns // 1000}.{ns % 1000:03}"
+        us = lambda ns: digits(job.host_ns(rank, ns) - base)
         for number, kernel in enumerate(kernels, 100):
             name, said = kernel["all"][0]
             word, given, gotten, family = words_of(name, said["nccl.count"], job.size)
@@ -184,7 +209,7 @@ def made(anchor, folder):
                     args.update({"Group size": job.size, "Process Group Ranks": str(list(range(job.size)))})
                 event["ts"], event["dur"] = "@ts", "@dur"
                 line = json.dumps(event).replace('"@ts"', us(begin))
-                text.append(line.replace('"@dur"', f"{(end - begin) // 1000}.{(end - begin) % 1000:03}"))
+                text.append(line.replace('"@dur"', digits(end - begin)))
         # A computation beside them, which is none of NCCL's.
         other = next(it for it in events if it.get("cat") == "kernel" and not it["name"].startswith("nccl"))
         other = json.dumps({**other, "pid": rank, "ts": "@ts"}).replace('"@ts"', us(kernels[0]["start"]))
@@ -202,8 +227,8 @@ def made(anchor, folder):
         json.loads(lines)
 
 
-def into(anchor, before, after):
-    job, counts = Job(anchor), collections.Counter()
+def into(anchor, before, after, clocks="{}"):
+    job, counts = Job(anchor, clocks), collections.Counter()
     by_id = {said["nccl.event"]: (rank, it) for rank, all in job.operations.items() for it in all for said in [it[3]]}
     for path in sorted(pathlib.Path(before).iterdir()):
         theirs, ours = load(path), load(pathlib.Path(after) / path.name)
@@ -234,7 +259,8 @@ def into(anchor, before, after):
                 used.add(more["nccl.event"])
                 # The truth: the kernel was made 700 ns after the begin of this operation's kernel.
                 whole = round(1e3 * was["ts"])
-                (kernel,) = [it for it in job.kernels(rank) if abs(it["start"] + 700 - base - whole) <= 1]
+                whole += base
+                (kernel,) = [it for it in job.kernels(rank) if abs(job.host_ns(rank, it["start"] + 700) - whole) <= 1]
                 assert more["nccl.event"] in [said["nccl.event"] for _, said in kernel["all"]], (was, more)
                 assert more["nccl.communicator"] == job.name and more["nccl.communicator_rank"] == rank
                 for name in ("nccl.algo", "nccl.proto", "nccl.channels", "nccl.busbw", "nccl.timing"):
@@ -248,7 +274,9 @@ def into(anchor, before, after):
             assert slice["ts"] <= last and slice["ts"] + slice["dur"] >= first, "only what went on while it was taken"
             if slice["cat"] == "nccl_operation":
                 _, (start, stop, name, _) = by_id[slice["args"]["nccl.event"]]
-                assert abs(round(1e3 * slice["ts"]) + base - start) <= 1000 and slice["name"] == name
+                off = round(1e3 * slice["ts"]) + base - job.host_ns(rank, start)
+                assert abs(off) <= 1000 + job.error_ns(rank) and slice["name"] == name, (off, job.error_ns(rank))
+                counts["furthest off"] = max(counts["furthest off"], abs(off))
                 counts["operations"] += 1
         counts["own tracks"] += len({it["tid"] for it in slices})
     assert communication(before)[:2] == communication(after)[:2], "HTA sees the same kernels"

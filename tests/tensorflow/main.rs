@@ -2,6 +2,7 @@
 
 mod archive;
 mod export;
+mod hosts;
 mod profile;
 mod registration;
 

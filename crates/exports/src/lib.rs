@@ -17,7 +17,9 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod foreign;
 pub mod kineto;
+mod line;
 mod outcome;
 #[cfg(feature = "parquet")]
 pub mod parquet;

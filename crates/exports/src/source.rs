@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use analysis::{Fields, Filter, Trace};
+use analysis::{Clock, Fields, Filter, Trace};
 use nccl_events::Progress;
 use nccl_events::archive::LocationKind;
 use otf2::{LocationGroupRef, LocationRef};
@@ -104,6 +104,14 @@ impl<'a> Source<'a> {
             Ok(found)
         })?;
         Ok(of_locations.into_iter().flatten().collect())
+    }
+
+    /// How long the trace is, in ns.
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        let clock = self.trace.definitions.clock.as_ref();
+        let end = clock.map(|it| it.global_offset.saturating_add(it.trace_length));
+        end.map_or(0, |end| Clock::of(self.trace).ns(end))
     }
 
     /// The archive's begin, in ns since 1970 where the archive says when that was, else in its own ns.

@@ -22,6 +22,8 @@ pub const CUSTOM_DEVICE: &str = "/device:CUSTOM:";
 pub struct XSpace {
     #[prost(message, repeated, tag = "1")]
     pub planes: Vec<XPlane>,
+    #[prost(string, repeated, tag = "4")]
+    pub hostnames: Vec<String>,
 }
 
 /// What one device or one source of events has; its lines are appended by [`begin_plane`].

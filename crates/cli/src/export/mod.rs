@@ -110,9 +110,8 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
         Format::Perfetto => Box::new(exports::perfetto::write),
         #[cfg(feature = "parquet")]
         Format::Parquet => Box::new(exports::parquet::write),
-        Format::Xplane => {
-            Box::new(|source, out| exports::xplane::write(source, into.first().map(PathBuf::as_path), out))
-        }
+        Format::Xplane if !into.is_empty() => Box::new(|source, out| exports::xplane::into(source, into, out)),
+        Format::Xplane => Box::new(exports::xplane::write),
         Format::Jsonl => {
             let filter = request.select.of_journals()?;
             let schema = request.schema.unwrap_or_default();
@@ -163,11 +162,10 @@ fn refuse_wrong(request: &Request) -> Result<()> {
     if request.schema.is_some() && request.format != Format::Jsonl {
         bail!("--schema: only --format jsonl has one");
     }
-    let is_xplane = request.format == Format::Xplane;
+    // Copies of several profiles have their names, in a directory.
+    let is_xplane = request.format == Format::Xplane && request.into.len() < 2;
     match request.format {
-        Format::Kineto => {}
-        Format::Xplane if request.into.len() < 2 => {}
-        Format::Xplane => bail!("--into: --format xplane takes one profile"),
+        Format::Kineto | Format::Xplane => {}
         _ if request.into.is_empty() => {}
         _ => bail!("--into: only --format kineto and xplane take traces"),
     }

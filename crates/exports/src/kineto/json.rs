@@ -11,8 +11,8 @@ use flate2::write::GzEncoder;
 use otf2::{AttributeRef, AttributeValue};
 use parking_lot::Mutex;
 
-use super::line::Line;
 use crate::error::{Error, Result};
+use crate::line::Line;
 
 /// Where an event is shown.
 #[derive(Clone, Copy, Debug, Default)]

@@ -11,7 +11,6 @@ mod foreign;
 mod job;
 mod json;
 mod kernels;
-mod line;
 mod locations;
 mod words;
 
@@ -79,12 +78,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
 /// When a trace is none of this job, or its clock cannot be related; when the archive or a trace cannot be read, or a
 /// file cannot be written.
 pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outcome> {
-    let mut names: Vec<PathBuf> = traces.iter().filter_map(|trace| trace.file_name().map(PathBuf::from)).collect();
-    names.sort();
-    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        let name = twice[0].display();
-        return Err(Error::Refused(format!("two of the traces are called {name}: their copies would be one file")));
-    }
+    let names = crate::foreign::names(traces)?;
     let job = Job::of(source)?;
     fs::create_dir(out).map_err(Error::io("make", out))?;
     source.progress.begin("traces", traces.len() as u64);

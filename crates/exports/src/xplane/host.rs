@@ -1,26 +1,33 @@
-//! The plane "Task Environment" of a profile, which says when the profile began and ended.
+//! The profile of a host: the plane "Task Environment" says when it began and ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use analysis::Clock;
+use analysis::Trace;
+use otf2::SystemTreeNodeRef;
 use proto_messages::Message as _;
 use proto_messages::xspace::{
     PROFILE_START_TIME, PROFILE_STOP_TIME, TASK_ENVIRONMENT, XPlane, XSpace, XStat, XStatMetadata,
 };
 
 use crate::error::{Error, Result};
-use crate::source::Source;
 
 /// When a profile began and ended, in ns since 1970. Times of its planes are relative to its beginning.
 pub(super) struct HostProfile {
     pub(super) begin_ns: u64,
     /// The largest number where the profile does not say.
     pub(super) end_ns: u64,
+    /// What it says of its host: names in it, and the file's.
+    names: Vec<String>,
 }
 
 impl HostProfile {
+    /// A profile of no file.
+    pub(super) const fn of(begin_ns: u64, end_ns: u64) -> Self {
+        Self { begin_ns, end_ns, names: Vec::new() }
+    }
+
     /// Reads a profile; its events are passed over.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let bytes = fs::read(path).map_err(Error::io("read", path))?;
@@ -36,31 +43,45 @@ impl HostProfile {
             )
         })?;
         let end_ns = environments.find_map(|plane| stat(plane, PROFILE_STOP_TIME)).unwrap_or(u64::MAX);
-        Ok(Self { begin_ns, end_ns })
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let name = name.strip_suffix(".xplane.pb").unwrap_or(&name).to_owned();
+        Ok(Self { begin_ns, end_ns, names: space.hostnames.into_iter().chain([name]).collect() })
     }
 
-    /// Refuses an archive of another time, or of which the time is not known.
-    pub(super) fn refuse_unrelated(&self, source: &Source<'_>, path: &Path) -> Result<()> {
-        let refused = |why: String| Err(Error::Refused(why));
-        let clock = source.trace.definitions.clock.as_ref();
-        if clock.is_none_or(|clock| clock.realtime_timestamp == u64::MAX) {
-            return refused(format!(
-                "the archive does not say when it began, so its clock cannot be related to that of {}",
-                path.display()
-            ));
+    /// From its beginning to its end, or that of the archive.
+    pub(super) fn span_ns(&self, archive_end_ns: u64) -> [i128; 2] {
+        let end_ns = if self.end_ns == u64::MAX { archive_end_ns.max(self.begin_ns) } else { self.end_ns };
+        [self.begin_ns.into(), end_ns.into()]
+    }
+
+    /// Which host it was taken on: the only one, or the one that it names.
+    pub(super) fn host(
+        &self,
+        trace: &Trace,
+        hosts: &BTreeSet<SystemTreeNodeRef>,
+        path: &Path,
+    ) -> Result<SystemTreeNodeRef> {
+        let name_of = |host: SystemTreeNodeRef| trace.node_name(host).unwrap_or_default();
+        let is_named = |host: &SystemTreeNodeRef| self.names.iter().any(|name| short(name) == short(name_of(*host)));
+        let named: Vec<SystemTreeNodeRef> = hosts.iter().copied().filter(is_named).collect();
+        let all: Vec<SystemTreeNodeRef> = hosts.iter().copied().collect();
+        match (all.as_slice(), named.as_slice()) {
+            ([only], _) | (_, [only]) => Ok(*only),
+            _ => {
+                const SHOWN: usize = 4;
+                let mut names: Vec<&str> = all.iter().map(|host| name_of(*host)).take(SHOWN).collect();
+                if all.len() > SHOWN {
+                    names.push("…");
+                }
+                Err(Error::Refused(format!(
+                    "{}: it does not say which of the archive's {} hosts ({}) it was taken on, and each has a clock of \
+                     its own: call it HOST.xplane.pb, or choose ranks of one host with --rank",
+                    path.display(),
+                    all.len(),
+                    names.join(", ")
+                )))
+            }
         }
-        let begin_ns = source.begin_ns();
-        let end_ns = begin_ns.saturating_add(length_ns(source));
-        let seconds = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns) / 1_000_000_000;
-        if end_ns < self.begin_ns {
-            let gap = seconds(end_ns, self.begin_ns);
-            return refused(format!("{} began {gap} s after the archive's last event", path.display()));
-        }
-        if begin_ns > self.end_ns {
-            let gap = seconds(self.end_ns, begin_ns);
-            return refused(format!("{} ended {gap} s before the archive's first event", path.display()));
-        }
-        Ok(())
     }
 
     /// A space with nothing but the plane that says so.
@@ -78,19 +99,30 @@ impl HostProfile {
             stats: stats.to_vec(),
             ..XPlane::default()
         };
-        XSpace { planes: vec![plane] }.encode_to_vec()
+        XSpace { planes: vec![plane], ..XSpace::default() }.encode_to_vec()
     }
 }
 
-/// How long the trace is.
-pub(super) fn length_ns(source: &Source<'_>) -> u64 {
-    let clock = Clock::of(source.trace);
-    let definition = source.trace.definitions.clock.as_ref();
-    definition.map_or(0, |it| clock.ns(it.global_offset.saturating_add(it.trace_length)))
+/// The name of a host without its domain; an address as it is.
+fn short(name: &str) -> &str {
+    match name.split_once('.') {
+        Some((host, _)) if !host.starts_with(|first: char| first.is_ascii_digit()) => host,
+        _ => name,
+    }
 }
 
 fn stat(plane: &XPlane, name: &str) -> Option<u64> {
     let (id, _) = plane.stat_metadata.iter().find(|(_, metadata)| metadata.name == name)?;
     let stat = plane.stats.iter().find(|stat| stat.metadata_id == *id)?;
     stat.uint64_value.or_else(|| u64::try_from(stat.int64_value?).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn domains_are_not_compared() {
+        assert_eq!(["node1.site.org", "node1", "10.0.0.1"].map(short), ["node1", "node1", "10.0.0.1"]);
+    }
 }

@@ -12,15 +12,18 @@ use parking_lot::Mutex;
 use proto_messages::xspace::{XEvent, XLine, XStat};
 
 use crate::error::{Error, Result};
+use crate::line::Line as Clock;
 use crate::selection::Selection;
 use crate::source::Source;
 
 /// How much of a location is written at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What times are relative to, and when wanted events begin; all in ns since 1970.
+/// What times are relative to, and when wanted events begin; all in ns since 1970, by the clock of one host.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
+    /// From ns after the beginning of the archive to that clock.
+    pub(super) clock: Clock,
     pub(super) origin_ns: u64,
     pub(super) from_ns: u64,
     pub(super) to_ns: u64,
@@ -92,8 +95,8 @@ impl Line {
         window: Window,
         spool: &Spool,
     ) -> Result<Self> {
-        let begin_ns = source.begin_ns();
-        let base_ns = begin_ns.max(window.from_ns);
+        let since_1970 = |after_ns: u64| u64::try_from(window.clock.at(after_ns.into())).unwrap_or(0);
+        let base_ns = since_1970(0).max(window.from_ns);
         let mut line = Self {
             location,
             head: XLine {
@@ -112,7 +115,7 @@ impl Line {
         let mut bytes = Vec::new();
         let mut event = XEvent::default();
         selection.slices(location, |slice| {
-            let [start_ns, stop_ns] = [slice.start_ns, slice.stop_ns].map(|time_ns| begin_ns.saturating_add(time_ns));
+            let [start_ns, stop_ns] = [slice.start_ns, slice.stop_ns].map(since_1970);
             if start_ns < base_ns || start_ns > window.to_ns {
                 line.outside += 1;
                 return;

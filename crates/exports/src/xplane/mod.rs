@@ -2,7 +2,7 @@
 //! instance with its attributes as stats.
 //!
 //! ```text
-//!  host    when a profile that others made began and ended
+//!  host    when and where a profile that others made was taken
 //!  planes  which location is in which rank's plane
 //!  lines   the events of a location, in a file that is gone at the end
 //! ```
@@ -18,38 +18,94 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use analysis::{Filter, Trace};
-use otf2::Archive;
+use otf2::{Archive, LocationRef, SystemTreeNodeRef};
 use proto_messages::xspace::begin_line;
 
 use crate::error::{Error, Result};
+use crate::foreign;
+use crate::line::Line as Clock;
 use crate::outcome::Outcome;
 use crate::selection::Selection;
 use crate::source::Source;
 
-use host::{HostProfile, length_ns};
+use host::HostProfile;
 use lines::{Line, Spool, Window};
 use planes::Plane;
 
-/// Writes the file `out`. With `into` it begins with that file, whose profile the planes are aligned with.
+/// Writes the file `out`.
 ///
 /// # Errors
 ///
-/// When the archive cannot be read, the file cannot be written, or the planes cannot be aligned.
-pub fn write(source: &Source<'_>, into: Option<&Path>, out: &Path) -> Result<Outcome> {
+/// When the archive cannot be read, or the file cannot be written.
+pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let begin_ns = source.begin_ns();
-    let Some(into) = into else {
-        let mut file = File::create_new(out).map_err(Error::io("make", out))?;
-        let environment = HostProfile { begin_ns, end_ns: begin_ns.saturating_add(length_ns(source)) };
-        file.write_all(&environment.space()).map_err(Error::io("write", out))?;
-        let window = Window { origin_ns: begin_ns, from_ns: begin_ns, to_ns: u64::MAX };
-        return append(source, window, &file, out);
-    };
-    let profile = HostProfile::read(into)?;
-    profile.refuse_unrelated(source, into)?;
-    fs::copy(into, out).map_err(Error::io("copy", into))?;
+    let mut file = File::create_new(out).map_err(Error::io("make", out))?;
+    let profile = HostProfile::of(begin_ns, begin_ns.saturating_add(source.length_ns()));
+    file.write_all(&profile.space()).map_err(Error::io("write", out))?;
+    let selection = Selection::of(*source)?;
+    let window = Window { clock: Clock::later(begin_ns.into()), origin_ns: begin_ns, from_ns: 0, to_ns: u64::MAX };
+    append(source, &selection, selection.locations(), |_| Ok(window), &file, out)
+}
+
+/// Puts the planes into profiles of hosts: into a copy of each those of the processes on its host, by its clock.
+/// Of one profile `out` is the copy, of several a folder of copies.
+///
+/// # Errors
+///
+/// When the archive cannot be read, the clock of a profile cannot be related, or a file cannot be written.
+pub fn into(source: &Source<'_>, profiles: &[PathBuf], out: &Path) -> Result<Outcome> {
+    let names = foreign::names(profiles)?;
+    let selection = Selection::of(*source)?;
+    let trace = source.trace;
+    let mut hosts = foreign::hosts(trace, selection.locations().iter().copied());
+    let all = hosts.clone();
+    let is_folder = profiles.len() > 1;
+    if is_folder {
+        fs::create_dir(out).map_err(Error::io("make", out))?;
+    }
+    let mut outcome = Outcome { files: if is_folder { names } else { vec![PathBuf::new()] }, ..Outcome::default() };
+    let mut outside = 0;
+    for path in profiles {
+        let profile = HostProfile::read(path)?;
+        let host = profile.host(trace, &all, path)?;
+        hosts.remove(&host);
+        let out = if is_folder { out.join(path.file_name().unwrap_or_default()) } else { out.to_owned() };
+        let written = into_one(source, &selection, (path, &profile, host), &out)?;
+        outcome.events += written.events;
+        outside += written.left_out.iter().map(|it| it.events).sum::<u64>();
+    }
+    outcome.leave_out(outside, OUTSIDE);
+    let elsewhere =
+        selection.locations().iter().filter(|it| trace.host(trace.group(**it)).is_some_and(|it| hosts.contains(&it)));
+    let records = elsewhere.filter_map(|it| trace.definitions.locations.get(it)).map(|it| it.number_of_events);
+    outcome.leave_out(records.sum(), "records of processes on hosts of which no profile was given");
+    Ok(outcome)
+}
+
+/// What begins outside of a profile.
+const OUTSIDE: &str = "events that began before or after the host's profile";
+
+fn into_one(
+    source: &Source<'_>,
+    selection: &Selection<'_>,
+    (path, profile, host): (&Path, &HostProfile, SystemTreeNodeRef),
+    out: &Path,
+) -> Result<Outcome> {
+    let trace = source.trace;
+    let is_there = |it: &LocationRef| trace.host(trace.group(*it)) == Some(host);
+    let locations: Vec<LocationRef> = selection.locations().iter().copied().filter(is_there).collect();
+    let span_ns = profile.span_ns(source.begin_ns().saturating_add(source.length_ns()));
+    let clock = |location| foreign::clock(source, location, path, span_ns);
+    if let Some(first) = locations.first() {
+        foreign::refuse_apart(source, &clock(*first)?, path, span_ns)?;
+    }
+    fs::copy(path, out).map_err(Error::io("copy", path))?;
     let file = File::options().append(true).open(out).map_err(Error::io("write", out))?;
-    let window = Window { origin_ns: profile.begin_ns, from_ns: profile.begin_ns, to_ns: profile.end_ns };
-    append(source, window, &file, out)
+    let window = |location| {
+        let (origin_ns, to_ns) = (profile.begin_ns, profile.end_ns);
+        Ok(Window { clock: clock(location)?.inverse(), origin_ns, from_ns: origin_ns, to_ns })
+    };
+    append(source, selection, &locations, window, &file, out)
 }
 
 /// What of an archive began between two times (ns since 1970) as planes alone, with times since 1970, as a profiler
@@ -63,7 +119,9 @@ pub fn planes(anchor: &Path, from_ns: u64, to_ns: u64) -> Result<Vec<u8>> {
     let source = Source { trace: &trace, filter: &Filter::default(), progress: &() };
     let out = anchor.with_extension("xplane.pb");
     let file = File::create_new(&out).map_err(Error::io("make", &out))?;
-    append(&source, Window { origin_ns: 0, from_ns, to_ns }, &file, &out)?;
+    let selection = Selection::of(source)?;
+    let window = Window { clock: Clock::later(source.begin_ns().into()), origin_ns: 0, from_ns, to_ns };
+    append(&source, &selection, selection.locations(), |_| Ok(window), &file, &out)?;
     fs::read(&out).map_err(Error::io("read", &out))
 }
 
@@ -80,16 +138,22 @@ fn refuse_too_large(file: &File, lines: &[Line], out: &Path) -> Result<()> {
     Err(Error::Refused(why))
 }
 
-fn append(source: &Source<'_>, window: Window, mut file: &File, out: &Path) -> Result<Outcome> {
-    let selection = Selection::of(*source)?;
+fn append(
+    source: &Source<'_>,
+    selection: &Selection<'_>,
+    locations: &[LocationRef],
+    window: impl Fn(LocationRef) -> Result<Window> + Sync,
+    mut file: &File,
+    out: &Path,
+) -> Result<Outcome> {
     let spool = Spool::beside(out)?;
     let lines = source
-        .each_location(selection.locations(), |location| Line::write(source, &selection, location, window, &spool))?;
+        .each_location(locations, |location| Line::write(source, selection, location, window(location)?, &spool))?;
     refuse_too_large(file, &lines, out)?;
     let mut outcome = Outcome { files: vec![PathBuf::new()], ..Outcome::default() };
     outcome.events = lines.iter().map(|line| line.events).sum();
     let outside = lines.iter().map(|line| line.outside).sum();
-    outcome.leave_out(outside, "events that began before or after the host's profile");
+    outcome.leave_out(outside, OUTSIDE);
     for plane in Plane::all(source.trace, lines) {
         let mut head = Vec::new();
         plane.begin(source.trace, &mut head);

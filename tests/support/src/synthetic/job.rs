@@ -57,6 +57,8 @@ pub struct Job {
     pub noise: f64,
     /// The stated error of the clock of each host; ranks are on two hosts. None: one host.
     pub error_ns: Option<Option<u64>>,
+    /// When it began, in ns since 1970, where the archive says so.
+    pub began_ns: Option<u64>,
     /// The value of `nccl.timing`.
     pub timing: &'static str,
     /// Whether kernels were recorded, NCCL's and others; see [`Operation::computation`].
@@ -87,6 +89,7 @@ impl Job {
             jitter_ns: 4_000.0,
             noise: 0.08,
             error_ns: None,
+            began_ns: None,
             timing: "cupti",
             has_kernels: false,
             last_rank_has: None,

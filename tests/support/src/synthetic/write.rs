@@ -173,7 +173,7 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
         timer_resolution: 1_000_000_000,
         global_offset: 0,
         trace_length: end_ns + 1,
-        realtime_timestamp: u64::MAX,
+        realtime_timestamp: job.began_ns.unwrap_or(u64::MAX),
     })?;
     for (number, (name, attribute_type)) in (0..).zip(ATTRIBUTES) {
         let name = to.text(name);

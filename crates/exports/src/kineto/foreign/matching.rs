@@ -3,8 +3,8 @@
 use super::read::{Foreign, Kernel};
 use crate::kineto::job::Job;
 use crate::kineto::kernels::large;
-use crate::kineto::line::Line;
 use crate::kineto::words;
+use crate::line::Line;
 
 /// How far times of two recorders of one kernel can be apart: what is recorded around a kernel, and the clocks.
 const SLACK_NS: i128 = 50_000;

@@ -3,12 +3,10 @@
 //! ```text
 //!  stream    the file, event by event: nothing of it is kept but what is said here
 //!   ├► read    once: rank, clock, processes, and the kernels of NCCL's
-//!   │   clock     its time ↔ the archive's
 //!   │   matching  which kernel is which of ours
 //!   └► write   once more: every event as it is; kernels that were matched have more arguments; our tracks at the end
 //! ```
 
-mod clock;
 mod matching;
 mod read;
 mod stream;

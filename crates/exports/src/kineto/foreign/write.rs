@@ -8,15 +8,15 @@ use nccl_events::archive::LocationKind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::clock;
 use super::matching::Matching;
 use super::read::Foreign;
 use super::stream::{self, Reader};
 use crate::error::{Error, Result};
+use crate::foreign;
 use crate::kineto::job::{FIRST_OWN_PID, Job};
 use crate::kineto::json::{Args, Events, Output, Place, quoted};
-use crate::kineto::line::Line;
 use crate::kineto::locations::{add_track, track, tracks};
+use crate::line::Line;
 use crate::selection::Selection;
 use crate::source::Source;
 
@@ -40,8 +40,8 @@ impl Foreign {
     /// When the trace is not of a rank of the job; when it cannot be read, or the copy cannot be written.
     pub(in crate::kineto) fn write(&self, job: &Job<'_>, out: &Path) -> Result<Written> {
         let rank = self.rank_in(job)?;
-        let clock = clock::of_rank(job, rank, self.span_ns)?;
-        let [from_ns, to_ns] = self.span_in(job, &clock)?;
+        let clock = self.clock(job, rank)?;
+        let [from_ns, to_ns] = self.span_ns.map(|at_ns| u64::try_from(clock.at(at_ns)).unwrap_or(0));
         let mut matching = Matching::of(job, rank);
         let matched = matching.matched(self, &clock);
         let wanted = job.source.filter;
@@ -99,33 +99,13 @@ impl Foreign {
         Ok(rank)
     }
 
-    /// When it was taken, in ns after the beginning of the archive.
-    fn span_in(&self, job: &Job<'_>, clock: &Line) -> Result<[u64; 2]> {
-        let definition = job.source.trace.definitions.clock.as_ref();
-        let name = self.path.display();
-        let Some(definition) = definition.filter(|it| it.realtime_timestamp != u64::MAX) else {
-            return Err(Error::Refused(format!(
-                "{name} counts from 1970, and the archive does not say when it was recorded: their clocks cannot be \
-                 related"
-            )));
-        };
-        let [from_ns, to_ns] = self.span_ns.map(|at_ns| clock.at(at_ns));
-        if to_ns < 0 || from_ns > i128::from(definition.trace_length) {
-            let begin_ns = i128::from(job.source.begin_ns());
-            let end_ns = begin_ns + i128::from(definition.trace_length);
-            let [theirs, ours] = [self.span_ns, [begin_ns, end_ns]].map(|span| span.map(seconds));
-            return Err(Error::Refused(format!(
-                "{name} has nothing in common with the archive: it was taken from {} to {}, the archive from {} to {} (s \
-                 since 1970)",
-                theirs[0], theirs[1], ours[0], ours[1]
-            )));
-        }
-        Ok([from_ns, to_ns].map(|at_ns| u64::try_from(at_ns).unwrap_or(0)))
+    /// From its time to the archive's.
+    fn clock(&self, job: &Job<'_>, rank: u32) -> Result<Line> {
+        let location = job.locations_of(rank).next().unwrap_or_default();
+        let clock = foreign::clock(&job.source, location, &self.path, self.span_ns)?;
+        foreign::refuse_apart(&job.source, &clock, &self.path, self.span_ns)?;
+        Ok(clock)
     }
-}
-
-fn seconds(ns: i128) -> String {
-    format!("{}.{:03}", ns / 1_000_000_000, ns / 1_000_000 % 1000)
 }
 
 /// What our operations say of the kernels that they are, by the number of the event.

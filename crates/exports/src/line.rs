@@ -2,28 +2,34 @@
 
 /// A straight line through two points.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
-    pub(super) from: [i128; 2],
-    pub(super) to: [i128; 2],
+pub(crate) struct Line {
+    pub(crate) from: [i128; 2],
+    pub(crate) to: [i128; 2],
 }
 
 impl Line {
+    /// What is later by this everywhere.
+    pub(crate) const fn later(by: i128) -> Self {
+        Self { from: [0, 0], to: [by, by] }
+    }
+
     /// The value at a place.
-    pub(super) const fn at(&self, place: i128) -> i128 {
+    pub(crate) const fn at(&self, place: i128) -> i128 {
         let length = self.from[1] - self.from[0];
-        if length == 0 {
+        // Divisions of so large numbers are slow, and most clocks run alike.
+        if length == 0 || length == self.to[1] - self.to[0] {
             return self.to[0] + place - self.from[0];
         }
         self.to[0] + (place - self.from[0]) * (self.to[1] - self.to[0]) / length
     }
 
     /// The place of a value.
-    pub(super) const fn inverse(&self) -> Self {
+    pub(crate) const fn inverse(&self) -> Self {
         Self { from: self.to, to: self.from }
     }
 
     /// The same, with values that are smaller by this.
-    pub(super) const fn less(&self, value: i128) -> Self {
+    pub(crate) const fn less(&self, value: i128) -> Self {
         Self { from: self.from, to: [self.to[0] - value, self.to[1] - value] }
     }
 }
