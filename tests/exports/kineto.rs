@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use whole_plugin::built;
+use whole_plugin::jobs::jobs;
 use whole_plugin::machine::{python_with, two_process_streams};
 use whole_plugin::process::{Ended, run};
 use whole_plugin::scratch::Scratch;
@@ -76,10 +77,8 @@ fn only_the_ranks_that_are_wanted_have_files() {
 }
 
 #[test]
-fn hta_reads_a_recorded_job() {
-    let scratch = Scratch::new();
-    let _replayed = run(&mut scratch.replay(&two_process_streams())).with_code(0);
-    a_file_for_each_rank(&scratch);
+fn hta_reads_recorded_jobs_the_demo_and_256_ranks() {
+    jobs().for_each(|(_, scratch)| a_file_for_each_rank(&scratch));
 }
 
 #[test]

@@ -28,6 +28,16 @@ def properties(definition):
     return {name: said.value for name, said in definition._properties.items()}
 
 
+def add(sums, name, took, said):
+    """How often something came, how long it took in ns, and its bytes."""
+    count, ns, size = sums.get(name, (0, 0, 0))
+    sums[name] = (count + 1, ns + took, size + said.get("nccl.bytes", 0))
+
+
+# A communicator's name, the rank in it, and the ranks of the job that it has.
+Member = collections.namedtuple("Member", "name rank ranks")
+
+
 class Job:
     """The operations of each rank, and the first process that has it."""
 
@@ -39,15 +49,23 @@ class Job:
         with otf2.reader.open(anchor) as trace:
             clock = trace.definitions.clock_properties
             self.begin, self.end = clock.global_offset, clock.global_offset + clock.trace_length
-            (communicator,) = [it for it in trace.definitions.comms if it.group.members]
-            ranks = {location: rank for rank, location in enumerate(communicator.group.members)}
-            self.name, self.size = communicator.name, len(ranks)
-            owner = {it: ranks.get(properties(it).get("NCCL::RANK_LOCATION", it)) for it in trace.definitions.locations}
-            creator = {rank: location.group.creating_location_group or location.group for location, rank in ranks.items()}
-            self.pids = {rank: properties(process)["NCCL::PROCESS_ID"] for rank, process in creator.items()}
+            comms = [it for it in trace.definitions.comms if it.group.members]
+            largest = max(comms, key=lambda it: len(it.group.members))
+            self.size = len(largest.group.members)
+            # A GPU is the rank that it is in the largest communicator.
+            gpus = {location.group: rank for rank, location in enumerate(largest.group.members)}
+            members = {
+                location: Member(comm.name, rank, [gpus[it.group] for it in comm.group.members])
+                for comm in comms
+                for rank, location in enumerate(comm.group.members)
+            }
+            locations = trace.definitions.locations
+            owner = {it: members.get(properties(it).get("NCCL::RANK_LOCATION", it)) for it in locations}
+            creator = {rank: group.creating_location_group or group for group, rank in gpus.items()}
+            self.pids = {rank: properties(process).get("NCCL::PROCESS_ID") for rank, process in creator.items()}
             self.hosts = {rank: process.system_tree_parent.name for rank, process in creator.items()}
             self.processes = {rank: properties(process) for rank, process in creator.items()}
-            stacks, self.launches = collections.defaultdict(list), collections.Counter()
+            stacks, self.launches, self.transfers = collections.defaultdict(list), collections.Counter(), {}
             for location, event in trace.events:
                 if isinstance(event, Enter):
                     stacks[location].append((event, dict(event.attributes or {})))
@@ -57,9 +75,13 @@ class Job:
                     said = {attribute.name: value for attribute, value in said.items()}
                     words = enter.region.canonical_name.split("::")
                     if words[:2] == ["nccl", "operation"]:
-                        self.operations[owner[location]].append((enter.time, event.time, words[-1], said))
+                        member = owner[location]
+                        found = (enter.time, event.time, words[-1], said, member)
+                        self.operations[member.ranks[member.rank]].append(found)
                     elif words[:2] == ["nccl", "launch"]:
                         self.launches[said["nccl.parent"]] += 1
+                    elif words[:2] == ["nccl", "transfer"]:
+                        add(self.transfers, enter.region.name, event.time - enter.time, said)
         for operations in self.operations.values():
             operations.sort(key=lambda it: it[:2])
 
@@ -79,15 +101,17 @@ class Job:
         return self.processes[rank]["NCCL::CLOCK::UNCERTAINTY_NS"] + 20_000 if self.clocks else 0
 
     def kernels(self, rank):
-        """Operations that ran at the same time are one kernel."""
-        found = []
-        for start, stop, name, said in self.operations[rank]:
-            if found and start < found[-1]["stop"]:
-                found[-1]["stop"] = max(stop, found[-1]["stop"])
-                found[-1]["all"].append((name, said))
+        """Operations of a communicator that ran at the same time are one kernel."""
+        found, last = [], {}
+        for start, stop, name, said, member in self.operations[rank]:
+            kernel = last.get(member.name)
+            if kernel and start < kernel["stop"]:
+                kernel["stop"] = max(stop, kernel["stop"])
+                kernel["all"].append((name, said))
             else:
-                found.append({"start": start, "stop": stop, "all": [(name, said)]})
-        return found
+                last[member.name] = {"start": start, "stop": stop, "member": member, "all": [(name, said)]}
+                found.append(last[member.name])
+        return sorted(found, key=lambda it: (it["start"], it["stop"], it["member"].name))
 
 
 def load(path):
@@ -100,7 +124,7 @@ def nccl_kernels(trace):
     return [it for it in trace["traceEvents"] if it.get("cat") == "kernel" and it["name"].startswith("nccl")]
 
 
-def communication(folder):
+def communication(folder, has_launches=True):
     """HTA's time in communication, all ranks together and by rank, in ns."""
     from hta.trace_analysis import TraceAnalysis
 
@@ -108,14 +132,20 @@ def communication(folder):
     types, kernels = analysis.get_gpu_kernel_breakdown(visualize=False, num_kernels=1000, duration_ratio=1.0)
     found = types[types["kernel_type"] == "COMMUNICATION"]["sum"].sum()
     of_ranks = kernels[kernels["kernel_type"] == "COMMUNICATION"].groupby("rank")["sum (us)"].sum()
-    launches = analysis.get_cuda_kernel_launch_stats(ranks=list(of_ranks.index), visualize=False)
-    launched = {rank: len(table[table["gpu_duration"] > 0]) for rank, table in launches.items()}
+    launched = {}
+    if has_launches:
+        launches = analysis.get_cuda_kernel_launch_stats(ranks=list(of_ranks.index), visualize=False)
+        launched = {rank: len(table[table["gpu_duration"] > 0]) for rank, table in launches.items()}
     return 1e3 * float(found), {int(rank): 1e3 * us for rank, us in of_ranks.items()}, launched
 
 
-def words_of(name, count, ranks):
+def words_of(name, count, ranks, is_root=False):
     """What PyTorch calls a function, its elements in and out, and NCCL's kernels for it."""
+    of_root = count * ranks if is_root else 0
     return {
+        "ncclReduce": ("reduce", count, count, "Reduce"),
+        "ncclGather": ("gather", count, of_root, "SendRecv"),
+        "ncclScatter": ("scatter", of_root, count, "SendRecv"),
         "ncclAllReduce": ("allreduce", count, count, "AllReduce"),
         "ncclAllGather": ("_allgather_base", count, count * ranks, "AllGather"),
         "ncclReduceScatter": ("_reduce_scatter_base", count * ranks, count, "ReduceScatter"),
@@ -130,41 +160,53 @@ def alone(anchor, report, folder):
     job, report = Job(anchor), json.loads(pathlib.Path(report).read_text())
     paths = sorted(pathlib.Path(folder).iterdir())
     assert len(paths) == job.size, paths
-    launched = {}
+    launched, transfers = {}, {}
     for rank, path in enumerate(paths):
         trace = load(path)
         assert trace["distributedInfo"] == {"backend": "nccl", "rank": rank, "world_size": job.size}, path
         assert trace["baseTimeNanoseconds"] == job.begin
+        for it in trace["traceEvents"]:
+            if it.get("cat") == "nccl_transfer":
+                add(transfers, it["name"], round(1e3 * it["dur"]), it["args"])
         kernels, wanted = nccl_kernels(trace), job.kernels(rank)
         assert len(kernels) == len(wanted) > 0, (len(kernels), len(wanted))
         launches = {it["args"]["correlation"] for it in trace["traceEvents"] if it.get("cat") == "cuda_runtime"}
-        for kernel, want in zip(sorted(kernels, key=lambda it: it["ts"]), wanted):
-            start = round(1e3 * kernel["ts"]) + job.begin
+        in_order = lambda it: (round(1e3 * it["ts"]), round(1e3 * it["dur"]), it["args"]["Process Group Name"])
+        for kernel, want in zip(sorted(kernels, key=in_order), wanted):
+            start, member = round(1e3 * kernel["ts"]) + job.begin, want["member"]
             assert (start, start + round(1e3 * kernel["dur"])) == (want["start"], want["stop"]), kernel
             args = kernel["args"]
-            assert args["External id"] == args["correlation"] and args["correlation"] in launches, args
-            assert args["Group size"] == job.size and args["Process Group Name"] == job.name
-            assert args["Process Group Ranks"] == str(list(range(job.size)))
+            assert args["External id"] == args["correlation"], args
+            assert args["correlation"] in launches or not job.launches, args
+            assert args["Group size"] == len(member.ranks) and args["Process Group Name"] == member.name
+            shown = str(member.ranks[:29])[:-1] + f", ..., {member.ranks[-1]}]"
+            assert args["Process Group Ranks"] == (shown if len(member.ranks) > 30 else str(member.ranks))
             assert args.get("nccl.operations_in_kernel", 1) == len(want["all"])
             # A kernel of CUPTI's has no attributes of an operation: it is any of those in it.
-            own = [it for it in want["all"] if args.get("nccl.event") in (None, it[1]["nccl.event"])]
-            assert ("nccl.event" not in args) == (args["nccl.timing"] == "cupti")
+            own = [it for it in want["all"] if args.get("nccl.event") == it[1].get("nccl.event")]
+            assert own or (args["nccl.timing"] == "cupti" and "nccl.event" not in args), args
+            assert "nccl.bytes" not in args or args["nccl.bytes"] in [said["nccl.bytes"] for _, said in own], args
+            own = own or want["all"]
             assert args["nccl.timing"] in [said["nccl.timing"] for _, said in own]
             found = tuple(args[key] for key in ("Collective name", "In msg nelems", "Out msg nelems"))
-            words = [words_of(name, said["nccl.count"], job.size) for name, said in own]
+            words = [
+                words_of(name, said.get("nccl.count", 0), len(member.ranks), said.get("nccl.root") == member.rank)
+                for name, said in own
+            ]
             assert found in [it[:3] for it in words], (found, words)
             families = {words_of(name, 0, 0)[3] for name, _ in want["all"]}
             assert any(kernel["name"].startswith("ncclDevKernel_" + family) for family in families), kernel["name"]
         launched[rank] = len(kernels)
-    of_all, of_ranks, of_launches = communication(folder)
-    assert of_launches == launched, (of_launches, launched)
+    assert transfers == job.transfers, (transfers, job.transfers)
+    of_all, of_ranks, of_launches = communication(folder, bool(job.launches))
+    assert of_launches == (launched if job.launches else {}), (of_launches, launched)
     for rank in range(job.size):
         wanted = sum(it["stop"] - it["start"] for it in job.kernels(rank))
         assert abs(of_ranks[rank] - wanted) < 1e3, (rank, of_ranks[rank], wanted)
     # HTA cuts each stretch to whole µs.
     budget = sum(it["budget"]["operations_ns"] for it in report["ranks"])
     stretches = sum(launched.values())
-    has_messages = any(name in ("ncclSend", "ncclRecv") for all in job.operations.values() for _, _, name, _ in all)
+    has_messages = any(name in ("ncclSend", "ncclRecv") for all in job.operations.values() for _, _, name, *_ in all)
     if not has_messages:
         assert budget - 1e3 * stretches <= of_all <= budget, (of_all, budget)
     print(json.dumps({"kernels": launched, "communication_ns": of_all, "budget_ns": budget}))
@@ -229,7 +271,7 @@ def made(anchor, folder, clocks="{}"):
 
 def into(anchor, before, after, clocks="{}"):
     job, counts = Job(anchor, clocks), collections.Counter()
-    by_id = {said["nccl.event"]: (rank, it) for rank, all in job.operations.items() for it in all for said in [it[3]]}
+    by_id = {it[3].get("nccl.event"): (rank, it) for rank, all in job.operations.items() for it in all}
     for path in sorted(pathlib.Path(before).iterdir()):
         theirs, ours = load(path), load(pathlib.Path(after) / path.name)
         rank = theirs["distributedInfo"]["rank"]
@@ -254,7 +296,7 @@ def into(anchor, before, after, clocks="{}"):
             counts["kernels"] += 1
             if more:
                 counts["enriched"] += 1
-                owner, (start, stop, _, said) = by_id[more["nccl.event"]]
+                owner, (start, stop, _, said, member) = by_id[more["nccl.event"]]
                 assert owner == rank and more["nccl.event"] not in used
                 used.add(more["nccl.event"])
                 # The truth: the kernel was made 700 ns after the begin of this operation's kernel.
@@ -262,7 +304,7 @@ def into(anchor, before, after, clocks="{}"):
                 whole += base
                 (kernel,) = [it for it in job.kernels(rank) if abs(job.host_ns(rank, it["start"] + 700) - whole) <= 1]
                 assert more["nccl.event"] in [said["nccl.event"] for _, said in kernel["all"]], (was, more)
-                assert more["nccl.communicator"] == job.name and more["nccl.communicator_rank"] == rank
+                assert more["nccl.communicator"] == member.name and more["nccl.communicator_rank"] == member.rank
                 for name in ("nccl.algo", "nccl.proto", "nccl.channels", "nccl.busbw", "nccl.timing"):
                     assert more.get(name) == said.get(name), (name, more, said)
                 counts["with waiting"] += "nccl.waiting_ns" in more
@@ -273,7 +315,7 @@ def into(anchor, before, after, clocks="{}"):
         for slice in slices:
             assert slice["ts"] <= last and slice["ts"] + slice["dur"] >= first, "only what went on while it was taken"
             if slice["cat"] == "nccl_operation":
-                _, (start, stop, name, _) = by_id[slice["args"]["nccl.event"]]
+                _, (start, stop, name, *_) = by_id[slice["args"]["nccl.event"]]
                 off = round(1e3 * slice["ts"]) + base - job.host_ns(rank, start)
                 assert abs(off) <= 1000 + job.error_ns(rank) and slice["name"] == name, (off, job.error_ns(rank))
                 counts["furthest off"] = max(counts["furthest off"], abs(off))

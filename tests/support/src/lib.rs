@@ -6,6 +6,7 @@
 
 pub mod archive;
 pub mod built;
+pub mod jobs;
 pub mod kinds;
 pub mod machine;
 pub mod process;
