@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 mod counted;
 mod gaps;
+mod in_order;
 mod losses;
 mod removed;
 mod segment;
@@ -22,6 +23,7 @@ use crate::format::layout::{
 use crate::format::record::{RecordBody, Records};
 use crate::format::words::{Word, word_at};
 use counted::Counted;
+pub use in_order::InOrder;
 pub use losses::Losses;
 use losses::{losses, slotless_losses};
 use nccl_events::Kind;
@@ -85,7 +87,7 @@ pub struct Outcome {
 }
 
 /// The journal of one process, opened.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Journal {
     slots: BTreeMap<u16, Vec<SegmentPlace>>,
     /// The process tag in every id of this process.

@@ -13,7 +13,7 @@ use crate::reader::removed::OldestSegment;
 use crate::reader::symbols::Symbols;
 
 /// Where a segment lies.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SegmentPlace {
     pub(crate) path: PathBuf,
     pub(crate) offset: u64,

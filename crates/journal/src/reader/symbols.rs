@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::format::record::Symbol;
 
 /// The strings, by number.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Symbols {
     texts: Vec<String>,
     numbers: BTreeMap<String, Symbol>,

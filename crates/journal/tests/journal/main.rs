@@ -2,6 +2,7 @@
 //! read up to the tear.
 
 mod gpu;
+mod in_order;
 mod losses;
 mod quiet;
 mod round_trip;
