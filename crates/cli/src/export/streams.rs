@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use exports::Outcome;
 use nccl_events::Progress as _;
+use rayon::prelude::*;
 
-use crate::listing::recording::Recording;
-use crate::listing::stream::{self, Schema};
+use crate::listing::process::Process;
+use crate::listing::stream::{self, Count, Schema};
 use crate::listing::{Filter, beginning, journals_of};
 use crate::progress::Bar;
 
-/// Writes a file a process into the directory `out`, one process after the other.
+/// Writes a file a process into the directory `out`.
 pub(super) fn write(path: &Path, filter: &Filter, schema: Schema, out: &Path, bar: &Bar) -> Result<Outcome> {
     // The archive of a job lies in the directory that has the journals.
     let job = if path.is_file() { path.parent().unwrap_or(path) } else { path };
@@ -21,32 +22,31 @@ pub(super) fn write(path: &Path, filter: &Filter, schema: Schema, out: &Path, ba
     fs::create_dir(out).with_context(|| format!("cannot make {}", out.display()))?;
     bar.begin("processes", journals.len() as u64);
     let begins = match filter.is_about_time() {
-        true => Some(begins(&journals)?),
-        false => None,
+        true => begins(&journals)?,
+        false => Vec::new(),
     };
+    let write_one = |(number, journal): (usize, &PathBuf)| {
+        let mut process = read(journal)?;
+        if let Some(begin_ns) = begins.get(number) {
+            process.begin_ns = *begin_ns;
+        }
+        process.keep(filter);
+        let file = PathBuf::from(format!("{}.jsonl", name_of(journal)?));
+        let count = write_process(&process, filter, schema, &out.join(&file))?;
+        bar.step();
+        Ok((file, count, process.summary()))
+    };
+    let written: Result<Vec<Written>> = journals.par_iter().enumerate().map(write_one).collect();
+    bar.end();
     let mut outcome = Outcome::default();
     let (mut lost, mut unknown) = (0, 0);
-    for (number, journal) in journals.iter().enumerate() {
-        let mut recording = read(journal)?;
-        if let Some(begin_ns) = begins.as_ref().and_then(|begins| begins.get(number)) {
-            recording.begin_ns = *begin_ns;
-        }
-        recording.keep(filter);
-        recording.remark();
-        let file = PathBuf::from(format!("{}.jsonl", name_of(journal)?));
-        let to = out.join(&file);
-        let writing = || format!("cannot write {}", to.display());
-        let mut writer = BufWriter::with_capacity(1 << 16, File::create_new(&to).with_context(writing)?);
-        unknown += stream::lines(&recording, schema, |line| {
-            outcome.events += 1;
-            writeln!(writer, "{line}").with_context(writing)
-        })?;
-        writer.flush().with_context(writing)?;
-        lost += recording.outcome.losses.total();
+    for (file, count, process) in written? {
+        process.remark(count.orphan_stops.iter().sum());
+        lost += process.outcome.losses.total();
+        unknown += count.left_out;
+        outcome.events += count.written;
         outcome.files.push(file);
-        bar.step();
     }
-    bar.end();
     outcome.leave_out(lost, "callbacks were not recorded");
     outcome.leave_out(
         unknown,
@@ -55,16 +55,30 @@ pub(super) fn write(path: &Path, filter: &Filter, schema: Schema, out: &Path, ba
     Ok(outcome)
 }
 
-fn read(journal: &Path) -> Result<Recording> {
-    Recording::read(journal).with_context(|| journal.display().to_string())
+/// A file, what is in it, and whose it is.
+type Written = (PathBuf, Count, Process);
+
+fn write_process(process: &Process, filter: &Filter, schema: Schema, to: &Path) -> Result<Count> {
+    let writing = || format!("cannot write {}", to.display());
+    let mut writer = BufWriter::with_capacity(1 << 20, File::create_new(to).with_context(writing)?);
+    let count = stream::lines(std::slice::from_ref(process), filter, schema, |line| {
+        writer.write_all(line).and_then(|()| writer.write_all(b"\n")).with_context(writing)?;
+        Ok(true)
+    })?;
+    writer.flush().with_context(writing)?;
+    Ok(count)
+}
+
+fn read(journal: &Path) -> Result<Process> {
+    Process::read(journal).with_context(|| journal.display().to_string())
 }
 
 /// The beginning that all processes share, on the clock of each.
 fn begins(journals: &[PathBuf]) -> Result<Vec<u64>> {
-    let recordings = journals.iter().map(|journal| Ok(read(journal)?.summary()));
-    let mut recordings: Vec<Recording> = recordings.collect::<Result<_>>()?;
-    beginning::share(&mut recordings);
-    Ok(recordings.iter().map(|recording| recording.begin_ns).collect())
+    let summary = |journal: &PathBuf| read(journal).map(Process::summary);
+    let mut processes: Vec<Process> = journals.par_iter().map(summary).collect::<Result<_>>()?;
+    beginning::share(&mut processes);
+    Ok(processes.iter().map(|process| process.begin_ns).collect())
 }
 
 /// The name of the part that a journal is in; of a journal that lies alone, its own.

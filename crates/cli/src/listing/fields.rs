@@ -9,20 +9,31 @@ use nccl_events::{Body, Kind, NetData, StateArgs};
 use super::value::{List, Value};
 
 /// The details of an event.
-pub(super) fn details(fields: &Body<Symbol>, symbols: &Symbols) -> List {
+pub(super) fn details<'a>(fields: &Body<Symbol>, symbols: &'a Symbols) -> List<'a> {
     let mut list = List::new();
-    // Its only field is the event's type, which is listed for every kind.
-    if fields.kind() == Kind::Unknown {
-        return list;
-    }
-    fields.each(|label, style, value| {
-        list.extend(self::value(style, value, symbols).map(|value| (label, value)));
-    });
+    each_detail(fields, symbols, |label, value| list.push((label, value)));
     list
 }
 
+/// Hands over the details of an event.
+pub(super) fn each_detail<'a>(
+    fields: &Body<Symbol>,
+    symbols: &'a Symbols,
+    mut detail: impl FnMut(&'static str, Value<'a>),
+) {
+    // Its only field is the event's type, which is listed for every kind.
+    if fields.kind() == Kind::Unknown {
+        return;
+    }
+    fields.each(|label, style, value| {
+        if let Some(value) = self::value(style, value, symbols) {
+            detail(label, value);
+        }
+    });
+}
+
 /// A field as it is listed; `None` where it says nothing.
-pub(super) fn value(style: Style, value: event::Value<Symbol>, symbols: &Symbols) -> Option<Value> {
+pub(super) fn value(style: Style, value: event::Value<Symbol>, symbols: &Symbols) -> Option<Value<'_>> {
     Some(match (value, style) {
         (event::Value::Name(Symbol::NONE), _) => return None,
         (event::Value::Unsigned(0) | event::Value::Flag(false), Style::Rare) => return None,
@@ -33,30 +44,32 @@ pub(super) fn value(style: Style, value: event::Value<Symbol>, symbols: &Symbols
         (event::Value::Name(name), _) => symbols.text(name).into(),
         (event::Value::Text(text), _) => text.into(),
         (event::Value::Net(data), _) => Value::Object(net(data)?),
-        (event::Value::Uuid(bytes), _) => Value::Text(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+        (event::Value::Uuid(bytes), _) => bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into(),
         (event::Value::Extent(sizes), _) => extent(sizes).into(),
         (event::Value::Version(parts), _) => Value::Several(parts.map(Value::from).into()),
     })
 }
 
-/// What came with a state.
-pub(super) fn arguments(args: StateArgs) -> List {
+/// Hands over what came with a state.
+pub(super) fn arguments(args: StateArgs, mut argument: impl FnMut(&'static str, Value<'static>)) {
     match args {
-        StateArgs::None => List::new(),
+        StateArgs::None => {}
         StateArgs::ProxyOp { bytes, steps } => {
-            vec![("transSize", bytes.into()), ("steps", steps.into())]
+            argument("transSize", bytes.into());
+            argument("steps", steps.into());
         }
-        StateArgs::ProxyStep { bytes } => vec![("transSize", bytes.into())],
-        StateArgs::ProxyCtrl { appended } => vec![("appendedProxyOps", appended.into())],
-        StateArgs::GpuTime { gpu_ns } => vec![("pTimer", gpu_ns.into())],
+        StateArgs::ProxyStep { bytes } => argument("transSize", bytes.into()),
+        StateArgs::ProxyCtrl { appended } => argument("appendedProxyOps", appended.into()),
+        StateArgs::GpuTime { gpu_ns } => argument("pTimer", gpu_ns.into()),
         StateArgs::NetPlugin { data } => {
-            let net = net(data).map(|net| ("net", Value::Object(net)));
-            net.into_iter().collect()
+            if let Some(net) = net(data) {
+                argument("net", Value::Object(net));
+            }
         }
     }
 }
 
-fn net(data: NetData) -> Option<List> {
+fn net(data: NetData) -> Option<List<'static>> {
     match data {
         NetData::Opaque => None,
         NetData::IbQueuePair { device, work_request, opcode, queue_pair, bytes } => Some(vec![

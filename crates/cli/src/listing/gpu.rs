@@ -73,7 +73,7 @@ impl Entry {
     }
 
     /// What it says.
-    pub(super) fn details(&self, symbols: &Symbols) -> List {
+    pub(super) fn details<'a>(&self, symbols: &'a Symbols) -> List<'a> {
         let mut list = List::new();
         let mut add = |label, style, value| {
             list.extend(fields::value(style, value, symbols).map(|value| (label, value)));

@@ -7,7 +7,7 @@ mod filter;
 mod gpu;
 mod moment;
 mod output;
-pub(crate) mod recording;
+pub(crate) mod process;
 mod states;
 pub(crate) mod stream;
 mod text;
@@ -24,7 +24,8 @@ use crate::exit::Exit;
 use crate::place::{self, PARTS};
 pub(crate) use filter::{Filter, Time};
 use output::Output;
-use recording::Recording;
+use process::Process;
+use stream::Schema;
 
 const EXAMPLES: &str = "\
 An archive (a finished job's directory, or traces.otf2) is printed as its records, of all processes, in the order of \
@@ -100,37 +101,37 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
         let names: Vec<&str> = names.chain([gpu::KIND]).collect();
         bail!("--kind {kind}: there is no such kind; there are {}", names.join(", "));
     }
-    let mut recordings = Vec::new();
+    let mut processes = Vec::new();
     let mut unread = Vec::new();
     for path in paths {
         for journal in journals_of(path)? {
-            match Recording::read(&journal) {
-                Ok(recording) => recordings.push(recording),
+            match Process::read(&journal) {
+                Ok(process) => processes.push(process),
                 Err(error) => unread.push(error.context(journal.display().to_string())),
             }
         }
     }
-    if recordings.is_empty()
+    if processes.is_empty()
         && let Some(error) = unread.pop()
     {
         return Err(error);
     }
-    beginning::share(&mut recordings);
-    for recording in &mut recordings {
-        recording.keep(filter);
+    beginning::share(&mut processes);
+    for process in &mut processes {
+        process.keep(filter);
     }
     let mut output = Output::new(filter.limit);
-    if request.json {
-        stream::print(&recordings, &mut output)?;
+    let orphan_stops = if request.json {
+        stream::lines(&processes, filter, Schema::Callbacks, |line| output.line(line))?.orphan_stops
     } else {
-        text::print(&recordings, &mut output)?;
-    }
+        text::print(&processes, filter, &mut output)?
+    };
     output.finish()?;
     for error in &unread {
         crate::print::error(error);
     }
-    recordings.iter().for_each(Recording::remark);
-    Ok(if unread.is_empty() && recordings.iter().all(Recording::is_whole) { Exit::Well } else { Exit::Problems })
+    processes.iter().zip(orphan_stops).for_each(|(process, orphan_stops)| process.remark(orphan_stops));
+    Ok(if unread.is_empty() && processes.iter().all(Process::is_whole) { Exit::Well } else { Exit::Problems })
 }
 
 /// Whether the user means an archive: its anchor file, or a directory that has one.

@@ -23,12 +23,12 @@ impl Output {
     }
 
     /// Writes a line. False when nobody reads on, or the limit is reached.
-    pub(crate) fn line(&mut self, text: &str) -> Result<bool> {
+    pub(crate) fn line(&mut self, text: impl AsRef<[u8]>) -> Result<bool> {
         if self.left == 0 {
             return Ok(false);
         }
         self.left -= 1;
-        let written = self.stdout.write_all(text.as_bytes());
+        let written = self.stdout.write_all(text.as_ref());
         let written = written.and_then(|()| self.stdout.write_all(b"\n"));
         self.check(written)
     }

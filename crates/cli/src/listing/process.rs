@@ -1,4 +1,4 @@
-//! A process's journal, joined: communicators, events with their ends, and states.
+//! What the journal of a process says beside its events: communicators, GPUs, clocks, losses.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clocks::ticks::{Calibration, HostClock};
 use journal::clock::ClockPair;
-use journal::format::record::{CommRecord, Record, RecordBody, Symbol};
+use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::part::read_process;
 use journal::reader::{Journal, Outcome};
-use nccl_events::Start;
-use nccl_events::StateArgs;
+use nccl_events::{Kind, Start, StateArgs};
 
 use super::filter::Filter;
 use super::gpu;
@@ -44,36 +43,18 @@ pub(crate) struct Finalize {
     pub(crate) end_ns: u64,
 }
 
-/// An event.
-#[derive(Debug)]
-pub(crate) struct Event {
-    /// What `startEvent` returned.
+/// An event that gives the GPU work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Launch {
     pub(crate) id: u64,
-    /// `startEvent`.
-    pub(crate) start: Moment,
-    /// `stopEvent`, if there was one.
-    pub(crate) stop: Option<Moment>,
-    /// What it said.
-    pub(crate) record: Start<Symbol>,
+    pub(crate) context: u64,
+    pub(crate) kind: Kind,
 }
 
-/// A change of state.
+/// A process and its journal.
 #[derive(Debug)]
-pub(crate) struct State {
-    /// Of which event.
-    pub(crate) event: u64,
-    /// When.
-    pub(crate) when: Moment,
-    /// NCCL's number.
-    pub(crate) number: u32,
-    /// What came with it.
-    pub(crate) args: StateArgs,
-}
-
-/// A journal that was read.
-#[derive(Debug)]
-pub(crate) struct Recording {
-    /// Where it lies.
+pub(crate) struct Process {
+    /// Where the journal lies.
     pub(crate) path: PathBuf,
     /// The process.
     pub(crate) pid: u32,
@@ -91,183 +72,123 @@ pub(crate) struct Recording {
     known: BTreeMap<u64, CommRecord>,
     /// Ends of communicators, in the order of time.
     pub(crate) finalizes: Vec<Finalize>,
-    /// Events, in the order of their starts.
-    pub(crate) events: Vec<Event>,
-    /// States, in the order of time.
-    pub(crate) states: Vec<State>,
     /// What was found out about GPUs, in the order of time.
     pub(crate) gpu: Vec<gpu::Entry>,
-    /// Stops of events that are not here.
-    orphan_stops: u64,
+    /// What gives the GPUs work, in the order of time.
+    pub(crate) launches: Vec<Launch>,
     /// Strings, problems and losses.
     pub(crate) outcome: Outcome,
-    calibration: Calibration,
+    pub(super) clock: HostClock,
+    pub(super) journal: Journal,
 }
 
-impl Recording {
-    /// Reads the journal in this directory.
+impl Process {
+    /// Reads the journal in this directory, but keeps no events: [`super::stream::Events`] reads them one by one.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let journal = Journal::open(path).context("cannot read the journal")?;
-        let (pid, source) = (journal.process_id, journal.tick_source);
-        let mut said = Vec::new();
-        let mut pairs = Vec::new();
-        let mut threads = BTreeMap::new();
-        let outcome = journal.read(&mut |record: Record| match record.body {
-            RecordBody::ThreadBegin { thread_id, .. } => {
-                threads.insert(record.slot, thread_id);
-            }
-            RecordBody::ThreadEnd => {}
-            RecordBody::ClockPair { monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks } => {
-                pairs.push(ClockPair {
-                    ticks: record.ticks,
-                    monotonic_ns,
-                    realtime_ns,
-                    monotonic_raw_ns,
-                    uncertainty_ticks,
-                })
-            }
-            _ => {
-                let tid = threads.get(&record.slot).copied().unwrap_or(0);
-                said.push((tid, record));
-            }
-        });
+        let mut found = Survey::default();
+        let outcome = journal.clone().read(&mut found);
+        let Survey { mut said, mut pairs, mut launches, first_ticks, .. } = found;
         // Stable: what one thread said stays in its order.
         said.sort_by_key(|(_, record)| record.ticks);
+        launches.sort_by_key(|(ticks, _)| *ticks);
         pairs.sort_by_key(|pair| pair.ticks);
-        let clock = HostClock::new(source, &pairs);
+        let clock = HostClock::new(journal.tick_source, &pairs);
         let offset = |pair: &ClockPair| pair.realtime_ns.checked_signed_diff(pair.monotonic_ns);
         let process = path.parent().map(|part| read_process(part).0).unwrap_or_default();
-        let mut recording = Self {
+        let mut read = Self {
             path: path.to_owned(),
-            pid,
+            pid: journal.process_id,
             boot_id: process.boot_id,
             event_mask: process.event_mask,
             realtime_offset_ns: pairs.first().and_then(offset).unwrap_or(0),
-            begin_ns: said.first().map_or(0, |(_, record)| clock.nanoseconds(record.ticks)),
+            begin_ns: first_ticks.map_or(0, |ticks| clock.nanoseconds(ticks)),
             comms: Vec::new(),
             known: BTreeMap::new(),
             finalizes: Vec::new(),
-            events: Vec::new(),
-            states: Vec::new(),
             gpu: Vec::new(),
-            orphan_stops: 0,
+            launches: launches.into_iter().map(|(_, launch)| launch).collect(),
             outcome,
-            calibration: clock.quality.calibration,
+            clock,
+            journal,
         };
-        let mut places = BTreeMap::new();
-        let of_gpus = said.iter().map(|(_, record)| record);
-        let of_gpus = of_gpus.filter(|record| matches!(record.body, RecordBody::Gpu(_)));
-        let ticks: Vec<u64> = of_gpus.map(|record| record.ticks).collect();
+        let of_gpus = said.iter().filter(|(_, record)| matches!(record.body, RecordBody::Gpu(_)));
+        let ticks: Vec<u64> = of_gpus.map(|(_, record)| record.ticks).collect();
         for (tid, record) in said {
-            recording.take(tid, record, &clock, &mut places);
+            read.take(tid, record);
         }
-        gpu::place(&mut recording.gpu, &ticks, &clock);
-        recording.gpu.sort_by_key(|said| said.when.ns);
-        Ok(recording)
+        gpu::place(&mut read.gpu, &ticks, &read.clock);
+        read.gpu.sort_by_key(|said| said.when.ns);
+        // A context has one communicator; of several the first counts.
+        for comm in read.comms.iter().rev() {
+            read.known.insert(comm.context, comm.record.clone());
+        }
+        Ok(read)
     }
 
-    fn take(&mut self, tid: u32, record: Record, clock: &HostClock, places: &mut BTreeMap<u64, usize>) {
-        let when = Moment { ns: clock.nanoseconds(record.ticks), tid };
+    fn take(&mut self, tid: u32, record: Record) {
+        let when = Moment { ns: self.clock.nanoseconds(record.ticks), tid };
         match record.body {
             // It comes before all others, and again with its time where the beginning is still there.
-            RecordBody::CommKnown(comm) => {
-                self.known.insert(record.id, comm);
-            }
+            RecordBody::CommKnown(comm) => drop(self.known.insert(record.id, comm)),
             RecordBody::CommInit(comm) => self.comms.push(Comm {
                 context: record.id,
                 begin: when,
-                end_ns: clock.nanoseconds(comm.end_ticks),
+                end_ns: self.clock.nanoseconds(comm.end_ticks),
                 record: comm,
                 is_wanted: true,
             }),
-            RecordBody::CommFinalize { end_ticks } => {
-                self.finalizes.push(Finalize { context: record.id, begin: when, end_ns: clock.nanoseconds(end_ticks) })
-            }
-            RecordBody::Start(start) => {
-                places.insert(record.id, self.events.len());
-                self.events.push(Event { id: record.id, start: when, stop: None, record: start });
-            }
-            RecordBody::Stop => {
-                let place = places.get(&record.id);
-                match place.and_then(|place| self.events.get_mut(*place)) {
-                    // A second stop of an event is NCCL's to answer for; the first one ended it.
-                    Some(event) => event.stop = event.stop.or(Some(when)),
-                    None => self.orphan_stops += 1,
-                }
-            }
-            RecordBody::State { state, args } => {
-                self.states.push(State { event: record.id, when, number: state, args })
-            }
-            RecordBody::ThreadBegin { .. }
-            | RecordBody::ThreadEnd
-            | RecordBody::ClockPair { .. }
-            | RecordBody::Switch(_)
-            | RecordBody::NotSelected(_) => {}
+            RecordBody::CommFinalize { end_ticks } => self.finalizes.push(Finalize {
+                context: record.id,
+                begin: when,
+                end_ns: self.clock.nanoseconds(end_ticks),
+            }),
             RecordBody::Gpu(said) => self.gpu.push(gpu::Entry { when, duration_ns: None, id: record.id, record: said }),
+            _ => {}
         }
     }
 
     /// What is known of a communicator.
     pub(crate) fn comm(&self, context: u64) -> Option<&CommRecord> {
-        let comm = self.comms.iter().find(|comm| comm.context == context);
-        let began = comm.map(|comm| &comm.record);
-        began.or_else(|| self.known.get(&context))
+        self.known.get(&context)
     }
 
-    /// Keeps what is wanted. A state is wanted as its event is; communicators are asked for their rank and id only.
+    /// Keeps what is wanted of what is not an event. Communicators are asked for their rank and id only.
     pub(crate) fn keep(&mut self, filter: &Filter) {
+        for comm in &mut self.comms {
+            comm.is_wanted = wants(filter, &self.outcome, &comm.record);
+        }
+        let (known, outcome) = (&self.known, &self.outcome);
+        let wanted = |context: u64| known.get(&context).map(|comm| wants(filter, outcome, comm));
+        self.finalizes.retain(|said| wanted(said.context).unwrap_or(true));
+        // It is of its launch's rank, or its communicator's. A context of another process (PXN) is of no communicator
+        // that is known here.
+        let foreign = filter.wants_comm("", None) && filter.wants_rank(None);
+        let launches = self.launches.iter().filter(|_| !self.gpu.is_empty());
+        let contexts: BTreeMap<u64, u64> = launches.map(|launch| (launch.id, launch.context)).collect();
         let begin_ns = self.begin_ns;
-        let mut wanted = BTreeMap::new();
-        for comm in &self.comms {
-            let name = self.outcome.symbols.text(comm.record.name);
-            let is_wanted =
-                filter.wants_comm(name, Some(comm.record.comm_id)) && filter.wants_rank(Some(comm.record.rank.into()));
-            wanted.insert(comm.context, is_wanted);
-        }
-        // A context of another process (PXN) is of no communicator that is known here.
-        let foreign = filter.wants_comm("", None);
-        let mut of_events = BTreeMap::new();
-        for event in &self.events {
-            let record = &event.record;
-            let is_wanted = wanted
-                .get(&record.context)
-                .copied()
-                .unwrap_or_else(|| foreign && filter.wants_rank(Some(record.rank.into())))
-                && filter.wants_kind(record.body.kind().name());
-            of_events.insert(event.id, is_wanted);
-        }
-        let is_of_wanted = |event: u64| {
-            let stray = !filter.is_about_events();
-            of_events.get(&event).copied().unwrap_or(stray)
-        };
-        let events = self.events.iter().filter(|_| !self.gpu.is_empty());
-        let launches: BTreeMap<u64, u64> = events.map(|event| (event.id, event.record.context)).collect();
         self.gpu.retain(|said| {
-            // It is of its launch's rank, or its communicator's.
-            let context = launches.get(&said.id).copied().unwrap_or(said.id);
-            let is_wanted = wanted.get(&context).copied().unwrap_or_else(|| foreign && filter.wants_rank(None));
+            let context = contexts.get(&said.id).copied().unwrap_or(said.id);
             let ns = said.when.ns;
             let end_ns = ns.saturating_add(said.duration_ns.unwrap_or(0));
-            is_wanted && filter.wants_kind(gpu::KIND) && filter.wants_time(begin_ns, ns, Some(end_ns))
+            wanted(context).unwrap_or(foreign)
+                && filter.wants_kind(gpu::KIND)
+                && filter.wants_time(begin_ns, ns, Some(end_ns))
         });
-        self.events.retain(|event| {
-            let stop = event.stop.map(|stop| stop.ns);
-            is_of_wanted(event.id) && filter.wants_time(begin_ns, event.start.ns, stop)
-        });
-        self.states.retain(|state| {
-            let ns = state.when.ns;
-            is_of_wanted(state.event) && filter.wants_time(begin_ns, ns, Some(ns))
-        });
-        for comm in &mut self.comms {
-            comm.is_wanted = wanted.get(&comm.context).copied().unwrap_or(true);
-        }
-        let is_wanted = |context: u64| wanted.get(&context).copied().unwrap_or(true);
-        self.finalizes.retain(|said| is_wanted(said.context));
+        self.launches.retain(|launch| wanted(launch.context).unwrap_or(foreign));
     }
 
-    /// Only what is known of the journal as a whole, for [`super::beginning::share`].
+    /// Whether events of a communicator are wanted; of one that is not known here, those of this rank.
+    pub(super) fn wants(&self, filter: &Filter, context: u64, rank: i32) -> bool {
+        match self.comm(context) {
+            Some(comm) => wants(filter, &self.outcome, comm),
+            None => filter.wants_comm("", None) && filter.wants_rank(Some(rank.into())),
+        }
+    }
+
+    /// Only what is known of the journal as a whole.
     pub(crate) fn summary(self) -> Self {
-        Self { events: Vec::new(), states: Vec::new(), gpu: Vec::new(), ..self }
+        Self { gpu: Vec::new(), launches: Vec::new(), ..self }
     }
 
     /// Whether everything that was recorded could be read, and nothing was lost.
@@ -275,8 +196,8 @@ impl Recording {
         self.outcome.problems.is_empty() && self.outcome.losses.total() == 0
     }
 
-    /// Says what is missing or doubtful.
-    pub(crate) fn remark(&self) {
+    /// Says what is missing or doubtful; `orphan_stops` are those of events that it does not have.
+    pub(crate) fn remark(&self, orphan_stops: u64) {
         for problem in &self.outcome.problems {
             print::note(format_args!(
                 "{} at byte {}: {}; {} bytes left out",
@@ -292,12 +213,69 @@ impl Recording {
             let calls = plural(lost, "call was", "calls were");
             print::note(format_args!("{path}: {calls} not recorded"));
         }
-        if self.orphan_stops > 0 {
-            let stops = plural(self.orphan_stops, "stop", "stops");
-            print::note(format_args!("{path}: {stops} of events that it does not have"));
+        if orphan_stops > 0 {
+            let stops = plural(orphan_stops, "stop", "stops");
+            print::note(format_args!("{path}: {stops} of events that it does not have, or that had stopped before"));
         }
-        if self.calibration == Calibration::Assumed {
+        if self.clock.quality.calibration == Calibration::Assumed {
             print::note(format_args!("{path}: fewer than two clock readings: its times are ticks, not nanoseconds"));
         }
+    }
+}
+
+fn wants(filter: &Filter, outcome: &Outcome, comm: &CommRecord) -> bool {
+    let name = outcome.symbols.text(comm.name);
+    filter.wants_comm(name, Some(comm.comm_id)) && filter.wants_rank(Some(comm.rank.into()))
+}
+
+/// What is kept of the records.
+#[derive(Default)]
+struct Survey {
+    /// With its thread.
+    said: Vec<(u32, Record)>,
+    pairs: Vec<ClockPair>,
+    /// By slot.
+    threads: BTreeMap<u16, u32>,
+    launches: Vec<(u64, Launch)>,
+    first_ticks: Option<u64>,
+}
+
+impl Survey {
+    fn saw(&mut self, ticks: u64) {
+        self.first_ticks = Some(self.first_ticks.map_or(ticks, |first| first.min(ticks)));
+    }
+}
+
+impl Records for Survey {
+    fn record(&mut self, record: Record) {
+        match record.body {
+            RecordBody::ThreadBegin { thread_id, .. } => drop(self.threads.insert(record.slot, thread_id)),
+            RecordBody::ThreadEnd => {}
+            RecordBody::ClockPair { monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks } => {
+                let ticks = record.ticks;
+                self.pairs.push(ClockPair { ticks, monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks });
+            }
+            _ => {
+                self.saw(record.ticks);
+                let tid = self.threads.get(&record.slot).copied().unwrap_or(0);
+                self.said.push((tid, record));
+            }
+        }
+    }
+
+    fn start(&mut self, _slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
+        self.saw(ticks);
+        let kind = start.body.kind();
+        if matches!(kind, Kind::KernelLaunch | Kind::CeColl) {
+            self.launches.push((ticks, Launch { id, context: start.context, kind }));
+        }
+    }
+
+    fn stop(&mut self, _slot: u16, ticks: u64, _id: u64) {
+        self.saw(ticks);
+    }
+
+    fn state(&mut self, _slot: u16, ticks: u64, _id: u64, _state: (u32, StateArgs)) {
+        self.saw(ticks);
     }
 }

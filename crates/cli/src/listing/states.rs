@@ -1,5 +1,7 @@
 //! The states by name, without the prefix `ncclProfiler`: the place is NCCL's number.
 
+use std::borrow::Cow;
+
 const NAMES: [&str; 32] = [
     "ProxyOpSendPosted",
     "ProxyOpSendRemFifoWait",
@@ -36,9 +38,9 @@ const NAMES: [&str; 32] = [
 ];
 
 /// A state's name; its number when no release defines it.
-pub(crate) fn name(state: u32) -> String {
+pub(crate) fn name(state: u32) -> Cow<'static, str> {
     let place = usize::try_from(state).unwrap_or(usize::MAX);
-    NAMES.get(place).map_or_else(|| state.to_string(), |name| (*name).to_owned())
+    NAMES.get(place).map_or_else(|| state.to_string().into(), |name| Cow::Borrowed(*name))
 }
 
 /// Whether NCCL says something with this state; where it does not, its absence says nothing either.

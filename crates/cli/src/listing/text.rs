@@ -7,11 +7,13 @@ use anyhow::Result;
 use nccl_events::Body;
 
 use super::fields::{arguments, details};
+use super::filter::Filter;
 use super::moment::Moment;
 use super::output::Output;
-use super::recording::Recording;
+use super::process::Process;
 use super::states;
-use super::value::pairs;
+use super::stream::{Event, Events, Said, State};
+use super::value::{List, pairs};
 use crate::units;
 
 /// What a line shows.
@@ -64,15 +66,19 @@ impl Columns {
 /// The deepest that is shown: parents come from NCCL, and a ring of them must not hang us.
 const MOST_DEPTH: usize = 16;
 
-/// Prints the journals of processes, in the order of time over all of them.
-pub(crate) fn print(recordings: &[Recording], output: &mut Output) -> Result<()> {
-    let mut ids = recordings.iter().flat_map(|recording| &recording.comms);
+/// Prints the journals of processes, in the order of time over all of them. Returns for each the stops of events that
+/// it does not have.
+pub(crate) fn print(processes: &[Process], filter: &Filter, output: &mut Output) -> Result<Vec<u64>> {
+    let mut ids = processes.iter().flat_map(|process| &process.comms);
     let first = ids.next().map(|comm| comm.record.comm_id);
     let names =
-        Names { processes: recordings.len() > 1, communicators: ids.any(|comm| Some(comm.record.comm_id) != first) };
+        Names { processes: processes.len() > 1, communicators: ids.any(|comm| Some(comm.record.comm_id) != first) };
     let mut lines: Vec<Line> = Vec::new();
-    for recording in recordings {
-        lines_of(recording, &names, &mut lines);
+    let mut orphan_stops = Vec::new();
+    for process in processes {
+        let callbacks = Callbacks::of(process, filter);
+        lines_of(process, &callbacks, &names, &mut lines);
+        orphan_stops.push(callbacks.orphan_stops);
     }
     lines.sort_by_key(|line| line.after_ns);
     let widest = |text: fn(&Line) -> &str, least: usize| {
@@ -89,7 +95,31 @@ pub(crate) fn print(recordings: &[Recording], output: &mut Output) -> Result<()>
             break;
         }
     }
-    Ok(())
+    Ok(orphan_stops)
+}
+
+/// What is printed of the events of a process.
+struct Callbacks {
+    /// In the order of their starts.
+    events: Vec<Event>,
+    states: Vec<State>,
+    orphan_stops: u64,
+}
+
+impl Callbacks {
+    fn of(process: &Process, filter: &Filter) -> Self {
+        let mut all = Events::new(process, filter);
+        let mut found = Self { events: Vec::new(), states: Vec::new(), orphan_stops: 0 };
+        for said in &mut all {
+            match said {
+                Said::Event(event) => found.events.push(event),
+                Said::State(state) => found.states.push(state),
+            }
+        }
+        found.events.sort_unstable_by_key(|event| event.number);
+        found.orphan_stops = all.orphan_stops;
+        found
+    }
 }
 
 /// What must be named because there are several.
@@ -99,25 +129,18 @@ struct Names {
 }
 
 /// The lines of a process.
-fn lines_of(recording: &Recording, names: &Names, lines: &mut Vec<Line>) {
-    let symbols = &recording.outcome.symbols;
+fn lines_of(process: &Process, callbacks: &Callbacks, names: &Names, lines: &mut Vec<Line>) {
+    let symbols = &process.outcome.symbols;
     let mut add = |when: Moment, duration, whose: String, depth: usize, what: String| {
         let location = match names.processes {
-            true => format!("{}/{}", recording.pid, when.tid),
+            true => format!("{}/{}", process.pid, when.tid),
             false => when.tid.to_string(),
         };
-        lines.push(Line {
-            after_ns: when.ns.saturating_sub(recording.begin_ns),
-            duration,
-            location,
-            whose,
-            depth,
-            what,
-        });
+        lines.push(Line { after_ns: when.ns.saturating_sub(process.begin_ns), duration, location, whose, depth, what });
     };
-    let whose = |context, rank| whose(recording, names, context, rank);
+    let whose = |context, rank| whose(process, names, context, rank);
     let until = |start: Moment, end_ns: u64| Some(units::time(end_ns.saturating_sub(start.ns)));
-    for comm in recording.comms.iter().filter(|comm| comm.is_wanted) {
+    for comm in process.comms.iter().filter(|comm| comm.is_wanted) {
         let record = &comm.record;
         let name = match symbols.text(record.name) {
             "" => String::new(),
@@ -127,9 +150,9 @@ fn lines_of(recording: &Recording, names: &Names, lines: &mut Vec<Line>) {
         let duration = until(comm.begin, comm.end_ns);
         add(comm.begin, duration, whose(comm.context, 0), 0, what);
     }
-    let depths = depths(recording);
+    let depths = depths(&callbacks.events);
     let below = |id| depths.get(&id).map_or(0, |depth| depth + 1);
-    for event in &recording.events {
+    for event in &callbacks.events {
         let record = &event.record;
         let kind = match record.body {
             Body::Unknown(event::Unknown { event_type }) => format!("type {event_type:#x}"),
@@ -144,17 +167,18 @@ fn lines_of(recording: &Recording, names: &Names, lines: &mut Vec<Line>) {
         let whose = whose(record.context, record.rank);
         add(event.start, duration, whose, depth, what);
     }
-    for state in &recording.states {
-        let arguments = pairs(&arguments(state.args));
-        let what = format!("· {}{arguments}", states::name(state.number));
+    for state in &callbacks.states {
+        let mut list = List::new();
+        arguments(state.args, |name, value| list.push((name, value)));
+        let what = format!("· {}{}", states::name(state.number), pairs(&list));
         add(state.when, None, String::new(), below(state.event), what);
     }
-    for entry in recording.gpu.iter().filter(|entry| entry.is_for_people()) {
+    for entry in process.gpu.iter().filter(|entry| entry.is_for_people()) {
         let what = format!("GPU {}{}", entry.kind(), pairs(&entry.details(symbols)));
         let duration = entry.duration_ns.map(units::time);
         add(entry.when, duration, String::new(), below(entry.id), what);
     }
-    for call in &recording.finalizes {
+    for call in &process.finalizes {
         let duration = until(call.begin, call.end_ns);
         let what = "finalize".to_owned();
         add(call.begin, duration, whose(call.context, 0), 0, what);
@@ -162,12 +186,12 @@ fn lines_of(recording: &Recording, names: &Names, lines: &mut Vec<Line>) {
 }
 
 /// Communicator and rank; the communicator's name only where there are several.
-fn whose(recording: &Recording, names: &Names, context: u64, rank: i32) -> String {
-    let Some(comm) = recording.comm(context) else {
+fn whose(process: &Process, names: &Names, context: u64, rank: i32) -> String {
+    let Some(comm) = process.comm(context) else {
         return format!("foreign {rank}");
     };
     let rank = format!("{}/{}", comm.rank, comm.ranks);
-    let name = recording.outcome.symbols.text(comm.name);
+    let name = process.outcome.symbols.text(comm.name);
     match (names.communicators, name) {
         (false, _) => rank,
         (true, "") => format!("{:#x} {rank}", comm.comm_id),
@@ -176,9 +200,9 @@ fn whose(recording: &Recording, names: &Names, context: u64, rank: i32) -> Strin
 }
 
 /// How many parents an event has that are printed, too.
-fn depths(recording: &Recording) -> BTreeMap<u64, usize> {
+fn depths(events: &[Event]) -> BTreeMap<u64, usize> {
     let mut depths: BTreeMap<u64, usize> = BTreeMap::new();
-    for event in &recording.events {
+    for event in events {
         let parent = depths.get(&event.record.parent).copied();
         let depth = parent.map_or(0, |depth| (depth + 1).min(MOST_DEPTH));
         depths.insert(event.id, depth);

@@ -1,14 +1,18 @@
 //! Values with names, and their JSON: in one line, in a fixed order, with times that keep their nanoseconds.
 
+use std::borrow::Cow;
 use std::fmt::{self, Display};
+use std::io::Write as _;
+
+use serde::Serialize;
 
 use crate::units;
 
 /// A field's value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum Value<'a> {
     /// A string.
-    Text(String),
+    Text(Cow<'a, str>),
     /// A number.
     Unsigned(u64),
     /// A number.
@@ -24,17 +28,17 @@ pub(super) enum Value {
     /// Several of one kind.
     Several(Vec<Self>),
     /// Several with names.
-    Object(List),
+    Object(List<'a>),
     /// The same with names that are not known before.
     Attributes(Vec<(String, Self)>),
 }
 
 /// Fields in their order.
-pub(super) type List = Vec<(&'static str, Value)>;
+pub(super) type List<'a> = Vec<(&'static str, Value<'a>)>;
 
 macro_rules! numbers {
     ($($number:ty => $variant:ident),*) => {
-        $(impl From<$number> for Value {
+        $(impl From<$number> for Value<'_> {
             fn from(number: $number) -> Self {
                 Self::$variant(number.into())
             }
@@ -45,48 +49,142 @@ macro_rules! numbers {
 numbers! {
     u8 => Unsigned, u16 => Unsigned, u32 => Unsigned, u64 => Unsigned,
     i8 => Signed, i16 => Signed, i32 => Signed, i64 => Signed,
-    f32 => Float, f64 => Float, bool => Flag, String => Text, &str => Text
+    f32 => Float, f64 => Float, bool => Flag, String => Text
 }
 
-/// A line of JSON.
-pub(super) fn json(list: &List) -> String {
-    object(list.iter().map(|(name, value)| (*name, value)))
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(text: &'a str) -> Self {
+        Self::Text(text.into())
+    }
 }
 
-fn object<'a>(fields: impl Iterator<Item = (&'a str, &'a Value)>) -> String {
-    let fields = fields.map(|(name, value)| format!("{}:{}", quoted(name), value.json()));
-    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
+impl<'a> From<Cow<'a, str>> for Value<'a> {
+    fn from(text: Cow<'a, str>) -> Self {
+        Self::Text(text)
+    }
 }
 
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
+/// A line of JSON that is being written.
+#[derive(Default)]
+pub(super) struct Json(Vec<u8>);
 
-impl Value {
-    fn json(&self) -> String {
-        match self {
-            Self::Text(text) => quoted(text),
-            Self::Unsigned(number) => number.to_string(),
-            Self::Signed(number) => number.to_string(),
-            Self::Flag(is_set) => is_set.to_string(),
-            Self::Address(0) => quoted("null"),
-            Self::Address(address) => format!("\"{address:#x}\""),
-            // As many digits as it takes to read the same again; JSON has no others.
-            Self::Float(number) if number.is_finite() => format!("{number:?}"),
-            Self::Float(number) => quoted(&number.to_string()),
-            Self::Time(ns) => format!("{}.{:03}", ns / 1000, ns % 1000),
-            Self::Several(values) => {
-                let values: Vec<String> = values.iter().map(Self::json).collect();
-                format!("[{}]", values.join(","))
-            }
-            Self::Object(list) => json(list),
-            Self::Attributes(list) => object(list.iter().map(|(name, value)| (name.as_str(), value))),
+impl Json {
+    /// Begins a new line, with the fields that `fill` puts.
+    pub(super) fn line(&mut self, fill: impl FnOnce(&mut Self)) {
+        self.0.clear();
+        self.braced(fill);
+    }
+
+    /// The line.
+    pub(super) fn text(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Puts a field.
+    #[inline]
+    pub(super) fn put<'a>(&mut self, name: &'static str, value: impl Into<Value<'a>>) {
+        self.name(name);
+        self.value(&value.into());
+    }
+
+    /// Puts a string of two parts, which need no escapes.
+    pub(super) fn put_joined(&mut self, name: &'static str, [first, second]: [&'static str; 2]) {
+        self.name(name);
+        for part in ["\"", first, second, "\""] {
+            self.0.extend_from_slice(part.as_bytes());
         }
+    }
+
+    /// Puts an object with the fields that `fill` puts.
+    #[inline]
+    pub(super) fn object(&mut self, name: &'static str, fill: impl FnOnce(&mut Self)) {
+        self.name(name);
+        self.braced(fill);
+    }
+
+    fn braced(&mut self, fill: impl FnOnce(&mut Self)) {
+        self.0.push(b'{');
+        fill(self);
+        self.0.push(b'}');
+    }
+
+    /// Names are identifiers.
+    fn name(&mut self, name: &'static str) {
+        self.comma();
+        self.0.push(b'"');
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.extend_from_slice(b"\":");
+    }
+
+    fn comma(&mut self) {
+        if !matches!(self.0.last(), Some(b'{' | b'[')) {
+            self.0.push(b',');
+        }
+    }
+
+    /// As serde writes it.
+    fn plain<T: Serialize + ?Sized>(&mut self, value: &T) {
+        // Memory takes everything, and these values have no keys that JSON lacks.
+        let _infallible = serde_json::to_writer(&mut self.0, value);
+    }
+
+    fn value(&mut self, value: &Value<'_>) {
+        match value {
+            Value::Text(text) => self.plain(&**text),
+            Value::Unsigned(number) => self.plain(number),
+            Value::Signed(number) => self.plain(number),
+            Value::Flag(is_set) => self.plain(is_set),
+            Value::Address(0) => self.plain("null"),
+            Value::Address(address) => self.address(*address),
+            // As many digits as it takes to read the same again; JSON has no others.
+            Value::Float(number) if number.is_finite() => {
+                let _infallible = write!(self.0, "{number:?}");
+            }
+            Value::Float(number) => self.plain(&number.to_string()),
+            Value::Time(ns) => {
+                self.plain(&(ns / 1000));
+                let digit = |unit: u64| b'0' + u8::try_from(ns / unit % 10).unwrap_or(0);
+                self.0.extend_from_slice(&[b'.', digit(100), digit(10), digit(1)]);
+            }
+            Value::Several(values) => {
+                self.0.push(b'[');
+                for value in values {
+                    self.comma();
+                    self.value(value);
+                }
+                self.0.push(b']');
+            }
+            Value::Object(list) => self.braced(|json| {
+                for (name, value) in list {
+                    json.name(name);
+                    json.value(value);
+                }
+            }),
+            Value::Attributes(list) => self.braced(|json| {
+                for (name, value) in list {
+                    json.comma();
+                    json.plain(name);
+                    json.0.push(b':');
+                    json.value(value);
+                }
+            }),
+        }
+    }
+
+    /// As `{:#x}`, which takes several times as long: most of a line's fields are addresses.
+    fn address(&mut self, address: u64) {
+        let digits = u64::BITS / 4 - address.leading_zeros() / 4;
+        self.0.extend_from_slice(b"\"0x");
+        self.0.extend((0..digits).rev().map(|digit| {
+            let digit = usize::try_from(address >> (4 * digit) & 0xf).unwrap_or(0);
+            b"0123456789abcdef".get(digit).copied().unwrap_or(b'0')
+        }));
+        self.0.push(b'"');
     }
 }
 
 /// For people.
-impl Display for Value {
+impl Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(text),
@@ -108,7 +206,7 @@ impl Display for Value {
 }
 
 /// Fields for people, each ` name=value`.
-pub(super) fn pairs<N: Display>(fields: &[(N, Value)]) -> String {
+pub(super) fn pairs<N: Display>(fields: &[(N, Value<'_>)]) -> String {
     let pairs = fields.iter().map(|(name, value)| format!(" {name}={value}"));
     pairs.collect()
 }
@@ -125,13 +223,18 @@ mod tests {
             ("b", u64::MAX.into()),
             ("c", Value::Time(8_993_953_357_171_003)),
             ("d", Value::Address(0)),
+            ("i", Value::Address(0x10)),
+            ("j", Value::Address(u64::MAX)),
+            ("k", Value::Attributes(vec![("\"".to_owned(), (-1_i64).into())])),
             ("e", Value::Object(vec![("f", true.into())])),
             ("g", Value::Several(several.into())),
             ("h", Value::Object(List::new())),
         ];
+        let mut json = Json::default();
+        json.line(|json| list.into_iter().for_each(|(name, value)| json.put(name, value)));
         assert_eq!(
-            json(&list),
-            r#"{"a":"x\"\\\n","b":18446744073709551615,"c":8993953357171.003,"d":"null","e":{"f":true},"g":[0.1,2e300,"NaN",""],"h":{}}"#
+            str::from_utf8(json.text()).expect("JSON"),
+            r#"{"a":"x\"\\\n","b":18446744073709551615,"c":8993953357171.003,"d":"null","i":"0x10","j":"0xffffffffffffffff","k":{"\"":-1},"e":{"f":true},"g":[0.1,2e300,"NaN",""],"h":{}}"#
         );
     }
 }

@@ -6,7 +6,7 @@ use otf2::{Event, EventKind, LocationRef};
 
 use super::super::output::Output;
 use super::super::text::{Columns, Line};
-use super::super::value::{List, Value, json, pairs};
+use super::super::value::{Json, List, Value, pairs};
 use super::ranks::Ranks;
 use super::record;
 use crate::units;
@@ -56,8 +56,12 @@ impl<'a> Printer<'a> {
     /// A line. False when no more are wanted.
     pub(super) fn line(&self, shown: &Shown<'_>, output: &mut Output) -> Result<bool> {
         match &self.columns {
-            Some(columns) => output.line(&columns.line(&self.described(shown))),
-            None => output.line(&json(&self.object(shown))),
+            Some(columns) => output.line(columns.line(&self.described(shown))),
+            None => {
+                let mut json = Json::default();
+                json.line(|json| self.object(shown).into_iter().for_each(|(name, value)| json.put(name, value)));
+                output.line(json.text())
+            }
         }
     }
 
@@ -84,7 +88,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn object(&self, shown: &Shown<'_>) -> List {
+    fn object(&self, shown: &Shown<'_>) -> List<'_> {
         let (event, location) = (shown.event, shown.location);
         let mut list = vec![
             ("time", event.time.into()),

@@ -63,7 +63,7 @@ pub(super) fn name(kind: &EventKind) -> &'static str {
 }
 
 /// What a record has besides its attributes. Fields that end in `Ref` are for programs.
-pub(super) fn fields(trace: &Trace, kind: &EventKind) -> List {
+pub(super) fn fields<'a>(trace: &'a Trace, kind: &EventKind) -> List<'a> {
     match kind {
         EventKind::Enter(region) | EventKind::Leave(region) => of_region(trace, *region),
         EventKind::MpiCollectiveEnd(collective) => of_collective(trace, collective),
@@ -86,19 +86,19 @@ pub(super) fn fields(trace: &Trace, kind: &EventKind) -> List {
         EventKind::Metric { metric, values } => of_metric(trace, *metric, values),
         EventKind::ParameterString { parameter, value } => {
             let value = trace.definitions.string(*value).unwrap_or_default();
-            parameter_of(trace, *parameter, Value::Text(value.to_owned()))
+            parameter_of(trace, *parameter, value.into())
         }
         EventKind::ParameterInt { parameter, value } => parameter_of(trace, *parameter, Value::Signed(*value)),
         EventKind::ParameterUnsignedInt { parameter, value } => {
             parameter_of(trace, *parameter, Value::Unsigned(*value))
         }
-        EventKind::MeasurementOnOff(mode) => vec![("mode", Value::Text(format!("{mode:?}")))],
+        EventKind::MeasurementOnOff(mode) => vec![("mode", format!("{mode:?}").into())],
         _ => List::new(),
     }
 }
 
 /// The attributes of an event, by name; one without a name by its reference.
-pub(super) fn attributes(trace: &Trace, event: &Event) -> Vec<(String, Value)> {
+pub(super) fn attributes<'a>(trace: &'a Trace, event: &Event) -> Vec<(String, Value<'a>)> {
     let attributes = event.attributes.iter().map(|(reference, value)| {
         let definition = trace.definitions.attributes.get(reference);
         let name = definition
@@ -109,8 +109,7 @@ pub(super) fn attributes(trace: &Trace, event: &Event) -> Vec<(String, Value)> {
     attributes.collect()
 }
 
-fn value_of(trace: &Trace, value: AttributeValue) -> Value {
-    let text = |text: Option<&str>| Value::Text(text.unwrap_or_default().to_owned());
+fn value_of(trace: &Trace, value: AttributeValue) -> Value<'_> {
     match value {
         AttributeValue::U8(value) => value.into(),
         AttributeValue::U16(value) => value.into(),
@@ -122,7 +121,7 @@ fn value_of(trace: &Trace, value: AttributeValue) -> Value {
         AttributeValue::I64(value) => value.into(),
         AttributeValue::F32(value) => value.into(),
         AttributeValue::F64(value) => value.into(),
-        AttributeValue::String(string) => text(trace.definitions.string(string)),
+        AttributeValue::String(string) => trace.definitions.string(string).unwrap_or_default().into(),
         AttributeValue::Region(region) => trace.region_name(region).into(),
         AttributeValue::Location(location) => trace.location_name(location).into(),
         AttributeValue::Comm(comm) => trace.comm_name(comm).into(),
@@ -133,20 +132,20 @@ fn value_of(trace: &Trace, value: AttributeValue) -> Value {
         AttributeValue::RmaWin(reference) => reference.get().into(),
         AttributeValue::LocationGroup(reference) => reference.get().into(),
         AttributeValue::Other { bits, .. } => Value::Unsigned(bits),
-        _ => Value::Text(format!("{value:?}")),
+        _ => format!("{value:?}").into(),
     }
 }
 
-fn of_region(trace: &Trace, region: RegionRef) -> List {
+fn of_region<'a>(trace: &'a Trace, region: RegionRef) -> List<'a> {
     vec![("region", trace.region_name(region).into()), ("regionRef", region.get().into())]
 }
 
-fn of_comm(trace: &Trace, comm: CommRef) -> List {
+fn of_comm<'a>(trace: &'a Trace, comm: CommRef) -> List<'a> {
     vec![("comm", trace.comm_name(comm).into()), ("commRef", comm.get().into())]
 }
 
-fn of_collective(trace: &Trace, collective: &Collective) -> List {
-    let mut list = vec![("operation", Value::Text(format!("{:?}", collective.op)))];
+fn of_collective<'a>(trace: &'a Trace, collective: &Collective) -> List<'a> {
+    let mut list = vec![("operation", format!("{:?}", collective.op).into())];
     list.append(&mut of_comm(trace, collective.comm));
     if let Some(root) = collective.root {
         list.push(("root", Value::Unsigned(root.into())));
@@ -156,7 +155,7 @@ fn of_collective(trace: &Trace, collective: &Collective) -> List {
     list
 }
 
-fn of_message(trace: &Trace, message: &Message) -> List {
+fn of_message<'a>(trace: &'a Trace, message: &Message) -> List<'a> {
     let mut list = vec![("peer", message.peer.into())];
     list.append(&mut of_comm(trace, message.comm));
     list.push(("tag", message.tag.into()));
@@ -164,13 +163,13 @@ fn of_message(trace: &Trace, message: &Message) -> List {
     list
 }
 
-fn of_window(trace: &Trace, win: RmaWinRef) -> List {
+fn of_window<'a>(trace: &'a Trace, win: RmaWinRef) -> List<'a> {
     let definition = trace.definitions.rma_wins.get(&win);
     let name = definition.and_then(|window| trace.definitions.string(window.name));
     vec![("window", name.unwrap_or_default().into()), ("windowRef", win.get().into())]
 }
 
-fn of_access(trace: &Trace, access: &RmaAccess) -> List {
+fn of_access<'a>(trace: &'a Trace, access: &RmaAccess) -> List<'a> {
     let mut list = of_window(trace, access.win);
     list.push(("remote", access.remote.into()));
     list.push(("bytes", access.bytes.into()));
@@ -178,7 +177,7 @@ fn of_access(trace: &Trace, access: &RmaAccess) -> List {
     list
 }
 
-fn of_metric(trace: &Trace, metric: MetricRef, values: &[MetricValue]) -> List {
+fn of_metric<'a>(trace: &'a Trace, metric: MetricRef, values: &[MetricValue]) -> List<'a> {
     let class = trace.definitions.metric_classes.get(&metric);
     let members = class.map_or(&[][..], |class| &class.members);
     let names = members.iter().map(|member| {
@@ -198,13 +197,13 @@ fn of_metric(trace: &Trace, metric: MetricRef, values: &[MetricValue]) -> List {
     ]
 }
 
-fn parameter_of(trace: &Trace, parameter: otf2::ParameterRef, value: Value) -> List {
+fn parameter_of<'a>(trace: &'a Trace, parameter: otf2::ParameterRef, value: Value<'a>) -> List<'a> {
     let definition = trace.definitions.parameters.get(&parameter);
     let name = definition.and_then(|parameter| trace.definitions.string(parameter.name));
     vec![("parameter", name.unwrap_or_default().into()), ("parameterRef", parameter.get().into()), ("value", value)]
 }
 
-fn with_request(mut list: List, request: u64) -> List {
+fn with_request(mut list: List<'_>, request: u64) -> List<'_> {
     list.push(("request", Value::Unsigned(request)));
     list
 }

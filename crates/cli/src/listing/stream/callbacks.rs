@@ -1,26 +1,37 @@
 //! What NCCL reported to a process, a line each.
 
+use std::borrow::Cow;
+
 use nccl_events::Body;
 use nccl_events::StateArgs;
 use nccl_events::event;
 
-use crate::listing::fields::{arguments, details};
+use super::minimal::Minimal;
+use super::{Event, Said, State};
+use crate::listing::fields::{arguments, each_detail};
 use crate::listing::gpu::Entry;
 use crate::listing::moment::Moment;
-use crate::listing::recording::{Comm, Event, Finalize, Recording, State};
+use crate::listing::process::{Comm, Finalize, Process};
 use crate::listing::states;
-use crate::listing::value::{List, Value};
+use crate::listing::value::{Json, Value};
 
 /// One line and when it is written: an event's when it stops.
 pub(super) enum Line<'a> {
     Init(&'a Comm),
-    State(&'a State),
-    Event(&'a Event),
+    State(State),
+    Event(Event),
     Finalize(&'a Finalize),
     Gpu(&'a Entry),
 }
 
 impl Line<'_> {
+    pub(super) fn of(said: Said) -> Self {
+        match said {
+            Said::State(state) => Self::State(state),
+            Said::Event(event) => Self::Event(event),
+        }
+    }
+
     /// When it is written.
     pub(super) fn written_ns(&self) -> u64 {
         match self {
@@ -32,110 +43,137 @@ impl Line<'_> {
         }
     }
 
-    /// Its fields.
-    pub(super) fn fields(&self, recording: &Recording) -> List {
+    /// Where it is written among those of the same time.
+    pub(super) fn place(&self) -> (u8, u64) {
         match self {
-            Self::Init(comm) => init(recording, comm),
-            Self::State(it) => state(recording, it),
-            Self::Event(it) => event(recording, it),
-            Self::Finalize(it) => finalize(recording, it),
-            Self::Gpu(entry) => gpu(recording, entry),
+            Self::Init(_) => (0, 0),
+            Self::State(_) => (1, 0),
+            Self::Event(event) => (2, event.number),
+            Self::Finalize(_) => (3, 0),
+            Self::Gpu(_) => (4, 0),
+        }
+    }
+
+    /// Writes its fields.
+    pub(super) fn write(&self, process: &Process, json: &mut Json) {
+        match self {
+            Self::Init(comm) => init(process, comm, json),
+            Self::State(it) => state(process, it, json),
+            Self::Event(it) => event(process, it, None, json),
+            Self::Finalize(it) => finalize(process, it, json),
+            Self::Gpu(entry) => gpu(process, entry, json),
         }
     }
 }
 
-fn moment(recording: &Recording, when: Moment) -> Value {
-    Value::Object(vec![("ts", Value::Time(when.ns)), ("pid", recording.pid.into()), ("tid", when.tid.into())])
+fn moment(process: &Process, when: Moment, json: &mut Json) {
+    json.put("ts", Value::Time(when.ns));
+    json.put("pid", process.pid);
+    json.put("tid", when.tid);
 }
 
 /// From when to when; nothing is said of an end that was not recorded.
-pub(super) fn span(recording: &Recording, start: Moment, stop: Option<Moment>) -> List {
-    let mut list = vec![("start", moment(recording, start))];
+pub(super) fn span(process: &Process, start: Moment, stop: Option<Moment>, json: &mut Json) {
+    json.object("start", |json| moment(process, start, json));
     if let Some(stop) = stop {
-        let duration_ns = stop.ns.saturating_sub(start.ns);
-        list.push(("stop", moment(recording, stop)));
-        list.push(("duration", Value::Time(duration_ns)));
+        json.object("stop", |json| moment(process, stop, json));
+        json.put("duration", Value::Time(stop.ns.saturating_sub(start.ns)));
     }
-    list
 }
 
 /// Whose it is. A context of another process (PXN) is not known here: the descriptor's rank, and no id.
-pub(super) fn who(recording: &Recording, context: u64, rank: i32) -> List {
-    let (id, rank) = match recording.comm(context) {
+pub(super) fn who(process: &Process, context: u64, rank: i32, json: &mut Json) {
+    let (id, rank) = match process.comm(context) {
         Some(comm) => (comm.comm_id, comm.rank),
         None => (0, rank),
     };
-    vec![("commId", id.into()), ("rank", rank.into())]
+    json.put("commId", id);
+    json.put("rank", rank);
 }
 
-pub(super) fn lifecycle(func: &str) -> List {
-    vec![("type", "ProfilerLifecycle".into()), ("func", func.into())]
+pub(super) fn lifecycle(func: &str, json: &mut Json) {
+    json.put("type", "ProfilerLifecycle");
+    json.put("func", func);
 }
 
-fn init(recording: &Recording, comm: &Comm) -> List {
+fn init(process: &Process, comm: &Comm, json: &mut Json) {
     let record = &comm.record;
-    let stop = Moment { ns: comm.end_ns, ..comm.begin };
-    let details = vec![
-        ("nranks", record.ranks.into()),
-        ("nnodes", record.nodes.into()),
-        ("commName", recording.outcome.symbols.text(record.name).into()),
-        ("table", record.table.into()),
-        ("ncclVersion", record.nccl_version.into()),
-    ];
-    let rest = vec![("ctx", Value::Address(comm.context)), ("details", Value::Object(details))];
-    let who = who(recording, comm.context, 0);
-    [lifecycle("ProfilerInit"), who, span(recording, comm.begin, Some(stop)), rest].concat()
+    lifecycle("ProfilerInit", json);
+    who(process, comm.context, 0, json);
+    span(process, comm.begin, Some(Moment { ns: comm.end_ns, ..comm.begin }), json);
+    json.put("ctx", Value::Address(comm.context));
+    json.object("details", |json| {
+        json.put("nranks", record.ranks);
+        json.put("nnodes", record.nodes);
+        json.put("commName", process.outcome.symbols.text(record.name));
+        json.put("table", record.table);
+        json.put("ncclVersion", record.nccl_version);
+    });
 }
 
-fn finalize(recording: &Recording, call: &Finalize) -> List {
-    let stop = Moment { ns: call.end_ns, ..call.begin };
-    let rest = vec![("ctx", Value::Address(call.context)), ("details", Value::Object(List::new()))];
-    let who = who(recording, call.context, 0);
-    [lifecycle("ProfilerFinalize"), who, span(recording, call.begin, Some(stop)), rest].concat()
+fn finalize(process: &Process, call: &Finalize, json: &mut Json) {
+    lifecycle("ProfilerFinalize", json);
+    who(process, call.context, 0, json);
+    span(process, call.begin, Some(Moment { ns: call.end_ns, ..call.begin }), json);
+    json.put("ctx", Value::Address(call.context));
+    json.object("details", |_| {});
 }
 
-fn gpu(recording: &Recording, entry: &Entry) -> List {
-    let mut list =
-        vec![("recordType", "gpu".into()), ("type", entry.kind().into()), ("ts", Value::Time(entry.when.ns))];
-    list.extend(entry.duration_ns.map(|ns| ("duration", Value::Time(ns))));
-    list.push(("pid", recording.pid.into()));
-    list.push(("eventAddr", Value::Address(entry.id)));
-    let details = entry.details(&recording.outcome.symbols);
-    list.push(("details", Value::Object(details)));
-    list
-}
-
-fn event(recording: &Recording, event: &Event) -> List {
-    let record = &event.record;
-    let kind = match record.body {
-        Body::Unknown(event::Unknown { event_type }) => format!("{event_type:#x}"),
-        ref fields => format!("ncclProfile{}", fields.kind().name()),
-    };
-    let details = details(&record.body, &recording.outcome.symbols);
-    let rest = vec![
-        ("parentObj", Value::Address(record.parent)),
-        ("eventAddr", Value::Address(event.id)),
-        ("ctx", Value::Address(record.context)),
-        ("details", Value::Object(details)),
-    ];
-    let kind = vec![("recordType", "event".into()), ("type", kind.into())];
-    let who = who(recording, record.context, record.rank);
-    [kind, who, span(recording, event.start, event.stop), rest].concat()
-}
-
-fn state(recording: &Recording, state: &State) -> List {
-    let mut list = vec![
-        ("recordType", "state".into()),
-        ("eventAddr", format!("{:#x}", state.event).into()),
-        ("ts", Value::Time(state.when.ns)),
-        ("name", states::name(state.number).into()),
-        ("id", state.number.into()),
-        ("pid", recording.pid.into()),
-        ("tid", state.when.tid.into()),
-    ];
-    list.extend(arguments(state.args));
-    if state.args == StateArgs::None && states::has_arguments(state.number) {
-        list.push(("noArgs", true.into()));
+fn gpu(process: &Process, entry: &Entry, json: &mut Json) {
+    json.put("recordType", "gpu");
+    json.put("type", entry.kind());
+    json.put("ts", Value::Time(entry.when.ns));
+    if let Some(ns) = entry.duration_ns {
+        json.put("duration", Value::Time(ns));
     }
-    list
+    json.put("pid", process.pid);
+    json.put("eventAddr", Value::Address(entry.id));
+    json.put("details", Value::Object(entry.details(&process.outcome.symbols)));
+}
+
+/// Also as the minimal profiler writes it.
+pub(super) fn event(process: &Process, event: &Event, minimal: Option<&Minimal<'_>>, json: &mut Json) {
+    let record = &event.record;
+    json.put("recordType", "event");
+    match record.body {
+        Body::Unknown(event::Unknown { event_type }) => json.put("type", format!("{event_type:#x}")),
+        ref fields => json.put_joined("type", ["ncclProfile", fields.kind().name()]),
+    }
+    if let Some(minimal) = minimal {
+        json.put("gpuUuid", minimal.gpu_of(record.context));
+    }
+    who(process, record.context, record.rank, json);
+    span(process, event.start, event.stop, json);
+    if let Some(number) = minimal.and_then(|minimal| minimal.launch(event.id)) {
+        json.put("extCorrId", number);
+    }
+    json.put("parentObj", Value::Address(record.parent));
+    json.put("eventAddr", Value::Address(event.id));
+    json.put("ctx", Value::Address(record.context));
+    json.object("details", |json| {
+        each_detail(&record.body, &process.outcome.symbols, |name, value| {
+            if minimal.is_none() || Minimal::has_detail(name) {
+                json.put(name, value);
+            }
+        });
+    });
+}
+
+/// What every state has.
+pub(super) fn state_head(process: &Process, state: &State, name: Cow<'_, str>, json: &mut Json) {
+    json.put("recordType", "state");
+    json.put("eventAddr", Value::Address(state.event));
+    json.put("ts", Value::Time(state.when.ns));
+    json.put("name", name);
+    json.put("id", state.number);
+    json.put("pid", process.pid);
+    json.put("tid", state.when.tid);
+}
+
+fn state(process: &Process, state: &State, json: &mut Json) {
+    state_head(process, state, states::name(state.number), json);
+    arguments(state.args, |name, value| json.put(name, value));
+    if state.args == StateArgs::None && states::has_arguments(state.number) {
+        json.put("noArgs", true);
+    }
 }

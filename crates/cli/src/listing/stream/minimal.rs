@@ -7,41 +7,38 @@ use nccl_events::Kind;
 use nccl_events::gpu::GpuRecord;
 use nccl_events::state;
 
-use super::callbacks::{Line, lifecycle, span, who};
+use super::State;
+use super::callbacks::{Line, event, lifecycle, span, state_head, who};
+use crate::listing::fields::arguments;
 use crate::listing::gpu::Entry;
 use crate::listing::moment::Moment;
-use crate::listing::recording::{Comm, Finalize, Recording, State};
-use crate::listing::value::{List, Value};
+use crate::listing::process::{Comm, Finalize, Process};
+use crate::listing::states;
+use crate::listing::value::{Json, Value};
 
 /// The kinds of version 5.
 const MASK: u32 = (1 << 12) - 1;
 /// Details that version 5 or that profiler does not have.
 const NEWER: [&str; 5] = ["commHash", "kernelVariant", "isSymmetric", "userTag", "net"];
 
-/// The fields of every state.
-const STATE: [&str; 7] = ["recordType", "eventAddr", "ts", "name", "id", "pid", "tid"];
-
-/// What its lines need of all of a recording.
+/// What its lines need of all of a process.
 pub(super) struct Minimal<'a> {
-    recording: &'a Recording,
+    process: &'a Process,
     /// By ordinal.
     gpus: BTreeMap<u32, String>,
     /// By context.
     of_comms: BTreeMap<u64, u32>,
-    /// The numbers of launches, from 1, by their events.
-    launches: BTreeMap<u64, u64>,
+    /// The launches with their numbers, from 1, sorted by their events.
+    launches: Vec<(u64, u64)>,
 }
 
 impl<'a> Minimal<'a> {
-    pub(super) fn of(recording: &'a Recording) -> Self {
-        let launches = recording.events.iter().filter(|it| it.record.body.kind() == Kind::KernelLaunch);
-        let mut found = Self {
-            recording,
-            gpus: BTreeMap::new(),
-            of_comms: BTreeMap::new(),
-            launches: launches.map(|it| it.id).zip(1..).collect(),
-        };
-        for entry in &recording.gpu {
+    pub(super) fn of(process: &'a Process) -> Self {
+        let launches = process.launches.iter().filter(|launch| launch.kind == Kind::KernelLaunch);
+        let mut launches: Vec<(u64, u64)> = launches.map(|launch| launch.id).zip(1..).collect();
+        launches.sort_unstable();
+        let mut found = Self { process, gpus: BTreeMap::new(), of_comms: BTreeMap::new(), launches };
+        for entry in &process.gpu {
             match entry.record {
                 GpuRecord::Device(device) => drop(found.gpus.insert(device.ordinal, uuid(device.uuid))),
                 GpuRecord::DeviceOfCommunicator { ordinal } => drop(found.of_comms.insert(entry.id, ordinal)),
@@ -51,119 +48,121 @@ impl<'a> Minimal<'a> {
         found
     }
 
-    /// A line; none of what that profiler does not record: what never stopped, newer kinds, other facts of GPUs.
-    pub(super) fn fields(&self, line: &Line<'_>) -> Option<List> {
+    /// Writes a line; not of what that profiler does not record: what never stopped, newer kinds, other facts of GPUs.
+    pub(super) fn write(&self, line: &Line<'_>, json: &mut Json) -> bool {
         match line {
-            Line::Init(comm) => Some(self.init(comm)),
-            Line::Finalize(call) => Some(self.finalize(call)),
-            Line::State(it) => Self::state(it, line.fields(self.recording)),
-            Line::Event(event) => {
-                let kind = event.record.body.kind();
-                let is_known = kind.mask() & MASK != 0;
-                event.stop.filter(|_| is_known)?;
-                let mut list = line.fields(self.recording);
-                if let Some((_, Value::Object(details))) = list.iter_mut().find(|(name, _)| *name == "details") {
-                    details.retain(|(name, _)| !NEWER.contains(name));
+            Line::Init(comm) => json.line(|json| self.init(comm, json)),
+            Line::Finalize(call) => json.line(|json| self.finalize(call, json)),
+            Line::State(it) => return self.state(it, json),
+            Line::Event(it) => {
+                if it.stop.is_none() || it.record.body.kind().mask() & MASK == 0 {
+                    return false;
                 }
-                insert(&mut list, "commId", ("gpuUuid", self.gpu_of(event.record.context)));
-                if let Some(number) = self.launches.get(&event.id) {
-                    insert(&mut list, "parentObj", ("extCorrId", (*number).into()));
-                }
-                Some(list)
+                json.line(|json| event(self.process, it, Some(self), json));
             }
-            Line::Gpu(entry) => self.kernel(entry),
+            Line::Gpu(entry) => return self.kernel(entry, json),
         }
+        true
+    }
+
+    /// The number of a launch.
+    pub(super) fn launch(&self, event: u64) -> Option<u64> {
+        let place = self.launches.binary_search_by_key(&event, |(id, _)| *id).ok()?;
+        self.launches.get(place).map(|(_, number)| *number)
+    }
+
+    /// Whether that profiler writes a detail.
+    pub(super) fn has_detail(name: &str) -> bool {
+        !NEWER.contains(&name)
     }
 
     /// A state with the argument that NCCL passes with it, and no others.
-    fn state(it: &State, mut list: List) -> Option<List> {
+    fn state(&self, it: &State, json: &mut Json) -> bool {
         let argument = match it.number {
             state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT => "transSize",
             state::PROXY_CTRL_APPEND_END => "appendedProxyOps",
             state::KERNEL_CH_STOP => "pTimer",
             number if number <= state::GROUP_END_API_START => "",
-            _ => return None,
+            _ => return false,
         };
         // Its names for them; the numbers are NCCL's.
         let name = match it.number {
-            state::GROUP_START_API_STOP => Some("EndGroupApiStart"),
-            state::GROUP_END_API_START => Some("BeginGroupApiEnd"),
-            _ => None,
+            state::GROUP_START_API_STOP => "EndGroupApiStart".into(),
+            state::GROUP_END_API_START => "BeginGroupApiEnd".into(),
+            number => states::name(number),
         };
-        for (field, value) in &mut list {
-            if let Some(name) = name.filter(|_| *field == "name") {
-                *value = name.into();
-            }
-        }
-        list.retain(|(name, _)| *name == argument || STATE.contains(name));
-        Some(list)
+        json.line(|json| {
+            state_head(self.process, it, name, json);
+            arguments(it.args, |name, value| {
+                if name == argument {
+                    json.put(name, value);
+                }
+            });
+        });
+        true
     }
 
-    fn init(&self, comm: &Comm) -> List {
+    fn init(&self, comm: &Comm, json: &mut Json) {
         let record = &comm.record;
-        let details = vec![
-            ("nranks", record.ranks.into()),
-            ("commName", self.recording.outcome.symbols.text(record.name).into()),
-            ("eventMask", (self.recording.event_mask & MASK).into()),
-        ];
         let stop = Moment { ns: comm.end_ns, ..comm.begin };
-        self.lifecycle("ProfilerInit", comm.context, (comm.begin, stop), details)
+        self.head("ProfilerInit", comm.context, (comm.begin, stop), json);
+        json.object("details", |json| {
+            json.put("nranks", record.ranks);
+            json.put("commName", self.process.outcome.symbols.text(record.name));
+            json.put("eventMask", self.process.event_mask & MASK);
+        });
     }
 
-    fn finalize(&self, call: &Finalize) -> List {
-        let init = self.recording.comms.iter().find(|comm| comm.context == call.context);
-        let total_ns = init.map(|init| call.end_ns.saturating_sub(init.begin.ns));
-        let details = total_ns.map(|ns| ("totalDuration", Value::Time(ns))).into_iter().collect();
+    fn finalize(&self, call: &Finalize, json: &mut Json) {
+        let init = self.process.comms.iter().find(|comm| comm.context == call.context);
         let stop = Moment { ns: call.end_ns, ..call.begin };
-        self.lifecycle("ProfilerFinalize", call.context, (call.begin, stop), details)
+        self.head("ProfilerFinalize", call.context, (call.begin, stop), json);
+        json.object("details", |json| {
+            if let Some(init) = init {
+                json.put("totalDuration", Value::Time(call.end_ns.saturating_sub(init.begin.ns)));
+            }
+        });
     }
 
-    fn lifecycle(&self, func: &str, context: u64, (start, stop): (Moment, Moment), details: List) -> List {
-        let gpu = vec![("gpuUuid", self.gpu_of(context))];
-        let who = who(self.recording, context, 0);
-        let rest = vec![("details", Value::Object(details))];
-        [lifecycle(func), gpu, who, span(self.recording, start, Some(stop)), rest].concat()
+    fn head(&self, func: &str, context: u64, (start, stop): (Moment, Moment), json: &mut Json) {
+        lifecycle(func, json);
+        json.put("gpuUuid", self.gpu_of(context));
+        who(self.process, context, 0, json);
+        span(self.process, start, Some(stop), json);
     }
 
-    fn kernel(&self, entry: &Entry) -> Option<List> {
-        let GpuRecord::Kernel(kernel) = entry.record else {
-            return None;
+    fn kernel(&self, entry: &Entry, json: &mut Json) -> bool {
+        let (GpuRecord::Kernel(kernel), Some(duration_ns)) = (entry.record, entry.duration_ns) else {
+            return false;
         };
-        let stop = Moment { ns: entry.when.ns.saturating_add(entry.duration_ns?), ..entry.when };
-        let [grid, block] = [kernel.grid, kernel.block].map(|it| it.map(Value::from));
-        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (grid, block);
-        let head = vec![
-            ("recordType", "cuptiActivity".into()),
-            ("type", "KERNEL".into()),
-            ("extCorrId", self.launches.get(&entry.id).copied().unwrap_or(0).into()),
-            ("corrId", kernel.correlation.into()),
-            ("gpuUuid", self.gpu(Some(kernel.device))),
-            ("deviceId", kernel.device.into()),
-        ];
-        let details = vec![
-            ("gridX", grid_x),
-            ("gridY", grid_y),
-            ("gridZ", grid_z),
-            ("blockX", block_x),
-            ("blockY", block_y),
-            ("blockZ", block_z),
-        ];
-        let rest = vec![
-            ("name", self.recording.outcome.symbols.text(kernel.name).into()),
-            ("stream", Value::Address(kernel.stream.into())),
-            ("details", Value::Object(details)),
-        ];
-        Some([head, span(self.recording, entry.when, Some(stop)), rest].concat())
+        let stop = Moment { ns: entry.when.ns.saturating_add(duration_ns), ..entry.when };
+        json.line(|json| {
+            json.put("recordType", "cuptiActivity");
+            json.put("type", "KERNEL");
+            json.put("extCorrId", self.launch(entry.id).unwrap_or(0));
+            json.put("corrId", kernel.correlation);
+            json.put("gpuUuid", self.gpu(Some(kernel.device)));
+            json.put("deviceId", kernel.device);
+            span(self.process, entry.when, Some(stop), json);
+            json.put("name", self.process.outcome.symbols.text(kernel.name));
+            json.put("stream", Value::Address(kernel.stream.into()));
+            json.object("details", |json| {
+                let names = ["gridX", "gridY", "gridZ", "blockX", "blockY", "blockZ"];
+                for (name, size) in names.into_iter().zip(kernel.grid.into_iter().chain(kernel.block)) {
+                    json.put(name, size);
+                }
+            });
+        });
+        true
     }
 
-    fn gpu_of(&self, context: u64) -> Value {
+    pub(super) fn gpu_of(&self, context: u64) -> &str {
         self.gpu(self.of_comms.get(&context).copied())
     }
 
     /// The UUID of a device; empty where it is not known.
-    fn gpu(&self, ordinal: Option<u32>) -> Value {
-        let uuid = ordinal.and_then(|ordinal| self.gpus.get(&ordinal));
-        Value::Text(uuid.cloned().unwrap_or_default())
+    fn gpu(&self, ordinal: Option<u32>) -> &str {
+        ordinal.and_then(|ordinal| self.gpus.get(&ordinal)).map_or("", String::as_str)
     }
 }
 
@@ -171,10 +170,4 @@ impl<'a> Minimal<'a> {
 fn uuid(bytes: [u8; 16]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]).join("-")
-}
-
-/// Puts a field before another one.
-fn insert(list: &mut List, before: &str, field: (&'static str, Value)) {
-    let at = list.iter().position(|(name, _)| *name == before).unwrap_or(list.len());
-    list.insert(at, field);
 }

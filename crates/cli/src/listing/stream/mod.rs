@@ -1,15 +1,23 @@
 //! Journals as streams of callbacks (`docs/REFERENCE.md` §10): JSON Lines that `plugin-host replay` reads.
+//!
+//! What is written is not kept: events are read one by one ([`events`]), and put between the rest by their times.
 
 mod callbacks;
+mod events;
 mod minimal;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::vec;
 
 use anyhow::Result;
 use clap::ValueEnum;
 
-use super::output::Output;
-use super::recording::Recording;
-use super::value::json;
+use super::filter::Filter;
+use super::process::Process;
+use super::value::Json;
 use callbacks::Line;
+pub(crate) use events::{Event, Events, Said, State};
 use minimal::Minimal;
 
 /// Whose fields the lines have.
@@ -22,51 +30,113 @@ pub(crate) enum Schema {
     Minimal,
 }
 
-/// Prints the streams of processes, in the order of time over all of them.
-pub(crate) fn print(recordings: &[Recording], output: &mut Output) -> Result<()> {
-    for (recording, line) in in_order(recordings) {
-        if !output.line(&json(&line.fields(recording)))? {
-            break;
-        }
-    }
-    Ok(())
+/// What became of the lines.
+#[derive(Debug, Default)]
+pub(crate) struct Count {
+    pub(crate) written: u64,
+    /// Lines that the schema does not have.
+    pub(crate) left_out: u64,
+    /// Of each process: stops of events that it does not have.
+    pub(crate) orphan_stops: Vec<u64>,
 }
 
-/// Gives the lines of a process; returns how many the schema does not have.
-pub(crate) fn lines(recording: &Recording, schema: Schema, mut each: impl FnMut(&str) -> Result<()>) -> Result<u64> {
-    let minimal = (schema == Schema::Minimal).then(|| Minimal::of(recording));
-    let mut left_out = 0;
-    for (recording, line) in in_order(std::slice::from_ref(recording)) {
-        let fields = match &minimal {
-            Some(minimal) => minimal.fields(&line),
-            None => Some(line.fields(recording)),
-        };
-        match fields {
-            Some(fields) => each(&json(&fields))?,
-            None => left_out += 1,
-        }
+/// Gives the lines of processes, in the order of time over all of them, until `each` returns `false`.
+pub(crate) fn lines(
+    processes: &[Process],
+    filter: &Filter,
+    schema: Schema,
+    mut each: impl FnMut(&[u8]) -> Result<bool>,
+) -> Result<Count> {
+    let mut count = Count::default();
+    let mut streams: Vec<Stream<'_>> = processes.iter().map(|process| Stream::of(process, filter, schema)).collect();
+    let mut due: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    for (index, stream) in streams.iter_mut().enumerate() {
+        due.extend(stream.advance().map(|after_ns| Reverse((after_ns, index))));
     }
-    Ok(left_out)
+    let mut json = Json::default();
+    'all: while let Some(Reverse((_, index))) = due.pop() {
+        let Some(stream) = streams.get_mut(index) else { continue };
+        for line in &stream.lines {
+            if !stream.write(line, &mut json) {
+                count.left_out += 1;
+                continue;
+            }
+            count.written += 1;
+            if !each(json.text())? {
+                break 'all;
+            }
+        }
+        due.extend(stream.advance().map(|after_ns| Reverse((after_ns, index))));
+    }
+    count.orphan_stops = streams.iter().map(|stream| stream.events.orphan_stops).collect();
+    Ok(count)
 }
 
-fn in_order(recordings: &[Recording]) -> impl Iterator<Item = (&Recording, Line<'_>)> {
-    let mut lines: Vec<(u64, &Recording, Line<'_>)> = Vec::new();
-    for recording in recordings {
-        let comms = recording.comms.iter().filter(|comm| comm.is_wanted);
-        let own = comms
-            .map(Line::Init)
-            .chain(recording.states.iter().map(Line::State))
-            .chain(recording.events.iter().map(Line::Event))
-            .chain(recording.finalizes.iter().map(Line::Finalize))
-            .chain(recording.gpu.iter().map(Line::Gpu));
-        lines.extend(own.map(|line| {
-            let after_ns = match line.written_ns() {
-                u64::MAX => u64::MAX,
-                ns => ns.saturating_sub(recording.begin_ns),
-            };
-            (after_ns, recording, line)
-        }));
+/// The lines of a process.
+struct Stream<'a> {
+    process: &'a Process,
+    minimal: Option<Minimal<'a>>,
+    events: Events<'a>,
+    /// The next of an event.
+    event: Option<Line<'a>>,
+    /// The others, in the order of time.
+    rest: vec::IntoIter<Line<'a>>,
+    /// Those that come next, all of one time.
+    lines: Vec<Line<'a>>,
+}
+
+impl<'a> Stream<'a> {
+    fn of(process: &'a Process, filter: &'a Filter, schema: Schema) -> Self {
+        let comms = process.comms.iter().filter(|comm| comm.is_wanted).map(Line::Init);
+        let rest = comms.chain(process.finalizes.iter().map(Line::Finalize)).chain(process.gpu.iter().map(Line::Gpu));
+        let mut rest: Vec<Line<'_>> = rest.collect();
+        rest.sort_by_key(Line::written_ns);
+        let mut events = Events::new(process, filter);
+        Self {
+            process,
+            minimal: (schema == Schema::Minimal).then(|| Minimal::of(process)),
+            event: events.next().map(Line::of),
+            events,
+            rest: rest.into_iter(),
+            lines: Vec::new(),
+        }
     }
-    lines.sort_by_key(|(after_ns, ..)| *after_ns);
-    lines.into_iter().map(|(_, recording, line)| (recording, line))
+
+    /// Goes on to the next lines. Returns when they are written, in ns after the beginning.
+    fn advance(&mut self) -> Option<u64> {
+        self.lines.clear();
+        let next = [self.event.as_ref(), self.rest.as_slice().first()];
+        let ns = next.into_iter().flatten().map(Line::written_ns).min()?;
+        let is_due = |line: &Line<'_>| line.written_ns() == ns;
+        while self.rest.as_slice().first().is_some_and(is_due) {
+            self.lines.extend(self.rest.next());
+        }
+        if ns == u64::MAX {
+            // There can be very many: one by one.
+            let event = self.take_event();
+            self.lines.extend(event);
+            return Some(ns);
+        }
+        while self.event.as_ref().is_some_and(is_due) {
+            let event = self.take_event();
+            self.lines.extend(event);
+        }
+        self.lines.sort_by_key(Line::place);
+        Some(ns.saturating_sub(self.process.begin_ns))
+    }
+
+    fn take_event(&mut self) -> Option<Line<'a>> {
+        std::mem::replace(&mut self.event, self.events.next().map(Line::of))
+    }
+
+    /// Writes a line; `false` where the schema does not have it.
+    fn write(&self, line: &Line<'_>, json: &mut Json) -> bool {
+        match &self.minimal {
+            Some(minimal) => minimal.write(line, json),
+            None => {
+                json.line(|json| line.write(self.process, json));
+                true
+            }
+        }
+    }
 }
