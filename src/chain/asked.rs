@@ -51,7 +51,7 @@ pub(crate) fn asks_for(kind: Kind) -> bool {
     asked_by(kind.mask().into()) != 0
 }
 
-/// Lets NCCL call for what the plugins ask for now. After an `init`, and now and then on the maintenance thread.
+/// Lets NCCL call for what the plugins ask for now.
 pub(crate) fn note_asked() {
     mask::add_chained((0..PLUGINS).map(asked).fold(0, |all, one| all | one));
 }

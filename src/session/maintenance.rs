@@ -9,7 +9,6 @@ use parking_lot::{Condvar, Mutex};
 
 use super::snapshot::Maker;
 use super::test_clock::TestClock;
-use crate::chain;
 use crate::control::{self, Control};
 use crate::host::{logger, panics};
 use journal::clock::{self, ClockPair};
@@ -151,7 +150,6 @@ fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: Maker, mut contro
             shared.record_not_selected();
         }
         shared.follow(&mut control);
-        chain::note_asked();
         if let Some(request) = snapshots.wanted() {
             // So that the snapshot has the clock up to its end.
             shared.record_clocks();

@@ -125,6 +125,40 @@ fn plugins_work_where_nothing_is_recorded() {
     assert!(!scratch.out().exists());
 }
 
+/// A plugin writes its mask whenever it likes: NCCL calls for more soon, and the plugin gets less at once.
+#[test]
+fn a_plugin_changes_its_mask_while_the_job_runs() {
+    let all = "init c ranks=1 rank=0
+        start a CollApi ctx=c func=AllReduce
+        stop a
+        sleep 1s
+        expect-mask WIDER
+        start o ProxyOp ctx=c
+        start s ProxyStep ctx=c parent=o
+        start w ProxyCtrl ctx=c
+        stop w
+        stop s
+        start b CollApi ctx=c func=AllReduce
+        stop b
+        stop o
+        finalize c";
+    // This plugin asks for GroupApi, CollApi, P2pApi and KernelLaunch; no mask shrinks.
+    for (mode, wider) in [("trace", "0xf30"), ("off", "0x230")] {
+        let scratch = Scratch::new();
+        let file = copy(&scratch, "one");
+        let script = all.replace("WIDER", wider);
+        let mut command = chained(&scratch, Play::Script(&script), 7, file.to_str().expect("a path"));
+        command.env("NCCL_OTF2_MODE", mode).env("NCCL_OTF2_EVENTS", "GroupApi,CollApi,P2pApi,KernelLaunch");
+        command.env("ECHO_OUT", scratch.path().join("log")).env("ECHO_MASK", "0x200").env("ECHO_NEXT", "0x30,0x0");
+        let _ended = run(&mut command).with_code(0);
+        let text = log(&scratch, "log");
+        let calls = text.lines().map(|line| line.split(' ').skip(1).take(2).collect::<Vec<_>>().join(" "));
+        let starts: Vec<String> = calls.filter(|call| call.starts_with("start")).collect();
+        assert_eq!(starts, ["start 0x200", "start 0x8", "start 0x10", "start 0x20"], "{mode}: {text}");
+        assert_eq!(text.matches(" stop ").count(), 4, "{mode}: what it has a handle of ends\n{text}");
+    }
+}
+
 /// Many threads at once: every handle that a plugin sees again is one that it gave, for its own communicator.
 #[test]
 fn handles_of_many_threads_do_not_mix() {

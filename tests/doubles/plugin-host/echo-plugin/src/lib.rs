@@ -5,7 +5,8 @@
 //!
 //! Environment: `ECHO_OUT`, the file (`%p` is replaced by the process id); `ECHO_MASK`, the event mask in hexadecimal,
 //! default all; `ECHO_FAIL`, the name of a callback that returns an error; `ECHO_UNWRITTEN`, set: `startEvent` writes
-//! no handle; `ECHO_NULL`, the kinds of events that get a NULL handle, in hexadecimal. A copy of the library as
+//! no handle; `ECHO_NULL`, the kinds of events that get a NULL handle, in hexadecimal; `ECHO_NEXT`, masks separated by
+//! commas: each stop writes the next of them over the mask that the last `init` was given. A copy of the library as
 //! `libX.so` takes `ECHO_X_OUT` and so on first: so several echo plugins can be in one process.
 //!
 //! ```text
@@ -24,10 +25,12 @@ use std::mem::MaybeUninit;
 use std::process;
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 
 static FILE: OnceLock<Option<File>> = OnceLock::new();
 static NEXT: AtomicUsize = AtomicUsize::new(0);
+static MASK: AtomicPtr<c_int> = AtomicPtr::new(ptr::null_mut());
+static STOPS: AtomicUsize = AtomicUsize::new(0);
 const FIRST_HANDLE: usize = 0x1000;
 
 /// A setting of this copy of the library, else of all.
@@ -51,7 +54,21 @@ fn setting(name: &str) -> Option<String> {
 
 /// A setting that is a number in hexadecimal.
 fn mask(name: &str) -> Option<c_int> {
-    c_int::from_str_radix(setting(name)?.trim_start_matches("0x"), 16).ok()
+    hexadecimal(&setting(name)?)
+}
+
+fn hexadecimal(number: &str) -> Option<c_int> {
+    c_int::from_str_radix(number.trim_start_matches("0x"), 16).ok()
+}
+
+/// An event stopped: writes the next mask, if there is one.
+fn next_mask() -> Option<()> {
+    let mask = setting("NEXT")?;
+    let mask = hexadecimal(mask.split(',').nth(STOPS.fetch_add(1, Ordering::Relaxed))?)?;
+    // SAFETY: NCCL passed this address to `init`, and keeps it; others only load and store it.
+    unsafe { AtomicI32::from_ptr(ptr::NonNull::new(MASK.load(Ordering::Relaxed))?.as_ptr()) }
+        .store(mask, Ordering::Relaxed);
+    Some(())
 }
 
 /// One write per line: lines of many threads do not mix.
@@ -135,6 +152,7 @@ unsafe extern "C" fn start<const VERSION: u8>(
 
 unsafe extern "C" fn stop(handle: *mut c_void) -> c_int {
     say(&format!("stop {handle:?}"));
+    let _none_left = next_mask();
     result("stop")
 }
 
@@ -202,6 +220,7 @@ unsafe fn begin(version: u8, context: *mut *mut c_void, mask: *mut c_int, all: c
     if let Some(context) = unsafe { context.as_mut() } {
         *context = fresh();
     }
+    MASK.store(mask, Ordering::Relaxed);
     // SAFETY: this function's contract.
     if let Some(mask) = unsafe { mask.as_mut() } {
         *mask = self::mask("MASK").unwrap_or(all);
