@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use whole_plugin::archive::Archive;
+use whole_plugin::built;
 use whole_plugin::process::{LIMIT, Running, run, start, wait_for};
 use whole_plugin::scratch::{Scratch, recording};
 
@@ -71,6 +72,20 @@ fn the_tool_makes_an_archive_of_all_processes_and_they_run_on() {
     processes.into_iter().for_each(Running::kill);
     let _finalized = scratch.finalize().with_code(0);
     assert!(scratch.sound_archive().count("COLLAPI::WRITTEN") > more);
+}
+
+#[test]
+fn a_snapshot_names_the_plugins_behind_this_one() {
+    let scratch = Scratch::new();
+    let mut command = scratch.script(CALLS);
+    let process = start(command.env("NCCL_OTF2_CHAIN", built::echo_plugin()));
+    scratch.wait_for_recording(1);
+    let _dumped = run(&mut dump(&scratch)).with_code(0);
+    let found = snapshots(&scratch.out());
+    let [snapshot] = &found[..] else { panic!("one snapshot: {found:?}") };
+    let plugins = Archive::open(snapshot).properties()["NCCL::CHAIN::PLUGINS"].clone();
+    assert_eq!(plugins, format!("{} (v7)", built::echo_plugin().display()));
+    process.kill();
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::request::{Request, standing};
+use crate::chain;
 use crate::host::{logger, signals};
 use journal::clock;
 use journal::part::process::ProcessInfo;
@@ -96,6 +97,7 @@ impl Maker {
         let journal = into.join(JOURNAL);
         private::directory(&journal)?;
         writer.copy_to(&journal)?;
+        chain::report().write(into)?;
         let info = std::fs::read(self.part.join(PROCESS))?;
         let mut info: ProcessInfo = serde_json::from_slice(&info)?;
         info.snapshot_realtime_ns = clock::realtime_ns();
