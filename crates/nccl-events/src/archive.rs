@@ -15,6 +15,8 @@ pub const RANK: &str = "NCCL::RANK";
 pub const LOCATION_KIND: &str = "NCCL::LOCATION_KIND";
 /// Property of a location of a thread: the number that the system gave to the thread, where it is known.
 pub const THREAD_ID: &str = "NCCL::THREAD_ID";
+/// Property of a location of a stream: CUPTI's number of the stream.
+pub const STREAM_ID: &str = "NCCL::STREAM_ID";
 /// Property of a location that belongs to a rank of a communicator: the member of the communicator for that rank.
 pub const RANK_LOCATION: &str = "NCCL::RANK_LOCATION";
 /// Property of a location with what overlaps on another one of the same kind: 2 for the first of these.

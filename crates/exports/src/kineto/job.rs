@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::tables::{NONE, Tables};
 use analysis::{Fields, MatchedCollectives, property};
-use nccl_events::archive::{LocationKind, PROCESS_ID, THREAD_ID};
+use nccl_events::archive::{LocationKind, PROCESS_ID, STREAM_ID, THREAD_ID};
 use otf2::records::Property;
 use otf2::{AttributeValue, LocationGroupRef, LocationRef};
 
@@ -136,11 +136,23 @@ impl<'a> Job<'a> {
         found.map(|(rank, _)| rank)
     }
 
+    fn location_number(&self, location: LocationRef, name: &str) -> Option<u64> {
+        let definition = self.source.trace.definitions.locations.get(&location);
+        definition.and_then(|it| self.number(&it.properties, name))
+    }
+
     /// The thread of a location: the system's number of it, else one that it gives to none.
     pub(super) fn thread(&self, location: LocationRef) -> u64 {
-        let definition = self.source.trace.definitions.locations.get(&location);
-        let known = definition.and_then(|it| self.number(&it.properties, THREAD_ID));
-        known.unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
+        self.location_number(location, THREAD_ID).unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
+    }
+
+    /// The stream of a location's kernels: CUPTI's number of it; of a communicator that stands for a stream, one that
+    /// no stream of the rank has.
+    pub(super) fn stream_number(&self, rank: u32, location: LocationRef, place: Place) -> u64 {
+        self.location_number(location, STREAM_ID).unwrap_or_else(|| {
+            let known = self.locations_of(rank).filter_map(|it| self.location_number(it, STREAM_ID));
+            known.max().unwrap_or(0) + place.tid
+        })
     }
 
     /// Where a location's kernels are shown: the streams of a rank are numbered from 1, and where no kernels were

@@ -111,6 +111,7 @@ impl<'a> Locations<'a> {
     fn operations(&self, location: LocationRef, rank: u32, mut events: Events<'_>) -> Result<Written> {
         let (job, trace) = (self.job, self.job.source.trace);
         let (place, has_streams) = (job.stream(rank, location), job.has_streams(rank));
+        let stream = job.stream_number(rank, location, place);
         let mut written = Written::default();
         self.selection.slices(location, |slice| {
             let fields = trace.fields_of(&slice.attributes);
@@ -128,7 +129,7 @@ impl<'a> Locations<'a> {
                 written.enqueued += 1;
             } else if kernel.operation == row && !(has_streams && timing == Some(Timing::Cupti)) {
                 let mut args = Args::default();
-                self.add_kernel(number, place, &mut args);
+                self.add_kernel(number, (place.pid, stream), &mut args);
                 args.attributes(trace, &job.attributes, &slice.attributes);
                 let name = trace.region_name(slice.region);
                 let texts = algorithm_and_protocol(job, slice);
@@ -146,6 +147,7 @@ impl<'a> Locations<'a> {
     fn stream(&self, location: LocationRef, rank: u32, mut events: Events<'_>) -> Result<Written> {
         let (job, trace) = (self.job, self.job.source.trace);
         let place = job.stream(rank, location);
+        let stream = (place.pid, job.stream_number(rank, location, place));
         let members = &job.tables.members.job_ranks[large(rank)].members;
         self.selection.slices(location, |slice| {
             let fields = trace.fields_of(&slice.attributes);
@@ -162,10 +164,10 @@ impl<'a> Locations<'a> {
             let mut args = Args::default();
             match number {
                 Some(number) => {
-                    self.add_kernel(number, place, &mut args);
+                    self.add_kernel(number, stream, &mut args);
                     args.text("nccl.timing", Timing::Cupti.name());
                 }
-                None => add_stream(place, &mut args),
+                None => add_stream(stream, &mut args),
             }
             args.attributes(trace, &job.attributes, &slice.attributes);
             let (name, times_ns) = (trace.region_name(slice.region), (slice.start_ns, slice.stop_ns));
@@ -182,12 +184,12 @@ impl<'a> Locations<'a> {
         Ok(Written { events: events.finish()?, ..Written::default() })
     }
 
-    /// What PyTorch's profiler says of a kernel of NCCL's.
-    fn add_kernel(&self, number: u32, place: Place, args: &mut Args) {
+    /// What PyTorch's profiler says of a kernel of NCCL's on a device's stream.
+    fn add_kernel(&self, number: u32, stream: (u64, u64), args: &mut Args) {
         let kernel = self.job.kernels.get(number);
         args.number("External id", id(number));
         args.number("correlation", id(number));
-        add_stream(place, args);
+        add_stream(stream, args);
         self.job.add_collective(kernel.operation, args);
         if kernel.operations > 1 {
             args.number("nccl.operations_in_kernel", kernel.operations);
@@ -196,9 +198,9 @@ impl<'a> Locations<'a> {
     }
 }
 
-fn add_stream(place: Place, args: &mut Args) {
-    args.number("device", place.pid);
-    args.number("stream", place.tid);
+fn add_stream((device, stream): (u64, u64), args: &mut Args) {
+    args.number("device", device);
+    args.number("stream", stream);
 }
 
 /// The locations of a rank that are tracks of their own in a trace of torch.profiler: all that it does not show itself.

@@ -1,4 +1,4 @@
-//! What a location says of itself, for programs: its kind, its rank, its thread, and which sibling it is.
+//! What a location says of itself, for programs: its kind, its rank, its thread or stream, and which sibling it is.
 
 use otf2::records::Property;
 use otf2::{AttributeValue, LocationRef, StringRef};
@@ -7,7 +7,7 @@ use crate::archive::communicators::Communicators;
 use crate::archive::merged::Strings;
 use crate::archive::origins::Origin;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
-use nccl_events::archive::{LOCATION_KIND, LocationKind as Kind, RANK_LOCATION, SIBLING, THREAD_ID};
+use nccl_events::archive::{LOCATION_KIND, LocationKind as Kind, RANK_LOCATION, SIBLING, STREAM_ID, THREAD_ID};
 use tables::place::index;
 
 /// The properties of a location. `map` has the archive's numbers of the part's communicators; `origin` is the rank of
@@ -35,6 +35,9 @@ pub(crate) fn of_location(
         && thread_id != 0
     {
         add(THREAD_ID, AttributeValue::U64(thread_id.into()));
+    }
+    if let LocationKind::Stream { stream, .. } = location.kind {
+        add(STREAM_ID, AttributeValue::U32(stream));
     }
     if location.sibling > 0 {
         add(SIBLING, AttributeValue::U32(location.sibling + 1));
