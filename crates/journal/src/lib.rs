@@ -10,9 +10,11 @@
 //!                         └─ trusted up to header[COMMITTED] ─┘
 //! ```
 //!
-//! Writing is one thread per slot and never waits; reading needs nothing from the writer.
+//! Writing is one thread per slot and never waits; reading needs nothing from the writer. [`reader`] reads what there
+//! is, once; [`follow`] goes on where it left off, while the process records.
 
 pub mod clock;
+pub mod follow;
 pub mod format;
 pub mod host;
 pub mod part;

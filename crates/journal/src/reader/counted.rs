@@ -8,13 +8,14 @@ use nccl_events::{Start, StateArgs};
 pub(crate) struct Counted<'a, S> {
     sink: &'a mut S,
     pub(crate) records: u64,
+    pub(crate) starts: u64,
     /// The highest number of an event.
     pub(crate) last: u64,
 }
 
 impl<'a, S> Counted<'a, S> {
     pub(crate) const fn new(sink: &'a mut S) -> Self {
-        Self { sink, records: 0, last: 0 }
+        Self { sink, records: 0, starts: 0, last: 0 }
     }
 }
 
@@ -27,6 +28,7 @@ impl<S: Records> Records for Counted<'_, S> {
     #[inline]
     fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
         self.records += 1;
+        self.starts += 1;
         self.last = self.last.max(EventId::from_raw(id).sequence());
         self.sink.start(slot, ticks, id, start);
     }

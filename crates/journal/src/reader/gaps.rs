@@ -1,6 +1,10 @@
 //! Segments that should be there: a machine that went down before its disk had all, or a file that was cut or lost,
 //! leaves others behind them.
 
+use crate::format::layout::SEGMENT_BYTES;
+use crate::reader::problem::Problem;
+use crate::reader::segment::SegmentPlace;
+
 /// Orders that nothing has: from, up to and including.
 pub(crate) type Gap = (u64, u64);
 
@@ -12,6 +16,16 @@ pub(crate) fn before_each(orders: impl Iterator<Item = u64>) -> impl Iterator<It
         due = order.saturating_add(1).max(due);
         gap
     })
+}
+
+/// That segments of a slot are missing before this place.
+pub(crate) fn problem(slot: u16, (from, to): Gap, place: &SegmentPlace) -> Problem {
+    let missing = (to - from).saturating_add(1);
+    let reason = match missing {
+        1 => format!("segment {from} of slot {slot} is missing before this one"),
+        _ => format!("segments {from} to {to} of slot {slot} are missing before this one"),
+    };
+    place.problem(0, reason, missing.saturating_mul(SEGMENT_BYTES as u64))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::collections::binary_heap::PeekMut;
 use std::vec;
 
 use super::Journal;
-use super::segment::{Names, SegmentPlace, read_record, read_words};
+use super::segment::{Names, SegmentPlace, SlotStrings, Stretch, read_record, read_words};
 use super::symbols::Symbols;
 use crate::format::layout::HEADER_WORDS;
 use crate::format::record::Record;
@@ -82,7 +82,9 @@ impl Slot {
             let segment = words.get(..self.end).unwrap_or(words);
             let next = &mut self.next;
             let mut sink = |record: Record| *next = Some(record);
-            let read = read_record(segment, self.at, place, self.number, &mut self.names, symbols, &mut sink);
+            let stretch = Stretch { words: segment, first: 0 };
+            let mut strings = SlotStrings { slot: self.number, names: &mut self.names, symbols: &mut *symbols };
+            let read = read_record(stretch, self.at, place, &mut strings, &mut sink);
             // A bad record ends the reading of its segment.
             self.at = read.map_or(self.end, |words| self.at + words);
         }

@@ -7,32 +7,33 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-mod counted;
-mod gaps;
+pub(crate) mod counted;
+pub(crate) mod gaps;
+pub(crate) mod head;
 mod in_order;
-mod losses;
-mod removed;
-mod segment;
+pub(crate) mod losses;
+pub(crate) mod problem;
+pub(crate) mod removed;
+pub(crate) mod segment;
 mod symbols;
 
 use crate::clock::TickSource;
-use crate::format::layout::{
-    FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, header, high, kind, low, mark, segment_flag,
-};
+use crate::format::layout::{FORMAT_VERSION, HEADER_WORDS, SEGMENT_BYTES, kind};
 use crate::format::record::{RecordBody, Records};
-use crate::format::words::{Word, word_at};
 use counted::Counted;
+use head::{HEADER_BYTES, Head, HeadWords, head_words};
 pub use in_order::InOrder;
 pub use losses::Losses;
 use losses::{losses, slotless_losses};
 use nccl_events::Kind;
-use removed::OldestSegment;
+pub use problem::Problem;
 pub use removed::Removed;
-use segment::{Names, SegmentPlace, committed_now, read_record, read_words};
+use segment::{Names, SegmentPlace, SlotStrings, Stretch, committed_now, problem_at_end, read_records, read_words};
 pub use symbols::Symbols;
 
-/// Why a journal could not be read at all.
+/// Why a journal cannot be read at all.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The directory or a file in it could not be read.
@@ -51,19 +52,6 @@ pub enum Error {
         /// Its format version.
         found: u32,
     },
-}
-
-/// A place in a journal that could not be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The file.
-    pub path: PathBuf,
-    /// Where in it, in bytes.
-    pub offset: u64,
-    /// What was found there.
-    pub reason: String,
-    /// How many committed bytes were left out because of it.
-    pub lost_bytes: u64,
 }
 
 /// What reading gave beside the records.
@@ -157,22 +145,13 @@ impl Journal {
 
     /// A thread uses segments in their order. In a window the oldest are gone.
     fn find_gaps(&mut self) {
-        let mut gaps = Vec::new();
         for (slot, places) in &self.slots {
             let before_each = gaps::before_each(places.iter().map(|place| place.order));
             for (place, gap) in places.iter().zip(before_each) {
-                if let (None, Some((from, to))) = (place.alone, gap) {
-                    gaps.push((place.path.clone(), place.offset, *slot, from, to));
+                if let (None, Some(gap)) = (place.alone, gap) {
+                    self.problems.push(gaps::problem(*slot, gap, place));
                 }
             }
-        }
-        for (path, offset, slot, from, to) in gaps {
-            let missing = (to - from).saturating_add(1);
-            let reason = match missing {
-                1 => format!("segment {from} of slot {slot} is missing before this one"),
-                _ => format!("segments {from} to {to} of slot {slot} are missing before this one"),
-            };
-            self.problem(&path, offset, reason, missing.saturating_mul(SEGMENT_BYTES as u64));
         }
     }
 
@@ -185,16 +164,16 @@ impl Journal {
             }
         };
         let length = file.metadata().map(|data| data.len()).unwrap_or(0);
+        let path: &Arc<Path> = &Arc::from(path);
         let mut offset = 0;
-        while offset + 8 * HEADER_WORDS as u64 <= length {
-            let mut bytes = [0_u8; 8 * HEADER_WORDS];
+        while offset + HEADER_BYTES as u64 <= length {
+            let mut bytes = [0_u8; HEADER_BYTES];
             let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut bytes));
             if let Err(error) = read {
                 self.problem(path, offset, format!("cannot be read: {error}"), 0);
                 return;
             }
-            let head: Vec<u64> = words(&bytes).collect();
-            self.segment(path, offset, &head);
+            self.segment(path, offset, &head_words(&bytes));
             offset += SEGMENT_BYTES as u64;
         }
         // A file without a byte: its process died, or met a limit, before it had room for a segment.
@@ -204,52 +183,29 @@ impl Journal {
         }
     }
 
-    fn segment(&mut self, path: &Path, offset: u64, head: &[u64]) {
-        let word = |index: usize| head.get(index).copied().unwrap_or(0);
-        if word(header::MAGIC) == 0 {
-            // No more than a header: its process died while it wrote that, the magic last.
-            let header_words = u64::from(high(word(header::VERSION)) & 0xffff);
-            if word(header::COMMITTED) > 8 * header_words {
-                self.problem(path, offset, "no segment header here".to_owned(), 0);
-            }
-            return; // prepared, never used
+    fn segment(&mut self, path: &Arc<Path>, offset: u64, words: &HeadWords) {
+        let head = match Head::of(words) {
+            Head::Unused => return,
+            Head::Damaged => return self.problem(path, offset, "no segment header here".to_owned(), 0),
+            Head::Newer(version) => return self.newer.push((path.to_path_buf(), offset, version)),
+            Head::Used(head) => head,
+        };
+        self.process_tag = head.process.tag;
+        self.process_id = head.process.id;
+        self.tick_source = head.process.tick_source;
+        self.session_start_realtime_ns = head.process.session_start_realtime_ns;
+        self.bytes += head.committed;
+        self.saw(head.slot, head.started_at_loss);
+        if let Some(alone) = head.alone {
+            self.saw(head.slot, alone.started_before);
         }
-        if word(header::MAGIC) != MAGIC {
-            self.problem(path, offset, "no segment header here".to_owned(), 0);
-            return;
-        }
-        let version = low(word(header::VERSION));
-        if version > FORMAT_VERSION {
-            self.newer.push((path.to_owned(), offset, version));
-            return;
-        }
-        let slot = u16::try_from(high(word(header::VERSION)) >> 16).unwrap_or(0);
-        let committed = word(header::COMMITTED).min(SEGMENT_BYTES as u64);
-        let order = word(header::ORDER);
-        let process = word(header::PROCESS);
-        self.process_tag = u16::try_from(low(process) & 0xffff).unwrap_or(0);
-        self.process_id = high(process);
-        self.tick_source = TickSource::from_number((low(process) >> 16) & 0xff);
-        self.session_start_realtime_ns = word(header::SESSION);
-        self.bytes += committed;
-        self.saw(slot, word(header::STARTED_AT_LOSS));
-        let is_alone = word(header::FLAGS) & segment_flag::FLIGHT != 0;
-        let alone = is_alone.then(|| OldestSegment {
-            order,
-            ticks: word(header::TICKS),
-            started_before: word(header::STARTED_BEFORE),
-            lost_before: word(header::LOST_BEFORE),
-        });
-        if let Some(alone) = alone {
-            self.saw(slot, alone.started_before);
-        }
-        let places = self.slots.entry(slot).or_default();
+        let places = self.slots.entry(head.slot).or_default();
         // The counters run on from segment to segment: the newest segment of a slot has the totals.
-        if places.iter().all(|place| place.order < order) {
-            self.losses.insert(slot, losses(head));
+        if places.iter().all(|place| place.order < head.order) {
+            self.losses.insert(head.slot, losses(words));
         }
-        self.slotless.add(&slotless_losses(head));
-        places.push(SegmentPlace { path: path.to_owned(), offset, order, committed, alone });
+        self.slotless.add(&slotless_losses(words));
+        places.push(SegmentPlace::new(path, offset, &head));
     }
 
     fn problem(&mut self, path: &Path, offset: u64, reason: String, lost_bytes: u64) {
@@ -319,52 +275,19 @@ impl Journal {
                 return true;
             }
         };
-        let mut at = HEADER_WORDS;
+        let end = segment.len();
         let mut found = Counted::new(sink);
-        while at < segment.len() {
-            match read_record(segment, at, place, slot, names, &mut outcome.symbols, &mut found) {
-                Ok(words) => at += words,
-                Err(reason) => {
-                    let lost = 8 * (segment.len() - at) as u64;
-                    self.problem(&place.path, place.offset + 8 * at as u64, reason, lost);
-                    break;
-                }
-            }
-        }
+        let mut strings = SlotStrings { slot, names, symbols: &mut outcome.symbols };
+        let stretch = Stretch { words: segment, first: 0 };
+        let (at, bad) = read_records(stretch, HEADER_WORDS..end, place, &mut strings, &mut found);
         outcome.records += found.records;
-        self.saw(slot, found.last);
-        self.end_of_segment(place, segment, beyond);
+        let last = found.last;
+        self.problems.extend(bad.map(|reason| place.problem(at, reason, 8 * (end - at) as u64)));
+        self.saw(slot, last);
+        self.problems
+            .extend(problem_at_end(place, end, beyond, || committed_now(&File::open(&place.path).ok()?, place)));
         true
     }
-
-    /// What is not as it should be at the end of a segment's committed bytes.
-    fn end_of_segment(&mut self, place: &SegmentPlace, segment: &[Word], beyond: &[Word]) {
-        let end = 8 * segment.len() as u64;
-        let missing = (place.committed & !7).saturating_sub(end);
-        if missing > 0 {
-            let reason = format!("the file ends after {end} bytes of the segment");
-            self.problem(&place.path, place.offset + end, reason, missing);
-        }
-        // The record that a process was writing when it died is not committed. There cannot be two of them.
-        let records = || {
-            let length = |at: usize| {
-                let word = word_at(beyond, at).unwrap_or(0);
-                let is_record = high(word) == mark(place.order, segment.len() + at);
-                is_record.then_some(usize::from(u16::try_from((word >> 16) & 0xffff).unwrap_or(0)))
-            };
-            length(length(0)?)
-        };
-        // A process that runs has committed them meanwhile.
-        if missing == 0 && records().is_some() && committed_now(place) == Some(place.committed) {
-            let reason = "records go on behind the committed bytes".to_owned();
-            self.problem(&place.path, place.offset + end, reason, 0);
-        }
-    }
-}
-
-fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    let (chunks, _) = bytes.as_chunks::<8>();
-    chunks.iter().map(|chunk| u64::from_le_bytes(*chunk))
 }
 
 const _: () = assert!(kind::START as usize + Kind::COUNT <= kind::STOP as usize);

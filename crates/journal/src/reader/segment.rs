@@ -2,25 +2,56 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::Arc;
 
 use crate::format::decode::{Decoded, decode, decode_start, decode_state, usual_words};
 use crate::format::layout::{RECORD_HEADER_WORDS, RECORD_MAX_WORDS, SEGMENT_BYTES, header, high, kind, mark};
 use crate::format::record::{Record, Records, Symbol};
 use crate::format::words::{Word, word_at};
+use crate::reader::head::SegmentHead;
+use crate::reader::problem::Problem;
 use crate::reader::removed::OldestSegment;
 use crate::reader::symbols::Symbols;
 
 /// Where a segment lies.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentPlace {
-    pub(crate) path: PathBuf,
+    pub(crate) path: Arc<Path>,
     pub(crate) offset: u64,
     pub(crate) order: u64,
     pub(crate) committed: u64,
     /// In a window: what it says of those before it.
     pub(crate) alone: Option<OldestSegment>,
+}
+
+impl SegmentPlace {
+    pub(crate) fn new(path: &Arc<Path>, offset: u64, head: &SegmentHead) -> Self {
+        let (order, committed) = (head.order, head.committed);
+        Self { path: Arc::clone(path), offset, order, committed, alone: head.alone }
+    }
+
+    /// A problem at a word of the segment.
+    pub(crate) fn problem(&self, word: usize, reason: String, lost_bytes: u64) -> Problem {
+        Problem { path: self.path.to_path_buf(), offset: self.offset + 8 * word as u64, reason, lost_bytes }
+    }
+}
+
+/// Some words of a segment.
+#[derive(Clone, Copy)]
+pub(crate) struct Stretch<'a> {
+    pub(crate) words: &'a [Word],
+    /// Which word of the segment is the first of them.
+    pub(crate) first: usize,
+}
+
+/// A slot, and where its strings go.
+pub(crate) struct SlotStrings<'a> {
+    pub(crate) slot: u16,
+    pub(crate) names: &'a mut Names,
+    pub(crate) symbols: &'a mut Symbols,
 }
 
 /// The strings of a slot by number. In a window they come in any order, and some never.
@@ -50,18 +81,36 @@ impl Names {
     }
 }
 
-/// Reads the record at `at` and gives what it says, unless it is a new string. Returns how long it is.
+/// Reads the records that begin in a range of a segment's words, all of which the stretch has. Returns where the next one
+/// begins, and why it cannot be read if that is so.
+pub(crate) fn read_records(
+    stretch: Stretch<'_>,
+    range: Range<usize>,
+    place: &SegmentPlace,
+    strings: &mut SlotStrings<'_>,
+    found: &mut impl Records,
+) -> (usize, Option<String>) {
+    let mut at = range.start;
+    while at < range.end {
+        match read_record(stretch, at, place, strings, found) {
+            Ok(words) => at += words,
+            Err(reason) => return (at, Some(reason)),
+        }
+    }
+    (at, None)
+}
+
+/// Reads the record at word `at` of a segment and gives what it says, unless it is a new string. Returns how long it is.
 #[inline]
 pub(crate) fn read_record(
-    segment: &[Word],
+    stretch: Stretch<'_>,
     at: usize,
     place: &SegmentPlace,
-    slot: u16,
-    names: &mut Names,
-    symbols: &mut Symbols,
+    strings: &mut SlotStrings<'_>,
     found: &mut impl Records,
 ) -> Result<usize, String> {
-    let head = word_at(segment, at).unwrap_or(0);
+    let words = stretch.words.get(at.wrapping_sub(stretch.first)..).unwrap_or(&[]);
+    let head = word_at(words, 0).unwrap_or(0);
     let record_kind = u8::try_from(head & 0xff).unwrap_or(0);
     let flags = u8::try_from((head >> 8) & 0xff).unwrap_or(0);
     let length = usize::try_from((head >> 16) & 0xffff).unwrap_or(0);
@@ -71,7 +120,7 @@ pub(crate) fn read_record(
     if !(RECORD_HEADER_WORDS..=RECORD_MAX_WORDS).contains(&length) {
         return Err(format!("record of kind {record_kind:#x} with a length of {length} words"));
     }
-    let Some(record) = segment.get(at..at + length) else {
+    let Some(record) = words.get(..length) else {
         return Err(format!("record of kind {record_kind:#x} goes past the committed bytes"));
     };
     let [_, ticks, id, payload @ ..] = record else {
@@ -85,8 +134,9 @@ pub(crate) fn read_record(
             return Err(format!("record of kind {record_kind:#x} and {length} words with another one in it"));
         }
     }
+    let slot = strings.slot;
     let (ticks, id) = (u64::from_le_bytes(*ticks), u64::from_le_bytes(*id));
-    let symbol = |number: u16| names.get(number);
+    let symbol = |number: u16| strings.names.get(number);
     let is_read = match record_kind {
         kind::STOP => {
             found.stop(slot, ticks, id);
@@ -103,7 +153,7 @@ pub(crate) fn read_record(
                 Some(())
             }
             Some(Decoded::Name { number, text }) => {
-                *names.place(number, place.alone.is_some())? = Some(symbols.intern(&text));
+                *strings.names.place(number, place.alone.is_some())? = Some(strings.symbols.intern(&text));
                 Some(())
             }
         },
@@ -131,12 +181,14 @@ fn is_record_head(word: Option<u64>, mark: u32) -> bool {
     })
 }
 
+/// Words that the two records behind the committed ones can take at most, but for the second's payload.
+pub(crate) const BEHIND_WORDS: usize = RECORD_MAX_WORDS + 1;
+
 /// The committed words of a segment, as far as the file has them, and those of two records behind.
 pub(crate) fn read_words<'a>(place: &SegmentPlace, buffer: &'a mut Vec<u8>) -> io::Result<(&'a [Word], &'a [Word])> {
     let mut file = File::open(&place.path)?;
     file.seek(SeekFrom::Start(place.offset))?;
-    let behind = 8 * (RECORD_MAX_WORDS as u64 + 1);
-    let wanted = (place.committed + behind).min(SEGMENT_BYTES as u64);
+    let wanted = (place.committed + 8 * BEHIND_WORDS as u64).min(SEGMENT_BYTES as u64);
     buffer.clear();
     file.take(wanted).read_to_end(buffer)?;
     let (words, _) = buffer.as_chunks::<8>();
@@ -145,10 +197,35 @@ pub(crate) fn read_words<'a>(place: &SegmentPlace, buffer: &'a mut Vec<u8>) -> i
 }
 
 /// How many bytes are committed at this moment; none where that cannot be read any more.
-pub(crate) fn committed_now(place: &SegmentPlace) -> Option<u64> {
-    let word = place.offset + 8 * header::COMMITTED as u64;
+pub(crate) fn committed_now(file: &File, place: &SegmentPlace) -> Option<u64> {
     let mut bytes = [0; 8];
-    let file = File::open(&place.path).ok()?;
-    file.read_exact_at(&mut bytes, word).ok()?;
+    file.read_exact_at(&mut bytes, place.offset + 8 * header::COMMITTED as u64).ok()?;
     Some(u64::from_le_bytes(bytes).min(SEGMENT_BYTES as u64))
+}
+
+/// What is not as it should be at the end of a segment's committed bytes, of which the file has `end` words, and then
+/// those `beyond`.
+pub(crate) fn problem_at_end(
+    place: &SegmentPlace,
+    end: usize,
+    beyond: &[Word],
+    committed_now: impl FnOnce() -> Option<u64>,
+) -> Option<Problem> {
+    let missing = (place.committed & !7).saturating_sub(8 * end as u64);
+    if missing > 0 {
+        let reason = format!("the file ends after {} bytes of the segment", 8 * end);
+        return Some(place.problem(end, reason, missing));
+    }
+    // The record that a process was writing when it died is not committed. There cannot be two of them.
+    let records = || {
+        let length = |at: usize| {
+            let word = word_at(beyond, at).unwrap_or(0);
+            let is_record = high(word) == mark(place.order, end + at);
+            is_record.then_some(usize::from(u16::try_from((word >> 16) & 0xffff).unwrap_or(0)))
+        };
+        length(length(0)?)
+    };
+    // A process that runs has committed them meanwhile.
+    let is_odd = records().is_some() && committed_now() == Some(place.committed);
+    is_odd.then(|| place.problem(end, "records go on behind the committed bytes".to_owned(), 0))
 }

@@ -1,6 +1,7 @@
 //! What the recording side writes is what the reading side gets, record by record, and a torn journal is
 //! read up to the tear.
 
+mod follow;
 mod gpu;
 mod in_order;
 mod losses;
@@ -21,15 +22,19 @@ use nccl_events::{Body, Name, Start};
 /// The process that records here.
 const TAG: ProcessTag = ProcessTag::new(0x4e4f);
 
-fn writer(directory: &Path, limit_bytes: u64) -> Arc<JournalWriter> {
-    JournalWriter::new(WriterOptions {
+fn options(directory: &Path, limit_bytes: u64) -> WriterOptions {
+    WriterOptions {
         directory: directory.to_owned(),
         tag: TAG,
         process_id: std::process::id(),
         tick_source: clock::select(),
         session_start_realtime_ns: 42,
         limit_bytes,
-    })
+    }
+}
+
+fn writer(directory: &Path, limit_bytes: u64) -> Arc<JournalWriter> {
+    JournalWriter::new(options(directory, limit_bytes))
 }
 
 fn read(directory: &Path) -> (Vec<Record>, Outcome) {

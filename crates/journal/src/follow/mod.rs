@@ -1,0 +1,312 @@
+//! Follows the journal of one process while it records: every poll gives what was committed since the one before.
+//!
+//! A follower asks nothing of the process: it reads the journal's files and never writes, locks or maps them. It trusts
+//! committed bytes only and checks every record, as [`crate::reader`] does, of which it has all the parts. Read to the
+//! end, it gives the same records as [`crate::reader::Journal`] would: those of a slot in their order; those of different
+//! slots in any order.
+//!
+//! What is removed while it is followed, by a flight recording or because the process ended, is read to its end all the
+//! same where its file was held open ([`MOST_OPEN_FILES`]); the disk has its space back when that is read. What was gone
+//! before it could be read is counted ([`Discarded`]).
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{Ordering, fence};
+
+mod files;
+mod polled;
+mod slot;
+
+use crate::clock::TickSource;
+use crate::format::layout::{FORMAT_VERSION, SEGMENT_BYTES, SEGMENTS_PER_FILE};
+use crate::format::record::Records;
+use crate::reader::head::{HEADER_BYTES, Head, Recorder, head_words};
+use crate::reader::losses::slotless_losses;
+use crate::reader::{Error, Losses, Problem, Removed, Symbols};
+pub use files::MOST_OPEN_FILES;
+use files::{FileKey, Files};
+pub use polled::{Discarded, Polled};
+use slot::{Buffer, Poll, Slot, buffer};
+
+/// Follows the journal of one process.
+#[derive(Debug)]
+pub struct Follower {
+    directory: PathBuf,
+    files: Files,
+    slots: BTreeMap<u16, Slot>,
+    symbols: Symbols,
+    recorder: Option<Recorder>,
+    /// Of threads without a slot, and the segment whose header has them.
+    slotless: Losses,
+    slotless_at: Option<(FileKey, u64)>,
+    discarded: Discarded,
+    damaged_bytes: u64,
+    /// The slot whose turn it is.
+    turn: u16,
+    buffer: Buffer,
+}
+
+/// What is odd in a file: at a place that a segment can have, or as a whole.
+struct Odd {
+    index: Option<usize>,
+    problem: Problem,
+    newer: Option<u32>,
+}
+
+impl Follower {
+    /// A follower of the journal in this directory (`parts/<part>/journal`), which may be empty yet. Reads nothing.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn open(journal: &Path) -> Result<Self, Error> {
+        let mut files = Files::default();
+        let is_there = files.list(journal).map_err(|source| Error::Io { path: journal.to_owned(), source })?;
+        if !is_there {
+            return Err(Error::Io { path: journal.to_owned(), source: ErrorKind::NotFound.into() });
+        }
+        Ok(Self {
+            directory: journal.to_owned(),
+            files,
+            slots: BTreeMap::new(),
+            symbols: Symbols::default(),
+            recorder: None,
+            slotless: Losses::default(),
+            slotless_at: None,
+            discarded: Discarded::default(),
+            damaged_bytes: 0,
+            turn: 0,
+            buffer: buffer(),
+        })
+    }
+
+    /// Gives `sink` the records that were committed since the last poll, at most about `most_bytes` of them; each slot
+    /// has its share. With [`u64::MAX`], all of one slot come before those of the next.
+    ///
+    /// # Errors
+    /// The directory cannot be read, or was written by a newer version. The next poll goes on where this one began.
+    pub fn poll(&mut self, sink: &mut impl Records, most_bytes: u64) -> Result<Polled, Error> {
+        let mut polled = Polled { discarded: self.discarded, damaged_bytes: self.damaged_bytes, ..Polled::default() };
+        polled.is_removed = !self.list()?;
+        let mut odd = self.find_segments();
+        if !odd.is_empty() || self.slots.values().any(Slot::has_gap) {
+            // The process may have been on its way from one segment to the next: what stays odd is.
+            self.slots.values_mut().for_each(Slot::confirm);
+            polled.is_removed = !self.list()?;
+            odd = self.find_segments();
+            self.report(odd, &mut polled)?;
+        }
+        let gone = self.files.gone();
+        for slot in self.slots.values_mut() {
+            slot.refresh(&gone, &mut self.files, &mut polled);
+        }
+        // What was committed when the headers were read is there when the records are.
+        fence(Ordering::Acquire);
+        self.read_slotless();
+        self.read(most_bytes, sink, &mut polled);
+        self.files.hold();
+        self.files.forget();
+        for slot in self.slots.values() {
+            polled.behind_bytes += slot.unread_bytes();
+            polled.losses.add(&slot.losses);
+            let oldest = slot.oldest_unread_ticks(&self.files);
+            polled.oldest_unread_ticks = polled.oldest_unread_ticks.into_iter().chain(oldest).min();
+        }
+        polled.losses.add(&self.slotless);
+        (self.discarded, self.damaged_bytes) = (polled.discarded, polled.damaged_bytes);
+        Ok(polled)
+    }
+
+    /// The strings, as far as records were read.
+    #[must_use]
+    pub const fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
+    /// What a flight recording had removed before the oldest records that were read.
+    #[must_use]
+    pub fn removed(&self) -> Removed {
+        let mut removed = Removed::default();
+        for (number, slot) in &self.slots {
+            if let Some(oldest) = slot.oldest {
+                removed.add(*number, oldest);
+            }
+        }
+        removed
+    }
+
+    /// The process tag in every id of this process; 0 until a segment was found.
+    #[must_use]
+    pub fn process_tag(&self) -> u16 {
+        self.recorder.map_or(0, |recorder| recorder.tag)
+    }
+
+    /// Process id; 0 until a segment was found.
+    #[must_use]
+    pub fn process_id(&self) -> u32 {
+        self.recorder.map_or(0, |recorder| recorder.id)
+    }
+
+    /// Where its ticks come from.
+    #[must_use]
+    pub fn tick_source(&self) -> TickSource {
+        self.recorder.map_or(TickSource::Monotonic, |recorder| recorder.tick_source)
+    }
+
+    /// When the session began, CLOCK_REALTIME ns; 0 until a segment was found.
+    #[must_use]
+    pub fn session_start_realtime_ns(&self) -> u64 {
+        self.recorder.map_or(0, |recorder| recorder.session_start_realtime_ns)
+    }
+
+    /// Reads the directory and opens what is new. False when it is gone.
+    fn list(&mut self) -> Result<bool, Error> {
+        let is_there = self.files.list(&self.directory);
+        let is_there = is_there.map_err(|source| Error::Io { path: self.directory.clone(), source })?;
+        self.files.hold();
+        Ok(is_there)
+    }
+
+    /// Finds segments that came into use, and what is odd where there should be some.
+    fn find_segments(&mut self) -> Vec<(FileKey, Odd)> {
+        let mut odd = Vec::new();
+        let open = self.files.all.iter().filter(|(_, file)| file.is_open());
+        for key in open.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            let length = match self.files.with(&key, |file| Ok(file.metadata()?.len())) {
+                Ok(length) => length,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => {
+                    let reason = format!("cannot be opened: {error}");
+                    odd.push((key.clone(), Odd::of_file(&key, 0, reason)));
+                    continue;
+                }
+            };
+            self.find_segments_in(&key, length, &mut odd);
+        }
+        odd.retain(|(key, odd)| odd.index.is_some() || self.files.all.get(key).is_some_and(|file| !file.is_reported));
+        odd
+    }
+
+    fn find_segments_in(&mut self, key: &FileKey, length: u64, odd: &mut Vec<(FileKey, Odd)>) {
+        let mut offset = 0;
+        for index in 0..SEGMENTS_PER_FILE {
+            if offset + HEADER_BYTES as u64 > length {
+                break;
+            }
+            if self.files.all.get(key).is_some_and(|file| !file.has_seen(index)) {
+                odd.extend(self.find_segment(key, index, offset).map(|odd| (key.clone(), odd)));
+            }
+            offset += SEGMENT_BYTES as u64;
+        }
+        // A file without a byte never got room.
+        if offset < length {
+            let reason = if offset + HEADER_BYTES as u64 > length {
+                format!("the file ends in a segment's header, after {length} bytes")
+            } else {
+                format!("the file has more than {SEGMENTS_PER_FILE} segments")
+            };
+            odd.push((key.clone(), Odd::of_file(key, offset, reason)));
+        }
+    }
+
+    fn find_segment(&mut self, key: &FileKey, index: usize, offset: u64) -> Option<Odd> {
+        let mut bytes = [0; HEADER_BYTES];
+        let at_place = |reason: String, newer: Option<u32>| {
+            let problem = Problem { path: key.1.to_path_buf(), offset, reason, lost_bytes: 0 };
+            Some(Odd { index: Some(index), problem, newer })
+        };
+        match self.files.read_at(key, &mut bytes, offset) {
+            Ok(HEADER_BYTES) => {}
+            Ok(_) => return at_place("cannot be read: it ends in a segment's header".to_owned(), None),
+            Err(error) => return at_place(format!("cannot be read: {error}"), None),
+        }
+        let words = head_words(&bytes);
+        let head = match Head::of(&words) {
+            Head::Unused => return None,
+            Head::Damaged => return at_place("no segment header here".to_owned(), None),
+            Head::Newer(found) => {
+                return at_place(format!("a segment of format {found} among others of {FORMAT_VERSION}"), Some(found));
+            }
+            Head::Used(head) => head,
+        };
+        let slot = self.slots.entry(head.slot).or_insert_with(|| Slot::new(head.slot));
+        if !slot.add(key, offset, &head, &words) {
+            return at_place(format!("segment {} of slot {} again, or too late", head.order, head.slot), None);
+        }
+        if let Some(file) = self.files.all.get_mut(key) {
+            file.see(index);
+            file.unread += 1;
+        }
+        self.recorder = Some(head.process);
+        if (head.slot, head.order) == (0, 0) && self.slotless_at.is_none() {
+            self.slotless_at = Some((key.clone(), offset));
+        }
+        None
+    }
+
+    /// Reports each odd thing once.
+    fn report(&mut self, odd: Vec<(FileKey, Odd)>, polled: &mut Polled) -> Result<(), Error> {
+        // A process writes one format: among segments that can be read it is a damaged one.
+        if self.slots.is_empty()
+            && let Some((key, found)) = odd.iter().find_map(|(key, odd)| Some((key, odd.newer?)))
+        {
+            return Err(Error::Newer { path: key.1.to_path_buf(), found });
+        }
+        for (key, odd) in odd {
+            if let Some(file) = self.files.all.get_mut(&key) {
+                match odd.index {
+                    Some(index) => file.see(index),
+                    None => file.is_reported = true,
+                }
+                polled.report([odd.problem]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Threads without a slot count in the header of the process's first segment, also when that is used up.
+    fn read_slotless(&mut self) {
+        let Some((key, offset)) = &self.slotless_at else {
+            return;
+        };
+        let mut bytes = [0; HEADER_BYTES];
+        if let Ok(HEADER_BYTES) = self.files.read_at(key, &mut bytes, *offset) {
+            self.slotless = slotless_losses(&head_words(&bytes));
+        }
+    }
+
+    /// Reads from all slots in turn, until nothing is left to read or about so many bytes were read.
+    fn read(&mut self, most_bytes: u64, sink: &mut impl Records, polled: &mut Polled) {
+        let mut left = most_bytes;
+        loop {
+            let behind = |(number, slot): (&u16, &Slot)| slot.has_work().then_some(*number);
+            let mut behind: Vec<u16> = self.slots.iter().filter_map(behind).collect();
+            let next = behind.partition_point(|number| *number < self.turn);
+            behind.rotate_left(next);
+            let share = (left / (behind.len() as u64).max(1)).max(1);
+            let before = left;
+            for number in &behind {
+                if left == 0 {
+                    self.turn = *number;
+                    return;
+                }
+                let Some(slot) = self.slots.get_mut(number) else {
+                    continue;
+                };
+                let (files, buffer, symbols) = (&mut self.files, &mut self.buffer, &mut self.symbols);
+                let mut poll = Poll { files, buffer, symbols, sink: &mut *sink, polled: &mut *polled };
+                left = left.saturating_sub(slot.read(share.min(left), &mut poll));
+            }
+            if left == before {
+                break;
+            }
+        }
+    }
+}
+
+impl Odd {
+    fn of_file(key: &FileKey, offset: u64, reason: String) -> Self {
+        let problem = Problem { path: key.1.to_path_buf(), offset, reason, lost_bytes: 0 };
+        Self { index: None, problem, newer: None }
+    }
+}

@@ -1,0 +1,379 @@
+//! A slot that is followed: its segments in their order, and how far they are read.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::sync::atomic::{Ordering, fence};
+
+use super::files::{FileKey, Files};
+use super::polled::{Discarded, Polled};
+use crate::format::layout::{HEADER_WORDS, MAGIC, RECORD_MAX_WORDS, SEGMENT_BYTES, SEGMENT_WORDS, high, mark};
+use crate::format::record::Records;
+use crate::format::words::word_at;
+use crate::reader::counted::Counted;
+use crate::reader::gaps;
+use crate::reader::head::{HEADER_BYTES, Head, HeadWords, SegmentHead, head_words};
+use crate::reader::losses::losses;
+use crate::reader::removed::OldestSegment;
+use crate::reader::segment::{
+    BEHIND_WORDS, Names, SegmentPlace, SlotStrings, Stretch, committed_now, problem_at_end, read_records,
+};
+use crate::reader::{Losses, Symbols};
+
+/// How much is read at once.
+const CHUNK_WORDS: usize = 8192;
+
+/// What is read into.
+pub(super) type Buffer = Vec<u8>;
+
+/// A buffer for reading.
+pub(super) fn buffer() -> Buffer {
+    vec![0; 8 * (CHUNK_WORDS + RECORD_MAX_WORDS)]
+}
+
+/// Segments in the order in which they are read.
+type SegmentKey = (u64, FileKey, u64);
+
+/// One slot.
+#[derive(Debug)]
+pub(super) struct Slot {
+    number: u16,
+    /// Found and not read to their end. The last one may still grow.
+    segments: BTreeMap<SegmentKey, FollowedSegment>,
+    /// The order of the segment that comes next.
+    due: u64,
+    /// The newest segment that was known before the files were last looked through: what is missing before it, is.
+    confirmed: Option<u64>,
+    pub(super) losses: Losses,
+    /// The segment whose header has the losses.
+    newest: Option<u64>,
+    /// The oldest segment that was read, in a flight recording.
+    pub(super) oldest: Option<OldestSegment>,
+    records: SlotRecords,
+}
+
+/// What the records of a slot rest on.
+#[derive(Debug)]
+struct SlotRecords {
+    names: Names,
+    /// Starts that were read or are gone, in a flight recording.
+    starts: u64,
+    /// Whether something was discarded since the last segment was begun.
+    has_discarded: bool,
+}
+
+impl SlotRecords {
+    /// A segment is begun.
+    fn begin(&mut self, alone: Option<OldestSegment>, total: &mut Discarded) {
+        let Some(alone) = alone else {
+            return;
+        };
+        self.names = Names::new();
+        let before = alone.started_before.saturating_sub(alone.lost_before);
+        if std::mem::take(&mut self.has_discarded) {
+            total.starts = total.starts.saturating_add(before.saturating_sub(self.starts));
+        }
+        self.starts = self.starts.max(before);
+    }
+
+    /// The rest of a segment is gone.
+    fn discard(&mut self, segment: &mut FollowedSegment, total: &mut Discarded) {
+        if !segment.is_over {
+            total.segments += 1;
+            total.bytes = total.bytes.saturating_add(segment.unread_bytes());
+            self.has_discarded = true;
+        }
+        segment.is_over = true;
+        segment.is_final = true;
+    }
+
+    /// Another segment, or none, is where this one was.
+    fn replaced(
+        &mut self,
+        segment: &mut FollowedSegment,
+        (_, file, offset): &SegmentKey,
+        files: &mut Files,
+        total: &mut Discarded,
+    ) {
+        self.discard(segment, total);
+        files.find_again(file, usize::try_from(offset / SEGMENT_BYTES as u64).unwrap_or(0));
+    }
+}
+
+/// A segment, and how far it is read.
+#[derive(Debug)]
+struct FollowedSegment {
+    place: SegmentPlace,
+    /// Where the next record begins, in words.
+    at: usize,
+    has_begun: bool,
+    /// Whether nothing more will be committed.
+    is_final: bool,
+    /// Whether no more of it can be read.
+    is_over: bool,
+    /// The committed bytes whose end was looked at.
+    checked: Option<u64>,
+}
+
+impl FollowedSegment {
+    fn committed_words(&self) -> usize {
+        usize::try_from(self.place.committed / 8).unwrap_or(SEGMENT_WORDS)
+    }
+
+    fn unread_bytes(&self) -> u64 {
+        if self.is_over { 0 } else { 8 * self.committed_words().saturating_sub(self.at) as u64 }
+    }
+
+    fn has_work(&self) -> bool {
+        !self.is_over && (self.unread_bytes() > 0 || self.checked != Some(self.place.committed))
+    }
+}
+
+/// What polling a slot needs beside the slot.
+pub(super) struct Poll<'a, S> {
+    pub(super) files: &'a mut Files,
+    pub(super) buffer: &'a mut Buffer,
+    pub(super) symbols: &'a mut Symbols,
+    pub(super) sink: &'a mut S,
+    pub(super) polled: &'a mut Polled,
+}
+
+impl Slot {
+    pub(super) fn new(number: u16) -> Self {
+        Self {
+            number,
+            segments: BTreeMap::new(),
+            due: 0,
+            confirmed: None,
+            losses: Losses::default(),
+            newest: None,
+            oldest: None,
+            records: SlotRecords { names: Names::new(), starts: 0, has_discarded: false },
+        }
+    }
+
+    /// A segment was found. False when one of this order was read before, or is there already.
+    pub(super) fn add(&mut self, file: &FileKey, offset: u64, head: &SegmentHead, words: &HeadWords) -> bool {
+        let key = (head.order, file.clone(), offset);
+        if head.order < self.due || self.segments.contains_key(&key) {
+            return false;
+        }
+        // The counters run on from segment to segment: the newest segment of a slot has the totals.
+        if self.newest.is_none_or(|newest| newest < head.order) {
+            self.newest = Some(head.order);
+            self.losses = losses(words);
+        }
+        let place = SegmentPlace::new(&file.1, offset, head);
+        let segment = FollowedSegment {
+            place,
+            at: HEADER_WORDS,
+            has_begun: false,
+            is_final: false,
+            is_over: false,
+            checked: None,
+        };
+        self.segments.insert(key, segment);
+        true
+    }
+
+    /// Whether a segment is missing among or before those that were found.
+    pub(super) fn has_gap(&self) -> bool {
+        let mut due = self.due;
+        self.segments.keys().any(|(order, ..)| {
+            let is_gap = *order > due;
+            due = order.saturating_add(1).max(due);
+            is_gap
+        })
+    }
+
+    /// The files are looked through now: what is not found before the newest segment is missing.
+    pub(super) fn confirm(&mut self) {
+        self.confirmed = self.segments.keys().next_back().map(|(order, ..)| *order);
+    }
+
+    pub(super) fn unread_bytes(&self) -> u64 {
+        self.segments.values().map(FollowedSegment::unread_bytes).sum()
+    }
+
+    /// Whether there is anything to read, or to be done with.
+    pub(super) fn has_work(&self) -> bool {
+        self.segments.values().any(|segment| segment.is_final || segment.has_work())
+    }
+
+    /// Ticks of the first record that is not read.
+    pub(super) fn oldest_unread_ticks(&self, files: &Files) -> Option<u64> {
+        let unread = |(_, segment): &(&SegmentKey, &FollowedSegment)| segment.unread_bytes() > 0;
+        let ((_, file, offset), segment) = self.segments.iter().find(unread)?;
+        let mut bytes = [0; 16];
+        let read = files.read_at(file, &mut bytes, offset + 8 * segment.at as u64).ok()?;
+        let (words, _) = bytes.get(..read)?.as_chunks::<8>();
+        let is_record = high(word_at(words, 0)?) == mark(segment.place.order, segment.at);
+        word_at(words, 1).filter(|_| is_record)
+    }
+
+    /// Looks how much is committed by now, in segments that may have grown. Those in files that are gone are discarded.
+    pub(super) fn refresh(&mut self, gone: &BTreeSet<FileKey>, files: &mut Files, polled: &mut Polled) {
+        let mut behind: Option<(u64, FileKey)> = None;
+        for (key, segment) in self.segments.iter_mut().rev() {
+            let (order, file, offset) = key;
+            let next = behind.replace((*order, file.clone()));
+            if gone.contains(file) {
+                self.records.discard(segment, &mut polled.discarded);
+            }
+            if segment.is_final {
+                continue;
+            }
+            let is_next =
+                |(next, _): &&(u64, FileKey)| *next <= order.saturating_add(1) || Some(*next) <= self.confirmed;
+            let next_file = next.as_ref().filter(is_next).map(|(_, file)| file);
+            // Asked before the header is read: what that says is then the last word.
+            segment.is_final = next_file.is_some() || files.is_removed(file);
+            if next_file.is_some_and(|next| next != file) {
+                files.leave(file);
+            }
+            let mut bytes = [0; HEADER_BYTES];
+            let Ok(HEADER_BYTES) = files.read_at(file, &mut bytes, *offset) else {
+                // What cannot be read is found when its records are.
+                continue;
+            };
+            let words = head_words(&bytes);
+            match Head::of(&words) {
+                Head::Used(head) if (head.slot, head.order) == (self.number, *order) => {
+                    let more = head.committed.saturating_sub(segment.place.committed);
+                    segment.place.committed += more;
+                    polled.damaged_bytes += if segment.is_over { more } else { 0 };
+                    if self.newest == Some(*order) {
+                        self.losses = losses(&words);
+                    }
+                }
+                _ => self.records.replaced(segment, key, files, &mut polled.discarded),
+            }
+        }
+    }
+
+    /// Reads records until there are no more, or about so many bytes were read. Returns how many.
+    pub(super) fn read<S: Records>(&mut self, limit: u64, poll: &mut Poll<'_, S>) -> u64 {
+        let mut done = 0;
+        while let Some(entry) = self.segments.first_entry() {
+            let (order, due) = (entry.key().0, self.due);
+            if order > due {
+                if Some(order) > self.confirmed {
+                    break;
+                }
+                self.due = order;
+                self.gap((due, order - 1), poll.polled);
+            } else if entry.get().has_work() {
+                let Some(read) = (done < limit).then(|| self.read_on(limit - done, poll)).flatten() else {
+                    break;
+                };
+                done += read;
+            } else if entry.get().is_final {
+                poll.files.end_of_segment(&entry.key().1);
+                entry.remove();
+                self.due = due.max(order.saturating_add(1));
+            } else {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Segments are missing before the first one: removed from a flight recording, else lost.
+    fn gap(&mut self, (from, to): gaps::Gap, polled: &mut Polled) {
+        let Some((_, segment)) = self.segments.first_key_value() else {
+            return;
+        };
+        if segment.place.alone.is_some() {
+            let segments = (to - from).saturating_add(1);
+            let total = &mut polled.discarded;
+            total.segments = total.segments.saturating_add(segments);
+            total.bytes = total.bytes.saturating_add(segments.saturating_mul(SEGMENT_BYTES as u64));
+            self.records.has_discarded = true;
+        } else {
+            polled.report([gaps::problem(self.number, (from, to), &segment.place)]);
+        }
+    }
+
+    /// Reads on in the first segment, which has something to read. `None` where that has to wait.
+    fn read_on<S: Records>(&mut self, limit: u64, poll: &mut Poll<'_, S>) -> Option<u64> {
+        let (key, segment) = self.segments.iter_mut().next()?;
+        let (_, file, offset) = key;
+        let (at, committed) = (segment.at, segment.committed_words());
+        let most = usize::try_from(limit / 8).unwrap_or(usize::MAX).clamp(1, CHUNK_WORDS);
+        let until = committed.min(at + most);
+        let wanted = 8 * committed.min(until + RECORD_MAX_WORDS).saturating_sub(at);
+        let buffer = poll.buffer.get_mut(..wanted)?;
+        let read = match poll.files.read_at(file, buffer, offset + 8 * at as u64) {
+            Ok(read) => read,
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => return None,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.records.discard(segment, &mut poll.polled.discarded);
+                return Some(0);
+            }
+            Err(error) => {
+                let lost = segment.unread_bytes();
+                poll.polled.report([segment.place.problem(0, format!("cannot be read: {error}"), lost)]);
+                segment.is_over = true;
+                return Some(0);
+            }
+        };
+        fence(Ordering::Acquire);
+        // The records are of this segment if it is still the one that was there before they were read.
+        if !is_same(self.number, &segment.place, |bytes| poll.files.read_at(file, bytes, *offset).ok()) {
+            self.records.replaced(segment, key, poll.files, &mut poll.polled.discarded);
+            return Some(0);
+        }
+        if !std::mem::replace(&mut segment.has_begun, true) {
+            self.oldest = self.oldest.or(segment.place.alone);
+            self.records.begin(segment.place.alone, &mut poll.polled.discarded);
+        }
+        let (words, _) = buffer.get(..read)?.as_chunks::<8>();
+        let mut found = Counted::new(&mut *poll.sink);
+        let mut strings = SlotStrings { slot: self.number, names: &mut self.records.names, symbols: poll.symbols };
+        let (range, stretch) = (at..until.min(at + words.len()), Stretch { words, first: at });
+        let (next, bad) = read_records(stretch, range, &segment.place, &mut strings, &mut found);
+        self.records.starts += found.starts;
+        poll.polled.records += found.records;
+        segment.at = next;
+        if bad.is_some() || next < until || next >= committed {
+            segment.is_over = bad.is_some();
+            let end = check_end(segment, file, poll);
+            let lost = 8 * end.saturating_sub(next) as u64;
+            poll.polled.report(bad.map(|reason| segment.place.problem(next, reason, lost)));
+        }
+        let bytes = 8 * (next - at) as u64;
+        poll.polled.bytes += bytes;
+        Some(bytes)
+    }
+}
+
+/// Whether the words before the process's in a segment's header are those of this segment.
+fn is_same(slot: u16, place: &SegmentPlace, read: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
+    let mut bytes = [0; 24];
+    if read(&mut bytes) != Some(bytes.len()) {
+        return false;
+    }
+    let (words, _) = bytes.as_chunks::<8>();
+    let is_slot = word_at(words, 1).is_some_and(|version| high(version) >> 16 == u32::from(slot));
+    word_at(words, 0) == Some(MAGIC) && is_slot && word_at(words, 2) == Some(place.order)
+}
+
+/// Looks at the end of a segment's committed bytes. Returns how many words up to there the file has.
+fn check_end<S>(segment: &mut FollowedSegment, file: &FileKey, poll: &mut Poll<'_, S>) -> usize {
+    let (committed, offset) = (segment.committed_words(), segment.place.offset);
+    segment.checked = Some(segment.place.committed);
+    let room = 8 * BEHIND_WORDS.min(SEGMENT_WORDS - committed);
+    let buffer = poll.buffer.get_mut(..room).unwrap_or(&mut []);
+    let Ok(read) = poll.files.read_at(file, buffer, offset + 8 * committed as u64) else {
+        return committed;
+    };
+    let length = poll.files.with(file, |file| Ok(file.metadata()?.len()));
+    let length = length.map_or(u64::MAX, |length| length.saturating_sub(offset) / 8);
+    let end = committed.min(usize::try_from(length).unwrap_or(usize::MAX));
+    let (beyond, _) = buffer.get(..read).unwrap_or(&[]).as_chunks::<8>();
+    let now = |file: &File| committed_now(file, &segment.place).ok_or_else(|| std::io::Error::other("no header"));
+    let problem = problem_at_end(&segment.place, end, beyond, || poll.files.with(file, now).ok());
+    segment.is_over = segment.is_over || end < committed;
+    poll.polled.report(problem);
+    end
+}

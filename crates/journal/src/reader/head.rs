@@ -1,0 +1,93 @@
+//! What the header of a segment says.
+
+use crate::clock::TickSource;
+use crate::format::layout::{FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, header, high, low, segment_flag};
+use crate::reader::removed::OldestSegment;
+
+/// Bytes of a header.
+pub(crate) const HEADER_BYTES: usize = 8 * HEADER_WORDS;
+
+/// The words of a header.
+pub(crate) type HeadWords = [u64; HEADER_WORDS];
+
+/// What lies where a segment can begin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Head {
+    /// Prepared, not in use yet; or its process died while it wrote the header.
+    Unused,
+    /// No header.
+    Damaged,
+    /// A segment of this format, which is newer than this version reads.
+    Newer(u32),
+    /// A segment.
+    Used(SegmentHead),
+}
+
+/// The header of a segment in use, but for its counters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentHead {
+    pub(crate) slot: u16,
+    pub(crate) order: u64,
+    pub(crate) committed: u64,
+    pub(crate) process: Recorder,
+    /// How many events of the slot had been given an id when a start was last lost.
+    pub(crate) started_at_loss: u64,
+    /// In a window: what it says of those before it.
+    pub(crate) alone: Option<OldestSegment>,
+}
+
+/// The process that wrote a segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recorder {
+    pub(crate) tag: u16,
+    pub(crate) id: u32,
+    pub(crate) tick_source: TickSource,
+    pub(crate) session_start_realtime_ns: u64,
+}
+
+/// The words of a header from its bytes.
+pub(crate) fn head_words(bytes: &[u8; HEADER_BYTES]) -> HeadWords {
+    let mut words = [0; HEADER_WORDS];
+    let (chunks, _) = bytes.as_chunks::<8>();
+    for (word, chunk) in words.iter_mut().zip(chunks) {
+        *word = u64::from_le_bytes(*chunk);
+    }
+    words
+}
+
+impl Head {
+    pub(crate) fn of(words: &HeadWords) -> Self {
+        let word = |index: usize| words.get(index).copied().unwrap_or(0);
+        let version = word(header::VERSION);
+        match word(header::MAGIC) {
+            MAGIC => {}
+            // No more than a header: its process died while it wrote that, the magic last.
+            0 if word(header::COMMITTED) <= 8 * u64::from(high(version) & 0xffff) => return Self::Unused,
+            _ => return Self::Damaged,
+        }
+        if low(version) > FORMAT_VERSION {
+            return Self::Newer(low(version));
+        }
+        let order = word(header::ORDER);
+        let process = word(header::PROCESS);
+        let is_alone = word(header::FLAGS) & segment_flag::FLIGHT != 0;
+        Self::Used(SegmentHead {
+            slot: u16::try_from(high(version) >> 16).unwrap_or(0),
+            order,
+            committed: word(header::COMMITTED).min(SEGMENT_BYTES as u64),
+            process: Recorder {
+                tag: u16::try_from(low(process) & 0xffff).unwrap_or(0),
+                id: high(process),
+                tick_source: TickSource::from_number((low(process) >> 16) & 0xff),
+                session_start_realtime_ns: word(header::SESSION),
+            },
+            started_at_loss: word(header::STARTED_AT_LOSS),
+            alone: is_alone.then(|| OldestSegment {
+                order,
+                ticks: word(header::TICKS),
+                started_before: word(header::STARTED_BEFORE),
+                lost_before: word(header::LOST_BEFORE),
+            }),
+        })
+    }
+}
