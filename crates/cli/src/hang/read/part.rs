@@ -4,9 +4,10 @@ use std::path::Path;
 
 use clocks::ticks::{Calibration, HostClock};
 use journal::clock::{self, ClockPair, TickSource};
+use journal::follow::{Follower, Polled};
 use journal::part::process::ProcessInfo;
 use journal::part::{JOURNAL, part_name, read_process};
-use journal::reader::{Journal, Outcome};
+use journal::reader::{Error, Removed, Symbols};
 use tables::Tables;
 use tables::builder::TableBuilder;
 use tables::communicators::devices::Devices;
@@ -58,6 +59,22 @@ pub(super) struct Part {
     pub(super) members: Vec<RecordedMember>,
 }
 
+/// What a process recorded up to now. What is removed meanwhile is held open and read.
+struct Recording {
+    follower: Follower,
+    polled: Polled,
+    builder: TableBuilder,
+}
+
+impl Recording {
+    fn read(journal: &Path) -> Result<Self, Error> {
+        let mut follower = Follower::open(journal)?;
+        let mut builder = TableBuilder::default();
+        let polled = follower.poll(&mut builder, u64::MAX)?;
+        Ok(Self { follower, polled, builder })
+    }
+}
+
 /// The moment of looking, by all clocks.
 pub(super) struct Moment {
     here: Here,
@@ -81,10 +98,10 @@ impl Part {
         process.problems.extend((!problem.is_empty()).then_some(problem));
         let journal = directory.join(JOURNAL);
         if journal.is_dir() {
-            match Journal::open(&journal) {
-                Ok(journal) => return Self::of_journal(number, process, &info, journal, moment),
+            match Recording::read(&journal) {
                 // Written and removed while we looked: then the part is done.
-                Err(_) if is_done(directory) => {}
+                Ok(Recording { polled: Polled { is_removed: true, .. }, .. }) | Err(_) if is_done(directory) => {}
+                Ok(recording) => return Self::of_journal(number, process, &info, recording, moment),
                 Err(error) => process.problems.push(error.to_string()),
             }
         }
@@ -106,15 +123,20 @@ impl Part {
         Self { process, members }
     }
 
-    fn of_journal(number: usize, mut process: Process, info: &ProcessInfo, journal: Journal, moment: &Moment) -> Self {
-        let source = journal.tick_source;
-        let (process_id, process_tag) = (journal.process_id, journal.process_tag);
-        let started_ns = journal.session_start_realtime_ns;
-        let mut builder = TableBuilder::default();
-        let outcome = journal.read(&mut builder);
-        let mut tables = builder.finish(&outcome.losses, &outcome.removed, process_tag);
-        tables.process_id = process_id;
-        tables.process_tag = process_tag;
+    fn of_journal(
+        number: usize,
+        mut process: Process,
+        info: &ProcessInfo,
+        recording: Recording,
+        moment: &Moment,
+    ) -> Self {
+        let Recording { follower: journal, polled, builder } = recording;
+        let source = journal.tick_source();
+        let started_ns = journal.session_start_realtime_ns();
+        let removed = journal.removed();
+        let mut tables = builder.finish(&polled.losses, &removed, journal.process_tag());
+        tables.process_id = journal.process_id();
+        tables.process_tag = journal.process_tag();
         let last_ticks = tables.span.1;
         if moment.here.has(info) && source == moment.tick_source {
             // All processes of a host have one clock: what it shows now calibrates the recording, too.
@@ -142,8 +164,8 @@ impl Part {
         if !process.state.is_alive() {
             process.until_ns = process.last_record_ns.min(process.until_ns);
         }
-        note_problems(&tables, &outcome, &mut process);
-        let members = members(number, &process, info, &tables, &outcome, realtime);
+        note_problems(&tables, &polled, &removed, &mut process);
+        let members = members(number, &process, info, &tables, journal.symbols(), realtime);
         Self { process, members }
     }
 }
@@ -188,19 +210,19 @@ fn last_event(tables: &Tables) -> Option<u64> {
 }
 
 /// Notes what is missing in a journal.
-fn note_problems(tables: &Tables, outcome: &Outcome, process: &mut Process) {
+fn note_problems(tables: &Tables, polled: &Polled, removed: &Removed, process: &mut Process) {
     let problems = &mut process.problems;
-    for problem in outcome.problems.iter().take(4) {
+    for problem in polled.problems.iter().take(4) {
         let (path, offset) = (problem.path.display(), problem.offset);
         problems.push(format!("{path} at {offset}: {}", problem.reason));
     }
-    let lost = outcome.losses.total();
+    let lost = polled.losses.total();
     let switched = tables.switches.iter().any(SwitchAt::leaves_out);
-    process.is_whole = lost == 0 && !switched && outcome.problems.is_empty();
+    process.is_whole = lost == 0 && !switched && polled.problems.is_empty();
     if process.kept_since_ns.is_some() {
         problems.push(format!(
             "a flight recording: {} from its beginning not kept",
-            plural(outcome.removed.starts, "event is", "events are")
+            plural(removed.starts, "event is", "events are")
         ));
     }
     if switched {
@@ -221,11 +243,11 @@ fn members(
     process: &Process,
     info: &ProcessInfo,
     tables: &Tables,
-    outcome: &Outcome,
+    symbols: &Symbols,
     realtime: impl Fn(u64) -> u64,
 ) -> Vec<RecordedMember> {
     let comms = Comms::of(tables, &Devices::of(tables));
-    let mut ranks = Reader::new(tables, &outcome.symbols, info.table).ranks();
+    let mut ranks = Reader::new(tables, symbols, info.table).ranks();
     let members = tables.contexts.iter().zip(&comms.members);
     let members = members.filter_map(|(context, member)| {
         let comm = comms.comm(member)?;
@@ -243,7 +265,7 @@ fn members(
         convert_times(&mut rank, &realtime);
         Some(RecordedMember {
             key: CommKey::new(comm.identity, comm.comm_id, comm.ranks, comm.repetition, &process.part),
-            comm_name: outcome.symbols.text(comm.name).to_owned(),
+            comm_name: symbols.text(comm.name).to_owned(),
             ranks_seen: comm.ranks_seen,
             rank: member.rank,
             recorded: rank,
