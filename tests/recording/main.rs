@@ -2,6 +2,7 @@
 
 mod control;
 mod flight;
+mod follow;
 mod loss;
 mod modes;
 mod no_room;
