@@ -23,6 +23,7 @@ pub mod counts;
 mod event;
 mod finish;
 mod ids;
+pub mod interval;
 mod kinds;
 mod operation;
 pub mod place;

@@ -35,6 +35,22 @@ pub struct Comm {
     pub nodes: u32,
 }
 
+impl CommIdentity {
+    /// What a communicator is called: the user's name, else its id; a repetition is told apart.
+    #[must_use]
+    pub fn name(self, comm_id: u64, repetition: u32, given: Option<&str>, part: &str) -> String {
+        let base = match (given, self) {
+            (Some(name), _) => name.to_owned(),
+            (None, Self::Part) => format!("{part} {comm_id:#x}"),
+            (None, _) => format!("{comm_id:#018x}"),
+        };
+        match repetition {
+            0 => base,
+            repetition => format!("{base} #{}", repetition + 1),
+        }
+    }
+}
+
 /// One rank of a communicator: what a context stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {

@@ -151,15 +151,7 @@ impl Gathered {
     /// The user's name, else the id; a repetition is told apart.
     fn name(&self) -> String {
         let CommDefinition { identity, id, repetition, .. } = self.definition;
-        let base = match (self.names.iter().min(), identity) {
-            (Some(name), _) => name.clone(),
-            (None, CommIdentity::Part) => format!("{} {id:#x}", self.part),
-            (None, _) => format!("{id:#018x}"),
-        };
-        match repetition {
-            0 => base,
-            repetition => format!("{base} #{}", repetition + 1),
-        }
+        identity.name(id, repetition, self.names.iter().min().map(String::as_str), &self.part)
     }
 }
 

@@ -1,0 +1,112 @@
+//! When an operation ran, by what is known of it: never how long it took to enqueue (`docs/MAPPING.md` §4).
+
+use nccl_events::archive::Timing;
+
+/// When an operation ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// From.
+    pub start: u64,
+    /// To; the last time seen when it is unfinished.
+    pub end: u64,
+    /// How that is known.
+    pub timing: Timing,
+    /// Whether it never ended.
+    pub unfinished: bool,
+    /// How much later than its launch it begins here, because the kernel before had not ended.
+    pub moved_ns: u64,
+    /// Whether other operations ran in it, too: as a bandwidth of this one alone it would be wrong.
+    pub is_shared: bool,
+}
+
+/// What NCCL's events tell of an operation. All times are the host's.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// When it was launched.
+    pub launched: u64,
+    /// From when to when it was enqueued.
+    pub enqueued: (u64, u64),
+    /// Its kernel on the GPU's timer.
+    pub kernel: Option<(u64, u64)>,
+    /// Its kernel as told on the host.
+    pub kernel_on_host: Option<(u64, u64)>,
+    /// When the last of its proxy operations ended.
+    pub proxy_last: Option<u64>,
+    /// Whether some of it never ended.
+    pub unfinished: bool,
+    /// Whether copy engines do it: NCCL tells the enqueueing only.
+    pub is_by_copy_engines: bool,
+}
+
+/// When the kernels of a communicator rank that were enqueued before have ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Earlier {
+    /// All; those that never ended, at the last time seen.
+    end: u64,
+    /// Those that are known to have ended.
+    known_end: u64,
+}
+
+impl Earlier {
+    /// An operation of an earlier kernel.
+    pub fn add(&mut self, interval: &Interval) {
+        self.end = self.end.max(interval.end);
+        if !interval.unfinished {
+            self.known_end = self.known_end.max(interval.end);
+        }
+    }
+}
+
+impl Interval {
+    /// The interval of an operation for itself; one that is unfinished goes to the last time seen.
+    #[must_use]
+    pub fn of(known: &Known, last_seen: u64) -> Self {
+        let launched = known.launched;
+        let (start, end, timing) = match *known {
+            Known { kernel: Some((start, end)), .. } => (start, end, Timing::KernelChannel),
+            Known { kernel_on_host: Some((start, end)), .. } => (start, end, Timing::KernelChannelHost),
+            Known { proxy_last: Some(last), .. } => (launched.min(last), last, Timing::Proxy),
+            Known { unfinished: true, is_by_copy_engines: false, .. } => (launched, launched, Timing::Proxy),
+            Known { enqueued: (start, end), .. } => (start, end, Timing::Enqueue),
+        };
+        let end = if known.unfinished { last_seen.max(start) } else { end };
+        Self { start, end, timing, unfinished: known.unfinished, moved_ns: 0, is_shared: false }
+    }
+
+    fn begin_at(&mut self, start: u64) {
+        self.moved_ns = start.saturating_sub(self.start);
+        self.start = self.start.max(start);
+        self.end = self.end.max(self.start);
+    }
+
+    /// Begins when what was enqueued before has ended, where only the launch is known.
+    fn wait_for(&mut self, earlier: Earlier) {
+        match self.timing {
+            Timing::Proxy if self.unfinished || earlier.end < self.end => {
+                self.begin_at(earlier.end.min(self.end));
+            }
+            // Of what was only enqueued the end is not known either: it may be past what never ended.
+            Timing::Enqueue => self.begin_at(earlier.known_end),
+            _ => {}
+        }
+    }
+}
+
+/// Completes the intervals of the operations of one kernel. Those of which nothing else is known ran while the others
+/// did.
+pub fn share_kernel(kernel: &mut [Interval], earlier: Earlier) {
+    let mut known: Option<Interval> = None;
+    for interval in kernel.iter_mut().filter(|interval| interval.timing != Timing::Enqueue) {
+        interval.wait_for(earlier);
+        let known = known.get_or_insert(Interval { timing: Timing::Kernel, moved_ns: 0, ..*interval });
+        known.start = known.start.min(interval.start);
+        known.end = known.end.max(interval.end);
+        known.unfinished |= interval.unfinished;
+    }
+    for interval in kernel.iter_mut().filter(|interval| interval.timing == Timing::Enqueue) {
+        match known {
+            Some(known) => *interval = known,
+            None => interval.wait_for(earlier),
+        }
+    }
+}
