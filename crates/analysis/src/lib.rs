@@ -35,8 +35,8 @@ pub mod units;
 pub use archive::{MERGED, RegionInfo, Shows, Trace, is_merged, is_nccl};
 pub use clock::Clock;
 pub use derived::{
-    Analysis, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives, Observed, analyse,
-    compare,
+    Analysis, Arrival, Arrivals, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives,
+    Observed, Regression, analyse, compare, length, median, union,
 };
 pub use fields::{Fields, unsigned};
 pub use instances::{Instance, Instances, Open, Step};

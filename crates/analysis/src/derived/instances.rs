@@ -5,6 +5,7 @@ use nccl_events::collective::Flow;
 use otf2::RegionRef;
 use rayon::prelude::*;
 
+use super::arrivals::{Arrival, Arrivals, Incomparable, waits};
 use super::filter::Filter;
 use crate::archive::Trace;
 use crate::tables::{Members, NO_SEQUENCE, NONE, Operation, Operations, Tables, collective, large, small};
@@ -38,21 +39,6 @@ pub struct Instance {
     pub error_ns: Result<u64, Incomparable>,
     from: u32,
     to: u32,
-}
-
-/// Why the arrivals of the ranks of an instance cannot be compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Incomparable {
-    /// A rank of the communicator has no operation here, or which one is the root is not known.
-    RankMissing,
-    /// It had not ended on a rank.
-    Unfinished,
-    /// Of a rank only the enqueueing is known, or its time is that of other operations in its kernel.
-    NotMeasured,
-    /// The error of a rank's clock is not known.
-    ClockUnknown,
-    /// A rank ended before another one arrived that it waits for: times are wrong, or these are not one collective.
-    Contradiction,
 }
 
 /// All collectives that could be matched over their ranks.
@@ -239,50 +225,29 @@ impl Instance {
 
     /// Finds who arrived when.
     fn arrivals(mut self, tables: &Tables, rows: &[u32]) -> Self {
-        let (operations, members) = (&tables.operations, &tables.members);
-        let mut starts: Vec<u64> = rows.iter().map(|row| operations.start_ns[large(*row)]).collect();
-        let stops = rows.iter().map(|row| operations.stop_ns[large(*row)]);
-        self.end_ns = stops.max().unwrap_or(0);
-        starts.sort_unstable();
-        self.first_ns = starts.first().copied().unwrap_or(0);
-        self.median_ns = starts.get((starts.len().max(1) - 1) / 2).copied().unwrap_or(0);
-        let is_root = |row: u32| members.row(operations.member[large(row)]).rank == operations.partner[large(row)];
-        // Whom others wait for: the root that has the data, or everybody but the root that collects them.
-        let is_awaited = |row: &u32| match self.flow {
-            Flow::AllToAll => true,
-            Flow::FromRoot { .. } => is_root(*row),
-            Flow::ToRoot => !is_root(*row),
+        let arrival = |row: &u32| {
+            let operation = tables.operations.row(large(*row));
+            let (start_ns, stop_ns) = (operation.start_ns, operation.stop_ns);
+            Arrival { start_ns, stop_ns, is_root: is_root(tables, &operation) }
         };
-        let start = |row: &u32| operations.start_ns[large(*row)];
-        let Some(last) = rows.iter().copied().filter(is_awaited).max_by_key(start) else {
-            return self;
+        let ranks: Vec<Arrival> = rows.iter().map(arrival).collect();
+        let found = Arrivals::of(self.flow, &ranks, |a, b| error_ns(tables, rows[a], rows[b]));
+        self.first_ns = found.first_ns;
+        self.median_ns = found.median_ns;
+        self.second_ns = found.second_ns;
+        self.last_ns = found.last_ns;
+        self.end_ns = found.end_ns;
+        self.error_ns = match found.error_ns {
+            Err(Incomparable::RankMissing) => found.error_ns,
+            _ => self.measured(tables, rows).and(found.error_ns),
         };
-        self.last_ns = start(&last);
-        let others = || rows.iter().copied().filter(|row| *row != last);
-        self.second_ns = match self.flow {
-            Flow::AllToAll | Flow::ToRoot => others().map(|row| start(&row)).max().unwrap_or(self.last_ns),
-            Flow::FromRoot { .. } => others().map(|row| start(&row)).min().unwrap_or(self.last_ns),
-        };
-        self.second_ns = self.second_ns.min(self.last_ns);
-        self.error_ns = self.comparable(tables, rows, last);
-        let error_ns = |row: u32| error_ns(tables, last, row);
-        let is_later = |row: u32| error_ns(row).is_some_and(|error_ns| start(&row) + error_ns < self.last_ns);
-        let is_last = match self.flow {
-            Flow::AllToAll | Flow::ToRoot => others().all(is_later),
-            Flow::FromRoot { .. } => others().any(is_later),
-        };
-        self.last = (self.is_comparable() && is_last).then(|| operations.member[large(last)]);
+        let last = found.last.filter(|_| self.is_comparable());
+        self.last = last.map(|at| tables.operations.member[large(rows[at])]);
         self
     }
 
-    /// Whether an operation cannot end before the last arrival: where data goes to the root, only the root waits.
-    fn awaits(&self, tables: &Tables, row: u32) -> bool {
-        let operation = tables.operations.row(large(row));
-        self.flow != Flow::ToRoot || tables.members.row(operation.member).rank == operation.partner
-    }
-
-    /// How far arrivals can be off against that of the last.
-    fn comparable(&self, tables: &Tables, rows: &[u32], last: u32) -> Result<u64, Incomparable> {
+    /// Whether all ranks were measured to their end.
+    fn measured(&self, tables: &Tables, rows: &[u32]) -> Result<(), Incomparable> {
         let operations = &tables.operations;
         if rows.len() != tables.members.size(self.communicator) {
             return Err(Incomparable::RankMissing);
@@ -291,18 +256,7 @@ impl Instance {
             return Err(Incomparable::Unfinished);
         }
         let is_measured = |row: &u32| operations.timing[large(*row)].is_some_and(Timing::is_measured);
-        if !rows.iter().all(is_measured) {
-            return Err(Incomparable::NotMeasured);
-        }
-        let mut most_ns = 0;
-        for row in rows {
-            let error_ns = error_ns(tables, last, *row).ok_or(Incomparable::ClockUnknown)?;
-            if self.awaits(tables, *row) && operations.stop_ns[large(*row)] + error_ns < self.last_ns {
-                return Err(Incomparable::Contradiction);
-            }
-            most_ns = error_ns.max(most_ns);
-        }
-        Ok(most_ns)
+        if rows.iter().all(is_measured) { Ok(()) } else { Err(Incomparable::NotMeasured) }
     }
 
     /// How long an operation of it waited; none where the clocks do not allow to say.
@@ -322,7 +276,7 @@ impl Instance {
             return Split::Unclear(u64::MAX);
         };
         let wait_ns = self.last_ns.saturating_sub(operation.start_ns);
-        if !self.awaits(tables, row) || wait_ns == 0 {
+        if !waits(self.flow, is_root(tables, &operation)) || wait_ns == 0 {
             Split::Waits(operation.start_ns)
         } else if wait_ns > error_ns {
             Split::Waits(self.last_ns)
@@ -330,6 +284,10 @@ impl Instance {
             Split::Unclear(self.last_ns)
         }
     }
+}
+
+fn is_root(tables: &Tables, operation: &Operation) -> bool {
+    tables.members.row(operation.member).rank == operation.partner
 }
 
 /// How far the arrivals of two operations can be off against each other.

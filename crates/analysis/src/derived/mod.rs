@@ -12,6 +12,7 @@
 //! ```
 
 mod anomalies;
+mod arrivals;
 mod causes;
 mod classes;
 mod compare;
@@ -40,9 +41,13 @@ use lateness::Lateness;
 use links::Links;
 use waiting::Waiting;
 
+pub use arrivals::{Arrival, Arrivals, Incomparable};
 pub use compare::{Observed, compare};
 pub use filter::Filter;
-pub use instances::{Incomparable, Instance, Instances};
+pub use instances::{Instance, Instances};
+pub use maths::fit::Regression;
+pub use maths::sample::median;
+pub use maths::union::{length, union};
 
 /// An archive as tables, and what follows from them.
 #[derive(Clone, Debug)]

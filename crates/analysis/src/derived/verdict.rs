@@ -1,6 +1,7 @@
 //! The answer in one sentence, and what it rests on.
 
-use super::instances::{Incomparable, Instances};
+use super::arrivals::Incomparable;
+use super::instances::Instances;
 use super::maths::sample::real;
 use crate::report::{Budget, Cause, CauseKind, Clocks, Finding, Rank, Verdict};
 use crate::statements::Completeness;

@@ -6,7 +6,7 @@ use crate::report::Fit;
 /// A regression with weights 1/t²: all steps count alike, by how far off they are in proportion. Without weights large
 /// messages decide the latency.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::derived) struct Regression {
+pub struct Regression {
     points: u64,
     weight: f64,
     /// Weighted means.
@@ -20,7 +20,7 @@ pub(in crate::derived) struct Regression {
 
 impl Regression {
     /// A step of so many bytes took so many ns.
-    pub(in crate::derived) fn add(&mut self, bytes: u64, ns: u64) {
+    pub fn add(&mut self, bytes: u64, ns: u64) {
         let (x, t) = (real(bytes), real(ns.max(1)));
         let weight = 1.0 / (t * t);
         self.points += 1;
@@ -34,7 +34,8 @@ impl Regression {
     }
 
     /// The line; none of no points.
-    pub(in crate::derived) fn fit(&self) -> Option<Fit> {
+    #[must_use]
+    pub fn fit(&self) -> Option<Fit> {
         if self.points == 0 {
             return None;
         }

@@ -42,7 +42,7 @@ pub(in crate::derived) fn quantiles(mut values: Vec<f64>) -> Option<Quantiles> {
 }
 
 /// The median; 0 of no values.
-pub(in crate::derived) fn median(values: &mut [f64]) -> f64 {
+pub fn median(values: &mut [f64]) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     quantile(values, 0.5)
 }

@@ -1,7 +1,8 @@
 //! Unions of intervals of time.
 
 /// The union of intervals as disjoint ones in order.
-pub(in crate::derived) fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+#[must_use]
+pub fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     intervals.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::new();
     for (start, stop) in intervals {
@@ -14,7 +15,8 @@ pub(in crate::derived) fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64
 }
 
 /// How long disjoint intervals are together.
-pub(in crate::derived) fn length(intervals: &[(u64, u64)]) -> u64 {
+#[must_use]
+pub fn length(intervals: &[(u64, u64)]) -> u64 {
     intervals.iter().map(|(start, stop)| stop.saturating_sub(*start)).sum()
 }
 

@@ -1,0 +1,119 @@
+//! Who came when to a collective, and what of that the clocks allow to say.
+
+use nccl_events::collective::Flow;
+
+/// A rank in a collective.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// When it came.
+    pub start_ns: u64,
+    /// When it was done.
+    pub stop_ns: u64,
+    /// Whether it is the root.
+    pub is_root: bool,
+}
+
+/// Why the arrivals of the ranks of an instance cannot be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Incomparable {
+    /// A rank of the communicator has no operation here, or which one is the root is not known.
+    RankMissing,
+    /// It had not ended on a rank.
+    Unfinished,
+    /// Of a rank only the enqueueing is known, or its time is that of other operations in its kernel.
+    NotMeasured,
+    /// The error of a rank's clock is not known.
+    ClockUnknown,
+    /// A rank ended before another one arrived that it waits for: times are wrong, or these are not one collective.
+    Contradiction,
+}
+
+/// The ranks of a collective in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrivals {
+    /// When the first rank arrived.
+    pub first_ns: u64,
+    /// The median of arrivals.
+    pub median_ns: u64,
+    /// When the last rank but one arrived of those that others wait for.
+    pub second_ns: u64,
+    /// When the last rank arrived that others wait for.
+    pub last_ns: u64,
+    /// When the last rank ended.
+    pub end_ns: u64,
+    /// The place of the last to arrive, where it was last by more than the clocks' error.
+    pub last: Option<usize>,
+    /// How far arrivals can be off against that of the last; or why arrivals cannot be compared.
+    pub error_ns: Result<u64, Incomparable>,
+}
+
+/// Whether others wait for a rank: for the root that has the data, or for all but the root that collects them.
+const fn is_awaited(flow: Flow, is_root: bool) -> bool {
+    match flow {
+        Flow::AllToAll => true,
+        Flow::FromRoot { .. } => is_root,
+        Flow::ToRoot => !is_root,
+    }
+}
+
+/// Whether a rank cannot end before the last arrival: where data goes to the root, only the root waits.
+pub(super) fn waits(flow: Flow, is_root: bool) -> bool {
+    flow != Flow::ToRoot || is_root
+}
+
+impl Arrivals {
+    /// Finds who arrived when. `error_ns` says how far the times of two ranks can be off against each other, by their
+    /// places; none where that is not known.
+    pub fn of(flow: Flow, ranks: &[Arrival], error_ns: impl Fn(usize, usize) -> Option<u64>) -> Self {
+        let mut starts: Vec<u64> = ranks.iter().map(|rank| rank.start_ns).collect();
+        starts.sort_unstable();
+        let mut found = Self {
+            first_ns: starts.first().copied().unwrap_or(0),
+            median_ns: starts.get((starts.len().max(1) - 1) / 2).copied().unwrap_or(0),
+            second_ns: 0,
+            last_ns: 0,
+            end_ns: ranks.iter().map(|rank| rank.stop_ns).max().unwrap_or(0),
+            last: None,
+            error_ns: Err(Incomparable::RankMissing),
+        };
+        let awaited = ranks.iter().enumerate().filter(|(_, rank)| is_awaited(flow, rank.is_root));
+        let Some((last, at_last)) = awaited.max_by_key(|(_, rank)| rank.start_ns) else {
+            return found;
+        };
+        found.last_ns = at_last.start_ns;
+        let others = || ranks.iter().enumerate().filter(|(at, _)| *at != last);
+        let other_starts = others().map(|(_, rank)| rank.start_ns);
+        found.second_ns = match flow {
+            Flow::AllToAll | Flow::ToRoot => other_starts.max(),
+            Flow::FromRoot { .. } => other_starts.min(),
+        }
+        .map_or(found.last_ns, |second_ns| second_ns.min(found.last_ns));
+        found.error_ns = found.most_error_ns(flow, ranks, |at| error_ns(last, at));
+        let is_later =
+            |(at, rank): (usize, &Arrival)| error_ns(last, at).is_some_and(|ns| rank.start_ns + ns < found.last_ns);
+        let is_last = match flow {
+            Flow::AllToAll | Flow::ToRoot => others().all(is_later),
+            Flow::FromRoot { .. } => others().any(is_later),
+        };
+        found.last = (found.error_ns.is_ok() && is_last).then_some(last);
+        found
+    }
+
+    /// How far arrivals can be off against that of the last.
+    fn most_error_ns(
+        &self,
+        flow: Flow,
+        ranks: &[Arrival],
+        error_ns: impl Fn(usize) -> Option<u64>,
+    ) -> Result<u64, Incomparable> {
+        let mut most_ns = 0;
+        for (at, rank) in ranks.iter().enumerate() {
+            let error_ns = error_ns(at).ok_or(Incomparable::ClockUnknown)?;
+            if waits(flow, rank.is_root) && rank.stop_ns + error_ns < self.last_ns {
+                return Err(Incomparable::Contradiction);
+            }
+            most_ns = error_ns.max(most_ns);
+        }
+        Ok(most_ns)
+    }
+}
