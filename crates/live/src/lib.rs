@@ -1,19 +1,36 @@
 //! What running processes record, summed up while they run.
 //!
 //! ```text
-//!  journals ─► follower (crate `journal`) ─► aggregate ─► Snapshot ─► metrics: families with labels, for exporters
-//!                                                            └──────► top, watch
+//!  journals ─► follower (crate `journal`) ─► process: what has not ended ─► sums ─► Snapshot ─► metrics, top, watch
 //! ```
 //!
 //! Sums begin with the first record of each process, whenever following begins: who follows anew reads the journal
 //! again and comes to the same sums. What is gone by then is counted ([`Process::discarded_bytes`]).
+//!
+//! What is summed up follows the rules of the archive (`docs/MAPPING.md` §4) and of `stats`. This is different, because
+//! less is known while a process runs:
+//!
+//! * An operation is summed up when all of it that began has ended and nothing came for a while ([`Options::settle`]);
+//!   what comes later is counted ([`Process::late_events`]).
+//! * Times that CUPTI and CUDA events tell (`cupti`, `event`) are not used: NCCL's own are.
+//! * The GPU's timer is placed by the last bounds of a communicator rank, not by all of the job; lengths differ by the
+//!   drift of that timer, at most 200 ppm. Stamps that go back or repeat are not used, from the first one on.
+//! * An operation's launch is the last one of its call's group on the communicator.
+//! * What another process's proxy did for an operation (PXN) is not known.
 
 #![forbid(unsafe_code)]
 
+mod live;
 mod metric;
+mod options;
+mod part;
+mod process;
 mod snapshot;
+mod sums;
 
+pub use live::{Live, Progress};
 pub use metric::{Family, Label, MetricKind, Sample, Value};
+pub use options::{DURATION_BOUNDS, Options};
 pub use snapshot::{
     Channel, CollectiveSkew, Communicator, Fit, Histogram, JobLabels, Operation, Pair, Process, ProcessState, Proxy,
     Rank, Snapshot, Window,

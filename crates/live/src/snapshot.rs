@@ -30,8 +30,13 @@ pub struct Snapshot {
     pub proxies: Vec<Proxy>,
     /// Skew of collectives of which all ranks are on this node, by communicator.
     pub skews: Vec<CollectiveSkew>,
-    /// Series that were folded into those with the label `other`, to bound their number.
+    /// Series that were folded into others, to bound their number: those of the communicator `other`, rank 0, with the
+    /// function and algorithm `other`.
     pub folded: u64,
+    /// Processes of this node that ended, and of which nothing could be read: their journals are gone.
+    pub processes_missed: u64,
+    /// Parts that say nothing of their process that can be understood.
+    pub parts_unreadable: u64,
 }
 
 /// What the launcher says of the job.
@@ -83,6 +88,12 @@ pub struct Process {
     pub lost_events: u64,
     /// Records that could not be understood.
     pub damaged: u64,
+    /// Their bytes, and those behind them that could not be read either.
+    pub damaged_bytes: u64,
+    /// Why it cannot be followed, if it cannot.
+    pub problem: Option<String>,
+    /// Events that came after their operation was taken to be over, or whose start is not known.
+    pub late_events: u64,
 }
 
 /// A communicator, as the processes of this node know it.
@@ -175,6 +186,36 @@ pub struct Histogram {
     pub sum: f64,
 }
 
+impl Histogram {
+    pub(crate) fn new(bounds: &'static [f64]) -> Self {
+        Self { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
+    }
+
+    pub(crate) fn add(&mut self, seconds: f64) {
+        let class = self.bounds.partition_point(|bound| *bound < seconds);
+        if let Some(count) = self.counts.get_mut(class) {
+            *count += 1;
+        }
+        self.sum += seconds;
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+/// The nearest number with a fraction.
+#[expect(clippy::cast_precision_loss, reason = "sums below 2⁵³ are exact, above it nobody counts")]
+pub(crate) const fn real(number: u64) -> f64 {
+    number as f64
+}
+
+pub(crate) const fn seconds(ns: u64) -> f64 {
+    real(ns) / 1e9
+}
+
 /// Transfers over the network from one rank to another.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Pair {
@@ -207,6 +248,13 @@ pub struct Fit {
     pub r2: f64,
     /// Number of points.
     pub points: u64,
+}
+
+impl From<analysis::report::Fit> for Fit {
+    fn from(fit: analysis::report::Fit) -> Self {
+        let r2 = fit.r_squared.unwrap_or(0.0);
+        Self { latency_ns: fit.latency_ns, rate: fit.rate, r2, points: fit.points }
+    }
 }
 
 /// Transfers of one channel and connection.

@@ -18,6 +18,8 @@ pub const PARTS: &str = "parts";
 pub const JOURNAL: &str = "journal";
 /// Name of the description of the process in a part.
 pub const PROCESS: &str = "process.json";
+/// Name of the completion mark in a part.
+pub const DONE: &str = "done";
 
 /// The name of a part: that of its directory.
 #[must_use]

@@ -6,13 +6,12 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::error::{Error, io_error};
+pub(crate) use journal::part::DONE;
 use journal::part::JOURNAL;
 use journal::private;
 
 /// Name of the manifest in a part.
 pub(crate) const MANIFEST: &str = "manifest";
-/// Name of the completion mark in a part.
-pub(crate) const DONE: &str = "done";
 /// Name of the directory of event files, in a part and in the archive.
 pub(crate) const TRACES: &str = "traces";
 /// How far a part is, as its completion mark says.

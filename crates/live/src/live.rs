@@ -1,0 +1,185 @@
+//! Follows the processes of this node that record in a directory.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use journal::clock::{ClockPair, realtime_ns, select};
+use journal::host;
+use journal::part::{PARTS, read_process};
+
+use crate::options::Options;
+use crate::part::Part;
+use crate::snapshot::{JobLabels, Snapshot};
+use crate::sums::Sums;
+
+/// The least that is read of a process at a time.
+const LEAST_BYTES: u64 = 1 << 16;
+/// Clocks that are read so long apart tell how fast ticks are.
+const CALIBRATION: Duration = Duration::from_millis(10);
+
+/// What one poll did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Records that it read.
+    pub records: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Processes that are followed.
+    pub processes: usize,
+    /// Whether there was more to read.
+    pub is_behind: bool,
+}
+
+/// A directory of parts, as last seen.
+#[derive(Debug)]
+enum Found {
+    /// It is followed; the place in the list of parts.
+    Followed,
+    /// It is no process of this node, or a copy of one.
+    Elsewhere,
+    /// Its journal was gone when it was found.
+    Missed,
+    /// It says nothing that can be understood, yet.
+    Unreadable,
+}
+
+/// Follows the processes of this node that record in a directory, and sums up what they record.
+#[derive(Debug)]
+pub struct Live {
+    directory: PathBuf,
+    options: Options,
+    boot_id: String,
+    since: ClockPair,
+    found: BTreeMap<PathBuf, Found>,
+    parts: Vec<Part>,
+    sums: Sums,
+    scanned: Option<Instant>,
+    /// The part whose turn it is.
+    turn: usize,
+    interval_began_ns: u64,
+}
+
+impl Live {
+    /// Follows the processes that record in `directory`, which may be there later. Waits for 10 ms.
+    #[must_use]
+    pub fn new(directory: &Path, options: Options) -> Self {
+        select();
+        let since = ClockPair::read();
+        std::thread::sleep(CALIBRATION);
+        Self {
+            directory: directory.to_owned(),
+            options,
+            boot_id: host::boot_id(),
+            since,
+            found: BTreeMap::new(),
+            parts: Vec::new(),
+            sums: Sums::new(&options),
+            scanned: None,
+            turn: 0,
+            interval_began_ns: realtime_ns(),
+        }
+    }
+
+    /// Reads a bounded piece of what was recorded since the last poll.
+    pub fn poll(&mut self) -> Progress {
+        if self.scanned.is_none_or(|scanned| scanned.elapsed() >= self.options.scan) {
+            self.scan();
+            self.scanned = Some(Instant::now());
+        }
+        let followed = self.parts.iter().filter(|part| part.is_followed()).count();
+        let share = (self.options.poll_bytes / (followed as u64).max(1)).max(LEAST_BYTES);
+        let mut progress = Progress { processes: followed, ..Progress::default() };
+        let count = self.parts.len();
+        for offset in 0..count {
+            let Some(part) = self.parts.get_mut((self.turn + offset) % count) else {
+                continue;
+            };
+            let (records, bytes) = part.poll(share, (&mut self.sums, self.options.settle, self.since));
+            progress.records += records;
+            progress.bytes += bytes;
+            progress.is_behind |= part.is_behind();
+            if progress.bytes >= self.options.poll_bytes {
+                progress.is_behind = true;
+                self.turn = (self.turn + offset + 1) % count;
+                break;
+            }
+        }
+        progress
+    }
+
+    /// Looks for processes that came, and for those that went.
+    fn scan(&mut self) {
+        self.parts.iter_mut().for_each(Part::look);
+        let Ok(entries) = fs::read_dir(self.directory.join(PARTS)) else {
+            return;
+        };
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            if matches!(self.found.get(&path), None | Some(Found::Unreadable)) && path.is_dir() && !path.is_symlink() {
+                let found = self.find(&path);
+                self.found.insert(path, found);
+            }
+        }
+    }
+
+    fn find(&mut self, path: &Path) -> Found {
+        let (info, problem) = read_process(path);
+        if !problem.is_empty() {
+            return Found::Unreadable;
+        }
+        if info.boot_id != self.boot_id || info.snapshot_realtime_ns != 0 {
+            return Found::Elsewhere;
+        }
+        let lives = info.life().is_there();
+        match Part::open(path, self.parts.len(), info) {
+            Ok(mut part) => {
+                part.look();
+                self.parts.push(part);
+                Found::Followed
+            }
+            // It may be on its way to make one.
+            Err(_) if lives && !path.join(journal::part::DONE).exists() => Found::Unreadable,
+            Err(_) => Found::Missed,
+        }
+    }
+
+    /// What is known by now; the next interval begins.
+    pub fn snapshot(&mut self) -> Snapshot {
+        let at_ns = realtime_ns();
+        let count = |is: fn(&Found) -> bool| self.found.values().filter(|found| is(found)).count() as u64;
+        let mut snapshot = Snapshot {
+            at_ns,
+            interval_ns: at_ns.saturating_sub(self.interval_began_ns),
+            job: self.job(),
+            processes_missed: count(|found| matches!(found, Found::Missed)),
+            parts_unreadable: count(|found| matches!(found, Found::Unreadable)),
+            ..Snapshot::default()
+        };
+        self.interval_began_ns = at_ns;
+        for part in &self.parts {
+            let (process, ranks) = part.report();
+            snapshot.processes.push(process);
+            snapshot.ranks.extend(ranks);
+        }
+        self.sums.report(&mut snapshot);
+        snapshot
+    }
+
+    /// What the launcher said to the process that came last.
+    fn job(&self) -> JobLabels {
+        let Some(info) = self.parts.last().map(Part::info) else {
+            return JobLabels { host: host::host_name(), ..JobLabels::default() };
+        };
+        let environment = &info.environment;
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        JobLabels {
+            host: info.host.clone(),
+            job: text(&environment.job),
+            launcher: text(&environment.launcher),
+            cluster: text(&environment.cluster),
+        }
+    }
+}

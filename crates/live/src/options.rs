@@ -1,0 +1,34 @@
+//! How processes are followed.
+
+use std::time::Duration;
+
+/// Upper bounds of durations in seconds: 5 µs to 10 s, three to a decade.
+pub const DURATION_BOUNDS: &[f64] =
+    &[5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
+
+/// How processes are followed.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Upper bounds of the classes of durations, in seconds, rising.
+    pub duration_bounds: &'static [f64],
+    /// So many series are kept; what comes then is folded into one.
+    pub max_series: usize,
+    /// How many bytes of journals one poll reads at most.
+    pub poll_bytes: u64,
+    /// An operation is over when all of it that began has ended, and nothing came for so long.
+    pub settle: Duration,
+    /// How often the directory is looked at for new processes, and processes for whether they live.
+    pub scan: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            duration_bounds: DURATION_BOUNDS,
+            max_series: 10_000,
+            poll_bytes: 8 << 20,
+            settle: Duration::from_secs(1),
+            scan: Duration::from_secs(1),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Calls of NCCL's interface, as far as operations refer to them: groups with their launches, and captured calls.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+/// So many calls that were not captured are kept, and so many groups and plans.
+const MOST: usize = 1 << 14;
+/// So many captured calls are kept: a graph is replayed for as long as the process runs.
+const MOST_CAPTURED: usize = 1 << 16;
+
+/// A launch of a kernel.
+#[derive(Clone, Copy, Debug)]
+struct Launch {
+    id: u64,
+    context: u32,
+    slot: u16,
+    start: u64,
+    stop: Option<u64>,
+}
+
+/// `ncclGroupStart` to `ncclGroupEnd`.
+#[derive(Debug, Default)]
+struct Group {
+    stop: Option<u64>,
+    launches: Vec<Launch>,
+}
+
+/// A call of a collective, or of a send or receive.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    group: u64,
+    slot: u16,
+    is_captured: bool,
+    /// How many operations it had.
+    operations: u64,
+}
+
+/// What a call says of one of its operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OfCall {
+    /// When its launch returned, where that is its own.
+    pub(crate) launched: Option<u64>,
+    /// What its kernel cannot have begun before.
+    pub(crate) earliest: Option<u64>,
+    pub(crate) replay: u64,
+    pub(crate) is_at_capture: bool,
+}
+
+/// What is kept by id, the newest ones.
+#[derive(Debug)]
+struct Newest<T> {
+    all: FxHashMap<u64, T>,
+    order: VecDeque<u64>,
+    most: usize,
+}
+
+impl<T> Newest<T> {
+    fn new(most: usize) -> Self {
+        Self { all: FxHashMap::default(), order: VecDeque::new(), most }
+    }
+
+    fn get_mut(&mut self, id: u64) -> Option<&mut T> {
+        self.all.get_mut(&id)
+    }
+
+    fn get_or(&mut self, id: u64, new: impl FnOnce() -> T) -> &mut T {
+        if !self.all.contains_key(&id) {
+            self.order.push_back(id);
+            if self.order.len() > self.most
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.all.remove(&oldest);
+            }
+        }
+        self.all.entry(id).or_insert_with(new)
+    }
+}
+
+/// The calls of a process.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    groups: Newest<Group>,
+    calls: Newest<Call>,
+    captured: Newest<Call>,
+    /// The group of each launch that has not returned.
+    launching: Newest<u64>,
+    /// When launch plans began.
+    plans: Newest<u64>,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self {
+            groups: Newest::new(MOST),
+            calls: Newest::new(MOST),
+            captured: Newest::new(MOST_CAPTURED),
+            launching: Newest::new(MOST),
+            plans: Newest::new(MOST),
+        }
+    }
+}
+
+impl Calls {
+    pub(crate) fn start_call(&mut self, id: u64, slot: u16, group: u64, is_captured: bool) {
+        let call = Call { group, slot, is_captured, operations: 0 };
+        let calls = if is_captured { &mut self.captured } else { &mut self.calls };
+        calls.get_or(id, || call);
+    }
+
+    pub(crate) fn stop_group(&mut self, id: u64, ticks: u64) {
+        let group = self.groups.get_or(id, Group::default);
+        group.stop.get_or_insert(ticks);
+    }
+
+    pub(crate) fn start_launch(&mut self, id: u64, slot: u16, (ticks, group, context): (u64, u64, u32)) {
+        let launch = Launch { id, context, slot, start: ticks, stop: None };
+        self.groups.get_or(group, Group::default).launches.push(launch);
+        self.launching.get_or(id, || group);
+    }
+
+    pub(crate) fn stop_launch(&mut self, id: u64, ticks: u64) {
+        let group = self.launching.all.get(&id).copied();
+        if let Some(group) = group.and_then(|group| self.groups.get_mut(group))
+            && let Some(launch) = group.launches.iter_mut().find(|launch| launch.id == id)
+        {
+            launch.stop.get_or_insert(ticks);
+        }
+    }
+
+    pub(crate) fn start_plan(&mut self, id: u64, ticks: u64) {
+        self.plans.get_or(id, || ticks);
+    }
+
+    /// When a launch plan began.
+    pub(crate) fn plan(&self, id: u64) -> Option<u64> {
+        self.plans.all.get(&id).copied()
+    }
+
+    /// What the call of an operation says of it: by the last launch of the call's group on the communicator. None where
+    /// the call is not known.
+    pub(crate) fn of_operation(&mut self, call: u64, slot: u16, start: u64, context: u32) -> Option<OfCall> {
+        let captured = self.captured.get_mut(call);
+        let call = match captured {
+            Some(call) => call,
+            None => self.calls.get_mut(call)?,
+        };
+        let group = self.groups.get_mut(call.group);
+        let launches = group.as_ref().map_or(&[][..], |group| &group.launches[..]);
+        if call.is_captured {
+            // Reported inside the call's group, or by the thread that launched that: it did not run.
+            let is_in_group = group.as_ref().is_some_and(|group| group.stop.is_none_or(|stop| start <= stop));
+            let is_launcher = launches.iter().any(|launch| launch.slot == slot);
+            let is_at_capture = if slot == call.slot { is_in_group } else { is_launcher };
+            call.operations += u64::from(!is_at_capture);
+            let replay = if is_at_capture { 0 } else { call.operations };
+            return Some(OfCall { launched: None, earliest: Some(start), replay, is_at_capture });
+        }
+        call.operations += 1;
+        let launch = launches.iter().rev().find(|launch| launch.context == context && launch.start <= start);
+        let launched = launch.map(|launch| launch.stop.unwrap_or(launch.start));
+        Some(OfCall {
+            launched: launched.filter(|_| call.operations == 1),
+            earliest: launch.map(|launch| launch.start),
+            replay: 0,
+            is_at_capture: false,
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! The communicator ranks of a process.
+
+use std::collections::VecDeque;
+
+use journal::format::record::{Record, RecordBody, Records, Symbol};
+use journal::reader::{Losses, Removed, Symbols};
+use nccl_events::Body;
+use nccl_events::id::ContextId;
+use rustc_hash::FxHashMap;
+use tables::builder::TableBuilder;
+use tables::communicators::Comms;
+use tables::communicators::devices::Devices;
+use tables::interval::Earlier;
+
+use super::gpu_clock::RecentBounds;
+use crate::sums::{Communicators, Member};
+
+/// A communicator rank.
+#[derive(Debug, Default)]
+pub(crate) struct Context {
+    /// Whether its `init` was read.
+    is_known: bool,
+    /// Whether that said its id, size and rank (v4 and later).
+    is_given: bool,
+    /// Whether an operation told its hash, and the highest rank that was seen in it.
+    has_hash: bool,
+    highest: i32,
+    pub(crate) member: Option<Member>,
+    /// Ticks of the last event.
+    pub(crate) last: u64,
+    /// Operations that are not summed up, in the order in which they were read.
+    pub(crate) queue: VecDeque<u64>,
+    pub(crate) earlier: Earlier,
+    /// Whether NCCL told of any operation when it ran.
+    pub(crate) tells: bool,
+    pub(crate) gpu: RecentBounds,
+}
+
+/// The communicator ranks of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Contexts {
+    tag: u16,
+    pid: u32,
+    places: FxHashMap<u64, u32>,
+    pub(crate) all: Vec<Context>,
+    /// What says who they are.
+    records: Vec<Record>,
+    is_changed: bool,
+}
+
+fn at(place: u32) -> usize {
+    usize::try_from(place).unwrap_or(usize::MAX)
+}
+
+impl Contexts {
+    pub(crate) fn new(tag: u16, pid: u32) -> Self {
+        Self { tag, pid, ..Self::default() }
+    }
+
+    /// The place of a context of this process; none of another's.
+    #[inline]
+    pub(crate) fn place(&mut self, id: u64) -> Option<u32> {
+        if let Some(&place) = self.places.get(&id) {
+            return Some(place);
+        }
+        let context = ContextId::from_raw(id);
+        (context.is_context() && context.tag() == self.tag).then(|| self.add(id))
+    }
+
+    fn add(&mut self, id: u64) -> u32 {
+        let place = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        self.places.insert(id, place);
+        self.all.push(Context { highest: -1, ..Context::default() });
+        place
+    }
+
+    pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut Context> {
+        self.all.get_mut(at(place))
+    }
+
+    /// `init`, or what repeats it.
+    pub(crate) fn init(&mut self, record: Record) {
+        let place = self.places.get(&record.id).copied().unwrap_or_else(|| self.add(record.id));
+        let (RecordBody::CommInit(comm) | RecordBody::CommKnown(comm)) = &record.body else {
+            return;
+        };
+        if let Some(context) = self.all.get_mut(at(place)).filter(|context| !context.is_known) {
+            context.is_known = true;
+            context.is_given = comm.comm_id != 0 && (0..comm.ranks).contains(&comm.rank);
+            self.records.push(record);
+            self.is_changed = true;
+        }
+    }
+
+    /// An operation or transfer may tell who a context is that `init` did not say (v1–v3).
+    #[inline]
+    pub(crate) fn hint(&mut self, place: u32, record: impl FnOnce() -> Record, body: &Body<Symbol>, rank: i32) {
+        let Some(context) = self.all.get_mut(at(place)).filter(|context| !context.is_given) else {
+            return;
+        };
+        let (hash, highest) = match body {
+            Body::Coll(coll) => (coll.comm_hash, rank),
+            Body::P2p(p2p) => (p2p.comm_hash, rank.max(p2p.peer)),
+            Body::ProxyOp(op) => (0, rank.max(op.peer)),
+            _ => return,
+        };
+        if hash != 0 && !context.has_hash || highest > context.highest {
+            context.has_hash |= hash != 0;
+            context.highest = highest.max(context.highest);
+            self.records.push(record());
+            self.is_changed = true;
+        }
+    }
+
+    /// Finds which ranks of which communicators they are.
+    pub(crate) fn identify(
+        &mut self,
+        communicators: &mut Communicators,
+        symbols: &Symbols,
+        (process, part): (usize, &str),
+    ) {
+        if !std::mem::take(&mut self.is_changed) {
+            return;
+        }
+        let mut builder = TableBuilder::default();
+        for record in &self.records {
+            builder.record(record.clone());
+        }
+        let mut tables = builder.finish(&Losses::default(), &Removed::default(), self.tag);
+        tables.process_id = self.pid;
+        let comms = Comms::of(&tables, &Devices::default());
+        for (context, member) in tables.contexts.iter().zip(&comms.members) {
+            let known = self.places.get(&context.id).and_then(|&place| self.all.get_mut(at(place)));
+            if let (Some(known), Some(comm)) = (known, comms.comm(member)) {
+                known.member = Some(communicators.member(comm, member.rank, symbols, (process, part)));
+            }
+        }
+    }
+}

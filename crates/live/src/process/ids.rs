@@ -1,0 +1,53 @@
+//! Which events of a process have been seen: ids count up in their slot.
+
+use nccl_events::id::EventId;
+
+/// What is known of an id that is not among what is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Its start was not read yet: slots are read one after the other.
+    Coming,
+    /// It is over, or its start was lost.
+    Over,
+    /// It is none of this process.
+    Foreign,
+}
+
+/// The last number of each slot.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    tag: u16,
+    last: Vec<u64>,
+}
+
+impl Seen {
+    pub(crate) fn new(tag: u16) -> Self {
+        Self { tag, last: Vec::new() }
+    }
+
+    /// Notes a start; gives whether it is new.
+    #[inline]
+    pub(crate) fn note(&mut self, id: u64) -> bool {
+        let id = EventId::from_raw(id);
+        let slot = usize::from(id.slot());
+        if slot >= self.last.len() {
+            self.last.resize(slot + 1, 0);
+        }
+        let last = self.last.get_mut(slot);
+        last.is_some_and(|last| {
+            let is_new = id.sequence() > *last;
+            *last = id.sequence().max(*last);
+            is_new
+        })
+    }
+
+    #[inline]
+    pub(crate) fn fate(&self, id: u64) -> Fate {
+        let id = EventId::from_raw(id);
+        if id.tag() != self.tag || id.is_none() {
+            return Fate::Foreign;
+        }
+        let last = self.last.get(usize::from(id.slot())).copied().unwrap_or(0);
+        if id.sequence() > last { Fate::Coming } else { Fate::Over }
+    }
+}

@@ -1,0 +1,127 @@
+//! Kernel channels that have not ended.
+
+use nccl_events::event::KernelCh;
+use rustc_hash::FxHashMap;
+
+use super::ids::{Fate, Seen};
+use super::operations::{Operations, widen};
+
+/// A collective's kernel on one channel.
+#[derive(Clone, Copy, Debug, Default)]
+struct Channel {
+    /// 0 before its start was read.
+    start: u64,
+    operation: u64,
+    context: u32,
+    channel: u8,
+    is_awaited: bool,
+    gpu_start_ns: u64,
+    gpu_stop_ns: u64,
+    /// When the state that brings the stop's stamp came.
+    told: u64,
+    stop: u64,
+}
+
+/// A stamp of the GPU's timer that was not after a tick of the host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bound {
+    pub(crate) context: u32,
+    pub(crate) gpu_ns: u64,
+    pub(crate) ticks: u64,
+}
+
+/// Kernel channels of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Kernels {
+    all: FxHashMap<u64, Channel>,
+    /// By context and channel: the last start on the GPU, and the operation.
+    last: FxHashMap<(u32, u8), (u64, u64)>,
+    /// What bounds the GPUs' clocks from above, since this was last looked at.
+    pub(crate) bounds: Vec<Bound>,
+    pub(crate) late: u64,
+}
+
+/// Start and stop by themselves: both there, possible, and in this order.
+const fn is_plausible(start_gpu_ns: u64, stop_gpu_ns: u64) -> bool {
+    start_gpu_ns != 0 && start_gpu_ns <= stop_gpu_ns && stop_gpu_ns <= i64::MAX.unsigned_abs()
+}
+
+impl Kernels {
+    pub(crate) fn start(
+        &mut self,
+        (id, ticks): (u64, u64),
+        (operation, context): (u64, u32),
+        fields: &KernelCh,
+        (operations, seen): (&mut Operations, &Seen),
+    ) {
+        let is_awaited = operations.hear(operation, ticks, seen).map(|it| it.open += 1).is_some();
+        let one = self.all.entry(id).or_default();
+        let Channel { gpu_stop_ns, told, stop, .. } = *one;
+        let (channel, gpu_start_ns) = (fields.channel, fields.gpu_ns);
+        *one = Channel { start: ticks, operation, context, channel, is_awaited, gpu_start_ns, gpu_stop_ns, told, stop };
+        if stop != 0 {
+            self.stop(id, stop, operations, seen);
+        }
+    }
+
+    fn get(&mut self, id: u64, seen: &Seen) -> Option<&mut Channel> {
+        if !self.all.contains_key(&id) {
+            if seen.fate(id) != Fate::Coming {
+                self.late += u64::from(seen.fate(id) == Fate::Over);
+                return None;
+            }
+            self.all.insert(id, Channel::default());
+        }
+        self.all.get_mut(&id)
+    }
+
+    /// NCCL tells when the GPU ended it.
+    pub(crate) fn told(&mut self, id: u64, ticks: u64, gpu_ns: u64, seen: &Seen) {
+        if let Some(channel) = self.get(id, seen)
+            && channel.gpu_stop_ns == 0
+        {
+            (channel.gpu_stop_ns, channel.told) = (gpu_ns, ticks);
+        }
+    }
+
+    pub(crate) fn stop(&mut self, id: u64, ticks: u64, operations: &mut Operations, seen: &Seen) {
+        let Some(channel) = self.get(id, seen) else {
+            return;
+        };
+        if channel.start == 0 {
+            channel.stop = ticks;
+            return;
+        }
+        let channel = *channel;
+        self.all.remove(&id);
+        let stamps = self.stamps(&channel);
+        if let Some(operation) = operations.get_mut(channel.operation) {
+            operation.open = operation.open.saturating_sub(u32::from(channel.is_awaited));
+            operation.kernel_on_host = widen(operation.kernel_on_host, channel.start, ticks.max(channel.start));
+            operation.last = ticks.max(operation.last);
+            if let Some((start, stop)) = stamps {
+                operation.gpu = widen(operation.gpu, start, stop);
+            }
+        }
+    }
+
+    /// The GPU's start and stop where they can be trusted: NCCL reads them from a ring, where they may be those of a
+    /// later kernel of the channel.
+    fn stamps(&mut self, channel: &Channel) -> Option<(u64, u64)> {
+        let Channel { context, gpu_start_ns, gpu_stop_ns, operation, .. } = *channel;
+        if !is_plausible(gpu_start_ns, gpu_stop_ns) {
+            return None;
+        }
+        let last = self.last.entry((context, channel.channel)).or_default();
+        let is_repeated = gpu_start_ns == last.0 && operation != last.1;
+        if gpu_start_ns < last.0 || is_repeated {
+            return None;
+        }
+        *last = (gpu_start_ns, operation);
+        self.bounds.push(Bound { context, gpu_ns: gpu_start_ns, ticks: channel.start });
+        if channel.told != 0 {
+            self.bounds.push(Bound { context, gpu_ns: gpu_stop_ns, ticks: channel.told });
+        }
+        Some((gpu_start_ns, gpu_stop_ns))
+    }
+}

@@ -1,0 +1,292 @@
+//! Proxy operations and their steps that have not ended.
+
+use nccl_events::event::{ProxyOp, ProxyStep};
+use nccl_events::{StateArgs, state};
+use rustc_hash::FxHashMap;
+
+use super::ids::{Fate, Seen};
+use super::operations::Operations;
+
+/// How many steps of a proxy operation are under way at most: NCCL keeps one handle for each.
+const STEP_SLOTS: usize = 8;
+
+/// Proxy operations of one rank that go to the same peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Connection {
+    pub(crate) context: u32,
+    pub(crate) channel: u8,
+    pub(crate) peer: i32,
+    pub(crate) is_send: bool,
+}
+
+/// A step that ended. Times are ticks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Step {
+    /// Its number in [`Network::connections`].
+    pub(crate) connection: u32,
+    pub(crate) start: u64,
+    /// When it waited for room at the receiver, or for flushing; 0 for never.
+    pub(crate) second: u64,
+    /// When it was handed to the network, or waited for the GPU to take the data; 0 for never.
+    pub(crate) third: u64,
+    pub(crate) stop: u64,
+    pub(crate) bytes: u64,
+    slot: usize,
+    /// The proxy operation; 0 before its start was read.
+    transfer: u64,
+    has_states: bool,
+}
+
+/// A proxy operation.
+#[derive(Debug, Default)]
+struct Transfer {
+    is_started: bool,
+    /// None for another process's operation (PXN).
+    connection: Option<u32>,
+    operation: u64,
+    /// Whether the operation waits for its end.
+    is_awaited: bool,
+    stop: Option<u64>,
+    steps: [u64; STEP_SLOTS],
+    /// Steps that ended before its start was read.
+    early: Vec<Step>,
+}
+
+/// What the network does for a process.
+#[derive(Debug, Default)]
+pub(crate) struct Network {
+    transfers: FxHashMap<u64, Transfer>,
+    steps: FxHashMap<u64, Step>,
+    numbers: FxHashMap<Connection, u32>,
+    pub(crate) connections: Vec<Connection>,
+    /// Whether NCCL ever told anything of a connection.
+    speaks: Vec<bool>,
+    /// Steps that ended and are not summed up.
+    pub(crate) ended: Vec<Step>,
+    pub(crate) late: u64,
+}
+
+fn at(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+impl Network {
+    fn connection(&mut self, connection: Connection) -> u32 {
+        *self.numbers.entry(connection).or_insert_with(|| {
+            self.connections.push(connection);
+            self.speaks.push(false);
+            u32::try_from(self.connections.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+
+    /// A proxy operation begins; `context` is none of an operation of another process.
+    pub(crate) fn start_transfer(
+        &mut self,
+        (id, ticks): (u64, u64),
+        (parent, op): (u64, &ProxyOp),
+        context: Option<u32>,
+        (operations, seen): (&mut Operations, &Seen),
+    ) {
+        let connection = context.map(|context| {
+            let ProxyOp { channel, peer, is_send, .. } = *op;
+            self.connection(Connection { context, channel, peer, is_send })
+        });
+        let speaks = connection.is_some_and(|number| self.speaks.get(at(number)).copied().unwrap_or(false));
+        let transfer = self.transfers.entry(id).or_default();
+        transfer.is_started = true;
+        transfer.connection = connection;
+        transfer.operation = parent;
+        if let Some(operation) = operations.hear(parent, ticks, seen) {
+            transfer.is_awaited = speaks;
+            if speaks {
+                operation.open += 1;
+            } else {
+                operation.silent.push(id);
+            }
+        }
+        let early = std::mem::take(&mut transfer.early);
+        let (stop, has_steps) = (transfer.stop, !early.is_empty() || transfer.steps.iter().any(|step| *step != 0));
+        if has_steps || stop.is_some() {
+            self.speak(id, operations);
+        }
+        let connection = connection.unwrap_or(u32::MAX);
+        self.ended.extend(early.into_iter().map(|step| Step { connection, ..step }));
+        if let Some(stop) = stop {
+            self.stop_transfer(id, stop, operations, seen);
+        }
+    }
+
+    /// NCCL tells something of the connection of a proxy operation: so it does of all others.
+    fn speak(&mut self, id: u64, operations: &mut Operations) {
+        let Some(number) = self.transfers.get(&id).and_then(|transfer| transfer.connection) else {
+            return;
+        };
+        let Some(speaks @ false) = self.speaks.get_mut(at(number)) else {
+            return;
+        };
+        *speaks = true;
+        let of_it = self.transfers.values_mut().filter(|it| it.connection == Some(number) && !it.is_awaited);
+        of_it.for_each(|transfer| {
+            if let Some(operation) = operations.get_mut(transfer.operation) {
+                transfer.is_awaited = true;
+                operation.open += 1;
+            }
+        });
+    }
+
+    /// NCCL changes the state of a proxy operation.
+    pub(crate) fn change_transfer(&mut self, id: u64, operations: &mut Operations) {
+        self.speak(id, operations);
+    }
+
+    pub(crate) fn stop_transfer(&mut self, id: u64, ticks: u64, operations: &mut Operations, seen: &Seen) {
+        match self.transfers.get_mut(&id) {
+            Some(transfer) if transfer.is_started => {}
+            Some(transfer) => {
+                transfer.stop.get_or_insert(ticks);
+                return;
+            }
+            None => {
+                match seen.fate(id) {
+                    Fate::Coming => self.transfers.entry(id).or_default().stop = Some(ticks),
+                    Fate::Over => self.late += 1,
+                    Fate::Foreign => {}
+                }
+                return;
+            }
+        }
+        self.speak(id, operations);
+        let steps = self.transfers.get(&id).map_or([0; STEP_SLOTS], |transfer| transfer.steps);
+        // NCCL 2.24–2.26 forgets the stop of some steps.
+        for step in steps.into_iter().filter(|step| *step != 0) {
+            self.end_step(step, ticks);
+        }
+        let Some(transfer) = self.transfers.remove(&id) else {
+            return;
+        };
+        if let Some(operation) = operations.get_mut(transfer.operation) {
+            operation.open = operation.open.saturating_sub(u32::from(transfer.is_awaited));
+            operation.proxy_last = operation.proxy_last.max(Some(ticks));
+            operation.last = ticks.max(operation.last);
+        }
+    }
+
+    /// A step begins.
+    pub(crate) fn start_step(
+        &mut self,
+        (id, ticks): (u64, u64),
+        (parent, step): (u64, &ProxyStep),
+        (operations, seen): (&mut Operations, &Seen),
+    ) {
+        if !self.transfers.contains_key(&parent) {
+            if seen.fate(parent) != Fate::Coming {
+                self.late += u64::from(seen.fate(parent) == Fate::Over);
+                self.steps.remove(&id);
+                return;
+            }
+            self.transfers.entry(parent).or_default();
+        }
+        self.speak(parent, operations);
+        let slot = usize::try_from(step.step.rem_euclid(8)).unwrap_or(0);
+        let before = self.transfers.get_mut(&parent).and_then(|transfer| transfer.steps.get_mut(slot));
+        let before = before.map_or(0, |place| std::mem::replace(place, id));
+        if before != 0 {
+            self.end_step(before, ticks);
+        }
+        let step = self.steps.entry(id).or_default();
+        (step.start, step.transfer, step.slot) = (ticks, parent, slot);
+        if step.stop != 0 {
+            let stop = step.stop;
+            self.end_step(id, stop);
+        }
+    }
+
+    /// A step, or a place for one of which the start was not read yet.
+    fn step(&mut self, id: u64, seen: &Seen) -> Option<&mut Step> {
+        if !self.steps.contains_key(&id) {
+            if seen.fate(id) != Fate::Coming {
+                self.late += u64::from(seen.fate(id) == Fate::Over);
+                return None;
+            }
+            self.steps.insert(id, Step::default());
+        }
+        self.steps.get_mut(&id)
+    }
+
+    /// A step goes on to another phase. Under back-pressure a state comes thousands of times: the first one counts.
+    pub(crate) fn change_step(&mut self, id: u64, ticks: u64, (number, args): (u32, StateArgs), seen: &Seen) {
+        let Some(step) = self.step(id, seen) else {
+            return;
+        };
+        let is_first = |time: &mut u64| {
+            if *time == 0 {
+                *time = ticks;
+            }
+        };
+        match number {
+            state::PROXY_STEP_SEND_GPU_WAIT | state::PROXY_STEP_RECV_WAIT => {}
+            state::PROXY_STEP_SEND_PEER_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT => is_first(&mut step.second),
+            state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_GPU_WAIT => is_first(&mut step.third),
+            _ => return,
+        }
+        step.has_states = true;
+        // The size is right here and stale at the other states.
+        if let (state::PROXY_STEP_SEND_WAIT | state::PROXY_STEP_RECV_FLUSH_WAIT, StateArgs::ProxyStep { bytes }) =
+            (number, args)
+        {
+            step.bytes = bytes;
+        }
+    }
+
+    pub(crate) fn stop_step(&mut self, id: u64, ticks: u64, seen: &Seen) {
+        match self.step(id, seen) {
+            Some(step) if step.transfer == 0 => step.stop = ticks,
+            Some(_) => self.end_step(id, ticks),
+            None => {}
+        }
+    }
+
+    fn end_step(&mut self, id: u64, ticks: u64) {
+        let Some(step) = self.steps.remove(&id) else {
+            return;
+        };
+        let step = Step { stop: ticks.max(step.start), ..step };
+        let Some(transfer) = self.transfers.get_mut(&step.transfer) else {
+            return;
+        };
+        if let Some(place) = transfer.steps.get_mut(step.slot).filter(|place| **place == id) {
+            *place = 0;
+        }
+        if !step.has_states {
+            return;
+        }
+        match (transfer.is_started, transfer.connection) {
+            (true, Some(connection)) => self.ended.push(Step { connection, ..step }),
+            (true, None) => {}
+            (false, _) => transfer.early.push(step),
+        }
+    }
+
+    /// Forgets what is open of an operation that is over.
+    pub(crate) fn forget(&mut self, transfers: &[u64]) {
+        for id in transfers {
+            self.transfers.remove(id);
+        }
+    }
+}
+
+impl Step {
+    /// Its phases, from its start on: their lengths by the clock.
+    pub(crate) fn phases(&self, mut ns: impl FnMut(u64) -> u64) -> (u64, [u64; 3]) {
+        let start = ns(self.start);
+        let stop = ns(self.stop).max(start);
+        let third = if self.third == 0 { stop } else { ns(self.third).clamp(start, stop) };
+        let second = if self.second == 0 { third } else { ns(self.second).clamp(start, third) };
+        let (second_ns, third_ns) = match (self.second, self.third) {
+            // It ended while it waited.
+            (1.., 0) => (stop - second, 0),
+            _ => (third - second, stop - third),
+        };
+        (start, [second - start, second_ns, third_ns])
+    }
+}

@@ -1,0 +1,157 @@
+//! Operations that have not ended, with what their children tell.
+
+use journal::format::record::Symbol;
+use nccl_events::{Body, Start};
+use rustc_hash::FxHashMap;
+
+use super::calls::OfCall;
+use super::ids::{Fate, Seen};
+
+/// What the start of an operation says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Started {
+    pub(crate) start: u64,
+    /// When its kernel was enqueued: its launch plan began.
+    pub(crate) enqueued: u64,
+    pub(crate) slot: u16,
+    /// The call.
+    pub(crate) parent: u64,
+    /// The launch plan (one kernel); 0 for none.
+    pub(crate) plan: u64,
+    pub(crate) func: Symbol,
+    pub(crate) datatype: Symbol,
+    pub(crate) count: u64,
+    pub(crate) is_by_copy_engines: bool,
+    pub(crate) details: Details,
+}
+
+/// What differs between collectives and messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Details {
+    Collective { sequence: u64, root: i32, algorithm: Symbol, protocol: Symbol },
+    PointToPoint { peer: i32 },
+}
+
+impl Started {
+    pub(crate) fn of(slot: u16, ticks: u64, start: &Start<Symbol>) -> Option<Self> {
+        let (func, datatype, count, plan, details) = match start.body {
+            Body::Coll(coll) => {
+                let (sequence, root) = (coll.sequence, coll.root);
+                let details =
+                    Details::Collective { sequence, root, algorithm: coll.algorithm, protocol: coll.protocol };
+                (coll.func, coll.datatype, coll.count, coll.parent_group, details)
+            }
+            Body::P2p(p2p) => {
+                (p2p.func, p2p.datatype, p2p.count, p2p.parent_group, Details::PointToPoint { peer: p2p.peer })
+            }
+            Body::CeColl(coll) => {
+                let (algorithm, protocol) = (Symbol::NONE, Symbol::NONE);
+                let details = Details::Collective { sequence: coll.sequence, root: coll.root, algorithm, protocol };
+                (coll.func, coll.datatype, coll.count, 0, details)
+            }
+            _ => return None,
+        };
+        Some(Self {
+            start: ticks,
+            enqueued: ticks,
+            slot,
+            parent: start.parent,
+            plan,
+            func,
+            datatype,
+            count,
+            is_by_copy_engines: matches!(start.body, Body::CeColl(_)),
+            details,
+        })
+    }
+}
+
+/// An operation. Times are ticks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Operation {
+    /// None where its children were read before it.
+    pub(crate) started: Option<Started>,
+    pub(crate) stop: Option<u64>,
+    /// How much of it has not ended.
+    pub(crate) open: u32,
+    /// Proxy operations on connections of which NCCL never told anything.
+    pub(crate) silent: Vec<u64>,
+    pub(crate) proxy_last: Option<u64>,
+    /// Its kernel on the host, and on the GPU's timer.
+    pub(crate) kernel_on_host: Option<(u64, u64)>,
+    pub(crate) gpu: Option<(u64, u64)>,
+    /// When something of it was last heard of.
+    pub(crate) last: u64,
+    /// What its call says of it, once that was read.
+    pub(crate) call: Option<OfCall>,
+}
+
+impl Operation {
+    /// Whether something of it ran that told when.
+    pub(crate) const fn is_told(&self) -> bool {
+        self.proxy_last.is_some() || self.kernel_on_host.is_some()
+    }
+
+    /// Whether nothing says that it goes on.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.open == 0 && (self.stop.is_some() || self.is_told())
+    }
+}
+
+pub(super) fn widen(interval: Option<(u64, u64)>, start: u64, stop: u64) -> Option<(u64, u64)> {
+    Some(interval.map_or((start, stop), |(first, last)| (first.min(start), last.max(stop))))
+}
+
+/// All operations that are not summed up.
+#[derive(Debug, Default)]
+pub(crate) struct Operations {
+    all: FxHashMap<u64, Operation>,
+    /// Events of operations that are over.
+    pub(crate) late: u64,
+}
+
+impl Operations {
+    /// The operation, which has just been heard of.
+    pub(crate) fn hear(&mut self, id: u64, ticks: u64, seen: &Seen) -> Option<&mut Operation> {
+        let operation = match self.all.contains_key(&id) {
+            true => self.all.get_mut(&id)?,
+            false if seen.fate(id) == Fate::Coming => self.all.entry(id).or_default(),
+            false => {
+                self.late += u64::from(seen.fate(id) == Fate::Over);
+                return None;
+            }
+        };
+        operation.last = ticks.max(operation.last);
+        Some(operation)
+    }
+
+    /// It begins.
+    pub(crate) fn start(&mut self, id: u64, started: Started) -> &mut Operation {
+        let operation = self.all.entry(id).or_default();
+        operation.last = started.start.max(operation.last);
+        operation.started = Some(started);
+        operation
+    }
+
+    pub(crate) fn get(&self, id: u64) -> Option<&Operation> {
+        self.all.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u64) -> Option<&mut Operation> {
+        self.all.get_mut(&id)
+    }
+
+    pub(crate) fn remove(&mut self, id: u64) -> Option<Operation> {
+        self.all.remove(&id)
+    }
+
+    /// Forgets operations of which the start never came.
+    pub(crate) fn forget_unstarted(&mut self, before: u64, seen: &Seen) {
+        let late = &mut self.late;
+        self.all.retain(|id, operation| {
+            let is_lost = operation.started.is_none() && operation.last < before && seen.fate(*id) == Fate::Over;
+            *late += u64::from(is_lost);
+            !is_lost
+        });
+    }
+}

@@ -1,0 +1,40 @@
+//! What is known of the ranks of a process.
+
+use journal::reader::Symbols;
+
+use super::OpenEvents;
+use crate::snapshot::Rank;
+
+impl OpenEvents {
+    /// The ranks of a process, by its number.
+    pub(crate) fn ranks(&self, process: usize, symbols: &Symbols) -> Vec<Rank> {
+        let realtime_ns = |ticks: u64| self.clock.realtime_ns(self.clock.host().nanoseconds(ticks));
+        let ranks = self.contexts.all.iter().filter_map(|context| {
+            let member = context.member?;
+            let started = context.queue.iter().filter_map(|id| {
+                let operation = self.operations.get(*id)?;
+                let is_at_capture = operation.call.is_some_and(|call| call.is_at_capture);
+                operation.started.filter(|_| !operation.has_ended() && !is_at_capture)
+            });
+            let (mut open, mut oldest) = (0, None);
+            for started in started {
+                open += 1;
+                oldest = match oldest {
+                    Some((since, _)) if since <= started.start => oldest,
+                    _ => Some((started.start, started.func)),
+                };
+            }
+            Some(Rank {
+                communicator: usize::try_from(member.communicator).unwrap_or(usize::MAX),
+                rank: member.rank,
+                process,
+                last_event_ns: (context.last > 0).then(|| realtime_ns(context.last)),
+                open,
+                oldest: oldest.map(|(since, func)| (format!("nccl{}", symbols.text(func)), realtime_ns(since))),
+                last: 0,
+                caused_waiting_ns: 0,
+            })
+        });
+        ranks.collect()
+    }
+}

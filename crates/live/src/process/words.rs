@@ -1,0 +1,57 @@
+//! What the strings of a process mean: the same few come with every operation.
+
+use journal::format::record::Symbol;
+use journal::reader::Symbols;
+use nccl_events::collective::{Shape, element_bytes, shape};
+use rustc_hash::FxHashMap;
+
+use crate::sums::Sums;
+
+/// A function as the sums know it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Function {
+    pub(crate) name: Symbol,
+    pub(crate) shape: Option<Shape>,
+}
+
+/// Meanings of strings.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    functions: FxHashMap<(Symbol, bool), Function>,
+    algorithms: FxHashMap<(Symbol, Symbol), Symbol>,
+    elements: FxHashMap<Symbol, u64>,
+}
+
+impl Words {
+    /// A function, by copy engines or not.
+    pub(crate) fn function(
+        &mut self,
+        func: Symbol,
+        is_by_copy_engines: bool,
+        (symbols, sums): (&Symbols, &mut Sums),
+    ) -> Function {
+        *self.functions.entry((func, is_by_copy_engines)).or_insert_with(|| {
+            let text = symbols.text(func);
+            let suffix = if is_by_copy_engines { " (CE)" } else { "" };
+            Function { name: sums.name(&format!("nccl{text}{suffix}")), shape: shape(text) }
+        })
+    }
+
+    /// Algorithm and protocol.
+    pub(crate) fn algorithm(
+        &mut self,
+        (algorithm, protocol): (Symbol, Symbol),
+        (symbols, sums): (&Symbols, &mut Sums),
+    ) -> Symbol {
+        *self.algorithms.entry((algorithm, protocol)).or_insert_with(|| {
+            let texts = [symbols.text(algorithm), symbols.text(protocol)];
+            let texts: Vec<&str> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+            sums.name(&texts.join("_"))
+        })
+    }
+
+    /// Bytes of an element of a datatype.
+    pub(crate) fn element_bytes(&mut self, datatype: Symbol, symbols: &Symbols) -> u64 {
+        *self.elements.entry(datatype).or_insert_with(|| element_bytes(symbols.text(datatype)))
+    }
+}

@@ -1,0 +1,75 @@
+//! Sums over all processes, since each of them began.
+
+mod communicators;
+mod network;
+mod operations;
+mod report;
+mod series;
+mod skew;
+
+use journal::format::record::Symbol;
+use journal::reader::Symbols;
+
+pub(crate) use self::communicators::{Communicators, Member};
+use self::network::Network;
+pub(crate) use self::network::{Connection, EndedStep, Places};
+pub(crate) use self::operations::EndedOperation;
+use self::operations::Operations;
+use self::series::Budget;
+use self::skew::Skews;
+use crate::options::Options;
+
+/// Sums over all processes.
+#[derive(Debug)]
+pub(crate) struct Sums {
+    pub(crate) communicators: Communicators,
+    /// The strings of series.
+    names: Symbols,
+    other: Symbol,
+    operations: Operations,
+    network: Network,
+    skews: Skews,
+    budget: Budget,
+    bounds: &'static [f64],
+}
+
+impl Sums {
+    pub(crate) fn new(options: &Options) -> Self {
+        let mut names = Symbols::default();
+        let other = names.intern("other");
+        Self {
+            communicators: Communicators::default(),
+            names,
+            other,
+            operations: Operations::default(),
+            network: Network::default(),
+            skews: Skews::default(),
+            budget: Budget::new(options.max_series),
+            bounds: options.duration_bounds,
+        }
+    }
+
+    /// The number of a string.
+    pub(crate) fn name(&mut self, text: &str) -> Symbol {
+        self.names.intern(text)
+    }
+
+    /// Adds an operation that ended.
+    pub(crate) fn operation(&mut self, ended: &EndedOperation) {
+        let Some(communicator) = self.communicators.get(ended.member.communicator) else {
+            return;
+        };
+        self.operations.add(ended, communicator.ranks(), (self.bounds, &mut self.budget, self.other));
+        self.skews.add(ended, communicator, (self.bounds, &mut self.budget));
+    }
+
+    /// Where the sums of a connection are.
+    pub(crate) fn places(&mut self, connection: Connection) -> Places {
+        self.network.places(connection, self.bounds, &mut self.budget)
+    }
+
+    /// Adds a step that ended.
+    pub(crate) fn step(&mut self, places: Places, step: &EndedStep) {
+        self.network.add(places, step);
+    }
+}

@@ -1,0 +1,176 @@
+//! What the network did: by sender and receiver, by connection, and what proxies waited for.
+
+use analysis::{Regression, length, union};
+use rustc_hash::FxHashMap;
+
+use super::communicators::{Member, OTHER};
+use super::series::{Budget, Series};
+use crate::snapshot::{Fit, Histogram, real, seconds};
+
+/// So many intervals of time are kept before they are united.
+const MOST_INTERVALS: usize = 512;
+/// Of that many sizes the least duration is kept.
+const MOST_SIZES: usize = 256;
+
+/// A connection of a rank's proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Connection {
+    pub(crate) member: Member,
+    pub(crate) channel: u32,
+    pub(crate) peer: u32,
+    pub(crate) is_send: bool,
+}
+
+/// A step that ended; its phases follow each other from the start on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndedStep {
+    pub(crate) start_ns: u64,
+    /// Send: waiting for the GPU's data. Receive: waiting for data from the network.
+    pub(crate) first_ns: u64,
+    /// Send: waiting for room at the receiver. Receive: flushing.
+    pub(crate) second_ns: u64,
+    /// Send: on the network. Receive: waiting for the GPU to take the data.
+    pub(crate) third_ns: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What was sent from one rank to another.
+#[derive(Debug, Default)]
+pub(crate) struct PairSum {
+    pub(crate) steps: u64,
+    pub(crate) bytes: u64,
+    window: PairWindow,
+}
+
+#[derive(Debug, Default)]
+struct PairWindow {
+    all: Regression,
+    /// By size.
+    least: FxHashMap<u64, u64>,
+    bytes: u64,
+    /// When steps were under way: not united yet, and the length of what is no longer kept.
+    intervals: Vec<(u64, u64)>,
+    busy_ns: u64,
+}
+
+/// What went over a connection.
+#[derive(Debug)]
+pub(crate) struct ConnectionSum {
+    pub(crate) steps: u64,
+    pub(crate) bytes: u64,
+    pub(crate) duration: Histogram,
+}
+
+/// What a proxy waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ProxySum {
+    pub(crate) gpu_wait_ns: u64,
+    pub(crate) peer_wait_ns: u64,
+    pub(crate) network_ns: u64,
+}
+
+/// Where the sums of a connection are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    is_send: bool,
+    pair: Option<usize>,
+    connection: usize,
+    proxy: usize,
+}
+
+/// All of the network.
+#[derive(Debug, Default)]
+pub(crate) struct Network {
+    /// By sender; the receiver's rank.
+    pub(crate) pairs: Series<(Member, u32), PairSum>,
+    pub(crate) connections: Series<Connection, ConnectionSum>,
+    pub(crate) proxies: Series<Member, ProxySum>,
+}
+
+impl Network {
+    /// Where the sums of a connection are.
+    pub(crate) fn places(&mut self, key: Connection, bounds: &'static [f64], budget: &mut Budget) -> Places {
+        let Connection { member, peer, is_send, .. } = key;
+        let other = Member { communicator: OTHER, rank: 0 };
+        let new = || ConnectionSum { steps: 0, bytes: 0, duration: Histogram::new(bounds) };
+        let fold = Connection { member: other, channel: 0, peer: 0, is_send };
+        // Pairs are seen at the sender.
+        let pair = is_send.then(|| self.pairs.place((member, peer), (other, 0), budget, PairSum::default));
+        Places {
+            is_send,
+            pair,
+            connection: self.connections.place(key, fold, budget, new),
+            proxy: self.proxies.place(member, other, budget, ProxySum::default),
+        }
+    }
+
+    /// Adds a step.
+    pub(crate) fn add(&mut self, places: Places, step: &EndedStep) {
+        if let Some(proxy) = self.proxies.at(places.proxy) {
+            let EndedStep { first_ns, second_ns, third_ns, .. } = *step;
+            let (gpu_ns, peer_ns, network_ns) = match places.is_send {
+                true => (first_ns, second_ns, third_ns),
+                false => (third_ns, 0, first_ns + second_ns),
+            };
+            proxy.gpu_wait_ns += gpu_ns;
+            proxy.peer_wait_ns += peer_ns;
+            proxy.network_ns += network_ns;
+        }
+        let on_network_ns = if places.is_send { step.third_ns } else { step.first_ns };
+        // Early releases do not say how much.
+        if step.bytes == 0 || on_network_ns == 0 {
+            return;
+        }
+        if let Some(connection) = self.connections.at(places.connection) {
+            connection.steps += 1;
+            connection.bytes += step.bytes;
+            connection.duration.add(seconds(on_network_ns));
+        }
+        if let Some(pair) = places.pair.and_then(|at| self.pairs.at(at)) {
+            pair.steps += 1;
+            pair.bytes += step.bytes;
+            pair.window.add(step);
+        }
+    }
+}
+
+impl PairWindow {
+    fn add(&mut self, step: &EndedStep) {
+        self.all.add(step.bytes, step.third_ns);
+        self.bytes += step.bytes;
+        if let Some(least) = self.least.get_mut(&step.bytes) {
+            *least = step.third_ns.min(*least);
+        } else if self.least.len() < MOST_SIZES {
+            self.least.insert(step.bytes, step.third_ns);
+        }
+        let sent_ns = step.start_ns + step.first_ns + step.second_ns;
+        self.intervals.push((sent_ns, sent_ns + step.third_ns));
+        if self.intervals.len() >= MOST_INTERVALS {
+            self.unite();
+        }
+    }
+
+    /// Unites intervals; the older ones, which no step that ends later can meet, only as a length.
+    fn unite(&mut self) {
+        self.intervals = union(std::mem::take(&mut self.intervals));
+        let older = self.intervals.len().saturating_sub(MOST_INTERVALS / 4);
+        let older: Vec<(u64, u64)> = self.intervals.drain(..older).collect();
+        self.busy_ns += length(&older);
+    }
+}
+
+impl PairSum {
+    /// Regressions of all steps and of the least duration of each size, and the rate; the next interval begins.
+    pub(crate) fn end_window(&mut self) -> (Option<Fit>, Option<Fit>, Option<f64>) {
+        let PairWindow { all, least, bytes, intervals, busy_ns } = std::mem::take(&mut self.window);
+        let mut least: Vec<(u64, u64)> = least.into_iter().collect();
+        least.sort_unstable();
+        let mut of_least = Regression::default();
+        for (bytes, ns) in least {
+            of_least.add(bytes, ns);
+        }
+        let busy_s = seconds(busy_ns + length(&union(intervals)));
+        let rate = (busy_s > 0.0).then(|| real(bytes) / busy_s);
+        (all.fit().map(Fit::from), of_least.fit().map(Fit::from), rate)
+    }
+}

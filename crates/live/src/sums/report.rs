@@ -1,0 +1,84 @@
+//! Sums as a snapshot shows them.
+
+use super::Sums;
+use super::communicators::{Member, OTHER};
+use crate::snapshot::{Channel, CollectiveSkew, Communicator, Operation, Pair, Proxy, Snapshot};
+
+/// The place of the communicator of folded series.
+fn place_of_other(snapshot: &mut Snapshot) -> usize {
+    let place = snapshot.communicators.len();
+    snapshot.communicators.push(Communicator { name: "other".to_owned(), ..Communicator::default() });
+    place
+}
+
+impl Sums {
+    /// Puts the sums into a snapshot; the next interval begins.
+    pub(crate) fn report(&mut self, snapshot: &mut Snapshot) {
+        let communicators = self.communicators.all.iter().map(|it| Communicator {
+            name: it.name(),
+            ranks: it.ranks(),
+            here: u32::try_from(it.members.len()).unwrap_or(u32::MAX),
+            nodes: (it.nodes > 0).then_some(it.nodes),
+        });
+        snapshot.communicators = communicators.collect();
+        snapshot.folded = self.budget.folded();
+        let other = if snapshot.folded > 0 { place_of_other(snapshot) } else { 0 };
+        let index = |communicator: u32| match communicator {
+            OTHER => other,
+            communicator => usize::try_from(communicator).unwrap_or(other),
+        };
+        let names = &self.names;
+        let operations = self.operations.0.all.iter_mut().map(|(key, sum)| Operation {
+            communicator: index(key.member.communicator),
+            rank: key.member.rank,
+            function: names.text(key.function).to_owned(),
+            is_point_to_point: key.is_point_to_point,
+            peer: key.peer,
+            size_class: key.size_class,
+            timing: key.timing,
+            algorithm: names.text(key.algorithm).to_owned(),
+            count: sum.count,
+            bytes: sum.bytes,
+            duration: sum.duration.clone(),
+            window: sum.end_window(),
+        });
+        snapshot.operations = operations.collect();
+        let pairs = self.network.pairs.all.iter_mut().map(|((from, to), sum)| {
+            let (all, least, rate) = sum.end_window();
+            let communicator = index(from.communicator);
+            Pair { communicator, from: from.rank, to: *to, steps: sum.steps, bytes: sum.bytes, all, least, rate }
+        });
+        snapshot.pairs = pairs.collect();
+        let channels = self.network.connections.all.iter().map(|(key, sum)| Channel {
+            communicator: index(key.member.communicator),
+            rank: key.member.rank,
+            channel: key.channel,
+            peer: key.peer,
+            is_send: key.is_send,
+            steps: sum.steps,
+            bytes: sum.bytes,
+            duration: sum.duration.clone(),
+        });
+        snapshot.channels = channels.collect();
+        let proxies = self.network.proxies.all.iter().map(|(member, sum)| Proxy {
+            communicator: index(member.communicator),
+            rank: member.rank,
+            gpu_wait_ns: sum.gpu_wait_ns,
+            peer_wait_ns: sum.peer_wait_ns,
+            network_ns: sum.network_ns,
+        });
+        snapshot.proxies = proxies.collect();
+        let skews = self.skews.all.all.iter().map(|(communicator, skew)| CollectiveSkew {
+            communicator: index(*communicator),
+            count: skew.count(),
+            skew: skew.clone(),
+        });
+        snapshot.skews = skews.collect();
+        for rank in &mut snapshot.ranks {
+            let communicator = u32::try_from(rank.communicator).unwrap_or(u32::MAX);
+            let late = self.skews.late.get(&Member { communicator, rank: rank.rank });
+            rank.last = late.map_or(0, |late| late.last);
+            rank.caused_waiting_ns = late.map_or(0, |late| late.caused_waiting_ns);
+        }
+    }
+}
