@@ -14,8 +14,6 @@ use crate::part::Part;
 use crate::snapshot::{JobLabels, Snapshot};
 use crate::sums::Sums;
 
-/// The least that is read of a process at a time.
-const LEAST_BYTES: u64 = 1 << 16;
 /// Clocks that are read so long apart tell how fast ticks are.
 const CALIBRATION: Duration = Duration::from_millis(10);
 
@@ -89,7 +87,7 @@ impl Live {
             self.scanned = Some(Instant::now());
         }
         let followed = self.parts.iter().filter(|part| part.is_followed()).count();
-        let share = (self.options.poll_bytes / (followed as u64).max(1)).max(LEAST_BYTES);
+        let share = (self.options.poll_bytes / (followed as u64).max(1)).max(1);
         let mut progress = Progress { processes: followed, ..Progress::default() };
         let count = self.parts.len();
         for offset in 0..count {

@@ -109,6 +109,66 @@ impl Shape {
     }
 }
 
+/// A collective that NCCL makes of sends and receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pattern {
+    /// `ncclAlltoAll`
+    AlltoAll,
+    /// `ncclGather`, on its root.
+    Gather,
+    /// `ncclScatter`, on its root.
+    Scatter,
+}
+
+impl Pattern {
+    /// What NCCL would call the function.
+    #[must_use]
+    pub const fn func(self) -> &'static str {
+        match self {
+            Self::AlltoAll => "AlltoAll",
+            Self::Gather => "Gather",
+            Self::Scatter => "Scatter",
+        }
+    }
+
+    /// Whether all ranks recognise it: then it has one collective record, and its members have no messages. The same
+    /// bytes are not told twice.
+    #[must_use]
+    pub const fn is_collective_record(self) -> bool {
+        matches!(self, Self::AlltoAll)
+    }
+
+    /// The pattern of the calls of a group on so many ranks; `true` is a send.
+    #[must_use]
+    pub fn of(sends: &[bool], ranks: usize) -> Option<Self> {
+        if ranks < 2 {
+            return None;
+        }
+        let alternate = sends.chunks(2).all(|pair| pair == [true, false]);
+        if alternate && sends.len() == ranks.checked_mul(2)? {
+            return Some(Self::AlltoAll);
+        }
+        if sends.len() != ranks.checked_add(1)? {
+            return None;
+        }
+        match sends {
+            [true, received @ ..] if received.iter().all(|&send| !send) => Some(Self::Gather),
+            [sent @ .., false] if sent.iter().all(|&send| send) => Some(Self::Scatter),
+            _ => None,
+        }
+    }
+
+    /// Transfers between this rank and the others.
+    #[must_use]
+    pub const fn transfers(self, ranks: usize) -> usize {
+        let others = ranks.saturating_sub(1);
+        match self {
+            Self::AlltoAll => 2 * others,
+            Self::Gather | Self::Scatter => others,
+        }
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a bandwidth does not need 64 bits of its bytes")]
 fn approximate(bytes: u64) -> f64 {
     bytes as f64
@@ -185,5 +245,37 @@ mod tests {
         assert_eq!(element_bytes("ncclFloat32"), 4);
         assert_eq!(element_bytes("ncclBfloat16"), 2);
         assert_eq!(element_bytes("Unknown"), 0);
+    }
+
+    #[test]
+    fn the_order_of_calls_tells_the_collective() {
+        let of = |calls: &str, ranks| {
+            let sends: Vec<bool> = calls.chars().map(|call| call == 'S').collect();
+            Pattern::of(&sends, ranks)
+        };
+        for (calls, ranks, pattern) in [
+            ("SRSR", 2, Pattern::AlltoAll),
+            ("SRR", 2, Pattern::Gather),
+            ("SSR", 2, Pattern::Scatter),
+            ("SRSRSR", 3, Pattern::AlltoAll),
+            ("SRRR", 3, Pattern::Gather),
+            ("SSSR", 3, Pattern::Scatter),
+        ] {
+            assert_eq!(of(calls, ranks), Some(pattern), "{calls} on {ranks}");
+        }
+        for (calls, ranks) in [
+            ("", 0),
+            ("S", 2),
+            ("R", 2),
+            ("SR", 1),
+            ("SRS", 2),
+            ("SRSR", 3),
+            ("RSRS", 2),
+            ("SRRS", 2),
+            ("RRR", 2),
+            ("SSS", 2),
+        ] {
+            assert_eq!(of(calls, ranks), None, "{calls} on {ranks}");
+        }
     }
 }

@@ -110,3 +110,26 @@ pub fn share_kernel(kernel: &mut [Interval], earlier: Earlier) {
         }
     }
 }
+
+/// From the first begin of operations that are one collective to the last end. Its timing is that of the operation of
+/// which the least is known; what ran with other operations of the kernel says nothing.
+#[must_use]
+pub fn around(members: impl Iterator<Item = Interval>) -> Option<Interval> {
+    // A call of its own has kernels of its own.
+    let alone = members.map(|member| Interval { is_shared: false, ..member });
+    alone.reduce(|all, member| {
+        let first = if member.start < all.start { member } else { all };
+        let timing = match (all.timing, member.timing) {
+            (Timing::Kernel, timing) | (timing, Timing::Kernel) => timing,
+            (one, other) => one.max(other),
+        };
+        Interval {
+            start: first.start,
+            end: all.end.max(member.end),
+            timing,
+            unfinished: all.unfinished || member.unfinished,
+            moved_ns: first.moved_ns,
+            is_shared: false,
+        }
+    })
+}

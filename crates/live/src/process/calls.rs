@@ -2,10 +2,16 @@
 
 use std::collections::VecDeque;
 
+use journal::format::record::Symbol;
+use journal::reader::Symbols;
+use nccl_events::collective::Pattern;
+use nccl_events::event::P2pApi;
 use rustc_hash::FxHashMap;
 
+use super::derived::DerivedCall;
+
 /// So many calls that were not captured are kept, and so many groups and plans.
-const MOST: usize = 1 << 14;
+const MOST: usize = 1 << 12;
 /// So many captured calls are kept: a graph is replayed for as long as the process runs.
 const MOST_CAPTURED: usize = 1 << 16;
 
@@ -22,8 +28,21 @@ struct Launch {
 /// `ncclGroupStart` to `ncclGroupEnd`.
 #[derive(Debug, Default)]
 struct Group {
+    depth: i32,
     stop: Option<u64>,
     launches: Vec<Launch>,
+    messages: Option<Box<Messages>>,
+}
+
+/// What the calls of sends and receives in a group have in common: context, count, type, stream, captured.
+type Same = (u32, u64, Symbol, u64, bool);
+
+/// Calls of sends and receives of a group, in their order.
+#[derive(Debug, Default)]
+struct Messages {
+    /// None of none, and of calls that differ.
+    same: Option<Same>,
+    funcs: Vec<Symbol>,
 }
 
 /// A call of a collective, or of a send or receive.
@@ -106,6 +125,43 @@ impl Calls {
         let call = Call { group, slot, is_captured, operations: 0 };
         let calls = if is_captured { &mut self.captured } else { &mut self.calls };
         calls.get_or(id, || call);
+    }
+
+    /// A call of a send or receive.
+    pub(crate) fn start_message(&mut self, id: u64, slot: u16, group: u64, (context, call): (u32, &P2pApi<Symbol>)) {
+        self.start_call(id, slot, group, call.graph_captured);
+        let messages = &mut self.groups.get_or(group, Group::default).messages;
+        let messages = messages.get_or_insert_default();
+        let same = (context, call.count, call.datatype, call.stream, call.graph_captured);
+        let is_first = messages.funcs.is_empty();
+        messages.same = if is_first { Some(same) } else { messages.same.filter(|known| *known == same) };
+        messages.funcs.push(call.func);
+    }
+
+    pub(crate) fn start_group(&mut self, id: u64, depth: i32) {
+        self.groups.get_or(id, Group::default).depth = depth;
+    }
+
+    /// The collective that a send or receive belongs to, and its group. `ranks` says of a context its rank and size.
+    pub(crate) fn derived(
+        &mut self,
+        call: u64,
+        symbols: &Symbols,
+        ranks: impl Fn(u32) -> Option<(i32, usize)>,
+    ) -> Option<(u64, DerivedCall)> {
+        let call = self.captured.all.get(&call).or_else(|| self.calls.all.get(&call))?;
+        let group = self.groups.all.get(&call.group)?;
+        let messages = group.messages.as_ref().filter(|_| group.depth == 1)?;
+        let (context, count, datatype, ..) = messages.same?;
+        let (rank, ranks) = ranks(context)?;
+        let is_send = |func: &Symbol| match symbols.text(*func) {
+            "Send" => Some(true),
+            "Recv" => Some(false),
+            _ => None,
+        };
+        let sends: Option<Vec<bool>> = messages.funcs.iter().map(is_send).collect();
+        let pattern = Pattern::of(&sends?, ranks)?;
+        Some((call.group, DerivedCall { pattern, context, count, datatype, rank, ranks }))
     }
 
     pub(crate) fn stop_group(&mut self, id: u64, ticks: u64) {

@@ -22,6 +22,8 @@ pub(crate) struct Context {
     is_known: bool,
     /// Whether that said its id, size and rank (v4 and later).
     is_given: bool,
+    /// Its rank and size, as `init` said.
+    pub(crate) said: (i32, i32),
     /// Whether an operation told its hash, and the highest rank that was seen in it.
     has_hash: bool,
     highest: i32,
@@ -74,6 +76,10 @@ impl Contexts {
         place
     }
 
+    pub(crate) fn get(&self, place: u32) -> Option<&Context> {
+        self.all.get(at(place))
+    }
+
     pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut Context> {
         self.all.get_mut(at(place))
     }
@@ -86,6 +92,7 @@ impl Contexts {
         };
         if let Some(context) = self.all.get_mut(at(place)).filter(|context| !context.is_known) {
             context.is_known = true;
+            context.said = (comm.rank, comm.ranks);
             context.is_given = comm.comm_id != 0 && (0..comm.ranks).contains(&comm.rank);
             self.records.push(record);
             self.is_changed = true;

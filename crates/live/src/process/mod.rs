@@ -13,6 +13,7 @@
 mod calls;
 mod clock;
 mod contexts;
+mod derived;
 mod gpu_clock;
 mod ids;
 mod kernels;
@@ -32,6 +33,7 @@ use self::calls::Calls;
 use self::clock::ProcessClock;
 pub(crate) use self::clock::ticks_now;
 use self::contexts::Contexts;
+use self::derived::Derived;
 use self::ids::Seen;
 use self::kernels::Kernels;
 use self::network::Network;
@@ -61,6 +63,7 @@ pub(crate) struct OpenEvents {
     operations: Operations,
     network: Network,
     kernels: Kernels,
+    derived: Derived,
     words: Words,
     /// Of connections: where their sums are.
     places: Vec<Option<Places>>,
@@ -82,6 +85,7 @@ impl OpenEvents {
             operations: Operations::default(),
             network: Network::default(),
             kernels: Kernels::default(),
+            derived: Derived::default(),
             words: Words::default(),
             places: Vec::new(),
             last: 0,
@@ -178,13 +182,18 @@ impl Records for OpenEvents {
             Body::Coll(_) | Body::P2p(_) | Body::CeColl(_) => self.start_operation(slot, ticks, id, start),
             Body::Group(_) => self.calls.start_plan(id, ticks),
             Body::CollApi(call) => self.calls.start_call(id, slot, start.parent, call.graph_captured),
-            Body::P2pApi(call) => self.calls.start_call(id, slot, start.parent, call.graph_captured),
+            Body::P2pApi(call) => {
+                if let Some(context) = self.contexts.place(start.context) {
+                    self.calls.start_message(id, slot, start.parent, (context, call));
+                }
+            }
             Body::KernelLaunch(_) => {
                 if let Some(context) = self.contexts.place(start.context) {
                     self.calls.start_launch(id, slot, (ticks, start.parent, context));
                 }
             }
-            Body::GroupApi(_) => {
+            Body::GroupApi(group) => {
+                self.calls.start_group(id, group.depth);
                 if let Some(context) = self.contexts.place(start.context).and_then(|at| self.contexts.get_mut(at)) {
                     context.last = ticks.max(context.last);
                 }

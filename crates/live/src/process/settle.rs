@@ -8,9 +8,11 @@ use clocks::ticks::HostClock;
 use journal::reader::Symbols;
 use nccl_events::Kind;
 use nccl_events::archive::Timing;
+use nccl_events::collective::shape;
 use tables::interval::{Interval, Known, share_kernel};
 
 use super::OpenEvents;
+use super::derived::EndedCollective;
 use super::operations::{Details, Operation, Started};
 use crate::sums::{Connection, EndedOperation, EndedStep, Member, Sums};
 
@@ -81,10 +83,15 @@ impl OpenEvents {
         for context in 0..contexts {
             self.settle_context(context, until, sums, symbols);
         }
-        if let Until::Ticks(now, settle_ns) = until {
-            let before = now.saturating_sub(ticks(self.clock.host(), now, FOR_CHILDREN * settle_ns));
-            self.operations.forget_unstarted(before, &self.seen);
-        }
+        let before = match until {
+            Until::Ticks(now, settle_ns) => {
+                let before = now.saturating_sub(ticks(self.clock.host(), now, FOR_CHILDREN * settle_ns));
+                self.operations.forget_unstarted(before, &self.seen);
+                now.saturating_sub(ticks(self.clock.host(), now, FOR_EARLIER * settle_ns))
+            }
+            Until::End => u64::MAX,
+        };
+        self.settle_derived(before, sums, symbols);
     }
 
     /// Sums up steps, and finds out who contexts are.
@@ -250,8 +257,50 @@ impl OpenEvents {
             return;
         };
         for ((operation, started), interval) in ended.iter().zip(intervals) {
+            self.add_to_derived((operation, started), interval, symbols);
             let ended = self.summed_up((operation, started), (member, interval, gpu_error_ns), sums, symbols);
             sums.operation(&ended);
+        }
+    }
+
+    /// A send or receive may be one of those that a collective is made of.
+    fn add_to_derived(&mut self, (operation, started): (&Operation, &Started), interval: Interval, symbols: &Symbols) {
+        let Details::PointToPoint { peer } = started.details else {
+            return;
+        };
+        let contexts = &self.contexts;
+        let ranks = |context: u32| {
+            let (rank, ranks) = contexts.get(context)?.said;
+            Some((rank, usize::try_from(ranks).ok()?))
+        };
+        if let Some((group, call)) = self.calls.derived(started.parent, symbols, ranks) {
+            let replay = operation.call.map_or(0, |call| call.replay);
+            self.derived.add((group, replay), call, (started.func, peer), (interval, operation.last));
+        }
+    }
+
+    /// Sums up collectives that were made of sends and receives.
+    fn settle_derived(&mut self, before: u64, sums: &mut Sums, symbols: &Symbols) {
+        for EndedCollective { call, interval, is_whole } in self.derived.take(before) {
+            let Some(member) = self.contexts.get(call.context).and_then(|context| context.member) else {
+                continue;
+            };
+            let shape = shape(call.pattern.func());
+            let (function, algorithm) = (sums.name(&format!("nccl{}", call.pattern.func())), sums.name(""));
+            sums.operation(&EndedOperation {
+                member,
+                function,
+                algorithm,
+                is_point_to_point: false,
+                peer: None,
+                bytes: call.count.saturating_mul(self.words.element_bytes(call.datatype, symbols)),
+                // Where something is missing, that may have ended later: a bandwidth would be made up.
+                shape: shape.filter(|_| is_whole),
+                root: call.rank,
+                sequence: None,
+                interval,
+                error_ns: None,
+            });
         }
     }
 

@@ -18,67 +18,10 @@ use super::operations::Activities;
 use crate::links::interval::Interval;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::archive::Timing;
+use nccl_events::collective::Pattern;
+use tables::interval::around;
 use tables::place::{index, place};
 use tables::{ContextName, GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
-
-/// Which collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Pattern {
-    /// `ncclAlltoAll`
-    AlltoAll,
-    /// `ncclGather`, on its root.
-    Gather,
-    /// `ncclScatter`, on its root.
-    Scatter,
-}
-
-impl Pattern {
-    /// What NCCL would call the function.
-    #[must_use]
-    pub(crate) const fn func(self) -> &'static str {
-        match self {
-            Self::AlltoAll => "AlltoAll",
-            Self::Gather => "Gather",
-            Self::Scatter => "Scatter",
-        }
-    }
-
-    /// Whether all ranks recognise it: then it has one collective record, and its members have no messages. The same
-    /// bytes are not told twice.
-    #[must_use]
-    pub(crate) const fn is_collective_record(self) -> bool {
-        matches!(self, Self::AlltoAll)
-    }
-
-    /// The pattern of the calls of a group on so many ranks; `true` is a send.
-    fn of(sends: &[bool], ranks: usize) -> Option<Self> {
-        if ranks < 2 {
-            return None;
-        }
-        let alternate = sends.chunks(2).all(|pair| pair == [true, false]);
-        if alternate && sends.len() == ranks.checked_mul(2)? {
-            return Some(Self::AlltoAll);
-        }
-        if sends.len() != ranks.checked_add(1)? {
-            return None;
-        }
-        match sends {
-            [true, received @ ..] if received.iter().all(|&send| !send) => Some(Self::Gather),
-            [sent @ .., false] if sent.iter().all(|&send| send) => Some(Self::Scatter),
-            _ => None,
-        }
-    }
-
-    /// Transfers between this rank and the others.
-    const fn transfers(self, ranks: usize) -> usize {
-        let others = ranks.saturating_sub(1);
-        match self {
-            Self::AlltoAll => 2 * others,
-            Self::Gather | Self::Scatter => others,
-        }
-    }
-}
 
 /// A call that NCCL made into sends and receives.
 #[derive(Clone, Debug)]
@@ -121,23 +64,7 @@ impl DerivedCollective {
     pub(crate) fn interval(&self, intervals: &[Option<Interval>]) -> Option<Interval> {
         let members = self.members.iter();
         let members = members.filter_map(|&at| intervals.get(index(at)).copied().flatten());
-        // A call of its own has kernels of its own.
-        let alone = members.map(|member| Interval { is_shared: false, ..member });
-        alone.reduce(|all, member| {
-            let first = if member.start < all.start { member } else { all };
-            let timing = match (all.timing, member.timing) {
-                (Timing::Kernel, timing) | (timing, Timing::Kernel) => timing,
-                (one, other) => one.max(other),
-            };
-            Interval {
-                start: first.start,
-                end: all.end.max(member.end),
-                timing,
-                unfinished: all.unfinished || member.unfinished,
-                moved_ns: first.moved_ns,
-                is_shared: false,
-            }
-        })
+        around(members)
     }
 }
 
@@ -293,42 +220,5 @@ impl DerivedCollectives {
     pub(crate) fn of_member(&self, activity: u32) -> Option<(&DerivedCollective, &DerivedCall)> {
         let collective = self.all.get(index(self.place_of_member(activity)?))?;
         Some((collective, self.call(collective)?))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_order_of_calls_tells_the_collective() {
-        let of = |calls: &str, ranks| {
-            let sends: Vec<bool> = calls.chars().map(|call| call == 'S').collect();
-            Pattern::of(&sends, ranks)
-        };
-        for (calls, ranks, pattern) in [
-            ("SRSR", 2, Pattern::AlltoAll),
-            ("SRR", 2, Pattern::Gather),
-            ("SSR", 2, Pattern::Scatter),
-            ("SRSRSR", 3, Pattern::AlltoAll),
-            ("SRRR", 3, Pattern::Gather),
-            ("SSSR", 3, Pattern::Scatter),
-        ] {
-            assert_eq!(of(calls, ranks), Some(pattern), "{calls} on {ranks}");
-        }
-        for (calls, ranks) in [
-            ("", 0),
-            ("S", 2),
-            ("R", 2),
-            ("SR", 1),
-            ("SRS", 2),
-            ("SRSR", 3),
-            ("RSRS", 2),
-            ("SRRS", 2),
-            ("RRR", 2),
-            ("SSS", 2),
-        ] {
-            assert_eq!(of(calls, ranks), None, "{calls} on {ranks}");
-        }
     }
 }

@@ -1,9 +1,9 @@
 //! What a region is, before strings come into it.
 
-use crate::links::derived::Pattern;
 use journal::format::record::Symbol;
 use nccl_events::Kind;
 use nccl_events::archive::RegionClass;
+use nccl_events::collective::Pattern;
 
 /// A region by what it stands for; its name comes from the strings of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

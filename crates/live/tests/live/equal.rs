@@ -1,0 +1,52 @@
+//! Recorded streams and real NCCL: counts, bytes, pairs, waiting and times are those of `stats`.
+
+use live::{Live, Options};
+use whole_plugin::machine::{four_gpu_stream, two_process_streams};
+use whole_plugin::scratch::Scratch;
+
+use crate::rig::{Told, followed, kept, options, stats, to_the_end};
+
+#[test]
+fn recorded_streams_are_summed_up_as_stats_does() {
+    let streams = [Some(two_process_streams().to_vec()), four_gpu_stream().map(|stream| vec![stream])];
+    for streams in streams.into_iter().flatten() {
+        let scratch = Scratch::new();
+        kept(scratch.replay(&streams));
+        let by_stats = Told::by_stats(&stats(&scratch));
+        let told = Told::by_snapshot(&followed(&scratch.out()));
+        assert!(!told.operations.is_empty());
+        told.assert_equal(&by_stats);
+    }
+}
+
+/// Four ranks in two processes, every operation once.
+#[test]
+fn real_nccl_is_summed_up_as_stats_does() {
+    for release in ["2.23.4", "2.28.9", "2.32.3"] {
+        let scratch = Scratch::new();
+        let arguments = ["--procs", "2", "--threads", "2", "--exact"];
+        let Some(mut job) = scratch.nccl(release, &arguments) else { return };
+        job.env("NCCL_OTF2_EVENTS", "full");
+        kept(job);
+        let by_stats = Told::by_stats(&stats(&scratch));
+        let told = Told::by_snapshot(&followed(&scratch.out()));
+        told.assert_equal(&by_stats);
+    }
+}
+
+/// Each poll reads little, and who follows anew half the way comes to the same.
+#[test]
+fn small_polls_and_a_restart_change_nothing() {
+    let scratch = Scratch::new();
+    kept(scratch.replay(&two_process_streams()));
+    let whole = Told::by_snapshot(&followed(&scratch.out()));
+    let little = Options { poll_bytes: 100, ..options() };
+    let mut live = Live::new(&scratch.out(), little);
+    for _ in 0..3 {
+        live.poll();
+    }
+    for mut live in [live, Live::new(&scratch.out(), little)] {
+        let told = Told::by_snapshot(&to_the_end(&mut live));
+        told.assert_equal(&whole);
+    }
+}

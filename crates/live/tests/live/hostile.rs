@@ -1,0 +1,121 @@
+//! Processes that come and go, and what lies in a job's directory that is none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use journal::host::boot_id;
+use journal::part::process::ProcessInfo;
+use journal::testing::{Process, Who};
+use live::{Live, Options, ProcessState, Snapshot};
+use tempfile::tempdir;
+
+/// Whether a process of this number runs does not matter to the test.
+const NOBODY: u32 = 1 << 30;
+
+fn eager() -> Options {
+    Options { scan: Duration::ZERO, settle: Duration::from_millis(20), ..Options::default() }
+}
+
+fn begin(out: &Path, rank: u32, pid: u32) -> Process {
+    let who = Who { rank, ranks: 2, in_environment: true };
+    let info =
+        ProcessInfo { boot_id: boot_id(), pid, table: 6, nccl_version: "2.30.7".to_owned(), ..Default::default() };
+    Process::begin_as(&part(out, rank), who, &info)
+}
+
+fn part(out: &Path, rank: u32) -> PathBuf {
+    out.join("parts").join(format!("rank{rank}"))
+}
+
+/// Polls until it is so.
+fn wait_for(live: &mut Live, what: &str, is: impl Fn(&Snapshot) -> bool) -> Snapshot {
+    let began = Instant::now();
+    loop {
+        live.poll();
+        let snapshot = live.snapshot();
+        if is(&snapshot) {
+            return snapshot;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}: {snapshot:#?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn operations(snapshot: &Snapshot) -> u64 {
+    snapshot.operations.iter().map(|series| series.count).sum()
+}
+
+#[test]
+fn a_process_is_followed_from_its_beginning_to_its_end() {
+    let directory = tempdir().expect("a directory");
+    let out = directory.path();
+    let mut live = Live::new(out, eager());
+    assert_eq!(live.poll().processes, 0);
+    let mut process = begin(out, 0, std::process::id());
+    for sequence in 0..10 {
+        process.collective(sequence);
+    }
+    let snapshot = wait_for(&mut live, "ten operations", |snapshot| operations(snapshot) == 10);
+    assert_eq!(snapshot.processes[0].state, ProcessState::Running);
+    assert_eq!(snapshot.operations[0].function, "ncclAllReduce");
+    assert_eq!((snapshot.operations[0].timing, snapshot.operations[0].bytes), ("enqueue", 40_000));
+    assert_eq!((snapshot.ranks[0].rank, snapshot.ranks[0].open), (0, 0));
+    assert!(snapshot.ranks[0].last_event_ns.is_some_and(|last_ns| last_ns <= snapshot.at_ns));
+    // One that goes on: a collective without a stop.
+    let [_launch, coll] = process.all_reduce(10);
+    let snapshot = wait_for(&mut live, "an operation on the GPU's timer", |snapshot| operations(snapshot) == 11);
+    assert!(snapshot.operations.iter().any(|series| series.timing == "kernelch"), "{coll:?} {snapshot:#?}");
+    let path = process.end();
+    fs::remove_dir_all(path.join("journal")).expect("it is there");
+    let snapshot = wait_for(&mut live, "the end", |it| it.processes[0].state == ProcessState::Finished);
+    assert_eq!((operations(&snapshot), snapshot.processes[0].late_events), (11, 0));
+    assert_eq!(live.poll().processes, 0);
+    // Who follows anew finds nothing of it, and says so.
+    let mut late = Live::new(out, eager());
+    let later = wait_for(&mut late, "what is gone", |it| it.processes_missed + it.parts_unreadable == 1);
+    assert_eq!(operations(&later), 0);
+}
+
+#[test]
+fn what_is_no_part_does_no_harm() {
+    let directory = tempdir().expect("a directory");
+    let out = directory.path();
+    let parts = out.join("parts");
+    fs::create_dir_all(parts.join("empty")).expect("a directory");
+    fs::write(parts.join("a file"), "garbage").expect("a file");
+    std::os::unix::fs::symlink(out, parts.join("circle")).expect("a link");
+    let torn = begin(out, 0, NOBODY);
+    let whole = fs::read(torn.part.join("process.json")).expect("it is there");
+    fs::write(torn.part.join("process.json"), &whole[..whole.len() / 2]).expect("a file");
+    let mut process = begin(out, 1, std::process::id());
+    fs::write(process.part.join("journal/9.0"), [0x5a; 5000]).expect("a file");
+    process.collective(0);
+    let mut live = Live::new(out, eager());
+    let snapshot = wait_for(&mut live, "one operation", |snapshot| operations(snapshot) == 1);
+    assert_eq!((snapshot.parts_unreadable, snapshot.processes.len()), (2, 1));
+    assert!(snapshot.processes[0].damaged > 0, "{snapshot:#?}");
+    fs::write(torn.part.join("process.json"), &whole).expect("a file");
+    let snapshot = wait_for(&mut live, "two processes", |snapshot| snapshot.processes.len() == 2);
+    assert_eq!(snapshot.parts_unreadable, 1);
+    fs::remove_dir_all(&parts).expect("it is there");
+    wait_for(&mut live, "nothing", |it| it.processes.iter().all(|it| it.state == ProcessState::Finished));
+}
+
+#[test]
+fn series_are_bounded() {
+    let directory = tempdir().expect("a directory");
+    let mut process = begin(directory.path(), 0, NOBODY);
+    for sequence in 0..20 {
+        process.exchange();
+        process.collective(sequence);
+    }
+    let _part = process.leave();
+    let mut live = Live::new(directory.path(), Options { max_series: 1, ..eager() });
+    let snapshot = wait_for(&mut live, "all", |snapshot| operations(snapshot) == 60);
+    let communicator = |at: usize| snapshot.communicators[at].name.as_str();
+    let names: Vec<_> = snapshot.operations.iter().map(|it| (communicator(it.communicator), it.count)).collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(names[1].0, "other");
+    assert!(snapshot.folded >= 1, "{}", snapshot.folded);
+}

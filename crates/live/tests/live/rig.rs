@@ -1,0 +1,196 @@
+//! Follows a job to its end, and sums up what `stats` says of it in the same way.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use live::{Live, Options, ProcessState, Snapshot};
+use serde_json::Value;
+use whole_plugin::built;
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
+
+/// Follows a job whose processes have ended, until nothing is left to read.
+pub fn to_the_end(live: &mut Live) -> Snapshot {
+    let began = Instant::now();
+    loop {
+        let progress = live.poll();
+        if progress.processes == 0 && !progress.is_behind {
+            return live.snapshot();
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{progress:?}: {:#?}", live.snapshot().processes);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Looks for processes at every poll.
+pub fn options() -> Options {
+    Options { scan: Duration::ZERO, ..Options::default() }
+}
+
+/// What is summed up of a finished job.
+pub fn followed(out: &Path) -> Snapshot {
+    let snapshot = to_the_end(&mut Live::new(out, options()));
+    for process in &snapshot.processes {
+        assert_eq!(process.state, ProcessState::Finished, "{process:?}");
+        let lost = (process.behind_bytes, process.discarded_bytes, process.damaged, process.late_events);
+        assert_eq!(lost, (0, 0, 0, 0), "{process:?}");
+        assert_eq!(process.problem, None);
+    }
+    snapshot
+}
+
+/// A job that keeps its journals.
+pub fn kept(mut job: Command) {
+    let _ended = run(job.env("NCCL_OTF2_KEEP_JOURNAL", "1")).with_code(0);
+}
+
+/// What `stats` says of a job.
+pub fn stats(scratch: &Scratch) -> Value {
+    let mut stats = scratch.plain(built::nccl_otf2());
+    let said = run(stats.args(["stats", "--json"]).arg(scratch.out())).with_code(0).stdout;
+    serde_json::from_str(&said).expect("JSON")
+}
+
+/// Communicator, function, size class.
+type Class = (String, String, u64);
+
+/// What is compared of a class of operations.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Operations {
+    pub count: u64,
+    pub timing: BTreeMap<String, u64>,
+    pub bytes: Option<u64>,
+    pub duration_s: f64,
+}
+
+/// Communicator, sender, receiver.
+type Pair = (String, u64, u64);
+
+/// What both tell of a job.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    pub operations: BTreeMap<Class, Operations>,
+    pub pairs: BTreeMap<Pair, (u64, u64)>,
+    pub fits: BTreeMap<Pair, [f64; 3]>,
+    pub waits_ns: [u64; 3],
+    pub compared: u64,
+    pub last: BTreeMap<(String, u64), u64>,
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("a number: {value}"))
+}
+
+fn real(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(0.0)
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn size_class(bytes: u64) -> u64 {
+    bytes.checked_ilog2().map_or(0, |log| 1 << log)
+}
+
+impl Told {
+    pub fn by_stats(report: &Value) -> Self {
+        let mut told = Self::default();
+        let communicator = |value: &Value| {
+            let at = usize::try_from(number(&value["communicator"])).expect("small");
+            report["communicators"][at]["name"].as_str().expect("a name").to_owned()
+        };
+        for class in list(&report["operations"]) {
+            assert_eq!(class["unfinished"], 0, "{class:#}");
+            let function = class["function"].as_str().expect("a name").to_owned();
+            let (least, most) = (number(&class["bytes_min"]), number(&class["bytes_max"]));
+            let count = number(&class["count"]);
+            let timing = class["timing"].as_object().expect("timings").iter();
+            let operations = Operations {
+                count,
+                timing: timing.map(|(name, count)| (name.clone(), number(count))).collect(),
+                bytes: (least == most).then_some(least * count),
+                duration_s: real(&class["duration_ns"]["total"]) / 1e9,
+            };
+            told.operations.insert((communicator(class), function, size_class(least)), operations);
+        }
+        for pair in list(&report["pairs"]) {
+            let key = (communicator(pair), told.rank_in(report, pair), number(&pair["peer"]));
+            told.pairs.insert(key.clone(), (number(&pair["steps"]), number(&pair["bytes"])));
+            let fit = [&pair["all"]["latency_ns"], &pair["least"]["latency_ns"], &pair["rate"]];
+            told.fits.insert(key, fit.map(real));
+            let wait = |names: &[&str]| names.iter().map(|name| number(&pair["waits"][name])).sum::<u64>();
+            let waits = [
+                wait(&["send_gpu_ns", "recv_gpu_ns"]),
+                wait(&["send_peer_ns"]),
+                wait(&["send_ns", "recv_ns", "recv_flush_ns"]),
+            ];
+            told.waits_ns.iter_mut().zip(waits).for_each(|(sum, ns)| *sum += ns);
+        }
+        told.compared = number(&report["run"]["comparable"]);
+        told
+    }
+
+    fn rank_in(&self, report: &Value, pair: &Value) -> u64 {
+        let from = usize::try_from(number(&pair["from"])).expect("small");
+        let mut members = list(&report["ranks"][from]["members"]).iter();
+        let member = members.find(|member| member["communicator"] == pair["communicator"]);
+        number(&member.expect("a member")["rank"])
+    }
+
+    pub fn by_snapshot(snapshot: &Snapshot) -> Self {
+        let mut told = Self::default();
+        let name = |at: usize| snapshot.communicators[at].name.clone();
+        for series in &snapshot.operations {
+            let key = (name(series.communicator), series.function.clone(), series.size_class);
+            let of_class = told.operations.entry(key).or_default();
+            assert_eq!(series.duration.count(), series.count);
+            assert_eq!((series.window.count, series.window.bytes), (series.count, series.bytes));
+            of_class.count += series.count;
+            *of_class.timing.entry(series.timing.to_owned()).or_default() += series.count;
+            of_class.bytes = Some(of_class.bytes.unwrap_or(0) + series.bytes);
+            of_class.duration_s += series.duration.sum;
+        }
+        for pair in &snapshot.pairs {
+            let key = (name(pair.communicator), pair.from.into(), pair.to.into());
+            told.pairs.insert(key.clone(), (pair.steps, pair.bytes));
+            let latency = |fit: Option<live::Fit>| fit.map_or(0.0, |fit| fit.latency_ns);
+            told.fits.insert(key, [latency(pair.all), latency(pair.least), pair.rate.unwrap_or(0.0)]);
+        }
+        for proxy in &snapshot.proxies {
+            let waits = [proxy.gpu_wait_ns, proxy.peer_wait_ns, proxy.network_ns];
+            told.waits_ns.iter_mut().zip(waits).for_each(|(sum, ns)| *sum += ns);
+        }
+        told.pairs.retain(|_, (steps, _)| *steps > 0);
+        told.compared = snapshot.skews.iter().map(|skew| skew.count).sum();
+        told
+    }
+
+    /// Nothing but what the clocks of GPUs make of it differs.
+    pub fn assert_equal(&self, by_stats: &Self) {
+        let keys = |told: &Self| told.operations.keys().cloned().collect::<Vec<_>>();
+        assert_eq!(keys(self), keys(by_stats));
+        for (class, found) in &self.operations {
+            let expected = &by_stats.operations[class];
+            assert_eq!((found.count, &found.timing), (expected.count, &expected.timing), "{class:?}");
+            assert!(expected.bytes.is_none() || found.bytes == expected.bytes, "{class:?}: {found:?} {expected:?}");
+            assert!(is_near(found.duration_s, expected.duration_s, 1e-3), "{class:?}: {found:?} {expected:?}");
+        }
+        assert_eq!(self.pairs, by_stats.pairs);
+        for (pair, found) in self.fits.iter().filter(|(pair, _)| self.pairs.contains_key(*pair)) {
+            let expected = by_stats.fits[pair];
+            let are_near = found.iter().zip(expected).all(|(found, expected)| is_near(*found, expected, 1e-2));
+            assert!(are_near, "{pair:?}: {found:?} {expected:?}");
+        }
+        for (found, expected) in self.waits_ns.iter().zip(by_stats.waits_ns) {
+            let [found, expected] = [*found, expected].map(|ns| std::time::Duration::from_nanos(ns).as_secs_f64());
+            assert!(is_near(found, expected, 1e-3), "{:?} {:?}", self.waits_ns, by_stats.waits_ns);
+        }
+    }
+}
+
+fn is_near(found: f64, expected: f64, tolerance: f64) -> bool {
+    (found - expected).abs() <= tolerance * expected.abs() + 2e-6
+}
