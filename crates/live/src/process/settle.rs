@@ -171,7 +171,6 @@ impl OpenEvents {
         let Some(context) = self.contexts.get_mut(at) else {
             return;
         };
-        context.gpu.fit();
         context.tells |= kernels.iter().any(|(_, kernel)| kernel.is_told);
         context.last = tasks.iter().map(|task| task.last).max().unwrap_or(0).max(context.last);
         let patience = match (context.tells, may_tell) {
@@ -198,12 +197,28 @@ impl OpenEvents {
                 kept.extend(tasks.iter().map(|task| task.id));
             }
         }
+        self.bound_gpu_clock(at, over.iter().copied().flatten());
         for kernel in over {
             self.end_kernel(at, kernel, sums, symbols);
         }
         if let Some(context) = self.contexts.get_mut(at) {
             context.queue = kept.into();
         }
+    }
+
+    /// No kernel began before its launch.
+    fn bound_gpu_clock<'a>(&mut self, at: u32, tasks: impl Iterator<Item = &'a Task>) {
+        let Some(context) = self.contexts.get_mut(at) else {
+            return;
+        };
+        let mut reader = self.clock.host().reader();
+        for operation in tasks.filter_map(|task| self.operations.get(task.id)) {
+            let earliest = operation.call.and_then(|call| call.earliest);
+            if let (Some((gpu_ns, _)), Some(earliest)) = (operation.gpu, earliest) {
+                context.gpu.not_before(gpu_ns, reader.nanoseconds(earliest));
+            }
+        }
+        context.gpu.fit();
     }
 
     /// Sums up the operations of a kernel.
@@ -232,9 +247,6 @@ impl OpenEvents {
         let mut intervals: Vec<Interval> = Vec::with_capacity(ended.len());
         for (operation, started) in &ended {
             let call = operation.call.unwrap_or_default();
-            if let (Some((gpu_ns, _)), Some(earliest)) = (operation.gpu, call.earliest) {
-                context.gpu.not_before(gpu_ns, reader.nanoseconds(earliest));
-            }
             let stop = operation.stop.unwrap_or(started.start);
             let span = |(from, to): (u64, u64), ns: &mut dyn FnMut(u64) -> u64| (ns(from), ns(to));
             let clock = context.gpu.clock();

@@ -12,7 +12,7 @@ use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
 /// Follows a job whose processes have ended, until nothing is left to read.
-pub fn to_the_end(live: &mut Live) -> Snapshot {
+pub(crate) fn to_the_end(live: &mut Live) -> Snapshot {
     let began = Instant::now();
     loop {
         let progress = live.poll();
@@ -25,12 +25,12 @@ pub fn to_the_end(live: &mut Live) -> Snapshot {
 }
 
 /// Looks for processes at every poll.
-pub fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options { scan: Duration::ZERO, ..Options::default() }
 }
 
 /// What is summed up of a finished job.
-pub fn followed(out: &Path) -> Snapshot {
+pub(crate) fn followed(out: &Path) -> Snapshot {
     let snapshot = to_the_end(&mut Live::new(out, options()));
     for process in &snapshot.processes {
         assert_eq!(process.state, ProcessState::Finished, "{process:?}");
@@ -42,12 +42,12 @@ pub fn followed(out: &Path) -> Snapshot {
 }
 
 /// A job that keeps its journals.
-pub fn kept(mut job: Command) {
+pub(crate) fn kept(mut job: Command) {
     let _ended = run(job.env("NCCL_OTF2_KEEP_JOURNAL", "1")).with_code(0);
 }
 
 /// What `stats` says of a job.
-pub fn stats(scratch: &Scratch) -> Value {
+pub(crate) fn stats(scratch: &Scratch) -> Value {
     let mut stats = scratch.plain(built::nccl_otf2());
     let said = run(stats.args(["stats", "--json"]).arg(scratch.out())).with_code(0).stdout;
     serde_json::from_str(&said).expect("JSON")
@@ -58,11 +58,11 @@ type Class = (String, String, u64);
 
 /// What is compared of a class of operations.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Operations {
-    pub count: u64,
-    pub timing: BTreeMap<String, u64>,
-    pub bytes: Option<u64>,
-    pub duration_s: f64,
+pub(crate) struct Operations {
+    pub(crate) count: u64,
+    pub(crate) timing: BTreeMap<String, u64>,
+    pub(crate) bytes: Option<u64>,
+    pub(crate) duration_s: f64,
 }
 
 /// Communicator, sender, receiver.
@@ -70,13 +70,12 @@ type Pair = (String, u64, u64);
 
 /// What both tell of a job.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
-    pub operations: BTreeMap<Class, Operations>,
-    pub pairs: BTreeMap<Pair, (u64, u64)>,
-    pub fits: BTreeMap<Pair, [f64; 3]>,
-    pub waits_ns: [u64; 3],
-    pub compared: u64,
-    pub last: BTreeMap<(String, u64), u64>,
+pub(crate) struct Told {
+    pub(crate) operations: BTreeMap<Class, Operations>,
+    pub(crate) pairs: BTreeMap<Pair, (u64, u64)>,
+    pub(crate) fits: BTreeMap<Pair, [f64; 3]>,
+    pub(crate) waits_ns: [u64; 3],
+    pub(crate) compared: u64,
 }
 
 fn number(value: &Value) -> u64 {
@@ -96,7 +95,7 @@ fn size_class(bytes: u64) -> u64 {
 }
 
 impl Told {
-    pub fn by_stats(report: &Value) -> Self {
+    pub(crate) fn by_stats(report: &Value) -> Self {
         let mut told = Self::default();
         let communicator = |value: &Value| {
             let at = usize::try_from(number(&value["communicator"])).expect("small");
@@ -140,7 +139,7 @@ impl Told {
         number(&member.expect("a member")["rank"])
     }
 
-    pub fn by_snapshot(snapshot: &Snapshot) -> Self {
+    pub(crate) fn by_snapshot(snapshot: &Snapshot) -> Self {
         let mut told = Self::default();
         let name = |at: usize| snapshot.communicators[at].name.clone();
         for series in &snapshot.operations {
@@ -169,7 +168,7 @@ impl Told {
     }
 
     /// Nothing but what the clocks of GPUs make of it differs.
-    pub fn assert_equal(&self, by_stats: &Self) {
+    pub(crate) fn assert_equal(&self, by_stats: &Self) {
         let keys = |told: &Self| told.operations.keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys(self), keys(by_stats));
         for (class, found) in &self.operations {
@@ -185,7 +184,7 @@ impl Told {
             assert!(are_near, "{pair:?}: {found:?} {expected:?}");
         }
         for (found, expected) in self.waits_ns.iter().zip(by_stats.waits_ns) {
-            let [found, expected] = [*found, expected].map(|ns| std::time::Duration::from_nanos(ns).as_secs_f64());
+            let [found, expected] = [*found, expected].map(|ns| Duration::from_nanos(ns).as_secs_f64());
             assert!(is_near(found, expected, 1e-3), "{:?} {:?}", self.waits_ns, by_stats.waits_ns);
         }
     }
