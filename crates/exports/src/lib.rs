@@ -21,11 +21,13 @@ mod foreign;
 pub mod kineto;
 mod line;
 mod outcome;
+mod output;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod perfetto;
 mod selection;
 mod source;
+mod value;
 pub mod xplane;
 
 pub use error::{Error, Result};

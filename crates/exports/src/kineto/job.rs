@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::tables::{NONE, Tables};
-use analysis::{Fields, MatchedCollectives, property};
+use analysis::{Fields, MatchedCollectives};
 use nccl_events::archive::{LocationKind, PROCESS_ID, STREAM_ID, THREAD_ID};
-use otf2::records::Property;
-use otf2::{AttributeValue, LocationGroupRef, LocationRef};
+use otf2::{LocationGroupRef, LocationRef};
 
 use super::json::{Args, AttributeNames, Place};
 use super::kernels::{Kernels, large};
 use super::words;
 use crate::error::Result;
 use crate::source::Source;
+use crate::value::number;
 
 /// The processes that stand for what is on no GPU and no thread have numbers that Linux gives to none.
 pub(super) const FIRST_OWN_PID: u64 = 1 << 22;
@@ -94,22 +94,14 @@ impl<'a> Job<'a> {
     /// The number that the system gave to a process.
     pub(super) fn process_id(&self, process: LocationGroupRef) -> Option<u64> {
         let definition = self.source.trace.definitions.location_groups.get(&process)?;
-        self.number(&definition.properties, PROCESS_ID)
+        number(self.source.trace, &definition.properties, PROCESS_ID)
     }
 
     /// The number of a rank's GPU in its process, where it is known.
     pub(super) fn device(&self, rank: u32) -> u64 {
         let group = self.tables.members.job_ranks[large(rank)].group;
         let definition = self.source.trace.definitions.location_groups.get(&group);
-        definition.and_then(|it| self.number(&it.properties, "ordinal")).unwrap_or(0)
-    }
-
-    fn number(&self, properties: &[Property], name: &str) -> Option<u64> {
-        match property(&self.source.trace.definitions, properties, name)? {
-            AttributeValue::U64(number) => Some(number),
-            AttributeValue::U32(number) => Some(number.into()),
-            _ => None,
-        }
+        definition.and_then(|it| number(self.source.trace, &it.properties, "ordinal")).unwrap_or(0)
     }
 
     /// The rank that a location belongs to; of a thread, the first one of its process.
@@ -138,7 +130,7 @@ impl<'a> Job<'a> {
 
     fn location_number(&self, location: LocationRef, name: &str) -> Option<u64> {
         let definition = self.source.trace.definitions.locations.get(&location);
-        definition.and_then(|it| self.number(&it.properties, name))
+        definition.and_then(|it| number(self.source.trace, &it.properties, name))
     }
 
     /// The thread of a location: the system's number of it, else one that it gives to none.

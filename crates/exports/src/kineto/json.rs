@@ -1,18 +1,14 @@
-//! Events of Chrome's JSON as text, and the file that they go to.
+//! Events of Chrome's JSON as text.
 
 use std::fmt::{Display, Write as _};
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
 
 use analysis::Trace;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use otf2::{AttributeRef, AttributeValue};
-use parking_lot::Mutex;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::line::Line;
+use crate::output::{CHUNK_BYTES, Output};
+use crate::value::Value;
 
 /// Where an event is shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,21 +42,12 @@ impl Args {
             let Some(name) = usize::try_from(attribute.get()).ok().and_then(|at| names.0.get(at)) else {
                 continue;
             };
-            match value {
-                AttributeValue::U8(number) => self.add(name, number),
-                AttributeValue::U16(number) => self.add(name, number),
-                AttributeValue::U32(number) => self.add(name, number),
-                AttributeValue::U64(number) => self.add(name, number),
-                AttributeValue::I8(number) => self.add(name, number),
-                AttributeValue::I16(number) => self.add(name, number),
-                AttributeValue::I32(number) => self.add(name, number),
-                AttributeValue::I64(number) => self.add(name, number),
-                AttributeValue::F64(number) if number.is_finite() => self.add(name, number),
-                AttributeValue::F32(number) if number.is_finite() => self.add(name, number),
-                other => match trace.text(*other) {
-                    Some(text) => self.add(name, quoted(text)),
-                    None => self.add(name, quoted(&format!("{other:?}"))),
-                },
+            match Value::of(trace, *value) {
+                Value::Unsigned(number) => self.add(name, number),
+                Value::Signed(number) => self.add(name, number),
+                Value::Real(number) if number.is_finite() => self.add(name, number),
+                Value::Real(number) => self.add(name, quoted(&number.to_string())),
+                Value::Text(text) => self.add(name, quoted(&text)),
             }
         }
     }
@@ -88,69 +75,6 @@ impl AttributeNames {
         Self(attributes.map(|it| quoted(trace.definitions.string(it.name).unwrap_or_default())).collect())
     }
 }
-
-/// A file, for all threads.
-pub(super) struct Output {
-    writer: Mutex<Writer>,
-    path: PathBuf,
-}
-
-enum Writer {
-    /// Opened for each piece: a job has more ranks than a process may have open files.
-    Pieces,
-    Plain(BufWriter<File>),
-    Compressed(GzEncoder<BufWriter<File>>),
-}
-
-impl Output {
-    /// Makes a file, compressed where its name says so.
-    pub(super) fn create(path: &Path) -> Result<Self> {
-        let file = File::create_new(path).map_err(Error::io("make", path))?;
-        let file = BufWriter::with_capacity(CHUNK_BYTES, file);
-        let writer = match is_compressed(path) {
-            true => Writer::Compressed(GzEncoder::new(file, Compression::fast())),
-            false => Writer::Plain(file),
-        };
-        Ok(Self { writer: Mutex::new(writer), path: path.to_owned() })
-    }
-
-    /// Makes a file that gets large pieces.
-    pub(super) fn in_pieces(path: &Path) -> Result<Self> {
-        drop(File::create_new(path).map_err(Error::io("make", path))?);
-        Ok(Self { writer: Mutex::new(Writer::Pieces), path: path.to_owned() })
-    }
-
-    pub(super) fn append(&self, text: &str) -> Result<()> {
-        let written = match &mut *self.writer.lock() {
-            Writer::Pieces => {
-                let file = OpenOptions::new().append(true).open(&self.path);
-                file.and_then(|mut file| file.write_all(text.as_bytes()))
-            }
-            Writer::Plain(file) => file.write_all(text.as_bytes()),
-            Writer::Compressed(file) => file.write_all(text.as_bytes()),
-        };
-        written.map_err(Error::io("write", &self.path))
-    }
-
-    /// Writes what is left.
-    pub(super) fn finish(self) -> Result<()> {
-        let finished = match self.writer.into_inner() {
-            Writer::Pieces => return Ok(()),
-            Writer::Plain(file) => Ok(file),
-            Writer::Compressed(file) => file.finish(),
-        };
-        let written = finished.and_then(|file| file.into_inner().map_err(io::Error::from));
-        written.map(drop).map_err(Error::io("write", &self.path))
-    }
-}
-
-/// Whether the name of a file says that it is compressed.
-pub(super) fn is_compressed(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "gz")
-}
-
-/// How much is written at a time.
-const CHUNK_BYTES: usize = 1 << 20;
 
 /// Events on their way to a file, each with a comma behind.
 pub(super) struct Events<'a> {

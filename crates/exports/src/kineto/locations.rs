@@ -5,10 +5,11 @@ use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use otf2::LocationRef;
 
 use super::job::{FIRST_OWN_PID, Job};
-use super::json::{Args, Events, Output, Place};
+use super::json::{Args, Events, Place};
 use super::kernels::large;
 use super::words;
 use crate::error::Result;
+use crate::output::Output;
 use crate::selection::Selection;
 
 /// What a rank's file is written with.

@@ -24,12 +24,13 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::outcome::Outcome;
+use crate::output::Output;
 use crate::selection::Selection;
 use crate::source::Source;
 
 use foreign::Foreign;
 use job::{FIRST_OWN_PID, Job};
-use json::{Events, Output, Place, quoted};
+use json::{Events, Place, quoted};
 use locations::{Locations, Written, track};
 
 /// Writes a file for each rank into the folder `out`.
@@ -52,7 +53,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         }
         let name = PathBuf::from(format!("rank-{number:0highest$}.pt.trace.json"));
         let output = Output::in_pieces(&out.join(&name))?;
-        output.append(&head(&job, rank))?;
+        output.append(head(&job, rank))?;
         // Threads are in the files of all ranks that they work for, and so are their names.
         names(&job, &selection, rank, &output)?;
         outputs.push(Some(output));
@@ -61,7 +62,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let locations = Locations { job: &job, selection: &selection, outputs: &outputs };
     let written = source.each_location(selection.locations(), |location| locations.write(location))?;
     for output in outputs.into_iter().flatten() {
-        output.append(&format!("{}\n]\n}}\n", last_event(&job)))?;
+        output.append(format!("{}\n]\n}}\n", last_event(&job)))?;
         output.finish()?;
     }
     let sum = |count: fn(&Written) -> u64| written.iter().map(count).sum();

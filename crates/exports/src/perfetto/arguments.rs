@@ -6,6 +6,8 @@ use analysis::Trace;
 use otf2::{AttributeRef, AttributeValue, Event};
 use proto_messages::perfetto::{DebugAnnotation, Interned, InternedData};
 
+use crate::value::Value;
+
 /// The names of an archive's attributes, by number. Perfetto takes a dot for an underscore, and writes one before what
 /// is below a name: `nccl.bytes` is `bytes` below `nccl`.
 pub(super) struct AttributeNames<'a> {
@@ -63,8 +65,7 @@ impl<'a> Arguments<'a> {
             let (above, own) = self.names.get(*attribute);
             let name_iid = first_attribute + u64::from(attribute.get());
             self.name(name_iid, own, interned);
-            let argument = DebugAnnotation { name_iid: Some(name_iid), ..DebugAnnotation::default() };
-            let argument = self.argument(argument, *value, interned);
+            let argument = self.argument(name_iid, *value, interned);
             let Some(above) = above else {
                 arguments.push(argument);
                 continue;
@@ -88,40 +89,29 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    fn argument(
-        &mut self,
-        argument: DebugAnnotation,
-        value: AttributeValue,
-        interned: &mut InternedData,
-    ) -> DebugAnnotation {
-        let unsigned = |number| DebugAnnotation { uint_value: Some(number), ..argument.clone() };
-        let signed = |number| DebugAnnotation { int_value: Some(number), ..argument.clone() };
-        let real = |number| DebugAnnotation { double_value: Some(number), ..argument.clone() };
-        let trace = self.trace;
-        let (space, reference, text) = match value {
-            AttributeValue::U8(number) => return unsigned(number.into()),
-            AttributeValue::U16(number) => return unsigned(number.into()),
-            AttributeValue::U32(number) => return unsigned(number.into()),
-            AttributeValue::U64(number) => return unsigned(number),
-            AttributeValue::I8(number) => return signed(number.into()),
-            AttributeValue::I16(number) => return signed(number.into()),
-            AttributeValue::I32(number) => return signed(number.into()),
-            AttributeValue::I64(number) => return signed(number),
-            AttributeValue::F32(number) => return real(number.into()),
-            AttributeValue::F64(number) => return real(number),
-            AttributeValue::String(it) => (0, u64::from(it.get()), None),
-            AttributeValue::Region(it) => (1, it.get().into(), Some(trace.region_name(it))),
-            AttributeValue::Location(it) => (2, it.get(), Some(trace.location_name(it))),
-            AttributeValue::Comm(it) => (3, it.get().into(), Some(trace.comm_name(it))),
-            // This project writes none of these: each gets a number of its own.
-            other => (4, self.texts.len() as u64, Some(format!("{other:?}"))),
-        };
-        let iid = ((reference << 3) | space) + 1;
-        if self.texts.insert(iid) {
-            let text = text.or_else(|| trace.text(value).map(str::to_owned)).unwrap_or_default();
-            interned.debug_annotation_string_values.push(named(iid, text));
+    fn argument(&mut self, name_iid: u64, value: AttributeValue, interned: &mut InternedData) -> DebugAnnotation {
+        let mut argument = DebugAnnotation { name_iid: Some(name_iid), ..DebugAnnotation::default() };
+        match Value::of(self.trace, value) {
+            Value::Unsigned(number) => argument.uint_value = Some(number),
+            Value::Signed(number) => argument.int_value = Some(number),
+            Value::Real(number) => argument.double_value = Some(number),
+            Value::Text(text) => {
+                let (space, reference) = match value {
+                    AttributeValue::String(it) => (0, it.get().into()),
+                    AttributeValue::Region(it) => (1, it.get().into()),
+                    AttributeValue::Location(it) => (2, it.get()),
+                    AttributeValue::Comm(it) => (3, it.get().into()),
+                    // This project writes none of these: each gets a number of its own.
+                    _ => (4, self.texts.len() as u64),
+                };
+                let iid = ((reference << 3) | space) + 1;
+                if self.texts.insert(iid) {
+                    interned.debug_annotation_string_values.push(named(iid, text.into_owned()));
+                }
+                argument.string_value_iid = Some(iid);
+            }
         }
-        DebugAnnotation { string_value_iid: Some(iid), ..argument }
+        argument
     }
 }
 

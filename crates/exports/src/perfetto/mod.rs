@@ -14,16 +14,14 @@ mod flows;
 mod sequence;
 mod tracks;
 
-use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use analysis::Completeness;
 use otf2::{EventKind, LocationRef};
-use parking_lot::Mutex;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::outcome::Outcome;
+use crate::output::{CHUNK_BYTES, Output};
 use crate::selection::Selection;
 use crate::source::Source;
 
@@ -43,7 +41,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let tracks = Tracks::of(source, &selection);
     let names = AttributeNames::of(source.trace);
     let output = Output::create(out)?;
-    output.append(&tracks.packets())?;
+    output.append(tracks.packets())?;
     let has_unfinished = Completeness::of(&source.trace.archive).unfinished() > 0;
     let written = source.each_location(selection.locations(), |location| {
         let unfinished = if has_unfinished { unfinished(source, &selection, location)? } else { Vec::new() };
@@ -60,6 +58,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         output.append(sequence.bytes())?;
         Ok(sequence.count())
     })?;
+    output.finish()?;
     Ok(Outcome { files: vec![PathBuf::new()], events: written.iter().sum(), left_out: Vec::new() })
 }
 
@@ -80,25 +79,4 @@ fn unfinished(source: &Source<'_>, selection: &Selection<'_>, location: Location
     })?;
     found.sort_unstable();
     Ok(found)
-}
-
-/// How much of a location is written at a time.
-const CHUNK_BYTES: usize = 1 << 20;
-
-/// The file, for all threads.
-struct Output<'a> {
-    file: Mutex<File>,
-    path: &'a Path,
-}
-
-impl<'a> Output<'a> {
-    fn create(path: &'a Path) -> Result<Self> {
-        let file = File::create_new(path).map_err(Error::io("make", path))?;
-        Ok(Self { file: Mutex::new(file), path })
-    }
-
-    /// Appends whole packets.
-    fn append(&self, packets: &[u8]) -> Result<()> {
-        self.file.lock().write_all(packets).map_err(Error::io("write", self.path))
-    }
 }

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::{Trace, property};
 use nccl_events::archive::{LocationKind, PROCESS_ID, SIBLING, THREAD_ID};
-use otf2::records::Property;
-use otf2::{AttributeValue, LocationGroupRef, LocationRef, MetricMemberRef};
+use otf2::{LocationGroupRef, LocationRef, MetricMemberRef};
 use proto_messages::perfetto::{
     Clock, ClockSnapshot, CounterDescriptor, MERGE_NONE, ORDERING_EXPLICIT, ProcessDescriptor, ThreadDescriptor,
     TracePacket, TrackDescriptor, UNIT_SIZE_BYTES, clock,
@@ -13,6 +12,7 @@ use proto_messages::perfetto::{
 
 use crate::selection::Selection;
 use crate::source::Source;
+use crate::value::number;
 
 /// What an id is of: ids of different spaces never meet.
 #[derive(Clone, Copy)]
@@ -271,12 +271,4 @@ fn process_numbers(trace: &Trace) -> BTreeMap<LocationGroupRef, i32> {
         (process, number)
     });
     numbers.collect()
-}
-
-fn number(trace: &Trace, properties: &[Property], name: &str) -> Option<u64> {
-    match property(&trace.definitions, properties, name)? {
-        AttributeValue::U64(number) => Some(number),
-        AttributeValue::U32(number) => Some(number.into()),
-        _ => None,
-    }
 }

@@ -13,11 +13,10 @@ use proto_messages::xspace::{XEvent, XLine, XStat};
 
 use crate::error::{Error, Result};
 use crate::line::Line as Clock;
+use crate::output::CHUNK_BYTES;
 use crate::selection::Selection;
 use crate::source::Source;
-
-/// How much of a location is written at a time.
-const CHUNK_BYTES: usize = 1 << 20;
+use crate::value::Value;
 
 /// What times are relative to, and when wanted events begin; all in ns since 1970, by the clock of one host.
 #[derive(Clone, Copy)]
@@ -149,12 +148,10 @@ impl Line {
         event.stats.clear();
         for (attribute, value) in &slice.attributes {
             self.attributes.insert(*attribute);
-            let mut stat = stat(trace, *value);
-            stat.metadata_id = attribute_id(*attribute);
             if let AttributeValue::String(text) = value {
                 self.texts.insert(*text);
             }
-            event.stats.push(stat);
+            event.stats.push(stat(trace, *attribute, *value));
         }
     }
 }
@@ -174,28 +171,16 @@ pub(super) fn text_id(text: StringRef) -> u64 {
     1 << 32 | u64::from(text.get())
 }
 
-fn stat(trace: &Trace, value: AttributeValue) -> XStat {
-    let unsigned = |number| XStat { uint64_value: Some(number), ..XStat::default() };
-    let signed = |number| XStat { int64_value: Some(number), ..XStat::default() };
-    let float = |number| XStat { double_value: Some(number), ..XStat::default() };
-    let text = |text| XStat { str_value: Some(text), ..XStat::default() };
-    match value {
-        AttributeValue::U8(number) => unsigned(number.into()),
-        AttributeValue::U16(number) => unsigned(number.into()),
-        AttributeValue::U32(number) => unsigned(number.into()),
-        AttributeValue::U64(number) => unsigned(number),
-        AttributeValue::I8(number) => signed(number.into()),
-        AttributeValue::I16(number) => signed(number.into()),
-        AttributeValue::I32(number) => signed(number.into()),
-        AttributeValue::I64(number) => signed(number),
-        AttributeValue::F32(number) => float(number.into()),
-        AttributeValue::F64(number) => float(number),
-        AttributeValue::String(it) => XStat { ref_value: Some(text_id(it)), ..XStat::default() },
-        AttributeValue::Region(it) => text(trace.region_name(it)),
-        AttributeValue::Location(it) => text(trace.location_name(it)),
-        AttributeValue::Comm(it) => text(trace.comm_name(it)),
-        other => text(format!("{other:?}")),
+fn stat(trace: &Trace, attribute: AttributeRef, value: AttributeValue) -> XStat {
+    let mut stat = XStat { metadata_id: attribute_id(attribute), ..XStat::default() };
+    match (value, Value::of(trace, value)) {
+        (AttributeValue::String(text), _) => stat.ref_value = Some(text_id(text)),
+        (_, Value::Unsigned(number)) => stat.uint64_value = Some(number),
+        (_, Value::Signed(number)) => stat.int64_value = Some(number),
+        (_, Value::Real(number)) => stat.double_value = Some(number),
+        (_, Value::Text(text)) => stat.str_value = Some(text.into_owned()),
     }
+    stat
 }
 
 fn picoseconds(ns: u64) -> i64 {

@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer as _, MapAccess, SeqAccess, Visito
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
-use crate::kineto::json::is_compressed;
+use crate::output::is_compressed;
 
 /// Who hears what is in a file.
 pub(super) trait Reader {

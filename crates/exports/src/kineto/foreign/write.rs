@@ -14,9 +14,10 @@ use super::stream::{self, Reader};
 use crate::error::{Error, Result};
 use crate::foreign;
 use crate::kineto::job::{FIRST_OWN_PID, Job};
-use crate::kineto::json::{Args, Events, Output, Place, quoted};
+use crate::kineto::json::{Args, Events, Place, quoted};
 use crate::kineto::locations::{add_track, track, tracks};
 use crate::line::Line;
+use crate::output::Output;
 use crate::selection::Selection;
 use crate::source::Source;
 
@@ -163,7 +164,7 @@ impl Writing<'_> {
     fn begin_member(&mut self, name: &str) -> Result<()> {
         let before = if self.members == 0 { "{\n" } else { ",\n" };
         self.members += 1;
-        self.output.append(&format!("{before}  {}: ", quoted(name)))
+        self.output.append(format!("{before}  {}: ", quoted(name)))
     }
 
     /// What the trace does not show itself, as a process of its own.
@@ -202,7 +203,7 @@ impl Reader for Writing<'_> {
         self.output.append(comma)?;
         match more {
             None => self.output.append(event.get()),
-            Some(more) => self.output.append(&enriched(event.get(), more)),
+            Some(more) => self.output.append(enriched(event.get(), more)),
         }
     }
 
