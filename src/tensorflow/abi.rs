@@ -69,6 +69,7 @@ const MAJOR_VERSION: c_int = 0;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TF_InitProfiler(registration: *mut Registration, _status: Status) {
     guarded(|| {
+        panics::silence();
         // SAFETY: the same contract.
         unsafe { register(registration) };
     });
@@ -123,40 +124,69 @@ unsafe fn is_large_enough<T>(size: *const usize) -> bool {
     !size.is_null() && unsafe { size.read() } >= size_of::<T>()
 }
 
-unsafe extern "C" fn start(_profiler: *const Profiler, _status: Status) {
-    guarded(profile::start);
+/// # Safety
+/// `profiler` is NULL or that of the registration.
+unsafe extern "C" fn start(profiler: *const Profiler, _status: Status) {
+    guarded(|| {
+        // SAFETY: the contract.
+        unsafe { fault(profiler) };
+        profile::start();
+    });
 }
 
-unsafe extern "C" fn stop(_profiler: *const Profiler, _status: Status) {
-    guarded(profile::stop);
+/// # Safety
+/// As for [`start`].
+unsafe extern "C" fn stop(profiler: *const Profiler, _status: Status) {
+    guarded(|| {
+        // SAFETY: the contract.
+        unsafe { fault(profiler) };
+        profile::stop();
+    });
 }
 
 /// Called with a NULL buffer for the size, then for the bytes.
 ///
 /// # Safety
-/// `size` is NULL or points to a number, and `buffer` is NULL or has as many bytes as that says.
+/// `size` is NULL or points to a number, and `buffer` is NULL or has as many bytes as that says; `profiler` is as for
+/// [`start`].
 unsafe extern "C" fn collect_data_xspace(
-    _profiler: *const Profiler,
+    profiler: *const Profiler,
     buffer: *mut u8,
     size: *mut usize,
     _status: Status,
 ) {
-    guarded(|| {
-        if size.is_null() {
-            return;
+    if size.is_null() {
+        return;
+    }
+    let written = guarded(|| {
+        // SAFETY: the contract.
+        unsafe { fault(profiler) };
+        if buffer.is_null() {
+            return profile::bytes();
         }
-        let written = if buffer.is_null() {
-            profile::bytes()
-        } else {
-            // SAFETY: not NULL, so it is a number (contract).
-            let capacity = unsafe { size.read() };
-            // SAFETY: the buffer has as many bytes (contract), and TensorFlow has initialised them.
-            let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, capacity) };
-            profile::take(buffer)
-        };
-        // SAFETY: as above.
-        unsafe { size.write(written) };
+        // SAFETY: not NULL, so it is a number (contract).
+        let capacity = unsafe { size.read() };
+        // SAFETY: the buffer has as many bytes (contract), and TensorFlow has initialised them.
+        let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, capacity) };
+        profile::take(buffer)
     });
+    // After a panic, too: TensorFlow's variable is not initialised before the first call.
+    // SAFETY: as above.
+    unsafe { size.write(written.unwrap_or(0)) };
+}
+
+/// A fault on demand, in builds with the feature `fault-injection` only, as in `record::fault`: for a profiler whose
+/// extension is the magic number.
+///
+/// # Safety
+/// As for [`start`].
+unsafe fn fault(profiler: *const Profiler) {
+    const MAGIC: usize = 0xfa17;
+    if cfg!(feature = "fault-injection") && !profiler.is_null() {
+        // SAFETY: not NULL, so it is the registration's (contract), which has all fields.
+        let ext = unsafe { (*profiler).ext };
+        assert!(ext.addr() != MAGIC, "planted");
+    }
 }
 
 /// Nothing was allocated for it.
@@ -166,17 +196,21 @@ unsafe extern "C" fn destroy_profiler(_profiler: *mut Profiler) {}
 unsafe extern "C" fn destroy_profiler_fns(_functions: *mut ProfilerFunctions) {}
 
 /// Runs a callback: a panic must not get into TensorFlow.
-fn guarded(body: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(body)) {
-        forget(payload);
-        let said = catch_unwind(|| {
-            logger::say_to_stderr(&format!(
-                "internal error in TensorFlow's profile{}; the profile lacks NCCL, the recording goes on",
-                panics::location()
-            ));
-        });
-        if let Err(payload) = said {
+fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(result) => Some(result),
+        Err(payload) => {
             forget(payload);
+            let said = catch_unwind(|| {
+                logger::say_to_stderr(&format!(
+                    "internal error in TensorFlow's profile{}; the profile lacks NCCL, the recording goes on",
+                    panics::location()
+                ));
+            });
+            if let Err(payload) = said {
+                forget(payload);
+            }
+            None
         }
     }
 }

@@ -29,7 +29,6 @@ struct Profile {
 
 /// A profile begins; what is left of the one before goes.
 pub(super) fn start() {
-    panics::silence();
     clock::select();
     session::before_close(session_ends);
     let recorded = session::recorded().map(|recorded| (recorded.part, recorded.journal_bytes));

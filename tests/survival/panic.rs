@@ -80,6 +80,18 @@ fn a_panic_ends_the_recording_and_not_the_job() {
 }
 
 #[test]
+fn a_panic_in_a_profile_does_not_get_into_tensorflow() {
+    let scratch = Scratch::new();
+    let host = scratch.path().join("host");
+    let mut compiler = Command::new("cc");
+    compiler.arg("-o").arg(&host).arg(built::root().join("tests/tensorflow/host.c"));
+    let _built = run(compiler.arg("-ldl")).with_code(0);
+    let ended = run(scratch.command(&host).arg(faulty_plugin()).arg("panics")).with_code(0);
+    let said = ended.stderr.matches("internal error in TensorFlow's profile (at src/tensorflow/abi.rs:").count();
+    assert_eq!((said, ended.stderr.lines().count()), (4, 4), "start, stop, twice collect\n{ended}");
+}
+
+#[test]
 fn the_plugin_that_is_installed_has_no_such_fault() {
     let scratch = Scratch::new();
     let script = "

@@ -96,8 +96,33 @@ static int offer(size_t registration_size, size_t profiler_size, size_t function
   return 1;
 }
 
+/* Every callback of a plugin that was built to panic in it returns, and says that there are no bytes. */
+static void panics(void) {
+  Place registration, profiler, functions;
+  prepare(&registration, 64);
+  prepare(&profiler, 24);
+  prepare(&functions, 40);
+  registration.reg.profiler = &profiler.profiler;
+  registration.reg.functions = &functions.functions;
+  init(&registration.reg, &status_is_untouched);
+  Functions *calls = &functions.functions;
+  profiler.profiler.ext = (void *)0xfa17;
+  uint8_t buffer[4] = {1, 2, 3, 4};
+  calls->start(&profiler.profiler, &status_is_untouched);
+  calls->stop(&profiler.profiler, &status_is_untouched);
+  size_t size = 99;
+  calls->collect(&profiler.profiler, NULL, &size, &status_is_untouched);
+  assert(size == 0);
+  size = sizeof buffer;
+  calls->collect(&profiler.profiler, buffer, &size, &status_is_untouched);
+  assert(size == 0 && buffer[0] == 1 && status_is_untouched == 7);
+  profiler.profiler.ext = NULL;
+  calls->start(&profiler.profiler, &status_is_untouched);
+  calls->stop(&profiler.profiler, &status_is_untouched);
+}
+
 int main(int count, char **arguments) {
-  assert(count == 2);
+  assert(count == 2 || count == 3);
   void *plugin = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
   if (plugin == NULL) {
     fprintf(stderr, "%s\n", dlerror());
@@ -105,6 +130,10 @@ int main(int count, char **arguments) {
   }
   init = (Init)dlsym(plugin, "TF_InitProfiler");
   assert(init);
+  if (count == 3) {
+    panics();
+    return 0;
+  }
   assert(offer(64, 24, 40, 0));
   assert(offer(ROOM, ROOM, ROOM, 0));
   assert(offer(72, 24, 48, 0));
