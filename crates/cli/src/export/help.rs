@@ -11,6 +11,8 @@ Examples:
   nccl-otf2 export --format xplane trace --into host.xplane.pb -o both.xplane.pb
   nccl-otf2 export --format xplane trace --into logdir/plugins/profile/run1/*.xplane.pb -o logdir/plugins/profile/both
   nccl-otf2 export --format scalasca trace -o scalasca
+  nccl-otf2 export --format jsonl trace -o streams
+  nccl-otf2 export --format jsonl --schema minimal trace -o streams
 
 perfetto: one file. Open it in https://ui.perfetto.dev (nothing is uploaded), or ask it with SQL: \
 `trace_processor_shell -q query.sql trace.pftrace`, or the Python package perfetto. Processes have their threads, \
@@ -46,6 +48,11 @@ what all ranks have is exported: collectives up to the first that differs, messa
 which something was lost or a rank not recorded is left out. Pipit reads these archives, too: \
 `pipit.Trace.from_otf2(\"scalasca/0-world\")`. It sorts events by time, so no two of a rank share one: where they do \
 in the archive, the later ones are moved by the fewest ns that keep their order, and it is said how many and how far.
+
+jsonl: a directory with a file for each process, one callback of NCCL's a line, in the order in which they are \
+complete. It is made of journals, not of the archive, which has no handles and only the states that it shows: the job \
+must have kept them (NCCL_OTF2_KEEP_JOURNAL=1), or be running or killed and not finalized. `print --json` shows the \
+records of an archive. --schema minimal writes what TU Dresden's minimal profiler does.
 
 --comm and --rank keep what belongs to these ranks, the threads of their processes and the streams of their GPUs. \
 --function keeps operations of these functions, their calls, and what belongs to them: transfers, channels, kernels. \
