@@ -47,9 +47,9 @@ impl JournalFile {
         self.seen |= 1 << index;
     }
 
-    /// Whether a segment may come into use in it.
+    /// Whether a segment may have come into use in it.
     pub(super) fn is_open(&self) -> bool {
-        self.is_listed && !self.is_left
+        (self.is_listed || self.file.is_some()) && !self.is_left
     }
 
     /// Whether all that it ever has is read.

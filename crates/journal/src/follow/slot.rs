@@ -319,7 +319,9 @@ impl Slot {
         };
         fence(Ordering::Acquire);
         // The records are of this segment if it is still the one that was there before they were read.
-        if !is_same(self.number, &segment.place, |bytes| poll.files.read_at(file, bytes, *offset).ok()) {
+        let mut head = [0; 24];
+        let head_bytes = poll.files.read_at(file, &mut head, *offset).ok()?;
+        if head_bytes < head.len() || !is_same(self.number, &segment.place, &head) {
             self.records.replaced(segment, key, poll.files, &mut poll.polled.discarded);
             return Some(0);
         }
@@ -347,13 +349,9 @@ impl Slot {
     }
 }
 
-/// Whether the words before the process's in a segment's header are those of this segment.
-fn is_same(slot: u16, place: &SegmentPlace, read: impl FnOnce(&mut [u8]) -> Option<usize>) -> bool {
-    let mut bytes = [0; 24];
-    if read(&mut bytes) != Some(bytes.len()) {
-        return false;
-    }
-    let (words, _) = bytes.as_chunks::<8>();
+/// Whether the first words of a segment's header are those of this segment.
+fn is_same(slot: u16, place: &SegmentPlace, head: &[u8; 24]) -> bool {
+    let (words, _) = head.as_chunks::<8>();
     let is_slot = word_at(words, 1).is_some_and(|version| high(version) >> 16 == u32::from(slot));
     word_at(words, 0) == Some(MAGIC) && is_slot && word_at(words, 2) == Some(place.order)
 }
@@ -367,9 +365,11 @@ fn check_end<S>(segment: &mut FollowedSegment, file: &FileKey, poll: &mut Poll<'
     let Ok(read) = poll.files.read_at(file, buffer, offset + 8 * committed as u64) else {
         return committed;
     };
-    let length = poll.files.with(file, |file| Ok(file.metadata()?.len()));
-    let length = length.map_or(u64::MAX, |length| length.saturating_sub(offset) / 8);
-    let end = committed.min(usize::try_from(length).unwrap_or(usize::MAX));
+    let length = match read {
+        0 => poll.files.with(file, |file| Ok(file.metadata()?.len())).unwrap_or(u64::MAX),
+        _ => u64::MAX,
+    };
+    let end = committed.min(usize::try_from(length.saturating_sub(offset) / 8).unwrap_or(usize::MAX));
     let (beyond, _) = buffer.get(..read).unwrap_or(&[]).as_chunks::<8>();
     let now = |file: &File| committed_now(file, &segment.place).ok_or_else(|| std::io::Error::other("no header"));
     let problem = problem_at_end(&segment.place, end, beyond, || poll.files.with(file, now).ok());
