@@ -22,6 +22,39 @@ struct Channel {
     stop: u64,
 }
 
+/// So many kernels in a row are not trusted before the one that they were held against is not.
+const MOST_DISTRUSTED: u32 = 4;
+
+/// The last kernel of a channel of which the stamps were trusted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ring {
+    enqueued: u64,
+    plan: u64,
+    gpu_start_ns: u64,
+    /// How many were not trusted since then.
+    distrusted: u32,
+}
+
+impl Ring {
+    /// Whether a start on the GPU can be that of a kernel: those of a channel run in the order in which they were
+    /// enqueued.
+    fn trusts(&mut self, (enqueued, plan): (u64, u64), gpu_start_ns: u64) -> bool {
+        let is_same_kernel = plan != 0 && plan == self.plan;
+        let is_in_order = match enqueued >= self.enqueued {
+            true => gpu_start_ns > self.gpu_start_ns,
+            false => gpu_start_ns < self.gpu_start_ns,
+        };
+        if !is_same_kernel && !is_in_order && self.distrusted < MOST_DISTRUSTED {
+            self.distrusted += 1;
+            return false;
+        }
+        if enqueued >= self.enqueued {
+            *self = Self { enqueued, plan, gpu_start_ns, distrusted: 0 };
+        }
+        true
+    }
+}
+
 /// A stamp of the GPU's timer that was not after a tick of the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
@@ -34,8 +67,8 @@ pub(crate) struct Bound {
 #[derive(Debug, Default)]
 pub(crate) struct Kernels {
     all: FxHashMap<u64, Channel>,
-    /// By context and channel: the last start on the GPU, and the operation.
-    last: FxHashMap<(u32, u8), (u64, u64)>,
+    /// By context and channel.
+    rings: FxHashMap<(u32, u8), Ring>,
     /// What bounds the GPUs' clocks from above, since this was last looked at.
     pub(crate) bounds: Vec<Bound>,
     pub(crate) late: u64,
@@ -94,7 +127,7 @@ impl Kernels {
         }
         let channel = *channel;
         self.all.remove(&id);
-        let stamps = self.stamps(&channel);
+        let stamps = self.stamps(&channel, operations);
         if let Some(operation) = operations.get_mut(channel.operation) {
             operation.open = operation.open.saturating_sub(u32::from(channel.is_awaited));
             operation.kernel_on_host = widen(operation.kernel_on_host, channel.start, ticks.max(channel.start));
@@ -107,17 +140,18 @@ impl Kernels {
 
     /// The GPU's start and stop where they can be trusted: NCCL reads them from a ring, where they may be those of a
     /// later kernel of the channel.
-    fn stamps(&mut self, channel: &Channel) -> Option<(u64, u64)> {
+    fn stamps(&mut self, channel: &Channel, operations: &Operations) -> Option<(u64, u64)> {
         let Channel { context, gpu_start_ns, gpu_stop_ns, operation, .. } = *channel;
         if !is_plausible(gpu_start_ns, gpu_stop_ns) {
             return None;
         }
-        let last = self.last.entry((context, channel.channel)).or_default();
-        let is_repeated = gpu_start_ns == last.0 && operation != last.1;
-        if gpu_start_ns < last.0 || is_repeated {
-            return None;
+        let started = operations.get(operation).and_then(|operation| operation.started);
+        if let Some(started) = started {
+            let ring = self.rings.entry((context, channel.channel)).or_default();
+            if !ring.trusts((started.enqueued, started.plan), gpu_start_ns) {
+                return None;
+            }
         }
-        *last = (gpu_start_ns, operation);
         self.bounds.push(Bound { context, gpu_ns: gpu_start_ns, ticks: channel.start });
         if channel.told != 0 {
             self.bounds.push(Bound { context, gpu_ns: gpu_stop_ns, ticks: channel.told });

@@ -8,7 +8,7 @@ use super::series::{Budget, Series};
 use crate::snapshot::{Fit, Histogram, real, seconds};
 
 /// So many intervals of time are kept before they are united.
-const MOST_INTERVALS: usize = 512;
+const MOST_INTERVALS: usize = 2048;
 /// Of that many sizes the least duration is kept.
 const MOST_SIZES: usize = 256;
 
@@ -150,12 +150,14 @@ impl PairWindow {
         }
     }
 
-    /// Unites intervals; the older ones, which no step that ends later can meet, only as a length.
+    /// Unites intervals. Where many are left, the older ones are kept as a length only: hardly a step that ends later
+    /// meets them.
     fn unite(&mut self) {
         self.intervals = union(std::mem::take(&mut self.intervals));
-        let older = self.intervals.len().saturating_sub(MOST_INTERVALS / 4);
-        let older: Vec<(u64, u64)> = self.intervals.drain(..older).collect();
-        self.busy_ns += length(&older);
+        if self.intervals.len() > MOST_INTERVALS / 2 {
+            let older: Vec<(u64, u64)> = self.intervals.drain(..MOST_INTERVALS / 4).collect();
+            self.busy_ns += length(&older);
+        }
     }
 }
 

@@ -167,14 +167,19 @@ impl Told {
         told
     }
 
-    /// Nothing but what the clocks of GPUs make of it differs.
-    pub(crate) fn assert_equal(&self, by_stats: &Self) {
+    /// Nothing differs, but for lengths by a GPU's timer where that is not the host's: a stream is replayed faster than
+    /// its kernels ran.
+    pub(crate) fn assert_equal(&self, by_stats: &Self, is_gpu_in_time: bool) {
         let keys = |told: &Self| told.operations.keys().cloned().collect::<Vec<_>>();
         assert_eq!(keys(self), keys(by_stats));
         for (class, found) in &self.operations {
             let expected = &by_stats.operations[class];
             assert_eq!((found.count, &found.timing), (expected.count, &expected.timing), "{class:?}");
             assert!(expected.bytes.is_none() || found.bytes == expected.bytes, "{class:?}: {found:?} {expected:?}");
+            let is_by_gpu = ["kernelch", "shared-kernel"].iter().any(|timing| found.timing.contains_key(*timing));
+            if is_by_gpu && !is_gpu_in_time {
+                continue;
+            }
             assert!(is_near(found.duration_s, expected.duration_s, 1e-3), "{class:?}: {found:?} {expected:?}");
         }
         assert_eq!(self.pairs, by_stats.pairs);
@@ -183,7 +188,8 @@ impl Told {
             let are_near = found.iter().zip(expected).all(|(found, expected)| is_near(*found, expected, 1e-2));
             assert!(are_near, "{pair:?}: {found:?} {expected:?}");
         }
-        for (found, expected) in self.waits_ns.iter().zip(by_stats.waits_ns) {
+        // `stats` has them by pair, where sizes are known.
+        for (found, expected) in self.waits_ns.iter().zip(by_stats.waits_ns).filter(|_| !self.pairs.is_empty()) {
             let [found, expected] = [*found, expected].map(|ns| Duration::from_nanos(ns).as_secs_f64());
             assert!(is_near(found, expected, 1e-3), "{:?} {:?}", self.waits_ns, by_stats.waits_ns);
         }
