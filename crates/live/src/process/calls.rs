@@ -1,14 +1,12 @@
 //! Calls of NCCL's interface, as far as operations refer to them: groups with their launches, and captured calls.
 
-use std::collections::VecDeque;
-
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::collective::Pattern;
 use nccl_events::event::P2pApi;
-use rustc_hash::FxHashMap;
 
 use super::derived::DerivedCall;
+use super::newest::Newest;
 
 /// So many calls that were not captured are kept, and so many groups and plans.
 const MOST: usize = 1 << 12;
@@ -58,42 +56,14 @@ struct Call {
 /// What a call says of one of its operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OfCall {
+    /// Its launch, where that is its own.
+    pub(crate) launch: Option<u64>,
     /// When its launch returned, where that is its own.
     pub(crate) launched: Option<u64>,
     /// What its kernel cannot have begun before.
     pub(crate) earliest: Option<u64>,
     pub(crate) replay: u64,
     pub(crate) is_at_capture: bool,
-}
-
-/// What is kept by id, the newest ones.
-#[derive(Debug)]
-struct Newest<T> {
-    all: FxHashMap<u64, T>,
-    order: VecDeque<u64>,
-    most: usize,
-}
-
-impl<T> Newest<T> {
-    fn new(most: usize) -> Self {
-        Self { all: FxHashMap::default(), order: VecDeque::new(), most }
-    }
-
-    fn get_mut(&mut self, id: u64) -> Option<&mut T> {
-        self.all.get_mut(&id)
-    }
-
-    fn get_or(&mut self, id: u64, new: impl FnOnce() -> T) -> &mut T {
-        if !self.all.contains_key(&id) {
-            self.order.push_back(id);
-            if self.order.len() > self.most
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.all.remove(&oldest);
-            }
-        }
-        self.all.entry(id).or_insert_with(new)
-    }
 }
 
 /// The calls of a process.
@@ -149,8 +119,8 @@ impl Calls {
         symbols: &Symbols,
         ranks: impl Fn(u32) -> Option<(i32, usize)>,
     ) -> Option<(u64, DerivedCall)> {
-        let call = self.captured.all.get(&call).or_else(|| self.calls.all.get(&call))?;
-        let group = self.groups.all.get(&call.group)?;
+        let call = self.captured.get(call).or_else(|| self.calls.get(call))?;
+        let group = self.groups.get(call.group)?;
         let messages = group.messages.as_ref().filter(|_| group.depth == 1)?;
         let (context, count, datatype, ..) = messages.same?;
         let (rank, ranks) = ranks(context)?;
@@ -176,7 +146,7 @@ impl Calls {
     }
 
     pub(crate) fn stop_launch(&mut self, id: u64, ticks: u64) {
-        let group = self.launching.all.get(&id).copied();
+        let group = self.launching.get(id).copied();
         if let Some(group) = group.and_then(|group| self.groups.get_mut(group))
             && let Some(launch) = group.launches.iter_mut().find(|launch| launch.id == id)
         {
@@ -190,7 +160,7 @@ impl Calls {
 
     /// When a launch plan began.
     pub(crate) fn plan(&self, id: u64) -> Option<u64> {
-        self.plans.all.get(&id).copied()
+        self.plans.get(id).copied()
     }
 
     /// What the call of an operation says of it: by the last launch of the call's group on the communicator. None where
@@ -210,13 +180,15 @@ impl Calls {
             let is_at_capture = if slot == call.slot { is_in_group } else { is_launcher };
             call.operations += u64::from(!is_at_capture);
             let replay = if is_at_capture { 0 } else { call.operations };
-            return Some(OfCall { launched: None, earliest: Some(start), replay, is_at_capture });
+            return Some(OfCall { launch: None, launched: None, earliest: Some(start), replay, is_at_capture });
         }
         call.operations += 1;
         let launch = launches.iter().rev().find(|launch| launch.context == context && launch.start <= start);
-        let launched = launch.map(|launch| launch.stop.unwrap_or(launch.start));
+        // A second operation of one call is a replay.
+        let own = launch.filter(|_| call.operations == 1);
         Some(OfCall {
-            launched: launched.filter(|_| call.operations == 1),
+            launch: own.map(|launch| launch.id),
+            launched: own.map(|launch| launch.stop.unwrap_or(launch.start)),
             earliest: launch.map(|launch| launch.start),
             replay: 0,
             is_at_capture: false,

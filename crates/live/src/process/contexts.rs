@@ -12,7 +12,7 @@ use tables::communicators::Comms;
 use tables::communicators::devices::Devices;
 use tables::interval::Earlier;
 
-use super::gpu_clock::RecentBounds;
+use super::gpu::RecentBounds;
 use crate::sums::{Communicators, Member};
 
 /// A communicator rank.

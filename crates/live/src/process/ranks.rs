@@ -2,7 +2,7 @@
 
 use journal::reader::Symbols;
 
-use super::OpenEvents;
+use super::open::OpenEvents;
 use crate::snapshot::Rank;
 
 impl OpenEvents {

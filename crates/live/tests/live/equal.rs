@@ -19,19 +19,20 @@ fn recorded_streams_are_summed_up_as_stats_does() {
     }
 }
 
-/// Four ranks in two processes, every operation once.
+/// Four ranks in two processes, every operation once; timed by NCCL alone, and by CUDA events.
 #[test]
 fn real_nccl_is_summed_up_as_stats_does() {
-    for release in ["2.23.4", "2.28.9", "2.32.3"] {
-        eprintln!("{release}");
+    for (release, gpu) in [("2.23.4", "off"), ("2.28.9", "events"), ("2.32.3", "off"), ("2.32.3", "events")] {
         let scratch = Scratch::new();
         let arguments = ["--procs", "2", "--threads", "2", "--exact"];
         let Some(mut job) = scratch.nccl(release, &arguments) else { return };
-        job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", "off");
+        job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", gpu);
         kept(job);
-        let told = Told::by_snapshot(&followed(&scratch.out()));
+        let snapshot = followed(&scratch.out());
+        let told = Told::by_snapshot(&snapshot);
         let finalized = scratch.finalize();
         assert!(finalized.status.success(), "{finalized}");
+        eprintln!("{release} {gpu}");
         told.assert_equal(&Told::by_stats(&stats(&scratch)), true);
     }
 }

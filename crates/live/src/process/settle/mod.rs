@@ -4,17 +4,15 @@
 //! So an operation is over when all of it that began has ended and nothing came for a while. Where NCCL tells of others
 //! of the communicator when they ran, one that it told nothing of is over when a later one is.
 
+mod kernel;
+
 use clocks::ticks::HostClock;
 use journal::reader::Symbols;
 use nccl_events::Kind;
-use nccl_events::archive::Timing;
-use nccl_events::collective::shape;
-use tables::interval::{Interval, Known, share_kernel};
 
-use super::OpenEvents;
-use super::derived::EndedCollective;
-use super::operations::{Details, Operation, Started};
-use crate::sums::{Connection, EndedOperation, EndedStep, Member, Sums};
+use self::kernel::{Task, launch};
+use super::open::OpenEvents;
+use crate::sums::{Connection, EndedStep, Sums};
 
 /// Steps of ranks of which it is not known who they are.
 const MOST_UNKNOWN: usize = 1 << 14;
@@ -23,6 +21,8 @@ const FOR_EARLIER: u64 = 4;
 /// The same for what NCCL tells of an operation, where it tells of others, and where it may.
 const FOR_CHILDREN: u64 = 60;
 const FOR_FIRST_CHILDREN: u64 = 5;
+/// The same for what GPUs tell.
+const FOR_GPU: u64 = 3;
 
 /// Up to when all records were read.
 #[derive(Clone, Copy, Debug)]
@@ -33,26 +33,12 @@ pub(crate) enum Until {
     End,
 }
 
-/// An operation in the order of kernels.
-#[derive(Clone, Copy, Debug)]
-struct Task {
-    enqueued: u64,
-    /// The launch plan (one kernel); 0: unknown.
-    plan: u64,
-    start: u64,
-    id: u64,
-    has_ended: bool,
-    is_told: bool,
-    /// Whether children are not to be expected.
-    is_alone: bool,
-    last: u64,
-}
-
 /// What became of a kernel's operations.
 struct KernelState {
     has_ended: bool,
     is_told: bool,
     is_alone: bool,
+    is_awaited: bool,
     last: u64,
 }
 
@@ -62,6 +48,7 @@ impl KernelState {
             has_ended: tasks.iter().all(|task| task.has_ended),
             is_told: tasks.iter().any(|task| task.is_told),
             is_alone: tasks.iter().all(|task| task.is_alone),
+            is_awaited: tasks.iter().any(|task| task.is_awaited),
             last: tasks.iter().map(|task| task.last).max().unwrap_or(0),
         }
     }
@@ -151,6 +138,7 @@ impl OpenEvents {
                 has_ended: operation.has_ended(),
                 is_told: operation.is_told(),
                 is_alone: started.is_by_copy_engines || operation.call.is_some_and(|call| call.is_at_capture),
+                is_awaited: launch(id, &started, operation).is_some_and(|launch| self.gpu.awaits(launch)),
                 last: operation.last,
             });
         }
@@ -183,12 +171,17 @@ impl OpenEvents {
             Until::End => u64::MAX,
             Until::Ticks(now, settle_ns) => now.saturating_sub(ticks(self.clock.host(), now, times * settle_ns)),
         };
-        let [quiet, quiet_without_children, quiet_after_earlier] = [1, patience, FOR_EARLIER].map(quiet_for);
+        let [quiet, quiet_without_children, quiet_without_gpu, quiet_after_earlier] =
+            [1, patience, FOR_GPU, FOR_EARLIER].map(quiet_for);
         let mut kept = Vec::new();
         let mut over = Vec::new();
         for (number, (tasks, kernel)) in kernels.iter().enumerate() {
             let is_told_of = kernel.is_told || kernel.is_alone || number < last_told;
-            let before = if is_told_of { quiet } else { quiet_without_children };
+            let before = match (is_told_of, kernel.is_awaited) {
+                (false, _) => quiet_without_children,
+                (true, true) => quiet_without_gpu,
+                (true, false) => quiet,
+            };
             let is_over = kernel.has_ended && kernel.last < before;
             let is_in_order = kept.is_empty() || kernel.last < quiet_after_earlier;
             if is_over && is_in_order && (member.is_some() || matches!(until, Until::End)) {
@@ -219,138 +212,5 @@ impl OpenEvents {
             }
         }
         context.gpu.fit();
-    }
-
-    /// Sums up the operations of a kernel.
-    fn end_kernel(&mut self, at: u32, kernel: &[Task], sums: &mut Sums, symbols: &Symbols) {
-        let mut ended: Vec<(Operation, Started)> = Vec::with_capacity(kernel.len());
-        for task in kernel {
-            let Some(mut operation) = self.operations.remove(task.id) else {
-                continue;
-            };
-            self.network.forget(&operation.silent);
-            let Some(started) = operation.started else {
-                continue;
-            };
-            if operation.call.is_none() {
-                operation.call = self.calls.of_operation(started.parent, started.slot, started.start, at);
-            }
-            // Put into a graph, it did not run.
-            if !operation.call.is_some_and(|call| call.is_at_capture) {
-                ended.push((operation, started));
-            }
-        }
-        let Some(context) = self.contexts.get_mut(at) else {
-            return;
-        };
-        let mut reader = self.clock.host().reader();
-        let mut intervals: Vec<Interval> = Vec::with_capacity(ended.len());
-        for (operation, started) in &ended {
-            let call = operation.call.unwrap_or_default();
-            let stop = operation.stop.unwrap_or(started.start);
-            let span = |(from, to): (u64, u64), ns: &mut dyn FnMut(u64) -> u64| (ns(from), ns(to));
-            let clock = context.gpu.clock();
-            let known = Known {
-                launched: reader.nanoseconds(call.launched.unwrap_or(started.start)),
-                enqueued: span((started.start, stop), &mut |ticks| reader.nanoseconds(ticks)),
-                kernel: operation.gpu.map(|gpu| span(gpu, &mut |gpu_ns| clock.host_ns(gpu_ns))),
-                kernel_on_host: operation.kernel_on_host.map(|it| span(it, &mut |ticks| reader.nanoseconds(ticks))),
-                proxy_last: operation.proxy_last.map(|last| reader.nanoseconds(last)),
-                unfinished: false,
-                is_by_copy_engines: started.is_by_copy_engines,
-            };
-            intervals.push(Interval::of(&known, 0));
-        }
-        share_kernel(&mut intervals, context.earlier);
-        intervals.iter().for_each(|interval| context.earlier.add(interval));
-        let (member, gpu_error_ns) = (context.member, context.gpu.error_ns());
-        let Some(member) = member else {
-            self.without_communicator += ended.len() as u64;
-            return;
-        };
-        for ((operation, started), interval) in ended.iter().zip(intervals) {
-            self.add_to_derived((operation, started), interval, symbols);
-            let ended = self.summed_up((operation, started), (member, interval, gpu_error_ns), sums, symbols);
-            sums.operation(&ended);
-        }
-    }
-
-    /// A send or receive may be one of those that a collective is made of.
-    fn add_to_derived(&mut self, (operation, started): (&Operation, &Started), interval: Interval, symbols: &Symbols) {
-        let Details::PointToPoint { peer } = started.details else {
-            return;
-        };
-        let contexts = &self.contexts;
-        let ranks = |context: u32| {
-            let (rank, ranks) = contexts.get(context)?.said;
-            Some((rank, usize::try_from(ranks).ok()?))
-        };
-        if let Some((group, call)) = self.calls.derived(started.parent, symbols, ranks) {
-            let replay = operation.call.map_or(0, |call| call.replay);
-            self.derived.add((group, replay), call, (started.func, peer), (interval, operation.last));
-        }
-    }
-
-    /// Sums up collectives that were made of sends and receives.
-    fn settle_derived(&mut self, before: u64, sums: &mut Sums, symbols: &Symbols) {
-        for EndedCollective { call, interval, is_whole } in self.derived.take(before) {
-            let Some(member) = self.contexts.get(call.context).and_then(|context| context.member) else {
-                continue;
-            };
-            let shape = shape(call.pattern.func());
-            let (function, algorithm) = (sums.name(&format!("nccl{}", call.pattern.func())), sums.name(""));
-            sums.operation(&EndedOperation {
-                member,
-                function,
-                algorithm,
-                is_point_to_point: false,
-                peer: None,
-                bytes: call.count.saturating_mul(self.words.element_bytes(call.datatype, symbols)),
-                // Where something is missing, that may have ended later: a bandwidth would be made up.
-                shape: shape.filter(|_| is_whole),
-                root: call.rank,
-                sequence: None,
-                interval,
-                error_ns: None,
-            });
-        }
-    }
-
-    fn summed_up(
-        &mut self,
-        (operation, started): (&Operation, &Started),
-        (member, interval, gpu_error_ns): (Member, Interval, Option<u64>),
-        sums: &mut Sums,
-        symbols: &Symbols,
-    ) -> EndedOperation {
-        let function = self.words.function(started.func, started.is_by_copy_engines, (symbols, sums));
-        let replay = operation.call.map_or(0, |call| call.replay);
-        let (algorithm, peer, sequence, root) = match started.details {
-            Details::Collective { sequence, root, algorithm, protocol } => {
-                let algorithm = self.words.algorithm((algorithm, protocol), (symbols, sums));
-                (algorithm, None, Some((sequence, replay)), root)
-            }
-            Details::PointToPoint { peer } => {
-                let none = self.words.algorithm(Default::default(), (symbols, sums));
-                (none, Some(peer), None, -1)
-            }
-        };
-        let own_error_ns = match interval.timing {
-            Timing::KernelChannel => gpu_error_ns,
-            _ => Some(0),
-        };
-        EndedOperation {
-            member,
-            function: function.name,
-            algorithm,
-            is_point_to_point: peer.is_some(),
-            peer,
-            bytes: started.count.saturating_mul(self.words.element_bytes(started.datatype, symbols)),
-            shape: function.shape,
-            root,
-            sequence,
-            interval,
-            error_ns: own_error_ns.map(|error_ns| error_ns + self.clock.error_ns()),
-        }
     }
 }

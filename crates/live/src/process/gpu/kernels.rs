@@ -3,8 +3,8 @@
 use nccl_events::event::KernelCh;
 use rustc_hash::FxHashMap;
 
-use super::ids::{Fate, Seen};
-use super::operations::{Operations, widen};
+use crate::process::ids::{Fate, Seen};
+use crate::process::operations::{Operations, widen};
 
 /// A collective's kernel on one channel.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,0 +1,214 @@
+//! Events of a process that have not ended, and what they refer to, filled in by records.
+
+use journal::clock::{ClockPair, TickSource, monotonic_ns};
+use journal::format::record::{Record, RecordBody, Records, Symbol};
+use nccl_events::event::{KernelCh, ProxyOp};
+use nccl_events::id::EventId;
+use nccl_events::{Body, Kind, Start, StateArgs, state};
+
+use super::calls::Calls;
+use super::clock::ProcessClock;
+use super::contexts::Contexts;
+use super::derived::Derived;
+use super::gpu::{GpuWork, Kernels};
+use super::ids::Seen;
+use super::network::Network;
+use super::operations::{Operations, Started};
+use super::words::Words;
+use crate::sums::Places;
+
+/// Whose records they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recorder {
+    pub(crate) tag: u16,
+    pub(crate) pid: u32,
+    pub(crate) tick_source: TickSource,
+    /// What was asked to be recorded.
+    pub(crate) event_mask: u32,
+}
+
+/// What one process recorded and what is not summed up yet.
+#[derive(Debug)]
+pub(crate) struct OpenEvents {
+    pub(super) recorder: Recorder,
+    pub(super) seen: Seen,
+    pub(super) clock: ProcessClock,
+    pub(super) contexts: Contexts,
+    pub(super) calls: Calls,
+    pub(super) operations: Operations,
+    pub(super) network: Network,
+    pub(super) kernels: Kernels,
+    pub(super) derived: Derived,
+    pub(super) gpu: GpuWork,
+    pub(super) words: Words,
+    /// Of connections: where their sums are.
+    pub(super) places: Vec<Option<Places>>,
+    /// Ticks of the last record.
+    last: u64,
+    /// Operations without a communicator, and of calls that were only put into a graph.
+    pub(crate) without_communicator: u64,
+}
+
+impl OpenEvents {
+    /// `since` is a pair of our clocks that is some time ago.
+    pub(crate) fn new(recorder: Recorder, since: Option<ClockPair>) -> Self {
+        Self {
+            recorder,
+            seen: Seen::new(recorder.tag),
+            clock: ProcessClock::new(recorder.tick_source, since),
+            contexts: Contexts::new(recorder.tag, recorder.pid),
+            calls: Calls::default(),
+            operations: Operations::default(),
+            network: Network::default(),
+            kernels: Kernels::default(),
+            derived: Derived::default(),
+            gpu: GpuWork::default(),
+            words: Words::default(),
+            places: Vec::new(),
+            last: 0,
+            without_communicator: 0,
+        }
+    }
+
+    /// Ticks of the last record.
+    pub(crate) const fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// How long ago it is that the clock showed this.
+    pub(crate) fn age_ns(&self, ticks: u64) -> u64 {
+        monotonic_ns().saturating_sub(self.clock.host().nanoseconds(ticks))
+    }
+
+    /// Events that came after their operation was taken to be over, or whose start is not known.
+    pub(crate) const fn late(&self) -> u64 {
+        self.operations.late + self.network.late + self.kernels.late
+    }
+
+    fn start_operation(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
+        let Some(context) = self.contexts.place(start.context) else {
+            self.without_communicator += 1;
+            return;
+        };
+        let Some(mut started) = Started::of(slot, ticks, start) else {
+            return;
+        };
+        started.enqueued = self.calls.plan(started.plan).unwrap_or(ticks);
+        let call = self.calls.of_operation(started.parent, slot, ticks, context);
+        self.operations.start(id, started).call = call;
+        self.contexts.hint(context, || of_start(slot, ticks, id, start), &start.body, start.rank);
+        if let Some(context) = self.contexts.get_mut(context) {
+            context.queue.push_back(id);
+            context.last = ticks.max(context.last);
+        }
+    }
+
+    fn start_transfer(&mut self, slot: u16, ticks: u64, id: u64, (start, op): (&Start<Symbol>, &ProxyOp)) {
+        let origin = u32::try_from(op.pid).unwrap_or(0);
+        let is_foreign = origin != 0 && self.recorder.pid != 0 && origin != self.recorder.pid;
+        let context = self.contexts.place(start.context).filter(|_| !is_foreign);
+        if let Some(context) = context {
+            self.contexts.hint(context, || of_start(slot, ticks, id, start), &start.body, start.rank);
+            if let Some(context) = self.contexts.get_mut(context) {
+                context.last = ticks.max(context.last);
+            }
+        }
+        self.network.start_transfer((id, ticks), (start.parent, op), context, (&mut self.operations, &self.seen));
+    }
+
+    fn start_kernel(&mut self, ticks: u64, id: u64, start: &Start<Symbol>, fields: &KernelCh) {
+        if let Some(context) = self.contexts.place(start.context) {
+            let of = (start.parent, context);
+            self.kernels.start((id, ticks), of, fields, (&mut self.operations, &self.seen));
+        }
+    }
+}
+
+fn of_start(slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) -> Record {
+    Record { slot, ticks, id, body: RecordBody::Start(*start) }
+}
+
+impl Records for OpenEvents {
+    fn record(&mut self, record: Record) {
+        let Record { slot, ticks, id, .. } = record;
+        match record.body {
+            RecordBody::ClockPair { monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks } => {
+                self.last = ticks.max(self.last);
+                self.clock.add(ClockPair { ticks, monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks });
+            }
+            RecordBody::Gpu(gpu) => self.gpu.add(ticks, id, &gpu),
+            RecordBody::CommInit(_) | RecordBody::CommKnown(_) => self.contexts.init(record),
+            RecordBody::Start(start) => self.start(slot, ticks, id, &start),
+            RecordBody::Stop => self.stop(slot, ticks, id),
+            RecordBody::State { state, args } => self.state(slot, ticks, id, (state, args)),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
+        self.last = ticks.max(self.last);
+        if !self.seen.note(id) {
+            return;
+        }
+        match &start.body {
+            Body::ProxyStep(step) => {
+                self.network.start_step((id, ticks), (start.parent, step), (&mut self.operations, &self.seen));
+            }
+            Body::ProxyOp(op) => self.start_transfer(slot, ticks, id, (start, op)),
+            Body::KernelCh(fields) => self.start_kernel(ticks, id, start, fields),
+            Body::Coll(_) | Body::P2p(_) | Body::CeColl(_) => self.start_operation(slot, ticks, id, start),
+            Body::Group(_) => self.calls.start_plan(id, ticks),
+            Body::CollApi(call) => self.calls.start_call(id, slot, start.parent, call.graph_captured),
+            Body::P2pApi(call) => {
+                if let Some(context) = self.contexts.place(start.context) {
+                    self.calls.start_message(id, slot, start.parent, (context, call));
+                }
+            }
+            Body::KernelLaunch(_) => {
+                if let Some(context) = self.contexts.place(start.context) {
+                    self.calls.start_launch(id, slot, (ticks, start.parent, context));
+                }
+            }
+            Body::GroupApi(group) => {
+                self.calls.start_group(id, group.depth);
+                if let Some(context) = self.contexts.place(start.context).and_then(|at| self.contexts.get_mut(at)) {
+                    context.last = ticks.max(context.last);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn stop(&mut self, _slot: u16, ticks: u64, id: u64) {
+        self.last = ticks.max(self.last);
+        let seen = &self.seen;
+        match EventId::from_raw(id).kind() {
+            Kind::ProxyStep => self.network.stop_step(id, ticks, seen),
+            Kind::ProxyOp => self.network.stop_transfer(id, ticks, &mut self.operations, seen),
+            Kind::KernelCh => self.kernels.stop(id, ticks, &mut self.operations, seen),
+            Kind::Coll | Kind::P2p | Kind::CeColl => {
+                if let Some(operation) = self.operations.hear(id, ticks, seen) {
+                    operation.stop.get_or_insert(ticks);
+                }
+            }
+            Kind::GroupApi => self.calls.stop_group(id, ticks),
+            Kind::KernelLaunch => self.calls.stop_launch(id, ticks),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn state(&mut self, _slot: u16, ticks: u64, id: u64, (number, args): (u32, StateArgs)) {
+        self.last = ticks.max(self.last);
+        match (EventId::from_raw(id).kind(), args) {
+            (Kind::ProxyStep, _) => self.network.change_step(id, ticks, (number, args), &self.seen),
+            (Kind::ProxyOp, _) => self.network.change_transfer(id, &mut self.operations),
+            (Kind::KernelCh, StateArgs::GpuTime { gpu_ns }) if number == state::KERNEL_CH_STOP => {
+                self.kernels.told(id, ticks, gpu_ns, &self.seen);
+            }
+            _ => {}
+        }
+    }
+}
