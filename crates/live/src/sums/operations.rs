@@ -23,11 +23,13 @@ pub(crate) struct EndedOperation {
     pub(crate) peer: Option<i32>,
     pub(crate) bytes: u64,
     pub(crate) shape: Option<Shape>,
+    /// Whether it can be told how much data it moved: the number of ranks is known, and nothing of it is missing.
+    pub(crate) has_bandwidth: bool,
     pub(crate) root: i32,
     /// NCCL's number of it, and which replay it is; none of sends and receives.
     pub(crate) sequence: Option<(u64, u64)>,
     pub(crate) interval: Interval,
-    /// How far its times can be off against those of other processes of the host; none where that is not known.
+    /// How far its times can be off, beside what the clock of its process is; none where that is not known.
     pub(crate) error_ns: Option<u64>,
 }
 
@@ -109,6 +111,7 @@ impl Operations {
         sum.window.bytes += ended.bytes;
         sum.window.duration_ns += duration_ns;
         if let Some(shape) = ended.shape
+            && ended.has_bandwidth
             && timing.is_measured()
             && !is_shared
             && duration_ns > 0

@@ -12,7 +12,7 @@ use super::series::{Budget, Series};
 use crate::snapshot::{Histogram, seconds};
 
 /// Collectives that wait for operations of other ranks.
-const MOST_WAITING: usize = 1 << 14;
+const MOST_WAITING: usize = 1 << 12;
 
 /// Which collective: communicator, function, NCCL's number and replay.
 type Which = (u32, u32, u64, u64);
@@ -36,6 +36,8 @@ pub(crate) struct Lateness {
 /// Arrivals at collectives.
 #[derive(Debug, Default)]
 pub(crate) struct Skews {
+    /// How far the clock of any process can be off.
+    pub(crate) clock_error_ns: u64,
     waiting: FxHashMap<Which, Vec<Came>>,
     order: VecDeque<Which>,
     /// By communicator.
@@ -99,7 +101,7 @@ impl Skews {
             return;
         }
         let ranks: Vec<Arrival> = came.iter().map(|came| came.arrival).collect();
-        let own = |at: usize| came.get(at).and_then(|came| came.error_ns);
+        let own = |at: usize| Some(came.get(at)?.error_ns? + self.clock_error_ns);
         let arrivals = Arrivals::of(flow, &ranks, |a, b| Some(own(a)? + own(b)?));
         if arrivals.error_ns.is_err() {
             return;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use journal::host::boot_id;
 use journal::part::process::ProcessInfo;
-use journal::testing::{Process, Who};
+use journal::testing::{self, Process, Who};
 use live::{Live, Options, ProcessState, Snapshot};
 use tempfile::tempdir;
 
@@ -62,10 +62,15 @@ fn a_process_is_followed_from_its_beginning_to_its_end() {
     assert_eq!((snapshot.operations[0].timing, snapshot.operations[0].bytes), ("enqueue", 40_000));
     assert_eq!((snapshot.ranks[0].rank, snapshot.ranks[0].open), (0, 0));
     assert!(snapshot.ranks[0].last_event_ns.is_some_and(|last_ns| last_ns <= snapshot.at_ns));
-    // One that goes on: a collective without a stop.
-    let [_launch, coll] = process.all_reduce(10);
+    let _events = process.all_reduce(10);
     let snapshot = wait_for(&mut live, "an operation on the GPU's timer", |snapshot| operations(snapshot) == 11);
-    assert!(snapshot.operations.iter().any(|series| series.timing == "kernelch"), "{coll:?} {snapshot:#?}");
+    assert!(snapshot.operations.iter().any(|series| series.timing == "kernelch"), "{snapshot:#?}");
+    // One that goes on.
+    let open = testing::start(process.context, 0, process.rank, testing::all_reduce(11, 0));
+    process.main.start(&open);
+    let snapshot = wait_for(&mut live, "an open operation", |snapshot| snapshot.ranks[0].open == 1);
+    let (function, since_ns) = snapshot.ranks[0].oldest.clone().expect("there is one");
+    assert!(function == "ncclAllReduce" && snapshot.ranks[0].last_event_ns >= Some(since_ns), "{snapshot:#?}");
     let path = process.end();
     fs::remove_dir_all(path.join("journal")).expect("it is there");
     let snapshot = wait_for(&mut live, "the end", |it| it.processes[0].state == ProcessState::Finished);

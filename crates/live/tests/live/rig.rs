@@ -75,7 +75,11 @@ pub(crate) struct Told {
     pub(crate) pairs: BTreeMap<Pair, (u64, u64)>,
     pub(crate) fits: BTreeMap<Pair, [f64; 3]>,
     pub(crate) waits_ns: [u64; 3],
+    /// Collectives of which arrivals were compared, and how often a rank was the last.
     pub(crate) compared: u64,
+    pub(crate) last: u64,
+    /// Least and most bus bandwidth of each class: of all operations, or of medians.
+    pub(crate) busbw: BTreeMap<Class, (f64, f64)>,
 }
 
 fn number(value: &Value) -> u64 {
@@ -113,7 +117,11 @@ impl Told {
                 bytes: (least == most).then_some(least * count),
                 duration_s: real(&class["duration_ns"]["total"]) / 1e9,
             };
-            told.operations.insert((communicator(class), function, size_class(least)), operations);
+            let key = (communicator(class), function, size_class(least));
+            if let Some(busbw) = class["busbw"].as_object() {
+                told.busbw.insert(key.clone(), (real(&busbw["min"]), real(&busbw["max"])));
+            }
+            told.operations.insert(key, operations);
         }
         for pair in list(&report["pairs"]) {
             let key = (communicator(pair), told.rank_in(report, pair), number(&pair["peer"]));
@@ -129,6 +137,7 @@ impl Told {
             told.waits_ns.iter_mut().zip(waits).for_each(|(sum, ns)| *sum += ns);
         }
         told.compared = number(&report["run"]["comparable"]);
+        told.last = list(&report["ranks"]).iter().map(|rank| number(&rank["last"])).sum();
         told
     }
 
@@ -144,6 +153,10 @@ impl Told {
         let name = |at: usize| snapshot.communicators[at].name.clone();
         for series in &snapshot.operations {
             let key = (name(series.communicator), series.function.clone(), series.size_class);
+            if let Some(busbw) = series.window.busbw {
+                let range = told.busbw.entry(key.clone()).or_insert((busbw, busbw));
+                *range = (range.0.min(busbw), range.1.max(busbw));
+            }
             let of_class = told.operations.entry(key).or_default();
             assert_eq!(series.duration.count(), series.count);
             assert_eq!((series.window.count, series.window.bytes), (series.count, series.bytes));
@@ -164,6 +177,7 @@ impl Told {
         }
         told.pairs.retain(|_, (steps, _)| *steps > 0);
         told.compared = snapshot.skews.iter().map(|skew| skew.count).sum();
+        told.last = snapshot.ranks.iter().map(|rank| rank.last).sum();
         told
     }
 
@@ -181,6 +195,10 @@ impl Told {
                 continue;
             }
             assert!(is_near(found.duration_s, expected.duration_s, 1e-3), "{class:?}: {found:?} {expected:?}");
+        }
+        for (class, (least, most)) in self.busbw.iter().filter(|_| is_gpu_in_time) {
+            let all = by_stats.busbw[class];
+            assert!(*least >= all.0 * 0.999 && *most <= all.1 * 1.001, "{class:?}: {least} {most} {all:?}");
         }
         assert_eq!(self.pairs, by_stats.pairs);
         for (pair, found) in self.fits.iter().filter(|(pair, _)| self.pairs.contains_key(*pair)) {

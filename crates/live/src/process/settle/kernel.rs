@@ -86,6 +86,7 @@ impl OpenEvents {
         }
         share_kernel(&mut intervals, context.earlier);
         intervals.iter().for_each(|interval| context.earlier.add(interval));
+        let knows_ranks = context.said.1 > 0;
         let Some(member) = context.member else {
             self.without_communicator += ended.len() as u64;
             return;
@@ -93,7 +94,8 @@ impl OpenEvents {
         for ((_, operation, started), (interval, error_ns)) in ended.iter().zip(intervals.into_iter().zip(errors_ns)) {
             self.add_to_derived((operation, started), interval, symbols);
             let ended = self.summed_up((operation, started), (member, interval, error_ns), sums, symbols);
-            sums.operation(&ended);
+            let has_bandwidth = knows_ranks && !started.is_by_copy_engines;
+            sums.operation(&EndedOperation { has_bandwidth, ..ended });
         }
     }
 
@@ -128,8 +130,8 @@ impl OpenEvents {
                 is_point_to_point: false,
                 peer: None,
                 bytes: call.count.saturating_mul(self.words.element_bytes(call.datatype, symbols)),
-                // Where something is missing, that may have ended later: a bandwidth would be made up.
-                shape: shape.filter(|_| is_whole),
+                shape,
+                has_bandwidth: is_whole,
                 root: call.rank,
                 sequence: None,
                 interval,
@@ -141,7 +143,7 @@ impl OpenEvents {
     fn summed_up(
         &mut self,
         (operation, started): (&Operation, &Started),
-        (member, interval, own_error_ns): (Member, Interval, Option<u64>),
+        (member, interval, error_ns): (Member, Interval, Option<u64>),
         sums: &mut Sums,
         symbols: &Symbols,
     ) -> EndedOperation {
@@ -165,10 +167,11 @@ impl OpenEvents {
             peer,
             bytes: started.count.saturating_mul(self.words.element_bytes(started.datatype, symbols)),
             shape: function.shape,
+            has_bandwidth: false,
             root,
             sequence,
             interval,
-            error_ns: own_error_ns.map(|error_ns| error_ns + self.clock.error_ns()),
+            error_ns,
         }
     }
 }

@@ -84,6 +84,7 @@ impl OpenEvents {
     /// Sums up steps, and finds out who contexts are.
     pub(crate) fn take_in(&mut self, sums: &mut Sums, symbols: &Symbols, owner: (usize, &str)) {
         self.clock.update();
+        sums.note_clock(self.clock.error_ns());
         self.contexts.identify(&mut sums.communicators, symbols, owner);
         let mut reader = self.clock.host().reader();
         for bound in self.kernels.bounds.drain(..) {
