@@ -1,0 +1,166 @@
+//! OpenTelemetry's metrics (`opentelemetry/proto/collector/metrics/v1/metrics_service.proto` and what it imports).
+
+use prost::{Message, Oneof};
+
+/// [`Sum::aggregation_temporality`]: values are since the beginning.
+pub const CUMULATIVE: i32 = 2;
+
+/// What is sent to a collector.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
+pub struct ExportMetricsServiceRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub resource_metrics: Vec<ResourceMetrics>,
+}
+
+/// The metrics of a resource.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
+pub struct ResourceMetrics {
+    #[prost(message, optional, tag = "1")]
+    pub resource: Option<Resource>,
+    #[prost(message, repeated, tag = "2")]
+    pub scope_metrics: Vec<ScopeMetrics>,
+}
+
+/// What metrics are of.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
+pub struct Resource {
+    #[prost(message, repeated, tag = "1")]
+    pub attributes: Vec<KeyValue>,
+}
+
+/// The metrics of a library.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
+pub struct ScopeMetrics {
+    #[prost(message, optional, tag = "1")]
+    pub scope: Option<InstrumentationScope>,
+    #[prost(message, repeated, tag = "2")]
+    pub metrics: Vec<Metric>,
+}
+
+/// A library.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
+pub struct InstrumentationScope {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, tag = "2")]
+    pub version: String,
+}
+
+/// A metric with its points.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
+pub struct Metric {
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, tag = "2")]
+    pub description: String,
+    #[prost(string, tag = "3")]
+    pub unit: String,
+    #[prost(oneof = "Data", tags = "5, 7, 9")]
+    pub data: Option<Data>,
+}
+
+/// The points of a metric.
+#[derive(Clone, PartialEq, Oneof)]
+#[expect(missing_docs, reason = "variants have OpenTelemetry's names")]
+pub enum Data {
+    #[prost(message, tag = "5")]
+    Gauge(Gauge),
+    #[prost(message, tag = "7")]
+    Sum(Sum),
+    #[prost(message, tag = "9")]
+    Histogram(Histogram),
+}
+
+/// What goes up and down.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
+pub struct Gauge {
+    #[prost(message, repeated, tag = "1")]
+    pub data_points: Vec<NumberDataPoint>,
+}
+
+/// What is summed up.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
+pub struct Sum {
+    #[prost(message, repeated, tag = "1")]
+    pub data_points: Vec<NumberDataPoint>,
+    #[prost(int32, tag = "2")]
+    pub aggregation_temporality: i32,
+    #[prost(bool, tag = "3")]
+    pub is_monotonic: bool,
+}
+
+/// Distributions.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
+pub struct Histogram {
+    #[prost(message, repeated, tag = "1")]
+    pub data_points: Vec<HistogramDataPoint>,
+    #[prost(int32, tag = "2")]
+    pub aggregation_temporality: i32,
+}
+
+/// A number with its attributes.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
+pub struct NumberDataPoint {
+    #[prost(fixed64, tag = "3")]
+    pub time_unix_nano: u64,
+    #[prost(message, repeated, tag = "7")]
+    pub attributes: Vec<KeyValue>,
+    #[prost(oneof = "Number", tags = "4, 6")]
+    pub value: Option<Number>,
+}
+
+/// A number.
+#[derive(Clone, Copy, PartialEq, Oneof)]
+#[expect(missing_docs, reason = "variants have OpenTelemetry's names")]
+pub enum Number {
+    #[prost(double, tag = "4")]
+    AsDouble(f64),
+    #[prost(sfixed64, tag = "6")]
+    AsInt(i64),
+}
+
+/// A distribution with its attributes.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
+pub struct HistogramDataPoint {
+    #[prost(fixed64, tag = "3")]
+    pub time_unix_nano: u64,
+    #[prost(fixed64, tag = "4")]
+    pub count: u64,
+    #[prost(double, optional, tag = "5")]
+    pub sum: Option<f64>,
+    #[prost(fixed64, repeated, tag = "6")]
+    pub bucket_counts: Vec<u64>,
+    #[prost(double, repeated, tag = "7")]
+    pub explicit_bounds: Vec<f64>,
+    #[prost(message, repeated, tag = "9")]
+    pub attributes: Vec<KeyValue>,
+}
+
+/// An attribute.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
+pub struct KeyValue {
+    #[prost(string, tag = "1")]
+    pub key: String,
+    #[prost(message, optional, tag = "2")]
+    pub value: Option<AnyValue>,
+}
+
+/// A value: of its kinds only strings.
+#[derive(Clone, PartialEq, Message)]
+#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
+pub struct AnyValue {
+    #[prost(string, optional, tag = "1")]
+    pub string_value: Option<String>,
+}
