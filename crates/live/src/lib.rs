@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod families;
 mod live;
 mod metric;
 mod options;
@@ -28,6 +29,7 @@ mod process;
 mod snapshot;
 mod sums;
 
+pub use families::{Families, Names};
 pub use live::{Live, Progress};
 pub use metric::{Family, Label, MetricKind, Sample, Value};
 pub use options::{DURATION_BOUNDS, Options};

@@ -1,0 +1,297 @@
+//! Our names: all that is known, in base units. docs/REFERENCE.md has them, and a test compares.
+
+use std::borrow::Cow;
+
+use crate::metric::{Family, Label, Value};
+use crate::snapshot::{Fit, Operation, ProcessState, Snapshot, real, seconds};
+
+use super::{Row, communicator, counter, gauge, histogram};
+
+pub(super) fn families(snapshot: &Snapshot) -> Vec<Family> {
+    let mut out = Vec::new();
+    let rows = Rows { snapshot, job: job(snapshot) };
+    following(&rows, &mut out);
+    processes(&rows, &mut out);
+    communicators(&rows, &mut out);
+    ranks(&rows, &mut out);
+    operations(&rows, &mut out);
+    pairs(&rows, &mut out);
+    channels(&rows, &mut out);
+    out
+}
+
+/// What all samples of a job have.
+fn job(snapshot: &Snapshot) -> Vec<Label> {
+    let job = &snapshot.job;
+    let labels = [("host", &job.host), ("job_id", &job.job), ("cluster", &job.cluster)];
+    labels.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.clone())).collect()
+}
+
+struct Rows<'s> {
+    snapshot: &'s Snapshot,
+    job: Vec<Label>,
+}
+
+impl Rows<'_> {
+    fn row<T>(&self, own: impl IntoIterator<Item = Label>, of: T) -> Row<T> {
+        (self.job.iter().cloned().chain(own).collect(), of)
+    }
+
+    fn communicator(&self, index: usize) -> Label {
+        ("communicator", communicator(self.snapshot, index).name.clone())
+    }
+
+    fn rank<T>(&self, index: usize, rank: u32, own: impl IntoIterator<Item = Label>, of: T) -> Row<T> {
+        self.row([self.communicator(index), ("rank", rank.to_string())].into_iter().chain(own), of)
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as a row's value is asked for")]
+fn count(count: u64) -> Option<Value> {
+    Some(Value::Count(count))
+}
+
+fn some(value: impl Into<Option<f64>>) -> Option<Value> {
+    value.into().map(Value::Number)
+}
+
+fn following(rows: &Rows<'_>, out: &mut Vec<Family>) {
+    let Snapshot { at_ns, interval_ns, folded, job, .. } = rows.snapshot;
+    let version = ("version", env!("CARGO_PKG_VERSION").to_owned());
+    let info = rows.row([version, ("launcher", job.launcher.clone())], ());
+    gauge("nccl_otf2_build_info", "", "1; the version of nccl-otf2, and the job's launcher")
+        .add(out, &[info], |()| some(1.0));
+    let one = [rows.row([], ())];
+    gauge("nccl_snapshot_timestamp_seconds", "seconds", "When these values were taken, since 1970").add(
+        out,
+        &one,
+        |()| some(seconds(*at_ns)),
+    );
+    gauge(
+        "nccl_interval_seconds",
+        "seconds",
+        "Length of the last interval, which gauges of bandwidth and latency are of",
+    )
+    .add(out, &one, |()| some(seconds(*interval_ns)));
+    gauge("nccl_folded_series", "", "Series that were folded into those labelled `other`, to bound their number").add(
+        out,
+        &one,
+        |()| some(real(*folded)),
+    );
+}
+
+fn processes(rows: &Rows<'_>, out: &mut Vec<Family>) {
+    use ProcessState::{Finished, Gone, Running, Unknown};
+    let processes = &rows.snapshot.processes;
+    let states = [("running", Running), ("finished", Finished), ("gone", Gone), ("unknown", Unknown)];
+    let states = states.map(|(name, state)| rows.row([("state", name.to_owned())], state));
+    gauge("nccl_processes", "", "Processes of this node that are followed, by what they do").add(
+        out,
+        &states,
+        |state| some(real(processes.iter().filter(|it| it.state == *state).count() as u64)),
+    );
+    let one = [rows.row([], ())];
+    gauge(
+        "nccl_processes_missed",
+        "",
+        "Processes that had ended, and of which nothing could be read: their journals are gone",
+    )
+    .add(out, &one, |()| some(real(rows.snapshot.processes_missed)));
+    gauge("nccl_parts_unreadable", "", "Parts that say nothing of their process that can be understood").add(
+        out,
+        &one,
+        |()| some(real(rows.snapshot.parts_unreadable)),
+    );
+    let all: Vec<Row<_>> = processes.iter().map(|it| rows.row([("process", it.part.clone())], it)).collect();
+    counter("nccl_records", "", "Records that were read from the process's journal")
+        .add(out, &all, |it| count(it.records));
+    counter("nccl_lost_events", "", "Events that the process could not record")
+        .add(out, &all, |it| count(it.lost_events));
+    counter("nccl_damaged_records", "", "Records that could not be understood").add(out, &all, |it| count(it.damaged));
+    counter(
+        "nccl_late_events",
+        "",
+        "Events that came after their operation was taken to be over, or whose start is unknown",
+    )
+    .add(out, &all, |it| count(it.late_events));
+    counter("nccl_discarded_bytes", "bytes", "Bytes of journals that were removed before they were read").add(
+        out,
+        &all,
+        |it| count(it.discarded_bytes),
+    );
+    gauge("nccl_follower_behind_bytes", "bytes", "Recorded bytes that were not read yet")
+        .add(out, &all, |it| some(real(it.behind_bytes)));
+    gauge(
+        "nccl_follower_behind_seconds",
+        "seconds",
+        "Age of the oldest record that was not read yet; 0 where all is read",
+    )
+    .add(out, &all, |it| some(seconds(it.behind_ns)));
+}
+
+fn communicators(rows: &Rows<'_>, out: &mut Vec<Family>) {
+    let all = rows.snapshot.communicators.iter().enumerate();
+    let all: Vec<Row<_>> = all.map(|(index, it)| rows.row([rows.communicator(index)], it)).collect();
+    gauge("nccl_communicator_ranks", "", "Size of the communicator").add(out, &all, |it| some(f64::from(it.ranks)));
+    gauge("nccl_communicator_local_ranks", "", "Ranks of the communicator on this node")
+        .add(out, &all, |it| some(f64::from(it.here)));
+    gauge("nccl_communicator_nodes", "", "Nodes that the communicator is on, where NCCL says so").add(
+        out,
+        &all,
+        |it| some(it.nodes.map(f64::from)),
+    );
+    let skews = &rows.snapshot.skews;
+    let skews: Vec<Row<_>> = skews.iter().map(|it| rows.row([rows.communicator(it.communicator)], it)).collect();
+    histogram(
+        "nccl_collective_skew_seconds",
+        "seconds",
+        "From the first rank's arrival at a collective to the last one's, where all ranks are on this node",
+    )
+    .add(out, &skews, |it| Some(Value::Histogram(it.skew.clone())));
+}
+
+fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
+    let Snapshot { at_ns, processes, ranks, proxies, .. } = rows.snapshot;
+    let age = |since_ns: u64| seconds(at_ns.saturating_sub(since_ns));
+    let info: Vec<Row<_>> = ranks
+        .iter()
+        .filter_map(|it| {
+            let process = processes.get(it.process)?;
+            let labels = [("process", process.part.clone()), ("pid", process.pid.to_string())];
+            Some(rows.rank(it.communicator, it.rank, labels, ()))
+        })
+        .collect();
+    gauge("nccl_rank_info", "", "1; the process that has the rank").add(out, &info, |()| some(1.0));
+    let all: Vec<Row<_>> = ranks.iter().map(|it| rows.rank(it.communicator, it.rank, [], it)).collect();
+    gauge("nccl_rank_last_event_age_seconds", "seconds", "Since the rank last recorded an event of the communicator")
+        .add(out, &all, |it| some(it.last_event_ns.map(age)));
+    gauge("nccl_rank_open_operations", "", "Operations of the rank that have not ended")
+        .add(out, &all, |it| some(real(it.open)));
+    let oldest = ranks.iter().filter_map(|it| {
+        let (function, since_ns) = it.oldest.as_ref()?;
+        Some(rows.rank(it.communicator, it.rank, [("function", function.clone())], *since_ns))
+    });
+    let oldest: Vec<Row<_>> = oldest.collect();
+    gauge("nccl_rank_oldest_operation_age_seconds", "seconds", "Age of the rank's oldest operation that has not ended")
+        .add(out, &oldest, |since_ns| some(age(*since_ns)));
+    counter("nccl_rank_last_arrivals", "", "Collectives that the rank was the last to reach, beyond the clocks' error")
+        .add(out, &all, |it| count(it.last));
+    counter(
+        "nccl_rank_caused_waiting_seconds",
+        "seconds",
+        "How long the other ranks waited for this one, summed over them",
+    )
+    .add(out, &all, |it| some(seconds(it.caused_waiting_ns)));
+    let waits = proxies.iter().flat_map(|it| {
+        let waits = [("gpu", it.gpu_wait_ns), ("peer", it.peer_wait_ns), ("network", it.network_ns)];
+        waits.map(|(name, ns)| rows.rank(it.communicator, it.rank, [("waits_for", name.to_owned())], ns))
+    });
+    let waits: Vec<Row<_>> = waits.collect();
+    counter("nccl_proxy_wait_seconds", "seconds", "What steps of the rank's proxy waited for, summed over them").add(
+        out,
+        &waits,
+        |ns| some(seconds(*ns)),
+    );
+}
+
+fn operations(rows: &Rows<'_>, out: &mut Vec<Family>) {
+    let row = |it: &'_ Operation| {
+        let peer = it.peer.map(|peer| ("peer", peer.to_string()));
+        let class = [
+            ("size", it.size_class.to_string()),
+            ("timing", it.timing.to_owned()),
+            ("algorithm", it.algorithm.clone()),
+        ];
+        [("function", it.function.clone())].into_iter().chain(peer).chain(class).collect::<Vec<Label>>()
+    };
+    for (prefix, what, is_point_to_point) in [("nccl", "Collectives", false), ("nccl_p2p", "Sends and receives", true)]
+    {
+        let all = rows.snapshot.operations.iter().filter(|it| it.is_point_to_point == is_point_to_point);
+        let all: Vec<Row<_>> = all.map(|it| rows.rank(it.communicator, it.rank, row(it), it)).collect();
+        let name = |rest: &str| -> Cow<'static, str> { format!("{prefix}_{rest}").into() };
+        let help = |rest: &str| -> Cow<'static, str> { format!("{what}{rest}").into() };
+        counter(name("operations"), "", help(" that ended")).add(out, &all, |it| count(it.count));
+        counter(name("operation_bytes"), "bytes", help(": their bytes, as `stats` counts them"))
+            .add(out, &all, |it| count(it.bytes));
+        histogram(
+            name("operation_duration_seconds"),
+            "seconds",
+            help(": how long they took, measured as `timing` says"),
+        )
+        .add(out, &all, |it| Some(Value::Histogram(it.duration.clone())));
+        gauge(
+            name("operation_algbw_bytes_per_second"),
+            "bytes_per_second",
+            help(": median algorithm bandwidth of the interval"),
+        )
+        .add(out, &all, |it| some(it.window.algbw));
+        gauge(
+            name("operation_busbw_bytes_per_second"),
+            "bytes_per_second",
+            help(": median bus bandwidth of the interval"),
+        )
+        .add(out, &all, |it| some(it.window.busbw));
+    }
+}
+
+fn pairs(rows: &Rows<'_>, out: &mut Vec<Family>) {
+    let pairs = &rows.snapshot.pairs;
+    let labels =
+        |index, from: u32, to: u32| [rows.communicator(index), ("from", from.to_string()), ("to", to.to_string())];
+    let all: Vec<Row<_>> = pairs.iter().map(|it| rows.row(labels(it.communicator, it.from, it.to), it)).collect();
+    counter("nccl_pair_steps", "", "Network transfers (steps) from one rank to another, seen at the sender").add(
+        out,
+        &all,
+        |it| count(it.steps),
+    );
+    counter("nccl_pair_bytes", "bytes", "Bytes of network transfers from one rank to another")
+        .add(out, &all, |it| count(it.bytes));
+    gauge(
+        "nccl_pair_throughput_bytes_per_second",
+        "bytes_per_second",
+        "Bytes of the interval over the time with at least one transfer under way",
+    )
+    .add(out, &all, |it| some(it.rate));
+    let fits = pairs.iter().flat_map(|it| {
+        let fits = [("all", it.all), ("least", it.least)];
+        fits.into_iter().filter_map(|(name, fit)| {
+            let labels = labels(it.communicator, it.from, it.to).into_iter();
+            Some(rows.row(labels.chain([("fit", name.to_owned())]), fit?))
+        })
+    });
+    let fits: Vec<Row<Fit>> = fits.collect();
+    gauge(
+        "nccl_pair_latency_seconds",
+        "seconds",
+        "Regression of the interval's durations on bytes, over all steps or the least for each size: duration at 0 bytes",
+    )
+    .add(out, &fits, |it| some(it.latency_ns / 1e9));
+    gauge("nccl_pair_rate_bytes_per_second", "bytes_per_second", "The same regression: bytes over additional duration")
+        .add(out, &fits, |it| some(it.rate));
+    gauge("nccl_pair_r_squared", "", "The same regression: how much of the variance it explains").add(
+        out,
+        &fits,
+        |it| some(it.r2),
+    );
+}
+
+fn channels(rows: &Rows<'_>, out: &mut Vec<Family>) {
+    let all = rows.snapshot.channels.iter().map(|it| {
+        let direction = if it.is_send { "send" } else { "receive" };
+        let labels =
+            [("channel", it.channel.to_string()), ("peer", it.peer.to_string()), ("direction", direction.to_owned())];
+        rows.rank(it.communicator, it.rank, labels, it)
+    });
+    let all: Vec<Row<_>> = all.collect();
+    counter("nccl_channel_bytes", "bytes", "Bytes of network transfers, by channel and connection").add(
+        out,
+        &all,
+        |it| count(it.bytes),
+    );
+    histogram(
+        "nccl_channel_step_duration_seconds",
+        "seconds",
+        "How long network transfers took, by channel and connection",
+    )
+    .add(out, &all, |it| Some(Value::Histogram(it.duration.clone())));
+}
