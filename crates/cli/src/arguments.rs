@@ -12,6 +12,7 @@ use crate::hang::Request as Hang;
 use crate::info::Request as Info;
 use crate::listing::Request as Print;
 use crate::merge::Request as Merge;
+use crate::metrics::Request as Metrics;
 use crate::report::Request as Report;
 use crate::run::Request as Run;
 use crate::stats::Request as Stats;
@@ -59,6 +60,8 @@ pub(crate) enum Verb {
     Check(Check),
     /// Find out who holds up a job that hangs or was killed
     Hang(Hang),
+    /// Give metrics of a running job to Prometheus, node exporter or an OpenTelemetry collector
+    Metrics(Metrics),
     /// Print what was recorded, event by event
     Print(Print),
     /// Put NCCL's archive into the trace that Score-P made of the same job

@@ -27,6 +27,7 @@ mod hang;
 mod info;
 mod listing;
 mod merge;
+mod metrics;
 mod place;
 mod print;
 mod progress;
@@ -72,6 +73,7 @@ fn act(verb: &Verb) -> Result<Exit> {
         Verb::Report(request) => report::report(request),
         Verb::Check(request) => check::check(request),
         Verb::Hang(request) => hang::hang(request),
+        Verb::Metrics(request) => metrics::metrics(request),
         Verb::Print(request) => listing::print(request),
         Verb::Merge(request) => merge::merge(request),
         Verb::Export(request) => export::export(request),

@@ -1,0 +1,185 @@
+//! `nccl-otf2 metrics`: what a running job does, for programs that watch many.
+//!
+//! ```text
+//!  live ─ Snapshot ─► Families ─► Page ─┬─► server     Prometheus scrapes it
+//!                                       ├─► textfile   node exporter reads it
+//!                                       └─► otlp       a collector gets it
+//! ```
+
+mod otlp;
+mod page;
+mod request;
+mod server;
+#[cfg(test)]
+mod tests;
+mod text;
+mod textfile;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use live::{Families, Live, Options, Snapshot};
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::exit::Exit;
+use crate::place;
+use crate::print;
+use otlp::Sender;
+use page::{Latest, Page, Troubles};
+pub(crate) use request::Request;
+use request::{Collector, Names};
+use server::Server;
+use text::Format;
+use textfile::TextFile;
+
+/// Between two looks at journals of which all is read.
+const PAUSE: Duration = Duration::from_millis(200);
+/// For what was recorded before the beginning, where processes record faster than it is read.
+const CATCH_UP: Duration = Duration::from_secs(60);
+
+/// Follows a job, and gives metrics of it.
+///
+/// # Errors
+///
+/// When there is nothing to give or nobody to give it to.
+pub(crate) fn metrics(request: &Request) -> Result<Exit> {
+    let stop = signals().context("cannot catch signals")?;
+    let mut outputs = Outputs::open(request)?;
+    match place::job(&request.directory) {
+        Err(error) if request.once => return Err(error.into()),
+        Err(error) => print::note(format_args!("waits for processes to record: {error}")),
+        Ok(_) => {}
+    }
+    let mut live = Live::new(&request.directory, Options::default());
+    // Sums that are served begin with all that was recorded so far: started again they are not smaller.
+    let (mut until, mut is_first) = ((!request.once).then(|| Instant::now() + CATCH_UP), true);
+    loop {
+        read(&mut live, until, is_first, &stop);
+        let mut snapshot = live.snapshot();
+        for (own, label) in [(&request.job, &mut snapshot.job.job), (&request.cluster, &mut snapshot.job.cluster)] {
+            own.iter().for_each(|own| label.clone_from(own));
+        }
+        outputs.publish(&snapshot)?;
+        if request.once || stop.load(Ordering::Relaxed) {
+            outputs.end(request.once);
+            return Ok(Exit::Well);
+        }
+        (until, is_first) = (Some(Instant::now() + request.interval), false);
+    }
+}
+
+/// Reads until then, or until all is read.
+fn read(live: &mut Live, until: Option<Instant>, is_all_enough: bool, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        let is_behind = live.poll().is_behind;
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match left {
+            _ if is_all_enough && !is_behind => return,
+            Some(Duration::ZERO) => return,
+            Some(left) if !is_behind => thread::sleep(left.min(PAUSE)),
+            _ => {}
+        }
+    }
+}
+
+/// What SIGINT and SIGTERM set. A second one ends the process at once.
+fn signals() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        flag::register_conditional_default(signal, Arc::clone(&stop))?;
+        flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// Who gets metrics.
+struct Outputs {
+    families: Families,
+    latest: Arc<Latest>,
+    textfile: Option<TextFile>,
+    sender: Option<Sender>,
+    troubles: Arc<Troubles>,
+    prints: bool,
+    json: bool,
+}
+
+/// A line of `--json`.
+#[derive(Serialize)]
+struct Line<'s> {
+    format: u32,
+    #[serde(flatten)]
+    snapshot: &'s Snapshot,
+}
+
+impl Outputs {
+    fn open(request: &Request) -> Result<Self> {
+        request.check()?;
+        let (latest, troubles) = (Arc::<Latest>::default(), Arc::<Troubles>::default());
+        if let Some((listener, token)) = request.listener()? {
+            let server = Server { latest: Arc::clone(&latest), troubles: Arc::clone(&troubles), token };
+            let address = server.start(listener).context("cannot listen")?;
+            print::note(format_args!("metrics are at http://{address}/metrics"));
+        }
+        let sender = request.collector()?.map(|Collector { url, headers }| {
+            Sender::start(url, headers, Arc::clone(&troubles)).context("cannot start a thread")
+        });
+        Ok(Self {
+            families: Families::new(match request.names {
+                Names::Ours => live::Names::Ours,
+                Names::Inspector => live::Names::Inspector,
+                Names::Otel => live::Names::Otel,
+            }),
+            latest,
+            textfile: request.textfile.as_ref().map(|directory| TextFile::new(directory, &request.directory)),
+            sender: sender.transpose()?,
+            troubles,
+            prints: request.prints(),
+            json: request.json,
+        })
+    }
+
+    /// Gives a snapshot to all. What fails for one does not keep it from the others.
+    fn publish(&mut self, snapshot: &Snapshot) -> Result<()> {
+        let mut families = self.families.of(snapshot);
+        families.extend(self.troubles.families());
+        let page = Arc::new(Page::new(families));
+        self.latest.set(Arc::clone(&page));
+        if let Some(file) = &mut self.textfile {
+            let written = file.write(page.text(Format::Prometheus));
+            if written.is_err() {
+                Troubles::count(&self.troubles.textfile);
+            }
+            if let Ok(Some(said)) | Err(Some(said)) = written {
+                print::note(said);
+            }
+        }
+        if let Some(sender) = &self.sender {
+            sender.send(snapshot.at_ns, &snapshot.job.host, &page.families);
+        }
+        if self.json {
+            let mut line = serde_json::to_string(&Line { format: 1, snapshot }).context("cannot write JSON")?;
+            line.push('\n');
+            print::result(&line)?;
+        }
+        if self.prints {
+            print::result(page.text(Format::Prometheus))?;
+        }
+        Ok(())
+    }
+
+    /// After the last snapshot.
+    fn end(self, keeps_file: bool) {
+        if let Some(file) = self.textfile.filter(|_| !keeps_file) {
+            file.remove();
+        }
+        if let Some(sender) = self.sender {
+            sender.end();
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Names, labels and units: those of the pages and dashboards.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use live::{Family, MetricKind, Names};
+use serde_json::Value;
+use whole_plugin::built::root;
+
+use super::{Families, everything, ours};
+use crate::metrics::text::{self, Format};
+
+/// As Prometheus has it.
+fn name(family: &Family) -> String {
+    text::name(family) + if family.kind == MetricKind::Counter { "_total" } else { "" }
+}
+
+#[test]
+fn the_reference_has_all_metrics() {
+    let families = ours();
+    let rows = families.iter().map(|family| {
+        let labels = family.samples[0].labels.iter().map(|(name, _)| *name);
+        let labels: Vec<String> =
+            labels.filter(|name| !["host", "job_id", "cluster"].contains(name)).map(|it| format!("`{it}`")).collect();
+        let kind = format!("{:?}", family.kind).to_lowercase();
+        let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(", ") };
+        format!("| `{}` | {kind} | {labels} | {} |\n", name(family), family.help)
+    });
+    let table = format!(
+        "<!-- metrics -->\n| metric | type | labels | meaning |\n|---|---|---|---|\n{}<!-- end metrics -->",
+        rows.collect::<String>()
+    );
+    let page = fs::read_to_string(root().join("docs/REFERENCE.md")).expect("the page");
+    assert!(page.contains(&table), "docs/REFERENCE.md lacks this table:\n{table}");
+}
+
+/// The metrics in an expression of PromQL.
+fn asked_for(expression: &str) -> impl Iterator<Item = &str> {
+    let words = expression.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
+    words.filter(|word| word.starts_with("nccl_"))
+}
+
+#[test]
+fn the_dashboard_asks_for_metrics_that_there_are() {
+    let known: BTreeSet<String> = ours()
+        .iter()
+        .flat_map(|family| {
+            let name = name(family);
+            match family.kind {
+                MetricKind::Histogram => {
+                    ["_bucket", "_sum", "_count"].iter().map(|end| format!("{name}{end}")).collect()
+                }
+                _ => vec![name],
+            }
+        })
+        .collect();
+    let labels: BTreeSet<&str> = ours()
+        .iter()
+        .flat_map(|family| {
+            family.samples.iter().flat_map(|it| it.labels.iter().map(|(name, _)| *name)).collect::<Vec<_>>()
+        })
+        .collect();
+    let dashboard = fs::read_to_string(root().join("docs/grafana/nccl.json")).expect("the dashboard");
+    let dashboard: Value = serde_json::from_str(&dashboard).expect("JSON");
+    assert!(dashboard["schemaVersion"].as_u64() >= Some(36) && dashboard["title"].is_string(), "not a dashboard");
+    let (mut ids, mut expressions) = (BTreeSet::new(), 0);
+    for panel in dashboard["panels"].as_array().expect("panels") {
+        assert!(ids.insert(panel["id"].as_u64()), "two panels with the id {}", panel["id"]);
+        assert!(["x", "y", "w", "h"].iter().all(|side| panel["gridPos"][side].is_u64()), "{panel:#}");
+        if panel["type"] == "row" {
+            continue;
+        }
+        for target in panel["targets"].as_array().expect("targets") {
+            let expression = target["expr"].as_str().expect("an expression");
+            let mut metrics = asked_for(expression).peekable();
+            assert!(metrics.peek().is_some(), "{expression}");
+            metrics.for_each(|metric| assert!(known.contains(metric), "{metric} in {expression}"));
+            let legend = target["legendFormat"].as_str().unwrap_or_default();
+            let shown = legend.split("{{").skip(1).filter_map(|rest| rest.split("}}").next());
+            shown.for_each(|label| assert!(labels.contains(label), "{label} in {legend}"));
+            assert_eq!(target["datasource"]["uid"], "${datasource}");
+            expressions += 1;
+        }
+    }
+    assert!(expressions >= 10, "{expressions}");
+    for variable in dashboard["templating"]["list"].as_array().expect("variables") {
+        let query = variable["query"].as_str().or(variable["query"]["query"].as_str()).expect("a query");
+        asked_for(query).for_each(|metric| assert!(known.contains(metric), "{metric} in {query}"));
+    }
+}
+
+fn lines(names: Names) -> Vec<String> {
+    let mut families = Families::new(names);
+    let _earlier = families.of(&everything());
+    let text = Format::Prometheus.write(&families.of(&everything()));
+    text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_inspector_s_dashboards_find_what_they_ask_for() {
+    let mut wanted = Vec::new();
+    let common = |rank| {
+        let version = env!("CARGO_PKG_VERSION");
+        format!(
+            "version=\"nccl-otf2-{version}\",cluster=\"alps\",slurm_job_id=\"4711\",node=\"node7\",gpu=\"rank{rank}\",\
+             comm_name=\"a \\\"name\\\"\\\\\\n\",n_nodes=\"1\",nranks=\"2\","
+        )
+    };
+    let all = "collective=\"AllReduce\",message_size=\"4-5MB\",algo_proto=\"RING_LL\"";
+    let sent = "p2p_operation=\"Send\",message_size=\"4-5MB\"";
+    for (metric, value, ranks, labels) in [
+        ("nccl_bus_bandwidth_gbs", "5.0", 0..2, all),
+        ("nccl_collective_exec_time_microseconds", "2000.0", 0..2, all),
+        ("nccl_p2p_bus_bandwidth_gbs", "5.0", 0..1, sent),
+        ("nccl_p2p_exec_time_microseconds", "2000.0", 0..1, sent),
+    ] {
+        wanted.extend(ranks.map(|rank| format!("{metric}{{{}{labels}}} {value}", common(rank))));
+    }
+    assert_eq!(lines(Names::Inspector), wanted);
+}
+
+#[test]
+fn opentelemetry_s_dashboards_find_what_they_ask_for() {
+    let lines = lines(Names::Otel);
+    let place = "communicator=\"a \\\"name\\\"\\\\\\n\",comm_nranks=\"2\",hostname=\"node7\"";
+    let operation = "operation=\"Comma \\\"name\\\"\\\\\\n_AllReduce_RING_LL\"";
+    let link = "source_rank=\"0\",dest_rank=\"1\"";
+    for wanted in [
+        format!("nccl_profiler_collective_bytes_total{{{place},{operation},rank=\"1\"}} 29360128"),
+        format!("nccl_profiler_collective_time_microseconds_bucket{{{place},{operation},rank=\"0\",le=\"1000.0\"}} 3"),
+        format!("nccl_profiler_collective_time_microseconds_sum{{{place},{operation},rank=\"0\"}} 250000.0"),
+        format!("nccl_profiler_collective_count_sum{{{place},{operation},rank=\"0\"}} 7.0"),
+        format!(
+            "nccl_profiler_p2p_bytes_sum{{{place},operation=\"Send Pipeline0→Pipeline1 (Rank0)\",rank=\"0\"}} 29360128.0"
+        ),
+        format!("nccl_profiler_rank_bytes_total{{{place},{link}}} 1048576"),
+        // Two intervals.
+        format!("nccl_profiler_rank_latency_microseconds_sum{{{place},{link}}} 25.0"),
+        format!("nccl_profiler_rank_rate_MB_per_second_count{{{place},{link}}} 2"),
+        format!("nccl_profiler_transfer_size_bytes_sum{{{place},{link},channel=\"3\"}} 1048576.0"),
+        format!("nccl_profiler_transfer_time_microseconds_count{{{place},{link},channel=\"3\"}} 80"),
+    ] {
+        assert!(lines.contains(&wanted), "{wanted}\n{lines:#?}");
+    }
+}

@@ -1,0 +1,55 @@
+//! A file for node exporter's textfile collector, replaced as a whole.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// The file.
+#[derive(Debug)]
+pub(super) struct TextFile {
+    path: PathBuf,
+    /// Not taken by the collector, which wants `.prom`.
+    unfinished: PathBuf,
+    failed: bool,
+}
+
+impl TextFile {
+    /// In a directory, named after that of the job.
+    pub(super) fn new(directory: &Path, job: &Path) -> Self {
+        let job = job.canonicalize().unwrap_or_else(|_| job.to_owned());
+        let name = job.file_name().unwrap_or_default().to_string_lossy();
+        let name: String =
+            name.chars().map(|it| if it.is_ascii_alphanumeric() || "-_.".contains(it) { it } else { '_' }).collect();
+        let path = directory.join(format!("nccl_otf2_{name}.prom"));
+        Self { unfinished: path.with_extension("prom.tmp"), path, failed: false }
+    }
+
+    /// Replaces the text. Gives what is to be said, when it begins to fail and when it goes on.
+    pub(super) fn write(&mut self, text: &str) -> Result<Option<String>, Option<String>> {
+        let path = self.path.display();
+        match self.replace(text) {
+            Ok(()) => Ok(std::mem::take(&mut self.failed).then(|| format!("{path} is written again"))),
+            Err(error) => {
+                let is_new = !std::mem::replace(&mut self.failed, true);
+                Err(is_new.then(|| {
+                    format!("cannot write {path}: {error}; its last values stay, and every interval tries again")
+                }))
+            }
+        }
+    }
+
+    fn replace(&self, text: &str) -> io::Result<()> {
+        let written = File::create(&self.unfinished).and_then(|mut file| file.write_all(text.as_bytes()));
+        let replaced = written.and_then(|()| fs::rename(&self.unfinished, &self.path));
+        if replaced.is_err() {
+            // What is left of it takes space that others wait for.
+            let _not_there = fs::remove_file(&self.unfinished);
+        }
+        replaced
+    }
+
+    /// Removes it: values that nobody renews would stay for good.
+    pub(super) fn remove(self) {
+        let _not_there = fs::remove_file(self.path);
+    }
+}
