@@ -17,7 +17,8 @@ install(PROGRAMS "${tool_built}" DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(FILES
   "${source}/README.md" "${source}/CHANGELOG.md" "${source}/LICENSE-APACHE" "${source}/LICENSE-MIT"
   DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(DIRECTORY "${source}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs" FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY "${source}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs" FILES_MATCHING PATTERN "*.md"
+  PATTERN "nccl.json")
 
 if(NCCL_OTF2_PLAIN_LINK)
   # Without NCCL_PROFILER_PLUGIN, NCCL and RCCL try these names: then every job on this library path is recorded.
