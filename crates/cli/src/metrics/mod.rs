@@ -15,7 +15,7 @@ mod tests;
 mod text;
 mod textfile;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -66,7 +66,7 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
             own.iter().for_each(|own| label.clone_from(own));
         }
         outputs.publish(&snapshot)?;
-        if request.once || stop.load(Ordering::Relaxed) {
+        if request.once || stop.load(Ordering::Relaxed) || !outputs.has_any() {
             outputs.end(request.once);
             return Ok(Exit::Well);
         }
@@ -105,6 +105,7 @@ struct Outputs {
     textfile: Option<TextFile>,
     sender: Option<Sender>,
     troubles: Arc<Troubles>,
+    serves: bool,
     prints: bool,
     json: bool,
 }
@@ -139,6 +140,7 @@ impl Outputs {
             textfile: request.textfile.as_ref().map(|directory| TextFile::new(directory, &request.directory)),
             sender: sender.transpose()?,
             troubles,
+            serves: request.listen.is_some(),
             prints: request.prints(),
             json: request.json,
         })
@@ -163,14 +165,21 @@ impl Outputs {
             sender.send(snapshot.at_ns, &snapshot.job.host, &page.families);
         }
         if self.json {
-            let mut line = serde_json::to_string(&Line { format: 1, snapshot }).context("cannot write JSON")?;
-            line.push('\n');
-            print::result(&line)?;
+            let line = serde_json::to_string(&Line { format: 1, snapshot }).context("cannot write JSON")?;
+            match writeln!(io::stdout().lock(), "{line}") {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.json = false,
+                written => written.context("cannot write to stdout")?,
+            }
         }
         if self.prints {
             print::result(page.text(Format::Prometheus))?;
         }
         Ok(())
+    }
+
+    /// Whether anybody gets metrics; not where the reader of `--json` went away.
+    const fn has_any(&self) -> bool {
+        self.serves || self.textfile.is_some() || self.sender.is_some() || self.json
     }
 
     /// After the last snapshot.

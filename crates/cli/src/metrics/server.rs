@@ -1,7 +1,7 @@
 //! Answers scrapes over HTTP: one request a connection, each with a thread, a limit of time and of size.
 //!
-//! `tiny_http` has no limit of time, and hyper would bring a runtime: what Prometheus needs is a request that `httparse`
-//! reads, and an answer.
+//! `tiny_http` has no limit of time, and hyper would bring a runtime: what Prometheus needs is a request that
+//! `httparse` reads, and an answer.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -3,7 +3,7 @@
 use crate::metric::{Family, Label, Value};
 use crate::snapshot::{Operation, Snapshot, real};
 
-use super::{Row, communicator, gauge, join, short};
+use super::rows::{Row, communicator, gauge, join, short};
 
 pub(super) fn families(snapshot: &Snapshot) -> Vec<Family> {
     let mut out = Vec::new();

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::metric::{Family, Label, Value};
 use crate::snapshot::{Channel, Histogram, Operation, Snapshot, real};
 
-use super::{Row, communicator, counter, histogram, join, short};
+use super::rows::{Row, communicator, counter, histogram, join, short};
 
 /// What was measured of each interval so far, and bounds in microseconds.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::metric::{Family, Label, Value};
 use crate::snapshot::{Fit, Operation, ProcessState, Snapshot, real, seconds};
 
-use super::{Row, communicator, counter, gauge, histogram};
+use super::rows::{Row, communicator, counter, gauge, histogram};
 
 pub(super) fn families(snapshot: &Snapshot) -> Vec<Family> {
     let mut out = Vec::new();
