@@ -12,6 +12,9 @@
 //!  Outcome     the files, how many events they have, and what was left out and why
 //! ```
 //!
+//! `foreign` relates the clocks of traces that other profilers made, `value` has the values of attributes as formats
+//! have them, `output` the files that several threads write.
+//!
 //! Formats read one location after the other, several at a time, and keep none of its events.
 
 #![forbid(unsafe_code)]

@@ -77,7 +77,7 @@ enum Format {
     Parquet,
     /// A profile for TensorBoard and xprof (NAME.xplane.pb)
     Xplane,
-    /// Archives for Scalasca's trace analyser, one for each communicator
+    /// Archives for Scalasca's trace analyser and for Pipit, one for each communicator
     Scalasca,
 }
 

@@ -58,6 +58,9 @@ pub fn into(source: &Source<'_>, profiles: &[PathBuf], out: &Path) -> Result<Out
     let selection = Selection::of(*source)?;
     let trace = source.trace;
     let mut hosts = foreign::hosts(trace, selection.locations().iter().copied());
+    if hosts.is_empty() {
+        return Err(Error::Refused("the archive has no events that are wanted".to_owned()));
+    }
     let all = hosts.clone();
     let is_folder = profiles.len() > 1;
     if is_folder {
