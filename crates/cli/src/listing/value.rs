@@ -109,7 +109,9 @@ impl Json {
     }
 
     /// Names are identifiers.
+    #[inline]
     fn name(&mut self, name: &'static str) {
+        self.0.reserve(name.len() + 4);
         self.comma();
         self.0.push(b'"');
         self.0.extend_from_slice(name.as_bytes());
@@ -172,14 +174,16 @@ impl Json {
     }
 
     /// As `{:#x}`, which takes several times as long: most of a line's fields are addresses.
-    fn address(&mut self, address: u64) {
-        let digits = u64::BITS / 4 - address.leading_zeros() / 4;
+    fn address(&mut self, mut address: u64) {
+        let mut text = *b"0000000000000000\"";
+        let mut first = text.len() - 1;
+        while address != 0 {
+            first -= 1;
+            text[first] = b"0123456789abcdef"[usize::from(address.to_le_bytes()[0] & 0xf)];
+            address >>= 4;
+        }
         self.0.extend_from_slice(b"\"0x");
-        self.0.extend((0..digits).rev().map(|digit| {
-            let digit = usize::try_from(address >> (4 * digit) & 0xf).unwrap_or(0);
-            b"0123456789abcdef".get(digit).copied().unwrap_or(b'0')
-        }));
-        self.0.push(b'"');
+        self.0.extend_from_slice(&text[first..]);
     }
 }
 
