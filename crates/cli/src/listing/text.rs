@@ -91,7 +91,7 @@ pub(crate) fn print(processes: &[Process], filter: &Filter, output: &mut Output)
     };
     output.head(&columns.head("thread"))?;
     for line in &lines {
-        if !output.line(&columns.line(line))? {
+        if !output.line(columns.line(line))? {
             break;
         }
     }
