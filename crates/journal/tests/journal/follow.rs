@@ -87,7 +87,7 @@ impl Followed {
     }
 
     /// Polls until nothing is left.
-    fn to_the_end(mut self, mut most_bytes: impl FnMut() -> u64) -> Self {
+    fn until_idle(mut self, mut most_bytes: impl FnMut() -> u64) -> Self {
         let mut idle = 0;
         for _poll in 0..100_000 {
             self.poll(most_bytes());
@@ -148,7 +148,7 @@ fn every_step_gives_the_same() {
     let expected = whole(&journal);
     assert!(expected.records.len() == 3 && expected.problems.is_empty(), "{expected:?}");
     for most_bytes in [1, 8, 100, 1000, u64::MAX] {
-        let followed = Followed::new(&journal).to_the_end(|| most_bytes);
+        let followed = Followed::new(&journal).until_idle(|| most_bytes);
         let process = Journal::open(&journal).unwrap();
         assert_eq!(followed.follower.process_tag(), process.process_tag);
         assert_eq!(followed.follower.tick_source(), process.tick_source);
@@ -171,7 +171,7 @@ fn no_slot_waits_for_another() {
     assert_eq!(slots.len(), 3, "a record of each");
     assert_eq!(followed.last.behind_bytes + 3 * 48, behind, "the threads' names");
     let oldest = followed.last.oldest_unread_ticks;
-    let followed = followed.to_the_end(|| 1);
+    let followed = followed.until_idle(|| 1);
     let ticks = followed.records.iter().skip(3).map(|record| record.ticks);
     assert_eq!(oldest, ticks.min());
 }
@@ -190,17 +190,17 @@ fn a_journal_that_is_damaged_at_any_byte() {
             changed[at] ^= 1 << (at % 8);
             std::fs::write(&path, &changed).unwrap();
             let expected = whole(&journal);
-            let followed = Followed::new(&journal).to_the_end(|| u64::MAX);
+            let followed = Followed::new(&journal).until_idle(|| u64::MAX);
             let lost = followed.last.damaged_bytes;
             assert_eq!(lost, followed.problems.iter().map(|problem| problem.lost_bytes).sum::<u64>());
-            let slotless = 8 * header::SLOTLESS_LOST <= at && at < 8 * header::STARTED_BEFORE;
+            let slotless = (8 * header::SLOTLESS_LOST..8 * header::STARTED_BEFORE).contains(&at);
             let mut once = followed.whole();
             if slotless {
                 // Counted in the process's first segment only.
                 once.losses = expected.losses.clone();
             }
             assert_eq!(once, expected, "{} byte {at}", path.display());
-            let mut stepwise = Followed::new(&journal).to_the_end(&mut steps).whole();
+            let mut stepwise = Followed::new(&journal).until_idle(&mut steps).whole();
             stepwise.losses = expected.losses.clone();
             assert_eq!(stepwise, expected, "{} byte {at}, step by step", path.display());
             damaged += usize::from(expected.records != intact.records);
@@ -220,7 +220,7 @@ fn a_journal_that_ends_at_any_byte() {
         let bytes = std::fs::read(&path).unwrap();
         for end in (0..bytes.len()).step_by(5) {
             std::fs::write(&path, &bytes[..end]).unwrap();
-            let followed = Followed::new(&journal).to_the_end(&mut steps).whole();
+            let followed = Followed::new(&journal).until_idle(&mut steps).whole();
             assert_eq!(followed, whole(&journal), "{} of {end} bytes", path.display());
         }
         std::fs::write(&path, &bytes).unwrap();
@@ -245,7 +245,7 @@ fn a_journal_that_is_damaged_while_it_is_followed() {
             changed[at..].fill(0xa5);
             std::fs::write(&path, &changed).unwrap();
         }
-        let followed = followed.to_the_end(&mut steps);
+        let followed = followed.until_idle(&mut steps);
         assert!(followed.records.len() >= seen);
         let is_counted = !followed.problems.is_empty() || followed.last.discarded.segments > 0;
         let committed = bytes.len() - 512;
@@ -275,7 +275,7 @@ fn a_segment_that_is_replaced() {
     followed.poll(10_000);
     let read = followed.last.bytes;
     std::fs::write(&path, &second).unwrap();
-    let followed = followed.to_the_end(|| 10_000);
+    let followed = followed.until_idle(|| 10_000);
     let discarded = followed.last.discarded;
     assert_eq!(discarded.segments, 1);
     assert!(discarded.bytes > SEGMENT_BYTES as u64 - read - 2000, "{discarded:?}");
@@ -357,12 +357,12 @@ proptest! {
                     }
                     fill(&mut slot_writers[slot], bytes, &mut sent);
                 }
-                Step::Keep => drop(writer.keep()),
+                Step::Keep => _ = writer.keep(),
                 Step::Poll { most_bytes } => followed.poll(most_bytes),
                 Step::Restart => followed = Followed::new(directory.path()),
             }
         }
-        let followed = followed.to_the_end(|| 1 << 20);
+        let followed = followed.until_idle(|| 1 << 20);
         prop_assert_eq!(counts(&followed.records), sent);
         prop_assert_eq!(followed.last.discarded, journal::follow::Discarded::default());
         prop_assert_eq!(followed.whole(), whole(directory.path()));
@@ -387,12 +387,12 @@ proptest! {
                     }
                     fill(&mut slot_writers[slot], bytes, &mut sent);
                 }
-                Step::Keep => drop(writer.keep()),
+                Step::Keep => _ = writer.keep(),
                 Step::Poll { most_bytes } => followed.poll(most_bytes),
                 Step::Restart => followed = Followed::new(directory.path()),
             }
         }
-        let followed = followed.to_the_end(|| 1 << 20);
+        let followed = followed.until_idle(|| 1 << 20);
         prop_assert_eq!(&followed.problems, &[]);
         let starts = |records: &[Record]| {
             records.iter().filter(|record| matches!(record.body, RecordBody::Start(_))).count() as u64
@@ -427,7 +427,7 @@ fn files_that_are_removed_are_read_to_their_end() {
         let mut followed = Followed::new(directory.path());
         followed.poll(1000);
         std::fs::remove_dir_all(directory.path()).unwrap();
-        let followed = followed.to_the_end(|| 1 << 24);
+        let followed = followed.until_idle(|| 1 << 24);
         assert!(followed.last.is_removed);
         assert_eq!(followed.problems, []);
         let discarded = followed.last.discarded;
@@ -454,7 +454,7 @@ fn what_came_last_is_read_after_its_removal() {
     assert_eq!(held(directory.path()), 2, "the writer's and the follower's");
     fill(&mut slot_writer, 3 * SEGMENT_BYTES, &mut sent);
     std::fs::remove_dir_all(directory.path()).unwrap();
-    let followed = followed.to_the_end(|| 1 << 20);
+    let followed = followed.until_idle(|| 1 << 20);
     assert_eq!(counts(&followed.records), sent);
     assert_eq!(followed.last.discarded.segments, 0);
     assert_eq!(held(directory.path()), 1, "the writer's");
