@@ -55,7 +55,7 @@ impl Followed {
         self.polls += u64::from(self.last.records > 0);
     }
 
-    fn to_the_end(&mut self) {
+    fn read_rest(&mut self) {
         self.poll(u64::MAX);
         assert_eq!(self.last.behind_bytes, 0);
         assert_eq!(self.last.oldest_unread_ticks, None);
@@ -74,8 +74,13 @@ impl Followed {
     }
 }
 
+/// The journal of the only process. Its first files may be gone already.
 fn journal(scratch: &Scratch) -> PathBuf {
-    wait_for("journal", || Some(scratch.recording().first()?.join("journal")))
+    wait_for("journal", || {
+        let part = std::fs::read_dir(scratch.out().join("parts")).ok()?.next()?;
+        let journal = part.ok()?.path().join("journal");
+        journal.is_dir().then_some(journal)
+    })
 }
 
 /// Starts and records of the whole journal.
@@ -95,12 +100,12 @@ fn a_process_is_followed_to_its_end() {
     let mut followed = Followed::new(&journal);
     followed.beside(running, 1 << 20);
     assert!(followed.polls > 3, "{} polls while it ran", followed.polls);
-    followed.to_the_end();
+    followed.read_rest();
     assert_eq!((followed.starts, followed.records), whole(&journal));
     assert_eq!(followed.starts, 2 * 3 * ROUNDS);
     // Who follows later comes to the same.
     let mut late = Followed::new(&journal);
-    late.to_the_end();
+    late.read_rest();
     assert_eq!((late.starts, late.records), (followed.starts, followed.records));
 }
 
@@ -115,7 +120,7 @@ fn a_journal_that_its_process_removes() {
     followed.beside(running, 1 << 14);
     assert!(!journal.exists(), "written");
     assert!(followed.last.behind_bytes > 0 && followed.last.oldest_unread_ticks.is_some(), "{:?}", followed.last);
-    followed.to_the_end();
+    followed.read_rest();
     assert!(followed.last.is_removed);
     assert_eq!((followed.starts, followed.last.discarded.segments), (2 * 3 * ROUNDS, 0));
 }
@@ -130,7 +135,7 @@ fn a_process_that_is_killed() {
         followed.poll(1 << 22);
     }
     running.kill();
-    followed.to_the_end();
+    followed.read_rest();
     assert_eq!((followed.starts, followed.records), whole(&journal));
 }
 
@@ -151,14 +156,13 @@ fn a_flight_recording_is_followed_or_counted() {
             followed.poll(0);
             let _ended = running.wait(LIMIT).with_code(0);
         }
-        followed.to_the_end();
+        followed.read_rest();
         let discarded = followed.last.discarded;
         assert_eq!(followed.starts + discarded.starts, 2 * 3 * 10 * ROUNDS, "{discarded:?}");
         if is_whole {
             println!("followed: {discarded:?}");
         } else {
             assert!(discarded.segments > 10, "{discarded:?}");
-            assert_eq!(discarded.segments, followed.follower.removed().segments);
         }
     }
 }
