@@ -23,7 +23,6 @@ pub mod counts;
 mod event;
 mod finish;
 mod ids;
-pub mod interval;
 mod kinds;
 mod operation;
 pub mod place;
@@ -34,7 +33,7 @@ pub mod switches;
 pub use self::contexts::ContextName;
 pub use self::event::{Event, Fields, Head};
 pub use self::kinds::{EventRow, Events, InTable};
-pub use self::operation::{Operation, OperationRow};
+pub use self::operation::{Operation, OperationRow, interval};
 pub use self::row::Row;
 
 use std::ops::Index;

@@ -75,9 +75,8 @@ pub(crate) struct Told {
     pub(crate) pairs: BTreeMap<Pair, (u64, u64)>,
     pub(crate) fits: BTreeMap<Pair, [f64; 3]>,
     pub(crate) waits_ns: [u64; 3],
-    /// Collectives of which arrivals were compared, and how often a rank was the last.
+    /// Collectives of which arrivals were compared.
     pub(crate) compared: u64,
-    pub(crate) last: u64,
     /// Least and most bus bandwidth of each class: of all operations, or of medians.
     pub(crate) busbw: BTreeMap<Class, (f64, f64)>,
 }
@@ -136,8 +135,12 @@ impl Told {
             ];
             told.waits_ns.iter_mut().zip(waits).for_each(|(sum, ns)| *sum += ns);
         }
-        told.compared = number(&report["run"]["comparable"]);
-        told.last = list(&report["ranks"]).iter().map(|rank| number(&rank["last"])).sum();
+        // Without a sequence number they are matched by their places, which takes all of them.
+        let is_derived = |class: &&Value| {
+            ["ncclAlltoAll", "ncclGather", "ncclScatter"].map(Value::from).contains(&class["function"])
+        };
+        let classes = list(&report["operations"]).iter().filter(|class| !is_derived(class));
+        told.compared = classes.map(|class| number(&class["comparable"])).sum();
         told
     }
 
@@ -177,7 +180,6 @@ impl Told {
         }
         told.pairs.retain(|_, (steps, _)| *steps > 0);
         told.compared = snapshot.skews.iter().map(|skew| skew.count).sum();
-        told.last = snapshot.ranks.iter().map(|rank| rank.last).sum();
         told
     }
 
