@@ -12,11 +12,13 @@
 //!
 //! * An operation is summed up when all of it that began has ended and nothing came for a while ([`Options::settle`]);
 //!   what comes later is counted ([`Process::late_events`]).
-//! * Times that CUPTI and CUDA events tell (`cupti`, `event`) are not used: NCCL's own are.
-//! * The GPU's timer is placed by the last bounds of a communicator rank, not by all of the job; lengths differ by the
-//!   drift of that timer, at most 200 ppm. Stamps that go back or repeat are not used, from the first one on.
+//! * What CUPTI and CUDA events tell of a launch is used where it comes soon; of kernels that graphs replay it is not.
+//! * The GPU's timer is placed by the last bounds of a communicator rank, not by all of the job, and stamps that go back
+//!   are held against the kernels before them only. So times by it differ within the residual of that clock.
 //! * An operation's launch is the last one of its call's group on the communicator.
 //! * What another process's proxy did for an operation (PXN) is not known.
+//! * Arrivals are compared of collectives with a number of NCCL's, not of those that are made of sends and receives.
+//! * Steps and operations that never ended are not summed up; they are open ([`Rank::open`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,11 @@
 //! Recorded streams and real NCCL: counts, bytes, pairs, waiting and times are those of `stats`.
 
+use std::time::Duration;
+
+use journal::host::{Life, life_here};
 use live::{Live, Options};
 use whole_plugin::machine::{four_gpu_stream, two_process_streams};
+use whole_plugin::process::{LIMIT, start};
 use whole_plugin::scratch::Scratch;
 
 use crate::rig::{Told, followed, kept, options, stats, to_the_end};
@@ -34,8 +38,40 @@ fn real_nccl_is_summed_up_as_stats_does() {
         assert!(finalized.status.success(), "{finalized}");
         let by_stats = Told::by_stats(&stats(&scratch));
         told.assert_equal(&by_stats, true);
-        eprintln!("{release} {gpu} {} {}", told.compared, by_stats.compared);
     }
+}
+
+/// A job of some seconds is followed while it runs; who follows anew half the way comes to the same.
+#[test]
+fn a_running_job_is_summed_up_as_stats_does() {
+    let scratch = Scratch::new();
+    let arguments = ["--procs", "2", "--threads", "2", "--rounds", "5"];
+    let Some(mut job) = scratch.nccl("2.28.9", &arguments) else { return };
+    job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", "off").env("NCCL_OTF2_KEEP_JOURNAL", "1");
+    let quick = Options { settle: Duration::from_millis(200), ..options() };
+    let mut lives = vec![Live::new(&scratch.out(), quick)];
+    let job = start(&mut job);
+    let mut seen = 0;
+    while life_here(job.id(), None) != Life::Gone {
+        let snapshot = lives[0].snapshot();
+        let count: u64 = snapshot.operations.iter().map(|series| series.count).sum();
+        assert!(count >= seen, "{count} after {seen}");
+        seen = count;
+        if lives.len() == 1 && count > 40 {
+            lives.push(Live::new(&scratch.out(), Options { poll_bytes: 20_000, ..quick }));
+        }
+        for live in &mut lives {
+            live.poll();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ended = job.wait(LIMIT).with_code(0);
+    assert!(seen > 40, "{seen} operations were seen while it ran");
+    let told: Vec<Told> = lives.iter_mut().map(|live| Told::of(&to_the_end(live))).collect();
+    let finalized = scratch.finalize();
+    assert!(finalized.status.success(), "{finalized}");
+    let by_stats = Told::by_stats(&stats(&scratch));
+    told.iter().for_each(|told| told.assert_counts(&by_stats));
 }
 
 /// Each poll reads little, and who follows anew half the way comes to the same.

@@ -151,7 +151,15 @@ impl Told {
         number(&member.expect("a member")["rank"])
     }
 
+    /// Of the only snapshot that was made.
     pub(crate) fn by_snapshot(snapshot: &Snapshot) -> Self {
+        for series in &snapshot.operations {
+            assert_eq!((series.window.count, series.window.bytes), (series.count, series.bytes));
+        }
+        Self::of(snapshot)
+    }
+
+    pub(crate) fn of(snapshot: &Snapshot) -> Self {
         let mut told = Self::default();
         let name = |at: usize| snapshot.communicators[at].name.clone();
         for series in &snapshot.operations {
@@ -162,7 +170,6 @@ impl Told {
             }
             let of_class = told.operations.entry(key).or_default();
             assert_eq!(series.duration.count(), series.count);
-            assert_eq!((series.window.count, series.window.bytes), (series.count, series.bytes));
             of_class.count += series.count;
             *of_class.timing.entry(series.timing.to_owned()).or_default() += series.count;
             of_class.bytes = Some(of_class.bytes.unwrap_or(0) + series.bytes);
@@ -181,6 +188,16 @@ impl Told {
         told.pairs.retain(|_, (steps, _)| *steps > 0);
         told.compared = snapshot.skews.iter().map(|skew| skew.count).sum();
         told
+    }
+
+    /// No operation and no step was missed, and how long operations took is known in the same way.
+    pub(crate) fn assert_counts(&self, by_stats: &Self) {
+        let counts = |told: &Self| {
+            let of = told.operations.iter();
+            of.map(|(class, of)| (class.clone(), of.count, of.timing.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(self), counts(by_stats));
+        assert_eq!(self.pairs, by_stats.pairs);
     }
 
     /// Nothing differs, but for lengths by a GPU's timer where that is not the host's: a stream is replayed faster than
