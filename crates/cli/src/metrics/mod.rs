@@ -40,6 +40,8 @@ use textfile::TextFile;
 
 /// Between two looks at journals of which all is read.
 const PAUSE: Duration = Duration::from_millis(200);
+/// When all was read for so long, what ended is summed up: operations settle in the meantime.
+const SETTLED: Duration = Duration::from_millis(1500);
 /// For what was recorded before the beginning, where processes record faster than it is read.
 const CATCH_UP: Duration = Duration::from_secs(60);
 
@@ -74,16 +76,20 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
     }
 }
 
-/// Reads until then, or until all is read.
-fn read(live: &mut Live, until: Option<Instant>, is_all_enough: bool, stop: &AtomicBool) {
+/// Reads until then; the first time only until all that was recorded is summed up.
+fn read(live: &mut Live, until: Option<Instant>, is_first: bool, stop: &AtomicBool) {
+    let mut read_since = None;
     while !stop.load(Ordering::Relaxed) {
-        let is_behind = live.poll().is_behind;
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        match left {
-            _ if is_all_enough && !is_behind => return,
-            Some(Duration::ZERO) => return,
-            Some(left) if !is_behind => thread::sleep(left.min(PAUSE)),
-            _ => {}
+        let progress = live.poll();
+        let now = Instant::now();
+        read_since = if progress.is_behind { None } else { read_since.or(Some(now)) };
+        let is_settled = read_since.is_some_and(|since| now - since >= SETTLED) || progress.processes == 0;
+        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(now));
+        if left.is_zero() || (is_first && is_settled) {
+            return;
+        }
+        if !progress.is_behind {
+            thread::sleep(left.min(if is_first { PAUSE / 10 } else { PAUSE }));
         }
     }
 }

@@ -13,11 +13,11 @@ Follows the journals of a job's processes on this node while they run, and gives
 operations, bytes, durations, bandwidths, network transfers, waiting, losses, the age of each rank's last event. The \
 job is not asked and does not notice. One such process a node is enough, for several outputs at once:
 
-  nccl-otf2 metrics trace --listen 127.0.0.1:9401                      Prometheus scrapes /metrics
-  nccl-otf2 metrics trace --textfile /var/lib/node_exporter/textfile   node exporter reads nccl_otf2_trace.prom
-  nccl-otf2 metrics trace --otlp http://localhost:4318                 an OpenTelemetry collector gets them
-  nccl-otf2 metrics trace --json | jq .operations                      a line each interval
-  nccl-otf2 metrics trace --once                                       print the metrics of now
+  nccl-otf2 metrics trace --listen 127.0.0.1:9401      for Prometheus: /metrics
+  nccl-otf2 metrics trace --textfile textfiles         for node exporter: nccl_otf2_trace.prom
+  nccl-otf2 metrics trace --otlp http://localhost:4318 for an OpenTelemetry collector
+  nccl-otf2 metrics trace --json | jq .operations      a line each interval
+  nccl-otf2 metrics trace --once                       print the metrics of now
 
 An address that is not of this machine's loopback wants --token-file: clients then send `Authorization: Bearer TOKEN`. \
 The connection is not encrypted.
