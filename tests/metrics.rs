@@ -17,6 +17,11 @@ fn free_address() -> String {
     listener.local_addr().expect("an address").to_string()
 }
 
+/// The number of a moment.
+fn value(moment: &Value) -> f64 {
+    moment[1].as_str().and_then(|number| number.parse().ok()).expect("a number")
+}
+
 /// Prometheus, scraping an address each second.
 struct Prometheus {
     address: String,
@@ -35,19 +40,25 @@ impl Prometheus {
         Self { address, running: start(&mut prometheus) }
     }
 
-    /// What it answers: the value by a label.
-    fn ask(&self, query: &str, by: &str) -> Option<BTreeMap<String, f64>> {
+    /// What it answers.
+    fn results(&self, query: &str) -> Option<Vec<Value>> {
         let query: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let mut stream = TcpStream::connect(&self.address).ok()?;
         write!(stream, "GET /api/v1/query?query={query} HTTP/1.0\r\n\r\n").ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
-        let answer: Value = serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()?;
-        let results = answer["data"]["result"].as_array()?.iter().map(|result| {
-            let value = result["value"][1].as_str().and_then(|number| number.parse().ok()).expect("a number");
-            (result["metric"][by].as_str().unwrap_or_default().to_owned(), value)
-        });
-        Some(results.collect())
+        let mut answer: Value = serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()?;
+        assert!(answer["error"].is_null(), "{answer}");
+        serde_json::from_value(answer["data"]["result"].take()).ok()
+    }
+
+    /// The values by a label.
+    fn ask(&self, query: &str, by: &str) -> Option<BTreeMap<String, f64>> {
+        let results = self.results(query)?;
+        let results = results.iter();
+        Some(
+            results.map(|it| (it["metric"][by].as_str().unwrap_or_default().to_owned(), value(&it["value"]))).collect(),
+        )
     }
 
     /// The same of one number.
@@ -85,8 +96,9 @@ fn what_prometheus_answers_is_what_stats_says_though_metrics_was_killed() {
     let prometheus = Prometheus::start(&scratch, &address);
     let job = start(&mut job);
     wait_for("operations", || prometheus.number("sum(nccl_operations_total) > 0"));
-    let behind = prometheus.number("max(nccl_follower_behind_seconds)");
-    assert!(behind.is_some(), "it says how far it is behind");
+    let ages = "count(nccl_rank_last_event_age_seconds{communicator!=\"other\"})";
+    wait_for("all ranks", || (prometheus.number(ages)? >= 8.0).then_some(()));
+    assert!(prometheus.number("max(nccl_follower_behind_seconds)").is_some(), "it says how far it is behind");
     first.kill();
     let second = metrics();
 
@@ -101,9 +113,12 @@ fn what_prometheus_answers_is_what_stats_says_though_metrics_was_killed() {
         (found == expected).then_some(())
     });
     // No series ever fell, which Prometheus would take for a new beginning.
-    assert_eq!(prometheus.number("max(resets({__name__=~\"nccl_.*_total\"}[1h]))"), Some(0.0));
+    for series in prometheus.results("{__name__=~\"nccl_.*_total\"}[1h]").expect("series") {
+        let values = series["values"].as_array().expect("values");
+        assert!(values.is_sorted_by_key(value), "{series:#}");
+    }
     assert_eq!(prometheus.number("sum(nccl_processes{job_id=\"4711\",state=\"finished\"})"), Some(4.0));
-    assert_eq!(prometheus.number("count(nccl_rank_last_event_age_seconds{communicator!=\"other\"})"), Some(8.0));
+    assert_eq!(prometheus.number(ages), None, "what has finished does not hang");
     second.signal("TERM");
     let _ended = second.wait(LIMIT).with_code(0);
     prometheus.running.signal("TERM");

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::metric::{Family, Label, Value};
-use crate::snapshot::{Fit, Operation, ProcessState, Snapshot, real, seconds};
+use crate::snapshot::{Fit, Operation, ProcessState, Rank, Snapshot, real, seconds};
 
 use super::rows::{Row, communicator, counter, gauge, histogram};
 
@@ -155,6 +155,8 @@ fn communicators(rows: &Rows<'_>, out: &mut Vec<Family>) {
 fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let Snapshot { at_ns, processes, ranks, proxies, .. } = rows.snapshot;
     let age = |since_ns: u64| seconds(at_ns.saturating_sub(since_ns));
+    // An age that rises after the end of a job would look like a hang.
+    let goes_on = |it: &Rank| processes.get(it.process).is_some_and(|it| it.state != ProcessState::Finished);
     let info: Vec<Row<_>> = ranks
         .iter()
         .filter_map(|it| {
@@ -165,11 +167,15 @@ fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
         .collect();
     gauge("nccl_rank_info", "", "1; the process that has the rank").add(out, &info, |()| some(1.0));
     let all: Vec<Row<_>> = ranks.iter().map(|it| rows.rank(it.communicator, it.rank, [], it)).collect();
-    gauge("nccl_rank_last_event_age_seconds", "seconds", "Since the rank last recorded an event of the communicator")
-        .add(out, &all, |it| some(it.last_event_ns.map(age)));
+    gauge(
+        "nccl_rank_last_event_age_seconds",
+        "seconds",
+        "Since the rank last recorded an event of the communicator; not of processes that finished",
+    )
+    .add(out, &all, |it| some(it.last_event_ns.filter(|_| goes_on(it)).map(age)));
     gauge("nccl_rank_open_operations", "", "Operations of the rank that have not ended")
         .add(out, &all, |it| some(real(it.open)));
-    let oldest = ranks.iter().filter_map(|it| {
+    let oldest = ranks.iter().filter(|it| goes_on(it)).filter_map(|it| {
         let (function, since_ns) = it.oldest.as_ref()?;
         Some(rows.rank(it.communicator, it.rank, [("function", function.clone())], *since_ns))
     });
