@@ -6,3 +6,4 @@ mod job;
 mod live;
 mod mismatch;
 mod quiet;
+mod watch;

@@ -17,6 +17,7 @@ use crate::report::Request as Report;
 use crate::run::Request as Run;
 use crate::stats::Request as Stats;
 use crate::version;
+use crate::watch::Request as Watch;
 
 const AFTER_HELP: &str = "\
 Start with:
@@ -60,6 +61,8 @@ pub(crate) enum Verb {
     Check(Check),
     /// Find out who holds up a job that hangs or was killed
     Hang(Hang),
+    /// Run a command, or write a file, when a job begins to hang or its operations become slow
+    Watch(Watch),
     /// Give metrics of a running job to Prometheus, node exporter or an OpenTelemetry collector
     Metrics(Metrics),
     /// Print what was recorded, event by event

@@ -41,6 +41,7 @@ mod summary;
 mod table;
 mod units;
 mod version;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -73,6 +74,7 @@ fn act(verb: &Verb) -> Result<Exit> {
         Verb::Report(request) => report::report(request),
         Verb::Check(request) => check::check(request),
         Verb::Hang(request) => hang::hang(request),
+        Verb::Watch(request) => watch::watch(request),
         Verb::Metrics(request) => metrics::metrics(request),
         Verb::Print(request) => listing::print(request),
         Verb::Merge(request) => merge::merge(request),

@@ -20,4 +20,5 @@ mod tool {
     mod score_p;
     mod stats;
     mod support;
+    mod watch;
 }

@@ -24,8 +24,9 @@ use crate::exit::Exit;
 use crate::place;
 use crate::print;
 use crate::progress::Bar;
-use report::rows::{Kind, Report};
 use report::text::text;
+
+pub(crate) use report::rows::{Kind, Report};
 
 const EXAMPLES: &str = "\
 Reads what the processes of a job have recorded so far, without asking them: they may run, hang, or have been \
@@ -81,7 +82,8 @@ pub(crate) struct Request {
     json: bool,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+/// Reads a number of seconds.
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..1e9).contains(&seconds) => Ok(seconds),
         _ => Err("a number of seconds, such as 10 or 0.5".to_owned()),
@@ -101,8 +103,7 @@ pub(crate) fn hang(request: &Request) -> Result<Exit> {
         let Some(pause) = request.watch else {
             return end(request, &report);
         };
-        let runs = report.processes.iter().any(|process| process.process_state == "running");
-        if report.verdict.found || !runs {
+        if report.verdict.found || !report.runs() {
             return end(request, &report);
         }
         if report.verdict.kind != Kind::Nothing || noted != report.verdict.text {
@@ -113,7 +114,12 @@ pub(crate) fn hang(request: &Request) -> Result<Exit> {
     }
 }
 
-fn look(directory: &Path, after: f64) -> Result<Report> {
+/// Judges what the processes of a job have recorded so far.
+///
+/// # Errors
+///
+/// When there is nothing to read.
+pub(crate) fn look(directory: &Path, after: f64) -> Result<Report> {
     let bar = Bar::new();
     let job = read::job(directory, &bar)?;
     let after_ns = Duration::from_secs_f64(after).as_nanos();

@@ -18,6 +18,13 @@ pub(crate) struct Report {
     pub(crate) communicators: Vec<CommRow>,
 }
 
+impl Report {
+    /// Whether a process of the job runs.
+    pub(crate) fn runs(&self) -> bool {
+        self.processes.iter().any(|process| process.process_state == "running")
+    }
+}
+
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Verdict {
     /// Whether something hangs, or is wrong in a way that will make it hang: exit code 1.

@@ -1,0 +1,40 @@
+//! Which verdicts of `hang` are new.
+
+use super::Change;
+use crate::hang::{Kind, Report};
+
+/// What tells verdicts apart; their texts have times in them.
+type Verdict = (Kind, &'static str, String);
+
+/// The verdicts that were reported, until nothing is found any more.
+#[derive(Default)]
+pub(super) struct Hangs {
+    reported: Vec<Verdict>,
+}
+
+impl Hangs {
+    /// Whether a report is to be passed on.
+    pub(super) fn change(&mut self, report: &Report) -> Option<Change> {
+        if !report.verdict.found {
+            let had_some = !std::mem::take(&mut self.reported).is_empty();
+            return had_some.then_some(Change::Cleared);
+        }
+        let verdict = verdict(report);
+        if self.reported.contains(&verdict) {
+            return None;
+        }
+        self.reported.push(verdict);
+        Some(Change::Found)
+    }
+}
+
+/// The kind, and of the first suspect the reason and the process.
+fn verdict(report: &Report) -> Verdict {
+    let kind = report.verdict.kind;
+    if let Some(suspect) = report.suspects.first() {
+        let unrecorded = || format!("{} {}", suspect.communicator, suspect.rank);
+        return (kind, suspect.reason, suspect.process.clone().unwrap_or_else(unrecorded));
+    }
+    let gone = report.processes.iter().filter(|process| kind == Kind::Died && process.process_state == "gone");
+    (kind, "", gone.map(|process| process.part.as_str()).collect::<Vec<_>>().join(" "))
+}

@@ -1,0 +1,71 @@
+//! Where reports go: stdout, a file, a command.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use jiff::{Timestamp, Unit};
+use serde::Serialize;
+use tempfile::NamedTempFile;
+
+use super::commands::Commands;
+use super::{Change, Request};
+use crate::print;
+
+/// What a report is of.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    Hang,
+}
+
+/// Where reports go.
+pub(super) struct Outputs<'a> {
+    request: &'a Request,
+    pub(super) commands: Commands,
+}
+
+impl<'a> Outputs<'a> {
+    pub(super) fn new(request: &'a Request) -> Self {
+        Self { request, commands: Commands::new(Duration::from_secs_f64(request.command_limit)) }
+    }
+
+    /// Passes a report on. What fails is said: the next one may pass.
+    pub(super) fn report(&mut self, change: Change, event: Event, report: &impl Serialize, text: &str) {
+        let (name, command) = match (change, event) {
+            (Change::Cleared, _) => ("clear", &self.request.on_clear),
+            (_, Event::Hang) => ("hang", &self.request.on_hang),
+        };
+        let pretty = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
+        let now = Timestamp::now();
+        let said = say(self.request.json, now, report, text);
+        let written = self.request.write.as_ref().map_or(Ok(()), |path| {
+            write(path, name, now, &pretty).with_context(|| format!("cannot write to {}", path.display()))
+        });
+        let started = command.as_ref().map_or(Ok(()), |command| self.commands.start(name, command, &pretty));
+        for error in [said, written, started].into_iter().filter_map(Result::err) {
+            print::error(&error);
+        }
+    }
+}
+
+fn say(is_json: bool, now: Timestamp, report: &impl Serialize, text: &str) -> Result<()> {
+    let line = match is_json {
+        true => serde_json::to_string(report).context("cannot write JSON")?,
+        false => format!("{} {text}", now.round(Unit::Second).unwrap_or(now)),
+    };
+    print::result(&(line + "\n"))
+}
+
+/// Writes a file that is complete whenever it is there.
+fn write(path: &Path, name: &str, now: Timestamp, text: &str) -> Result<()> {
+    let (directory, file) = match path.parent() {
+        _ if path.is_dir() => (path, path.join(format!("{name}-{}.json", now.as_nanosecond()))),
+        Some(parent) if parent != Path::new("") => (parent, path.to_owned()),
+        _ => (Path::new("."), path.to_owned()),
+    };
+    let mut temporary = NamedTempFile::new_in(directory)?;
+    temporary.write_all(text.as_bytes())?;
+    temporary.persist(file)?;
+    Ok(())
+}

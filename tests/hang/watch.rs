@@ -1,0 +1,73 @@
+//! `nccl-otf2 watch` beside jobs of real NCCL: what hangs is reported once, and a job that is well is not.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::Value;
+use whole_plugin::process::{LIMIT, Running, start, wait_for};
+use whole_plugin::scratch::Scratch;
+
+use crate::job::suspect;
+
+/// Watches the job that will be in `out`: each report becomes a line of `reports`.
+fn watch(scratch: &Scratch, arguments: &[&str]) -> Running {
+    let on_hang = "tr -d '\\n' > one.$$ && echo >> one.$$ && cat one.$$ >> reports";
+    let mut command = scratch.tool(&["watch", "out", "--interval", "0.5", "--on-hang", on_hang]);
+    start(command.args(arguments))
+}
+
+/// The reports up to now.
+fn reports(scratch: &Scratch) -> Vec<Value> {
+    let reports = fs::read_to_string(scratch.path().join("reports")).unwrap_or_default();
+    reports.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn a_hang_is_reported_once() {
+    let scratch = Scratch::new();
+    let watch = watch(&scratch, &["--hang-after", "1"]);
+    let job =
+        ["--procs", "2", "--threads", "2", "--rounds", "3", "--ops", "one", "--skip-last", "1", "--timeout", "900"];
+    let Some(mut job) = scratch.nccl("2.32.3", &job) else { return watch.kill() };
+    let job = start(&mut job);
+    wait_for("report", || (!reports(&scratch).is_empty()).then_some(()));
+    std::thread::sleep(Duration::from_secs(4));
+    watch.signal("TERM");
+    let ended = watch.wait(LIMIT).with_code(0);
+    let reports = reports(&scratch);
+    assert_eq!(reports.len(), 1, "{ended}");
+    let (reason, rank, _) = suspect(&reports[0]);
+    assert_eq!((reason, rank), ("not-called", 1), "{ended}");
+    let stdout: Vec<&str> = ended.stdout.lines().collect();
+    assert!(matches!(stdout[..], [line] if line.contains(" HANG: rank 1 [")), "{ended}");
+    job.kill();
+}
+
+#[test]
+fn a_process_that_dies_is_reported() {
+    let scratch = Scratch::new();
+    let watch = watch(&scratch, &["--hang-after", "3000"]);
+    let job =
+        ["--procs", "2", "--threads", "1", "--ops", "one", "--rounds", "0", "--kill-after", "1", "--kill-rank", "1"];
+    let Some(mut job) = scratch.nccl("2.32.3", &job) else { return watch.kill() };
+    let job = start(&mut job);
+    // Before somebody waits for it the verdict is that it died.
+    wait_for("report", || reports(&scratch).iter().any(|it| suspect(it).0 == "gone").then_some(()));
+    let reports = reports(&scratch);
+    assert!(reports.len() == 1 || reports.len() == 2 && reports[0]["verdict"]["kind"] == "died", "{reports:#?}");
+    assert_eq!(reports.last().map(|it| suspect(it).1), Some(1), "{reports:#?}");
+    watch.signal("TERM");
+    let _ended = watch.wait(LIMIT).with_code(0);
+    job.kill();
+}
+
+#[test]
+fn a_job_that_is_well_is_not_reported() {
+    let scratch = Scratch::new();
+    let watch = watch(&scratch, &["--hang-after", "8", "--until-end"]);
+    let job = ["--procs", "2", "--threads", "2", "--ops", "late", "--rounds", "20"];
+    let Some(mut job) = scratch.nccl("2.32.3", &job) else { return watch.kill() };
+    let _well = start(&mut job).wait(LIMIT).with_code(0);
+    let ended = watch.wait(LIMIT).with_code(0);
+    assert_eq!((ended.stdout.as_str(), reports(&scratch).len()), ("", 0), "{ended}");
+}
