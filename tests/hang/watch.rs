@@ -64,7 +64,7 @@ fn a_process_that_dies_is_reported() {
 #[test]
 fn a_job_that_is_well_is_not_reported() {
     let scratch = Scratch::new();
-    let watch = watch(&scratch, &["--hang-after", "8", "--until-end"]);
+    let watch = watch(&scratch, &["--hang-after", "60", "--until-end"]);
     let job = ["--procs", "2", "--threads", "2", "--ops", "late", "--rounds", "20"];
     let Some(mut job) = scratch.nccl("2.32.3", &job) else { return watch.kill() };
     let _well = start(&mut job).wait(LIMIT).with_code(0);

@@ -16,6 +16,7 @@ use crate::metrics::Request as Metrics;
 use crate::report::Request as Report;
 use crate::run::Request as Run;
 use crate::stats::Request as Stats;
+use crate::top::Request as Top;
 use crate::version;
 use crate::watch::Request as Watch;
 
@@ -61,6 +62,8 @@ pub(crate) enum Verb {
     Check(Check),
     /// Find out who holds up a job that hangs or was killed
     Hang(Hang),
+    /// Show what a running job does, in the terminal: bandwidths, who is last, what is open
+    Top(Top),
     /// Run a command, or write a file, when a job begins to hang or its operations become slow
     Watch(Watch),
     /// Give metrics of a running job to Prometheus, node exporter or an OpenTelemetry collector

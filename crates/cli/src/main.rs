@@ -39,6 +39,7 @@ mod staging;
 mod stats;
 mod summary;
 mod table;
+mod top;
 mod units;
 mod version;
 mod watch;
@@ -74,6 +75,7 @@ fn act(verb: &Verb) -> Result<Exit> {
         Verb::Report(request) => report::report(request),
         Verb::Check(request) => check::check(request),
         Verb::Hang(request) => hang::hang(request),
+        Verb::Top(request) => top::top(request),
         Verb::Watch(request) => watch::watch(request),
         Verb::Metrics(request) => metrics::metrics(request),
         Verb::Print(request) => listing::print(request),

@@ -75,29 +75,34 @@ impl Sheet {
         Ok(())
     }
 
-    /// The table for people: the last columns go where the terminal is too narrow.
+    /// The table for people, as wide as the terminal.
     pub(crate) fn print(&self, is_wide: bool, into: &mut String) {
-        let mut columns: Vec<usize> = (0..self.columns.len()).collect();
-        columns.retain(|at| is_wide || self.columns.get(*at).is_some_and(|column| column.is_short));
-        // Columns that say nothing anywhere only cost width.
-        columns.retain(|at| self.rows.iter().any(|row| row.get(*at).is_some_and(|cell| *cell != Cell::None)));
         let width = terminal_size::terminal_size().map(|(terminal_size::Width(width), _)| usize::from(width));
-        let mut lines = self.lines(&columns);
-        while width.is_some_and(|width| lines.lines().any(|line| line.chars().count() > width)) && columns.len() > 2 {
-            columns.pop();
-            lines = self.lines(&columns);
-        }
         into.push_str(self.title);
         into.push('\n');
         if self.rows.is_empty() {
             into.push_str("  nothing was recorded\n");
             return;
         }
-        into.push_str(&lines);
+        into.push_str(&self.within(is_wide, width));
         if self.left_out > 0 {
             let rows = plural(self.left_out as u64, "more row", "more rows");
             into.push_str(&format!("  {rows}: --limit shows them\n"));
         }
+    }
+
+    /// Heads and rows: the last columns go where it is too narrow.
+    pub(crate) fn within(&self, is_wide: bool, width: Option<usize>) -> String {
+        let mut columns: Vec<usize> = (0..self.columns.len()).collect();
+        columns.retain(|at| is_wide || self.columns.get(*at).is_some_and(|column| column.is_short));
+        // Columns that say nothing anywhere only cost width.
+        columns.retain(|at| self.rows.iter().any(|row| row.get(*at).is_some_and(|cell| *cell != Cell::None)));
+        let mut lines = self.lines(&columns);
+        while width.is_some_and(|width| lines.lines().any(|line| line.chars().count() > width)) && columns.len() > 2 {
+            columns.pop();
+            lines = self.lines(&columns);
+        }
+        lines
     }
 
     fn lines(&self, columns: &[usize]) -> String {

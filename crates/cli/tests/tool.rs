@@ -20,5 +20,6 @@ mod tool {
     mod score_p;
     mod stats;
     mod support;
+    mod top;
     mod watch;
 }

@@ -17,6 +17,7 @@ use crate::print;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     Hang,
+    Slow,
 }
 
 /// Where reports go.
@@ -35,6 +36,7 @@ impl<'a> Outputs<'a> {
         let (name, command) = match (change, event) {
             (Change::Cleared, _) => ("clear", &self.request.on_clear),
             (_, Event::Hang) => ("hang", &self.request.on_hang),
+            (_, Event::Slow) => ("slow", &self.request.on_slow),
         };
         let pretty = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
         let now = Timestamp::now();

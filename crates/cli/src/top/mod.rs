@@ -1,0 +1,161 @@
+//! `nccl-otf2 top`: what a running job does, in the terminal.
+//!
+//! ```text
+//!  live::Live ─► Snapshot ─► tables ─► screen ─► terminal
+//! ```
+
+mod screen;
+mod tables;
+mod terminal;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use clap::Args;
+use jiff::Timestamp;
+use live::{Live, Options, Snapshot};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+
+use crate::exit::Exit;
+use crate::hang::seconds;
+use crate::place;
+use crate::print;
+use screen::{Screen, summary};
+use tables::{Before, View};
+use terminal::Terminal;
+
+const EXAMPLES: &str = "\
+Follows the journals of the job's processes on this host and shows, every --interval seconds: the communicators with \
+the operation that is open longest, operations per second, bus bandwidth, who came last and what others waited for it; \
+below them the ranks, operations or processes.
+
+  nccl-otf2 top trace
+  nccl-otf2 top trace --once               once, as text: from the beginning of the recording to now
+  nccl-otf2 top trace --json | jq .ranks   the numbers, for programs
+
+Keys: q quits; Up and Down (k, j) select a communicator; Tab changes the lower table; s sorts it by its next column, the \
+largest first; PgUp and PgDn (Space) show more rows.
+
+busbw and algbw are medians over the ranks, in the interval, of the operations that moved most bytes; there are none \
+where the timing does not measure work. Who came last is known where all ranks are on this host, and counted only \
+beyond the clocks' uncertainty. gpu_wait, peer_wait and network are shares of the time that proxies waited. An \
+operation that is open for long: `nccl-otf2 hang` says who holds it up.
+
+Where the terminal is narrow the last columns are left out. Where stdout is no terminal it prints once.
+
+Exit codes: 0 ended by q or a signal, or printed, 2 wrong usage, or nothing that can be read.";
+
+/// What to look at.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// The job's directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+
+    /// Refresh this often
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    interval: f64,
+
+    /// Print once, as text
+    #[arg(long)]
+    once: bool,
+
+    /// Print once, as JSON (docs/REFERENCE.md, `top --json`)
+    #[arg(long)]
+    json: bool,
+}
+
+/// How often journals are read.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Shows a job.
+///
+/// # Errors
+///
+/// When there is nothing to read, or the terminal cannot be used.
+pub(crate) fn top(request: &Request) -> Result<Exit> {
+    let directory = place::job(&request.directory)?;
+    if request.json || request.once || !terminal::is_there() {
+        let now = once(directory);
+        if request.json { print::json(&now)? } else { print::result(&text(&title(request, &now), &now))? }
+    } else {
+        show(request, &mut Live::new(directory, Options::default()))?;
+    }
+    Ok(Exit::Well)
+}
+
+/// Everything up to now: windows are of all of it, and of no known length.
+fn once(directory: &Path) -> Snapshot {
+    let options = Options { scan: Duration::ZERO, ..Options::default() };
+    let mut live = Live::new(directory, options);
+    let mut last_read = Instant::now();
+    loop {
+        let progress = live.poll();
+        if progress.is_behind {
+            last_read = Instant::now();
+        } else if progress.processes == 0 || last_read.elapsed() > options.settle {
+            return Snapshot { interval_ns: 0, ..live.snapshot() };
+        } else {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn show(request: &Request, live: &mut Live) -> Result<()> {
+    let [is_over, is_resized] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    for (signal, flag) in [(SIGTERM, &is_over), (SIGINT, &is_over), (SIGHUP, &is_over), (SIGWINCH, &is_resized)] {
+        signal_hook::flag::register(signal, Arc::clone(flag)).context("cannot catch signals")?;
+    }
+    let terminal = Terminal::enter().context("cannot use the terminal")?;
+    let interval = Duration::from_secs_f64(request.interval.max(0.1));
+    let (mut screen, mut now, mut before) = (Screen::default(), Snapshot::default(), Before::default());
+    // Not before something is read.
+    let mut next = Instant::now() + POLL;
+    let mut is_changed = true;
+    while !is_over.load(Ordering::SeqCst) {
+        let is_behind = live.poll().is_behind;
+        if Instant::now() >= next {
+            before = Before::of(&now);
+            now = live.snapshot();
+            next = Instant::now() + interval;
+            is_changed = true;
+        }
+        if is_resized.swap(false, Ordering::SeqCst) || is_changed {
+            terminal.draw(&screen.lines(&title(request, &now), &now, &before, terminal.size()))?;
+        }
+        let wait = if is_behind { Duration::ZERO } else { POLL.min(next.saturating_duration_since(Instant::now())) };
+        let key = terminal.key(wait);
+        is_changed = key.is_some();
+        if key.is_some_and(|key| !screen.press(&key, View { now: &now, before: &before, only: None })) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What is shown, and when it was.
+fn title(request: &Request, now: &Snapshot) -> String {
+    let at = Timestamp::from_nanosecond(now.at_ns.into()).unwrap_or_default();
+    let job = &now.job;
+    let job = [&job.host, &job.launcher, &job.job].into_iter().filter(|it| !it.is_empty());
+    let job: String = job.map(|it| format!(" {it}")).collect();
+    format!("nccl-otf2 top {}{job}  {}", request.directory.display(), at.strftime("%H:%M:%S UTC"))
+}
+
+/// Everything, as text.
+fn text(title: &str, now: &Snapshot) -> String {
+    let view = View { now, before: &Before::default(), only: None };
+    let mut text = format!("{title}\n");
+    for line in summary(view) {
+        text += &format!("{line}\n");
+    }
+    for sheet in [view.communicators(), view.ranks_table(), view.operations_table(), view.processes_table()] {
+        text.push('\n');
+        sheet.print(true, &mut text);
+    }
+    text
+}

@@ -1,0 +1,172 @@
+//! What is on the screen: what all processes do, the communicators, and a table of the one that is selected.
+
+use console::Key;
+use live::{ProcessState, Snapshot};
+
+use super::tables::{Before, View};
+use super::terminal::Style;
+use crate::sheet::Sheet;
+use crate::units::{bytes, plural, time};
+
+/// The lower table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Lower {
+    #[default]
+    Ranks,
+    Operations,
+    Processes,
+}
+
+/// What the user has chosen.
+#[derive(Debug, Default)]
+pub(super) struct Screen {
+    selected: usize,
+    lower: Lower,
+    /// Column of the lower table.
+    sort: Option<&'static str>,
+    /// The first row of the lower table.
+    from: usize,
+    /// Rows of it that fit.
+    page: usize,
+}
+
+impl Screen {
+    /// Obeys a key; whether it goes on.
+    pub(super) fn press(&mut self, key: &Key, view: View<'_>) -> bool {
+        match key {
+            Key::Char('q' | 'Q') | Key::CtrlC => return false,
+            Key::ArrowUp | Key::Char('k') => self.selected = self.selected.saturating_sub(1),
+            Key::ArrowDown | Key::Char('j') => self.selected += 1,
+            Key::PageUp => self.from = self.from.saturating_sub(self.page),
+            Key::PageDown | Key::Char(' ') => self.from += self.page,
+            Key::Tab | Key::ArrowRight => {
+                *self = Self { selected: self.selected, lower: self.lower.next(), ..Self::default() };
+            }
+            Key::Char('s') => {
+                let columns = self.lower.sheet(view).columns;
+                let next = columns.iter().position(|it| Some(it.name) == self.sort).map_or(0, |at| at + 1);
+                self.sort = columns.get(next).map(|it| it.name);
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// The lines of a window.
+    pub(super) fn lines(
+        &mut self,
+        title: &str,
+        now: &Snapshot,
+        before: &Before,
+        (height, width): (usize, usize),
+    ) -> Vec<(Style, String)> {
+        self.selected = self.selected.min(now.communicators.len().saturating_sub(1));
+        let all = View { now, before, only: None };
+        let mut lines = vec![(Style::Bold, title.to_owned())];
+        // A small window is for tables.
+        let summary = summary(all).into_iter().take(if height < 12 { 1 } else { 2 });
+        lines.extend(summary.map(|line| (Style::Plain, line)));
+        let gap = (height > 20).then(|| (Style::Plain, String::new()));
+        lines.extend(gap.clone());
+        let communicators = all.communicators().within(false, Some(width));
+        let mut communicators = communicators.lines();
+        lines.extend(communicators.next().map(|heads| (Style::Bold, heads.to_owned())));
+        let shown = (height / 4).max(1);
+        let first = (self.selected + 1).saturating_sub(shown);
+        for (at, line) in communicators.enumerate().skip(first).take(shown) {
+            let style = if at == self.selected { Style::Reverse } else { Style::Plain };
+            lines.push((style, format!("{line:width$}")));
+        }
+        lines.extend(gap);
+        let view = View { only: Some(self.selected), ..all };
+        let mut sheet = self.lower.sheet(view);
+        // The column is one of this table.
+        let _sorted = sheet.arrange(self.sort, None);
+        let lower = sheet.within(false, Some(width));
+        let mut lower = lower.lines();
+        let heads = lower.next().unwrap_or("  nothing was recorded");
+        lines.push((Style::Bold, heads.to_owned()));
+        let rows: Vec<&str> = lower.collect();
+        self.page = height.saturating_sub(lines.len() + 1).max(1);
+        self.from = self.from.min(rows.len().saturating_sub(self.page));
+        lines.extend(rows.iter().skip(self.from).take(self.page).map(|row| (Style::Plain, (*row).to_owned())));
+        lines.resize(height.saturating_sub(1).max(1), (Style::Plain, String::new()));
+        lines.push((Style::Reverse, format!("{:width$}", self.keys(rows.len()))));
+        lines
+    }
+
+    fn keys(&self, rows: usize) -> String {
+        let sort = self.sort.unwrap_or("-");
+        let to = (self.from + self.page).min(rows);
+        let rows = if to - self.from.min(to) < rows {
+            format!(" {}-{to} of {rows} PgDn", self.from + 1)
+        } else {
+            String::new()
+        };
+        format!(" q quit  Tab {}{rows}  s sort: {sort}  ↑↓ communicator", self.lower.name())
+    }
+}
+
+impl Lower {
+    const fn next(self) -> Self {
+        match self {
+            Self::Ranks => Self::Operations,
+            Self::Operations => Self::Processes,
+            Self::Processes => Self::Ranks,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Ranks => "ranks",
+            Self::Operations => "operations",
+            Self::Processes => "processes",
+        }
+    }
+
+    fn sheet(self, view: View<'_>) -> Sheet {
+        match self {
+            Self::Ranks => view.ranks_table(),
+            Self::Operations => view.operations_table(),
+            Self::Processes => view.processes_table(),
+        }
+    }
+}
+
+/// What all processes do, and what hangs.
+pub(super) fn summary(view: View<'_>) -> Vec<String> {
+    let now = view.now;
+    let count = |state| now.processes.iter().filter(|it| it.state == state).count() as u64;
+    let mut states = vec![plural(count(ProcessState::Running), "process runs", "processes run")];
+    for (state, word) in
+        [(ProcessState::Finished, "finished"), (ProcessState::Gone, "gone"), (ProcessState::Unknown, "on other hosts")]
+    {
+        states.extend((count(state) > 0).then(|| format!("{} {word}", count(state))));
+    }
+    let sum = |get: fn(&live::Process) -> u64| now.processes.iter().map(get).sum::<u64>();
+    let mut missing = Vec::new();
+    let (lost, damaged) = (sum(|it| it.lost_events), sum(|it| it.damaged));
+    missing.extend((lost > 0).then(|| plural(lost, "event was not recorded", "events were not recorded")));
+    missing.extend((damaged > 0).then(|| plural(damaged, "record is damaged", "records are damaged")));
+    let late = sum(|it| it.late_events);
+    missing.extend((late > 0).then(|| plural(late, "event came late", "events came late")));
+    let missed = now.processes_missed + now.parts_unreadable;
+    missing.extend((missed > 0).then(|| plural(missed, "process cannot be read", "processes cannot be read")));
+    missing.extend(
+        (now.folded > 0).then(|| format!("{} folded into `other`", plural(now.folded, "series is", "series are"))),
+    );
+    let (behind, discarded) = (sum(|it| it.behind_bytes), sum(|it| it.discarded_bytes));
+    let behind_ns = now.processes.iter().map(|it| it.behind_ns).max().unwrap_or(0);
+    missing.extend((behind > 0).then(|| format!("{} behind ({})", time(behind_ns), bytes(behind))));
+    missing.extend((discarded > 0).then(|| format!("{} removed before they were read", bytes(discarded))));
+    if missing.is_empty() {
+        missing.push("nothing is missing".to_owned());
+    }
+    let mut lines = vec![format!("{}; {}", states.join(", "), missing.join(", "))];
+    let oldest = now.ranks.iter().filter_map(|rank| Some((rank.oldest.as_ref()?, rank)));
+    if let Some(((function, since_ns), rank)) = oldest.min_by_key(|((_, since_ns), _)| *since_ns) {
+        let (age, name) = (view.age(*since_ns), view.name(rank.communicator).replace(char::is_control, "?"));
+        lines.push(format!("oldest open: {function} for {age}, rank {} of {name}", rank.rank));
+    }
+    lines
+}

@@ -1,0 +1,120 @@
+//! `nccl-otf2 top` on journals that the recording half's own writer wrote, in a terminal and without one.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+use whole_plugin::process::wait_for;
+
+use super::recording::{NO_PROCESS, record};
+use super::support::{Scratch, text};
+
+/// A job of two processes; the second one is behind.
+fn job(scratch: &Scratch) {
+    let out = scratch.join("trace");
+    record(&out, 0, std::process::id(), 3);
+    record(&out, 1, NO_PROCESS, 2);
+}
+
+/// `top` in a terminal of this size, as `script` makes one; it says at the end how it left the terminal.
+fn in_terminal(scratch: &Scratch, (height, width): (u16, u16)) -> Child {
+    let tool = scratch.tool().get_program().to_owned();
+    let command = format!(
+        "stty rows {height} cols {width}; echo $$ > pid; {} top trace --interval 0.1; echo \"ended $?\"; stty -a",
+        tool.display()
+    );
+    let mut script = Command::new("script");
+    script
+        .args(["--quiet", "--flush", "--command", &command, "typescript"])
+        .env("TERM", "xterm")
+        .env("SHELL", "/bin/sh");
+    script.current_dir(scratch.path()).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("script")
+}
+
+fn typescript(scratch: &Scratch) -> Vec<u8> {
+    fs::read(scratch.join("typescript")).unwrap_or_default()
+}
+
+/// What is on a screen of this size up to when the terminal is given back.
+fn screen(bytes: &[u8], (height, width): (u16, u16)) -> Vec<String> {
+    let leave = b"\x1b[?1049l";
+    let shown = bytes.windows(leave.len()).position(|at| at == leave).unwrap_or(bytes.len());
+    let mut terminal = vt100::Parser::new(height, width, 0);
+    terminal.process(&bytes[..shown]);
+    terminal.screen().rows(0, width).collect()
+}
+
+/// Waits until a line with these words is on the screen.
+fn wait_for_line(scratch: &Scratch, size: (u16, u16), words: &str) {
+    wait_for(words, || screen(&typescript(scratch), size).iter().any(|line| line.contains(words)).then_some(()));
+}
+
+/// It ended so, and the terminal is as it was.
+fn left(scratch: &Scratch, mut script: Child) {
+    wait_for("end", || script.try_wait().expect("waited"));
+    let said = text(&typescript(scratch));
+    let (_, after) = said.rsplit_once("\x1b[?1049l").expect("the screen is left");
+    for word in ["ended 0", " icanon", " echo ", "susp = ^Z"] {
+        assert!(after.contains(word), "{word}: {after}");
+    }
+    assert!(said.contains("\x1b[?25h"), "the cursor is shown");
+}
+
+#[test]
+fn a_terminal_shows_ranks_obeys_keys_and_is_given_back() {
+    let size = (24, 80);
+    let scratch = Scratch::new();
+    job(&scratch);
+    let mut script = in_terminal(&scratch, size);
+    let mut keys = script.stdin.take().expect("piped");
+    wait_for_line(&scratch, size, "  rank  state");
+    let lines = screen(&typescript(&scratch), size);
+    assert!(lines[0].starts_with("nccl-otf2 top trace"), "{lines:#?}");
+    assert!(lines[1].starts_with("1 process runs, 1 gone; "), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.starts_with("  0xabcdef0123456789  2 ")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.starts_with("     1  gone ")), "{lines:#?}");
+    assert!(lines[23].starts_with(" q quit  Tab ranks "), "{lines:#?}");
+    keys.write_all(b"\t").expect("pressed");
+    wait_for_line(&scratch, size, "ncclAllReduce");
+    keys.write_all(b"\ts").expect("pressed");
+    wait_for_line(&scratch, size, "s sort: process");
+    keys.write_all(b"q").expect("pressed");
+    left(&scratch, script);
+}
+
+#[test]
+fn a_small_window_has_the_first_columns_and_a_signal_gives_it_back() {
+    let size = (10, 40);
+    let scratch = Scratch::new();
+    job(&scratch);
+    let mut script = in_terminal(&scratch, size);
+    let keys = script.stdin.take().expect("piped");
+    wait_for_line(&scratch, size, "  rank  state");
+    let lines = screen(&typescript(&scratch), size);
+    assert!(lines[0].ends_with('…') && lines[9].starts_with(" q quit"), "{lines:#?}");
+    let shell = fs::read_to_string(scratch.join("pid")).expect("written");
+    let killed = Command::new("pkill").args(["-TERM", "-P", shell.trim(), "nccl-otf2"]).status().expect("ran");
+    assert!(killed.success());
+    left(&scratch, script);
+    drop(keys);
+}
+
+#[test]
+fn without_a_terminal_it_prints_once() {
+    let scratch = Scratch::new();
+    job(&scratch);
+    let output = scratch.tool().args(["top", "trace"]).output().expect("ran");
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for words in ["1 process runs, 1 gone; ", "communicators\n", "\nranks\n", "ncclAllReduce", "host-1"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(!said.contains('\x1b') && !said.contains("ops_per_s"), "{said}");
+    let output = scratch.tool().args(["top", "trace", "--json"]).output().expect("ran");
+    let snapshot: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(snapshot["communicators"][0]["ranks"], 2, "{snapshot:#}");
+    assert_eq!(snapshot["processes"][1]["state"], "gone", "{snapshot:#}");
+    let output = scratch.tool().args(["top", "nowhere"]).output().expect("ran");
+    assert_eq!(output.status.code(), Some(2));
+}
