@@ -158,10 +158,10 @@ pub(crate) fn watch(request: &Request) -> Result<Exit> {
             Ok(_) => {}
             Err(error) => watcher.note_once(&error),
         }
-        // Of whole journals a tenth of the time is enough.
-        if !watcher
-            .wait_until(Instant::now() + request.interval().saturating_sub(began.elapsed()).max(began.elapsed() * 9))
-        {
+        let took = began.elapsed();
+        // Whole journals are read: a tenth of the time is enough for it.
+        let pause = request.interval().saturating_sub(took).max(took * 9);
+        if !watcher.wait_until(Instant::now() + pause) {
             watcher.outputs.commands.end();
             return Ok(Exit::Well);
         }

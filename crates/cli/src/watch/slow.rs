@@ -178,7 +178,7 @@ impl History {
 
     /// Whether a value is less than the median of the past by the factor, and less than nine tenths of the past.
     fn is_below(&self, value: f64, limits: Limits) -> bool {
-        let mut past: Vec<f64> = self.past.iter().copied().collect();
+        let mut past = self.past.clone();
         past.sort_by(f64::total_cmp);
         let quantile = |divisor: usize| past.get(past.len() / divisor).copied();
         let is_below = |limit: Option<f64>| limit.is_some_and(|limit| value < limit);

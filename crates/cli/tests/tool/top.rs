@@ -17,8 +17,18 @@ fn job(scratch: &Scratch) {
     record(&out, 1, NO_PROCESS, 2);
 }
 
+/// A terminal, which ends with the test.
+struct InTerminal(Child);
+
+impl Drop for InTerminal {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _ended = self.0.wait();
+    }
+}
+
 /// `top` in a terminal of this size, as `script` makes one; it says at the end how it left the terminal.
-fn in_terminal(scratch: &Scratch, (height, width): (u16, u16)) -> Child {
+fn in_terminal(scratch: &Scratch, (height, width): (u16, u16)) -> InTerminal {
     let tool = scratch.tool().get_program().to_owned();
     let command = format!(
         "stty rows {height} cols {width}; echo $$ > pid; {} top trace --interval 0.1; echo \"ended $?\"; stty -a",
@@ -29,7 +39,8 @@ fn in_terminal(scratch: &Scratch, (height, width): (u16, u16)) -> Child {
         .args(["--quiet", "--flush", "--command", &command, "typescript"])
         .env("TERM", "xterm")
         .env("SHELL", "/bin/sh");
-    script.current_dir(scratch.path()).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("script")
+    script.current_dir(scratch.path()).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    InTerminal(script.spawn().expect("script"))
 }
 
 fn typescript(scratch: &Scratch) -> Vec<u8> {
@@ -51,8 +62,8 @@ fn wait_for_line(scratch: &Scratch, size: (u16, u16), words: &str) {
 }
 
 /// It ended so, and the terminal is as it was.
-fn left(scratch: &Scratch, mut script: Child) {
-    wait_for("end", || script.try_wait().expect("waited"));
+fn left(scratch: &Scratch, mut script: InTerminal) {
+    wait_for("end", || script.0.try_wait().expect("waited"));
     let said = text(&typescript(scratch));
     let (_, after) = said.rsplit_once("\x1b[?1049l").expect("the screen is left");
     for word in ["ended 0", " icanon", " echo ", "susp = ^Z"] {
@@ -67,7 +78,7 @@ fn a_terminal_shows_ranks_obeys_keys_and_is_given_back() {
     let scratch = Scratch::new();
     job(&scratch);
     let mut script = in_terminal(&scratch, size);
-    let mut keys = script.stdin.take().expect("piped");
+    let mut keys = script.0.stdin.take().expect("piped");
     wait_for_line(&scratch, size, "  rank  state");
     let lines = screen(&typescript(&scratch), size);
     assert!(lines[0].starts_with("nccl-otf2 top trace"), "{lines:#?}");
@@ -89,10 +100,10 @@ fn a_small_window_has_the_first_columns_and_a_signal_gives_it_back() {
     let scratch = Scratch::new();
     job(&scratch);
     let mut script = in_terminal(&scratch, size);
-    let keys = script.stdin.take().expect("piped");
+    let keys = script.0.stdin.take().expect("piped");
     wait_for_line(&scratch, size, "  rank  state");
     let lines = screen(&typescript(&scratch), size);
-    assert!(lines[0].ends_with('…') && lines[9].starts_with(" q quit"), "{lines:#?}");
+    assert!(lines[1].ends_with('…') && lines[9].starts_with(" q quit"), "{lines:#?}");
     let shell = fs::read_to_string(scratch.join("pid")).expect("written");
     let killed = Command::new("pkill").args(["-TERM", "-P", shell.trim(), "nccl-otf2"]).status().expect("ran");
     assert!(killed.success());
