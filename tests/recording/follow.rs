@@ -1,5 +1,5 @@
-//! A journal that is followed while its process records: to the end of the process, whichever that is, and at the pace of
-//! a flight recording.
+//! A journal that is followed while its process records: to the end of the process, whichever that is, and at the pace
+//! of a flight recording.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -2,12 +2,12 @@
 //!
 //! A follower asks nothing of the process: it reads the journal's files and never writes, locks or maps them. It trusts
 //! committed bytes only and checks every record, as [`crate::reader`] does, of which it has all the parts. Read to the
-//! end, it gives the same records as [`crate::reader::Journal`] would: those of a slot in their order; those of different
-//! slots in any order.
+//! end, it gives the records that [`crate::reader::Journal`] would give: those of a slot in their order, those of
+//! different slots in any order.
 //!
 //! What is removed while it is followed, by a flight recording or because the process ended, is read to its end all the
-//! same where its file was held open ([`MOST_OPEN_FILES`]); the disk has its space back when that is read. What was gone
-//! before it could be read is counted ([`Discarded`]).
+//! same where its file was held open ([`MOST_OPEN_FILES`]); until then it takes space on the disk. What was gone before
+//! it could be read is counted ([`Discarded`]).
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

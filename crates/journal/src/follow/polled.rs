@@ -15,8 +15,8 @@ pub struct Polled {
     pub oldest_unread_ticks: Option<u64>,
     /// What was gone before it was read, since the beginning.
     pub discarded: Discarded,
-    /// Committed bytes that could not be used, since the beginning: those of all problems, and what was committed behind
-    /// a bad record later.
+    /// Committed bytes that could not be used, since the beginning: those of all problems, and what was committed later
+    /// behind a bad record.
     pub damaged_bytes: u64,
     /// What could not be used, as far as earlier polls have not said so.
     pub problems: Vec<Problem>,

@@ -81,8 +81,8 @@ impl Names {
     }
 }
 
-/// Reads the records that begin in a range of a segment's words, all of which the stretch has. Returns where the next one
-/// begins, and why it cannot be read if that is so.
+/// Reads the records that begin in a range of a segment's words, all of which the stretch has. Returns where the next
+/// one begins, and why it cannot be read if that is so.
 pub(crate) fn read_records(
     stretch: Stretch<'_>,
     range: Range<usize>,
@@ -100,7 +100,7 @@ pub(crate) fn read_records(
     (at, None)
 }
 
-/// Reads the record at word `at` of a segment and gives what it says, unless it is a new string. Returns how long it is.
+/// Reads the record at word `at` of a segment and gives what it says, unless it is a new string. Returns its length.
 #[inline]
 pub(crate) fn read_record(
     stretch: Stretch<'_>,

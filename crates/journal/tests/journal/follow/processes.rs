@@ -1,0 +1,167 @@
+//! Processes that record while they are followed, and files that are removed meanwhile.
+
+use std::path::Path;
+
+use journal::follow::MOST_OPEN_FILES;
+use journal::layout::SEGMENT_BYTES;
+use journal::record::{Record, RecordBody};
+use journal::writer::{JournalWriter, Retention, SlotWriter};
+use nccl_events::{Body, event};
+use proptest::prelude::*;
+
+use super::super::{options, start, writer};
+use super::{Followed, fill, whole};
+
+/// A step of a process that records, or of who follows it.
+#[derive(Clone, Debug)]
+enum Step {
+    Record { slot: usize, bytes: usize },
+    Keep,
+    Poll { most_bytes: u64 },
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..3_usize, 1_usize..400_000).prop_map(|(slot, bytes)| Step::Record { slot, bytes }),
+        1 => (0..3_usize, 1_000_000_usize..2_500_000).prop_map(|(slot, bytes)| Step::Record { slot, bytes }),
+        2 => Just(Step::Keep),
+        4 => (1_u64..500_000).prop_map(|most_bytes| Step::Poll { most_bytes }),
+        2 => Just(Step::Poll { most_bytes: u64::MAX }),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+fn counts(records: &[Record]) -> u64 {
+    let such = |record: &&Record| !matches!(record.body, RecordBody::ThreadBegin { .. });
+    records.iter().filter(such).count() as u64
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_process_that_records(steps in steps()) {
+        let directory = tempfile::tempdir().unwrap();
+        let writer = writer(directory.path(), u64::MAX);
+        let mut slot_writers: Vec<SlotWriter> = Vec::new();
+        let mut sent = 0;
+        let mut followed = Followed::new(directory.path());
+        for step in steps {
+            match step {
+                Step::Record { slot, bytes } => {
+                    while slot_writers.len() <= slot {
+                        slot_writers.push(writer.register("thread").unwrap());
+                    }
+                    fill(&mut slot_writers[slot], bytes, &mut sent);
+                }
+                Step::Keep => _ = writer.keep(),
+                Step::Poll { most_bytes } => followed.poll(most_bytes),
+                Step::Restart => followed = Followed::new(directory.path()),
+            }
+        }
+        let followed = followed.until_idle(|| 1 << 20);
+        prop_assert_eq!(counts(&followed.records), sent);
+        prop_assert_eq!(followed.last.discarded, journal::follow::Discarded::default());
+        prop_assert_eq!(followed.whole(), whole(directory.path()));
+    }
+
+    /// Nothing is given twice, nothing is missing that is not counted.
+    #[test]
+    fn a_flight_recording(steps in steps(), megabytes in 1_u64..6) {
+        let directory = tempfile::tempdir().unwrap();
+        let retention = Retention { bytes: megabytes << 20, time: None };
+        let writer = JournalWriter::with_retention(options(directory.path(), u64::MAX), Some(retention));
+        // The first slot is kept whole.
+        let _maintenance = writer.register("maintenance").unwrap();
+        let mut slot_writers: Vec<SlotWriter> = Vec::new();
+        let mut sent = 0;
+        let mut followed = Followed::new(directory.path());
+        for step in steps {
+            match step {
+                Step::Record { slot, bytes } => {
+                    while slot_writers.len() <= slot {
+                        slot_writers.push(writer.register("thread").unwrap());
+                    }
+                    fill(&mut slot_writers[slot], bytes, &mut sent);
+                }
+                Step::Keep => _ = writer.keep(),
+                Step::Poll { most_bytes } => followed.poll(most_bytes),
+                Step::Restart => followed = Followed::new(directory.path()),
+            }
+        }
+        let followed = followed.until_idle(|| 1 << 20);
+        prop_assert_eq!(&followed.problems, &[]);
+        let starts = |records: &[Record]| {
+            records.iter().filter(|record| matches!(record.body, RecordBody::Start(_))).count() as u64
+        };
+        let is_start = |record: &&Record| matches!(record.body, RecordBody::Start(_));
+        let mut ids: Vec<u64> = followed.records.iter().filter(is_start).map(|record| record.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        prop_assert_eq!(ids.len() as u64, starts(&followed.records), "none twice");
+        let started: u64 = slot_writers.iter_mut().map(|slot_writer| {
+            let id = slot_writer.start(&start(Body::Group(event::Group {})));
+            nccl_events::id::EventId::from_raw(id.get()).sequence() - 1
+        }).sum();
+        prop_assert_eq!(starts(&followed.records) + followed.last.discarded.starts, started);
+        if followed.last.discarded.segments == 0 {
+            prop_assert_eq!(counts(&followed.records), sent);
+        }
+    }
+}
+
+/// What is held open outlives its removal; beyond the bound, what is removed is counted.
+#[test]
+fn files_that_are_removed_are_read_to_their_end() {
+    for segments in [10, MOST_OPEN_FILES + 20] {
+        let directory = tempfile::tempdir().unwrap();
+        let retention = Retention { bytes: u64::MAX, time: None };
+        let writer = JournalWriter::with_retention(options(directory.path(), u64::MAX), Some(retention));
+        let _maintenance = writer.register("maintenance").unwrap();
+        let mut slot_writer = writer.register("filler").unwrap();
+        let mut sent = 0;
+        fill(&mut slot_writer, segments * SEGMENT_BYTES, &mut sent);
+        let mut followed = Followed::new(directory.path());
+        followed.poll(1000);
+        std::fs::remove_dir_all(directory.path()).unwrap();
+        let followed = followed.until_idle(|| 1 << 24);
+        assert!(followed.last.is_removed);
+        assert_eq!(followed.problems, []);
+        let discarded = followed.last.discarded;
+        if segments < MOST_OPEN_FILES {
+            assert_eq!((counts(&followed.records), discarded.segments), (sent, 0));
+        } else {
+            assert!((15..30).contains(&discarded.segments), "{discarded:?}");
+            assert!(discarded.bytes > 14 * SEGMENT_BYTES as u64, "{discarded:?}");
+            assert!(counts(&followed.records) < sent);
+        }
+    }
+}
+
+/// Segments that came into use after the last poll, in a file that is held open.
+#[test]
+fn what_came_last_is_read_after_its_removal() {
+    let directory = tempfile::tempdir().unwrap();
+    let writer = writer(directory.path(), u64::MAX);
+    let mut slot_writer = writer.register("filler").unwrap();
+    let mut sent = 0;
+    fill(&mut slot_writer, 1000, &mut sent);
+    let mut followed = Followed::new(directory.path());
+    followed.poll(u64::MAX);
+    assert_eq!(held(directory.path()), 2, "the writer's and the follower's");
+    fill(&mut slot_writer, 3 * SEGMENT_BYTES, &mut sent);
+    std::fs::remove_dir_all(directory.path()).unwrap();
+    let followed = followed.until_idle(|| 1 << 20);
+    assert_eq!(counts(&followed.records), sent);
+    assert_eq!(followed.last.discarded.segments, 0);
+    assert_eq!(held(directory.path()), 1, "the writer's");
+}
+
+/// How many descriptors of this process are of files in a directory.
+fn held(directory: &Path) -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let targets = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    targets.filter(|target| target.starts_with(directory)).count()
+}
