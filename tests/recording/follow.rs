@@ -19,12 +19,12 @@ fn script(rounds: u64) -> String {
         "init c id=0x1234 name=train ranks=1 rank=0
          parallel 2 {{
            repeat {rounds} {{
-             start ga GroupApi ctx=c depth=1
-             start ca CollApi ctx=c parent=ga func=AllReduce count=7 datatype=ncclFloat32 root=0 stream=0x77
-             stop ca
-             start co Coll ctx=c parent=ca rank=0 func=AllReduce count=7 datatype=ncclFloat32 channels=1 warps=8 algorithm=RING protocol=LL
-             stop co
-             stop ga
+             start ga%t GroupApi ctx=c depth=1
+             start ca%t CollApi ctx=c parent=ga%t func=AllReduce count=7 datatype=ncclFloat32 root=0 stream=0x77
+             stop ca%t
+             start co%t Coll ctx=c parent=ca%t rank=0 func=AllReduce count=7 datatype=ncclFloat32 channels=1 warps=8
+             stop co%t
+             stop ga%t
            }}
          }}
          join"
