@@ -117,7 +117,7 @@ fn a_journal_that_its_process_removes() {
     let journal = journal(&scratch);
     let mut followed = Followed::new(&journal);
     // Slower than it is written.
-    followed.beside(running, 1 << 14);
+    followed.beside(running, 1 << 9);
     assert!(!journal.exists(), "written");
     assert!(followed.last.behind_bytes > 0 && followed.last.oldest_unread_ticks.is_some(), "{:?}", followed.last);
     followed.read_rest();
