@@ -217,7 +217,7 @@ fn text(operations: &[Row], last: &[LastRow]) -> String {
     let mut text = format!(
         "SLOW: {function} of {} to {} in communicator {communicator}: {}, before {} (median of {})",
         bytes(*size_class),
-        bytes(size_class.saturating_mul(2).saturating_sub(1)),
+        bytes(size_class.saturating_mul(2)),
         bandwidth(first.algbw),
         bandwidth(first.usual_algbw),
         plural(first.intervals as u64, "interval", "intervals"),
