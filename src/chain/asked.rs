@@ -2,11 +2,16 @@
 //! NCCL's; this plugin's mask is not among them.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use nccl_events::{Kind, completed};
 
 use super::PLUGINS;
 use crate::host::mask;
+
+/// How long NCCL goes without what a plugin has begun to ask for.
+const INTERVAL: Duration = Duration::from_millis(50);
 
 static MASKS: [AtomicI32; PLUGINS] = [const { AtomicI32::new(0) }; PLUGINS];
 /// The kinds that a plugin can get: all, or those of the older table by which it is called; none until its `init` has
@@ -54,6 +59,22 @@ pub(crate) fn asks_for(kind: Kind) -> bool {
 /// Lets NCCL call for what the plugins ask for now.
 pub(crate) fn note_asked() {
     mask::add_chained((0..PLUGINS).map(asked).fold(0, |all, one| all | one));
+}
+
+/// Lets NCCL call for what the plugins ask for from now on, as long as they are called. A plugin may write its mask at
+/// any time, and NCCL says nothing of it: neither to this plugin nor, where nobody asks for anything, by a callback.
+/// Also where nothing is recorded, and the maintenance thread does not run.
+pub(crate) fn follow_masks(are_called: fn() -> bool) {
+    // Without the thread, the masks are followed at each `init`.
+    let _refused = journal::host::without_signals(|| {
+        let thread = thread::Builder::new().name("nccl-otf2-chain".to_owned()).stack_size(64 * 1024);
+        thread.spawn(move || {
+            while are_called() {
+                note_asked();
+                thread::sleep(INTERVAL);
+            }
+        })
+    });
 }
 
 /// The kinds that NCCL starts for a mask: a kind implies those above it (NCCL 2.30.7 and 2.31.2 `profiler.cc`).

@@ -9,7 +9,7 @@ mod handles;
 mod library;
 mod report;
 
-pub(crate) use asked::{asked_by, asks_for, begin_use, is_in_use, mask_of, note_asked};
+pub(crate) use asked::{asked_by, asks_for, begin_use, follow_masks, is_in_use, mask_of, note_asked};
 pub(crate) use handles::{ABSENT, Handles, NONE, Table};
 pub(crate) use library::{Library, is_own};
 pub(crate) use report::{Count, count, leave_out, report, take_report, took};

@@ -13,8 +13,6 @@ use std::ffi::{c_int, c_void};
 use std::ptr::{self, NonNull};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use super::shapes::{kind, number, pointer};
 use crate::chain::{self, ABSENT, Count, Handles, Library, PLUGINS, Table};
@@ -29,9 +27,6 @@ use nccl_events::state;
 /// About so many events and communicators have a place in the tables.
 const EVENT_BITS: u32 = 16;
 const COMMUNICATOR_BITS: u32 = 12;
-
-/// How long NCCL goes without what a plugin has begun to ask for.
-const MASK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The chained plugins; NULL without any.
 static CHAIN: AtomicPtr<Chain> = AtomicPtr::new(ptr::null_mut());
@@ -95,20 +90,8 @@ pub(super) fn begin(table: u8) {
             process: std::process::id().cast_signed(),
         };
         CHAIN.store(Box::into_raw(Box::new(chain)), Ordering::Release);
-        // Without the thread, the masks are followed at each `init`.
-        let _refused = journal::host::without_signals(|| {
-            thread::Builder::new().name("nccl-otf2-chain".to_owned()).stack_size(64 * 1024).spawn(follow_masks)
-        });
+        chain::follow_masks(|| self::chain().is_some());
     });
-}
-
-/// A plugin may write its mask at any time, and NCCL says nothing of it: neither to this plugin nor, where nobody asks
-/// for anything, by a callback. Also where nothing is recorded, and the maintenance thread does not run.
-fn follow_masks() {
-    while chain().is_some() {
-        chain::note_asked();
-        thread::sleep(MASK_INTERVAL);
-    }
 }
 
 fn load(name: &str, table: u8, before: &[Plugin]) -> Result<Plugin, String> {

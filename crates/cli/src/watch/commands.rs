@@ -12,6 +12,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::print;
 
+/// How long signals and commands wait to be looked at.
+pub(super) const STEP: Duration = Duration::from_millis(50);
+
 /// The commands that run.
 pub(super) struct Commands {
     running: Vec<Running>,
@@ -64,7 +67,7 @@ impl Commands {
         self.limit = self.running.iter().map(|running| running.began.elapsed()).max().unwrap_or_default();
         self.limit += Duration::from_secs(2);
         while self.attend() {
-            std::thread::sleep(super::STEP);
+            std::thread::sleep(STEP);
         }
     }
 }

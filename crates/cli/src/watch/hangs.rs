@@ -1,6 +1,6 @@
 //! Which verdicts of `hang` are new.
 
-use super::Change;
+use super::change::Change;
 use crate::hang::{Kind, Report};
 
 /// What tells verdicts apart; their texts have times in them.

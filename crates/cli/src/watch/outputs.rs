@@ -9,8 +9,9 @@ use jiff::{Timestamp, Unit};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
+use super::change::Change;
 use super::commands::Commands;
-use super::{Change, Request};
+use super::request::Request;
 use crate::print;
 
 /// What a report is of.

@@ -1,7 +1,7 @@
 //! Collectives that have become slow: each class of them against its own past.
 //!
-//! The value of a class in an interval is the median over its ranks of the median algorithm bandwidth: only timings that
-//! measure work have one. Its past are the last [`PAST`] intervals in which it was not slow.
+//! The value of a class in an interval is the median over its ranks of the median algorithm bandwidth: only timings
+//! that measure work have one. Its past are the last [`PAST`] intervals in which it was not slow.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::path::Path;
 use live::{Operation, Snapshot};
 use serde::Serialize;
 
-use super::Change;
+use super::change::Change;
 use crate::units::{bandwidth, bytes, plural, time};
 
 /// Intervals that are kept: with 10 s they are ten minutes.

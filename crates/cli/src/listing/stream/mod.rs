@@ -5,6 +5,7 @@
 mod callbacks;
 mod events;
 mod minimal;
+mod minimal_lines;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
