@@ -56,7 +56,8 @@ pub struct Live {
     scanned: Option<Instant>,
     /// The part whose turn it is.
     turn: usize,
-    interval_began_ns: u64,
+    /// None before the first snapshot, which is of everything.
+    interval_began_ns: Option<u64>,
 }
 
 impl Live {
@@ -76,7 +77,7 @@ impl Live {
             sums: Sums::new(&options),
             scanned: None,
             turn: 0,
-            interval_began_ns: realtime_ns(),
+            interval_began_ns: None,
         }
     }
 
@@ -150,13 +151,13 @@ impl Live {
         let count = |is: fn(&Found) -> bool| self.found.values().filter(|found| is(found)).count() as u64;
         let mut snapshot = Snapshot {
             at_ns,
-            interval_ns: at_ns.saturating_sub(self.interval_began_ns),
+            interval_ns: self.interval_began_ns.map_or(0, |began_ns| at_ns.saturating_sub(began_ns)),
             job: self.job(),
             processes_missed: count(|found| matches!(found, Found::Missed)),
             parts_unreadable: count(|found| matches!(found, Found::Unreadable)),
             ..Snapshot::default()
         };
-        self.interval_began_ns = at_ns;
+        self.interval_began_ns = Some(at_ns);
         for part in &self.parts {
             let (process, ranks) = part.report();
             snapshot.processes.push(process);

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct Snapshot {
     /// The moment.
     pub at_ns: u64,
-    /// Length of the last interval.
+    /// Length of the last interval; 0 in the first snapshot, whose windows are of everything since each process began.
     pub interval_ns: u64,
     /// What the launcher says of the job.
     pub job: JobLabels,

@@ -98,7 +98,7 @@ fn once(directory: &Path) -> Snapshot {
         if progress.is_behind {
             last_read = Instant::now();
         } else if progress.processes == 0 || last_read.elapsed() > options.settle {
-            return Snapshot { interval_ns: 0, ..live.snapshot() };
+            return live.snapshot();
         } else {
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -113,7 +113,8 @@ impl Skews {
         if let Some(last) = arrivals.last.and_then(|last| came.get(last)) {
             let waited = ranks.iter().map(|rank| arrivals.last_ns.min(rank.stop_ns).saturating_sub(rank.start_ns));
             let late = self.late.entry(Member { communicator, rank: last.rank }).or_default();
-            late.last += 1;
+            // Where one rank has the data, only that one can be late: `stats` does not count it either.
+            late.last += u64::from(!matches!(flow, Flow::FromRoot { .. }));
             late.caused_waiting_ns += waited.sum::<u64>();
         }
     }

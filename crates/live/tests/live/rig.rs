@@ -77,6 +77,8 @@ pub(crate) struct Told {
     pub(crate) waits_ns: [u64; 3],
     /// Collectives of which arrivals were compared.
     pub(crate) compared: u64,
+    /// Of which a rank was the last.
+    pub(crate) last: u64,
     /// Least and most bus bandwidth of each class: of all operations, or of medians.
     pub(crate) busbw: BTreeMap<Class, (f64, f64)>,
 }
@@ -141,6 +143,7 @@ impl Told {
         };
         let classes = list(&report["operations"]).iter().filter(|class| !is_derived(class));
         told.compared = classes.map(|class| number(&class["comparable"])).sum();
+        told.last = list(&report["ranks"]).iter().map(|rank| number(&rank["last"])).sum();
         told
     }
 
@@ -187,6 +190,7 @@ impl Told {
         }
         told.pairs.retain(|_, (steps, _)| *steps > 0);
         told.compared = snapshot.skews.iter().map(|skew| skew.count).sum();
+        told.last = snapshot.ranks.iter().map(|rank| rank.last).sum();
         told
     }
 
