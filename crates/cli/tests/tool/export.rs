@@ -266,7 +266,8 @@ fn waiting_for_the_straggler_is_there() {
             *waits.entry(name).or_default() += pair[1].time - pair[0].time;
         }
     }
-    assert_eq!(waits, BTreeMap::from([("ncclSend", 0), ("ncclRecv", 18_000_000)]));
+    // Events that share a time are some ns apart here.
+    assert!(waits["ncclSend"] < 100 && waits["ncclRecv"].abs_diff(18_000_000) < 100, "{waits:?}");
 }
 
 #[test]
