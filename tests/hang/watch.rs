@@ -81,7 +81,7 @@ fn collectives_that_become_slow_are_reported() {
     let watch = watch(&scratch, &slow);
     let job = ["--procs", "2", "--threads", "1", "--ops", "one", "--rounds", "0", "--timeout", "900"];
     let Some(mut job) = scratch.nccl("2.32.3", &job) else { return watch.kill() };
-    let job = start(&mut job);
+    let job = start(job.env("NCCL_OTF2_GPU", "off"));
     scratch.wait_for_recording(2);
     std::thread::sleep(Duration::from_secs(6));
     let part = scratch.recording().pop().and_then(|part| Some(part.file_name()?.to_str()?.to_owned())).expect("a part");
