@@ -86,9 +86,9 @@ pub struct Process {
     pub discarded_bytes: u64,
     /// Events that the process could not record.
     pub lost_events: u64,
-    /// Records that could not be understood.
+    /// Places in its journal where records could not be understood.
     pub damaged: u64,
-    /// Their bytes, and those behind them that could not be read either.
+    /// Bytes there, and those behind them that could not be read either.
     pub damaged_bytes: u64,
     /// Why it cannot be followed, if it cannot.
     pub problem: Option<String>,

@@ -3,7 +3,7 @@
 use super::change::Change;
 use crate::hang::{Kind, Report};
 
-/// What tells verdicts apart; their texts have times in them.
+/// What distinguishes verdicts; their texts have times in them.
 type Verdict = (Kind, &'static str, String);
 
 /// The verdicts that were reported, until nothing is found any more.

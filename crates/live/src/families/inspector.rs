@@ -33,7 +33,7 @@ fn labels(snapshot: &Snapshot, operation: &Operation) -> Vec<Label> {
         ("cluster", known(&snapshot.job.cluster)),
         ("slurm_job_id", known(&snapshot.job.job)),
         ("node", known(&snapshot.job.host)),
-        // What tells the ranks of a node apart there; dashboards take the mean over it.
+        // It distinguishes the ranks of a node there; dashboards take the mean over it.
         ("gpu", format!("rank{}", operation.rank)),
         ("comm_name", known(&communicator.name)),
         ("n_nodes", nodes.map_or_else(|| known(""), |nodes| nodes.to_string())),

@@ -107,7 +107,11 @@ fn processes(rows: &Rows<'_>, out: &mut Vec<Family>) {
         .add(out, &all, |it| count(it.records));
     counter("nccl_lost_events", "", "Events that the process could not record")
         .add(out, &all, |it| count(it.lost_events));
-    counter("nccl_damaged_records", "", "Records that could not be understood").add(out, &all, |it| count(it.damaged));
+    counter("nccl_damaged_places", "", "Places in journals where records could not be understood").add(
+        out,
+        &all,
+        |it| count(it.damaged),
+    );
     counter("nccl_damaged_bytes", "bytes", "Bytes of journals that could not be understood")
         .add(out, &all, |it| count(it.damaged_bytes));
     counter(

@@ -24,7 +24,7 @@ pub(crate) struct Context {
     is_given: bool,
     /// Its rank and size, as `init` said.
     pub(crate) said: (i32, i32),
-    /// Whether an operation told its hash, and the highest rank that was seen in it.
+    /// Whether an operation had its hash, and the highest rank that was seen in it.
     has_hash: bool,
     highest: i32,
     pub(crate) member: Option<Member>,
@@ -33,8 +33,8 @@ pub(crate) struct Context {
     /// Operations that are not summed up, in the order in which they were read.
     pub(crate) queue: VecDeque<u64>,
     pub(crate) earlier: Earlier,
-    /// Whether NCCL told of any operation when it ran.
-    pub(crate) tells: bool,
+    /// Whether NCCL reported of any operation when it ran.
+    pub(crate) reports_times: bool,
     pub(crate) gpu: RecentBounds,
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct EndedCollective {
 pub(crate) struct Derived(FxHashMap<(u64, u64), Execution>);
 
 impl Derived {
-    /// A member ended: of which group and replay, its function and peer, and when something of it was last heard of.
+    /// A member ended: of which group and replay, its function and peer, and when the last record of it was made.
     pub(crate) fn add(
         &mut self,
         (group, replay): (u64, u64),

@@ -59,8 +59,8 @@ pub(crate) struct Network {
     steps: FxHashMap<u64, Step>,
     numbers: FxHashMap<Connection, u32>,
     pub(crate) connections: Vec<Connection>,
-    /// Whether NCCL ever told anything of a connection.
-    speaks: Vec<bool>,
+    /// Whether NCCL ever reported anything of a connection.
+    reports: Vec<bool>,
     /// Steps that ended and are not summed up.
     pub(crate) ended: Vec<Step>,
     pub(crate) late: u64,
@@ -74,7 +74,7 @@ impl Network {
     fn connection(&mut self, connection: Connection) -> u32 {
         *self.numbers.entry(connection).or_insert_with(|| {
             self.connections.push(connection);
-            self.speaks.push(false);
+            self.reports.push(false);
             u32::try_from(self.connections.len() - 1).unwrap_or(u32::MAX)
         })
     }
@@ -91,17 +91,17 @@ impl Network {
             let ProxyOp { channel, peer, is_send, .. } = *op;
             self.connection(Connection { context, channel, peer, is_send })
         });
-        let speaks = connection.is_some_and(|number| self.speaks.get(at(number)).copied().unwrap_or(false));
+        let reports = connection.is_some_and(|number| self.reports.get(at(number)).copied().unwrap_or(false));
         let transfer = self.transfers.entry(id).or_default();
         transfer.is_started = true;
         transfer.connection = connection;
         transfer.operation = parent;
-        if let Some(operation) = operations.hear(parent, ticks, seen) {
-            transfer.is_awaited = speaks;
-            if speaks {
+        if let Some(operation) = operations.touch(parent, ticks, seen) {
+            transfer.is_awaited = reports;
+            if reports {
                 operation.open += 1;
             } else {
-                operation.silent.push(id);
+                operation.unreported.push(id);
             }
         }
         let early = std::mem::take(&mut transfer.early);
@@ -116,15 +116,15 @@ impl Network {
         }
     }
 
-    /// NCCL tells something of the connection of a proxy operation: so it does of all others.
+    /// NCCL reports something of the connection of a proxy operation: so it does of all others.
     fn speak(&mut self, id: u64, operations: &mut Operations) {
         let Some(number) = self.transfers.get(&id).and_then(|transfer| transfer.connection) else {
             return;
         };
-        let Some(speaks @ false) = self.speaks.get_mut(at(number)) else {
+        let Some(reports @ false) = self.reports.get_mut(at(number)) else {
             return;
         };
-        *speaks = true;
+        *reports = true;
         let of_it = self.transfers.values_mut().filter(|it| it.connection == Some(number) && !it.is_awaited);
         of_it.for_each(|transfer| {
             if let Some(operation) = operations.get_mut(transfer.operation) {

@@ -189,7 +189,7 @@ impl Records for OpenEvents {
             Kind::ProxyOp => self.network.stop_transfer(id, ticks, &mut self.operations, seen),
             Kind::KernelCh => self.kernels.stop(id, ticks, &mut self.operations, seen),
             Kind::Coll | Kind::P2p | Kind::CeColl => {
-                if let Some(operation) = self.operations.hear(id, ticks, seen) {
+                if let Some(operation) = self.operations.touch(id, ticks, seen) {
                     operation.stop.get_or_insert(ticks);
                 }
             }
@@ -206,7 +206,7 @@ impl Records for OpenEvents {
             (Kind::ProxyStep, _) => self.network.change_step(id, ticks, (number, args), &self.seen),
             (Kind::ProxyOp, _) => self.network.change_transfer(id, &mut self.operations),
             (Kind::KernelCh, StateArgs::GpuTime { gpu_ns }) if number == state::KERNEL_CH_STOP => {
-                self.kernels.told(id, ticks, gpu_ns, &self.seen);
+                self.kernels.gpu_stopped(id, ticks, gpu_ns, &self.seen);
             }
             _ => {}
         }

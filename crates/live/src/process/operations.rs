@@ -74,27 +74,27 @@ pub(crate) struct Operation {
     pub(crate) stop: Option<u64>,
     /// How much of it has not ended.
     pub(crate) open: u32,
-    /// Proxy operations on connections of which NCCL never told anything.
-    pub(crate) silent: Vec<u64>,
+    /// Proxy operations on connections of which NCCL never reported anything.
+    pub(crate) unreported: Vec<u64>,
     pub(crate) proxy_last: Option<u64>,
     /// Its kernel on the host, and on the GPU's timer.
     pub(crate) kernel_on_host: Option<(u64, u64)>,
     pub(crate) gpu: Option<(u64, u64)>,
-    /// When something of it was last heard of.
+    /// When the last record of it was made.
     pub(crate) last: u64,
     /// What its call says of it, once that was read.
     pub(crate) call: Option<OfCall>,
 }
 
 impl Operation {
-    /// Whether something of it ran that told when.
-    pub(crate) const fn is_told(&self) -> bool {
+    /// Whether it has times of when something of it ran.
+    pub(crate) const fn has_times(&self) -> bool {
         self.proxy_last.is_some() || self.kernel_on_host.is_some()
     }
 
     /// Whether nothing says that it goes on.
     pub(crate) const fn has_ended(&self) -> bool {
-        self.open == 0 && (self.stop.is_some() || self.is_told())
+        self.open == 0 && (self.stop.is_some() || self.has_times())
     }
 }
 
@@ -111,8 +111,8 @@ pub(crate) struct Operations {
 }
 
 impl Operations {
-    /// The operation, which has just been heard of.
-    pub(crate) fn hear(&mut self, id: u64, ticks: u64, seen: &Seen) -> Option<&mut Operation> {
+    /// The operation, of which there is a record now.
+    pub(crate) fn touch(&mut self, id: u64, ticks: u64, seen: &Seen) -> Option<&mut Operation> {
         let operation = match self.all.contains_key(&id) {
             true => self.all.get_mut(&id)?,
             false if seen.fate(id) == Fate::Coming => self.all.entry(id).or_default(),

@@ -23,7 +23,7 @@ pub(crate) struct EndedOperation {
     pub(crate) peer: Option<i32>,
     pub(crate) bytes: u64,
     pub(crate) shape: Option<Shape>,
-    /// Whether it can be told how much data it moved: the number of ranks is known, and nothing of it is missing.
+    /// Whether it is known how much data it moved: the number of ranks is known, and nothing of it is missing.
     pub(crate) has_bandwidth: bool,
     pub(crate) root: i32,
     /// NCCL's number of it, and which replay it is; none of sends and receives.

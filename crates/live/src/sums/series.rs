@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hash};
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-/// So many series that were folded are told apart.
+/// So many series that were folded are counted one by one.
 const MOST_FOLDED: usize = 1 << 16;
 
 /// How many series there may be, in all tables together.

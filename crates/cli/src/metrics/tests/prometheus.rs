@@ -72,7 +72,7 @@ fn answered(answer: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// By either format, which is what Prometheus asks for by default and with a protocol of before.
+/// Prometheus reads every sample with its labels and its value as it was served.
 #[test]
 fn prometheus_answers_what_was_served() {
     if !is_here() {

@@ -1,6 +1,7 @@
 //! Processes that record while they are followed, and files that are removed meanwhile.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use journal::follow::MOST_OPEN_FILES;
 use journal::layout::SEGMENT_BYTES;
@@ -38,6 +39,32 @@ fn counts(records: &[Record]) -> u64 {
     records.iter().filter(such).count() as u64
 }
 
+/// A process records while it is followed. Gives the follower, the slots, which are still open, and how many records
+/// were written.
+fn records_while_followed(
+    steps: Vec<Step>,
+    writer: &Arc<JournalWriter>,
+    directory: &Path,
+) -> (Followed, Vec<SlotWriter>, u64) {
+    let mut slot_writers: Vec<SlotWriter> = Vec::new();
+    let mut sent = 0;
+    let mut followed = Followed::new(directory);
+    for step in steps {
+        match step {
+            Step::Record { slot, bytes } => {
+                while slot_writers.len() <= slot {
+                    slot_writers.push(writer.register("thread").unwrap());
+                }
+                fill(&mut slot_writers[slot], bytes, &mut sent);
+            }
+            Step::Keep => _ = writer.keep(),
+            Step::Poll { most_bytes } => followed.poll(most_bytes),
+            Step::Restart => followed = Followed::new(directory),
+        }
+    }
+    (followed, slot_writers, sent)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
@@ -45,22 +72,7 @@ proptest! {
     fn a_process_that_records(steps in steps()) {
         let directory = tempfile::tempdir().unwrap();
         let writer = writer(directory.path(), u64::MAX);
-        let mut slot_writers: Vec<SlotWriter> = Vec::new();
-        let mut sent = 0;
-        let mut followed = Followed::new(directory.path());
-        for step in steps {
-            match step {
-                Step::Record { slot, bytes } => {
-                    while slot_writers.len() <= slot {
-                        slot_writers.push(writer.register("thread").unwrap());
-                    }
-                    fill(&mut slot_writers[slot], bytes, &mut sent);
-                }
-                Step::Keep => _ = writer.keep(),
-                Step::Poll { most_bytes } => followed.poll(most_bytes),
-                Step::Restart => followed = Followed::new(directory.path()),
-            }
-        }
+        let (followed, _slot_writers, sent) = records_while_followed(steps, &writer, directory.path());
         let followed = followed.until_idle(|| 1 << 20);
         prop_assert_eq!(counts(&followed.records), sent);
         prop_assert_eq!(followed.last.discarded, journal::follow::Discarded::default());
@@ -75,22 +87,7 @@ proptest! {
         let writer = JournalWriter::with_retention(options(directory.path(), u64::MAX), Some(retention));
         // The first slot is kept whole.
         let _maintenance = writer.register("maintenance").unwrap();
-        let mut slot_writers: Vec<SlotWriter> = Vec::new();
-        let mut sent = 0;
-        let mut followed = Followed::new(directory.path());
-        for step in steps {
-            match step {
-                Step::Record { slot, bytes } => {
-                    while slot_writers.len() <= slot {
-                        slot_writers.push(writer.register("thread").unwrap());
-                    }
-                    fill(&mut slot_writers[slot], bytes, &mut sent);
-                }
-                Step::Keep => _ = writer.keep(),
-                Step::Poll { most_bytes } => followed.poll(most_bytes),
-                Step::Restart => followed = Followed::new(directory.path()),
-            }
-        }
+        let (followed, mut slot_writers, sent) = records_while_followed(steps, &writer, directory.path());
         let followed = followed.until_idle(|| 1 << 20);
         prop_assert_eq!(&followed.problems, &[]);
         let starts = |records: &[Record]| {

@@ -18,7 +18,7 @@ struct Channel {
     gpu_start_ns: u64,
     gpu_stop_ns: u64,
     /// When the state that brings the stop's stamp came.
-    told: u64,
+    reported: u64,
     stop: u64,
 }
 
@@ -87,11 +87,21 @@ impl Kernels {
         fields: &KernelCh,
         (operations, seen): (&mut Operations, &Seen),
     ) {
-        let is_awaited = operations.hear(operation, ticks, seen).map(|it| it.open += 1).is_some();
+        let is_awaited = operations.touch(operation, ticks, seen).map(|it| it.open += 1).is_some();
         let one = self.all.entry(id).or_default();
-        let Channel { gpu_stop_ns, told, stop, .. } = *one;
+        let Channel { gpu_stop_ns, reported, stop, .. } = *one;
         let (channel, gpu_start_ns) = (fields.channel, fields.gpu_ns);
-        *one = Channel { start: ticks, operation, context, channel, is_awaited, gpu_start_ns, gpu_stop_ns, told, stop };
+        *one = Channel {
+            start: ticks,
+            operation,
+            context,
+            channel,
+            is_awaited,
+            gpu_start_ns,
+            gpu_stop_ns,
+            reported,
+            stop,
+        };
         if stop != 0 {
             self.stop(id, stop, operations, seen);
         }
@@ -108,12 +118,12 @@ impl Kernels {
         self.all.get_mut(&id)
     }
 
-    /// NCCL tells when the GPU ended it.
-    pub(crate) fn told(&mut self, id: u64, ticks: u64, gpu_ns: u64, seen: &Seen) {
+    /// NCCL reports when the GPU ended it.
+    pub(crate) fn gpu_stopped(&mut self, id: u64, ticks: u64, gpu_ns: u64, seen: &Seen) {
         if let Some(channel) = self.get(id, seen)
             && channel.gpu_stop_ns == 0
         {
-            (channel.gpu_stop_ns, channel.told) = (gpu_ns, ticks);
+            (channel.gpu_stop_ns, channel.reported) = (gpu_ns, ticks);
         }
     }
 
@@ -153,8 +163,8 @@ impl Kernels {
             }
         }
         self.bounds.push(Bound { context, gpu_ns: gpu_start_ns, ticks: channel.start });
-        if channel.told != 0 {
-            self.bounds.push(Bound { context, gpu_ns: gpu_stop_ns, ticks: channel.told });
+        if channel.reported != 0 {
+            self.bounds.push(Bound { context, gpu_ns: gpu_stop_ns, ticks: channel.reported });
         }
         Some((gpu_start_ns, gpu_stop_ns))
     }

@@ -19,7 +19,7 @@ pub(super) struct Task {
     pub(super) start: u64,
     pub(super) id: u64,
     pub(super) has_ended: bool,
-    pub(super) is_told: bool,
+    pub(super) has_times: bool,
     /// Whether children are not to be expected.
     pub(super) is_alone: bool,
     /// Whether a GPU is yet to tell when it ran.
@@ -40,7 +40,7 @@ impl OpenEvents {
             let Some(mut operation) = self.operations.remove(task.id) else {
                 continue;
             };
-            self.network.forget(&operation.silent);
+            self.network.forget(&operation.unreported);
             let Some(started) = operation.started else {
                 continue;
             };

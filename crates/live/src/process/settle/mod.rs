@@ -1,8 +1,8 @@
 //! Operations of which nothing goes on are summed up, and steps that ended.
 //!
 //! NCCL stops an operation when it is enqueued; its children come when it runs, and nothing says which one is the last.
-//! So an operation is over when all of it that began has ended and nothing came for a while. Where NCCL tells of others
-//! of the communicator when they ran, one that it told nothing of is over when a later one is.
+//! So an operation is over when all of it that began has ended and nothing came for a while. Where NCCL reports of
+//! others of the communicator when they ran, one of which it reported nothing is over when a later one is.
 
 mod kernel;
 
@@ -18,7 +18,7 @@ use crate::sums::{Connection, EndedStep, Sums};
 const MOST_UNKNOWN: usize = 1 << 14;
 /// How many times as long as usual is waited for an earlier operation.
 const FOR_EARLIER: u64 = 4;
-/// The same for what NCCL tells of an operation, where it tells of others, and where it may.
+/// The same for what NCCL reports of an operation, where it reports of others, and where it may.
 const FOR_CHILDREN: u64 = 60;
 const FOR_FIRST_CHILDREN: u64 = 5;
 /// The same for what GPUs tell.
@@ -36,7 +36,7 @@ pub(crate) enum Until {
 /// What became of a kernel's operations.
 struct KernelState {
     has_ended: bool,
-    is_told: bool,
+    has_times: bool,
     is_alone: bool,
     is_awaited: bool,
     last: u64,
@@ -46,7 +46,7 @@ impl KernelState {
     fn of(tasks: &[Task]) -> Self {
         Self {
             has_ended: tasks.iter().all(|task| task.has_ended),
-            is_told: tasks.iter().any(|task| task.is_told),
+            has_times: tasks.iter().any(|task| task.has_times),
             is_alone: tasks.iter().all(|task| task.is_alone),
             is_awaited: tasks.iter().any(|task| task.is_awaited),
             last: tasks.iter().map(|task| task.last).max().unwrap_or(0),
@@ -137,7 +137,7 @@ impl OpenEvents {
                 start: started.start,
                 id,
                 has_ended: operation.has_ended(),
-                is_told: operation.is_told(),
+                has_times: operation.has_times(),
                 is_alone: started.is_by_copy_engines || operation.call.is_some_and(|call| call.is_at_capture),
                 is_awaited: launch(id, &started, operation).is_some_and(|launch| self.gpu.awaits(launch)),
                 last: operation.last,
@@ -155,14 +155,14 @@ impl OpenEvents {
         let is_same_kernel = |a: &Task, b: &Task| a.plan != 0 && a.plan == b.plan;
         let kernels: Vec<(&[Task], KernelState)> =
             tasks.chunk_by(is_same_kernel).map(|tasks| (tasks, KernelState::of(tasks))).collect();
-        let last_told = kernels.iter().rposition(|(_, kernel)| kernel.is_told && kernel.has_ended).unwrap_or(0);
-        let may_tell = self.recorder.event_mask & (Kind::KernelCh.mask() | Kind::ProxyOp.mask()) != 0;
+        let last_timed = kernels.iter().rposition(|(_, kernel)| kernel.has_times && kernel.has_ended).unwrap_or(0);
+        let may_report = self.recorder.event_mask & (Kind::KernelCh.mask() | Kind::ProxyOp.mask()) != 0;
         let Some(context) = self.contexts.get_mut(at) else {
             return;
         };
-        context.tells |= kernels.iter().any(|(_, kernel)| kernel.is_told);
+        context.reports_times |= kernels.iter().any(|(_, kernel)| kernel.has_times);
         context.last = tasks.iter().map(|task| task.last).max().unwrap_or(0).max(context.last);
-        let patience = match (context.tells, may_tell) {
+        let patience = match (context.reports_times, may_report) {
             (true, _) => FOR_CHILDREN,
             (false, true) => FOR_FIRST_CHILDREN,
             (false, false) => 1,
@@ -177,8 +177,8 @@ impl OpenEvents {
         let mut kept = Vec::new();
         let mut over = Vec::new();
         for (number, (tasks, kernel)) in kernels.iter().enumerate() {
-            let is_told_of = kernel.is_told || kernel.is_alone || number < last_told;
-            let before = match (is_told_of, kernel.is_awaited) {
+            let is_timed = kernel.has_times || kernel.is_alone || number < last_timed;
+            let before = match (is_timed, kernel.is_awaited) {
                 (false, _) => quiet_without_children,
                 (true, true) => quiet_without_gpu,
                 (true, false) => quiet,
