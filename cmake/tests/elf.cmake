@@ -55,6 +55,13 @@ elseif(CHECK STREQUAL "otf2_linkage")
     message(FATAL_ERROR "libotf2 is linked dynamically and yet not used")
   endif()
 
+elseif(CHECK STREQUAL "faults")
+  # Debug builds panic on demand, for tests.
+  file(STRINGS "${LIBRARY}" planted REGEX "planted" LIMIT_COUNT 1)
+  if(planted)
+    message(FATAL_ERROR "a panic on demand is in the plugin: ${planted}")
+  endif()
+
 elseif(CHECK STREQUAL "size")
   output(text "${READELF}" -S --wide "${LIBRARY}")
   if(text MATCHES "(\\.debug_info|\\.symtab)")

@@ -175,14 +175,13 @@ unsafe extern "C" fn collect_data_xspace(
     unsafe { size.write(written.unwrap_or(0)) };
 }
 
-/// A fault on demand, in builds with the feature `fault-injection` only, as in `record::fault`: for a profiler whose
-/// extension is the magic number.
+/// A fault on demand, in debug builds only, as in `record::fault`: for a profiler whose extension is the magic number.
 ///
 /// # Safety
 /// As for [`start`].
 unsafe fn fault(profiler: *const Profiler) {
     const MAGIC: usize = 0xfa17;
-    if cfg!(feature = "fault-injection") && !profiler.is_null() {
+    if cfg!(debug_assertions) && !profiler.is_null() {
         // SAFETY: not NULL, so it is the registration's (contract), which has all fields.
         let ext = unsafe { (*profiler).ext };
         assert!(ext.addr() != MAGIC, "planted");
