@@ -57,6 +57,11 @@ impl Hanging {
 pub(crate) struct Dead(Scratch);
 
 impl Dead {
+    /// Where it is.
+    pub(crate) const fn scratch(&self) -> &Scratch {
+        &self.0
+    }
+
     /// What `hang` says.
     pub(crate) fn report(&self, after: &str) -> Value {
         let ended = run(self.0.tool(&["hang", "--json", "--after", after]).arg(self.0.out()));

@@ -46,15 +46,16 @@ pub fn start(command: &mut Command) -> Running {
 /// How long anything may take that does not depend on time: much longer than on a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
-/// Looks again and again until there is something.
+/// Looks again and again until there is something; most of the time it leaves the processors to what it waits for.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
+        let looked = Instant::now();
         if let Some(found) = look() {
             return found;
         }
         assert!(began.elapsed() < LIMIT, "no {what} within {LIMIT:?}");
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20).max(3 * looked.elapsed()));
     }
 }
 
