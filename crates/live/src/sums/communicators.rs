@@ -43,11 +43,6 @@ impl Communicator {
         let known = self.members.keys().next_back().map_or(0, |last| last + 1);
         self.ranks.max(known)
     }
-
-    /// Whether all of its ranks are here.
-    pub(crate) fn is_here(&self) -> bool {
-        u32::try_from(self.members.len()) == Ok(self.ranks())
-    }
 }
 
 /// All communicators.

@@ -93,3 +93,17 @@ fn small_polls_and_a_restart_change_nothing() {
         told.assert_equal(&whole, false);
     }
 }
+
+/// Who follows anew reads much of one process before anything of the next, and compares them all the same.
+#[test]
+fn arrivals_are_compared_though_processes_are_read_one_after_the_other() {
+    let scratch = Scratch::new();
+    let Some(mut job) = scratch.nccl("2.32.3", &["--procs", "2", "--threads", "2", "--exact"]) else { return };
+    job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", "off");
+    kept(job);
+    let whole = Told::by_snapshot(&followed(&scratch.out()));
+    assert!(whole.compared > 0, "{whole:?}");
+    let quick = Options { settle: Duration::from_micros(1), ..options() };
+    let told = Told::by_snapshot(&to_the_end(&mut Live::new(&scratch.out(), quick)));
+    assert_eq!((told.compared, told.last), (whole.compared, whole.last));
+}
