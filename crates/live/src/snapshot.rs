@@ -118,6 +118,8 @@ pub struct Rank {
     pub rank: u32,
     /// Index in [`Snapshot::processes`].
     pub process: usize,
+    /// Whether NCCL destroyed or aborted the communicator in this process.
+    pub is_finalized: bool,
     /// When it last recorded an event of this communicator; none before the first.
     pub last_event_ns: Option<u64>,
     /// Operations that have not ended.

@@ -121,7 +121,7 @@ impl<'a> View<'a> {
                 share(waits[0]),
                 share(waits[1]),
                 share(waits[2]),
-                rank.last_event_ns.map_or(Cell::None, since),
+                rank.last_event_ns.filter(|_| !rank.is_finalized).map_or(Cell::None, since),
                 process.map_or(Cell::None, |it| text(&it.part)),
                 text(self.name(rank.communicator)),
             ]);

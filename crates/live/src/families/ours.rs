@@ -159,8 +159,9 @@ fn communicators(rows: &Rows<'_>, out: &mut Vec<Family>) {
 fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let Snapshot { at_ns, processes, ranks, proxies, .. } = rows.snapshot;
     let age = |since_ns: u64| seconds(at_ns.saturating_sub(since_ns));
-    // An age that rises after the end of a job would look like a hang.
-    let goes_on = |it: &Rank| processes.get(it.process).is_some_and(|it| it.state != ProcessState::Finished);
+    // An age that rises after the end of a job or communicator would look like a hang.
+    let goes_on =
+        |it: &Rank| !it.is_finalized && processes.get(it.process).is_some_and(|it| it.state != ProcessState::Finished);
     let info: Vec<Row<_>> = ranks
         .iter()
         .filter_map(|it| {
@@ -174,7 +175,7 @@ fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
     gauge(
         "nccl_rank_last_event_age_seconds",
         "seconds",
-        "Since the rank last recorded an event of the communicator; not of processes that finished",
+        "Since the rank last recorded an event of the communicator; not after its end, or that of the process",
     )
     .add(out, &all, |it| some(it.last_event_ns.filter(|_| goes_on(it)).map(age)));
     gauge("nccl_rank_open_operations", "", "Operations of the rank that have not ended")

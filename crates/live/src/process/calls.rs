@@ -8,8 +8,8 @@ use nccl_events::event::P2pApi;
 use super::derived::DerivedCall;
 use super::newest::Newest;
 
-/// So many calls that were not captured are kept, and so many groups and plans.
-const MOST: usize = 1 << 12;
+/// So many calls that were not captured are kept, and so many groups and plans: as a table of 4096 places holds.
+const MOST: usize = 3_500;
 /// So many captured calls are kept: a graph is replayed for as long as the process runs.
 const MOST_CAPTURED: usize = 1 << 16;
 
@@ -141,7 +141,10 @@ impl Calls {
 
     pub(crate) fn start_launch(&mut self, id: u64, slot: u16, (ticks, group, context): (u64, u64, u32)) {
         let launch = Launch { id, context, slot, start: ticks, stop: None };
-        self.groups.get_or(group, Group::default).launches.push(launch);
+        let launches = &mut self.groups.get_or(group, Group::default).launches;
+        // Most groups have one.
+        launches.reserve_exact(1);
+        launches.push(launch);
         self.launching.get_or(id, || group);
     }
 

@@ -22,6 +22,8 @@ pub(crate) struct Context {
     is_known: bool,
     /// Whether that said its id, size and rank (v4 and later).
     is_given: bool,
+    /// Whether NCCL destroyed or aborted it.
+    pub(crate) is_finalized: bool,
     /// Its rank and size, as `init` said.
     pub(crate) said: (i32, i32),
     /// Whether an operation had its hash, and the highest rank that was seen in it.
@@ -96,6 +98,14 @@ impl Contexts {
             context.is_given = comm.comm_id != 0 && (0..comm.ranks).contains(&comm.rank);
             self.records.push(record);
             self.is_changed = true;
+        }
+    }
+
+    /// NCCL destroys or aborts it.
+    pub(crate) fn finalize(&mut self, id: u64) {
+        let place = self.places.get(&id).copied();
+        if let Some(context) = place.and_then(|place| self.get_mut(place)) {
+            context.is_finalized = true;
         }
     }
 

@@ -138,6 +138,7 @@ impl Records for OpenEvents {
             }
             RecordBody::Gpu(gpu) => self.gpu.add(ticks, id, &gpu),
             RecordBody::CommInit(_) | RecordBody::CommKnown(_) => self.contexts.init(record),
+            RecordBody::CommFinalize { .. } => self.contexts.finalize(id),
             RecordBody::Start(start) => self.start(slot, ticks, id, &start),
             RecordBody::Stop => self.stop(slot, ticks, id),
             RecordBody::State { state, args } => self.state(slot, ticks, id, (state, args)),

@@ -28,6 +28,7 @@ impl OpenEvents {
                 communicator: usize::try_from(member.communicator).unwrap_or(usize::MAX),
                 rank: member.rank,
                 process,
+                is_finalized: context.is_finalized,
                 last_event_ns: (context.last > 0).then(|| realtime_ns(context.last)),
                 open,
                 oldest: oldest.map(|(since, func)| (format!("nccl{}", symbols.text(func)), realtime_ns(since))),
