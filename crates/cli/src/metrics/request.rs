@@ -150,12 +150,8 @@ impl Request {
         };
         match scheme {
             "http" => {}
-            "https" if cfg!(feature = "https") => {}
-            "https" => bail!(
-                "--otlp {url}: this nccl-otf2 was built without the feature `https`; send to a collector on this node, \
-                 which sends on"
-            ),
-            _ => bail!("--otlp {url}: only http:// and https:// are known"),
+            "https" => bail!("--otlp {url}: this tool has no TLS; send to a collector on this node, which sends on"),
+            _ => bail!("--otlp {url}: only http:// is known"),
         }
         // As OpenTelemetry's own exporters do.
         let has_path = rest.trim_end_matches('/').contains('/');
