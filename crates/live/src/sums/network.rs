@@ -8,7 +8,7 @@ use super::series::{Budget, Series};
 use crate::snapshot::{Fit, Histogram, real, seconds};
 
 /// So many intervals of time are kept before they are united.
-const MOST_INTERVALS: usize = 2048;
+const MOST_INTERVALS: usize = 8192;
 /// Of that many sizes the least duration is kept.
 const MOST_SIZES: usize = 256;
 
