@@ -130,7 +130,7 @@ fn commands_neither_block_nor_end_it() {
     assert!(ended.stdout.contains("HANG: rank 1"), "{ended}");
     assert!(errors(&scratch).contains("the command for `hang` ended"), "{ended}");
     // A signal ends the command, too.
-    let watch = watch(&scratch, &["--on-hang", "echo > runs; trap 'echo > asked; exit 0' TERM; sleep 1000 & wait"]);
+    let watch = watch(&scratch, &["--on-hang", "trap 'echo > asked; exit 0' TERM; echo > runs; sleep 1000 & wait"]);
     wait_for("command", || scratch.join("runs").exists().then_some(()));
     watch.signal("INT");
     let _ended = watch.wait(LIMIT).with_code(0);
