@@ -85,21 +85,29 @@ impl Table {
     /// Gives a number a place. Returns `false` if eight other threads were faster at every attempt.
     pub(crate) fn put(&self, id: u64, owner: u64, handles: &Handles) -> bool {
         (0..WAYS).any(|_| {
-            let rank = |place: &&Place| match place.id.load(Ordering::Relaxed) {
-                0 => 0,
-                BUSY => u64::MAX,
-                _ => place.since.load(Ordering::Relaxed),
-            };
-            let place = self.bucket(id).iter().min_by_key(rank);
-            place.is_some_and(|place| take(place, id, owner, handles))
+            let ranked = self.bucket(id).iter().map(|place| {
+                let held = place.id.load(Ordering::Acquire);
+                let rank = match held {
+                    0 => 0,
+                    BUSY => u64::MAX,
+                    _ => place.since.load(Ordering::Relaxed),
+                };
+                (rank, held, place)
+            });
+            let oldest = ranked.min_by_key(|(rank, ..)| *rank);
+            oldest.is_some_and(|(_, held, place)| take(place, held, id, owner, handles))
         })
     }
 
     /// The event has stopped: its place may be taken before that of events that have not. Its handles can still be the
     /// parents of others.
     pub(crate) fn close(&self, id: u64) {
-        if let Some(place) = self.place(id) {
-            place.since.fetch_and(!OPEN, Ordering::Relaxed);
+        let Some(place) = self.place(id) else { return };
+        let since = place.since.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        // What has taken the place meanwhile has another time, and is open.
+        if place.id.load(Ordering::Relaxed) == id {
+            let _taken = place.since.compare_exchange(since, since & !OPEN, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
@@ -112,10 +120,9 @@ impl Table {
     }
 }
 
-fn take(place: &Place, id: u64, owner: u64, handles: &Handles) -> bool {
-    let before = place.id.load(Ordering::Relaxed);
-    let is_mine =
-        before != BUSY && place.id.compare_exchange(before, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
+/// Puts a number in the place of the one that was found there, unless another thread was faster.
+fn take(place: &Place, held: u64, id: u64, owner: u64, handles: &Handles) -> bool {
+    let is_mine = held != BUSY && place.id.compare_exchange(held, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
     if is_mine {
         // Who reads a new handle sees that the id has changed.
         fence(Ordering::Release);
@@ -166,6 +173,16 @@ mod tests {
         }
         assert_eq!(table.remove(9_999), Some(handles(9_999)));
         assert_eq!((table.remove(9_999), table.get(9_999)), (None, None));
+    }
+
+    /// Between looking for a place and taking it a thread may stand still for long.
+    #[test]
+    fn a_place_that_was_taken_meanwhile_is_left_to_its_event() {
+        let place = Place::free();
+        let held = place.id.load(Ordering::Relaxed);
+        assert!(take(&place, held, 64, 7, &handles(64)));
+        assert!(!take(&place, held, 128, 7, &handles(128)));
+        assert_eq!(place.id.load(Ordering::Relaxed), 64);
     }
 
     /// Threads put, read and take over each other's places: whatever is read belongs together.
