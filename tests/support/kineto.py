@@ -43,8 +43,10 @@ class Job:
 
     def __init__(self, anchor, clocks="{}"):
         self.clocks = json.loads(clocks)
-        # CLOCK_REALTIME less CLOCK_MONOTONIC, which played hosts shift.
-        self.machine = time.time_ns() - time.monotonic_ns()
+        # CLOCK_REALTIME less CLOCK_MONOTONIC, which played hosts shift; read while nothing came between.
+        reads = ((time.monotonic_ns(), time.time_ns(), time.monotonic_ns()) for _ in range(1000))
+        before, now, after = min(reads, key=lambda read: read[2] - read[0])
+        self.machine = now - (before + after) // 2
         self.operations = collections.defaultdict(list)
         with otf2.reader.open(anchor) as trace:
             clock = trace.definitions.clock_properties
