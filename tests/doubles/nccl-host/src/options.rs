@@ -43,6 +43,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) iterations: u64,
 
+    /// How long the last rank sleeps in `pause`
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 10)]
+    pub(crate) pause: u64,
+
     /// How the communicators end
     #[arg(long, value_enum, default_value_t = End::Finalize)]
     pub(crate) end: End,
@@ -156,7 +160,7 @@ impl Options {
 
 const HELP: &str = "\
 Operations (--ops):
-  pause          the last rank sleeps for 10 ms before what follows (not in `all`)
+  pause          the last rank sleeps for --pause before what follows (not in `all`)
   one            a single ncclAllReduce, in place (not in `all`)
   allreduce      three: f32 sum, i32 max in place, f32 average of 5 elements
   broadcast      ncclBroadcast from the last rank

@@ -12,6 +12,7 @@ use std::cell::Cell;
 use std::ops::AddAssign;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// What the ranks of a process share.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) count: usize,
     /// All-reduces of `repeat`.
     pub(crate) iterations: u64,
+    /// How long the last rank sleeps in `pause`.
+    pub(crate) pause: Duration,
 }
 
 /// What a rank has done so far.

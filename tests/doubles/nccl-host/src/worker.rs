@@ -33,6 +33,7 @@ pub(crate) fn run(options: &Options, process: u16) -> anyhow::Result<ExitCode> {
         exact: exact::in_force(|name| std::env::var(name).ok()),
         count: usize::try_from(options.count)?,
         iterations: options.iterations,
+        pause: Duration::from_millis(options.pause),
     };
     let ranks = options.ranks_of(process);
     shared.log.write("start", || {

@@ -10,9 +10,6 @@ use std::time::Duration;
 /// By how much a slow rank is slow.
 const LATE: Duration = Duration::from_millis(200);
 
-/// How long the last rank pauses.
-const PAUSE: Duration = Duration::from_millis(10);
-
 /// So few elements that NCCL takes its protocol for small messages.
 const FEW: usize = 8;
 
@@ -34,7 +31,7 @@ pub(super) fn late(rank: &Rank<'_>) -> anyhow::Result<()> {
 /// The last rank comes late to what follows.
 pub(super) fn pause(rank: &Rank<'_>) -> anyhow::Result<()> {
     if rank.me() == last(rank) {
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(rank.shared.pause);
     }
     Ok(())
 }
