@@ -143,7 +143,7 @@ fn what_prometheus_answers_is_what_stats_says_though_metrics_was_killed() {
 #[test]
 #[ignore = "takes two minutes: .ci/run runs it"]
 fn the_same_of_two_minutes() {
-    compare("800");
+    compare("1200");
 }
 
 /// Of a job that does its operations so many times.
