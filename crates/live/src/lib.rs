@@ -33,7 +33,7 @@ mod sums;
 
 pub use families::{Families, Names};
 pub use live::{Live, Progress};
-pub use metric::{Family, Label, MetricKind, Sample, Value};
+pub use metric::{Buckets, Family, Label, MetricKind, Sample, Value};
 pub use options::{DURATION_BOUNDS, Options};
 pub use snapshot::{
     Channel, CollectiveSkew, Communicator, Fit, Histogram, JobLabels, Operation, Pair, Process, ProcessState, Proxy,

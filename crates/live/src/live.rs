@@ -17,6 +17,9 @@ use crate::sums::Sums;
 /// Clocks that are read so long apart tell how fast ticks are.
 const CALIBRATION: Duration = Duration::from_millis(10);
 
+/// What is read of a process before it is summed up. What operations refer to is kept for about as much.
+const MOST_SHARE: u64 = 512 << 10;
+
 /// What one poll did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -88,7 +91,7 @@ impl Live {
             self.scanned = Some(Instant::now());
         }
         let followed = self.parts.iter().filter(|part| part.is_followed()).count();
-        let share = (self.options.poll_bytes / (followed as u64).max(1)).max(1);
+        let share = (self.options.poll_bytes / (followed as u64).max(1)).clamp(1, MOST_SHARE);
         let mut progress = Progress { processes: followed, ..Progress::default() };
         let count = self.parts.len();
         for offset in 0..count {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::snapshot::Histogram;
+use crate::snapshot::{Histogram, seconds};
 
 /// What the values of a family are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,5 +50,30 @@ pub enum Value {
     /// Of a counter of whole things: exact above 2^53.
     Count(u64),
     /// Of a histogram.
-    Histogram(Histogram),
+    Histogram(Buckets),
+}
+
+/// A histogram in the unit of its family.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Buckets {
+    /// Upper bounds, rising; `+Inf` is not among them.
+    pub bounds: &'static [f64],
+    /// How many are at most as large as the bound and larger than the one before; one more than there are bounds.
+    pub counts: Vec<u64>,
+    /// Sum of the values.
+    pub sum: f64,
+}
+
+impl Buckets {
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}
+
+impl From<&Histogram> for Buckets {
+    fn from(of: &Histogram) -> Self {
+        Self { bounds: of.bounds, counts: of.counts.clone(), sum: seconds(of.sum_ns) }
+    }
 }

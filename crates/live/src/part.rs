@@ -158,14 +158,15 @@ impl Reading {
         let now = ticks_now(self.follower.tick_source());
         let polled = self.follower.poll(events, most_bytes)?;
         let symbols = self.follower.symbols();
-        if self.settled.elapsed() < settle / 4 {
-            events.take_in(sums, symbols, owner);
-            return Ok(polled);
-        }
-        self.settled = Instant::now();
-        let now = polled.oldest_unread_ticks.or(now).unwrap_or(events.last());
+        let now = polled.oldest_unread_ticks.into_iter().chain(now).min().unwrap_or(events.last());
         let settle_ns = u64::try_from(settle.as_nanos()).unwrap_or(u64::MAX);
-        events.settle(Until::Ticks(now, settle_ns), sums, symbols, owner);
+        let until = Until::Ticks(now, settle_ns);
+        if polled.behind_bytes == 0 && self.settled.elapsed() < settle / 4 {
+            events.take_in(until, sums, symbols, owner);
+        } else {
+            self.settled = Instant::now();
+            events.settle(until, sums, symbols, owner);
+        }
         Ok(polled)
     }
 }

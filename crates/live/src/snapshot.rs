@@ -184,21 +184,21 @@ pub struct Histogram {
     pub bounds: &'static [f64],
     /// How many are at most as large as the bound and larger than the one before; one more than there are bounds.
     pub counts: Vec<u64>,
-    /// Sum in seconds.
-    pub sum: f64,
+    /// Sum in ns: an integer does not depend on the order in which it was added up.
+    pub sum_ns: u64,
 }
 
 impl Histogram {
     pub(crate) fn new(bounds: &'static [f64]) -> Self {
-        Self { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
+        Self { bounds, counts: vec![0; bounds.len() + 1], sum_ns: 0 }
     }
 
-    pub(crate) fn add(&mut self, seconds: f64) {
-        let class = self.bounds.partition_point(|bound| *bound < seconds);
+    pub(crate) fn add(&mut self, ns: u64) {
+        let class = self.bounds.partition_point(|bound| *bound < seconds(ns));
         if let Some(count) = self.counts.get_mut(class) {
             *count += 1;
         }
-        self.sum += seconds;
+        self.sum_ns += ns;
     }
 
     /// How many there are.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use live::{Family, Histogram, Label, MetricKind, Value};
+use live::{Buckets, Family, Label, MetricKind, Value};
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Text {
         }
     }
 
-    fn histogram(&mut self, name: &str, own: &[Label], histogram: &Histogram) {
+    fn histogram(&mut self, name: &str, own: &[Label], histogram: &Buckets) {
         let bounds = histogram.bounds.iter().copied().chain([f64::INFINITY]);
         let mut so_far = 0;
         for (bound, count) in bounds.zip(&histogram.counts) {

@@ -9,7 +9,7 @@
 //! same where its file was held open ([`MOST_OPEN_FILES`]); until then it takes space on the disk. What was gone before
 //! it could be read is counted ([`Discarded`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
@@ -27,7 +27,7 @@ use crate::reader::{Error, Losses, Problem, Removed, Symbols};
 pub use files::MOST_OPEN_FILES;
 use files::{FileKey, Files};
 pub use polled::{Discarded, Polled};
-use slot::{Buffer, Poll, Slot, buffer};
+use slot::{Buffer, CHUNK_BYTES, Poll, Slot, buffer};
 
 /// Follows the journal of one process.
 #[derive(Debug)]
@@ -42,8 +42,6 @@ pub struct Follower {
     slotless_at: Option<(FileKey, u64)>,
     discarded: Discarded,
     damaged_bytes: u64,
-    /// The slot whose turn it is.
-    turn: u16,
     buffer: Buffer,
 }
 
@@ -75,13 +73,12 @@ impl Follower {
             slotless_at: None,
             discarded: Discarded::default(),
             damaged_bytes: 0,
-            turn: 0,
             buffer: buffer(),
         })
     }
 
-    /// Gives `sink` the records that were committed since the last poll, at most about `most_bytes` of them; each slot
-    /// has its share. With [`u64::MAX`], all of one slot come before those of the next.
+    /// Gives `sink` the records that were committed since the last poll, the oldest ones first, at most about
+    /// `most_bytes` of them. With [`u64::MAX`], all of one slot come before those of the next.
     ///
     /// # Errors
     /// The directory cannot be read, or was written by a newer version. The next poll goes on where this one began.
@@ -275,30 +272,27 @@ impl Follower {
         }
     }
 
-    /// Reads from all slots in turn, until nothing is left to read or about so many bytes were read.
+    /// Reads until nothing is left to read or about so many bytes were read, from the slot whose next record is oldest:
+    /// so no slot is read far ahead of the others.
     fn read(&mut self, most_bytes: u64, sink: &mut impl Records, polled: &mut Polled) {
+        let share = if most_bytes == u64::MAX { u64::MAX } else { CHUNK_BYTES };
+        let oldest = |slot: &Slot, files: &Files| slot.oldest_unread_ticks(files).unwrap_or(0);
+        let behind = self.slots.iter().filter(|(_, slot)| slot.has_work());
+        let mut behind: BTreeSet<(u64, u16)> =
+            behind.map(|(number, slot)| (oldest(slot, &self.files), *number)).collect();
         let mut left = most_bytes;
-        loop {
-            let behind = |(number, slot): (&u16, &Slot)| slot.has_work().then_some(*number);
-            let mut behind: Vec<u16> = self.slots.iter().filter_map(behind).collect();
-            let next = behind.partition_point(|number| *number < self.turn);
-            behind.rotate_left(next);
-            let share = (left / (behind.len() as u64).max(1)).max(1);
-            let before = left;
-            for number in &behind {
-                if left == 0 {
-                    self.turn = *number;
-                    return;
-                }
-                let Some(slot) = self.slots.get_mut(number) else {
-                    continue;
-                };
-                let (files, buffer, symbols) = (&mut self.files, &mut self.buffer, &mut self.symbols);
-                let mut poll = Poll { files, buffer, symbols, sink: &mut *sink, polled: &mut *polled };
-                left = left.saturating_sub(slot.read(share.min(left), &mut poll));
-            }
-            if left == before {
-                break;
+        while left > 0
+            && let Some((_, number)) = behind.pop_first()
+        {
+            let Some(slot) = self.slots.get_mut(&number) else {
+                continue;
+            };
+            let (files, buffer, symbols) = (&mut self.files, &mut self.buffer, &mut self.symbols);
+            let mut poll = Poll { files, buffer, symbols, sink: &mut *sink, polled: &mut *polled };
+            let read = slot.read(share.min(left), &mut poll);
+            left = left.saturating_sub(read);
+            if read > 0 && slot.has_work() {
+                behind.insert((oldest(slot, &self.files), number));
             }
         }
     }

@@ -22,6 +22,7 @@ use crate::reader::{Losses, Symbols};
 
 /// How much is read at once.
 const CHUNK_WORDS: usize = 8192;
+pub(super) const CHUNK_BYTES: u64 = 8 * CHUNK_WORDS as u64;
 
 /// What is read into.
 pub(super) type Buffer = Vec<u8>;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::metric::{Family, Label, Value};
+use crate::metric::{Buckets, Family, Label, Value};
 use crate::snapshot::{Channel, Histogram, Operation, Snapshot, real};
 
 use super::rows::{Row, communicator, counter, histogram, join, short};
@@ -19,7 +19,7 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    fn microseconds(&mut self, seconds: &Histogram) -> Histogram {
+    fn microseconds(&mut self, seconds: &Histogram) -> Buckets {
         let known = self.bounds.iter().find(|(of, _)| *of == seconds.bounds);
         let bounds = known.map(|(_, bounds)| *bounds).unwrap_or_else(|| {
             // Few tables of bounds exist, each a constant.
@@ -27,13 +27,13 @@ impl Windows {
             self.bounds.push((seconds.bounds, bounds));
             bounds
         });
-        Histogram { bounds, counts: seconds.counts.clone(), sum: seconds.sum * 1e6 }
+        Buckets { bounds, counts: seconds.counts.clone(), sum: real(seconds.sum_ns) / 1e3 }
     }
 }
 
 /// A histogram of which only the sum and the number are known.
 fn sum_of(count: u64, sum: f64) -> Option<Value> {
-    Some(Value::Histogram(Histogram { bounds: &[], counts: vec![count], sum }))
+    Some(Value::Histogram(Buckets { bounds: &[], counts: vec![count], sum }))
 }
 
 pub(super) fn families(snapshot: &Snapshot, windows: &mut Windows) -> Vec<Family> {
@@ -50,7 +50,7 @@ fn operations(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>)
         let rows = join(rows.map(|it| (operation(snapshot, it), it)));
         let times: Vec<Row<_>> =
             rows.iter().map(|(labels, (.., duration))| (labels.clone(), windows.microseconds(duration))).collect();
-        let time = |it: &Histogram| Some(Value::Histogram(it.clone()));
+        let time = |it: &Buckets| Some(Value::Histogram(it.clone()));
         if is_point_to_point {
             histogram("nccl_profiler_p2p_bytes", "bytes", "Bytes of P2P operations").add(
                 out,

@@ -153,7 +153,7 @@ fn communicators(rows: &Rows<'_>, out: &mut Vec<Family>) {
         "seconds",
         "From the first rank's arrival at a collective to the last one's, where all ranks are on this node",
     )
-    .add(out, &skews, |it| Some(Value::Histogram(it.skew.clone())));
+    .add(out, &skews, |it| Some(Value::Histogram((&it.skew).into())));
 }
 
 fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
@@ -231,7 +231,7 @@ fn operations(rows: &Rows<'_>, out: &mut Vec<Family>) {
             "seconds",
             help(": how long they took, measured as `timing` says"),
         )
-        .add(out, &all, |it| Some(Value::Histogram(it.duration.clone())));
+        .add(out, &all, |it| Some(Value::Histogram((&it.duration).into())));
         gauge(
             name("operation_algbw_bytes_per_second"),
             "bytes_per_second",
@@ -306,5 +306,5 @@ fn channels(rows: &Rows<'_>, out: &mut Vec<Family>) {
         "seconds",
         "How long network transfers took, by channel and connection",
     )
-    .add(out, &all, |it| Some(Value::Histogram(it.duration.clone())));
+    .add(out, &all, |it| Some(Value::Histogram((&it.duration).into())));
 }

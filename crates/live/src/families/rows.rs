@@ -102,5 +102,5 @@ fn add(to: &mut Histogram, other: &Histogram) {
         return;
     }
     to.counts.iter_mut().zip(&other.counts).for_each(|(to, count)| *to += count);
-    to.sum += other.sum;
+    to.sum_ns += other.sum_ns;
 }

@@ -1,12 +1,17 @@
-//! The clock of a process, as far as it is known: its own clock pairs, or ours until it has two.
+//! The clock of a process: its ticks in nanoseconds of CLOCK_MONOTONIC.
+//!
+//! A tick is placed by the clock pairs that the process recorded before it, by no later ones. So a time does not depend
+//! on when it is asked for, and sums over what is read again are what they were.
 
 use std::collections::VecDeque;
 
-use clocks::ticks::HostClock;
 use journal::clock::{self, ClockPair, TickSource};
 
-/// The last pairs that are kept: what is summed up is seconds old.
-const MOST_PAIRS: usize = 256;
+/// How many pairs back the pace is taken from.
+const FOR_PACE: usize = 8;
+/// Lines that are kept of the past, one a second, and those that are kept where pairs are read long before events.
+const LINES: usize = 256;
+const MOST_LINES: usize = 1 << 14;
 
 /// What the ticks of a source of this host are now.
 pub(crate) fn ticks_now(source: TickSource) -> Option<u64> {
@@ -30,58 +35,127 @@ fn pair_now(source: TickSource) -> Option<ClockPair> {
     }
 }
 
+/// A line through a pair, at the pace since an earlier one.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    ticks: u64,
+    ns: u64,
+    run: u64,
+    rise: u64,
+    /// Half of the reading of its pair.
+    reading_ns: u64,
+    /// How far its pair lies from the line before.
+    residual_ns: u64,
+    /// How far off its times can be.
+    error_ns: u64,
+}
+
+impl Line {
+    const IDENTITY: Self = Self { ticks: 0, ns: 0, run: 1, rise: 1, reading_ns: 0, residual_ns: 0, error_ns: 0 };
+
+    /// None where time did not advance.
+    fn new(from: &ClockPair, to: &ClockPair) -> Option<Self> {
+        let run = to.ticks.checked_sub(from.ticks).filter(|run| *run > 0)?;
+        let rise = to.monotonic_ns.checked_sub(from.monotonic_ns).filter(|rise| *rise > 0)?;
+        let line = Self { ticks: to.ticks, ns: to.monotonic_ns, run, rise, ..Self::IDENTITY };
+        let reading_ns = line.length_ns(to.uncertainty_ticks.max(from.uncertainty_ticks) / 2);
+        Some(Self { reading_ns, error_ns: reading_ns, ..line })
+    }
+
+    fn length_ns(&self, ticks: u64) -> u64 {
+        let ns = u128::from(ticks) * u128::from(self.rise) / u128::from(self.run);
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    fn ns(&self, ticks: u64) -> u64 {
+        match ticks.checked_sub(self.ticks) {
+            Some(since) => self.ns.saturating_add(self.length_ns(since)),
+            None => self.ns.saturating_sub(self.length_ns(self.ticks - ticks)),
+        }
+    }
+}
+
 /// The clock of a process.
 #[derive(Debug)]
 pub(crate) struct ProcessClock {
     source: TickSource,
+    /// The last pairs.
     pairs: VecDeque<ClockPair>,
-    /// Ours, the first and the last.
+    /// Each from its tick on.
+    lines: VecDeque<Line>,
+    /// Our own pairs, the first and the last, until the process recorded two.
     ours: [Option<ClockPair>; 2],
-    is_changed: bool,
-    clock: HostClock,
+    by_ours: Line,
 }
 
 impl ProcessClock {
+    /// `since` is a pair of our clocks that is some time ago.
     pub(crate) fn new(source: TickSource, since: Option<ClockPair>) -> Self {
-        Self {
-            source,
-            pairs: VecDeque::new(),
-            ours: [since, None],
-            is_changed: true,
-            clock: HostClock::new(source, &[]),
-        }
+        Self { source, pairs: VecDeque::new(), lines: VecDeque::new(), ours: [since, None], by_ours: Line::IDENTITY }
     }
 
-    /// A pair that the process recorded.
+    /// A pair that the process recorded; they come in their order.
     pub(crate) fn add(&mut self, pair: ClockPair) {
-        let at = self.pairs.partition_point(|known| known.ticks <= pair.ticks);
-        self.pairs.insert(at, pair);
-        if self.pairs.len() > MOST_PAIRS {
+        if self.pairs.back().is_some_and(|last| pair.ticks <= last.ticks || pair.monotonic_ns <= last.monotonic_ns) {
+            return;
+        }
+        if let Some(line) = self.pairs.front().and_then(|from| Line::new(from, &pair)) {
+            let residual_ns = self.lines.back().map_or(0, |last| last.ns(pair.ticks).abs_diff(pair.monotonic_ns));
+            let recent = self.lines.iter().rev().take(FOR_PACE);
+            let (reading_ns, worst_ns) = recent
+                .fold((line.reading_ns, residual_ns), |(reading_ns, residual_ns), it| {
+                    (reading_ns.max(it.reading_ns), residual_ns.max(it.residual_ns))
+                });
+            self.lines.push_back(Line { residual_ns, error_ns: reading_ns + worst_ns, ..line });
+        }
+        self.pairs.push_back(pair);
+        if self.pairs.len() > FOR_PACE {
             self.pairs.pop_front();
         }
-        self.is_changed = true;
+        if self.lines.len() > MOST_LINES {
+            self.lines.pop_front();
+        }
     }
 
-    /// Takes in what is known by now.
-    pub(crate) fn update(&mut self) {
-        if self.pairs.len() < 2 {
-            self.ours[1] = pair_now(self.source);
-            let ours: Vec<ClockPair> = self.ours.iter().flatten().copied().collect();
-            self.clock = HostClock::new(self.source, &ours);
-        } else if self.is_changed {
-            self.clock = HostClock::new(self.source, self.pairs.make_contiguous());
+    /// Takes in what is known by now; no event before these ticks is still to come.
+    pub(crate) fn update(&mut self, before: u64) {
+        while self.lines.len() > LINES && self.lines.get(1).is_some_and(|next| next.ticks <= before) {
+            self.lines.pop_front();
         }
-        self.is_changed = false;
+        if self.lines.is_empty() {
+            self.ours[1] = pair_now(self.source);
+            if let [Some(from), Some(to)] = &self.ours {
+                self.by_ours = Line::new(from, to).unwrap_or(self.by_ours);
+            }
+        }
+    }
+
+    fn line(&self, ticks: u64) -> &Line {
+        if self.source == TickSource::Monotonic {
+            return &Line::IDENTITY;
+        }
+        let after = match self.lines.back() {
+            Some(last) if last.ticks <= ticks => self.lines.len(),
+            _ => self.lines.partition_point(|line| line.ticks <= ticks),
+        };
+        self.lines.get(after.saturating_sub(1)).unwrap_or(&self.by_ours)
     }
 
     /// CLOCK_MONOTONIC of a tick.
-    pub(crate) fn host(&self) -> &HostClock {
-        &self.clock
+    pub(crate) fn ns(&self, ticks: u64) -> u64 {
+        self.line(ticks).ns(ticks)
     }
 
-    /// How far off its times can be.
-    pub(crate) fn error_ns(&self) -> u64 {
-        self.clock.quality.residual_ns + self.clock.quality.uncertainty_ns
+    /// How far off that can be.
+    pub(crate) fn error_ns(&self, ticks: u64) -> u64 {
+        self.line(ticks).error_ns
+    }
+
+    /// The ticks that were so many ns before these.
+    pub(crate) fn before(&self, ticks: u64, ns: u64) -> u64 {
+        let line = self.line(ticks);
+        let length = u128::from(ns) * u128::from(line.run) / u128::from(line.rise);
+        ticks.saturating_sub(u64::try_from(length).unwrap_or(u64::MAX))
     }
 
     /// CLOCK_REALTIME of CLOCK_MONOTONIC.
@@ -91,5 +165,46 @@ impl ProcessClock {
             Some(pair) => pair.realtime_ns.saturating_add(monotonic_ns).saturating_sub(pair.monotonic_ns),
             None => clock::realtime_ns().saturating_sub(clock::monotonic_ns().saturating_sub(monotonic_ns)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(ticks: u64, monotonic_ns: u64) -> ClockPair {
+        ClockPair { ticks, monotonic_ns, realtime_ns: 0, monotonic_raw_ns: 0, uncertainty_ticks: 40 }
+    }
+
+    /// 2 ticks a ns; from the third pair on the system's clock is 100 ns ahead.
+    fn clock(pairs: usize) -> ProcessClock {
+        let mut clock = ProcessClock::new(TickSource::Tsc, None);
+        let all = [pair(10_000, 5_000), pair(20_000, 10_000), pair(40_000, 20_100), pair(60_000, 30_100)];
+        all.into_iter().take(pairs).for_each(|pair| clock.add(pair));
+        clock
+    }
+
+    #[test]
+    fn a_time_does_not_depend_on_later_pairs() {
+        for ticks in [0, 10_000, 19_998, 20_000, 39_999] {
+            assert_eq!((clock(2).ns(ticks), clock(2).error_ns(ticks)), (ticks / 2, 10));
+            assert_eq!((clock(4).ns(ticks), clock(4).error_ns(ticks)), (ticks / 2, 10));
+        }
+        assert_eq!((clock(3).ns(40_000), clock(3).error_ns(40_000)), (20_100, 110));
+        assert_eq!(clock(4).ns(59_999), clock(3).ns(59_999));
+        assert_eq!(clock(2).before(39_999, 10_000), 19_999);
+    }
+
+    #[test]
+    fn of_a_long_backlog_lines_are_kept_until_its_events_were_read() {
+        let mut clock = ProcessClock::new(TickSource::Tsc, None);
+        // Each second is as long as its number says.
+        let at = |second: u64| pair(second * 1_000, (1..=second).sum());
+        (1..2_000).for_each(|second| clock.add(at(second)));
+        clock.update(10_000);
+        assert_eq!(clock.ns(10_000), at(10).monotonic_ns);
+        clock.update(1_999_000);
+        assert_ne!(clock.ns(10_000), at(10).monotonic_ns);
+        assert_eq!(clock.ns(1_900_000), at(1_900).monotonic_ns);
     }
 }

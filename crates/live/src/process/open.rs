@@ -77,7 +77,7 @@ impl OpenEvents {
 
     /// How long ago it is that the clock showed this.
     pub(crate) fn age_ns(&self, ticks: u64) -> u64 {
-        monotonic_ns().saturating_sub(self.clock.host().nanoseconds(ticks))
+        monotonic_ns().saturating_sub(self.clock.ns(ticks))
     }
 
     /// Events that came after their operation was taken to be over, or whose start is not known.

@@ -8,7 +8,7 @@ use crate::snapshot::Rank;
 impl OpenEvents {
     /// The ranks of a process, by its number.
     pub(crate) fn ranks(&self, process: usize, symbols: &Symbols) -> Vec<Rank> {
-        let realtime_ns = |ticks: u64| self.clock.realtime_ns(self.clock.host().nanoseconds(ticks));
+        let realtime_ns = |ticks: u64| self.clock.realtime_ns(self.clock.ns(ticks));
         let ranks = self.contexts.all.iter().filter_map(|context| {
             let member = context.member?;
             let started = context.queue.iter().filter_map(|id| {

@@ -54,11 +54,6 @@ impl Sums {
         self.names.intern(text)
     }
 
-    /// The clock of a process can be so far off.
-    pub(crate) fn note_clock(&mut self, error_ns: u64) {
-        self.skews.clock_error_ns = error_ns.max(self.skews.clock_error_ns);
-    }
-
     /// Adds an operation that ended.
     pub(crate) fn operation(&mut self, ended: &EndedOperation) {
         let Some(communicator) = self.communicators.get(ended.member.communicator) else {

@@ -124,7 +124,7 @@ impl Network {
         if let Some(connection) = self.connections.at(places.connection) {
             connection.steps += 1;
             connection.bytes += step.bytes;
-            connection.duration.add(seconds(on_network_ns));
+            connection.duration.add(on_network_ns);
         }
         if let Some(pair) = places.pair.and_then(|at| self.pairs.at(at)) {
             pair.steps += 1;

@@ -29,7 +29,7 @@ pub(crate) struct EndedOperation {
     /// NCCL's number of it, and which replay it is; none of sends and receives.
     pub(crate) sequence: Option<(u64, u64)>,
     pub(crate) interval: Interval,
-    /// How far its times can be off, beside what the clock of its process is; none where that is not known.
+    /// How far its times can be off; none where that is not known.
     pub(crate) error_ns: Option<u64>,
 }
 
@@ -106,7 +106,7 @@ impl Operations {
         let duration_ns = end.saturating_sub(start);
         sum.count += 1;
         sum.bytes += ended.bytes;
-        sum.duration.add(seconds(duration_ns));
+        sum.duration.add(duration_ns);
         sum.window.count += 1;
         sum.window.bytes += ended.bytes;
         sum.window.duration_ns += duration_ns;

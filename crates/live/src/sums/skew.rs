@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::communicators::{Communicator, Member};
 use super::operations::EndedOperation;
 use super::series::{Budget, Series};
-use crate::snapshot::{Histogram, seconds};
+use crate::snapshot::Histogram;
 
 /// Collectives that wait for operations of other ranks: of ranks that are on other nodes, too, as what is read first
 /// of a journal does not tell who else is here.
@@ -37,8 +37,6 @@ pub(crate) struct Lateness {
 /// Arrivals at collectives.
 #[derive(Debug, Default)]
 pub(crate) struct Skews {
-    /// How far the clock of any process can be off.
-    pub(crate) clock_error_ns: u64,
     waiting: FxHashMap<Which, Vec<Came>>,
     order: VecDeque<Which>,
     /// By communicator.
@@ -102,14 +100,14 @@ impl Skews {
             return;
         }
         let ranks: Vec<Arrival> = came.iter().map(|came| came.arrival).collect();
-        let own = |at: usize| Some(came.get(at)?.error_ns? + self.clock_error_ns);
+        let own = |at: usize| came.get(at)?.error_ns;
         let arrivals = Arrivals::of(flow, &ranks, |a, b| Some(own(a)? + own(b)?));
         if arrivals.error_ns.is_err() {
             return;
         }
         let place = self.all.place(communicator, super::communicators::OTHER, budget, || Histogram::new(bounds));
         if let Some(skew) = self.all.at(place) {
-            skew.add(seconds(arrivals.last_ns.saturating_sub(arrivals.first_ns)));
+            skew.add(arrivals.last_ns.saturating_sub(arrivals.first_ns));
         }
         if let Some(last) = arrivals.last.and_then(|last| came.get(last)) {
             let waited = ranks.iter().map(|rank| arrivals.last_ns.min(rank.stop_ns).saturating_sub(rank.start_ns));

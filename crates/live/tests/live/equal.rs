@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use journal::host::{Life, life_here};
-use live::{Live, Options};
+use live::{Live, Options, Snapshot};
 use whole_plugin::machine::{four_gpu_stream, two_process_streams};
 use whole_plugin::process::{LIMIT, start};
 use whole_plugin::scratch::Scratch;
 
-use crate::rig::{Told, followed, kept, options, stats, to_the_end};
+use crate::rig::{Told, counters, followed, kept, options, stats, to_the_end};
 
 #[test]
 fn recorded_streams_are_summed_up_as_stats_does() {
@@ -38,21 +38,25 @@ fn real_nccl_is_summed_up_as_stats_does() {
         assert!(finalized.status.success(), "{finalized}");
         let by_stats = Told::by_stats(&stats(&scratch));
         told.assert_equal(&by_stats, true);
-        // `stats` also compares collectives that NCCL makes of sends and receives, and knows the clocks better.
+        // `stats` also compares collectives that NCCL makes of sends and receives, and knows the clocks better: by what
+        // came later, too.
         assert!(told.compared > 0 && told.compared <= by_stats.compared, "{told:?} {by_stats:?}");
-        assert!(told.last > 0 && told.last.abs_diff(by_stats.last) <= 3, "{told:?} {by_stats:?}");
+        assert!(told.last > 0 && told.last <= by_stats.last + 3, "{told:?} {by_stats:?}");
     }
 }
 
 /// A job of some seconds is followed while it runs; who follows anew half the way comes to the same.
 #[test]
 fn a_running_job_is_summed_up_as_stats_does() {
+    ["off", "events"].into_iter().for_each(follow_running);
+}
+
+fn follow_running(gpu: &str) {
     let scratch = Scratch::new();
-    let arguments = ["--procs", "2", "--threads", "2", "--rounds", "5"];
+    let arguments = ["--procs", "2", "--threads", "2", "--rounds", "3"];
     let Some(mut job) = scratch.nccl("2.28.9", &arguments) else { return };
-    job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", "off").env("NCCL_OTF2_KEEP_JOURNAL", "1");
-    let quick = Options { settle: Duration::from_millis(200), ..options() };
-    let mut lives = vec![Live::new(&scratch.out(), quick)];
+    job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", gpu).env("NCCL_OTF2_KEEP_JOURNAL", "1");
+    let mut lives = vec![Live::new(&scratch.out(), options())];
     let job = start(&mut job);
     let mut seen = 0;
     while life_here(job.id(), None) != Life::Gone {
@@ -61,7 +65,7 @@ fn a_running_job_is_summed_up_as_stats_does() {
         assert!(count >= seen, "{count} after {seen}");
         seen = count;
         if lives.len() == 1 && count > 40 {
-            lives.push(Live::new(&scratch.out(), Options { poll_bytes: 20_000, ..quick }));
+            lives.push(Live::new(&scratch.out(), Options { poll_bytes: 20_000, ..options() }));
         }
         for live in &mut lives {
             live.poll();
@@ -70,7 +74,14 @@ fn a_running_job_is_summed_up_as_stats_does() {
     }
     let _ended = job.wait(LIMIT).with_code(0);
     assert!(seen > 40, "{seen} operations were seen while it ran");
-    let told: Vec<Told> = lives.iter_mut().map(|live| Told::of(&to_the_end(live))).collect();
+    let snapshots: Vec<Snapshot> = lives.iter_mut().map(to_the_end).collect();
+    let [first, second] = snapshots.as_slice() else { panic!("it ended before a second one followed it") };
+    // To the ns: Prometheus takes a sum that falls for a new beginning. What is late is a matter of who reads.
+    let late: u64 = snapshots.iter().flat_map(|it| &it.processes).map(|process| process.late_events).sum();
+    let (first, second) = (counters(first), counters(second));
+    let differ: Vec<&String> = first.symmetric_difference(&second).collect();
+    assert!(late > 0 || differ.is_empty(), "{gpu}: {differ:#?}");
+    let told: Vec<Told> = snapshots.iter().map(Told::of).collect();
     let finalized = scratch.finalize();
     assert!(finalized.status.success(), "{finalized}");
     let by_stats = Told::by_stats(&stats(&scratch));

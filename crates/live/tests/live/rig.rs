@@ -1,11 +1,11 @@
 //! Follows a job to its end, and sums up what `stats` says of it in the same way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use live::{Live, Options, ProcessState, Snapshot};
+use live::{Families, Live, MetricKind, Names, Options, ProcessState, Snapshot};
 use serde_json::Value;
 use whole_plugin::built;
 use whole_plugin::process::run;
@@ -39,6 +39,15 @@ pub(crate) fn followed(out: &Path) -> Snapshot {
         assert_eq!(process.problem, None);
     }
     snapshot
+}
+
+/// All that only grows.
+pub(crate) fn counters(snapshot: &Snapshot) -> BTreeSet<String> {
+    let families = Families::new(Names::Ours).of(snapshot);
+    let of_family = |it: &live::Family| -> Vec<String> {
+        it.samples.iter().map(|sample| format!("{} {:?} {:?}", it.name, sample.labels, sample.value)).collect()
+    };
+    families.iter().filter(|it| it.kind != MetricKind::Gauge).flat_map(of_family).collect()
 }
 
 /// A job that keeps its journals.
@@ -176,7 +185,7 @@ impl Told {
             of_class.count += series.count;
             *of_class.timing.entry(series.timing.to_owned()).or_default() += series.count;
             of_class.bytes = Some(of_class.bytes.unwrap_or(0) + series.bytes);
-            of_class.duration_s += series.duration.sum;
+            of_class.duration_s += Duration::from_nanos(series.duration.sum_ns).as_secs_f64();
         }
         for pair in &snapshot.pairs {
             let key = (name(pair.communicator), pair.from.into(), pair.to.into());

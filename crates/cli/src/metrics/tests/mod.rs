@@ -33,7 +33,7 @@ fn request(arguments: &[&str]) -> Request {
 const BOUNDS: &[f64] = &[1e-5, 1e-3, 1.0];
 
 fn times(counts: [u64; 4]) -> Histogram {
-    Histogram { bounds: BOUNDS, counts: counts.to_vec(), sum: 0.25 }
+    Histogram { bounds: BOUNDS, counts: counts.to_vec(), sum_ns: 250_000_000 }
 }
 
 fn operation(function: &str, rank: u32, peer: Option<i32>) -> Operation {

@@ -1,48 +1,55 @@
 //! The GPU's timer on the host's clock, by the last bounds of a communicator rank.
+//!
+//! A kernel is placed by bounds of its own and of those before it. When the clock is fitted anew depends on kernels
+//! alone, so that times do not depend on when they are asked for.
 
 use std::collections::VecDeque;
 
 use clocks::gpu::stamps::StampBounds;
 use clocks::gpu::{GpuCalibration, GpuClock};
 
-/// So many bounds from either side are kept: what is summed up is seconds old.
-const MOST_BOUNDS: usize = 128;
+/// So many bounds from either side are kept.
+const MOST_BOUNDS: usize = 64;
+/// The clock is fitted anew after each of the first operations, later after so many, or when it is so old.
+const FIRST: u64 = 16;
+const OPERATIONS: u64 = 64;
+const MOST_AGE_NS: u64 = 1_000_000_000;
 
 /// Stamps with host times in ns that they were not before, or not after.
 #[derive(Debug, Default)]
 pub(crate) struct RecentBounds {
     lower: VecDeque<(u64, u64)>,
     upper: VecDeque<(u64, u64)>,
-    is_changed: bool,
+    operations: u64,
+    fitted_gpu_ns: u64,
     clock: GpuClock,
 }
 
-fn keep(bounds: &mut VecDeque<(u64, u64)>, bound: (u64, u64)) {
-    bounds.push_back(bound);
+fn keep(bounds: &mut VecDeque<(u64, u64)>, bound: Option<(u64, u64)>) {
+    bounds.extend(bound);
     if bounds.len() > MOST_BOUNDS {
         bounds.pop_front();
     }
 }
 
 impl RecentBounds {
-    pub(crate) fn not_before(&mut self, gpu_ns: u64, host_ns: u64) {
-        keep(&mut self.lower, (gpu_ns, host_ns));
-        self.is_changed = true;
-    }
-
-    pub(crate) fn not_after(&mut self, gpu_ns: u64, host_ns: u64) {
-        keep(&mut self.upper, (gpu_ns, host_ns));
-        self.is_changed = true;
-    }
-
-    /// Fits the clock again where there is something new.
-    pub(crate) fn fit(&mut self) {
-        if std::mem::take(&mut self.is_changed) {
-            let mut bounds = StampBounds::default();
-            self.lower.iter().for_each(|&(gpu_ns, host_ns)| bounds.not_before(gpu_ns, host_ns));
-            self.upper.iter().for_each(|&(gpu_ns, host_ns)| bounds.not_after(gpu_ns, host_ns));
-            self.clock = bounds.clock();
+    /// An operation of which the kernel began at this stamp; operations come in their order.
+    pub(crate) fn add(&mut self, gpu_ns: u64, not_before: Option<(u64, u64)>, not_after: Option<(u64, u64)>) {
+        keep(&mut self.lower, not_before);
+        keep(&mut self.upper, not_after);
+        self.operations += 1;
+        let is_old = gpu_ns.saturating_sub(self.fitted_gpu_ns) >= MOST_AGE_NS;
+        if self.operations <= FIRST || self.operations.is_multiple_of(OPERATIONS) || is_old {
+            self.fitted_gpu_ns = gpu_ns;
+            self.fit();
         }
+    }
+
+    fn fit(&mut self) {
+        let mut bounds = StampBounds::default();
+        self.lower.iter().for_each(|&(gpu_ns, host_ns)| bounds.not_before(gpu_ns, host_ns));
+        self.upper.iter().for_each(|&(gpu_ns, host_ns)| bounds.not_after(gpu_ns, host_ns));
+        self.clock = bounds.clock();
     }
 
     pub(crate) const fn clock(&self) -> &GpuClock {

@@ -58,7 +58,7 @@ impl Ring {
 /// A stamp of the GPU's timer that was not after a tick of the host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
-    pub(crate) context: u32,
+    pub(crate) operation: u64,
     pub(crate) gpu_ns: u64,
     pub(crate) ticks: u64,
 }
@@ -162,9 +162,9 @@ impl Kernels {
                 return None;
             }
         }
-        self.bounds.push(Bound { context, gpu_ns: gpu_start_ns, ticks: channel.start });
+        self.bounds.push(Bound { operation, gpu_ns: gpu_start_ns, ticks: channel.start });
         if channel.reported != 0 {
-            self.bounds.push(Bound { context, gpu_ns: gpu_stop_ns, ticks: channel.reported });
+            self.bounds.push(Bound { operation, gpu_ns: gpu_stop_ns, ticks: channel.reported });
         }
         Some((gpu_start_ns, gpu_stop_ns))
     }

@@ -2,23 +2,31 @@
 
 use std::collections::VecDeque;
 
-use clocks::gpu::samples::SampleClocks;
-use clocks::ticks::HostClock;
+use clocks::gpu::samples::{Placed, Sample, SampleClock};
 use journal::format::record::Symbol;
 use nccl_events::archive::Timing;
-use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord};
+use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock, GpuRecord};
+use rustc_hash::FxHashMap;
 use tables::interval::Interval;
 
+use crate::process::clock::ProcessClock;
 use crate::process::newest::Newest;
 
-/// So many samples of clocks are kept, and times of so many launches: what is summed up is seconds old.
+/// A clock is known by so many samples. Some more are kept, and times of so many launches: what is summed up is seconds
+/// old.
+const SAMPLES: usize = 64;
 const MOST_SAMPLES: usize = 256;
 const MOST_LAUNCHES: usize = 1 << 12;
 
-/// From when to when, on the clock of a device.
+/// A clock of GPUs.
+type ClockKey = (GpuClock, u32);
+
+/// From when to when, on a clock.
 #[derive(Clone, Copy, Debug)]
 struct Span {
-    ordinal: u32,
+    clock: ClockKey,
+    /// How many samples of the clock were read before.
+    samples: u64,
     start_ns: u64,
     end_ns: u64,
     uncertainty_ns: u64,
@@ -26,7 +34,7 @@ struct Span {
 
 impl Span {
     fn widen(self, other: Self) -> Self {
-        Self { start_ns: self.start_ns.min(other.start_ns), end_ns: self.end_ns.max(other.end_ns), ..self }
+        Self { start_ns: self.start_ns.min(other.start_ns), end_ns: self.end_ns.max(other.end_ns), ..other }
     }
 }
 
@@ -37,75 +45,100 @@ struct Ran {
     by_events: Option<Span>,
 }
 
+/// What a clock of GPUs showed.
+#[derive(Debug, Default)]
+struct Clock {
+    samples: VecDeque<(u64, ClockSample)>,
+    /// How many there were.
+    all: u64,
+    /// The clock by the samples up to this number.
+    fitted: (u64, SampleClock),
+}
+
+impl Clock {
+    fn add(&mut self, ticks: u64, sample: ClockSample) {
+        self.all += 1;
+        self.samples.push_back((ticks, sample));
+        if self.samples.len() > MOST_SAMPLES {
+            self.samples.pop_front();
+        }
+    }
+
+    /// Places a span by the samples before it and the first one after it, no later ones: times do not depend on when
+    /// they are asked for.
+    fn place(&mut self, span: &Span, host: &ProcessClock) -> Option<(Placed, Placed)> {
+        let until = self.all.min(span.samples + 1);
+        if self.fitted.0 != until {
+            let later = usize::try_from(self.all - until).ok()?;
+            let samples = self.samples.iter().rev().skip(later).take(SAMPLES).map(|(ticks, sample)| {
+                let host_ns = host.ns(*ticks);
+                let until_ns = host.ns(ticks.saturating_add(sample.uncertainty_ticks));
+                Sample { host_ns, gpu_ns: sample.gpu_ns, uncertainty_ns: until_ns.saturating_sub(host_ns) }
+            });
+            self.fitted = (until, SampleClock::of(samples.collect()));
+        }
+        let (start, end) = (self.fitted.1.place(span.start_ns)?, self.fitted.1.place(span.end_ns)?);
+        (start.host_ns <= end.host_ns).then_some((start, end))
+    }
+}
+
 /// What GPUs did for a process.
 #[derive(Debug)]
 pub(crate) struct GpuWork {
-    samples: VecDeque<(u64, ClockSample)>,
     launches: Newest<Ran>,
-    clocks: SampleClocks,
-    is_changed: bool,
+    clocks: FxHashMap<ClockKey, Clock>,
 }
 
 impl Default for GpuWork {
     fn default() -> Self {
-        let launches = Newest::new(MOST_LAUNCHES);
-        Self { samples: VecDeque::new(), launches, clocks: SampleClocks::default(), is_changed: false }
+        Self { launches: Newest::new(MOST_LAUNCHES), clocks: FxHashMap::default() }
     }
 }
 
 impl GpuWork {
     pub(crate) fn add(&mut self, ticks: u64, launch: u64, record: &GpuRecord<Symbol>) {
-        let span = |ordinal, start_ns, end_ns, uncertainty_ns| Span { ordinal, start_ns, end_ns, uncertainty_ns };
-        let (clock, span) = match record {
+        let (clock, start_ns, end_ns, uncertainty_ns) = match record {
             GpuRecord::Clock(sample) => {
-                self.samples.push_back((ticks, *sample));
-                if self.samples.len() > MOST_SAMPLES {
-                    self.samples.pop_front();
-                }
-                self.is_changed = true;
+                self.clocks.entry((sample.clock, sample.ordinal)).or_default().add(ticks, *sample);
                 return;
             }
-            GpuRecord::Kernel(kernel) => (GpuClock::Cupti, span(kernel.device, kernel.start_ns, kernel.end_ns, 0)),
-            GpuRecord::Copy(copy) => (GpuClock::Cupti, span(copy.device, copy.start_ns, copy.end_ns, 0)),
-            GpuRecord::LaunchTime(time) => {
-                (GpuClock::Events, span(time.ordinal, time.start_ns, time.end_ns, time.uncertainty_ns.into()))
+            // One clock of CUPTI is that of all devices.
+            GpuRecord::Kernel(it) => ((GpuClock::Cupti, ALL_DEVICES), it.start_ns, it.end_ns, 0),
+            GpuRecord::Copy(it) => ((GpuClock::Cupti, ALL_DEVICES), it.start_ns, it.end_ns, 0),
+            GpuRecord::LaunchTime(it) => {
+                ((GpuClock::Events, it.ordinal), it.start_ns, it.end_ns, it.uncertainty_ns.into())
             }
             _ => return,
         };
         // One that still runs has no end.
-        if launch != 0 && span.start_ns != 0 && span.end_ns != 0 {
+        if launch != 0 && start_ns != 0 && end_ns != 0 {
+            let samples = self.clocks.get(&clock).map_or(0, |clock| clock.all);
+            let span = Span { clock, samples, start_ns, end_ns, uncertainty_ns };
             let ran = self.launches.get_or(launch, Ran::default);
-            let by = if clock == GpuClock::Cupti { &mut ran.by_cupti } else { &mut ran.by_events };
+            let by = if clock.0 == GpuClock::Cupti { &mut ran.by_cupti } else { &mut ran.by_events };
             *by = Some(by.map_or(span, |known| known.widen(span)));
         }
     }
 
-    /// Whether it is to be expected that a launch is timed, and is not yet.
+    /// Whether it is to be expected that a launch is timed, and is not yet, or that the next sample of its clock comes.
     pub(crate) fn awaits(&self, launch: u64) -> bool {
-        !self.samples.is_empty() && self.launches.get(launch).is_none()
-    }
-
-    /// Finds the clocks again where there are new samples.
-    pub(crate) fn fit(&mut self, host: &HostClock) {
-        if std::mem::take(&mut self.is_changed) {
-            let samples = self.samples.iter().map(|&(ticks, sample)| {
-                let host_ns = host.nanoseconds(ticks);
-                let until_ns = host.nanoseconds(ticks.saturating_add(sample.uncertainty_ticks));
-                (host_ns, ClockSample { uncertainty_ticks: until_ns.saturating_sub(host_ns), ..sample })
-            });
-            self.clocks = SampleClocks::of(samples);
-        }
+        let Some(ran) = self.launches.get(launch) else {
+            return !self.clocks.is_empty();
+        };
+        let mut spans = ran.by_cupti.iter().chain(&ran.by_events);
+        spans.any(|span| self.clocks.get(&span.clock).is_some_and(|clock| clock.all <= span.samples))
     }
 
     /// When a launch ran, and how far off that can be. `is_shared` says whether it ran several operations.
-    pub(crate) fn ran(&self, launch: u64, is_shared: bool) -> Option<(Interval, u64)> {
+    pub(crate) fn ran(&mut self, launch: u64, is_shared: bool, host: &ProcessClock) -> Option<(Interval, u64)> {
         let ran = self.launches.get(launch)?;
-        let by_cupti = ran.by_cupti.map(|span| (span, GpuClock::Cupti, Timing::Cupti));
-        let by_events = ran.by_events.map(|span| (span, GpuClock::Events, Timing::Event));
-        let placed = [by_cupti, by_events].into_iter().flatten().find_map(|(span, clock, timing)| {
-            Some((span, timing, self.clocks.place(clock, span.ordinal, span.start_ns, span.end_ns)?))
+        let by_cupti = ran.by_cupti.map(|span| (span, Timing::Cupti));
+        let by_events = ran.by_events.map(|span| (span, Timing::Event));
+        let placed = [by_cupti, by_events].into_iter().flatten().find_map(|(span, timing)| {
+            let (from, to) = self.clocks.get_mut(&span.clock)?.place(&span, host)?;
+            Some((span, timing, from, to))
         });
-        let (span, timing, (from, to)) = placed?;
+        let (span, timing, from, to) = placed?;
         let error_ns = from.uncertainty_ns.max(to.uncertainty_ns) + span.uncertainty_ns;
         let (start, end) = (from.host_ns, to.host_ns);
         Some((Interval { start, end, timing, unfinished: false, moved_ns: 0, is_shared }, error_ns))

@@ -55,34 +55,35 @@ impl OpenEvents {
         let Some(context) = self.contexts.get_mut(at) else {
             return;
         };
-        let mut reader = self.clock.host().reader();
         let mut intervals: Vec<Interval> = Vec::with_capacity(ended.len());
         let mut errors_ns: Vec<Option<u64>> = Vec::with_capacity(ended.len());
-        self.gpu.fit(self.clock.host());
         let launches: Vec<Option<u64>> = ended.iter().map(|(id, it, started)| launch(*id, started, it)).collect();
         for ((_, operation, started), launch) in ended.iter().zip(&launches) {
+            let clock_ns = self.clock.error_ns(started.start);
             let is_shared = || launches.iter().filter(|other| *other == launch).count() > 1;
-            if let Some((interval, error_ns)) = launch.and_then(|launch| self.gpu.ran(launch, is_shared())) {
+            if let Some((interval, error_ns)) = launch.and_then(|launch| self.gpu.ran(launch, is_shared(), &self.clock))
+            {
                 intervals.push(interval);
-                errors_ns.push(Some(error_ns));
+                errors_ns.push(Some(error_ns + clock_ns));
                 continue;
             }
             let call = operation.call.unwrap_or_default();
             let stop = operation.stop.unwrap_or(started.start);
-            let span = |(from, to): (u64, u64), ns: &mut dyn FnMut(u64) -> u64| (ns(from), ns(to));
+            let span = |(from, to): (u64, u64), ns: &dyn Fn(u64) -> u64| (ns(from), ns(to));
             let clock = context.gpu.clock();
             let known = Known {
-                launched: reader.nanoseconds(call.launched.unwrap_or(started.start)),
-                enqueued: span((started.start, stop), &mut |ticks| reader.nanoseconds(ticks)),
-                kernel: operation.gpu.map(|gpu| span(gpu, &mut |gpu_ns| clock.host_ns(gpu_ns))),
-                kernel_on_host: operation.kernel_on_host.map(|it| span(it, &mut |ticks| reader.nanoseconds(ticks))),
-                proxy_last: operation.proxy_last.map(|last| reader.nanoseconds(last)),
+                launched: self.clock.ns(call.launched.unwrap_or(started.start)),
+                enqueued: span((started.start, stop), &|ticks| self.clock.ns(ticks)),
+                kernel: operation.gpu.map(|gpu| span(gpu, &|gpu_ns| clock.host_ns(gpu_ns))),
+                kernel_on_host: operation.kernel_on_host.map(|it| span(it, &|ticks| self.clock.ns(ticks))),
+                proxy_last: operation.proxy_last.map(|last| self.clock.ns(last)),
                 unfinished: false,
                 is_by_copy_engines: started.is_by_copy_engines,
             };
             let interval = Interval::of(&known, 0);
             intervals.push(interval);
-            errors_ns.push(if interval.timing == Timing::KernelChannel { context.gpu.error_ns() } else { Some(0) });
+            let gpu_ns = if interval.timing == Timing::KernelChannel { context.gpu.error_ns() } else { Some(0) };
+            errors_ns.push(gpu_ns.map(|gpu_ns| gpu_ns + clock_ns));
         }
         share_kernel(&mut intervals, context.earlier);
         intervals.iter().for_each(|interval| context.earlier.add(interval));

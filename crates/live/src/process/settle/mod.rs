@@ -6,7 +6,6 @@
 
 mod kernel;
 
-use clocks::ticks::HostClock;
 use journal::reader::Symbols;
 use nccl_events::Kind;
 
@@ -23,6 +22,8 @@ const FOR_CHILDREN: u64 = 60;
 const FOR_FIRST_CHILDREN: u64 = 5;
 /// The same for what GPUs tell.
 const FOR_GPU: u64 = 3;
+/// A clock pair can be recorded so long after it was read; events since then wait for it.
+const FOR_CLOCK_PAIRS_NS: u64 = 200_000_000;
 
 /// Up to when all records were read.
 #[derive(Clone, Copy, Debug)]
@@ -54,27 +55,19 @@ impl KernelState {
     }
 }
 
-/// Ticks of a length of time.
-fn ticks(clock: &HostClock, near: u64, ns: u64) -> u64 {
-    const RUN: u64 = 1 << 24;
-    let from = near.saturating_sub(RUN);
-    let rise = clock.nanoseconds(from + RUN).saturating_sub(clock.nanoseconds(from)).max(1);
-    u64::try_from(u128::from(ns) * u128::from(RUN) / u128::from(rise)).unwrap_or(u64::MAX)
-}
-
 impl OpenEvents {
     /// Sums up what is over. `owner` is the process by its number, and its part.
     pub(crate) fn settle(&mut self, until: Until, sums: &mut Sums, symbols: &Symbols, owner: (usize, &str)) {
-        self.take_in(sums, symbols, owner);
+        self.take_in(until, sums, symbols, owner);
         let contexts = u32::try_from(self.contexts.all.len()).unwrap_or(u32::MAX);
         for context in 0..contexts {
             self.settle_context(context, until, sums, symbols);
         }
         let before = match until {
             Until::Ticks(now, settle_ns) => {
-                let before = now.saturating_sub(ticks(self.clock.host(), now, FOR_CHILDREN * settle_ns));
+                let before = self.clock.before(now, FOR_CHILDREN * settle_ns);
                 self.operations.forget_unstarted(before, &self.seen);
-                now.saturating_sub(ticks(self.clock.host(), now, FOR_EARLIER * settle_ns))
+                self.clock.before(now, FOR_EARLIER * settle_ns)
             }
             Until::End => u64::MAX,
         };
@@ -82,20 +75,31 @@ impl OpenEvents {
     }
 
     /// Sums up steps, and finds out who contexts are.
-    pub(crate) fn take_in(&mut self, sums: &mut Sums, symbols: &Symbols, owner: (usize, &str)) {
-        self.clock.update();
-        sums.note_clock(self.clock.error_ns());
+    pub(crate) fn take_in(&mut self, until: Until, sums: &mut Sums, symbols: &Symbols, owner: (usize, &str)) {
+        let before = match until {
+            Until::Ticks(now, _) => self.clock.before(now, FOR_CLOCK_PAIRS_NS),
+            Until::End => u64::MAX,
+        };
+        self.clock.update(before);
         self.contexts.identify(&mut sums.communicators, symbols, owner);
-        let mut reader = self.clock.host().reader();
-        for bound in self.kernels.bounds.drain(..) {
-            let host_ns = reader.nanoseconds(bound.ticks);
-            if let Some(context) = self.contexts.get_mut(bound.context) {
-                context.gpu.not_after(bound.gpu_ns, host_ns);
+        self.kernels.bounds.retain(|bound| {
+            if bound.ticks < before
+                && let Some(operation) = self.operations.get_mut(bound.operation)
+            {
+                let new = (bound.gpu_ns, self.clock.ns(bound.ticks));
+                let delay_ns = |(gpu_ns, host_ns): (u64, u64)| i128::from(host_ns) - i128::from(gpu_ns);
+                let closest = operation.not_after.into_iter().chain([new]).min_by_key(|bound| delay_ns(*bound));
+                operation.not_after = closest;
             }
-        }
+            bound.ticks >= before
+        });
         self.places.resize(self.network.connections.len(), None);
-        let mut unknown = Vec::new();
+        let (mut unknown, mut new) = (Vec::new(), Vec::new());
         for step in self.network.ended.drain(..) {
+            if step.stop >= before {
+                new.push(step);
+                continue;
+            }
             let at = usize::try_from(step.connection).unwrap_or(usize::MAX);
             let (Some(place), Some(connection)) = (self.places.get_mut(at), self.network.connections.get(at)) else {
                 continue;
@@ -114,13 +118,14 @@ impl OpenEvents {
             if let Some(context) = self.contexts.get_mut(connection.context) {
                 context.last = step.stop.max(context.last);
             }
-            let (start_ns, [first_ns, second_ns, third_ns]) = step.phases(|ticks| reader.nanoseconds(ticks));
+            let (start_ns, [first_ns, second_ns, third_ns]) = step.phases(|ticks| self.clock.ns(ticks));
             if let Some(place) = *place {
                 sums.step(place, &EndedStep { start_ns, first_ns, second_ns, third_ns, bytes: step.bytes });
             }
         }
         self.network.late += u64::try_from(unknown.len().saturating_sub(MOST_UNKNOWN)).unwrap_or(0);
         unknown.truncate(MOST_UNKNOWN);
+        unknown.append(&mut new);
         self.network.ended = unknown;
     }
 
@@ -170,7 +175,7 @@ impl OpenEvents {
         let member = context.member;
         let quiet_for = |times: u64| match until {
             Until::End => u64::MAX,
-            Until::Ticks(now, settle_ns) => now.saturating_sub(ticks(self.clock.host(), now, times * settle_ns)),
+            Until::Ticks(now, settle_ns) => self.clock.before(now, times * settle_ns),
         };
         let [quiet, quiet_without_children, quiet_without_gpu, quiet_after_earlier] =
             [1, patience, FOR_GPU, FOR_EARLIER].map(quiet_for);
@@ -191,8 +196,8 @@ impl OpenEvents {
                 kept.extend(tasks.iter().map(|task| task.id));
             }
         }
-        self.bound_gpu_clock(at, over.iter().copied().flatten());
         for kernel in over {
+            self.bound_gpu_clock(at, kernel);
             self.end_kernel(at, kernel, sums, symbols);
         }
         if let Some(context) = self.contexts.get_mut(at) {
@@ -200,18 +205,17 @@ impl OpenEvents {
         }
     }
 
-    /// No kernel began before its launch.
-    fn bound_gpu_clock<'a>(&mut self, at: u32, tasks: impl Iterator<Item = &'a Task>) {
+    /// No kernel began before its launch, or ended after its end was reported.
+    fn bound_gpu_clock(&mut self, at: u32, kernel: &[Task]) {
         let Some(context) = self.contexts.get_mut(at) else {
             return;
         };
-        let mut reader = self.clock.host().reader();
-        for operation in tasks.filter_map(|task| self.operations.get(task.id)) {
-            let earliest = operation.call.and_then(|call| call.earliest);
-            if let (Some((gpu_ns, _)), Some(earliest)) = (operation.gpu, earliest) {
-                context.gpu.not_before(gpu_ns, reader.nanoseconds(earliest));
+        for operation in kernel.iter().filter_map(|task| self.operations.get(task.id)) {
+            if let Some((gpu_ns, _)) = operation.gpu {
+                let earliest = operation.call.and_then(|call| call.earliest);
+                let not_before = earliest.map(|earliest| (gpu_ns, self.clock.ns(earliest)));
+                context.gpu.add(gpu_ns, not_before, operation.not_after);
             }
         }
-        context.gpu.fit();
     }
 }
