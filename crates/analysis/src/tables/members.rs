@@ -40,6 +40,14 @@ pub struct JobRank {
     clock: ProcessClock,
 }
 
+impl JobRank {
+    /// How far the clock of its host can be off the archive's; none where that is not known, or on a single host.
+    #[must_use]
+    pub const fn clock_uncertainty_ns(&self) -> Option<u64> {
+        self.clock.uncertainty_ns
+    }
+}
+
 /// What the archive says of the clock of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ProcessClock {

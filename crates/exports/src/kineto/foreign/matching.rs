@@ -6,7 +6,8 @@ use crate::kineto::kernels::large;
 use crate::kineto::words;
 use crate::line::Line;
 
-/// How far times of two recorders of one kernel can be apart: what is recorded around a kernel, and the clocks.
+/// How far times of two recorders of one kernel can be apart, beside the clock of the host: what is recorded around a
+/// kernel, and clocks that are read one after the other.
 const SLACK_NS: i128 = 50_000;
 /// How long after its launch an operation is enqueued at most.
 const ENQUEUED_NS: i128 = 1_000_000;
@@ -17,6 +18,7 @@ pub(super) struct Matching<'a> {
     /// By member of a communicator: those that were measured by begin, and the others by launch.
     members: Vec<Member>,
     is_taken: Vec<bool>,
+    slack_ns: i128,
 }
 
 struct Member {
@@ -37,8 +39,9 @@ struct Wanted<'k> {
 impl<'a> Matching<'a> {
     pub(super) fn of(job: &'a Job<'a>, rank: u32) -> Self {
         let kernels = &job.kernels;
-        let rows = &job.tables.members.job_ranks[large(rank)].members;
-        let members = rows.iter().map(|row| {
+        let job_rank = &job.tables.members.job_ranks[large(rank)];
+        let slack_ns = SLACK_NS + i128::from(job_rank.clock_uncertainty_ns().unwrap_or(0));
+        let members = job_rank.members.iter().map(|row| {
             let communicator = job.tables.members.row(*row).communicator;
             let numbers = kernels.of_member(*row).filter_map(|at| u32::try_from(at).ok());
             let (measured, mut enqueued): (Vec<u32>, Vec<u32>) =
@@ -47,7 +50,7 @@ impl<'a> Matching<'a> {
             let ranks = job.members_of(communicator);
             Member { size: job.tables.members.size(communicator), ranks, measured, enqueued }
         });
-        Self { job, members: members.collect(), is_taken: vec![false; kernels.all.len()] }
+        Self { job, members: members.collect(), is_taken: vec![false; kernels.all.len()], slack_ns }
     }
 
     /// The kernel of ours for each of a trace's, by the number of the event there.
@@ -79,8 +82,8 @@ impl<'a> Matching<'a> {
         let kernels = &self.job.kernels;
         let mut best: Option<(bool, i128, u32)> = None;
         for member in self.members.iter().filter(|member| member.can_be(wanted.kernel)) {
-            let begun = |it: &u32| i128::from(kernels.get(*it).start_ns) <= wanted.stop_ns + SLACK_NS;
-            let running = |it: &&u32| i128::from(kernels.get(**it).stop_ns) + SLACK_NS >= wanted.start_ns;
+            let begun = |it: &u32| i128::from(kernels.get(*it).start_ns) <= wanted.stop_ns + self.slack_ns;
+            let running = |it: &&u32| i128::from(kernels.get(**it).stop_ns) + self.slack_ns >= wanted.start_ns;
             let measured = member.measured[..member.measured.partition_point(begun)].iter().rev().take_while(running);
             let launch = |it: &u32| i128::from(kernels.get(*it).launched_ns.unwrap_or(0));
             let before = member.enqueued.partition_point(|it| launch(it) < wanted.launched_ns - ENQUEUED_NS);

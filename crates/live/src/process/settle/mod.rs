@@ -23,7 +23,7 @@ const FOR_FIRST_CHILDREN: u64 = 5;
 /// The same for what GPUs tell.
 const FOR_GPU: u64 = 3;
 /// A clock pair can be recorded so long after it was read; events since then wait for it.
-const FOR_CLOCK_PAIRS_NS: u64 = 200_000_000;
+const FOR_CLOCK_PAIRS_NS: u64 = 300_000_000;
 
 /// Up to when all records were read.
 #[derive(Clone, Copy, Debug)]
@@ -94,23 +94,24 @@ impl OpenEvents {
             bound.ticks >= before
         });
         self.places.resize(self.network.connections.len(), None);
-        let (mut unknown, mut new) = (Vec::new(), Vec::new());
-        for step in self.network.ended.drain(..) {
+        let mut unknown = 0;
+        let mut ended = std::mem::take(&mut self.network.ended);
+        ended.retain(|step| {
             if step.stop >= before {
-                new.push(step);
-                continue;
+                return true;
             }
             let at = usize::try_from(step.connection).unwrap_or(usize::MAX);
             let (Some(place), Some(connection)) = (self.places.get_mut(at), self.network.connections.get(at)) else {
-                continue;
+                return false;
             };
             if place.is_none() {
                 let context = self.contexts.get_mut(connection.context);
                 let (Some(member), Ok(peer)) =
                     (context.and_then(|context| context.member), u32::try_from(connection.peer))
                 else {
-                    unknown.push(step);
-                    continue;
+                    unknown += 1;
+                    self.network.late += u64::from(unknown > MOST_UNKNOWN);
+                    return unknown <= MOST_UNKNOWN;
                 };
                 let (channel, is_send) = (connection.channel.into(), connection.is_send);
                 *place = Some(sums.places(Connection { member, channel, peer, is_send }));
@@ -122,11 +123,9 @@ impl OpenEvents {
             if let Some(place) = *place {
                 sums.step(place, &EndedStep { start_ns, first_ns, second_ns, third_ns, bytes: step.bytes });
             }
-        }
-        self.network.late += u64::try_from(unknown.len().saturating_sub(MOST_UNKNOWN)).unwrap_or(0);
-        unknown.truncate(MOST_UNKNOWN);
-        unknown.append(&mut new);
-        self.network.ended = unknown;
+            false
+        });
+        self.network.ended = ended;
     }
 
     fn tasks(&mut self, context: u32) -> Vec<Task> {
