@@ -17,7 +17,8 @@ use crate::sums::Sums;
 /// Clocks that are read so long apart tell how fast ticks are.
 const CALIBRATION: Duration = Duration::from_millis(10);
 
-/// What is read of a process before it is summed up. What operations refer to is kept for about as much.
+/// So many bytes of a process are read before its operations are summed up, as only the newest calls and launches that
+/// they refer to are kept.
 const MOST_SHARE: u64 = 512 << 10;
 
 /// What one poll did.

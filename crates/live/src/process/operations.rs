@@ -80,7 +80,7 @@ pub(crate) struct Operation {
     /// Its kernel on the host, and on the GPU's timer.
     pub(crate) kernel_on_host: Option<(u64, u64)>,
     pub(crate) gpu: Option<(u64, u64)>,
-    /// A stamp of the GPU's timer that was not after a time of the host in ns: of all, the one closest to its time.
+    /// A stamp of the GPU's timer, and a time of the host in ns that it was not after; of several, the closest pair.
     pub(crate) not_after: Option<(u64, u64)>,
     /// When the last record of it was made.
     pub(crate) last: u64,
