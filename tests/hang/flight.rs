@@ -80,7 +80,8 @@ fn a_rank_never_calls(version: &str, iterations: u64) {
         assert_eq!(position(first), position(last) + 1, "{report:#}");
         assert!(position(first) < iterations, "{report:#}");
     };
-    let all_wait = |report: &Value| suspect(report) == ("not-called", 1, 3);
+    // What is kept is a second at least: a fast machine hangs before anything is removed.
+    let all_wait = |report: &Value| suspect(report) == ("not-called", 1, 3) && is_cut(report);
     check(&job.until("0.5", all_wait));
     let text = job.look(&["--after", "0.5"]).with_code(1).stdout;
     let first = text.lines().next().unwrap_or_default();
@@ -99,7 +100,7 @@ fn a_rank_never_calls_2_32() {
 /// No API events: collectives are known from below.
 #[test]
 fn a_rank_never_calls_2_23() {
-    a_rank_never_calls("2.23.4", 5200);
+    a_rank_never_calls("2.23.4", 6000);
 }
 
 #[test]
@@ -122,7 +123,7 @@ fn different_counts_are_the_cause() {
         let calls = &report["communicators"];
         let calls = calls.as_array().into_iter().flatten();
         let mut found = calls.map(|comm| &comm["sequences"][0]["mismatch"]["calls"]);
-        suspect(report).0 == "mismatch" && found.any(|calls| calls[0]["ranks"] == json!([0, 1, 2]))
+        is_cut(report) && suspect(report).0 == "mismatch" && found.any(|calls| calls[0]["ranks"] == json!([0, 1, 2]))
     };
     check(&job.until("3000", all_called));
     check(&job.kill().report("3000"));

@@ -4,6 +4,7 @@
 use nccl_events::event;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use crate::job::KEEP;
 use crate::read::{events, print, text};
@@ -181,10 +182,11 @@ fn transfers(process: &mut Process, coll: EventId, peer: i32, size: u64) {
     }
 }
 
-/// A kernel's channel with a phase, on the GPU's timer.
+/// A kernel's channel with a phase, on the GPU's timer. It ends well after the copies began, which moves their start.
 fn kernel(process: &mut Process, coll: EventId) {
     let context = process.context;
     let proxy = &mut process.proxy;
+    std::thread::sleep(Duration::from_millis(5));
     let now = || journal::clock::monotonic_ns() - 1000;
     let body = Body::KernelCh(event::KernelCh { channel: 1, gpu_ns: now() });
     let channel = proxy.start(&start(context, coll.get(), 0, body));
