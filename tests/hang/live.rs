@@ -86,17 +86,22 @@ fn what_the_proxy_waits_for_is_reported() {
         let Some(job) = start(version, "standard,ProxyStep", &arguments) else {
             return;
         };
-        let report = job.until("0.5", has_reason("not-called"));
-        let ranks = report["communicators"][0]["sequences"][0]["ranks"].as_array();
-        let row = ranks.and_then(|ranks| ranks.iter().find(|row| row["rank"] == 0));
-        let row = row.expect("rank 0");
+        let row_of = |report: &Value| {
+            let ranks = report["communicators"][0]["sequences"][0]["ranks"].as_array()?;
+            ranks.iter().find(|row| row["rank"] == 0).cloned()
+        };
+        let receives =
+            |row: &Value| row["waits"].as_array()?.iter().find(|wait| wait["direction"] == "receive").cloned();
+        // On a busy machine the proxy begins to wait long after the call.
+        let waits_long = |report: &Value| {
+            let wait = row_of(report).and_then(|row| receives(&row));
+            has_reason("not-called")(report) && wait.is_some_and(|wait| wait["for_ns"].as_u64() >= Some(400_000_000))
+        };
+        let row = row_of(&job.until("0.5", waits_long)).expect("rank 0");
         assert_eq!(row["stage"], "running", "{row:#}");
-        let waits = row["waits"].as_array().expect("a list");
-        let wait = waits.iter().find(|wait| wait["direction"] == "receive");
-        let wait = wait.expect("a receive");
+        let wait = receives(&row).expect("a receive");
         assert_eq!((&wait["peer"], &wait["state"]), (&1.into(), &"RecvWait".into()), "{row:#}");
         assert_eq!((&wait["step"], &wait["channel"]), (&0.into(), &0.into()), "{row:#}");
-        assert!(wait["for_ns"].as_u64() >= Some(400_000_000), "{row:#}");
         let _dead = job.kill();
     }
 }
