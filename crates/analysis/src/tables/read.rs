@@ -273,7 +273,7 @@ impl<'a> Reading<'a> {
                 let transfer = ids.row(it.fields.parent);
                 let step = Step { transfer, start_ns, first_ns: 0, second_ns: 0, third_ns: 0, bytes: 0 };
                 if let Some((_, step)) = open.replace((event, step)) {
-                    rows.push(step);
+                    rows.push(step.rounded());
                 }
             }
             if let Some((_, step)) = &mut open {
@@ -288,7 +288,7 @@ impl<'a> Reading<'a> {
             }
         })?;
         if let Some((_, step)) = open {
-            rows.push(step);
+            rows.push(step.rounded());
         }
         Ok(rows)
     }

@@ -100,7 +100,7 @@ columns! {
     Steps of Step {
         /// Row of [`Transfers`].
         transfer: u32,
-        /// When it began.
+        /// When it began; after waits of more than two seconds to 66 µs each.
         start_ns: u64,
         /// Send: waiting for the GPU's data. Receive: waiting for data from the network.
         first_ns: u64 as Short,
@@ -132,6 +132,14 @@ columns! {
 }
 
 impl Step {
+    /// As its columns keep it: waits of seconds are rounded down, and it begins later by that. So when it was sent and
+    /// when it ended stay exact, and whether steps overlap.
+    pub(super) fn rounded(self) -> Self {
+        let [first_ns, second_ns] = [self.first_ns, self.second_ns].map(|ns| u64::from(Short::from(ns)));
+        let later_ns = self.first_ns - first_ns + self.second_ns - second_ns;
+        Self { start_ns: self.start_ns + later_ns, first_ns, second_ns, ..self }
+    }
+
     /// When it ended.
     #[must_use]
     pub const fn stop_ns(&self) -> u64 {
@@ -142,5 +150,21 @@ impl Step {
     #[must_use]
     pub const fn sent_ns(&self) -> u64 {
         self.start_ns + self.first_ns + self.second_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_long_waits_steps_are_sent_and_end_when_they_did() {
+        let (first_ns, second_ns) = ((1 << 31) + 65_535, 3 << 40 | 7);
+        let step = Step { transfer: 0, start_ns: 5, first_ns, second_ns, third_ns: 9, bytes: 1 };
+        let mut steps = Steps::default();
+        steps.push(step.rounded());
+        let kept = steps.row(0);
+        assert_eq!((kept.sent_ns(), kept.stop_ns()), (step.sent_ns(), step.stop_ns()));
+        assert!((step.start_ns..step.start_ns + 2 * 65_536).contains(&kept.start_ns), "{kept:?}");
     }
 }
