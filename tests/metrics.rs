@@ -187,7 +187,7 @@ fn compare(rounds: &str, pause: &str) {
     }
     let finished = "sum(nccl_processes{job_id=\"4711\",state=\"finished\"})";
     wait_for("all processes", || (prometheus.number(finished)? >= 4.0).then_some(()));
-    // No series ever fell, which Prometheus would take for a new beginning; what is late is a matter of who reads.
+    // Prometheus would take a value that falls for a new beginning. How many events are late depends on the reader.
     let grow_only = "{__name__=~\"nccl_.*_(total|bucket|count|sum)\",__name__!=\"nccl_late_events_total\"}[1h]";
     for series in prometheus.results(grow_only).expect("series") {
         let values = series["values"].as_array().expect("values");

@@ -100,7 +100,7 @@ columns! {
     Steps of Step {
         /// Row of [`Transfers`].
         transfer: u32,
-        /// When it began; after waits of more than two seconds to 66 µs each.
+        /// When it began: exact, or to 66 µs for each wait of more than two seconds.
         start_ns: u64,
         /// Send: waiting for the GPU's data. Receive: waiting for data from the network.
         first_ns: u64 as Short,

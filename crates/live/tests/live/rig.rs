@@ -41,7 +41,7 @@ pub(crate) fn followed(out: &Path) -> Snapshot {
     snapshot
 }
 
-/// All that only grows, whoever reads: what is late depends on that.
+/// All that only grows, but for late events: how many those are depends on the reader.
 pub(crate) fn counters(snapshot: &Snapshot) -> BTreeSet<String> {
     let families = Families::new(Names::Ours).of(snapshot);
     let of_family = |it: &live::Family| -> Vec<String> {
