@@ -12,7 +12,7 @@ use super::{filter, refused};
 use crate::config::steps::StepRanges;
 use crate::host::{logger, mask, signals};
 use nccl_events::Kind;
-use nccl_events::control::{Cause, Switch, Turn, Wanted};
+use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
 
 /// The control file in the job's directory.
 pub const FILE: &str = "control";
@@ -124,7 +124,11 @@ impl Control {
         self.steps = steps;
         STEPS.set_ranges(&self.steps);
         Switch {
-            cause: Cause::Steps(Turn { range: self.steps.ranges().first().copied(), started: 0, is_exact: false }),
+            cause: Cause::Steps(StepSwitch {
+                range: self.steps.ranges().first().copied(),
+                started: 0,
+                is_exact: false,
+            }),
             before: self.wanted,
             after: self.wanted,
         }

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
 
 use crate::config::steps::{StepRange, StepRanges};
-use nccl_events::control::{Cause, Switch, Turn, Wanted};
+use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
 use nccl_events::id::{ContextId, EventId};
 use nccl_events::{Body, Kind, Name, Start};
 
@@ -117,7 +117,7 @@ pub(crate) enum Answer {
 pub(crate) struct Verdict {
     pub(crate) answer: Answer,
     /// The rank's context and the switch, to be recorded before the event.
-    pub(crate) turn: Option<(u64, Switch)>,
+    pub(crate) switch: Option<(u64, Switch)>,
 }
 
 /// What decides whether an event is inside a range.
@@ -211,7 +211,7 @@ impl Steps {
         let is_limited = self.is_limited();
         let counter = self.counter(event.context);
         let next = counter.map_or(1, |counter| counter.started.load(Relaxed).saturating_add(1));
-        let mut turn = counter.and_then(|counter| self.learn(counter, event));
+        let mut switch = counter.and_then(|counter| self.learn(counter, event));
         let is_inside = !is_limited || self.is_event_inside(event, counter, next);
         if is_limited
             && is_wanted
@@ -220,7 +220,7 @@ impl Steps {
             && counter.is_open.swap(is_inside, Relaxed) != is_inside
         {
             self.count_open(is_inside);
-            turn = Some((event.context, self.turn(counter, !is_inside)));
+            switch = Some((event.context, self.switch(counter, !is_inside)));
         }
         let is_recorded = is_wanted && is_inside;
         if let Some(counter) = counter {
@@ -239,7 +239,7 @@ impl Steps {
             false if kind == Kind::Group && !reports_calls => Answer::StandIn,
             _ => Answer::Refuse,
         };
-        Verdict { answer, turn }
+        Verdict { answer, switch }
     }
 
     /// Whether an event is inside a range; `next` is the number of its rank's next collective.
@@ -274,7 +274,7 @@ impl Steps {
         counter.hash.store(coll.comm_hash, Relaxed);
         let _known = self.counted_hash.compare_exchange(0, coll.comm_hash, Relaxed, Relaxed);
         let is_over = !self.may_count(counter) && self.set_counted(counter, false);
-        (is_over && self.is_limited()).then(|| (event.context, self.turn(counter, counter.is_open.load(Relaxed))))
+        (is_over && self.is_limited()).then(|| (event.context, self.switch(counter, counter.is_open.load(Relaxed))))
     }
 
     /// Whether the communicator of a rank may be the counted one (v1 to v3).
@@ -298,13 +298,13 @@ impl Steps {
     }
 
     /// The switch of a rank's recording, for the journal.
-    fn turn(&self, counter: &Counter, was_open: bool) -> Switch {
+    fn switch(&self, counter: &Counter, was_open: bool) -> Switch {
         let started = counter.started.load(Relaxed);
         let is_open = counter.is_open.load(Relaxed);
         let events = self.events.load(Relaxed);
         let wanted = |is_on| Wanted { is_on, events };
         Switch {
-            cause: Cause::Steps(Turn {
+            cause: Cause::Steps(StepSwitch {
                 range: self.nearest(started, is_open),
                 started: started.into(),
                 is_exact: counter.is_exact.load(Relaxed),
@@ -361,7 +361,7 @@ impl Steps {
         }
         // The journal says nothing yet of a new rank.
         let was_open = (is_counted && is_new) || counter.is_open.load(Relaxed);
-        Some(self.turn(counter, was_open))
+        Some(self.switch(counter, was_open))
     }
 
     /// v1 to v3: whether a rank may belong to the counted communicator.

@@ -70,7 +70,7 @@ pub fn start(event: &Start<Name<'_>>) -> EventId {
 /// [`start`] of what may not be wanted, or counts.
 fn considered_start(event: &Start<Name<'_>>) -> EventId {
     let verdict = control::consider(event);
-    if let Some((context, switch)) = verdict.turn {
+    if let Some((context, switch)) = verdict.switch {
         record_turn(context, &switch);
     }
     match verdict.answer {

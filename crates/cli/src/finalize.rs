@@ -80,7 +80,7 @@ pub(crate) struct Request {
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
 
-    /// Write so many parts at once (default: one a core; fewer where memory is short)
+    /// How many parts to write at once (default: one a core; fewer where memory is short)
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 

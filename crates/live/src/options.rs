@@ -11,7 +11,7 @@ pub const DURATION_BOUNDS: &[f64] =
 pub struct Options {
     /// Upper bounds of the classes of durations, in seconds, rising.
     pub duration_bounds: &'static [f64],
-    /// So many series are kept; what comes then is folded into one.
+    /// The most series that are kept; what comes then is folded into one.
     pub max_series: usize,
     /// How many bytes of journals one poll reads at most.
     pub poll_bytes: u64,

@@ -71,7 +71,7 @@ impl Part {
         };
     }
 
-    /// Reads about so many bytes; gives how many records and bytes that were.
+    /// Reads about `most_bytes`; gives how many records and bytes that were.
     pub(crate) fn poll(
         &mut self,
         most_bytes: u64,

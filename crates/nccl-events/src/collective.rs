@@ -132,13 +132,13 @@ impl Pattern {
     }
 
     /// Whether all ranks recognise it: then it has one collective record, and its members have no messages. The same
-    /// bytes are not told twice.
+    /// bytes are not reported twice.
     #[must_use]
     pub const fn is_collective_record(self) -> bool {
         matches!(self, Self::AlltoAll)
     }
 
-    /// The pattern of the calls of a group on so many ranks; `true` is a send.
+    /// The pattern of the calls of a group; `true` is a send.
     #[must_use]
     pub fn of(sends: &[bool], ranks: usize) -> Option<Self> {
         if ranks < 2 {

@@ -73,12 +73,12 @@ pub enum Cause {
     /// `NCCL_OTF2_TOGGLE_SIGNAL`.
     Signal,
     /// A range of steps.
-    Steps(Turn),
+    Steps(StepSwitch),
 }
 
 /// What step ranges did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct StepSwitch {
     /// The range that a rank is in from now on, or was in, or is to be in; `None` when there are none from now on.
     pub range: Option<Span>,
     /// How many collectives the rank had started.

@@ -14,8 +14,8 @@ use std::collections::HashSet;
 
 use super::counts::Counts;
 use super::event::Head;
+use super::index::{index, index_u32};
 use super::kinds::EventRow;
-use super::place::{NOWHERE, index, place};
 use super::switches::SwitchAt;
 use super::{CommCall, Context, GpuAt, Tables, Thread};
 use clocks::ticks::HostClock;
@@ -39,8 +39,8 @@ pub struct TableBuilder {
     tables: Tables,
     waiting: Vec<Waiting>,
     finalizes: Vec<(u64, CommCall)>,
-    /// By slot; [`NOWHERE`] where it is not known yet.
-    slot_threads: Vec<u32>,
+    /// By slot, where it is known yet.
+    slot_threads: Vec<Option<u32>>,
     /// Contexts of which it is only known that they are there.
     only_known: HashSet<u64>,
     /// Starts so far.
@@ -50,7 +50,7 @@ pub struct TableBuilder {
 
 impl Records for TableBuilder {
     fn record(&mut self, record: Record) {
-        // What only repeats an earlier record may lie before the window.
+        // What only repeats an earlier record may be older than what a flight recording keeps.
         if !matches!(record.body, RecordBody::CommKnown(_)) {
             self.see(record.ticks);
         }
@@ -65,7 +65,7 @@ impl Records for TableBuilder {
                 .clock_pairs
                 .push(ClockPair { ticks, monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks }),
             RecordBody::Switch(switch) => {
-                let thread = if id == 0 { NOWHERE } else { self.thread(slot) };
+                let thread = (id != 0).then(|| self.thread(slot));
                 self.tables.switches.push(SwitchAt { time: ticks, context: id, thread, switch });
             }
             RecordBody::NotSelected(starts) => {
@@ -78,7 +78,7 @@ impl Records for TableBuilder {
             RecordBody::CommFinalize { end_ticks } => {
                 self.see(end_ticks);
                 let call = CommCall {
-                    context: NOWHERE,
+                    context: None,
                     is_init: false,
                     thread: self.thread(slot),
                     start: ticks,
@@ -112,7 +112,7 @@ impl Records for TableBuilder {
 }
 
 impl TableBuilder {
-    /// The tables, with times in ticks: of a recording of which only a window may be kept.
+    /// The tables, with times in ticks: of a journal that may be a flight recording.
     #[must_use]
     pub fn finish(self, losses: &Losses, removed: &Removed, process_tag: u16) -> Tables {
         let mut tables = self.join(losses, removed, process_tag);
@@ -125,7 +125,7 @@ impl TableBuilder {
         self.join_waiting(removed, process_tag);
         for (id, mut call) in std::mem::take(&mut self.finalizes) {
             match self.tables.find_context(id) {
-                Some(context) => call.context = context,
+                Some(context) => call.context = Some(context),
                 None => self.tables.counts.finalizes_without_init += 1,
             }
             self.tables.comm_calls.push(call);
@@ -182,8 +182,7 @@ impl TableBuilder {
     }
 
     fn thread_of(&self, slot: u16) -> Option<u32> {
-        let thread = self.slot_threads.get(usize::from(slot)).copied();
-        thread.filter(|&thread| thread != NOWHERE)
+        self.slot_threads.get(usize::from(slot)).copied().flatten()
     }
 
     /// The thread that writes in a slot; one without a name if the journal does not say who.
@@ -192,19 +191,19 @@ impl TableBuilder {
     }
 
     fn new_thread(&mut self, slot: u16, thread_id: u32, name: String) -> u32 {
-        let thread = place(self.tables.threads.len());
+        let thread = index_u32(self.tables.threads.len());
         self.tables.threads.push(Thread { slot, thread_id, name });
         let slot = usize::from(slot);
         if slot >= self.slot_threads.len() {
-            self.slot_threads.resize(slot + 1, NOWHERE);
+            self.slot_threads.resize(slot + 1, None);
         }
         if let Some(known) = self.slot_threads.get_mut(slot) {
-            *known = thread;
+            *known = Some(thread);
         }
         thread
     }
 
-    /// A thread takes a slot. Segments of a window say so each time.
+    /// A thread takes a slot. Segments of a flight recording say so each time.
     fn thread_begin(&mut self, slot: u16, thread_id: u32, name: String) {
         let known = self.thread_of(slot);
         let known = known.and_then(|thread| self.tables.threads.get(index(thread)));
@@ -215,7 +214,7 @@ impl TableBuilder {
 
     fn comm_known(&mut self, id: u64, comm: CommRecord) {
         if self.tables.find_context(id).is_none() {
-            let context = place(self.tables.contexts.len());
+            let context = index_u32(self.tables.contexts.len());
             self.tables.note_context(id, context);
             self.tables.contexts.push(Context { id, comm });
             self.only_known.insert(id);
@@ -226,9 +225,9 @@ impl TableBuilder {
         self.see(comm.end_ticks);
         let known = self.only_known.remove(&id);
         let known = known.then(|| self.tables.find_context(id)).flatten();
-        let context = known.unwrap_or_else(|| place(self.tables.contexts.len()));
+        let context = known.unwrap_or_else(|| index_u32(self.tables.contexts.len()));
         let call = CommCall {
-            context,
+            context: Some(context),
             is_init: true,
             thread: self.thread(slot),
             start: ticks,
@@ -255,7 +254,7 @@ impl TableBuilder {
             self.tables.counts.kind_mut(kind).duplicate += 1;
             return;
         }
-        let context = self.tables.named.name(start.context);
+        let context = self.tables.context_names.name(start.context);
         let head = Head::new((id, start.parent), ticks, self.starts, context, thread);
         self.starts = self.starts.saturating_add(1);
         self.tables.events.push(head, start.rank, &start.body);

@@ -2,44 +2,44 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::place::{index, place};
+use crate::index::{index, index_u32};
 
-/// What says of a number that it is of a context that is not a place in the list of contexts.
-const ELSEWHERE: u32 = 1 << 31;
+/// Set in the number of an id that is not in the list of contexts.
+const NOT_LISTED: u32 = 1 << 31;
 
-/// Which context an event names: a place in [`crate::Tables::contexts`], or a number in [`Named`].
+/// Which context an event names: an index in [`crate::Tables::contexts`], or a number in [`ContextIds`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContextName(u32);
 
 impl ContextName {
-    /// The place, if it has one.
+    /// The index, if it is in the list.
     #[must_use]
     #[inline]
     pub const fn at(self) -> Option<u32> {
-        if self.0 & ELSEWHERE == 0 { Some(self.0) } else { None }
+        if self.0 & NOT_LISTED == 0 { Some(self.0) } else { None }
     }
 
-    /// The name of a context at a place.
+    /// The name of a context of the list.
     #[must_use]
-    pub const fn of_place(at: u32) -> Self {
-        Self(at & !ELSEWHERE)
+    pub const fn of_index(at: u32) -> Self {
+        Self(at & !NOT_LISTED)
     }
 
-    /// The number, if it has no place.
+    /// The number, if it is not in the list.
     pub(crate) const fn number(self) -> Option<u32> {
-        if self.0 & ELSEWHERE == 0 { None } else { Some(self.0 & !ELSEWHERE) }
+        if self.0 & NOT_LISTED == 0 { None } else { Some(self.0 & !NOT_LISTED) }
     }
 }
 
 /// The ids of contexts as NCCL passed them, each once.
 #[derive(Debug, Default)]
-pub(crate) struct Named {
+pub(crate) struct ContextIds {
     ids: Vec<u64>,
     numbers: FxHashMap<u64, u32>,
     last: Option<(u64, u32)>,
 }
 
-impl Named {
+impl ContextIds {
     /// The name of an id, of which it is not known whether it is in the list of contexts.
     #[inline]
     pub(crate) fn name(&mut self, id: u64) -> ContextName {
@@ -47,11 +47,11 @@ impl Named {
             Some((last, number)) if last == id => number,
             _ => self.look_up(id),
         };
-        ContextName(ELSEWHERE | number)
+        ContextName(NOT_LISTED | number)
     }
 
     fn look_up(&mut self, id: u64) -> u32 {
-        let next = place(self.ids.len());
+        let next = index_u32(self.ids.len());
         let number = *self.numbers.entry(id).or_insert(next);
         if number == next {
             self.ids.push(id);
@@ -78,15 +78,15 @@ mod tests {
 
     #[test]
     fn each_id_has_one_name() {
-        let mut named = Named::default();
+        let mut all = ContextIds::default();
         let ids = [7, 7, 0, 9, 7, 0];
-        let names = ids.map(|id| named.name(id));
+        let names = ids.map(|id| all.name(id));
         for (id, name) in ids.into_iter().zip(names) {
             assert_eq!(name.at(), None);
-            assert_eq!(name.number().map(|number| named.id(number)), Some(id));
+            assert_eq!(name.number().map(|number| all.id(number)), Some(id));
         }
-        assert_eq!(named.ids(), [7, 0, 9]);
-        let placed = ContextName::of_place(3);
-        assert_eq!((placed.at(), placed.number()), (Some(3), None));
+        assert_eq!(all.ids(), [7, 0, 9]);
+        let listed = ContextName::of_index(3);
+        assert_eq!((listed.at(), listed.number()), (Some(3), None));
     }
 }

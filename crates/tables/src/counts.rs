@@ -146,7 +146,7 @@ pub struct Counts {
     pub stops_without_start: u64,
     /// States whose start is not in the journal.
     pub states_without_start: u64,
-    /// Starts that were recorded and not kept: only a window was wanted.
+    /// Starts that were recorded and that a flight recording removed.
     pub removed: u64,
     /// Stops of events whose start was not kept.
     pub stops_of_removed: u64,

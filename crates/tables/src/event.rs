@@ -111,16 +111,16 @@ impl<F: Fields> Event<F> {
     #[must_use]
     #[inline]
     pub fn state_time(&self, number: u32) -> Option<u64> {
-        let place = F::STATES.iter().position(|&known| known == number)?;
-        self.saw(number).then(|| self.states.time(place))?
+        let index = F::STATES.iter().position(|&known| known == number)?;
+        self.saw(number).then(|| self.states.time(index))?
     }
 
     /// The states of its kind that it entered, with the first time of each, by time.
     pub fn states(&self) -> impl Iterator<Item = (u32, u64)> {
         let mut states = [(u64::MAX, 0); MOST_STATES];
         let mut count = 0;
-        for (place, &number) in F::STATES.iter().enumerate() {
-            let time = self.states.time(place).filter(|_| self.saw(number));
+        for (index, &number) in F::STATES.iter().enumerate() {
+            let time = self.states.time(index).filter(|_| self.saw(number));
             if let (Some(time), Some(free)) = (time, states.get_mut(count)) {
                 *free = (time, number);
                 count += 1;
@@ -135,11 +135,11 @@ impl<F: Fields> Event<F> {
         states.into_iter().take(count).map(|(time, number)| (number, time))
     }
 
-    /// The one number that its states told: bytes (proxy), operations taken (proxy control) or the GPU's time of the
+    /// The one number that its states carry: bytes (proxy), operations taken (proxy control) or the GPU's time of the
     /// stop (kernel channel and phase); 0 for none.
     #[must_use]
     #[inline]
-    pub fn told(&self) -> u64 {
+    pub fn state_value(&self) -> u64 {
         self.states.value()
     }
 
@@ -153,8 +153,8 @@ impl<F: Fields> Event<F> {
             if number <= state::LAST {
                 self.head.states_seen |= 1 << number;
             }
-            if let Some(place) = F::STATES.iter().position(|&known| known == number) {
-                self.states.set_time(place, ticks);
+            if let Some(index) = F::STATES.iter().position(|&known| known == number) {
+                self.states.set_time(index, ticks);
             }
         }
         is_first

@@ -2,8 +2,8 @@
 
 use super::contexts::ContextName;
 use super::ids::Ids;
+use super::index::{index, index_u32};
 use super::kinds::EventRow;
-use super::place::{NOWHERE, index, place};
 use super::{Tables, context_key, event_key};
 use clocks::ticks::HostClock;
 use journal::reader::Removed;
@@ -26,21 +26,21 @@ impl Tables {
 
     /// Orders the communicator ranks by context id, which counts up in order of creation.
     pub(super) fn sort_contexts(&mut self) {
-        let mut order: Vec<u32> = (0..place(self.contexts.len())).collect();
+        let mut order: Vec<u32> = (0..index_u32(self.contexts.len())).collect();
         order.sort_by_key(|&at| self.contexts.get(index(at)).map(|context| context.id));
-        let mut moved = vec![NOWHERE; order.len()];
+        let mut moved = vec![None; order.len()];
         for (now, &before) in order.iter().enumerate() {
             if let Some(slot) = moved.get_mut(index(before)) {
-                *slot = place(now);
+                *slot = Some(index_u32(now));
             }
         }
-        let to_now = |at: u32| moved.get(index(at)).copied().unwrap_or(NOWHERE);
+        let to_now = |at: u32| moved.get(index(at)).copied().flatten();
         self.contexts.sort_by_key(|context| context.id);
         for call in &mut self.comm_calls {
-            call.context = to_now(call.context);
+            call.context = call.context.and_then(to_now);
         }
         self.context_ids = Ids::default();
-        for at in 0..place(self.contexts.len()) {
+        for at in 0..index_u32(self.contexts.len()) {
             let id = self.contexts.get(index(at)).map_or(0, |one| one.id);
             self.note_context(id, at);
         }
@@ -49,12 +49,12 @@ impl Tables {
     /// Says of each event where its context is, and turns its times into nanoseconds where there is a clock: going
     /// through all events once more would cost as much.
     pub(super) fn name_contexts(&mut self, clock: Option<&HostClock>) {
-        let ids = self.named.ids().iter();
-        let places: Vec<Option<ContextName>> =
-            ids.map(|&id| self.find_context(id).map(ContextName::of_place)).collect();
+        let ids = self.context_names.ids().iter();
+        let listed: Vec<Option<ContextName>> =
+            ids.map(|&id| self.find_context(id).map(ContextName::of_index)).collect();
         let name = |name: ContextName| {
             let number = name.number();
-            let known = number.and_then(|number| places.get(index(number)).copied());
+            let known = number.and_then(|number| listed.get(index(number)).copied());
             known.flatten().unwrap_or(name)
         };
         self.events.name_contexts(name, clock.map(HostClock::reader));

@@ -1,12 +1,12 @@
-//! Places by id. Ids count up in their slot, so a place is found by slot and number, without hashing.
+//! Rows by id. Ids count up in their slot, so a row is found by slot and number, without hashing.
 //!
 //! ```text
-//!   id = tag | slot | number        slots: 0 ─ [ place of 1, place of 2, … ]
+//!   id = tag | slot | number        slots: 0 ─ [ row of 1, row of 2, … ]
 //!                                          1 ─ [ … ]
 //! ```
 //!
-//! Journals may be damaged and ids of other processes come in: what a place is of is for the caller to compare, and
-//! what does not lie densely, or has its place taken, is in a map.
+//! Journals may be damaged and ids of other processes come in: which id a row has is for the caller to compare, and
+//! ids that are far apart, or share slot and number with another, are in a map.
 
 use std::collections::HashMap;
 
@@ -15,20 +15,20 @@ const SKIPPED: usize = 4;
 /// As many it may skip anyway.
 const SKIPPED_AT_LEAST: usize = 4096;
 
-/// The places of one slot.
+/// The rows of one slot.
 #[derive(Debug)]
 struct Slot<T> {
-    /// The number of the first place: a window does not begin with 1.
+    /// The number of the first row: a flight recording does not begin with 1.
     first: u64,
     /// By number from there.
-    places: Vec<Option<T>>,
+    rows: Vec<Option<T>>,
     used: usize,
 }
 
 /// Which slot, and the number there.
 pub(crate) type Key = (u16, u64);
 
-/// Places by id.
+/// Rows by id.
 #[derive(Debug)]
 pub(crate) struct Ids<T> {
     slots: Vec<Slot<T>>,
@@ -43,7 +43,7 @@ impl<T> Default for Ids<T> {
 
 impl<T> Default for Slot<T> {
     fn default() -> Self {
-        Self { first: 0, places: Vec::new(), used: 0 }
+        Self { first: 0, rows: Vec::new(), used: 0 }
     }
 }
 
@@ -54,20 +54,20 @@ impl<T: Copy> Slot<T> {
 
     #[inline]
     fn get(&self, number: u64) -> Option<T> {
-        *self.places.get(self.offset(number)?)?
+        *self.rows.get(self.offset(number)?)?
     }
 
     fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         let offset = self.offset(number)?;
-        self.places.get_mut(offset)?.as_mut()
+        self.rows.get_mut(offset)?.as_mut()
     }
 
     /// Puts in the number after the last one; gives whether it is that.
     #[inline]
     fn push(&mut self, number: u64, at: T) -> bool {
-        let is_next = self.used > 0 && self.offset(number) == Some(self.places.len());
+        let is_next = self.used > 0 && self.offset(number) == Some(self.rows.len());
         if is_next {
-            self.places.push(Some(at));
+            self.rows.push(Some(at));
             self.used += 1;
         }
         is_next
@@ -81,13 +81,13 @@ impl<T: Copy> Slot<T> {
         let Some(offset) = self.offset(number) else {
             return false;
         };
-        if offset >= self.places.len() {
+        if offset >= self.rows.len() {
             if offset > SKIPPED * self.used + SKIPPED_AT_LEAST {
                 return false;
             }
-            self.places.resize(offset + 1, None);
+            self.rows.resize(offset + 1, None);
         }
-        match self.places.get_mut(offset) {
+        match self.rows.get_mut(offset) {
             Some(free) if free.is_none() => {
                 *free = Some(at);
                 self.used += 1;
@@ -99,7 +99,7 @@ impl<T: Copy> Slot<T> {
 }
 
 impl<T: Copy> Ids<T> {
-    /// The place of an id. `is_of` says whether what is at a place has this id.
+    /// The row of an id. `is_of` says whether a row has this id.
     #[inline]
     pub(crate) fn get(&self, id: u64, key: Key, is_of: impl Fn(T) -> bool) -> Option<T> {
         let slot = self.slots.get(usize::from(key.0));
@@ -110,7 +110,7 @@ impl<T: Copy> Ids<T> {
         }
     }
 
-    /// Notes the place of an id, in place of the one it has. `is_of` as for [`Self::get`].
+    /// Notes the row of an id, instead of the one it has. `is_of` as for [`Self::get`].
     pub(crate) fn put(&mut self, id: u64, key: Key, at: T, is_of: impl Fn(T) -> bool) {
         let slot = self.slots.get_mut(usize::from(key.0));
         match slot.and_then(|slot| slot.get_mut(key.1)) {
@@ -119,7 +119,7 @@ impl<T: Copy> Ids<T> {
         }
     }
 
-    /// Notes the place of an id unless it has one; gives whether it had none. `is_of` as for [`Self::get`].
+    /// Notes the row of an id unless it has one; gives whether it had none. `is_of` as for [`Self::get`].
     #[inline]
     pub(crate) fn insert_new(&mut self, id: u64, key: Key, at: T, is_of: impl Fn(T) -> bool) -> bool {
         let slot = self.slots.get_mut(usize::from(key.0));
@@ -134,14 +134,14 @@ impl<T: Copy> Ids<T> {
         is_new
     }
 
-    /// Notes the place of an id that has none yet.
+    /// Notes the row of an id that has none yet.
     fn insert(&mut self, id: u64, key: Key, at: T) {
         let slot = usize::from(key.0);
         if slot >= self.slots.len() {
             self.slots.resize_with(slot + 1, Slot::default);
         }
-        let is_placed = self.slots.get_mut(slot).is_some_and(|slot| slot.insert(key.1, at));
-        if !is_placed {
+        let is_in_slot = self.slots.get_mut(slot).is_some_and(|slot| slot.insert(key.1, at));
+        if !is_in_slot {
             self.others.insert(id, at);
         }
     }
@@ -150,7 +150,7 @@ impl<T: Copy> Ids<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::index;
+    use crate::index::index;
     use proptest::prelude::*;
 
     /// Ids as a map has them.
@@ -180,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_id_has_its_place(
+        fn every_id_has_its_row(
             ids in proptest::collection::vec((0_u16..3, prop_oneof![0_u64..40, 0_u64..1 << 36], 1_u16..3), 0..80)
         ) {
             check(&ids);
@@ -192,7 +192,7 @@ mod tests {
         let mut ids = Ids::<u32>::default();
         ids.insert(1, (0, 1), 0);
         ids.insert(2, (0, 1 << 35), 1);
-        assert!(ids.slots.iter().all(|slot| slot.places.len() < 10));
+        assert!(ids.slots.iter().all(|slot| slot.rows.len() < 10));
         assert_eq!(ids.get(2, (0, 1 << 35), |at| at == 1), Some(1));
         assert_eq!(ids.get(3, (0, 1 << 34), |_| true), None);
     }

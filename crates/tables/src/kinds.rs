@@ -168,7 +168,7 @@ macro_rules! tables {
                 $(for event in &mut self.$table { event.convert(clock); })*
             }
 
-            /// Gives each event's context its place, and turns ticks into nanoseconds where there is a clock.
+            /// Gives each event's context its index, and turns ticks into nanoseconds where there is a clock.
             pub(super) fn name_contexts(
                 &mut self,
                 name: impl Fn(ContextName) -> ContextName,

@@ -23,9 +23,9 @@ pub mod counts;
 mod event;
 mod finish;
 mod ids;
+pub mod index;
 mod kinds;
 mod operation;
-pub mod place;
 mod row;
 mod states;
 pub mod switches;
@@ -38,10 +38,10 @@ pub use self::row::Row;
 
 use std::ops::Index;
 
-use self::contexts::Named;
+use self::contexts::ContextIds;
 use self::counts::Counts;
 use self::ids::{Ids, Key};
-use self::place::{index, place};
+use self::index::{index, index_u32};
 use self::switches::{Cut, SwitchAt};
 use clocks::ticks::{ClockReader, HostClock};
 use journal::clock::ClockPair;
@@ -105,8 +105,8 @@ impl Thread {
 /// A call of `init` or `finalize`.
 #[derive(Clone, Copy, Debug)]
 pub struct CommCall {
-    /// An index in [`Tables::contexts`], or [`NOWHERE`](place::NOWHERE).
-    pub context: u32,
+    /// An index in [`Tables::contexts`]; `None` where that is not recorded.
+    pub context: Option<u32>,
     /// Whether it is `init`.
     pub is_init: bool,
     /// The calling thread: an index in [`Tables::threads`].
@@ -147,7 +147,7 @@ pub struct Tables {
     pub span: (u64, u64),
     /// The tag in the ids that this process made; 0 where it is not known.
     pub process_tag: u16,
-    /// What is gone because only a window was kept.
+    /// What a flight recording removed.
     pub removed: Removed,
     /// What was switched, in order.
     pub switches: Vec<SwitchAt>,
@@ -157,7 +157,7 @@ pub struct Tables {
     pub gpu: Vec<GpuAt>,
     ids: Ids<EventRow>,
     context_ids: Ids<u32>,
-    named: Named,
+    context_names: ContextIds,
 }
 
 impl Tables {
@@ -213,7 +213,7 @@ impl Tables {
     #[must_use]
     pub fn context_of(&self, event: &Head) -> u64 {
         match event.context.number() {
-            Some(number) => self.named.id(number),
+            Some(number) => self.context_names.id(number),
             None => {
                 let context = event.context_at();
                 let context = context.and_then(|at| self.contexts.get(index(at)));
@@ -229,8 +229,8 @@ impl Tables {
         self.context_ids.get(id, context_key(id), is_of)
     }
 
-    /// What is there of the calls and operations of a rank, but for what was lost: where something is not, their places
-    /// in the order say nothing.
+    /// What is there of the calls and operations of a rank, but for what was lost: where something is not, their order
+    /// says nothing.
     #[must_use]
     pub fn cut(&self, context: u32) -> Cut {
         let context = self.contexts.get(index(context));
@@ -276,23 +276,23 @@ impl Tables {
     #[must_use]
     pub fn is_finalized(&self, context: u32) -> bool {
         let mut calls = self.comm_calls.iter();
-        calls.any(|call| !call.is_init && call.context == context)
+        calls.any(|call| !call.is_init && call.context == Some(context))
     }
 
     /// When a communicator rank began: when its `init` returned, where that is recorded.
     #[must_use]
     pub fn began(&self, context: u32) -> Option<u64> {
         let mut calls = self.comm_calls.iter();
-        let init = calls.find(|call| call.is_init && call.context == context);
+        let init = calls.find(|call| call.is_init && call.context == Some(context));
         init.map(|call| call.end)
     }
 
     /// The first index of a thread, which may have written in several slots.
     #[must_use]
-    pub fn first_place_of_thread(&self, thread: u32) -> u32 {
+    pub fn first_index_of_thread(&self, thread: u32) -> u32 {
         let key = self.threads.get(index(thread)).map(Thread::key);
         let first = self.threads.iter().position(|one| Some(one.key()) == key);
-        first.map_or(thread, place)
+        first.map_or(thread, index_u32)
     }
 
     /// Turns every time from ticks into CLOCK_MONOTONIC nanoseconds.

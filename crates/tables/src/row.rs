@@ -21,7 +21,7 @@ impl<F> Row<F> {
     #[must_use]
     #[inline]
     pub fn index(self) -> usize {
-        crate::place::index(self.0.get() - 1)
+        crate::index::index(self.0.get() - 1)
     }
 }
 

@@ -1,16 +1,16 @@
-//! What states told of an event.
+//! What is kept of the states of an event.
 
 use clocks::ticks::ClockReader;
 
 /// The time of a state that was not seen.
 const UNSEEN: u64 = u64::MAX;
 
-/// The times of an event's states, and the one number that they told.
+/// The times of an event's states, and the one number that they carry.
 pub trait States: Clone + Copy + Default + std::fmt::Debug {
-    /// When the state at a place was entered.
-    fn time(&self, place: usize) -> Option<u64>;
+    /// When the state with an index was entered.
+    fn time(&self, index: usize) -> Option<u64>;
     /// Notes when it was.
-    fn set_time(&mut self, place: usize, time: u64);
+    fn set_time(&mut self, index: usize, time: u64);
     /// The number.
     fn value(&self) -> u64;
     /// Changes it.
@@ -27,12 +27,12 @@ pub struct NoStates;
 
 impl States for NoStates {
     #[inline]
-    fn time(&self, _place: usize) -> Option<u64> {
+    fn time(&self, _index: usize) -> Option<u64> {
         None
     }
 
     #[inline]
-    fn set_time(&mut self, _place: usize, _time: u64) {}
+    fn set_time(&mut self, _index: usize, _time: u64) {}
 
     #[inline]
     fn value(&self) -> u64 {
@@ -66,14 +66,14 @@ impl<const N: usize> Default for StateTimes<N> {
 
 impl<const N: usize> States for StateTimes<N> {
     #[inline]
-    fn time(&self, place: usize) -> Option<u64> {
-        let time = self.times.get(place % N).copied();
+    fn time(&self, index: usize) -> Option<u64> {
+        let time = self.times.get(index % N).copied();
         time.filter(|&time| time != UNSEEN)
     }
 
     #[inline]
-    fn set_time(&mut self, place: usize, time: u64) {
-        if let Some(unseen) = self.times.get_mut(place % N)
+    fn set_time(&mut self, index: usize, time: u64) {
+        if let Some(unseen) = self.times.get_mut(index % N)
             && *unseen == UNSEEN
         {
             *unseen = time;

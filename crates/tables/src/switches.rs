@@ -2,7 +2,7 @@
 
 use journal::reader::Removed;
 use nccl_events::Kind;
-use nccl_events::control::{Cause, Span, Switch, Turn};
+use nccl_events::control::{Cause, Span, StepSwitch, Switch};
 
 /// The kinds by which operations of ranks are counted and compared.
 const COMPARED: u32 =
@@ -16,14 +16,14 @@ pub struct SwitchAt {
     /// The context of the rank that a step range switched; 0 for the whole process.
     pub context: u64,
     /// The thread that called then, where it was for one rank: an index in [`super::Tables::threads`].
-    pub thread: u32,
+    pub thread: Option<u32>,
     /// What.
     pub switch: Switch,
 }
 
 impl SwitchAt {
-    /// Whether from here on there are other calls or operations of the process than before: their places in the order
-    /// of calls say nothing then. Step ranges of a rank are another matter ([`Cut`]).
+    /// Whether from here on there are other calls or operations of the process than before: their order says
+    /// nothing then. Step ranges of a rank are another matter ([`Cut`]).
     #[must_use]
     pub const fn breaks_order(&self) -> bool {
         let Switch { before, after, cause } = self.switch;
@@ -39,11 +39,11 @@ impl SwitchAt {
         self.breaks_order() || matches!(self.switch.cause, Cause::Steps(_))
     }
 
-    /// What a window did to a rank.
+    /// What a step range did to a rank.
     #[must_use]
-    pub const fn turn(&self) -> Option<Turn> {
+    pub const fn step_switch(&self) -> Option<StepSwitch> {
         match self.switch.cause {
-            Cause::Steps(turn) => Some(turn),
+            Cause::Steps(step_switch) => Some(step_switch),
             _ => None,
         }
     }
@@ -68,15 +68,15 @@ impl Cut {
         if removed.segments > 0 || switches.clone().any(SwitchAt::breaks_order) {
             return Self::Unknown;
         }
-        let mut turns = switches.filter_map(|at| Some((at.context, at.turn()?)));
-        if turns.clone().next().is_none() {
+        let mut of_steps = switches.filter_map(|at| Some((at.context, at.step_switch()?)));
+        if of_steps.clone().next().is_none() {
             return Self::Whole;
         }
-        let mut own = turns.by_ref().filter(|&(of, _)| of == context);
+        let mut own = of_steps.by_ref().filter(|&(of, _)| of == context);
         let mut ranges = Vec::new();
-        let is_exact = own.all(|(_, turn)| {
-            ranges.extend(turn.range.filter(|range| !ranges.contains(range)));
-            turn.is_exact
+        let is_exact = own.all(|(_, it)| {
+            ranges.extend(it.range.filter(|range| !ranges.contains(range)));
+            it.is_exact
         });
         if is_exact && !ranges.is_empty() { Self::StepRanges(ranges) } else { Self::Unknown }
     }

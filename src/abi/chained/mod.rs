@@ -24,7 +24,7 @@ use links::Links;
 use nccl_events::id::EventId;
 use nccl_events::state;
 
-/// About so many events and communicators have a place in the tables.
+/// Bits of the number of entries that the tables of events and of communicators have.
 const EVENT_BITS: u32 = 16;
 const COMMUNICATOR_BITS: u32 = 12;
 

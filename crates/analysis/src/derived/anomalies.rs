@@ -15,7 +15,7 @@ use crate::units::time;
 const MOST: usize = 100;
 /// Instances of a class that tell what is usual.
 const LEAST: usize = 20;
-/// Further from the median than so many times the usual deviation, and by half of the median.
+/// How many times the usual deviation an anomaly is from the median; it is half of the median away, too.
 const DEVIATIONS: f64 = 8.0;
 
 /// An instance that stands out.

@@ -9,11 +9,11 @@ use crate::report::{Anomaly, Cause, CauseKind, Link, LinkKey, Rank};
 use crate::tables::{large, small};
 use crate::units::{bandwidth, count, time};
 
-/// A late rank is named where chance makes it the last that often less than once in so many jobs.
+/// A late rank is named where chance makes it the last that often with a smaller probability.
 const IMPROBABLE: f64 = 1e-6;
 /// Less of the time of all ranks is no cause.
 const LEAST_SHARE: f64 = 0.02;
-/// A slow link takes so many times what others take, on all its channels or pairs.
+/// How many times as long as others a slow link takes, on all its channels or pairs.
 const SLOW: f64 = 1.3;
 /// Steps that tell how fast a link is.
 const LEAST_STEPS: u64 = 20;

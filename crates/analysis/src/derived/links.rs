@@ -15,7 +15,7 @@ use crate::tables::{NONE, Step, Tables, Transfer, large, small};
 /// Points of a scatter plot at most, and of all of them: jobs of many ranks have many pairs.
 const POINTS: usize = 500;
 const ALL_POINTS: usize = 200_000;
-/// What other links take is known where so many have sent that size.
+/// How many links must have sent a size before it is known what others take.
 const LEAST_LINKS: usize = 3;
 
 /// A pair of ranks: communicator, sender and receiver there.

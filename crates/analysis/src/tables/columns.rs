@@ -38,7 +38,7 @@ macro_rules! columns {
             ///
             /// # Panics
             ///
-            /// Where there are not so many.
+            /// If `at` is not below the number of rows.
             #[must_use]
             pub fn row(&self, at: usize) -> $row {
                 $row { $($field: self.$field[at].into(),)* }

@@ -197,7 +197,7 @@ impl Members {
     ///
     /// # Panics
     ///
-    /// Where there are not so many.
+    /// If `row` is not below the number of rows.
     #[must_use]
     pub fn row(&self, row: u32) -> &Member {
         &self.all[large(row)]

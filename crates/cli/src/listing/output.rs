@@ -13,7 +13,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// To stdout, at most so many lines.
+    /// To stdout, at most `limit` lines.
     pub(crate) fn new(limit: Option<u64>) -> Self {
         Self {
             stdout: BufWriter::with_capacity(1 << 16, io::stdout().lock()),

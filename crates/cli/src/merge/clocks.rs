@@ -240,7 +240,7 @@ fn fits(scorep: &ScoreP, ours: &nccl::Process, span: (i128, i128)) -> Result<()>
     )
 }
 
-/// Lays the first event of all so many seconds after the beginning of the trace: a guess.
+/// Lays the first event of all `seconds` after the beginning of the trace: a guess.
 pub(super) fn by_guess(scorep: &ScoreP, locals: &mut [Vec<Local>], seconds: f64) {
     let with_events = locals.iter().flatten().filter(|local| local.events > 0);
     let begins = with_events.filter_map(|local| {

@@ -107,7 +107,7 @@ pub(crate) struct Request {
     #[arg(long)]
     dry_run: bool,
 
-    /// Do not believe the clocks: lay NCCL's first event so many seconds after the beginning of
+    /// Do not believe the clocks: lay NCCL's first event this many seconds after the beginning of
     /// Score-P's trace. A guess, for traces whose clocks have nothing in common
     #[arg(long, value_name = "SECONDS")]
     align_start: Option<Seconds>,

@@ -242,7 +242,7 @@ mod tests {
     use super::*;
     use otf2::{Attributes, LocationRef, PartWriter, RegionRef};
 
-    /// Enters and leaves a region so many times, from a time on.
+    /// Enters and leaves a region `times` times, from a time on.
     fn file(directory: &Path, name: &str, from: u64, times: u64) -> std::path::PathBuf {
         let mut part = PartWriter::create(directory, name).expect("a part");
         let mut to = part.event_writer(LocationRef::new(0)).expect("a writer");

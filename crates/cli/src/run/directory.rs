@@ -68,7 +68,7 @@ impl Directory {
         Ok(path.replace('%', "%%"))
     }
 
-    /// Makes the directory; early, so that a bad name is told before the job runs.
+    /// Makes the directory; early, so that a bad name is reported before the job runs.
     ///
     /// # Errors
     ///

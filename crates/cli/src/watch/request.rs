@@ -75,11 +75,11 @@ pub(crate) struct Request {
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0)]
     pub(super) slow_factor: f64,
 
-    /// In so many intervals, one after the other
+    /// How many intervals in a row are slow before it is reported
     #[arg(long, value_name = "INTERVALS", default_value_t = 3)]
     pub(super) slow_intervals: usize,
 
-    /// What is usual is known after so many intervals
+    /// How many intervals it takes to know what is usual
     #[arg(long, value_name = "INTERVALS", default_value_t = 10)]
     pub(super) slow_past: usize,
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::fixture::{BROADCAST, Fixture, Step};
 use super::support::{Scratch, text};
 
-/// A job of broadcasts that take so many ns, and up to 9 more.
+/// A job of broadcasts that take `ns`, and up to 9 more.
 pub(super) fn job(scratch: &Scratch, name: &str, broadcasts: u64, ns: u64) -> PathBuf {
     let mut fixture = Fixture::sound();
     for steps in &mut fixture.ranks {

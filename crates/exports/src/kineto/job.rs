@@ -9,7 +9,7 @@ use otf2::{LocationGroupRef, LocationRef};
 
 use super::json::{Args, AttributeNames, Place};
 use super::kernels::{Kernels, large};
-use super::words;
+use super::pytorch;
 use crate::error::Result;
 use crate::source::Source;
 use crate::value::number;
@@ -209,16 +209,16 @@ impl<'a> Job<'a> {
         let member = members.row(operation.member);
         let (number, size) = (member.communicator, members.size(member.communicator));
         let name = trace.region_name(operation.function);
-        let function = words::function(&name);
+        let function = pytorch::function(&name);
         let is_root = operation.partner == member.rank;
         let known = self.elements.binary_search_by_key(&operation.event, |(event, ..)| *event);
         let (_, count, datatype) = known.ok().map_or((0, 0, ""), |at| self.elements[at]);
-        let (given, gotten) = words::elements(function, count, size as u64, is_root);
-        args.text("Collective name", words::collective(function));
+        let (given, gotten) = pytorch::elements(function, count, size as u64, is_root);
+        args.text("Collective name", pytorch::collective(function));
         args.number("In msg nelems", given);
         args.number("Out msg nelems", gotten);
         args.number("Group size", size);
-        args.text("dtype", words::datatype(datatype));
+        args.text("dtype", pytorch::datatype(datatype));
         if let Some(comm) = members.communicators.get(large(number)) {
             args.text("Process Group Name", &trace.comm_name(*comm));
         }

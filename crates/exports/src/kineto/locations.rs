@@ -7,7 +7,7 @@ use otf2::LocationRef;
 use super::job::{FIRST_OWN_PID, Job};
 use super::json::{Args, Events, Place};
 use super::kernels::large;
-use super::words;
+use super::pytorch;
 use crate::error::Result;
 use crate::output::Output;
 use crate::selection::Selection;
@@ -134,7 +134,7 @@ impl<'a> Locations<'a> {
                 args.attributes(trace, &job.attributes, &slice.attributes);
                 let name = trace.region_name(slice.region);
                 let texts = algorithm_and_protocol(job, slice);
-                let name = words::kernel(words::function(&name), texts.0, texts.1);
+                let name = pytorch::kernel(pytorch::function(&name), texts.0, texts.1);
                 events.complete("kernel", &name, place, (kernel.start_ns, kernel.stop_ns), &args);
                 if kernel.launch != 0 {
                     events.arrow(false, id(number), place, kernel.start_ns);

@@ -4,7 +4,7 @@
 //!  job        ranks and their numbers, kernels (operations of a rank that ran at the same time), who waited
 //!   ├ locations  region instances as events: operators, launches, kernels, and tracks for the rest
 //!   └ foreign    a trace of torch.profiler: its kernels are matched with ours, and say more
-//!  words      PyTorch's names;  json  events as text
+//!  pytorch    PyTorch's names;  json  events as text
 //! ```
 
 mod foreign;
@@ -12,7 +12,7 @@ mod job;
 mod json;
 mod kernels;
 mod locations;
-mod words;
+mod pytorch;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -14,7 +14,7 @@ use parquet::schema::types::ColumnPath;
 
 use crate::error::{Error, Result};
 
-/// Rows of a row group: so many of one file are in memory.
+/// Rows of a row group, which is what is in memory of a file.
 const ROWS: usize = 1 << 16;
 
 /// The version of the tables, docs/REFERENCE.md: columns may be added; it changes when one changes or goes.

@@ -272,7 +272,7 @@ impl Follower {
         }
     }
 
-    /// Reads until nothing is left to read or about so many bytes were read, from the slot whose next record is oldest:
+    /// Reads until nothing is left to read or about `most_bytes` were read, from the slot whose next record is oldest:
     /// so no slot is read far ahead of the others.
     fn read(&mut self, most_bytes: u64, sink: &mut impl Records, polled: &mut Polled) {
         let share = if most_bytes == u64::MAX { u64::MAX } else { CHUNK_BYTES };

@@ -252,7 +252,7 @@ impl Slot {
         }
     }
 
-    /// Reads records until there are no more, or about so many bytes were read. Returns how many.
+    /// Reads records until there are no more, or about `limit` bytes were read. Returns how many.
     pub(super) fn read<S: Records>(&mut self, limit: u64, poll: &mut Poll<'_, S>) -> u64 {
         let mut done = 0;
         while let Some(entry) = self.segments.first_entry() {

@@ -7,7 +7,7 @@ use crate::format::layout::{flag, high, kind, low};
 use crate::format::record::{CommRecord, RecordBody, Symbol};
 use crate::format::words::{Word, field8, field16, numbers, word_at};
 use nccl_events::control::Span;
-use nccl_events::control::{Cause, Switch, Turn, Wanted};
+use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
 use nccl_events::event::Field as _;
 use nccl_events::{Kind, NetData, Start, StateArgs};
 
@@ -70,7 +70,7 @@ pub(crate) fn decode(
             cause: match low(word(2)?) {
                 0 => Cause::File,
                 1 => Cause::Signal,
-                2 => Cause::Steps(Turn {
+                2 => Cause::Steps(StepSwitch {
                     range: Span::from_word(word(3)?),
                     started: word(4)?,
                     is_exact: high(word(2)?) != 0,

@@ -8,7 +8,7 @@ pub(crate) fn word_at(words: &[Word], index: usize) -> Option<u64> {
     words.get(index).map(|word| u64::from_le_bytes(*word))
 }
 
-/// All words of a payload, if there are so many.
+/// The words of a payload of `N`; `None` for one of another length.
 pub(crate) fn numbers<const N: usize>(words: &[Word]) -> Option<[u64; N]> {
     let words: &[Word; N] = words.try_into().ok()?;
     Some(words.map(u64::from_le_bytes))

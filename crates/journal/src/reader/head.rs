@@ -32,7 +32,7 @@ pub(crate) struct SegmentHead {
     pub(crate) process: Recorder,
     /// How many events of the slot had been given an id when a start was last lost.
     pub(crate) started_at_loss: u64,
-    /// In a window: what it says of those before it.
+    /// In a flight recording: what it says of those before it.
     pub(crate) alone: Option<OldestSegment>,
 }
 

@@ -63,7 +63,7 @@ pub struct Outcome {
     pub problems: Vec<Problem>,
     /// What was not recorded.
     pub losses: Losses,
-    /// What is gone because only a window was to be kept.
+    /// What a flight recording removed.
     pub removed: Removed,
     /// How many events were given an id: the highest number of each slot, recorded or lost, which is told apart from
     /// how many records and losses there are. Empty proxy control events give theirs back.
@@ -143,7 +143,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// A thread uses segments in their order. In a window the oldest are gone.
+    /// A thread uses segments in their order. In a flight recording the oldest are gone.
     fn find_gaps(&mut self) {
         for (slot, places) in &self.slots {
             let before_each = gaps::before_each(places.iter().map(|place| place.order));

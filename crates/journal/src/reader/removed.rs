@@ -1,4 +1,4 @@
-//! What a window has not kept, from what the headers of the oldest segments say.
+//! What a flight recording removed, from what the headers of the oldest segments say.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use nccl_events::id::EventId;
 /// What was recorded and is gone, as it was meant to be: nothing of it is lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Whether only a window is kept.
+    /// Whether it is a flight recording.
     pub is_window: bool,
     /// Starts of events that were recorded.
     pub starts: u64,

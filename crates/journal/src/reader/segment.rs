@@ -23,7 +23,7 @@ pub(crate) struct SegmentPlace {
     pub(crate) offset: u64,
     pub(crate) order: u64,
     pub(crate) committed: u64,
-    /// In a window: what it says of those before it.
+    /// In a flight recording: what it says of those before it.
     pub(crate) alone: Option<OldestSegment>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct SlotStrings<'a> {
     pub(crate) symbols: &'a mut Symbols,
 }
 
-/// The strings of a slot by number. In a window they come in any order, and some never.
+/// The strings of a slot by number. In a flight recording they come in any order, and some never.
 #[derive(Debug)]
 pub(crate) struct Names(Vec<Option<Symbol>>);
 

@@ -158,7 +158,7 @@ impl SlotWriter {
     pub fn stop(&mut self, event: u64) {
         if event == self.held.id.get() {
             // It never entered a state: it stays a number. Its sequence number, that of the last start, is free
-            // again: these are so many that a day of them would use up all there are.
+            // again: a day of these events would use up all numbers.
             self.next_sequence -= u64::from(!self.held.id.is_none());
             self.held = HeldControl::NONE;
             return;

@@ -33,7 +33,7 @@ const STARTS: fn(&RecordBody) -> bool = |body| matches!(body, RecordBody::Start(
 const STOPS: fn(&RecordBody) -> bool = |body| *body == RecordBody::Stop;
 const STATES: fn(&RecordBody) -> bool = |body| matches!(body, RecordBody::State { .. });
 
-/// Recorded or lost: for each kind so many starts, stops and states.
+/// Recorded and lost starts, stops and states of a kind are together those that were sent.
 fn assert_whole(read: &(Vec<Record>, Outcome), kind: Kind, sent: [u64; 3]) {
     let (records, Outcome { losses, .. }) = read;
     let whole = [(STARTS, losses.starts), (STOPS, losses.stops), (STATES, losses.states)]

@@ -6,7 +6,7 @@ use journal::clock::ClockPair;
 use journal::format::record::{Record, RecordBody, Symbol};
 use journal::reader::Outcome;
 use journal::writer::SlotWriter;
-use nccl_events::control::{Cause, Span, Switch, Turn, Wanted};
+use nccl_events::control::{Cause, Span, StepSwitch, Switch, Wanted};
 use nccl_events::{Body, CommInit, Kind, Name, NetData, Start, State, StateArgs, event};
 
 use super::{read, writer};
@@ -198,16 +198,16 @@ fn switches_come_back() {
         after: Wanted { is_on: false, events: 0x80e },
     };
     let range = Some(Span { first: 100, last: u32::MAX });
-    let turn = Switch { cause: Cause::Steps(Turn { range, started: 99, is_exact: true }), ..switch };
+    let of_steps = Switch { cause: Cause::Steps(StepSwitch { range, started: 99, is_exact: true }), ..switch };
     let not_selected = std::array::from_fn(|kind| 1000 + kind as u64);
     let (records, _) = recorded(|to| {
         to.switch(99, 0, &switch);
-        to.switch(101, 0xc0, &turn);
+        to.switch(101, 0xc0, &of_steps);
         to.not_selected(not_selected);
     });
     let found = |body: RecordBody| records.iter().find(|record| record.body == body).expect("the record");
     assert_eq!(found(RecordBody::Switch(switch)).ticks, 99);
-    let turned = found(RecordBody::Switch(turn));
-    assert_eq!((turned.ticks, turned.id), (101, 0xc0));
+    let found_of_steps = found(RecordBody::Switch(of_steps));
+    assert_eq!((found_of_steps.ticks, found_of_steps.id), (101, 0xc0));
     let _counts = found(RecordBody::NotSelected(not_selected));
 }

@@ -88,7 +88,7 @@ pub(super) fn join<'s>(rows: impl Iterator<Item = Row<&'s Operation>>) -> Vec<Ro
     joined.into_iter().collect()
 }
 
-/// The mean of two numbers that stand for so many things each.
+/// The mean of two numbers, each with its weight.
 fn mean(one: (Option<f64>, u64), other: (Option<f64>, u64)) -> Option<f64> {
     let (Some(a), Some(b)) = (one.0, other.0) else { return one.0.or(other.0) };
     let of = real(one.1) + real(other.1);

@@ -8,9 +8,9 @@ use nccl_events::event::P2pApi;
 use super::derived::DerivedCall;
 use super::newest::Newest;
 
-/// So many calls that were not captured are kept, and so many groups and plans: as a table of 4096 places holds.
+/// The most calls without capture that are kept, and the most groups and plans: what a table of 4096 entries holds.
 const MOST: usize = 3_500;
-/// So many captured calls are kept: a graph is replayed for as long as the process runs.
+/// The most captured calls that are kept: a graph is replayed for as long as the process runs.
 const MOST_CAPTURED: usize = 1 << 16;
 
 /// A launch of a kernel.

@@ -151,7 +151,7 @@ impl ProcessClock {
         self.line(ticks).error_ns
     }
 
-    /// The ticks that were so many ns before these.
+    /// The ticks `ns` before these.
     pub(crate) fn before(&self, ticks: u64, ns: u64) -> u64 {
         let line = self.line(ticks);
         let length = u128::from(ns) * u128::from(line.run) / u128::from(line.rise);

@@ -16,13 +16,13 @@ mod contexts;
 mod derived;
 mod gpu;
 mod ids;
+mod meanings;
 mod network;
 mod newest;
 mod open;
 mod operations;
 mod ranks;
 mod settle;
-mod words;
 
 pub(crate) use self::clock::ticks_now;
 pub(crate) use self::open::{OpenEvents, Recorder};

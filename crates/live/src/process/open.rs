@@ -12,9 +12,9 @@ use super::contexts::Contexts;
 use super::derived::Derived;
 use super::gpu::{GpuWork, Kernels};
 use super::ids::Seen;
+use super::meanings::Meanings;
 use super::network::Network;
 use super::operations::{Operations, Started};
-use super::words::Words;
 use crate::sums::Places;
 
 /// Whose records they are.
@@ -40,7 +40,7 @@ pub(crate) struct OpenEvents {
     pub(super) kernels: Kernels,
     pub(super) derived: Derived,
     pub(super) gpu: GpuWork,
-    pub(super) words: Words,
+    pub(super) meanings: Meanings,
     /// Of connections: where their sums are.
     pub(super) places: Vec<Option<Places>>,
     /// Ticks of the last record.
@@ -63,7 +63,7 @@ impl OpenEvents {
             kernels: Kernels::default(),
             derived: Derived::default(),
             gpu: GpuWork::default(),
-            words: Words::default(),
+            meanings: Meanings::default(),
             places: Vec::new(),
             last: 0,
             without_communicator: 0,

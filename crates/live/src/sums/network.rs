@@ -7,7 +7,7 @@ use super::communicators::{Member, OTHER};
 use super::series::{Budget, Series};
 use crate::snapshot::{Fit, Histogram, real, seconds};
 
-/// So many intervals of time are kept before they are united.
+/// The most intervals of time that are kept before they are united.
 const MOST_INTERVALS: usize = 8192;
 /// Of that many sizes the least duration is kept.
 const MOST_SIZES: usize = 256;

@@ -10,7 +10,7 @@ use super::communicators::{Member, OTHER};
 use super::series::{Budget, Series};
 use crate::snapshot::{Histogram, Window, seconds};
 
-/// So many bandwidths of a series are kept for the median of an interval.
+/// The most bandwidths of a series that are kept for the median of an interval.
 const MOST_BANDWIDTHS: usize = 1024;
 
 /// An operation that ended. Symbols are those of the sums.

@@ -1,10 +1,10 @@
-//! Sums by key, of which there are only so many.
+//! Sums by key, for a limited number of keys.
 
 use std::hash::{BuildHasher, Hash};
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-/// So many series that were folded are counted one by one.
+/// The most folded series that are counted one by one.
 const MOST_FOLDED: usize = 1 << 16;
 
 /// How many series there may be, in all tables together.

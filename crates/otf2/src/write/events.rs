@@ -253,7 +253,7 @@ events! {
         = OTF2_EvtWriter_ProgramBegin(name.get(), 0, ptr::null());
     /// A program ends.
     program_end(exit_status: i64) = OTF2_EvtWriter_ProgramEnd(exit_status);
-    /// A calling context is entered, so many levels above the last one.
+    /// A calling context is entered, `unwind_distance` levels above the last one.
     calling_context_enter(context: CallingContextRef, unwind_distance: u32) refers to ("calling context": context)
         = OTF2_EvtWriter_CallingContextEnter(context.get(), unwind_distance);
     /// A calling context is left.

@@ -33,7 +33,7 @@ fn every_kind_passes_through() {
     let scratch = tempfile::tempdir().expect("a directory");
     let written = every_kind();
     let kinds: BTreeSet<&str> = written.iter().map(Definition::kind).collect();
-    // OTF2's manual lists so many kinds of global definitions.
+    // As many kinds of global definitions as OTF2's manual lists.
     assert_eq!(kinds.len(), 38, "{kinds:?}");
     let first = archive(&scratch.path().join("first"), &written, 1 << 20);
     assert_eq!(first.definitions_chunk_bytes(), 1 << 20);

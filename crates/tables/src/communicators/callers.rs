@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashSet;
 
-use crate::place::index;
+use crate::index::index;
 use crate::{
     Coll, CollApi, ContextName, Event, Fields, GroupApi, KernelLaunch, P2p, P2pApi, Tables, Thread, ThreadKey,
 };

@@ -54,10 +54,10 @@ impl CommIdentity {
 /// One rank of a communicator: what a context stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// A place in [`super::Comms::comms`].
+    /// An index in [`super::Comms::comms`].
     pub comm: u32,
     /// Its rank there.
     pub rank: u32,
-    /// Which of this process's GPUs: a place in [`super::Comms::gpus`].
+    /// Which of this process's GPUs: an index in [`super::Comms::gpus`].
     pub gpu: u32,
 }

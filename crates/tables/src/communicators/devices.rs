@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::place::{index, place};
+use crate::index::{index, index_u32};
 use crate::{Head, Tables};
 use journal::format::record::Symbol;
 use nccl_events::gpu::{Device, GpuRecord};
@@ -116,7 +116,7 @@ impl Devices {
         let mut contexts: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (context, ordinal) in self.of_context.iter().enumerate() {
             if let Some(ordinal) = ordinal {
-                contexts.entry(*ordinal).or_default().push(place(context));
+                contexts.entry(*ordinal).or_default().push(index_u32(context));
             }
         }
         contexts

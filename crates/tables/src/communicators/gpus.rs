@@ -18,14 +18,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::callers;
 use super::comm::{Comm, Member};
 use super::devices::Devices;
-use crate::place::{NOWHERE, index, place};
+use crate::index::{index, index_u32};
 use crate::{Tables, ThreadKey};
 
 /// A GPU of a process, called after a communicator rank that is on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gpu {
-    /// The communicator: a place in [`super::Comms::comms`], or past its end where no rank is on it.
-    pub comm: u32,
+    /// The communicator: an index in [`super::Comms::comms`]; `None` where no rank is on it.
+    pub comm: Option<u32>,
     /// The rank there.
     pub rank: u32,
     /// Whether the communicator is the one that all GPUs are named after, where possible.
@@ -48,8 +48,8 @@ struct Sets {
 impl Sets {
     fn new(members: &[Member], devices: &Devices) -> Self {
         Self {
-            ordinals: (0..place(members.len())).map(|context| devices.of_context(context)).collect(),
-            next: (0..place(members.len())).collect(),
+            ordinals: (0..index_u32(members.len())).map(|context| devices.of_context(context)).collect(),
+            next: (0..index_u32(members.len())).collect(),
             comms: members.iter().map(|member| BTreeSet::from([member.comm])).collect(),
         }
     }
@@ -130,8 +130,8 @@ pub(super) fn place_members(tables: &Tables, comms: &[Comm], members: &mut [Memb
     for (elsewhere, comm, rank, context) in order {
         let first = sets.first(context);
         let number = *numbers.entry(first).or_insert_with(|| {
-            gpus.push(Gpu { comm, rank, in_largest: !elsewhere, ordinal: sets.ordinal(first) });
-            place(gpus.len().saturating_sub(1))
+            gpus.push(Gpu { comm: Some(comm), rank, in_largest: !elsewhere, ordinal: sets.ordinal(first) });
+            index_u32(gpus.len().saturating_sub(1))
         });
         if let Some(member) = members.get_mut(index(context)) {
             member.gpu = number;
@@ -146,7 +146,7 @@ pub(super) fn place_members(tables: &Tables, comms: &[Comm], members: &mut [Memb
 fn without_ranks(gpus: &[Gpu], devices: &Devices) -> Vec<Gpu> {
     let known: BTreeSet<u32> = gpus.iter().filter_map(|gpu| gpu.ordinal).collect();
     let others = devices.with_work.difference(&known);
-    let others = others.map(|&ordinal| Gpu { comm: NOWHERE, rank: 0, in_largest: false, ordinal: Some(ordinal) });
+    let others = others.map(|&ordinal| Gpu { comm: None, rank: 0, in_largest: false, ordinal: Some(ordinal) });
     others.collect()
 }
 
@@ -214,7 +214,7 @@ fn threads(tables: &Tables) -> Vec<BTreeSet<ThreadKey>> {
     };
     // Not finalize: the last rank's thread does it for all.
     for call in tables.comm_calls.iter().filter(|call| call.is_init) {
-        add(Some(call.context), call.thread);
+        add(call.context, call.thread);
     }
     // Before v5 there are no calls. With them, a Coll may be a replay on a thread of CUDA's.
     let mut callers = callers::of_calls(tables);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::comm::{Comm, CommIdentity, Member};
 use super::devices::Devices;
 use super::gpus::{Gpu, place_members};
-use crate::place::{index, place};
+use crate::index::{index, index_u32};
 use crate::{Context, Head, Tables};
 use journal::format::record::Symbol;
 
@@ -16,7 +16,7 @@ pub struct Comms {
     pub comms: Vec<Comm>,
     /// By index of the context.
     pub members: Vec<Member>,
-    /// The GPUs of the process, as far as can be told.
+    /// The GPUs of the process, as far as is known.
     pub gpus: Vec<Gpu>,
 }
 
@@ -25,7 +25,7 @@ pub struct Comms {
 struct Hints {
     hash: u64,
     rank: Option<u32>,
-    /// The order of the operation that told the rank: the last one counts.
+    /// The order of the operation that reported the rank: the last one counts.
     order: u32,
     highest: u32,
 }
@@ -114,7 +114,7 @@ impl Comms {
                     name: said.name,
                     nodes: u32::try_from(said.nodes).unwrap_or(0),
                 });
-                place(comms.comms.len().saturating_sub(1))
+                index_u32(comms.comms.len().saturating_sub(1))
             });
             if let Some(entry) = comms.comms.get_mut(index(comm)) {
                 let highest = rank.max(if ranks == 0 { hint.highest } else { 0 });
@@ -135,11 +135,11 @@ impl Comms {
         self.members.get(index(context))
     }
 
-    /// The GPU with this ordinal: a place in [`Self::gpus`].
+    /// The GPU with this ordinal: an index in [`Self::gpus`].
     #[must_use]
     pub fn gpu(&self, ordinal: u32) -> Option<u32> {
         let mut gpus = self.gpus.iter();
-        gpus.position(|gpu| gpu.ordinal == Some(ordinal)).map(place)
+        gpus.position(|gpu| gpu.ordinal == Some(ordinal)).map(index_u32)
     }
 
     /// The communicator of a member.

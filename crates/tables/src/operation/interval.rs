@@ -28,7 +28,7 @@ pub struct Known {
     pub enqueued: (u64, u64),
     /// Its kernel on the GPU's timer.
     pub kernel: Option<(u64, u64)>,
-    /// Its kernel as told on the host.
+    /// Its kernel as reported on the host.
     pub kernel_on_host: Option<(u64, u64)>,
     /// When the last of its proxy operations ended.
     pub proxy_last: Option<u64>,

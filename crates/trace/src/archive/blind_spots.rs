@@ -8,7 +8,6 @@ use crate::archive::processes::Process;
 use crate::part::manifest::Manifest;
 use journal::part::process::nccl_version_text;
 use nccl_events::Kind;
-use tables::place::index;
 
 /// A number as `ncclGetVersion` gives it: 22809 is 2.28.9.
 const fn release(minor: u32, patch: u32) -> u32 {
@@ -86,8 +85,7 @@ impl Teller {
     fn tells(self, manifest: &Manifest) -> bool {
         match self {
             Self::Cuda => {
-                let has_ranks = |comm: u32| index(comm) < manifest.comms.len();
-                let mut gpus = manifest.gpus.iter().filter(|gpu| has_ranks(gpu.comm));
+                let mut gpus = manifest.gpus.iter().filter(|gpu| gpu.comm.is_some());
                 let is_known = |ordinal: u32| {
                     let mut devices = manifest.gpu_work.devices.iter();
                     devices.any(|device| device.ordinal == ordinal && device.identity().is_some())

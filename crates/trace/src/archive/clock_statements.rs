@@ -10,7 +10,7 @@ use crate::archive::processes::Process;
 use crate::part::manifest::{LocationKind, LocationOwner, Manifest};
 use clocks::anchors;
 use clocks::hosts::{Alignment, Correction, Relation};
-use tables::place::index;
+use tables::index::index;
 
 /// A value of a property of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::archive::processes::Process;
 use crate::part::manifest::{CommDefinition, LocationDefinition, LocationKind};
 use tables::communicators::CommIdentity;
-use tables::place::{index, place};
+use tables::index::{index, index_u32};
 
 /// More ranks than any machine has: a communicator that claims more is read as damaged.
 const MOST_RANKS: u32 = 1 << 22;
@@ -84,7 +84,7 @@ impl Communicators {
                     communicators.ranks_twice += twice;
                     definition.identity = CommIdentity::Part;
                 }
-                let number = *known.entry(key(&definition, process)).or_insert_with(|| place(all.len()));
+                let number = *known.entry(key(&definition, process)).or_insert_with(|| index_u32(all.len()));
                 if all.len() <= index(number) {
                     all.push(Gathered {
                         part: process.manifest.part.clone(),

@@ -7,7 +7,7 @@ use crate::archive::processes::Process;
 use crate::part::traffic::rows::{Key, Traffic};
 use clocks::hosts::{Alignment, Constraint, Reading, align};
 use tables::communicators::CommIdentity;
-use tables::place::{index, place};
+use tables::index::{index, index_u32};
 
 /// Of a collective on more hosts than this each is compared with the first only, not with all.
 const MOST_ALL_TO_ALL: usize = 8;
@@ -31,10 +31,10 @@ impl<'a> Names<'a> {
             return None;
         }
         let function = manifest.traffic.functions.get(index(key.function))?;
-        let next = place(self.comms.len());
+        let next = index_u32(self.comms.len());
         let identity = (comm.identity, comm.id, comm.ranks, comm.repetition);
         let comm = *self.comms.entry(identity).or_insert(next);
-        let next = place(self.functions.len());
+        let next = index_u32(self.functions.len());
         let function = *self.functions.entry(function).or_insert(next);
         Some((comm, function, key.sequence, key.repetition))
     }

@@ -1,5 +1,5 @@
-//! Who makes the archive: the process that finishes last, if the job's processes can be told; else nobody, and the tool
-//! does.
+//! Who makes the archive: the process that finishes last, if the processes of the job are known; else nobody, and the
+//! tool does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::part::files::is_done;
 use crate::part::manifest::{LocationKind, Manifest};
 use journal::private;
 use tables::communicators::CommIdentity;
-use tables::place::index;
+use tables::index::index;
 
 /// Whether the caller, whose part is done, is the last process of the job and unifies. For every set of finished parts
 /// that is one process only.

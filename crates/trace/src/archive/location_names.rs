@@ -3,7 +3,7 @@
 use crate::archive::communicators::Communicator;
 use crate::links::pxn::placeholder;
 use crate::part::manifest::{Connection, LocationDefinition, LocationKind, LocationOwner};
-use tables::place::index;
+use tables::index::index;
 
 /// The name of a location. `comms` has the archive's communicators by the part's numbers; `origin` says for which rank
 /// of another process the work was done, where that is known.

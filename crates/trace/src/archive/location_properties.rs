@@ -8,7 +8,7 @@ use crate::archive::merged::Strings;
 use crate::archive::origins::Origin;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
 use nccl_events::archive::{LOCATION_KIND, LocationKind as Kind, RANK_LOCATION, SIBLING, STREAM_ID, THREAD_ID};
-use tables::place::index;
+use tables::index::index;
 
 /// The properties of a location. `map` has the archive's numbers of the part's communicators; `origin` is the rank of
 /// another process that it worked for.

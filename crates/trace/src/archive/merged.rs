@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::part::manifest::{AttributeDefinition, Manifest, RegionDefinition};
-use tables::place::place;
+use tables::index::index_u32;
 
 /// The strings of the archive, numbered as they are first asked for.
 #[derive(Debug, Default)]
@@ -19,7 +19,7 @@ impl Strings {
         if let Some(&number) = self.numbers.get(&text) {
             return number;
         }
-        let number = place(self.texts.len());
+        let number = index_u32(self.texts.len());
         self.texts.push(text.clone());
         self.numbers.insert(text, number);
         number

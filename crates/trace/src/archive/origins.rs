@@ -6,7 +6,7 @@ use crate::archive::communicators::Communicators;
 use crate::archive::processes::Process;
 use crate::links::pxn::{context_of_placeholder, placeholder};
 use crate::part::manifest::{LocationKind, LocationOwner};
-use tables::place::index;
+use tables::index::index;
 
 /// A rank for which another process worked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

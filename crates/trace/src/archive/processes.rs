@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::part::manifest::{LocationDefinition, LocationKind, Manifest};
 use clocks::hosts::{Alignment, Correction};
 use journal::part::options::ArchiveOptions;
-use tables::place::place;
+use tables::index::index_u32;
 
 /// A part with what unify knows about its process.
 #[derive(Debug)]
@@ -169,7 +169,7 @@ pub(crate) fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
 fn number_boots(processes: &mut [Process]) {
     let mut boots: BTreeMap<String, u32> = BTreeMap::new();
     for process in processes {
-        let next = place(boots.len());
+        let next = index_u32(boots.len());
         process.boot = *boots.entry(clock_key(&process.manifest)).or_insert(next);
     }
 }

@@ -9,7 +9,7 @@ use otf2::{Paradigm, RegionRef, RegionRole, StringRef};
 
 use crate::links::Links;
 use crate::links::collective;
-use crate::links::gpu_work::words::{copy_kind, demangled};
+use crate::links::gpu_work::names::{copy_kind, demangled};
 use crate::links::pxn::{self, placeholder};
 use crate::timeline::instance::{RegionKey, RegionName, RegionNumber, Regions};
 use journal::format::record::Symbol;
@@ -17,7 +17,7 @@ use journal::reader::Symbols;
 use nccl_events::archive::Timing;
 use nccl_events::archive::{RegionClass, canonical_name};
 use tables::Tables;
-use tables::place::{index, place};
+use tables::index::{index, index_u32};
 
 /// The strings and regions of a part.
 #[derive(Debug, Default)]
@@ -186,7 +186,7 @@ impl Definitions {
         texts.extend(of_work.iter().map(String::as_str));
         let mut definitions = Self::default();
         for text in texts {
-            let number = place(definitions.strings.len());
+            let number = index_u32(definitions.strings.len());
             definitions.strings.push(text.to_owned());
             definitions.by_text.insert(text.to_owned(), number);
         }
@@ -209,7 +209,7 @@ impl Definitions {
             numbers.push(number);
         }
         for (text, numbers) in named {
-            let reference = RegionRef::new(place(self.regions.len()));
+            let reference = RegionRef::new(index_u32(self.regions.len()));
             self.regions.push(text);
             for number in numbers {
                 put(&mut self.by_region, number.index(), reference, RegionRef::UNDEFINED);
@@ -245,7 +245,7 @@ fn put<T: Clone>(list: &mut Vec<T>, at: usize, value: T, nothing: T) {
     if list.len() <= at {
         list.resize(at + 1, nothing);
     }
-    if let Some(place) = list.get_mut(at) {
-        *place = value;
+    if let Some(entry) = list.get_mut(at) {
+        *entry = value;
     }
 }

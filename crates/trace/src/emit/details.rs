@@ -17,7 +17,7 @@ use journal::format::record::Symbol;
 use nccl_events::archive::Timing;
 use nccl_events::state;
 use tables::OperationRow;
-use tables::place::index;
+use tables::index::index;
 use tables::{CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, P2p, P2pApi, ProxyOp, Row};
 
 /// What intervals are measured by, in the order of [`Timing::ALL`].
@@ -71,7 +71,7 @@ impl Details<'_, '_> {
     fn elements(&mut self, count: u64, datatype: Symbol) -> otf2::Result<()> {
         self.number(Attribute::Count, count, u64::MAX)?;
         self.name(Attribute::Datatype, datatype)?;
-        let size = self.model.words.element_bytes(datatype);
+        let size = self.model.meanings.element_bytes(datatype);
         self.number(Attribute::Bytes, count.saturating_mul(size), 0)
     }
 
@@ -106,7 +106,7 @@ impl Details<'_, '_> {
                 self.add(Attribute::Step, AttributeValue::I32(step.fields.step))?;
                 // NCCL tells the size at these two states.
                 if matches!(instance.kind, InstanceKind::SendWait | InstanceKind::RecvFlushWait) {
-                    self.number(Attribute::Bytes, step.told(), 0)?;
+                    self.number(Attribute::Bytes, step.state_value(), 0)?;
                 }
                 Ok(())
             }
@@ -206,14 +206,13 @@ impl Details<'_, '_> {
 
     fn comm_call(&mut self, at: u32) -> otf2::Result<()> {
         let model = self.model;
-        let call = model.tables.comm_calls.get(index(at));
-        let context = call.and_then(|call| model.tables.contexts.get(index(call.context)));
-        let (Some(call), Some(context)) = (call, context) else {
+        let number = model.tables.comm_calls.get(index(at)).and_then(|call| call.context);
+        let Some((number, context)) = number.and_then(|at| Some((at, model.tables.contexts.get(index(at))?))) else {
             return Ok(());
         };
         self.number(Attribute::Event, context.id, 0)?;
         self.name(Attribute::CommName, context.comm.name)?;
-        let member = model.comms.member(call.context);
+        let member = model.comms.member(number);
         if let Some((member, comm)) = member.and_then(|m| Some((m, model.comms.comm(m)?))) {
             self.number(Attribute::CommId, comm.comm_id, 0)?;
             self.add(Attribute::Rank, AttributeValue::U32(member.rank))?;
@@ -228,7 +227,7 @@ impl Details<'_, '_> {
     }
 
     fn root(&mut self, func: Symbol, root: i32) -> otf2::Result<()> {
-        let shape = self.model.words.shape(func);
+        let shape = self.model.meanings.shape(func);
         if shape.is_some_and(|shape| shape.has_root()) {
             return self.add(Attribute::Root, AttributeValue::I32(root));
         }
@@ -339,7 +338,7 @@ impl Details<'_, '_> {
             }
             (InstanceKind::Channel | InstanceKind::PluginSend | InstanceKind::PluginReceive, _) => {}
             (_, EventRow::ProxyCtrl(row)) if instance.is_last => {
-                self.number(Attribute::Appended, model.tables[row].told(), 0)?;
+                self.number(Attribute::Appended, model.tables[row].state_value(), 0)?;
                 let inferred = model.links.inferred_ends.controls.contains_key(&row);
                 self.flag(Attribute::Closed, inferred)?;
             }

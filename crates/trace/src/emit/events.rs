@@ -183,7 +183,7 @@ impl Emitter<'_> {
     }
 
     fn bytes(&self, count: u64, datatype: Symbol) -> u64 {
-        count.saturating_mul(self.model.words.element_bytes(datatype))
+        count.saturating_mul(self.model.meanings.element_bytes(datatype))
     }
 
     /// What the record says of a collective, or of the one that sends and receives make.
@@ -199,7 +199,7 @@ impl Emitter<'_> {
             Some(root) => {
                 let operation = model.tables.operation(operation);
                 let bytes = self.bytes(operation.count, operation.datatype);
-                (model.words.shape(operation.func)?, bytes, root)
+                (model.meanings.shape(operation.func)?, bytes, root)
             }
             None => {
                 let (_, call) = model.links.derived.of_member(activity)?;

@@ -19,8 +19,8 @@ use crate::links::interval::Interval;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::collective::Pattern;
+use tables::index::{index, index_u32};
 use tables::interval::around;
-use tables::place::{index, place};
 use tables::{ContextName, GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
 
 /// A call that NCCL made into sends and receives.
@@ -128,7 +128,7 @@ fn missing(tables: &Tables, call: &DerivedCall, activities: &Activities, members
     }
     // What a rank sends to itself in place NCCL leaves out: both ends of it.
     let transfers = call.pattern.transfers(index(call.ranks));
-    Some(place(transfers.checked_sub(others)?) + own % 2)
+    Some(index_u32(transfers.checked_sub(others)?) + own % 2)
 }
 
 /// The calls of sends and receives in groups that are NCCL's own, by group, each in the order of time.
@@ -155,7 +155,7 @@ impl DerivedCollectives {
         let mut recognised = Vec::new();
         for calls in groups(tables).into_values() {
             if let Some(call) = recognise(tables, symbols, calls) {
-                let number = place(recognised.len());
+                let number = index_u32(recognised.len());
                 by_call.extend(call.calls.iter().map(|&row| (row, number)));
                 recognised.push(call);
             }
@@ -175,7 +175,7 @@ impl DerivedCollectives {
             }
             let executions = executions.entry(call).or_default();
             let replay = activity.replay.unwrap_or(0);
-            executions.entry(replay).or_default().push(place(at));
+            executions.entry(replay).or_default().push(index_u32(at));
         }
         for (number, call) in (0..).zip(recognised) {
             let executions = executions.remove(&number).unwrap_or_default();
@@ -194,10 +194,10 @@ impl DerivedCollectives {
     }
 
     fn add(&mut self, call: DerivedCall, executions: Vec<(Vec<u32>, u32)>) {
-        let number = place(self.calls.len());
+        let number = index_u32(self.calls.len());
         self.calls.push(call);
         for (members, missing) in executions {
-            let at = place(self.all.len());
+            let at = index_u32(self.all.len());
             self.by_member.extend(members.iter().map(|&member| (member, at)));
             self.all.push(DerivedCollective { call: number, members, missing });
         }

@@ -11,7 +11,7 @@ use clocks::gpu::stamps::StampBounds;
 use clocks::gpu::{GpuCalibration, GpuClock};
 use nccl_events::state;
 use tables::communicators::Comms;
-use tables::place::index;
+use tables::index::index;
 use tables::{KernelCh, Tables};
 
 /// The bounds of one communicator rank by what its trusted stamps say.
@@ -26,8 +26,8 @@ fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
             continue;
         };
         bound.not_after(start_gpu_ns, channel.start);
-        if let Some(told) = channel.state_time(state::KERNEL_CH_STOP) {
-            bound.not_after(stop_gpu_ns, told);
+        if let Some(reported) = channel.state_time(state::KERNEL_CH_STOP) {
+            bound.not_after(stop_gpu_ns, reported);
         }
         let activity = links.activities.find(tables, channel.parent);
         if let Some(earliest) = activity.and_then(|at| earliest_start(tables, links, at)) {

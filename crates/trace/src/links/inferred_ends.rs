@@ -62,7 +62,7 @@ fn of_steps(tables: &Tables) -> BTreeMap<Row<ProxyStep>, u64> {
 fn of_controls(tables: &Tables) -> BTreeMap<Row<ProxyCtrl>, u64> {
     let rows = tables.rows::<ProxyCtrl>();
     let order = rows.map(|(row, event)| {
-        let thread = tables.first_place_of_thread(event.thread);
+        let thread = tables.first_index_of_thread(event.thread);
         (thread, event.start, row)
     });
     let mut order: Vec<(u32, u64, Row<ProxyCtrl>)> = order.collect();

@@ -5,8 +5,8 @@ use crate::links::gpu_work::{GpuWork, RanBy};
 use crate::links::operations::{Activities, Activity};
 use clocks::gpu::GpuClock;
 use nccl_events::archive::Timing;
+use tables::index::index;
 use tables::interval::{Earlier, Known, share_kernel};
-use tables::place::index;
 use tables::{Operation, Tables};
 
 pub(crate) use tables::interval::Interval;
@@ -17,7 +17,7 @@ fn measured(
     ran: RanBy,
     clock: &GpuClock,
 ) -> Interval {
-    // What a GPU told has ended, whatever became of the events.
+    // What a GPU reported has ended, whatever became of the events.
     let by_work = ran.work.map(|ran| (ran, Timing::Cupti));
     if let Some((ran, timing)) = by_work.or(ran.events.map(|ran| (ran, Timing::Event))) {
         return Interval {

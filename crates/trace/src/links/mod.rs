@@ -31,7 +31,7 @@ use self::replays::Replays;
 use self::stamps::Stamps;
 use self::transfers::Transfers;
 use journal::reader::Symbols;
-use tables::place::index;
+use tables::index::index;
 use tables::{Event, ProxyOp, Row, Tables};
 
 /// The links between the events of a process.

@@ -1,6 +1,6 @@
 //! Collectives, sends and receives, each with what belongs to it.
 
-use tables::place::{index, place};
+use tables::index::{index, index_u32};
 use tables::{KernelLaunch, OperationRow, Row, Tables};
 
 /// What belongs to one operation.
@@ -24,13 +24,13 @@ pub(crate) struct Activity {
     pub kernel_channels: u32,
     /// First start and last stop on the GPU's timer, of the stamps that can be trusted.
     pub gpu: Option<(u64, u64)>,
-    /// First start and last stop as told on the host.
+    /// First start and last stop as reported on the host.
     pub kernel_host: Option<(u64, u64)>,
     /// Whether some of it never ended.
     pub unfinished: bool,
-    /// Bytes sent on the network, as far as NCCL told.
+    /// Bytes sent on the network, as far as NCCL reported.
     pub bytes_sent: u64,
-    /// Bytes received from the network, as far as NCCL told.
+    /// Bytes received from the network, as far as NCCL reported.
     pub bytes_received: u64,
 }
 
@@ -82,7 +82,7 @@ impl Activities {
             of_ce_colls: vec![0; tables.events.ce_colls.len()],
         };
         for (_, operation) in order {
-            let at = place(activities.all.len());
+            let at = index_u32(activities.all.len());
             let of_row = match operation {
                 OperationRow::Coll(row) => activities.of_colls.get_mut(row.index()),
                 OperationRow::P2p(row) => activities.of_p2ps.get_mut(row.index()),

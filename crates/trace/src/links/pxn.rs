@@ -29,9 +29,9 @@ pub(crate) struct RemoteTransfers {
     pub last_ns: Option<u64>,
     /// Whether some of it never ended.
     pub unfinished: bool,
-    /// Bytes sent on the network, as far as NCCL told.
+    /// Bytes sent on the network, as far as NCCL reported.
     pub bytes_sent: u64,
-    /// Bytes received from the network, as far as NCCL told.
+    /// Bytes received from the network, as far as NCCL reported.
     pub bytes_received: u64,
 }
 
@@ -42,9 +42,9 @@ pub(crate) struct RemoteWork {
     pub context: u64,
     /// Proxy operations.
     pub operations: u64,
-    /// Bytes sent on the network, as far as NCCL told.
+    /// Bytes sent on the network, as far as NCCL reported.
     pub bytes_sent: u64,
-    /// Bytes received from the network, as far as NCCL told.
+    /// Bytes received from the network, as far as NCCL reported.
     pub bytes_received: u64,
     /// Time in which at least one of them was under way, in ns.
     pub busy_ns: u64,

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::operations::{Activities, Activity};
-use tables::place::index;
+use tables::index::index;
 use tables::{ContextName, EventRow, Head, KernelLaunch, Operation, Row, Tables};
 
 /// What CUDA's own threads are called: they tell of replays, nobody calls there.

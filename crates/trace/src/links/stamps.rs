@@ -4,8 +4,8 @@
 //! still this work's: when the GPU is that far ahead, they are those of a *later* work.
 //!
 //! ```text
-//!   launched:      A      B      C      D      E
-//!   stamps told:   1      2      5      4      5        C has E's: later than D's, and told again by E
+//!   launched:         A      B      C      D      E
+//!   stamps reported:  1      2      5      4      5        C has E's: later than D's, and reported again by E
 //! ```
 //!
 //! Nothing is made of stamps that are not trusted: neither an interval nor a bound for the clock.
@@ -91,7 +91,7 @@ impl Stamps {
         let mut works = Vec::new();
         for (row, event) in tables.rows::<KernelCh>() {
             let KernelCh { channel, gpu_ns } = event.fields;
-            let stop_ns = event.told();
+            let stop_ns = event.state_value();
             match pair(gpu_ns, stop_ns) {
                 Ok((start_gpu_ns, stop_gpu_ns)) => {
                     works.extend(launched(tables, event).map(|(enqueued, plan)| Work {
@@ -106,9 +106,9 @@ impl Stamps {
                 }
                 Err(why) => {
                     // v3 tells no GPU times at all, and one that never stopped no second one.
-                    let told = gpu_ns != 0 || stop_ns != 0;
+                    let reported = gpu_ns != 0 || stop_ns != 0;
                     let ended = event.stop().is_some() || stop_ns != 0;
-                    if told && ended {
+                    if reported && ended {
                         stamps.distrusted.insert(row, why);
                     }
                 }
@@ -130,7 +130,7 @@ impl Stamps {
     /// The GPU's start and stop of a kernel channel, if they are there and can be believed.
     #[must_use]
     pub(crate) fn of_channel(&self, row: Row<KernelCh>, event: &Event<KernelCh>) -> Option<(u64, u64)> {
-        let stamps = pair(event.fields.gpu_ns, event.told()).ok()?;
+        let stamps = pair(event.fields.gpu_ns, event.state_value()).ok()?;
         self.distrust(row).is_none().then_some(stamps)
     }
 

@@ -35,7 +35,7 @@ impl Transfers {
         for step in &tables.events.proxy_steps {
             let op = tables.find_as::<ProxyOp>(step.parent);
             if let Some(op) = op.and_then(|op| transfers.all.get_mut(op.index())) {
-                op.bytes += step.told();
+                op.bytes += step.state_value();
                 op.has_steps = true;
             }
         }
@@ -57,8 +57,8 @@ impl Transfers {
         };
         let mut speaks: FxHashMap<Connection, bool> = FxHashMap::default();
         for (op, transfer) in tables.events.proxy_ops.iter().zip(&self.all) {
-            let told = op.stop().is_some() || op.states_seen != 0 || transfer.has_steps;
-            *speaks.entry(connection(op)).or_default() |= told;
+            let reported = op.stop().is_some() || op.states_seen != 0 || transfer.has_steps;
+            *speaks.entry(connection(op)).or_default() |= reported;
         }
         for (op, transfer) in tables.events.proxy_ops.iter().zip(&mut self.all) {
             transfer.is_silent = speaks.get(&connection(op)) == Some(&false);
@@ -69,7 +69,7 @@ impl Transfers {
     #[must_use]
     pub(crate) fn bytes(&self, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
         let steps = self.all.get(row.index()).map_or(0, |op| op.bytes);
-        steps.max(op.told())
+        steps.max(op.state_value())
     }
 
     /// Whether NCCL never reports on the connection of this proxy operation: then a missing stop says

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::part::files::write_json;
 use nccl_events::control::Span;
-use tables::place::index;
+use tables::index::index;
 
 /// Name of the file in a part.
 pub(crate) const CALLS: &str = "collectives";

@@ -17,7 +17,7 @@ use crate::timeline::measurement;
 use crate::timeline::model::ProcessModel;
 use nccl_events::Progress;
 use tables::counts::Counts;
-use tables::place::place;
+use tables::index::index_u32;
 
 /// How many events are written between two looks at the clock.
 const EVENTS_PER_CHECK: usize = 16 * 1024;
@@ -62,7 +62,7 @@ impl EventFiles<'_> {
         let mut definitions = Vec::with_capacity(locations.len());
         progress.begin("locations", locations.len() as u64);
         for (number, location) in locations.into_iter().enumerate() {
-            let reference = LocationRef::new(u64::from(place(number)));
+            let reference = LocationRef::new(u64::from(index_u32(number)));
             let mut definition = LocationDefinition {
                 kind: manifest_builder::location(self.model, self.threads, location.key),
                 sibling: location.sibling,
@@ -98,7 +98,7 @@ impl EventFiles<'_> {
         cut: &mut u64,
     ) -> Result<Written, Error> {
         location.sort();
-        let switches = measurement::of_row(location.key, location.sibling, self.model.tables);
+        let switches = measurement::of_location(location.key, location.sibling, self.model.tables);
         let instances = location.instances.iter();
         if location.has_only_instances() && switches.is_empty() {
             return self.write_events(emitter, writer, Nested::new(instances, cut));

@@ -224,8 +224,8 @@ pub struct CommDefinition {
 /// A GPU of the process, called after a communicator rank on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GpuDefinition {
-    /// An index into [`Manifest::comms`]; past its end where no rank is on it.
-    pub comm: u32,
+    /// An index into [`Manifest::comms`]; `None` where no rank is on it.
+    pub comm: Option<u32>,
     /// The rank there.
     pub rank: u32,
     /// Whether the communicator is the process's largest, which names its GPUs where it can.

@@ -24,7 +24,7 @@ use nccl_events::control::Cause;
 use tables::Tables;
 use tables::communicators::Comms;
 use tables::counts::Counts;
-use tables::place::{NOWHERE, index};
+use tables::index::index;
 use tables::switches::SwitchAt;
 
 /// What the manifest of a part is made of.
@@ -162,8 +162,8 @@ fn gpu_clocks(model: &ProcessModel<'_>) -> Vec<GpuClockDefinition> {
 }
 
 fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
-    let turn = match at.switch.cause {
-        Cause::Steps(turn) if at.context != 0 => Some(turn),
+    let of_steps = match at.switch.cause {
+        Cause::Steps(it) if at.context != 0 => Some(it),
         _ => None,
     };
     let context = tables.find_context(at.context);
@@ -173,7 +173,7 @@ fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
         is_on: at.switch.after.is_on,
         events: at.switch.after.events,
         by_signal: at.switch.cause == Cause::Signal,
-        steps: turn.and_then(|turn| turn.range).map(|span| StepRangeDefinition {
+        steps: of_steps.and_then(|it| it.range).map(|span| StepRangeDefinition {
             first: span.first,
             last: span.last,
             rank: context.map_or(-1, |context| context.comm.rank),
@@ -208,7 +208,7 @@ pub(super) fn location(model: &ProcessModel<'_>, threads: &[u32], key: LocationK
             }
         }
         LocationKey::Stream(row) => LocationKind::Stream {
-            gpu: model.comms.gpu(row.ordinal).unwrap_or(NOWHERE),
+            gpu: model.comms.gpu(row.ordinal),
             context: row.context,
             stream: row.stream,
             is_ambiguous: model.links.gpu.is_ambiguous(row),

@@ -22,7 +22,7 @@ use crate::timeline::model::ProcessModel;
 use nccl_events::collective::{Flow, shape};
 use nccl_events::{Kind, state};
 use tables::communicators::CommIdentity;
-use tables::place::{index, place};
+use tables::index::{index, index_u32};
 use tables::switches::Cut;
 use tables::{ContextName, Event, KernelLaunch, ProxyOp, ProxyStep, Row, Tables};
 use tables::{Operation, OperationRow};
@@ -83,7 +83,7 @@ impl Numbered {
         };
         Self {
             messages: !was_switched && !has_lost(Kind::P2p) && tables.removed.segments == 0,
-            replays: (0..place(tables.contexts.len())).map(replays).collect(),
+            replays: (0..index_u32(tables.contexts.len())).map(replays).collect(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Traffic {
 
     fn function(&mut self, name: &str) -> u32 {
         let known = self.functions.iter().position(|known| known == name);
-        place(known.unwrap_or_else(|| {
+        index_u32(known.unwrap_or_else(|| {
             self.functions.push(name.to_owned());
             self.functions.len() - 1
         }))
@@ -234,10 +234,10 @@ fn compared<'a>(model: &'a ProcessModel<'_>) -> Vec<(&'a Activity, Operation<'a>
     ran
 }
 
-/// The smallest of each of at most so many equal runs, of equal ones the first: the shortest say most.
+/// The smallest of each of at most `buckets` equal runs, of equal ones the first: the shortest say most.
 fn sample<'a>(model: &ProcessModel<'_>, list: &[Chosen<'a>], buckets: usize) -> impl Iterator<Item = Chosen<'a>> {
     let bytes = |one: &&Chosen<'_>| {
-        let element = model.words.element_bytes(one.operation.datatype);
+        let element = model.meanings.element_bytes(one.operation.datatype);
         one.operation.count.saturating_mul(element)
     };
     let stride = list.len().div_ceil(buckets).next_power_of_two();

@@ -9,7 +9,7 @@ use nccl_events::{Kind, StateArgs, state};
 
 use crate::tests::stream::{CONTEXT, Stream, proxy_op};
 
-/// Rank 1 of 2, on so many hosts.
+/// Rank 1 of 2, on `nodes` hosts.
 fn on_hosts(nodes: i32) -> Stream {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 1);

@@ -16,7 +16,7 @@ use crate::timeline::model::ProcessModel;
 use journal::part::options::Level;
 use nccl_events::Kind;
 use tables::counts::Counts;
-use tables::place::{index, place};
+use tables::index::{index, index_u32};
 use tables::{Tables, Thread};
 
 /// A location of the trace with what is on it.
@@ -85,12 +85,12 @@ impl TimelineBuilder {
     /// An empty builder for a process. What is shown on locations above the level is left out.
     #[must_use]
     pub(crate) fn new(tables: &Tables, level: Level) -> Self {
-        let threads = 0..place(tables.threads.len());
+        let threads = 0..index_u32(tables.threads.len());
         let mut rows = Vec::new();
         rows.resize_with(tables.threads.len(), ThreadRow::default);
         Self {
             threads: rows,
-            first_threads: threads.map(|thread| tables.first_place_of_thread(thread)).collect(),
+            first_threads: threads.map(|thread| tables.first_index_of_thread(thread)).collect(),
             level,
             ..Self::default()
         }
@@ -184,7 +184,7 @@ impl TimelineBuilder {
         let key = |thread: u32| tables.threads.get(index(thread)).map(Thread::key);
         threads.sort_by_key(|(thread, instances)| (first(instances), key(*thread)));
         for (thread, instances) in threads {
-            let number = place(timeline.threads.len());
+            let number = index_u32(timeline.threads.len());
             timeline.threads.push(thread);
             timeline.locations.push(Location {
                 key: LocationKey::Thread(number),

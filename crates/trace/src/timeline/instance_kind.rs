@@ -31,7 +31,7 @@ pub(crate) enum InstanceKind {
     Queued,
     /// A kernel channel.
     Channel,
-    /// A proxy step of which NCCL told no state. Phases of one step are in the order they come in.
+    /// A proxy step of which NCCL reported no state. Phases of one step are in the order they come in.
     Step,
     /// A step to send: the GPU has not filled the buffer yet.
     SendGpuWait,

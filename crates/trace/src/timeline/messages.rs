@@ -36,7 +36,7 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    /// None yet, with room for those of so many operations.
+    /// None yet, with room for those of `count` operations.
     #[must_use]
     pub(crate) fn for_operations(count: usize) -> Self {
         Self { all: Vec::with_capacity(2 * count), ..Self::default() }

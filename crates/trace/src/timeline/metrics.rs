@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use journal::part::metrics::{Metric, MetricSet};
 use otf2::MetricRef;
 
-use tables::place::place;
+use tables::index::index_u32;
 
 /// A metric's number in a part: its place among those that the part has.
 #[must_use]
 pub(crate) fn reference(set: MetricSet, metric: Metric) -> MetricRef {
     match set.iter().position(|known| known == metric) {
-        Some(number) => MetricRef::new(place(number)),
+        Some(number) => MetricRef::new(index_u32(number)),
         None => MetricRef::UNDEFINED,
     }
 }

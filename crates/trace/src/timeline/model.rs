@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::links::Links;
-use crate::links::collective::words::Words;
+use crate::links::collective::meanings::Meanings;
 use crate::links::gpu_clocks::gpu_clocks;
 use crate::links::interval::{Interval, intervals};
 use crate::links::pxn::RemoteTransfers;
@@ -13,7 +13,7 @@ use journal::part::options::ArchiveOptions;
 use journal::reader::Symbols;
 use tables::communicators::Comms;
 use tables::communicators::callers;
-use tables::place::index;
+use tables::index::index;
 use tables::{Event, EventRow, Head, ProxyOp, ProxyStep, Row, Tables, ThreadKey};
 
 /// A rank in its communicator, as communication records need it.
@@ -46,7 +46,7 @@ pub(crate) struct ProcessModel<'a> {
     /// The strings.
     pub symbols: &'a Symbols,
     /// What they mean.
-    pub words: Words,
+    pub meanings: Meanings,
     /// The links between events.
     pub links: Links,
     /// The communicators.
@@ -78,7 +78,7 @@ impl<'a> ProcessModel<'a> {
         Self {
             tables,
             symbols,
-            words: Words::of(symbols),
+            meanings: Meanings::of(symbols),
             links,
             comms,
             gpu_clocks,
@@ -108,17 +108,17 @@ impl<'a> ProcessModel<'a> {
         inferred.or(self.tables[row].stop())
     }
 
-    /// Whether an event never stopped, although NCCL would have told.
+    /// Whether an event never stopped, although NCCL would have reported it.
     #[must_use]
     pub(crate) fn is_unfinished(&self, event: EventRow) -> bool {
         let head = self.tables.head(event);
-        let is_told = || match event {
+        let is_reported = || match event {
             EventRow::ProxyOp(row) => self.links.transfers.is_silent(row),
             EventRow::ProxyStep(row) => self.links.inferred_ends.steps.contains_key(&row),
             EventRow::ProxyCtrl(row) => self.links.inferred_ends.controls.contains_key(&row),
             _ => false,
         };
-        head.is_some_and(|head| head.stop().is_none()) && !is_told()
+        head.is_some_and(|head| head.stop().is_none()) && !is_reported()
     }
 
     /// Who took part in an operation, or whose transfer it was.

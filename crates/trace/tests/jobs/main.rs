@@ -3,9 +3,9 @@
 
 mod archive;
 mod every_kind;
-mod finisher;
 mod gpu_work;
 mod job;
+mod last_process;
 mod options;
 mod printed;
 mod puts;

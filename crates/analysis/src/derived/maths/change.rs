@@ -3,7 +3,7 @@
 use super::sample::{center, median, real};
 use crate::report::Change;
 
-/// A series is cut into at most so many pieces of equally many points, each with its median.
+/// The most pieces that a series is cut into. Each has equally many points, and its median counts.
 const PIECES: usize = 40;
 /// Fewer points a piece tell nothing.
 const LEAST_POINTS: usize = 5;

@@ -4,7 +4,7 @@ use super::*;
 use crate::hang::read::align::align;
 use crate::hang::read::flight::leave_out_before_holes;
 
-/// `AllReduce 40` …, all of so many seconds ago.
+/// `AllReduce 40` …, all `seconds_ago`.
 fn numbered(func: &str, sequence: u64, seconds_ago: u64, stage: Stage) -> Call {
     Call { sequence: Some(sequence), ..call(func, 8, seconds_ago, stage) }
 }

@@ -40,7 +40,7 @@ fn rank(process: usize, calls: Vec<Call>) -> Rank {
     Rank { actor: Actor { process, gpu: 0 }, calls: Tail { list: calls, ..Tail::default() }, ..Rank::default() }
 }
 
-/// A call of so many seconds ago.
+/// A call, `seconds_ago`.
 fn call(func: &str, count: u64, seconds_ago: u64, stage: Stage) -> Call {
     Call {
         what: Signature { func: func.into(), count, datatype: "ncclFloat32".into(), root: None },

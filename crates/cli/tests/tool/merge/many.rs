@@ -261,7 +261,7 @@ fn define(mut archive: ArchiveWriter, texts: Texts, all: Vec<Definition>) {
     archive.close().expect("an archive");
 }
 
-/// Merges so many processes: all are found by host and process id.
+/// Merges a process for each of `ranks`: all are found by host and process id.
 fn merge(ranks: u32, has_mpi: bool) {
     let scratch = Scratch::new();
     let of_all: Vec<u32> = (0..ranks).collect();

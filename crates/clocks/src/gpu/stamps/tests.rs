@@ -74,13 +74,13 @@ fn run(paces: &Paces, delays: &[(u64, u64, u64)], step_ns: u64) -> (StampBounds,
     let apart = length / delays.len() as u64;
     let mut known = StampBounds::default();
     let mut stamps = Vec::new();
-    for (number, &(launch, ran, told)) in (0..).zip(delays) {
+    for (number, &(launch, ran, reported)) in (0..).zip(delays) {
         let start = number * apart + launch;
         let stop = start + ran;
         let pair = [start, stop].map(|at| (stamp(paces, at, step_ns), BEGIN_NS + at));
         known.not_before(pair[0].0, pair[0].1 - launch);
-        known.not_after(pair[0].0, pair[0].1 + told);
-        known.not_after(pair[1].0, pair[1].1 + told);
+        known.not_after(pair[0].0, pair[0].1 + reported);
+        known.not_after(pair[1].0, pair[1].1 + reported);
         stamps.extend(pair);
     }
     (known, stamps)

@@ -3,7 +3,7 @@
 use super::read::{Foreign, Kernel};
 use crate::kineto::job::Job;
 use crate::kineto::kernels::large;
-use crate::kineto::words;
+use crate::kineto::pytorch;
 use crate::line::Line;
 
 /// How far times of two recorders of one kernel can be apart, beside the clock of the host: what is recorded around a
@@ -115,15 +115,15 @@ impl<'a> Matching<'a> {
         let kernel = self.job.kernels.get(number);
         let operation = self.job.tables.operations.row(large(kernel.operation));
         let name = self.job.source.trace.region_name(operation.function);
-        let function = words::function(&name);
-        let is_other = wanted.family.is_some() && words::family(function) != wanted.family;
+        let function = pytorch::function(&name);
+        let is_other = wanted.family.is_some() && pytorch::family(function) != wanted.family;
         // A kernel of several functions is named after any of them.
         if is_other && kernel.operations == 1 {
             return None;
         }
         let member = self.job.tables.members.row(kernel.member);
         let size = self.job.tables.members.size(member.communicator) as u64;
-        let own = words::elements(function, operation.bytes, size, operation.partner == member.rank);
+        let own = pytorch::elements(function, operation.bytes, size, operation.partner == member.rank);
         let is_size = wanted.bytes.is_none_or(|bytes| kernel.operations > 1 || bytes == [own.0, own.1]);
         Some(is_other || !is_size)
     }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::stream::{self, Reader};
 use crate::error::{Error, Result};
-use crate::kineto::words;
+use crate::kineto::pytorch;
 
 /// What is kept of a trace.
 #[derive(Debug, Default)]
@@ -164,7 +164,7 @@ impl Reader for Reading {
             Some("cpu_op" | "cuda_runtime" | "cuda_driver") => {
                 self.found.processes.insert(pid);
             }
-            Some("kernel") if words::is_nccl(&name) => {
+            Some("kernel") if pytorch::is_nccl(&name) => {
                 let arguments = arguments(event.args);
                 self.has_ours |= arguments.contains_key("nccl.event");
                 self.found.kernels.push(Kernel {
@@ -190,11 +190,11 @@ fn arguments(args: Option<&RawValue>) -> serde_json::Map<String, Value> {
 fn kernel(name: &str, arguments: &serde_json::Map<String, Value>) -> Kernel {
     let number = |name| arguments.get(name).and_then(Value::as_u64);
     let text = |name| arguments.get(name).and_then(Value::as_str);
-    let element = text("dtype").and_then(words::bytes).filter(|bytes| *bytes > 0);
+    let element = text("dtype").and_then(pytorch::bytes).filter(|bytes| *bytes > 0);
     let bytes = |name| Some(number(name)?.saturating_mul(element?));
     let ranks = text("Process Group Ranks").unwrap_or_default().trim_matches(['[', ']']);
     Kernel {
-        family: words::family(name).or_else(|| words::family(text("Collective name")?)),
+        family: pytorch::family(name).or_else(|| pytorch::family(text("Collective name")?)),
         group_size: number("Group size"),
         ranks: ranks.split(", ").map_while(|rank| rank.trim().parse().ok()).collect(),
         bytes: bytes("In msg nelems").zip(bytes("Out msg nelems")).map(|(given, gotten)| [given, gotten]),

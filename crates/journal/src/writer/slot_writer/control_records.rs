@@ -28,7 +28,7 @@ impl SlotWriter {
 
     /// Records that a communicator is there, for when the record of its beginning is gone.
     pub fn comm_known(&mut self, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) {
-        // A loss is told by the record of the beginning.
+        // A loss is reported by the record of the beginning.
         let _full = self.put_comm(kind::COMM_KNOWN, context, begin_ticks, repetition, comm);
     }
 
@@ -57,13 +57,13 @@ impl SlotWriter {
     pub fn switch(&mut self, begin_ticks: u64, context: u64, switch: &Switch) {
         self.put_held();
         let [before, after] = [switch.before, switch.after].map(|wanted| pair(wanted.events, u32::from(wanted.is_on)));
-        let (cause, turn) = match switch.cause {
+        let (cause, of_steps) = match switch.cause {
             Cause::File => (0, None),
             Cause::Signal => (1, None),
-            Cause::Steps(turn) => (pair(2, u32::from(turn.is_exact)), Some(turn)),
+            Cause::Steps(it) => (pair(2, u32::from(it.is_exact)), Some(it)),
         };
-        let window = turn.and_then(|turn| turn.range);
-        let payload = [before, after, cause, window.map_or(0, Span::word), turn.map_or(0, |turn| turn.started)];
+        let range = of_steps.and_then(|it| it.range);
+        let payload = [before, after, cause, range.map_or(0, Span::word), of_steps.map_or(0, |it| it.started)];
         let _full = self.put_at(kind::SWITCH, 0, begin_ticks, context, payload);
     }
 

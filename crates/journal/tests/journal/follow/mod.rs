@@ -178,7 +178,7 @@ fn no_slot_waits_for_another() {
     assert_eq!(oldest, ticks.min());
 }
 
-/// Records steps, and every now and then something with strings, until about so many bytes are written.
+/// Records steps, and every now and then something with strings, until about `bytes` are written.
 fn fill(slot_writer: &mut SlotWriter, bytes: usize, sent: &mut u64) {
     for step in 0..bytes / 54 {
         let step = i32::try_from(step).unwrap();

@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 use clocks::gpu::stamps::StampBounds;
 use clocks::gpu::{GpuCalibration, GpuClock};
 
-/// So many bounds from either side are kept.
+/// The most bounds that are kept from either side.
 const MOST_BOUNDS: usize = 64;
-/// The clock is fitted anew after each of the first operations, later after so many, or when it is so old.
+/// The clock is fitted anew after each of the first operations, later after some, or when it is old.
 const FIRST: u64 = 16;
 const OPERATIONS: u64 = 64;
 const MOST_AGE_NS: u64 = 1_000_000_000;

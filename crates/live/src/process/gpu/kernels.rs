@@ -22,7 +22,7 @@ struct Channel {
     stop: u64,
 }
 
-/// So many kernels in a row are not trusted before the one that they were held against is not.
+/// How many kernels in a row are distrusted before the one that they were compared with is, instead.
 const MOST_DISTRUSTED: u32 = 4;
 
 /// The last kernel of a channel of which the stamps were trusted.

@@ -130,7 +130,7 @@ impl OpenEvents {
                 algorithm,
                 is_point_to_point: false,
                 peer: None,
-                bytes: call.count.saturating_mul(self.words.element_bytes(call.datatype, symbols)),
+                bytes: call.count.saturating_mul(self.meanings.element_bytes(call.datatype, symbols)),
                 shape,
                 has_bandwidth: is_whole,
                 root: call.rank,
@@ -148,15 +148,15 @@ impl OpenEvents {
         sums: &mut Sums,
         symbols: &Symbols,
     ) -> EndedOperation {
-        let function = self.words.function(started.func, started.is_by_copy_engines, (symbols, sums));
+        let function = self.meanings.function(started.func, started.is_by_copy_engines, (symbols, sums));
         let replay = operation.call.map_or(0, |call| call.replay);
         let (algorithm, peer, sequence, root) = match started.details {
             Details::Collective { sequence, root, algorithm, protocol } => {
-                let algorithm = self.words.algorithm((algorithm, protocol), (symbols, sums));
+                let algorithm = self.meanings.algorithm((algorithm, protocol), (symbols, sums));
                 (algorithm, None, Some((sequence, replay)), root)
             }
             Details::PointToPoint { peer } => {
-                let none = self.words.algorithm(Default::default(), (symbols, sums));
+                let none = self.meanings.algorithm(Default::default(), (symbols, sums));
                 (none, Some(peer), None, -1)
             }
         };
@@ -166,7 +166,7 @@ impl OpenEvents {
             algorithm,
             is_point_to_point: peer.is_some(),
             peer,
-            bytes: started.count.saturating_mul(self.words.element_bytes(started.datatype, symbols)),
+            bytes: started.count.saturating_mul(self.meanings.element_bytes(started.datatype, symbols)),
             shape: function.shape,
             has_bandwidth: false,
             root,

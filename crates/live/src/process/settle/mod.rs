@@ -28,7 +28,7 @@ const FOR_CLOCK_PAIRS_NS: u64 = 300_000_000;
 /// Up to when all records were read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until {
-    /// These ticks; nothing came for a while where nothing came for so many ns.
+    /// These ticks; after that many ns without a record nothing more is expected.
     Ticks(u64, u64),
     /// The end.
     End,

@@ -8,7 +8,7 @@ use crate::archive::processes::Process;
 use crate::links::gpu_work::definition::DeviceDefinition;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
 use journal::part::options::{ArchiveOptions, CommLocations};
-use tables::place::index;
+use tables::index::index;
 
 /// The GPUs that locations of a process are on.
 pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<u32> {
@@ -20,8 +20,8 @@ pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<
 pub(super) fn gpu_of(location: &LocationDefinition, locations: CommLocations) -> Option<u32> {
     match location.kind {
         LocationKind::Communicator { .. } if locations == CommLocations::Cpu => None,
+        LocationKind::Stream { gpu, .. } => gpu,
         LocationKind::Communicator { gpu, .. }
-        | LocationKind::Stream { gpu, .. }
         | LocationKind::Channel { owner: LocationOwner::Rank { gpu, .. }, .. } => Some(gpu),
         // Whose GPU a communicator of another process is on, nobody here can tell.
         LocationKind::Channel { owner: LocationOwner::Foreign { .. }, .. }
@@ -67,7 +67,7 @@ pub(super) fn gpu_name(process: &Process, number: u32, comms: &[&Communicator]) 
         let place = known.map_or(place, |device| device.pci.clone());
         return format!("GPU {ordinal} [{place}]");
     }
-    match comms.get(index(gpu.comm)) {
+    match gpu.comm.and_then(|comm| comms.get(index(comm))) {
         Some(comm) if !gpu.in_largest => {
             format!("GPU of rank {} of {} [{place}]", gpu.rank, comm.name)
         }

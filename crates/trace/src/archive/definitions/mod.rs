@@ -27,7 +27,7 @@ use crate::archive::processes::Process;
 use crate::part::manifest::RegionDefinition;
 use journal::part::options::{ArchiveOptions, CommLocations};
 use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name};
-use tables::place::{index, place};
+use tables::index::{index, index_u32};
 
 mod gpus;
 mod lists;
@@ -182,7 +182,7 @@ impl Definitions {
                 if origin.is_some() {
                     name.push_str(&format!(" by {}", process.place()));
                 }
-                let owner = origin.map_or(creator, |origin| place(origin.process));
+                let owner = origin.map_or(creator, |origin| index_u32(origin.process));
                 let strings = &mut self.strings;
                 let mut properties = location_properties::of_location(definition, origin, communicators, map, strings);
                 let clock = clock_statements::of_location(&process.manifest, &definition.kind, strings);
@@ -221,7 +221,7 @@ impl Definitions {
                 creator,
                 properties: self.properties(device.map(properties_of).unwrap_or_default()),
             };
-            let reference = LocationGroupRef::new(place(self.location_groups.len()));
+            let reference = LocationGroupRef::new(index_u32(self.location_groups.len()));
             gpus.insert(number, reference);
             self.location_groups.push(group);
         }
@@ -245,7 +245,7 @@ impl Definitions {
             creator: LocationGroupRef::UNDEFINED,
             properties: Vec::new(),
         };
-        let reference = LocationGroupRef::new(place(self.location_groups.len()));
+        let reference = LocationGroupRef::new(index_u32(self.location_groups.len()));
         self.location_groups.push(group);
         for stub in stubs {
             let location = Location {
@@ -279,7 +279,7 @@ impl Definitions {
                 flags: 0,
                 members: comm.locations.clone(),
             };
-            let reference = GroupRef::new(place(self.groups.len()));
+            let reference = GroupRef::new(index_u32(self.groups.len()));
             self.groups.push(group);
             self.comms.push(Comm { name, group: reference, parent: CommRef::UNDEFINED, flags: 0 });
         }

@@ -10,7 +10,7 @@ use super::lists::{Definitions, Sources};
 use crate::archive::clock_statements::Value;
 use crate::archive::processes::Process;
 use crate::links::gpu_work::definition::DeviceDefinition;
-use tables::place::place;
+use tables::index::index_u32;
 
 /// A host: its name and boot.
 type Host<'a> = (&'a str, &'a str);
@@ -75,7 +75,7 @@ impl Definitions {
                 domains: vec![SystemTreeDomain::SharedMemory],
                 properties,
             };
-            let reference = SystemTreeNodeRef::new(place(self.nodes.len()));
+            let reference = SystemTreeNodeRef::new(index_u32(self.nodes.len()));
             tree.hosts.insert((host, boot_id), reference);
             self.nodes.push(node);
         }
@@ -104,7 +104,7 @@ impl Definitions {
                 domains: vec![SystemTreeDomain::AcceleratorDevice],
                 properties: self.properties(properties.collect()),
             };
-            let reference = SystemTreeNodeRef::new(place(self.nodes.len()));
+            let reference = SystemTreeNodeRef::new(index_u32(self.nodes.len()));
             tree.devices.insert((host, identity), reference);
             self.nodes.push(node);
         }

@@ -25,7 +25,7 @@ pub use options::FinalizeOptions;
 pub use part::PartState;
 
 use options::{Known, options_of_all};
-use part::{Finisher, Outcome};
+use part::{Outcome, PartFinalizer};
 
 /// A part after finalizing.
 #[derive(Clone, Debug, PartialEq)]
@@ -62,9 +62,9 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
     // Of a shard's own parts only: the other shards are at theirs.
     let waits = |part: &PathBuf| options.shard.is_none() && PartProgress::of(part) == PartProgress::JournalNeeded;
     let waited: Vec<bool> = job.parts.iter().map(waits).collect();
-    let finisher = Finisher { options, archive };
+    let finalizer = PartFinalizer { options, archive };
     let mut outcomes = job.map("parts", &job.parts, |number, part| match job.is_ours(number) {
-        true => finisher.finish(part, known.get(number).and_then(Option::as_ref)),
+        true => finalizer.finalize(part, known.get(number).and_then(Option::as_ref)),
         false => Outcome::new(PartState::Elsewhere),
     });
     job.count_remote_transfers(&mut outcomes);

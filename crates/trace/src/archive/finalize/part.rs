@@ -6,7 +6,7 @@ use std::path::Path;
 use super::options::{FinalizeOptions, Known};
 use crate::archive::unify::other_options;
 use crate::error::Error;
-use crate::part::files::{MANIFEST, Progress, is_done, is_final, obstacle};
+use crate::part::files::{MANIFEST, Progress, blockage, is_done, is_final};
 use crate::part::manifest::Manifest;
 use crate::part::staging::{Staging, put_in_place};
 use crate::part::write::{self, PartSummary, WriteOptions, write_locked};
@@ -55,15 +55,15 @@ impl Outcome {
 }
 
 /// Brings parts to where they can go into an archive.
-pub(super) struct Finisher<'a> {
+pub(super) struct PartFinalizer<'a> {
     pub(super) options: &'a FinalizeOptions,
     /// How all parts are to be written.
     pub(super) archive: ArchiveOptions,
 }
 
-impl Finisher<'_> {
-    pub(super) fn finish(&self, part: &Path, known: Option<&Known>) -> Outcome {
-        if let Some(reason) = obstacle(part) {
+impl PartFinalizer<'_> {
+    pub(super) fn finalize(&self, part: &Path, known: Option<&Known>) -> Outcome {
+        if let Some(reason) = blockage(part) {
             return Outcome::new(PartState::Failed(reason));
         }
         Staging::sweep(part, write::STAGING);

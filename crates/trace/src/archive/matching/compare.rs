@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Kind;
 use crate::part::calls::{Call, Digest};
-use tables::place::index;
+use tables::index::index;
 
 /// How many groups are told apart: each takes a whole sequence in memory.
 pub(super) const MOST_GROUPS: usize = 16;

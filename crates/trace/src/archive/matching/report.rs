@@ -9,7 +9,7 @@ use super::step_ranges;
 use crate::archive::communicators::Communicators;
 use crate::archive::processes::Process;
 use crate::part::calls::StepRanges;
-use tables::place::index;
+use tables::index::index;
 
 /// How many lines of one kind are listed.
 const MOST_LINES: usize = 100;

@@ -22,7 +22,7 @@ pub fn within_anchor(mut properties: Vec<(String, String)>) -> Vec<(String, Stri
     }
 }
 
-/// As many lines as are not longer than so many bytes together, and how many there are more.
+/// The first lines, as far as they have at most `bytes` together, and how many follow.
 fn beginning(value: &str, bytes: usize) -> String {
     let mut kept = String::new();
     let mut lines = value.lines().peekable();

@@ -13,7 +13,7 @@ use clocks::gpu::GpuCalibration;
 use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
 use tables::counts::Counts;
-use tables::place::index;
+use tables::index::index;
 
 mod chain;
 mod fit;
@@ -178,7 +178,7 @@ fn clocks(list: &mut List, processes: &[Process]) {
 }
 
 /// The clock of each communicator rank's GPU, as in `… comm 0x5 rank 3: BOUNDED, residual 2400 ns, drift -12 ppb,
-/// bounds 20 + 40`: so many from below and from above.
+/// bounds 20 + 40`: the numbers of bounds from below and from above.
 fn gpu_clocks(process: &Process) -> impl Iterator<Item = String> {
     let manifest = &process.manifest;
     manifest.gpu_clocks.iter().map(|gpu| {

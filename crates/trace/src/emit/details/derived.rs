@@ -6,7 +6,7 @@ use super::Details;
 use crate::emit::attributes::Attribute;
 use crate::links::derived::DerivedCall;
 use nccl_events::collective::shape;
-use tables::place::index;
+use tables::index::index;
 use tables::{EventRow, P2pApi};
 
 impl Details<'_, '_> {
@@ -77,7 +77,7 @@ impl Details<'_, '_> {
             let missing = AttributeValue::U32(collective.missing);
             return self.add(Attribute::MembersMissing, missing);
         }
-        let element = model.words.element_bytes(call.datatype);
+        let element = model.meanings.element_bytes(call.datatype);
         let bytes = call.count.saturating_mul(element);
         let shape = shape(call.pattern.func());
         self.bandwidths(shape, bytes, call.ranks, interval)

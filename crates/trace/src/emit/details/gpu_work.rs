@@ -4,7 +4,7 @@ use otf2::AttributeValue;
 
 use super::Details;
 use crate::emit::attributes::Attribute;
-use crate::links::gpu_work::{What, words};
+use crate::links::gpu_work::{What, names};
 use journal::format::record::Symbol;
 use nccl_events::gpu::{Copy, Kernel, extent};
 use tables::EventRow;
@@ -70,8 +70,8 @@ impl Details<'_, '_> {
                 self.add(attribute, AttributeValue::U32(device))?;
             }
         }
-        self.word(Attribute::SourceMemory, words::memory_kind(copy.source_kind))?;
-        let to = words::memory_kind(copy.destination_kind);
+        self.word(Attribute::SourceMemory, names::memory_kind(copy.source_kind))?;
+        let to = names::memory_kind(copy.destination_kind);
         self.word(Attribute::DestinationMemory, to)?;
         self.number(Attribute::GraphNode, copy.graph_node, 0)
     }

@@ -29,9 +29,9 @@ impl Details<'_, '_> {
         let Some(member) = member.filter(|member| member.knows_ranks) else {
             return Ok(());
         };
-        let element = model.words.element_bytes(operation.datatype);
+        let element = model.meanings.element_bytes(operation.datatype);
         let bytes = operation.count.saturating_mul(element);
-        let shape = model.words.shape(operation.func);
+        let shape = model.meanings.shape(operation.func);
         self.bandwidths(shape, bytes, member.ranks, interval)
     }
 

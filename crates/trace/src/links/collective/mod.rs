@@ -1,6 +1,6 @@
-//! Collectives in OTF2's words: operation and role.
+//! Collectives as OTF2 has them: operation and role.
 
-pub(crate) mod words;
+pub(crate) mod meanings;
 
 use nccl_events::collective::{Collective, Flow, shape};
 use otf2::{CollectiveOp, RegionRole};

@@ -8,7 +8,7 @@ use journal::reader::Symbols;
 use nccl_events::gpu::is_of_nccl;
 use nccl_events::gpu::{GpuClock, GpuRecord};
 use tables::OperationRow;
-use tables::place::{index, place};
+use tables::index::{index, index_u32};
 use tables::{EventRow, Tables};
 
 /// The operations of each launch that ran, and of each copy-engine collective: indices of activities.
@@ -26,7 +26,7 @@ impl Launched {
                 _ => activity.launch.map(EventRow::KernelLaunch).filter(|_| activity.launch_is_own),
             };
             if let Some(launch) = launch {
-                launched.by_launch.entry(launch).or_default().push(place(at));
+                launched.by_launch.entry(launch).or_default().push(index_u32(at));
             }
         }
         launched

@@ -13,7 +13,7 @@
 pub(crate) mod definition;
 mod graphs;
 mod join;
-pub(crate) mod words;
+pub(crate) mod names;
 mod work;
 
 pub(crate) use self::work::{Fates, GpuStream, GpuWork, Link, RanBy, What, Work};
@@ -26,7 +26,7 @@ use clocks::gpu::samples::SampleClocks;
 use journal::reader::Symbols;
 use nccl_events::gpu::{Backend, GpuRecord, extent};
 use tables::communicators::devices::Devices;
-use tables::place::index;
+use tables::index::index;
 use tables::{EventRow, Tables};
 
 impl GpuWork {
@@ -104,7 +104,7 @@ impl GpuWork {
                 What::Copy(copy) => kinds.extend([copy.source_kind, copy.destination_kind]),
             }
         }
-        let kinds = kinds.into_iter().map(words::memory_kind);
+        let kinds = kinds.into_iter().map(names::memory_kind);
         let extents = extents.into_iter().map(extent);
         extents.chain(kinds.map(str::to_owned)).collect()
     }

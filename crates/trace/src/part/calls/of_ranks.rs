@@ -11,7 +11,7 @@ use journal::reader::Symbols;
 use nccl_events::collective::{element_bytes, shape};
 use tables::OperationRow;
 use tables::communicators::Comms;
-use tables::place::{index, place};
+use tables::index::{index, index_u32};
 use tables::switches::Cut;
 use tables::{CollApi, Tables};
 
@@ -40,7 +40,7 @@ impl Known {
         if let Some(&number) = self.by_raw.get(&raw) {
             return number;
         }
-        let next = place(self.by_call.len());
+        let next = index_u32(self.by_call.len());
         let number = *self.by_call.entry(call(raw, symbols)).or_insert(next);
         self.by_raw.insert(raw, number);
         number

@@ -31,8 +31,8 @@ pub(crate) enum LocationKind {
     },
     /// A CUDA stream.
     Stream {
-        /// Its GPU: an index into [`super::Manifest::gpus`].
-        gpu: u32,
+        /// Its GPU, where it is known: an index into [`super::Manifest::gpus`].
+        gpu: Option<u32>,
         /// CUPTI's number of the CUDA context.
         context: u32,
         /// CUPTI's number of the stream in it.

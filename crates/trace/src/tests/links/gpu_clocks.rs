@@ -6,7 +6,7 @@ use nccl_events::Body;
 use nccl_events::event;
 use nccl_events::{StateArgs, state};
 
-/// A kernel: where, launched, told and ended on the host, begun and ended on the GPU.
+/// A kernel: where, launched, reported and ended on the host, begun and ended on the GPU.
 struct Kernel {
     context: u64,
     cuda_stream: u64,
@@ -29,7 +29,7 @@ fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
     }
     for (number, of) in (1..).zip(kernels) {
         let base = 1000 * number;
-        let [launched, coll_at, told, ended] = of.host_ns;
+        let [launched, coll_at, reported, ended] = of.host_ns;
         let group = Body::GroupApi(event::GroupApi { graph_captured: of.captured, depth: 1 });
         let call = Body::CollApi(event::CollApi {
             func: stream.symbols.intern("AllReduce"),
@@ -48,7 +48,7 @@ fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
         stream.event_of(context, base + 2, base, span, launch);
         let span = (coll_at, Some(coll_at));
         stream.event_of(context, base + 3, base + 1, span, coll);
-        let span = (told, Some(ended));
+        let span = (reported, Some(ended));
         stream.event_of(context, base + 4, base + 3, span, kernel(of.gpu_ns.0));
         let gpu_ns = of.gpu_ns.1;
         let args = StateArgs::GpuTime { gpu_ns };
@@ -60,7 +60,7 @@ fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
 /// How far the GPU's timer is ahead in these tests.
 const AHEAD_NS: u64 = 1_000_000;
 
-/// Begins at 100 µs and takes 10, launched 1 µs before, told 1 µs after.
+/// Begins at 100 µs and takes 10, launched 1 µs before, reported 1 µs after.
 fn tight(context: u64, cuda_stream: u64) -> Kernel {
     Kernel {
         context,
@@ -71,7 +71,7 @@ fn tight(context: u64, cuda_stream: u64) -> Kernel {
     }
 }
 
-/// Begins at 300 µs and takes 10, launched 200 µs before, told 200 µs after.
+/// Begins at 300 µs and takes 10, launched 200 µs before, reported 200 µs after.
 fn loose(context: u64, cuda_stream: u64) -> Kernel {
     Kernel {
         context,

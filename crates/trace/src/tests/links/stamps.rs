@@ -10,15 +10,15 @@ use nccl_events::{StateArgs, state};
 /// How far the GPU's timer is ahead of the host's clock.
 const AHEAD_NS: u64 = 1_000_000;
 
-/// Kernels launched 10 µs apart, each 6 µs on the GPU, whose channel tells the stamps that `told` gives for them.
-fn kernels(number: u64, told: impl Fn(u64) -> (u64, u64)) -> Built {
+/// Kernels launched 10 µs apart, each 6 µs on the GPU, whose channel tells the stamps that `reported` gives for them.
+fn kernels(number: u64, reported: impl Fn(u64) -> (u64, u64)) -> Built {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 5, 2, 0);
     for kernel_number in 0..number {
         let (base, at) = (1000 * (kernel_number + 1), begin(kernel_number));
         // The Coll (base + 3) is of the launch plan base + 100.
         stream.collective(base, at, false);
-        let (start, stop) = told(kernel_number);
+        let (start, stop) = reported(kernel_number);
         let span = (at + 2_000, Some(at + 9_000));
         stream.event(base + 4, base + 3, span, kernel(start));
         let args = StateArgs::GpuTime { gpu_ns: stop };

@@ -33,7 +33,7 @@ fn states(stream: &mut Stream, id: u64, states: &[(u32, u64)]) {
     }
 }
 
-/// Whether it sends, the states told, what is built.
+/// Whether it sends, the states reported, what is built.
 type Case<'a> = (bool, &'a [(u32, u64)], &'a [Item]);
 
 #[test]
@@ -63,12 +63,12 @@ fn what_a_step_waits_for_is_a_chain() {
         (false, &[(12, 130)], &[(InstanceKind::RecvWait, 100, 130), (InstanceKind::RecvGpuWait, 130, 150)]),
         (true, &[], &[(InstanceKind::Step, 100, 150)]),
     ];
-    for (is_send, told, expected) in cases {
+    for (is_send, reported, expected) in cases {
         let mut stream = transfer(is_send, Some(200));
         stream.event(30, OP, (100, Some(150)), step(3));
-        states(&mut stream, 30, told);
+        states(&mut stream, 30, reported);
         let built = stream.build();
-        assert_eq!(built.locations[&location(is_send, 3)], expected, "{told:?}");
+        assert_eq!(built.locations[&location(is_send, 3)], expected, "{reported:?}");
         let counts = built.counts.kinds.get(Kind::ProxyStep);
         assert_eq!((counts.seen, counts.written, counts.not_shown), (1, 1, 0));
     }

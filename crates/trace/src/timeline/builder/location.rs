@@ -4,7 +4,7 @@ use super::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::location::LocationKey;
-use tables::place::place;
+use tables::index::index_u32;
 
 /// A location with its siblings, to add many instances to.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl LocationBuilder<'_> {
 
     #[cold]
     fn find(&mut self, sibling: usize) -> usize {
-        let number = self.builder.number(self.key, place(sibling));
+        let number = self.builder.number(self.key, index_u32(sibling));
         if self.siblings.len() <= sibling {
             self.siblings.resize(sibling + 1, None);
         }
@@ -51,7 +51,7 @@ impl LocationBuilder<'_> {
         number
     }
 
-    /// Makes room for so many more on the location itself: most of what is put on it goes there.
+    /// Makes room for `count` more on the location itself: most of what is put on it goes there.
     pub(crate) fn reserve(&mut self, count: usize) {
         if self.is_shown
             && let Some(instances) = self.instances(0)

@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::timeline::location::LocationKey;
-use tables::place::{index, place};
+use tables::index::{index, index_u32};
 
 /// What is gathered for each location.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl<T: Ord> ByLocation<T> {
 
     /// Adds something to a location.
     pub(super) fn add(&mut self, key: LocationKey, one: T) {
-        let next = place(self.locations.len());
+        let next = index_u32(self.locations.len());
         let number = *self.numbers.entry(key).or_insert(next);
         if number == next {
             self.locations.push((key, Vec::new()));

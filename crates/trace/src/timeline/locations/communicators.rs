@@ -15,7 +15,7 @@ use journal::format::record::Symbol;
 use journal::part::options::CollectiveRecords;
 use nccl_events::archive::RegionClass;
 use tables::OperationRow;
-use tables::place::{NOWHERE, index, place};
+use tables::index::{index, index_u32};
 use tables::switches::Cut;
 
 /// The first version of the interface that tells of calls.
@@ -23,7 +23,7 @@ const TELLS_CALLS: u8 = 5;
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     // A rank that did nothing is still a member of its communicator.
-    for context in 0..place(model.tables.contexts.len()) {
+    for context in 0..index_u32(model.tables.contexts.len()) {
         builder.create(LocationKey::Communicator(context));
     }
     let mut order: Vec<Vec<Shown>> = vec![Vec::new(); model.tables.contexts.len()];
@@ -186,7 +186,9 @@ fn put(model: &ProcessModel<'_>, location: &mut LocationBuilder<'_>, rows: &mut 
 fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank: &mut [Shown]) {
     of_rank.sort_by_key(|shown| (shown.enqueued, shown.activity()));
     // Readers match the records of ranks by their order: where some are not there it says nothing.
-    let context = of_rank.first().map_or(NOWHERE, |shown| shown.context);
+    let Some(context) = of_rank.first().map(|shown| shown.context) else {
+        return;
+    };
     let is_whole = match model.tables.cut(context) {
         Cut::Whole => true,
         // Sends and receives are cut by when they were called, which is not the same on all ranks.
@@ -210,9 +212,7 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
             messages.add(shown.instance, exchange, span, shown.at_home);
         }
     }
-    if let Some(shown) = of_rank.first() {
-        builder.messages(LocationKey::Communicator(shown.context), messages);
-    }
+    builder.messages(LocationKey::Communicator(context), messages);
 }
 
 /// Whether all ranks count their collectives alike: up to 2.27 launches of CUDA graphs count as well, and are not
@@ -227,17 +227,17 @@ fn counts_alike(model: &ProcessModel<'_>, context: u32, of_rank: &[Shown]) -> bo
 /// The communication records of an operation; none where a reader could not make sense of them.
 fn exchange(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, shown: &Shown) -> Option<Exchange> {
     let derived = model.links.derived.of_member(shown.activity());
-    let told_once = derived.is_some_and(|(_, call)| call.pattern.is_collective_record());
+    let is_reported_once = derived.is_some_and(|(_, call)| call.pattern.is_collective_record());
     let Some(operation) = shown.operation else {
-        return told_once.then_some(Exchange::Collective);
+        return is_reported_once.then_some(Exchange::Collective);
     };
-    if told_once {
+    if is_reported_once {
         return None;
     }
     let member = model.comms.member(shown.context)?;
     let ranks = model.comms.comm(member)?.ranks;
     let OperationRow::P2p(row) = operation else {
-        if model.words.shape(shown.func).is_some() {
+        if model.meanings.shape(shown.func).is_some() {
             builder.counts.sizes_unknown += u64::from(ranks == 0);
             return Some(Exchange::Collective);
         }

@@ -22,8 +22,8 @@ struct Transfer {
     end: u64,
     /// When it made progress; where that is not known its end, if it has none, or its start.
     waits_until: u64,
-    /// Whether NCCL told of its progress.
-    is_told: bool,
+    /// Whether NCCL reported its progress.
+    is_reported: bool,
     order: u32,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             None if model.is_unfinished(EventRow::ProxyOp(row)) => end,
             None => start,
         };
-        let transfer = Transfer { start, row, end, waits_until, is_told: progress.is_some(), order: op.order };
+        let transfer = Transfer { start, row, end, waits_until, is_reported: progress.is_some(), order: op.order };
         order.add(LocationKey::Net(owner, channel, is_send, peer), transfer);
     }
     for (key, of_location) in order.in_order() {
@@ -68,13 +68,13 @@ fn add_transfer(
     transfer: Transfer,
     [queued, whole]: [RegionNumber; 2],
 ) {
-    let Transfer { start, row, end, waits_until, is_told, order } = transfer;
+    let Transfer { start, row, end, waits_until, is_reported, order } = transfer;
     let start = start.max(siblings.free_from().min(waits_until));
     let sibling = siblings.take(start, end);
     location.builder().shown(Kind::ProxyOp);
     let instance = RegionInstance::of(row, order, InstanceKind::Net, whole);
     location.add(sibling, TimedInstance { start, end, instance });
-    if is_told && waits_until > start {
+    if is_reported && waits_until > start {
         let (end, instance) = (waits_until, RegionInstance::of(row, order, InstanceKind::Queued, queued));
         location.add(sibling, TimedInstance { start, end, instance });
     }

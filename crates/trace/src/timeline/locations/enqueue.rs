@@ -15,7 +15,7 @@ use crate::timeline::model::ProcessModel;
 use nccl_events::Kind;
 use nccl_events::archive::RegionClass;
 use tables::OperationRow;
-use tables::place::place;
+use tables::index::index_u32;
 
 /// The enqueueing of an operation, by thread, launch plan and start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,7 +45,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             start: operation.start,
             order: operation.order,
             stop: model.end(&operation),
-            activity: place(at),
+            activity: index_u32(at),
             region: builder.region(RegionKey::func(RegionClass::Enqueue, operation.func, suffix).showing(kind)),
             kind,
         });

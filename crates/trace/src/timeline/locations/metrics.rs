@@ -29,7 +29,7 @@ fn communicators(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         let (Some(context), Some(interval)) = (operation.context_at(), interval) else {
             continue;
         };
-        let bytes = operation.count.saturating_mul(model.words.element_bytes(operation.datatype));
+        let bytes = operation.count.saturating_mul(model.meanings.element_bytes(operation.datatype));
         let key = LocationKey::Communicator(context);
         let span = (interval.start, interval.end);
         if model.options.metrics.has(Metric::BytesInFlight) {
@@ -55,7 +55,7 @@ fn moved(model: &ProcessModel<'_>, row: OperationRow, operation: &Operation<'_>,
         OperationRow::Coll(_) => {
             // Without the number of ranks a bandwidth would be made up.
             let member = model.member_of(operation).filter(|member| member.knows_ranks)?;
-            let shape = model.words.shape(operation.func)?;
+            let shape = model.meanings.shape(operation.func)?;
             Some(shape.buffer_bytes(bytes, member.ranks.into()))
         }
         OperationRow::P2p(_) => Some(bytes),
@@ -79,7 +79,7 @@ fn network(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             let delivered = step.state_time(state::PROXY_STEP_RECV_FLUSH_WAIT);
             delivered.map(|delivered| (step.start, delivered))
         };
-        if let Some((span, rate)) = span.and_then(|span| Some((span, rate(step.told(), span)?))) {
+        if let Some((span, rate)) = span.and_then(|span| Some((span, rate(step.state_value(), span)?))) {
             has_steps.insert(parent);
             let key = (location(model, op), Metric::NetworkBandwidth);
             loads.entry(key).or_default().add(span, rate);

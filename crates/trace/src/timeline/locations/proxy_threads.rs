@@ -28,7 +28,7 @@ const fn phase(number: u32) -> Option<InstanceKind> {
     }
 }
 
-/// What the thread did, with the beginnings, in order; nothing where NCCL told no state.
+/// What the thread did, with the beginnings, in order; nothing where NCCL reported no state.
 fn phases(control: &Event<ProxyCtrl>) -> Parts {
     let mut phases = Parts::new();
     for (number, time) in control.states() {
@@ -45,7 +45,7 @@ fn phases(control: &Event<ProxyCtrl>) -> Parts {
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let mut order: Vec<(LocationKey, u64, Row<ProxyCtrl>)> = Vec::new();
     for (row, control) in model.tables.rows::<ProxyCtrl>() {
-        let thread = model.tables.first_place_of_thread(control.thread);
+        let thread = model.tables.first_index_of_thread(control.thread);
         order.push((LocationKey::Proxy(thread), control.start, row));
     }
     order.sort_unstable();

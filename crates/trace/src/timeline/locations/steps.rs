@@ -42,7 +42,7 @@ const fn first(seen: InstanceKind) -> InstanceKind {
     }
 }
 
-/// The phases of a step with their beginnings, in order; one for the whole step if NCCL told no state.
+/// The phases of a step with their beginnings, in order; one for the whole step if NCCL reported no state.
 fn phases(step: &Event<ProxyStep>) -> Parts {
     let mut phases = Parts::new();
     for (number, time) in step.states() {
@@ -90,7 +90,7 @@ pub(crate) fn put(model: &ProcessModel<'_>, row: Row<ProxyStep>) -> Option<Put> 
     Some(Put {
         comm: member.comm,
         peer: peer.filter(|peer| *peer < member.ranks)?,
-        bytes: step.told(),
+        bytes: step.state_value(),
         completes: model.step_end(row).is_some(),
     })
 }
@@ -98,7 +98,7 @@ pub(crate) fn put(model: &ProcessModel<'_>, row: Row<ProxyStep>) -> Option<Put> 
 /// Whether the network was seen to send the step, and how much: early releases do not tell, and a put of 0 bytes would
 /// be made up.
 fn sends(step: &Event<ProxyStep>) -> bool {
-    step.told() > 0 && step.saw(state::PROXY_STEP_SEND_WAIT)
+    step.state_value() > 0 && step.saw(state::PROXY_STEP_SEND_WAIT)
 }
 
 /// The location of a step: its slot of the connection of its proxy operation. `None` where NCCL or the journal does not

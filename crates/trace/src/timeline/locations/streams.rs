@@ -9,7 +9,7 @@ use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionN
 use crate::timeline::location::{LocationKey, Siblings};
 use crate::timeline::model::ProcessModel;
 use nccl_events::archive::RegionClass;
-use tables::place::place;
+use tables::index::index_u32;
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let mut streams: BTreeMap<GpuStream, Siblings> = BTreeMap::new();
@@ -22,7 +22,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             What::Kernel(kernel) => (RegionClass::Kernel, RegionName::Mangled(kernel.name)),
         };
         let region = builder.region(RegionKey::new(class, name));
-        let at = place(at);
+        let at = index_u32(at);
         let instance = RegionInstance::new(Source::Work(at), at, InstanceKind::Work, region);
         let key = LocationKey::Stream(work.stream);
         builder.on_location(key, sibling, TimedInstance { start, end, instance });

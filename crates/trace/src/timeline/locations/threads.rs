@@ -11,7 +11,7 @@ use crate::timeline::model::ProcessModel;
 use nccl_events::Kind;
 use nccl_events::archive::RegionClass;
 use nccl_events::state;
-use tables::place::place;
+use tables::index::index_u32;
 use tables::{CeBatch, CeSync, CollApi, Event, Group, GroupApi, Head, InTable, KernelLaunch, P2pApi};
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
@@ -68,7 +68,7 @@ fn derived_calls(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         let name = RegionName::Derived(call.pattern);
         let key = RegionKey::new(RegionClass::Api, name).showing(Kind::CollApi);
         let region = builder.region(key);
-        let source = Source::DerivedCall(place(at));
+        let source = Source::DerivedCall(index_u32(at));
         let instance = RegionInstance::new(source, first.order, InstanceKind::DerivedCall, region);
         let start = first.start;
         builder.on_thread(first.thread, TimedInstance { start, end, instance });

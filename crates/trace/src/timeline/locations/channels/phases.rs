@@ -48,7 +48,7 @@ pub(super) fn build(
     let mut spans: Vec<(u64, u64, Row<KernelPhase>)> = Vec::with_capacity(phases.len());
     for &row in phases {
         let phase = &model.tables[row];
-        let (start, stop) = match pair(phase.fields.gpu_ns, phase.told()) {
+        let (start, stop) = match pair(phase.fields.gpu_ns, phase.state_value()) {
             Ok(stamps) => stamps,
             Err(why) => {
                 why.count(&mut location.builder().counts);

@@ -3,27 +3,27 @@
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::collective::{Shape, element_bytes, shape};
-use tables::place::index;
+use tables::index::index;
 
 /// What a string means where it names a data type or a function.
 #[derive(Clone, Copy, Debug, Default)]
-struct Word {
+struct Meaning {
     element_bytes: u64,
     shape: Option<Shape>,
 }
 
 /// The meanings of all strings.
 #[derive(Debug, Default)]
-pub(crate) struct Words(Vec<Word>);
+pub(crate) struct Meanings(Vec<Meaning>);
 
-impl Words {
+impl Meanings {
     /// Looks into the strings of a journal.
     #[must_use]
     pub(crate) fn of(symbols: &Symbols) -> Self {
-        let none = Word::default();
+        let none = Meaning::default();
         let named = symbols.all().map(|symbol| {
             let text = symbols.text(symbol);
-            Word { element_bytes: element_bytes(text), shape: shape(text) }
+            Meaning { element_bytes: element_bytes(text), shape: shape(text) }
         });
         Self([none].into_iter().chain(named).collect())
     }
@@ -32,7 +32,7 @@ impl Words {
     #[must_use]
     #[inline]
     pub(crate) fn element_bytes(&self, datatype: Symbol) -> u64 {
-        self.0.get(index(datatype.0)).map_or(0, |word| word.element_bytes)
+        self.0.get(index(datatype.0)).map_or(0, |meaning| meaning.element_bytes)
     }
 
     /// The shape of a collective, see [`shape`].
@@ -52,11 +52,11 @@ mod tests {
         let mut symbols = Symbols::default();
         let texts = ["ncclFloat64", "AllGather", "Send", "ncclInt8", ""];
         let known = texts.map(|text| symbols.intern(text));
-        let words = Words::of(&symbols);
-        assert_eq!(known.map(|symbol| words.element_bytes(symbol)), [8, 0, 0, 1, 0]);
-        let is_collective = known.map(|symbol| words.shape(symbol).is_some());
+        let meanings = Meanings::of(&symbols);
+        assert_eq!(known.map(|symbol| meanings.element_bytes(symbol)), [8, 0, 0, 1, 0]);
+        let is_collective = known.map(|symbol| meanings.shape(symbol).is_some());
         assert_eq!(is_collective, [false, true, false, false, false]);
         let unknown = [Symbol::NONE, Symbol(99)];
-        assert_eq!(unknown.map(|symbol| words.element_bytes(symbol)), [0, 0]);
+        assert_eq!(unknown.map(|symbol| meanings.element_bytes(symbol)), [0, 0]);
     }
 }

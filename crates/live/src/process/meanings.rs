@@ -16,13 +16,13 @@ pub(crate) struct Function {
 
 /// Meanings of strings.
 #[derive(Debug, Default)]
-pub(crate) struct Words {
+pub(crate) struct Meanings {
     functions: FxHashMap<(Symbol, bool), Function>,
     algorithms: FxHashMap<(Symbol, Symbol), Symbol>,
     elements: FxHashMap<Symbol, u64>,
 }
 
-impl Words {
+impl Meanings {
     /// A function, by copy engines or not.
     pub(crate) fn function(
         &mut self,

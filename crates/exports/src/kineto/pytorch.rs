@@ -1,4 +1,4 @@
-//! PyTorch's words for NCCL's functions and types.
+//! The names that PyTorch has for NCCL's functions and types.
 
 use nccl_events::collective::element_bytes;
 
