@@ -88,7 +88,8 @@ fn parts(ranks: u32, folder: &Path) {
 
 fn fresh(folder: &Path) -> PathBuf {
     let out = folder.join(format!("scale-{}", std::process::id()));
-    fs::create_dir(&out).unwrap_or_else(|error| panic!("{}: {error}", out.display()));
+    let created = fs::create_dir_all(folder).and_then(|()| fs::create_dir(&out));
+    created.unwrap_or_else(|error| panic!("{}: {error}", out.display()));
     out
 }
 

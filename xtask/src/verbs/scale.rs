@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Instead: finalize the journals of N processes
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     ranks: u32,
-    /// Of so many NCCL events each
+    /// NCCL events of each process
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
     events: u32,
     /// Read the archive with the tool, too
