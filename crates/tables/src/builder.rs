@@ -39,7 +39,7 @@ pub struct TableBuilder {
     tables: Tables,
     waiting: Vec<Waiting>,
     finalizes: Vec<(u64, CommCall)>,
-    /// By slot, where it is known yet.
+    /// By slot; `None` where it is not known yet.
     slot_threads: Vec<Option<u32>>,
     /// Contexts of which it is only known that they are there.
     only_known: HashSet<u64>,
