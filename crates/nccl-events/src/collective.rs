@@ -138,7 +138,7 @@ impl Pattern {
         matches!(self, Self::AlltoAll)
     }
 
-    /// The pattern of the calls of a group; `true` is a send.
+    /// The pattern of the calls of a group on `ranks`; `true` is a send.
     #[must_use]
     pub fn of(sends: &[bool], ranks: usize) -> Option<Self> {
         if ranks < 2 {

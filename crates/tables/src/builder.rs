@@ -124,10 +124,8 @@ impl TableBuilder {
     fn join(mut self, losses: &Losses, removed: &Removed, process_tag: u16) -> Tables {
         self.join_waiting(removed, process_tag);
         for (id, mut call) in std::mem::take(&mut self.finalizes) {
-            match self.tables.find_context(id) {
-                Some(context) => call.context = Some(context),
-                None => self.tables.counts.finalizes_without_init += 1,
-            }
+            call.context = self.tables.find_context(id);
+            self.tables.counts.finalizes_without_init += u64::from(call.context.is_none());
             self.tables.comm_calls.push(call);
         }
         let mut tables = self.tables;

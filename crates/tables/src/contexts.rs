@@ -7,7 +7,7 @@ use crate::index::{index, index_u32};
 /// Set in the number of an id that is not in the list of contexts.
 const NOT_LISTED: u32 = 1 << 31;
 
-/// Which context an event names: an index in [`crate::Tables::contexts`], or a number in [`ContextIds`].
+/// Which context an event names: an index in [`crate::Tables::contexts`], or a number in [`ContextNames`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContextName(u32);
 
@@ -33,13 +33,13 @@ impl ContextName {
 
 /// The ids of contexts as NCCL passed them, each once.
 #[derive(Debug, Default)]
-pub(crate) struct ContextIds {
+pub(crate) struct ContextNames {
     ids: Vec<u64>,
     numbers: FxHashMap<u64, u32>,
     last: Option<(u64, u32)>,
 }
 
-impl ContextIds {
+impl ContextNames {
     /// The name of an id, of which it is not known whether it is in the list of contexts.
     #[inline]
     pub(crate) fn name(&mut self, id: u64) -> ContextName {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn each_id_has_one_name() {
-        let mut all = ContextIds::default();
+        let mut all = ContextNames::default();
         let ids = [7, 7, 0, 9, 7, 0];
         let names = ids.map(|id| all.name(id));
         for (id, name) in ids.into_iter().zip(names) {

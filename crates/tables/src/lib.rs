@@ -38,7 +38,7 @@ pub use self::row::Row;
 
 use std::ops::Index;
 
-use self::contexts::ContextIds;
+use self::contexts::ContextNames;
 use self::counts::Counts;
 use self::ids::{Ids, Key};
 use self::index::{index, index_u32};
@@ -157,7 +157,7 @@ pub struct Tables {
     pub gpu: Vec<GpuAt>,
     ids: Ids<EventRow>,
     context_ids: Ids<u32>,
-    context_names: ContextIds,
+    context_names: ContextNames,
 }
 
 impl Tables {

@@ -24,7 +24,7 @@ use links::Links;
 use nccl_events::id::EventId;
 use nccl_events::state;
 
-/// Bits of the number of entries that the tables of events and of communicators have.
+/// The tables of events and of communicators have 2 to the power of these entries.
 const EVENT_BITS: u32 = 16;
 const COMMUNICATOR_BITS: u32 = 12;
 

@@ -15,7 +15,7 @@ use crate::units::time;
 const MOST: usize = 100;
 /// Instances of a class that tell what is usual.
 const LEAST: usize = 20;
-/// How many times the usual deviation an anomaly is from the median; it is half of the median away, too.
+/// An anomaly is this many usual deviations away from the median, and at least half of the median.
 const DEVIATIONS: f64 = 8.0;
 
 /// An instance that stands out.

@@ -9,7 +9,7 @@ use crate::report::{Anomaly, Cause, CauseKind, Link, LinkKey, Rank};
 use crate::tables::{large, small};
 use crate::units::{bandwidth, count, time};
 
-/// A late rank is named where chance makes it the last that often with a smaller probability.
+/// A late rank is named where the probability that it is the last that often by chance is below this.
 const IMPROBABLE: f64 = 1e-6;
 /// Less of the time of all ranks is no cause.
 const LEAST_SHARE: f64 = 0.02;

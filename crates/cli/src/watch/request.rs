@@ -75,7 +75,7 @@ pub(crate) struct Request {
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0)]
     pub(super) slow_factor: f64,
 
-    /// How many intervals in a row are slow before it is reported
+    /// Report what is slow in this many intervals in a row
     #[arg(long, value_name = "INTERVALS", default_value_t = 3)]
     pub(super) slow_intervals: usize,
 

@@ -23,7 +23,7 @@ const MOST_RANKS: usize = 8;
 pub(super) struct Limits {
     /// The bandwidth is less than the median of the past by this factor.
     pub(super) factor: f64,
-    /// How many intervals in a row are slow before it is reported.
+    /// What is slow in this many intervals in a row is reported.
     pub(super) intervals: usize,
     /// And this many are known before.
     pub(super) past: usize,

@@ -9,7 +9,7 @@ use otf2::{ArchiveWriter, AttributeType, CollectiveOp, LocationRef, MetricValue,
 /// An event of a rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// Enters an operation with its bytes.
+    /// Enters an operation; its bytes come last.
     Enter(u64, RegionRef, u64),
     /// The same of one that has not ended.
     EnterUnfinished(u64, RegionRef),
@@ -29,7 +29,7 @@ pub(crate) enum Step {
     IsendComplete(u64, u64),
     IrecvRequest(u64, u64),
     Irecv(u64, u32, u64),
-    /// With its bytes, not those that are sent.
+    /// Receives other bytes than were sent.
     IrecvBytes(u64, u32, u64, u64),
     /// Puts to rank 1 under a matching id.
     Put(u64, u64),

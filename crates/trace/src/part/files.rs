@@ -71,7 +71,7 @@ pub(crate) fn is_final(part: &Path) -> bool {
 }
 
 /// Why nothing can be done with a part, whatever is in it; `None` where something can.
-pub(crate) fn blockage(part: &Path) -> Option<String> {
+pub(crate) fn why_unusable(part: &Path) -> Option<String> {
     if part.is_symlink() {
         let part = part.display();
         return Some(format!("{part} is a symbolic link, which no process makes: not followed"));

@@ -49,10 +49,10 @@ fn changes(key: LocationKey, tables: &Tables) -> Vec<(u64, bool)> {
 }
 
 /// The contexts whose ranges count for a location: of a communicator its own, of a thread those that were switched
-/// while it called. None: all count.
+/// while it called. Where the list is empty, all contexts count.
 fn ranks_of(key: LocationKey, tables: &Tables) -> Vec<u64> {
     let ranges = tables.switches.iter().filter(|at| at.context != 0);
-    let of_location = ranges.filter(|at| match key {
+    let counted = ranges.filter(|at| match key {
         LocationKey::Communicator(context) => tables.find_context(at.context) == Some(context),
         // The one that made a communicator need not be the one that calls.
         LocationKey::Thread(thread) => {
@@ -61,5 +61,5 @@ fn ranks_of(key: LocationKey, tables: &Tables) -> Vec<u64> {
         }
         _ => false,
     });
-    of_location.map(|at| at.context).collect()
+    counted.map(|at| at.context).collect()
 }

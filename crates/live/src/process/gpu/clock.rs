@@ -10,7 +10,7 @@ use clocks::gpu::{GpuCalibration, GpuClock};
 
 /// The most bounds that are kept from either side.
 const MOST_BOUNDS: usize = 64;
-/// The clock is fitted anew after each of the first operations, later after some, or when it is old.
+/// The clock is fitted anew after each of the `FIRST` operations, then after every `OPERATIONS`, or at `MOST_AGE_NS`.
 const FIRST: u64 = 16;
 const OPERATIONS: u64 = 64;
 const MOST_AGE_NS: u64 = 1_000_000_000;

@@ -22,7 +22,7 @@ struct Channel {
     stop: u64,
 }
 
-/// How many kernels in a row are distrusted before the one that they were compared with is, instead.
+/// After this many distrusted kernels in a row, the kernel that they were compared with is the wrong one.
 const MOST_DISTRUSTED: u32 = 4;
 
 /// The last kernel of a channel of which the stamps were trusted.

@@ -12,7 +12,7 @@ use tables::interval::Interval;
 use crate::process::clock::ProcessClock;
 use crate::process::newest::Newest;
 
-/// By how many samples a clock is known. More are kept, and times of launches: what is summed up is seconds old.
+/// A clock is fitted to this many samples. More are kept, and times of launches: what is summed up is seconds old.
 const SAMPLES: usize = 64;
 const MOST_SAMPLES: usize = 256;
 const MOST_LAUNCHES: usize = 1 << 12;

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::options::{FinalizeOptions, Known};
 use crate::archive::unify::other_options;
 use crate::error::Error;
-use crate::part::files::{MANIFEST, Progress, blockage, is_done, is_final};
+use crate::part::files::{MANIFEST, Progress, is_done, is_final, why_unusable};
 use crate::part::manifest::Manifest;
 use crate::part::staging::{Staging, put_in_place};
 use crate::part::write::{self, PartSummary, WriteOptions, write_locked};
@@ -63,7 +63,7 @@ pub(super) struct PartFinalizer<'a> {
 
 impl PartFinalizer<'_> {
     pub(super) fn finalize(&self, part: &Path, known: Option<&Known>) -> Outcome {
-        if let Some(reason) = blockage(part) {
+        if let Some(reason) = why_unusable(part) {
             return Outcome::new(PartState::Failed(reason));
         }
         Staging::sweep(part, write::STAGING);
