@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use whole_plugin::built;
-use whole_plugin::machine::nccl_library;
+use whole_plugin::machine::{has, nccl_library, skip};
 use whole_plugin::process::{Ended, run};
 use whole_plugin::scratch::Scratch;
 
@@ -192,4 +192,31 @@ fn another_profiler_in_the_only_place_is_named() {
     assert_eq!(level(&chained("nowhere"), "plugin", "does not find libnccl-profiler-nowhere.so"), "warning");
     assert_eq!(level(&chained(text(&library)), "plugin", "is no profiler plugin; it is left out"), "warning");
     assert_eq!(level(&chained(text(&built::plugin())), "plugin", "this project's plugin itself"), "warning");
+}
+
+#[test]
+fn all_kernels_need_cupti() {
+    let scratch = Scratch::new();
+    let all = ("NCCL_OTF2_CUPTI_KERNELS", "all");
+    let said = report(&scratch, &[all, ("KINETO_USE_DAEMON", "1")], &[]);
+    assert_eq!(level(&said, "cupti", "NCCL_OTF2_CUPTI_KERNELS=all has no effect"), "warning");
+}
+
+/// The plugin does what is said here: `tests/recording/file_size.rs`.
+#[test]
+fn a_limit_on_files_is_said() {
+    if !has("prlimit") {
+        skip("there is no prlimit (util-linux)");
+        return;
+    }
+    let scratch = Scratch::new();
+    for (bytes, expected, text) in
+        [(64 << 10, "problem", "nothing is recorded"), (8 << 20, "warning", "a journal is cut to that")]
+    {
+        let mut command = scratch.command("prlimit");
+        command.arg(format!("--fsize={bytes}")).arg(built::nccl_otf2()).args(["doctor", "--json"]);
+        let ended = run(&mut command);
+        let said: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"));
+        assert_eq!(level(&said, "limits", text), expected);
+    }
 }

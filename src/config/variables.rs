@@ -38,6 +38,14 @@ pub const VARIABLES: &[Variable] = &[
         },
     },
     Variable {
+        name: "NCCL_OTF2_JOB",
+        values: "text",
+        default: "the id that the batch system or the launcher gives the job, with its step",
+        doc: "Which job the process is of. A directory has one job's archive; what another job records there goes into `jobs/<job>` in it ([GUIDE.md](GUIDE.md#one-directory-one-job)). Set this to one text for what is to become one archive though its ids differ, such as steps of a Slurm job. `nccl-otf2 run` sets it where there is no id.",
+        // The ids of jobs are read together, by the journal's `JobEnvironment`.
+        set: |_, _| Ok(()),
+    },
+    Variable {
         name: "NCCL_OTF2_EVENTS",
         values: "preset, kinds or number, comma-separated",
         default: "`standard`",
@@ -178,7 +186,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_CUPTI_KERNELS",
         values: "`nccl` or `all`",
         default: "`nccl`",
-        doc: "With CUPTI: which kernels are recorded, NCCL's or all of the process.",
+        doc: "With CUPTI: which kernels are recorded, NCCL's or all of the process. `all` has no effect where CUDA events time GPU work, as beside PyTorch unless `NCCL_OTF2_GPU=cupti` is set, too; a warning says so.",
         set: |config, value| put(&mut config.gpu.kernels, choice(value, CuptiKernels::CHOICES)),
     },
     Variable {

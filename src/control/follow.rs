@@ -1,6 +1,6 @@
 //! Follows the control file and the toggle signal. Runs on the maintenance thread.
 
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -158,9 +158,6 @@ impl Control {
     }
 
     fn read(&self) -> io::Result<Vec<u8>> {
-        let mut content = Vec::new();
-        let file = std::fs::File::open(&self.path)?;
-        file.take(MOST_BYTES).read_to_end(&mut content)?;
-        Ok(content)
+        regular_files::read(&self.path, MOST_BYTES)
     }
 }

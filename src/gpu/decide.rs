@@ -5,7 +5,7 @@
 //! disturb no tool.
 
 use super::driver::CudaError;
-use crate::config::gpu::BackendChoice;
+use crate::config::gpu::{BackendChoice, CuptiKernels};
 use nccl_events::Kind;
 use nccl_events::gpu::Backend as BackendKind;
 
@@ -121,6 +121,15 @@ pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decisio
         _ => (BackendKind::Cupti, "GPU work is timed by CUPTI (NCCL_OTF2_GPU=events does without)".to_owned()),
     };
     Decision { backend, line, is_fault: false }
+}
+
+/// What a user has to know who wants all kernels recorded, which only CUPTI does, and gets this backend.
+#[must_use]
+pub fn without_all_kernels(kernels: CuptiKernels, backend: BackendKind) -> Option<&'static str> {
+    let is_in_vain = kernels == CuptiKernels::All && backend == BackendKind::Events;
+    is_in_vain.then_some(
+        "NCCL_OTF2_CUPTI_KERNELS=all has no effect, because CUDA events time NCCL's launches only: set NCCL_OTF2_GPU=cupti, too, and use no other profiler of GPUs in this job, PyTorch's among them, which may get nothing then",
+    )
 }
 
 /// Another tool that may use CUPTI in a process with these files and this environment, and the sign of it.
@@ -263,6 +272,17 @@ mod tests {
         assert_eq!(decide(BackendChoice::Events, &PLAIN).backend, BackendKind::Events);
         assert_eq!(decide(BackendChoice::Cupti, &PLAIN).backend, BackendKind::Cupti);
         assert_eq!(decide(BackendChoice::Off, &PLAIN).backend, BackendKind::Off);
+    }
+
+    #[test]
+    fn all_kernels_need_cupti() {
+        use CuptiKernels::{All, Nccl};
+        let line = without_all_kernels(All, BackendKind::Events).expect("a line");
+        assert!(line.contains("NCCL_OTF2_CUPTI_KERNELS=all") && line.contains("set NCCL_OTF2_GPU=cupti"), "{line}");
+        assert!(line.len() <= nccl_events::Name::MAX_BYTES, "it fits into the journal");
+        for (kernels, backend) in [(All, BackendKind::Cupti), (Nccl, BackendKind::Events), (All, BackendKind::Off)] {
+            assert_eq!(without_all_kernels(kernels, backend), None);
+        }
     }
 
     #[test]

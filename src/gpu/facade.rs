@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::backend::{Backend, Launch};
-use crate::host::shared::{self, Current, Mine, Share};
+use crate::host::shared::{self, Current, Share, Shares};
 use nccl_events::Kind;
 use nccl_events::id::EventId;
 
@@ -22,9 +22,7 @@ impl Share for Held {
     }
 }
 
-thread_local! {
-    static HELD: Mine<Held> = const { Mine::new() };
-}
+static HELD: Shares<Held> = Shares::new();
 
 /// The kinds that are launches.
 const LAUNCHES: u32 = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
@@ -47,7 +45,6 @@ pub(crate) fn event_ends(id: EventId) {
 
 #[inline(never)]
 fn with_backend(action: impl FnOnce(&dyn Backend)) {
-    // No share on a thread that is ending, which launches nothing.
     let _done = shared::with(&HELD, |held| action(&*held.0));
 }
 

@@ -11,7 +11,7 @@ use cupti_sys::mapped::Mapped;
 
 use super::backend::{Backend, Output};
 use super::cupti::{self, NotUsed, Opened};
-use super::decide::{Decision, Surroundings, decide};
+use super::decide::{Decision, Surroundings, decide, without_all_kernels};
 use super::devices::Devices;
 use super::driver::Driver;
 use super::events::Events;
@@ -63,6 +63,9 @@ impl Worker {
         // Missing before CUDA 10.1, on which no NCCL runs that reports launches.
         let _old_driver = self.driver.relax_captures();
         let (kind, backend) = self.begin();
+        if let Some(line) = without_all_kernels(self.settings.kernels, kind) {
+            self.output.say(kind, line, true);
+        }
         if let Some(backend) = &backend {
             facade::open(Arc::clone(backend));
         }

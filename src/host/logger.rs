@@ -65,9 +65,17 @@ pub fn warn(message: &str) {
 
 /// Writes one line to stderr; allowed in callbacks. A line that cannot be written is lost.
 pub(crate) fn say_to_stderr(message: &str) {
-    let line = format!("nccl-otf2: {message}\n");
-    // SAFETY: the buffer lives during the call and is as long as said.
-    let _ = unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+    let line = line(message) + "\n";
+    // Standard error can be a file, and that file as large as files may be.
+    journal::file_size::without_signal(|| {
+        // SAFETY: the buffer lives during the call and is as long as said.
+        let _ = unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+    });
+}
+
+/// One line, whatever names and files from outside have in it. It has no NUL.
+fn line(message: &str) -> String {
+    format!("nccl-otf2: {}", nccl_events::visible(message))
 }
 
 fn say_to_nccl(message: &str) {
@@ -77,7 +85,7 @@ fn say_to_nccl(message: &str) {
     }
     // SAFETY: `remember` stored a function of exactly this type, and it is not NULL.
     let logger: Logger = unsafe { mem::transmute::<*mut (), Logger>(logger) };
-    let Ok(line) = CString::new(format!("nccl-otf2: {}", message.replace('\0', "\u{fffd}"))) else {
+    let Ok(line) = CString::new(line(message)) else {
         return;
     };
     // SAFETY: libnccl is loaded while a communicator lives. The format takes one string; NCCL keeps none of

@@ -4,11 +4,13 @@
 //! A thread takes its share in its first call, and drops it when it sees that another instance is on. Only then, and
 //! when an instance begins or ends, is there a lock.
 
-use std::cell::RefCell;
+use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::LocalKey;
 
-use parking_lot::Mutex;
+use journal::lock::Lock;
+
+use super::memory;
+use super::per_thread::PerThread;
 
 /// The instance that is on, if any.
 pub(crate) struct Current<T> {
@@ -17,7 +19,7 @@ pub(crate) struct Current<T> {
     /// Epochs are never used twice, so a thread notices that its share belongs to an earlier instance.
     last_epoch: AtomicU64,
     /// The instance. Locked in a thread's first call, and when an instance begins or ends.
-    whole: Mutex<Option<Held<T>>>,
+    whole: Lock<Option<Held<T>>>,
 }
 
 #[derive(Clone)]
@@ -41,22 +43,26 @@ pub(crate) trait Share: Sized + 'static {
     fn leave(self) {}
 }
 
-/// A thread's place for its share: in a `thread_local!`, borrowed while it is used.
-pub(crate) struct Mine<S: Share>(RefCell<Option<Held<S>>>);
+/// The threads' shares.
+pub(crate) type Shares<S> = PerThread<Mine<S>>;
 
-impl<S: Share> Mine<S> {
-    /// No share yet.
-    pub(crate) const fn new() -> Self {
-        Self(RefCell::new(None))
-    }
+/// A thread's place for its share.
+pub(crate) struct Mine<S: Share> {
+    /// The epoch of the share; [`NONE`] without one, [`IN_USE`] while it is used: one comparison in a callback.
+    epoch: Cell<u64>,
+    share: UnsafeCell<Option<S>>,
 }
+
+/// No epochs: they count from 1.
+const NONE: u64 = u64::MAX;
+const IN_USE: u64 = u64::MAX - 1;
 
 impl<S: Share> Drop for Mine<S> {
     fn drop(&mut self) {
-        if let Some(held) = self.0.get_mut().take()
-            && S::CURRENT.epoch.load(Ordering::Acquire) == held.epoch
+        if S::CURRENT.epoch.load(Ordering::Acquire) == self.epoch.get()
+            && let Some(share) = self.share.get_mut().take()
         {
-            held.value.leave();
+            share.leave();
         }
     }
 }
@@ -64,7 +70,7 @@ impl<S: Share> Drop for Mine<S> {
 impl<T> Current<T> {
     /// No instance is on.
     pub(crate) const fn none() -> Self {
-        Self { epoch: AtomicU64::new(0), last_epoch: AtomicU64::new(0), whole: Mutex::new(None) }
+        Self { epoch: AtomicU64::new(0), last_epoch: AtomicU64::new(0), whole: Lock::new(None) }
     }
 
     /// Whether an instance is on.
@@ -93,36 +99,64 @@ impl<T> Current<T> {
     }
 }
 
-/// Runs `action` with the calling thread's share. Returns `None` if no instance is on, if the thread is ending, or
-/// inside another `action` on this thread, which only a signal handler can be.
+/// Runs `action` with the calling thread's share. Returns `None` if no instance is on, if there was no memory for a
+/// share, or inside another `action` on this thread, which only a signal handler can be.
 #[inline]
-pub(crate) fn with<S: Share, R>(mine: &'static LocalKey<Mine<S>>, action: impl FnOnce(&mut S) -> R) -> Option<R> {
+pub(crate) fn with<S: Share, R>(shares: &'static Shares<S>, action: impl FnOnce(&mut S) -> R) -> Option<R> {
     let epoch = S::CURRENT.epoch.load(Ordering::Relaxed);
-    let done = mine.try_with(|mine| {
-        let mut mine = mine.0.try_borrow_mut().ok()?;
-        if mine.as_ref().is_none_or(|held| held.epoch != epoch) {
-            // No instance has the number 0, so whether one is on needs to be checked only here.
-            if epoch == 0 {
-                return None;
-            }
-            take_share(&mut mine);
+    let none = || has_room(epoch).then(|| Mine { epoch: Cell::new(NONE), share: UnsafeCell::new(None) });
+    let done = shares.with(none, |mine| {
+        let held = mine.epoch.replace(IN_USE);
+        if held != epoch && !take_share(mine, held, epoch) {
+            return None;
         }
-        Some(action(&mut mine.as_mut()?.value))
+        // SAFETY: only this thread has `mine`, and nobody looks at a share that is in use.
+        let share = unsafe { &mut *mine.share.get() };
+        // SAFETY: `epoch` is of an instance only while `share` is Some: `take_share` and the end of this closure set it
+        // after the share, and a thread without one has `NONE`.
+        let done = action(unsafe { share.as_mut().unwrap_unchecked() });
+        // After a panic it stays in use: recording is off then.
+        mine.epoch.set(epoch);
+        Some(done)
     });
-    done.ok().flatten()
+    done.flatten()
 }
 
+/// Whether a thread may take a share. No instance has the number 0. Without memory the recording ends.
 #[cold]
-fn take_share<S: Share>(mine: &mut Option<Held<S>>) {
-    *mine = None;
+fn has_room(epoch: u64) -> bool {
+    epoch != 0 && !memory::has_failed()
+}
+
+/// Gives the thread a share of the instance that is on, in place of the one it held. False if it has none then.
+#[cold]
+#[inline(never)]
+fn take_share<S: Share>(mine: &Mine<S>, held: u64, epoch: u64) -> bool {
+    if held == IN_USE {
+        return false;
+    }
+    if !has_room(epoch) {
+        mine.epoch.set(held);
+        return false;
+    }
     let whole = S::CURRENT.whole.lock().clone();
-    *mine = whole.map(|Held { epoch, value }| Held { epoch, value: S::of(value) });
+    let share = whole.filter(|held| held.epoch == epoch).map(|held| S::of(held.value));
+    let is_there = share.is_some();
+    // SAFETY: only this thread has `mine`, and the share is not in use by anybody else: that was just checked.
+    let before = unsafe { &mut *mine.share.get() };
+    *before = share;
+    if !is_there {
+        mine.epoch.set(NONE);
+    }
+    is_there
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::thread;
+
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -144,9 +178,7 @@ mod tests {
         }
     }
 
-    thread_local! {
-        static MINE: Mine<Part> = const { Mine::new() };
-    }
+    static MINE: Shares<Part> = Shares::new();
 
     fn say(what: &'static str) -> Option<()> {
         with(&MINE, |part| part.0.lock().push(what))

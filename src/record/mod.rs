@@ -12,7 +12,7 @@ mod fault;
 use crate::control::{self, Answer, Switch};
 use crate::gpu;
 use crate::host::process::thread_name;
-use crate::host::shared::{self, Current, Mine, Share};
+use crate::host::shared::{self, Current, Share, Shares};
 use crate::scorep;
 use journal::clock::ticks;
 use journal::part::late::LateCallbacks;
@@ -56,9 +56,7 @@ impl Share for Slot {
     }
 }
 
-thread_local! {
-    static SLOT: Mine<Slot> = const { Mine::new() };
-}
+static SLOT: Shares<Slot> = Shares::new();
 
 /// Records the start of an event and names it. [`EventId::NONE`] when nothing is being recorded, or not this.
 #[must_use]
@@ -219,6 +217,11 @@ pub(crate) fn end() {
     if let Some(writer) = writer {
         writer.close();
     }
+}
+
+/// Gives back the slot of the thread that ends the program.
+pub(crate) fn leave() {
+    SLOT.end();
 }
 
 /// Switches recording off at once and for good in this process, without a lock: for a forked child, and

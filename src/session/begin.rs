@@ -18,6 +18,7 @@ use crate::host::{logger, mask, process, signals, version};
 use crate::record;
 use crate::scorep::{self, substrate};
 use journal::clock;
+use journal::file_size;
 use journal::part::PROCESS;
 use journal::part::environment::JobEnvironment;
 use journal::part::process::{self as process_json, PROCESS_FORMAT, ProcessInfo};
@@ -35,10 +36,11 @@ pub const VERSION: &str = env!("NCCL_PROFILER_OTF2_VERSION");
 /// Nothing can be recorded, and why.
 pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, String> {
     let test_clock = TestClock::from_environment()?;
-    let info = describe_process(&config, comm, test_clock.as_ref());
-    let directories = Directories::make(&config, &info)?;
+    let mut info = describe_process(&config, comm, test_clock.as_ref());
+    let directories = file_size::without_signal(|| Directories::make(&config, &info)).map_err(file_size::explain)?;
+    info.job.clone_from(&directories.job);
     let tag = ProcessTag::new(process::random_bits());
-    let (writer, slot_writer) = open_journal(&config, &info, &directories, tag)
+    let (writer, slot_writer) = file_size::without_signal(|| open_journal(&config, &info, &directories, tag))
         // A part that is never done would keep the job's other processes from making the archive.
         .inspect_err(|_| directories.remove())?;
     if let Some(signal) = config.dump_signal {
@@ -110,6 +112,8 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
         pid_namespace: journal::host::pid_namespace(),
         start_ticks: journal::host::start_ticks(pid).unwrap_or(0),
         session_start_realtime_ns: clock::realtime_ns(),
+        job: String::new(),
+        first_comm: comm.comm_id,
         environment,
         nccl_version: process_json::nccl_version_text(comm.nccl_version),
         library: if version::is_rccl() { "RCCL".to_owned() } else { String::new() },
@@ -136,9 +140,9 @@ fn open_journal(
     serde_json::to_vec_pretty(info)
         .map_err(std::io::Error::other)
         .and_then(|json| private::new_file(&path)?.write_all(&json))
-        .map_err(|error| format!("{}: {error}", path.display()))?;
+        .map_err(|error| format!("{}: {}", path.display(), file_size::explain(error)))?;
     let written = chain::report().write(&directories.part);
-    written.map_err(|error| format!("{}: {error}", directories.part.display()))?;
+    written.map_err(|error| format!("{}: {}", directories.part.display(), file_size::explain(error)))?;
     let options = WriterOptions {
         directory: directories.journal.clone(),
         tag,
@@ -158,6 +162,13 @@ fn say_beginning(config: &Config, comm: &CommInit<'_>, directories: &Directories
     let chained = chain::report().plugins;
     let behind = if chained.is_empty() { String::new() } else { format!(", with {} behind it", chained.join(", ")) };
     say(config, &format!("version {VERSION}{behind}: recording {events} events into {out}"));
+    if let (Some(other), true) = (&directories.other_job, comm.rank <= 0) {
+        logger::warn(&format!(
+            "the directory asked for holds the recording of another job ({other}); that of this job ({}) goes into \
+             {out} (NCCL_OTF2_DIR=trace-%j is another directory for each job, NCCL_OTF2_JOB names a job)",
+            directories.job
+        ));
+    }
     match scorep {
         scorep::Beginning::Silent => {}
         scorep::Beginning::On(line) => say(config, &line),

@@ -10,10 +10,13 @@ use parking_lot::Mutex;
 use super::recorded::{Recorded, closes};
 use super::state::{Session, describe, say};
 use crate::config::{Config, Finalize, Verbosity};
-use crate::host::logger;
+use crate::host::{logger, memory};
 use crate::scorep::substrate;
 use crate::{chain, record, scorep};
-use journal::private;
+use journal::part::JOURNAL;
+use journal::part::scorep::ScorepReport;
+use journal::writer::JournalWriter;
+use journal::{file_size, private};
 use trace::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, unify, write_part};
 
 /// The largest journal that is written inside the job. Writing needs about three times as much memory,
@@ -38,6 +41,10 @@ pub(super) enum Moment {
 
 /// Ends the session. Runs inside the host's last `finalize` or its exit.
 pub(super) fn close(session: Session, moment: Moment) {
+    file_size::without_signal(|| end(session, moment));
+}
+
+fn end(session: Session, moment: Moment) {
     record::end();
     let scorep_report = scorep::end();
     *LAST_PART.lock() = Some(session.part.clone());
@@ -47,17 +54,43 @@ pub(super) fn close(session: Session, moment: Moment) {
         gpus.end();
     }
     maintenance.stop();
-    if let Err(error) = chain::take_report().write(&part) {
-        logger::warn(&format!("{}: {error}; the archive does not say what chained plugins missed", part.display()));
-    }
     if moment == Moment::LastFinalize {
         closes(&recorded);
     }
+    if is_removed(&part) {
+        logger::warn(&format!(
+            "{} was removed while the job ran: what this process recorded is lost",
+            part.join(JOURNAL).display()
+        ));
+        return;
+    }
+    say_what_was_not_recorded(&config, &part, &writer, scorep_report);
+    write(&config, &out, &part, writer.reserved_bytes(), moment);
+}
+
+/// Whether somebody removed the journal. Its first file is there to the end.
+fn is_removed(part: &Path) -> bool {
+    part.join(JOURNAL).join("0.0").try_exists().is_ok_and(|exists| !exists)
+}
+
+/// What chained plugins and Score-P missed, for the archive, and why recording stopped, for the user.
+fn say_what_was_not_recorded(
+    config: &Config,
+    part: &Path,
+    writer: &JournalWriter,
+    scorep_report: Option<ScorepReport>,
+) {
+    if let Err(error) = chain::take_report().write(part) {
+        logger::warn(&format!("{}: {error}; the archive does not say what chained plugins missed", part.display()));
+    }
     if let Some(report) = scorep_report {
-        if let Err(error) = report.write(&part) {
+        if let Err(error) = report.write(part) {
             logger::warn(&format!("{}: {error}; the archive does not say what was shown to Score-P", part.display()));
         }
-        say(&config, &report.summary());
+        say(config, &report.summary());
+    }
+    if memory::has_failed() {
+        writer.stop_without_memory();
     }
     if let Some(stop) = writer.stop_reason() {
         logger::warn(&format!(
@@ -65,10 +98,13 @@ pub(super) fn close(session: Session, moment: Moment) {
             describe(&stop)
         ));
     }
-    let bytes = writer.reserved_bytes();
+}
+
+/// Writes the part, and the archive if this process is the last, unless that is left to the tool.
+fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
     if config.finalize == Finalize::Offline {
         say(
-            &config,
+            config,
             &format!(
                 "{} MiB of journal recorded; `nccl-otf2 finalize {}` makes the archive",
                 bytes >> 20,
@@ -85,18 +121,26 @@ pub(super) fn close(session: Session, moment: Moment) {
         ));
         return;
     }
+    if memory::has_failed() {
+        logger::warn(&format!(
+            "no archive yet: writing it in a job without memory could end the job; the journal is kept, `nccl-otf2 finalize {}` makes the archive",
+            out.display()
+        ));
+        return;
+    }
     let options = WriteOptions {
         deadline: Instant::now().checked_add(config.finalize_timeout),
         keep_journal: config.keep_journal,
         ..WriteOptions::default()
     };
-    match write_part(&part, &options, &()) {
+    match write_part(part, &options, &()) {
         Ok(summary) => {
             say_loss(&summary);
-            archive(&config, &out, moment, &summary);
+            archive(config, out, moment, &summary);
         }
         Err(error) => logger::warn(&format!(
-            "no archive yet: {error}; the journal is kept, `nccl-otf2 finalize {}` makes the archive",
+            "no archive yet: {}; the journal is kept, `nccl-otf2 finalize {}` makes the archive",
+            file_size::explain(error),
             out.display()
         )),
     }
@@ -121,7 +165,7 @@ fn archive(config: &Config, out: &Path, moment: Moment, summary: &PartSummary) {
 pub(super) fn at_exit() {
     let left = LEFT_FOR_EXIT.lock().take();
     if let Some(out) = left {
-        unify_if_last(&Config::from_environment(), &out, "all parts written");
+        file_size::without_signal(|| unify_if_last(&Config::from_environment(), &out, "all parts written"));
     }
 }
 
@@ -130,7 +174,7 @@ pub(super) fn at_exit() {
 pub(super) fn account_for_late() -> u64 {
     let late = record::take_late();
     let part = LAST_PART.lock().take();
-    if let Some(Err(error)) = part.map(|part| late.write(&part)) {
+    if let Some(Err(error)) = part.map(|part| file_size::without_signal(|| late.write(&part))) {
         logger::warn(&format!(
             "{} callbacks came after the recording had ended, which the trace will not say: {error}",
             late.total()
@@ -156,7 +200,11 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
                 out.display()
             ),
         ),
-        Err(error) => logger::warn(&format!("no archive: {error}; `nccl-otf2 finalize {}` tries again", out.display())),
+        Err(error) => logger::warn(&format!(
+            "no archive: {}; `nccl-otf2 finalize {}` tries again",
+            file_size::explain(error),
+            out.display()
+        )),
     }
 }
 

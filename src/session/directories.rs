@@ -6,6 +6,7 @@ use super::calendar::date_and_time;
 use super::foreign;
 use crate::config::{self, Config, PathValues};
 use crate::scorep::substrate;
+use journal::part::job::{self, JobDirectory};
 use journal::part::process::ProcessInfo;
 use journal::part::{JOURNAL, PARTS};
 use journal::private;
@@ -18,6 +19,10 @@ pub(super) struct Directories {
     pub(super) part: PathBuf,
     /// The part's journal.
     pub(super) journal: PathBuf,
+    /// What the job is called.
+    pub(super) job: String,
+    /// The job that has the directory asked for, where `out` is another one inside it.
+    pub(super) other_job: Option<String>,
 }
 
 impl Directories {
@@ -33,13 +38,13 @@ impl Directories {
             rank: process.environment.rank,
         };
         let started_ns = process.session_start_realtime_ns;
-        let out = output(config, &values, started_ns)?;
+        let JobDirectory { path: out, job, other: other_job } = output(config, &values, process)?;
         let name = format!("{}-{}-{started_ns}", process.host, process.pid);
         let part = out.join(PARTS).join(&name);
         private::directory(&part)
             .map_err(|error| format!("{}: {error} (NCCL_OTF2_DIR says where the archive goes)", part.display()))?;
         match journal(config, &values, &part, &name) {
-            Ok(journal) => Ok(Self { out, part, journal }),
+            Ok(journal) => Ok(Self { out, part, journal, job, other_job }),
             Err(reason) => {
                 let _best_effort = std::fs::remove_dir_all(&part);
                 Err(reason)
@@ -54,8 +59,9 @@ impl Directories {
     }
 }
 
-/// Makes the job's directory with its `parts`.
-fn output(config: &Config, values: &PathValues, now_ns: u64) -> Result<PathBuf, String> {
+/// Makes the job's directory with its `parts`, inside the one that was asked for if that is another job's.
+fn output(config: &Config, values: &PathValues, process: &ProcessInfo) -> Result<JobDirectory, String> {
+    let now_ns = process.session_start_realtime_ns;
     let relative = match (&config.directory, substrate::archive_directory()) {
         (Some(template), _) => config::expand(template, values).into(),
         (None, Some(directory)) => directory,
@@ -64,12 +70,14 @@ fn output(config: &Config, values: &PathValues, now_ns: u64) -> Result<PathBuf, 
     };
     let path =
         std::path::absolute(&relative).map_err(|error| format!("NCCL_OTF2_DIR={}: {error}", relative.display()))?;
-    let parts = path.join(PARTS);
     foreign::refuse(&path, "NCCL_OTF2_DIR")?;
+    let refused = |error| format!("{}: {error} (NCCL_OTF2_DIR says where the archive goes)", path.display());
+    let place = job::directory(&path, &process.environment, process.first_comm).map_err(refused)?;
+    let parts = place.path.join(PARTS);
+    foreign::refuse(&place.path, "NCCL_OTF2_DIR")?;
     foreign::refuse(&parts, "NCCL_OTF2_DIR")?;
-    private::directories(&parts)
-        .map_err(|error| format!("{}: {error} (NCCL_OTF2_DIR says where the archive goes)", path.display()))?;
-    Ok(path)
+    private::directories(&parts).map_err(refused)?;
+    Ok(place)
 }
 
 /// Makes the directory of a part's journal: in the part, or where the user wants it, with a link to it in the part.

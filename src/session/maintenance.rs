@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use super::snapshot::Maker;
 use super::test_clock::TestClock;
 use crate::control::{self, Control};
-use crate::host::{logger, panics};
+use crate::host::{logger, memory, panics};
 use journal::clock::{self, ClockPair};
 use journal::writer::{JournalWriter, SharedSlotWriter, SlotWriter};
 use nccl_events::CommInit;
@@ -142,6 +142,9 @@ fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: Maker, mut contro
             if *stop {
                 return;
             }
+        }
+        if memory::has_failed() {
+            writer.stop_without_memory();
         }
         pause = if writer.keep() { SHORTEST } else { (pause * 2).min(LONGEST) };
         if Instant::now() >= clock_due {

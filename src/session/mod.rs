@@ -17,7 +17,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::config::{Config, Verbosity};
-use crate::host::{logger, panics, process};
+use crate::host::{logger, memory, panics, process};
 use crate::scorep::{self, CommRegion, substrate};
 use crate::{control, gpu, record};
 use journal::clock::{self, ticks};
@@ -178,6 +178,7 @@ fn begin_session(slot: &mut Slot, comm: &CommInit<'_>) {
     process::at_exit(at_exit);
     substrate::at_program_end(end_of_measured_program);
     panics::silence();
+    memory::forget_failure();
     close::account_for_late();
     match begin::session(config, comm) {
         Ok(session) => slot.session = Some(session),
@@ -213,6 +214,7 @@ fn end_of_program() {
             return;
         }
         logger::forget();
+        record::leave();
         // Another thread may be ending the session now, or hang in it: do not wait for ever.
         let Some(mut slot) = SESSION.try_lock_for(Duration::from_secs(90)) else {
             return;

@@ -43,6 +43,7 @@ pub(super) fn describe(stop: &Stop) -> String {
     match stop {
         Stop::Limit => "the size limit is reached (NCCL_OTF2_MAX_SIZE)".to_owned(),
         Stop::System(reason) => reason.clone(),
+        Stop::Memory => "the system had no memory for it".to_owned(),
         Stop::Slots => "more threads at once than there are slots (4095)".to_owned(),
     }
 }

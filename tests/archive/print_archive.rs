@@ -129,7 +129,18 @@ fn only_what_is_wanted_is_printed() {
     // The region, and the records of the collective in it.
     assert_eq!(named(&["--kind", "Coll", "--rank", "0"], "abc 0/1 "), of_d);
     assert_eq!(lines(&scratch, &["--limit", "3"]), all[..3]);
-    assert!(lines(&scratch, &["--comm", "0x1235"]).is_empty());
+    for (options, words) in [
+        (["--comm", "0x1235"], "no communicator is called 0x1235: the archive has "),
+        (["--rank", "77"], "no rank 77: the archive has ranks 0"),
+        (["--from", "99s"], "--from 99.000 s is after the end of the archive, "),
+        (["--kind", "MpiCollectiveEnd,CeColl"], ""),
+    ] {
+        let is_wrong = !words.is_empty();
+        let said = print(&scratch, &scratch.out(), &options).with_code(if is_wrong { 2 } else { 0 }).stderr;
+        assert!(said.contains(words), "{said}");
+    }
+    let said = print(&scratch, &scratch.out(), &["--rank", "0", "--kind", "CeColl"]).with_code(2).stderr;
+    assert!(said.contains("nothing in the archive matches all of --rank 0, --kind CeColl"), "{said}");
     let wrong = print(&scratch, &scratch.out(), &["--kind", "Moon"]).with_code(2);
     assert!(wrong.stderr.contains("Moon") && wrong.stderr.contains("MpiIsend"), "{wrong}");
 }

@@ -191,6 +191,13 @@ fn what_is_not_selected_stays_away() {
     assert!(early.is_empty(), "{early:#?}");
     assert!(printed(&["--limit", "2"]).is_empty(), "the two lines are the inits");
 
+    for (options, words) in [
+        (["--comm", "nobody"], "no communicator is called nobody: the journal has "),
+        (["--rank", "77"], "no rank 77: the journal has ranks "),
+    ] {
+        let said = run(scratch.tool(&["print"]).arg(scratch.out().join("parts")).args(options)).with_code(2).stderr;
+        assert!(said.contains(words), "{said}");
+    }
     let said = run(scratch.tool(&["print", "--kind", "Moon"]).arg(scratch.out())).with_code(2).stderr;
     assert!(said.contains("Moon") && said.contains("KernelPhase"), "{said}");
 }

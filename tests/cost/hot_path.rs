@@ -1,16 +1,14 @@
 //! A callback after a thread's first ones allocates nothing and asks the system for nothing.
 //!
-//! Each check runs in a process of its own, because it needs environment variables, a counting allocator
-//! and a filter that kills the process on its first system call. The callbacks go through the exported
+//! Each check runs in a process of its own, because it needs environment variables and a filter that kills the process
+//! on its first system call. The callbacks go through the exported
 //! table, as NCCL calls it.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::ExitStatus;
+use std::process::{Command, ExitStatus};
 use std::ptr;
 use std::time::Duration;
 
@@ -19,65 +17,62 @@ use nccl_profiler_otf2::abi::{sys, tables};
 use whole_plugin::process::wait_for;
 use whole_plugin::scratch::{Scratch, recording};
 
-/// Counts what the calling thread allocates.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call goes to the system's allocator as it is; counting touches only a thread-local number.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller's layout, unchanged.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's pointer and layout, unchanged.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use crate::allocations;
 
 const CHILD: &str = "HOT_PATH_CHILD";
 
 /// Whether this process is the one that does the work of a test.
-fn is_child() -> bool {
+pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// Runs this test again, in a process of its own that records.
+/// This test again, in a process of its own that records.
+pub(crate) fn child(scratch: &Scratch, test: &str, variant: &str) -> Command {
+    let mut child = scratch.command(std::env::current_exe().unwrap());
+    child.args(["--exact", test, "--nocapture", "--test-threads=1"]);
+    child.env(CHILD, variant).env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_FINALIZE", "offline");
+    child
+}
+
+/// How it ends.
 fn run_child(test: &str, variant: &str) -> ExitStatus {
     let scratch = Scratch::new();
-    let mut child = scratch.command(std::env::current_exe().unwrap());
-    child.args(["--exact", &format!("hot_path::{test}"), "--nocapture", "--test-threads=1"]);
-    child.env(CHILD, variant).env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_FINALIZE", "offline");
-    child.status().unwrap()
+    child(&scratch, &format!("hot_path::{test}"), variant).status().unwrap()
 }
 
 /// NCCL as far as this test needs it.
-struct Caller {
+pub(crate) struct Caller {
+    table: &'static sys::ncclProfiler_v7_t,
     context: *mut c_void,
 }
+
+// SAFETY: a context is a number, and NCCL calls the functions of a table from all its threads.
+unsafe impl Sync for Caller {}
 
 type Fields = sys::ncclProfilerEventDescr_v7_t__bindgen_ty_1;
 
 impl Caller {
     fn new() -> Self {
-        let init = tables::ncclProfiler_v7.table.init.unwrap();
+        Self::of(&tables::ncclProfiler_v7.table)
+    }
+
+    /// Calls the functions of this table.
+    pub(crate) fn of(table: &'static sys::ncclProfiler_v7_t) -> Self {
+        let init = table.init.unwrap();
         let (mut context, mut mask): (*mut c_void, c_int) = (ptr::null_mut(), 0);
         // SAFETY: the arguments are those NCCL would pass; name and logger may be NULL.
         unsafe { init(&raw mut context, 7, &raw mut mask, ptr::null(), 1, 2, 0, None) };
         assert_ne!(mask, 0, "this process does not record");
-        Self { context }
+        Self { table, context }
+    }
+
+    pub(crate) fn finalize(self) {
+        // SAFETY: the context came from init, and is not used again.
+        unsafe { self.table.finalize.unwrap()(self.context) };
     }
 
     fn event(&self, kind: u64, fields: Fields, states: &[u32]) {
-        let table = &tables::ncclProfiler_v7.table;
+        let table = self.table;
         let (start, stop, record) =
             (table.startEvent.unwrap(), table.stopEvent.unwrap(), table.recordEventState.unwrap());
         let mut descriptor = sys::ncclProfilerEventDescr_v7_t {
@@ -101,7 +96,7 @@ impl Caller {
     }
 
     /// One collective with its proxy work, in callbacks.
-    fn collective(&self) {
+    pub(crate) fn collective(&self) {
         let coll = sys::ncclProfilerColl_v7_t {
             func: c"AllReduce".as_ptr(),
             count: 1 << 20,
@@ -159,11 +154,11 @@ fn reserved_bytes() -> u64 {
 fn callbacks_allocate_nothing_after_the_first() {
     if is_child() {
         let caller = warmed_up();
-        let before = ALLOCATIONS.get();
+        let before = allocations::count();
         for _ in 0..COLLECTIVES {
             caller.collective();
         }
-        let allocated = ALLOCATIONS.get() - before;
+        let allocated = allocations::count() - before;
         assert_eq!(allocated, 0, "allocations in {COLLECTIVES} collectives");
         return;
     }

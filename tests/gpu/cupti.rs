@@ -161,3 +161,23 @@ fn a_communicator_without_a_device_changes_no_backend() {
         assert!(notices.contains(says), "{notices}");
     }
 }
+
+/// Only CUPTI records kernels that are not NCCL's. Where it is left to another tool, asking for them says what to set.
+#[test]
+fn all_kernels_without_cupti_are_a_warning() {
+    for (variable, value) in [("KINETO_USE_DAEMON", "1"), ("NCCL_OTF2_GPU", "events")] {
+        let scratch = Scratch::new();
+        libcupti(&scratch);
+        let variables = [("NCCL_OTF2_CUPTI_KERNELS", "all"), (variable, value)];
+        let Some(mut job) = nccl_job(&scratch, "2.28.9", &variables) else {
+            return;
+        };
+        let ended = run(&mut job).with_code(0);
+        let line = "nccl-otf2: NCCL_OTF2_CUPTI_KERNELS=all has no effect";
+        let warning = ended.stderr.lines().find(|said| said.starts_with(line));
+        assert!(warning.is_some_and(|said| said.contains("set NCCL_OTF2_GPU=cupti")), "{ended}");
+        let properties = scratch.sound_archive().properties();
+        let said = properties.values().any(|text| text.contains("NCCL_OTF2_CUPTI_KERNELS=all has no effect"));
+        assert!(said, "the archive says so, too: {properties:?}");
+    }
+}

@@ -3,6 +3,7 @@
 
 mod flight;
 mod job;
+mod killed;
 mod live;
 mod mismatch;
 mod quiet;

@@ -90,6 +90,19 @@ fn what_is_not_selected_is_not_recorded_and_counted() {
 }
 
 #[test]
+fn what_the_control_file_says_does_not_act_on_the_terminal() {
+    let scratch = Scratch::new();
+    control(&scratch.out(), "recording \x1b[2J\u{9b}2J\u{202e}\x07perhaps\rFORGED\n");
+    let script = "init c ranks=1 rank=0\nstart ca CollApi ctx=c func=AllReduce\nstop ca\nfinalize c\n";
+    let ended = run(scratch.script(script).env("NCCL_OTF2_VERBOSITY", "verbose")).with_code(0);
+    const WORDS: &str = r#"control:1: "recording \u{1b}[2J\u{9b}2J\u{202e}\u{7}perhaps\rFORGED" is not"#;
+    // To stderr and to NCCL's log, which the host prints to stderr.
+    let said = ended.stderr.matches(WORDS);
+    assert_eq!(said.count(), 2, "{ended}");
+    assert!(!ended.stderr.contains(|it: char| it.is_control() && it != '\n'), "{ended}");
+}
+
+#[test]
 fn ranks_with_gaps_are_not_compared() {
     let scratch = Scratch::new();
     let _cut = second_part_off(&scratch, 1, 2).wait(LIMIT).with_code(0);

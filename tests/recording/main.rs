@@ -1,6 +1,7 @@
 //! What is recorded, and how much: switches, ranges of steps, flight recordings, snapshots, limits, full disks.
 
 mod control;
+mod file_size;
 mod flight;
 mod follow;
 mod loss;

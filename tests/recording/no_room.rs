@@ -5,7 +5,7 @@ use std::process::Command;
 
 use whole_plugin::archive::Archive;
 use whole_plugin::machine::skip;
-use whole_plugin::process::{Ended, run};
+use whole_plugin::process::{Ended, LIMIT, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
 /// 40 000 events: more than three segments of a journal.
@@ -158,5 +158,28 @@ fn a_disk_too_full_for_the_archive() {
         assert!(!saved.join("traces.otf2").exists(), "{ended}");
         let _finalized = run(scratch.tool(&["finalize"]).arg(&saved)).with_code(0);
         accounted_for(&Archive::open(&saved));
+    }
+}
+
+/// What is gone is not said to be kept.
+#[test]
+fn a_directory_that_is_removed_while_the_job_runs() {
+    for (finalize, removed) in [("inline", "out"), ("offline", "out"), ("inline", "out/parts"), ("offline", "journal")]
+    {
+        let scratch = Scratch::new();
+        let script = MUCH.replace("finalize c", "take removed\nfinalize c");
+        let mut command = scratch.script(&script);
+        command.env("NCCL_OTF2_FINALIZE", finalize);
+        let running = start(&mut command);
+        scratch.wait_for_recording(1);
+        let path = match removed {
+            "journal" => scratch.recording().remove(0).join("journal"),
+            removed => scratch.path().join(removed),
+        };
+        // The process may be making a file in it.
+        wait_for("removal", || std::fs::remove_dir_all(&path).is_ok().then_some(()));
+        std::fs::write(scratch.path().join("removed.handle"), "0").expect("write");
+        let ended = running.wait(LIMIT).undisturbed(&["was removed while the job ran"]);
+        assert!(!ended.stderr.contains("is kept") && !ended.stderr.contains("makes the archive"), "{ended}");
     }
 }

@@ -117,15 +117,16 @@ def waiting(job, report):
         rows = list(of_rank.values())
         ranks = rows[0][3][2]
         measured = all(row[2]["nccl.timing"] not in UNMEASURED and not row[2].get("nccl.unfinished") for row in rows)
-        last, end = max(row[0] for row in rows), max(row[1] for row in rows)
+        last = max(row[0] for row in rows)
         if len(rows) < max(ranks, 2) or not measured or min(row[1] for row in rows) < last:
             continue
         size = rows[0][2]["nccl.bytes"]
         key = (communicator, function, size.bit_length())
         skews[key].append(last - min(row[0] for row in rows))
-        if all("nccl.algbw" in row[2] for row in rows) and end > last:
-            buffer, factor = SHAPES[function.removeprefix("nccl")]
-            transfers[key].append(buffer(size, ranks) * 1e9 / (end - last) * factor(ranks))
+        buffer, factor = SHAPES[function.removeprefix("nccl")]
+        for _, stop, said, _ in rows:
+            if "nccl.algbw" in said and stop > last:
+                transfers[key].append(buffer(said["nccl.bytes"], ranks) * 1e9 / (stop - last) * factor(ranks))
     compared = 0
     for found in report["operations"]:
         key = (found["communicator"], found["function"], found["bytes_max"].bit_length())
@@ -173,8 +174,8 @@ def links(job, report):
             least[size] = min(least.get(size, stop - start), stop - start)
         for name, points in (("all", [(size, stop - start) for start, stop, size in steps]), ("least", least.items())):
             fit, truth = found[name], regression(list(points))
-            if truth is None:
-                assert fit["rate"] is None, key
+            if truth is None or truth[2] < 0.5:
+                assert fit["rate"] is None and fit["latency_ns"] is None, key
                 continue
             latency, slope, r_squared = truth
             # Differences of large numbers: relative to the time of a step, not to the latency alone.

@@ -85,7 +85,7 @@ fn a_directory_that_vanishes() {
     let _again = fs::remove_dir_all(scratch.out());
     let ended = running.wait(LIMIT).with_code(0);
     let lines = ended.our_lines();
-    assert!(lines.iter().any(|line| line.contains("No such file")), "{ended}");
+    assert!(lines.iter().any(|line| line.contains("was removed while the job ran")), "{ended}");
 }
 
 /// Killed while the network was sending a step: the put has no completion, and nothing is wrong with that.

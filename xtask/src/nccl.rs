@@ -23,8 +23,8 @@ const PACKAGE: &str = "nvidia-nccl-cu12";
 /// Where the library is inside the wheel.
 const MEMBER: &str = "nvidia/nccl/lib/libnccl.so.2";
 
-/// The releases that tests run: the first with a profiler interface, one with the API events, the newest known.
-pub(crate) const TESTED: [&str; 3] = ["2.23.4", "2.28.9", "2.32.3"];
+/// The releases that tests run. In CI a test whose release is not here fails.
+pub(crate) const TESTED: [&str; 7] = ["2.23.4", "2.25.1", "2.26.5", "2.27.7", "2.28.9", "2.30.7", "2.32.3"];
 /// The releases of the matrix: one of each minor version from the first with a profiler interface on.
 pub(crate) const RELEASES: [&str; 10] =
     ["2.23.4", "2.24.3", "2.25.1", "2.26.5", "2.27.7", "2.28.9", "2.29.7", "2.30.7", "2.31.2", "2.32.3"];

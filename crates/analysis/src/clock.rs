@@ -28,6 +28,13 @@ impl Clock {
         })
     }
 
+    /// How long the trace is; 0 where the archive does not say.
+    #[must_use]
+    pub fn length_ns(self, trace: &Trace) -> u64 {
+        let clock = trace.definitions.clock.as_ref();
+        clock.map_or(0, |clock| self.ns(clock.global_offset.saturating_add(clock.trace_length)))
+    }
+
     /// A time of the archive in ns after its beginning.
     #[must_use]
     pub fn ns(self, time: u64) -> u64 {

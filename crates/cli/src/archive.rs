@@ -13,6 +13,7 @@ use crate::place;
 /// Opens the archive at a directory or anchor file.
 pub(crate) fn open(path: &Path) -> Result<Trace> {
     let anchor = place::anchor(path)?;
+    place::say_others(&anchor);
     let archive = Archive::open(&anchor).context("cannot open the archive")?;
     Trace::read(anchor, archive).context("cannot read the archive")
 }

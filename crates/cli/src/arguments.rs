@@ -1,5 +1,9 @@
 //! The command line as it is typed.
 
+use std::env;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 use crate::check::Request as Check;
@@ -13,6 +17,7 @@ use crate::info::Request as Info;
 use crate::listing::Request as Print;
 use crate::merge::Request as Merge;
 use crate::metrics::Request as Metrics;
+use crate::print;
 use crate::report::Request as Report;
 use crate::run::Request as Run;
 use crate::stats::Request as Stats;
@@ -24,10 +29,11 @@ const AFTER_HELP: &str = "\
 Start with:
   nccl-otf2 doctor
   nccl-otf2 run -o trace -- python train.py
-  nccl-otf2 info trace
+  nccl-otf2 stats trace      what is slow, who is late
+  nccl-otf2 report trace     the same as a page for a browser, with a timeline
 
 Exit codes: 0 all is well, 1 the trace has problems (doctor: a recording would have), 2 wrong usage or a file that cannot be \
-read or written, 3 slower (`diff --fail-if-slower`); `run` ends with the exit code of its command.";
+read or written, 3 slower and 4 not known whether slower (`diff --fail-if-slower`); `run` ends with the exit code of its command.";
 
 /// Records NCCL jobs as OTF2 archives, completes archives, checks and describes them.
 #[derive(Debug, Parser)]
@@ -74,4 +80,73 @@ pub(crate) enum Verb {
     Merge(Merge),
     /// Write an archive in the format of another program: Perfetto, Scalasca
     Export(Export),
+}
+
+/// Says what is typed wrong, or the help that was asked for; where the command of `run` has no `--` before it, with the
+/// line that has it.
+pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
+    let _stdio_is_closed = error.print();
+    let typed: Vec<String> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let (ErrorKind::UnknownArgument, Some(ContextValue::String(unknown))) =
+        (error.kind(), error.get(ContextKind::InvalidArg))
+        && let Some(line) = with_separator(&typed, unknown)
+    {
+        print::note(format_args!("the command comes after `--`: {line}"));
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// The command line of `run` with `--` before its command, which clap takes for an unknown argument.
+fn with_separator(typed: &[String], command: &str) -> Option<String> {
+    let (_, after) = typed.split_first()?;
+    let is_run = after.first().is_some_and(|verb| verb == "run") && !after.iter().any(|word| word == "--");
+    if !is_run || command.starts_with('-') {
+        return None;
+    }
+    let at = after.iter().position(|word| word == command)?;
+    let (options, command) = after.split_at(at);
+    Some(format!("nccl-otf2 {} -- {}", options.join(" "), command.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// Names for one thing, each understood wherever one of them is.
+    const SYNONYMS: &[&[&str]] = &[&["out", "output"], &["after", "hang-after"]];
+
+    #[test]
+    fn an_option_has_the_same_names_in_all_verbs() {
+        let command = Arguments::command();
+        let verbs: Vec<_> = command.get_subcommands().collect();
+        assert!(verbs.len() > 10);
+        let mut options = 0;
+        for (verb, option) in verbs.iter().flat_map(|verb| verb.get_opts().map(move |option| (verb, option))) {
+            let names = option.get_long_and_visible_aliases().unwrap_or_default();
+            for synonyms in SYNONYMS.iter().filter(|synonyms| names.iter().any(|name| synonyms.contains(name))) {
+                for name in *synonyms {
+                    assert!(names.contains(name), "{} {names:?}: not --{name}", verb.get_name());
+                }
+                options += 1;
+            }
+            if names.contains(&"out") {
+                assert_eq!(option.get_short(), Some('o'), "{}", verb.get_name());
+            }
+        }
+        assert!(options >= 6, "{options}");
+    }
+
+    #[test]
+    fn the_separator_goes_before_the_command() {
+        let line = |typed: &str, command: &str| {
+            let typed: Vec<String> = typed.split(' ').map(str::to_owned).collect();
+            with_separator(&typed, command)
+        };
+        let expected = "nccl-otf2 run -o trace -- python -u x";
+        assert_eq!(line("/bin/nccl-otf2 run -o trace python -u x", "python").as_deref(), Some(expected));
+        assert_eq!(line("nccl-otf2 run --nonsense -- python", "--nonsense"), None);
+        assert_eq!(line("nccl-otf2 info a b", "b"), None);
+    }
 }

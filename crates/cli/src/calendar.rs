@@ -1,6 +1,12 @@
-//! Dates for names of directories.
+//! Dates, for names of directories and for people.
 
 /// Now, in UTC, as `20261121-100312`.
 pub(crate) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string()
+}
+
+/// A moment in ns since 1970, in UTC, as `2026-11-21 10:03:12 UTC`.
+pub(crate) fn moment(ns: i64) -> String {
+    jiff::Timestamp::from_nanosecond(ns.into())
+        .map_or_else(|_| "an unknown day".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }

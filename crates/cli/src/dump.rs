@@ -9,8 +9,9 @@ use nccl_profiler_otf2::session::snapshot::{self, Request as Snapshot, Standing}
 use trace::FinalizeOptions;
 
 use crate::exit::Exit;
+use crate::hang::judged;
 use crate::place;
-use crate::print;
+use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::units::plural;
@@ -33,7 +34,7 @@ Exit codes: 0 all processes are in the archive, 1 some are missing from it, 2 th
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
     /// The job's directory
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = place::job_argument)]
     directory: PathBuf,
 
     /// How long to wait for the processes, in seconds
@@ -68,19 +69,24 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     let directory = asked.directory(out);
     let bar = Bar::new();
     let options = FinalizeOptions::default();
-    let summary = trace::finalize(&directory, &options, &bar)
-        .with_context(|| format!("cannot finalize {}", directory.display()))?;
+    let (summary, hang) = judged(out, &directory, true, || {
+        let made = trace::finalize(&directory, &options, &bar);
+        made.with_context(|| format!("cannot finalize {}", directory.display()))
+    })?;
     drop(bar);
-    let mut lines = vec![Summary::read(&place::anchor(&directory)?)?.to_string()];
+    let mut text = Text::default();
+    Summary::read(&place::anchor(&directory)?)?.print(&mut text);
+    if let Some(ending) = hang {
+        text.line(ending.text);
+    }
     if !standing.awaited.is_empty() {
-        lines.push(silent(&standing, request.wait));
+        text.line(silent(&standing, request.wait));
     }
     if !standing.over.is_empty() {
         let number = plural(standing.over.len() as u64, "process has", "processes have");
-        lines.push(format!("{number} ended before: `nccl-otf2 finalize {}` has what they recorded", out.display()));
+        text.line(format_args!("{number} ended before: `nccl-otf2 finalize {}` has what they recorded", out.display()));
     }
-    lines.push(String::new());
-    print::result(&lines.join("\n"))?;
+    print::text(&text)?;
     Ok(if summary.complete && standing.awaited.is_empty() { Exit::Well } else { Exit::Problems })
 }
 

@@ -13,6 +13,8 @@ pub(crate) enum Exit {
     CannotDo,
     /// `diff --fail-if-slower`: the second run is slower.
     Slower,
+    /// `diff --fail-if-slower`: the runs do not show whether the second one is slower.
+    NotShown,
     /// As the command of `run` ended.
     Command(u8),
 }
@@ -24,6 +26,7 @@ impl From<Exit> for ExitCode {
             Exit::Problems => Self::from(1),
             Exit::CannotDo => Self::from(2),
             Exit::Slower => Self::from(3),
+            Exit::NotShown => Self::from(4),
             Exit::Command(code) => Self::from(code),
         }
     }

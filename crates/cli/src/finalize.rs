@@ -13,8 +13,9 @@ use serde::Serialize;
 use trace::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState};
 
 use crate::exit::Exit;
+use crate::hang::{Ending, Kind, judged};
 use crate::place::{self, PARTS};
-use crate::print;
+use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::units::{count, plural};
@@ -57,7 +58,10 @@ damaged one), 2 no archive could be made. With --shard: 0 its parts are written,
             records
   archive   anchor, processes, communicators, locations, events, lost,
             unfinished, ranks_missing, problems, mismatches (places where ranks
-            call different collectives), first_mismatch; null where there is none
+            call different collectives), ranks_behind (ranks that called fewer
+            than others), first_mismatch; null where there is none
+  hang      kind and text of the verdict of `hang` on the job, where it hangs
+            or hung, or that cannot be told; else null. It is kept in hang.json
 New fields may be added; `format` changes when one changes or goes.";
 
 /// What to finalize.
@@ -65,7 +69,7 @@ New fields may be added; `format` changes when one changes or goes.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
     /// The job's directory
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = place::job_argument)]
     directory: PathBuf,
 
     /// Keep the recordings when they are written, so that another version can write them again
@@ -148,6 +152,14 @@ struct Report {
     changed: bool,
     parts: Vec<Part>,
     archive: Option<Summary>,
+    hang: Option<Hang>,
+}
+
+/// That the job hung, or that it cannot be told.
+#[derive(Debug, Serialize)]
+struct Hang {
+    kind: Kind,
+    text: String,
 }
 
 /// Finalizes a job's directory.
@@ -171,14 +183,17 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
         },
     };
     let bar = Bar::new();
-    let summary = trace::finalize(directory, &options, &bar)
-        .with_context(|| format!("cannot finalize {}", directory.display()))?;
+    // The parts of a shard are not the job, and to judge it takes as long as to write it.
+    let (summary, hang) = judged(directory, directory, request.shard.is_none(), || {
+        let made = trace::finalize(directory, &options, &bar);
+        made.with_context(|| format!("cannot finalize {}", directory.display()))
+    })?;
     drop(bar);
-    let report = Report::of(&summary, directory)?;
+    let report = Report::of(&summary, directory, hang.as_ref())?;
     if request.json {
         print::json(&report)?;
     } else {
-        print::result(&report.text(directory, request.shard.is_some()))?;
+        print::text(&report.text(directory, request.shard.is_some()))?;
     }
     // A shard is complete when its own parts are.
     let is_well = match request.shard {
@@ -197,7 +212,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
 }
 
 impl Report {
-    fn of(summary: &FinalizeSummary, directory: &Path) -> Result<Self> {
+    fn of(summary: &FinalizeSummary, directory: &Path, hang: Option<&Ending>) -> Result<Self> {
         let parts: Vec<Part> = summary.parts.iter().map(Part::of).collect();
         let left_out = summary.archive.as_ref().is_some_and(|archive| !archive.left_out.is_empty());
         let has_archive = place::anchor(directory).is_ok();
@@ -207,38 +222,38 @@ impl Report {
             changed: summary.archive.is_some() || parts.iter().any(|part| part.state == "written"),
             parts,
             archive: has_archive.then(|| Summary::read(directory)).transpose()?,
+            hang: hang.map(|ending| Hang { kind: ending.kind, text: ending.text.clone() }),
         })
     }
 
-    fn text(&self, directory: &Path, is_shard: bool) -> String {
-        let mut lines = Vec::new();
+    fn text(&self, directory: &Path, is_shard: bool) -> Text {
+        let mut text = Text::default();
         for part in &self.parts {
             let name = &part.name;
             match part.state {
                 "written" => {
                     let events = part.events.unwrap_or(0);
-                    lines.push(format!("{name}: written, {}", plural(events, "event", "events")));
+                    text.line(format_args!("{name}: written, {}", plural(events, "event", "events")));
                 }
-                "live" => {
-                    lines.push(format!("{name}: still running, left alone (--include-live writes what it has so far)"))
-                }
-                "empty" => lines.push(format!("{name}: recorded nothing")),
+                "live" => text
+                    .line(format_args!("{name}: still running, left alone (--include-live writes what it has so far)")),
+                "empty" => text.line(format_args!("{name}: recorded nothing")),
                 "failed" => {
                     let reason = part.reason.as_deref().unwrap_or_default();
-                    lines.push(format!("{name}: cannot go into the archive: {reason}"));
+                    text.line(format_args!("{name}: cannot go into the archive: {reason}"));
                 }
                 _ => {}
             }
             for problem in &part.problems {
-                lines.push(format!("{name}: {problem}"));
+                text.line(format_args!("{name}: {problem}"));
             }
             let journal = directory.join(PARTS).join(name).join(JOURNAL);
             if !part.problems.is_empty() && journal.is_dir() {
-                lines.push(format!("{name}: the journal is kept, for who can read more of it"));
+                text.line(format_args!("{name}: the journal is kept, for who can read more of it"));
             }
         }
         if self.parts.is_empty() {
-            lines.push(format!("{}: no process recorded anything", directory.display()));
+            text.line(format_args!("{}: no process recorded anything", directory.display()));
         }
         match &self.archive {
             _ if is_shard => {
@@ -246,7 +261,7 @@ impl Report {
                     let parts = self.parts.iter().filter(|part| part.state == state);
                     parts.count() as u64
                 };
-                lines.push(format!(
+                text.line(format_args!(
                     "{} of this shard written, {} before; no archive yet: `nccl-otf2 finalize {}` makes it when all shards are done",
                     plural(number("written"), "part", "parts"),
                     count(number("done")),
@@ -254,14 +269,16 @@ impl Report {
                 ));
             }
             Some(summary) if !self.changed => {
-                lines.push(summary.to_string());
-                lines.push("nothing to do".to_owned());
+                summary.print(&mut text);
+                text.line("nothing to do");
             }
-            Some(summary) => lines.push(summary.to_string()),
-            None => lines.push("no archive: no part is written".to_owned()),
+            Some(summary) => summary.print(&mut text),
+            None => text.line("no archive: no part is written"),
         }
-        lines.push(String::new());
-        lines.join("\n")
+        if let Some(hang) = &self.hang {
+            text.line(&hang.text);
+        }
+        text
     }
 }
 

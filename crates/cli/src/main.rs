@@ -7,8 +7,9 @@
 //! |---|---|
 //! | 0 | all is well |
 //! | 1 | the trace has problems; of `doctor`: nothing would be recorded, or not what is asked for |
-//! | 2 | wrong usage, or a file that cannot be read or written |
+//! | 2 | wrong usage, a filter that matches nothing, or a file that cannot be read or written |
 //! | 3 | of `diff --fail-if-slower`: slower |
+//! | 4 | of `diff --fail-if-slower`: the runs do not show whether it is slower |
 //! | the command's | of `run`; 128 + signal when a signal ended it |
 
 #![forbid(unsafe_code)]
@@ -29,6 +30,7 @@ mod listing;
 mod merge;
 mod metrics;
 mod place;
+mod present;
 mod print;
 mod progress;
 mod report;
@@ -48,16 +50,28 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser as _;
+use rustix::fs::Mode;
+use rustix::process::umask;
 
 use arguments::{Arguments, Verb};
 use exit::Exit;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    // Files may have a limit (`ulimit -f`): what is written beyond fails with an error that says so.
+    journal::file_size::fail_in_this_process();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return arguments::refuse(&error),
+    };
+    // What the tool makes is for its user only; what commands of the user make is as they want it.
+    if !matches!(arguments.verb, Verb::Run(_) | Verb::Watch(_)) {
+        let _of_the_shell = umask(Mode::RWXG | Mode::RWXO);
+    }
     match act(&arguments.verb) {
         Ok(exit) => exit.into(),
         Err(error) => {
             print::error(&error);
+            place::remedy(&error).iter().for_each(print::note);
             Exit::CannotDo.into()
         }
     }

@@ -1,7 +1,12 @@
 //! Which archive the user means: a directory or its anchor file.
 
+use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use journal::part::job::other_jobs;
+
+use crate::print;
 
 pub(crate) use journal::part::PARTS;
 pub(crate) use trace::ANCHOR;
@@ -59,27 +64,82 @@ pub(crate) fn has_parts(path: &Path) -> Result<bool, NoArchive> {
     Ok(path.is_dir() && is_there(&parts)? && parts.is_dir())
 }
 
+/// The job's directory, also where something in it is named: its anchor, or the directory of its parts.
+pub(crate) fn directory(path: &Path) -> &Path {
+    let is_parts = path.ends_with(PARTS) && path.is_dir() && !path.join(PARTS).is_dir();
+    let is_inside = is_parts || path.ends_with(ANCHOR) && !path.is_dir();
+    match path.parent().filter(|_| is_inside) {
+        Some(around) if around.as_os_str().is_empty() => Path::new("."),
+        Some(around) => around,
+        None => path,
+    }
+}
+
+/// Reads an argument that names a job's directory.
+pub(crate) fn job_argument(text: &str) -> Result<PathBuf, Infallible> {
+    Ok(directory(Path::new(text)).to_owned())
+}
+
 /// The directory, if processes recorded into it.
 pub(crate) fn job(path: &Path) -> Result<&Path, NoArchive> {
     if has_parts(path)? { Ok(path) } else { Err(NoArchive::NoParts(path.to_owned())) }
 }
 
-/// The anchor file of the archive at `path`: a job's directory, or the anchor itself.
+/// The directories of other jobs that recorded into the directory of an archive or a job.
+pub(crate) fn others(path: &Path) -> Vec<String> {
+    other_jobs(directory(path)).iter().map(|job| job.display().to_string()).collect()
+}
+
+/// Says which other jobs recorded into the directory, if any did: what is read is of one job.
+pub(crate) fn say_others(path: &Path) {
+    let others = others(path);
+    if !others.is_empty() {
+        print::note(format_args!(
+            "{} holds the recordings of other jobs, too, which are not part of this: {}",
+            directory(path).display(),
+            others.join(", ")
+        ));
+    }
+}
+
+/// The anchor file of the archive at `path`: a job's directory, or something in it that stands for it.
 pub(crate) fn anchor(path: &Path) -> Result<PathBuf, NoArchive> {
+    let path = if path.is_dir() { directory(path) } else { path };
     if !is_there(path)? {
         return Err(NoArchive::Missing(path.to_owned()));
     }
     if path.is_dir() {
         let anchor = path.join(ANCHOR);
-        if is_there(&anchor)? && anchor.is_file() {
+        // What is no file there is an error of who opens it.
+        if anchor.symlink_metadata().is_ok() || is_there(&anchor)? {
             return Ok(anchor);
         }
         let path = path.to_owned();
         return Err(if has_parts(&path)? { NoArchive::NotFinalized(path) } else { NoArchive::NotOurs(path) });
     }
+    // A link that the user names stands for the archive that it leads to.
+    let path =
+        &if path.is_symlink() { path.canonicalize().unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() };
     if path.extension().is_some_and(|extension| extension == "otf2") {
         Ok(path.to_owned())
     } else {
         Err(NoArchive::NotAnchor(path.to_owned()))
     }
+}
+
+/// What helps where a file of an archive is missing or damaged: its parts are still there.
+pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
+    let files = error.chain().filter_map(|error| match error.downcast_ref::<otf2::Error>()? {
+        otf2::Error::Damaged { path, .. } | otf2::Error::Io { path, .. } => Some(path),
+        _ => None,
+    });
+    files.filter_map(|file| remedy_of(file)).next()
+}
+
+/// The same for a file of an archive.
+pub(crate) fn remedy_of(file: &Path) -> Option<String> {
+    let above = file.ancestors().skip(1).take(2);
+    let mut jobs = above.filter(|directory| directory.join(PARTS).is_dir());
+    let job = jobs.next().map(|job| if job == Path::new("") { Path::new(".") } else { job })?;
+    Some(format!("the parts are there: `nccl-otf2 finalize {}` makes the archive again", job.display()))
 }

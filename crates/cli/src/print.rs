@@ -1,13 +1,44 @@
 //! What people and programs read: results on stdout, everything else on stderr.
+//!
+//! Names in archives and journals come from other programs. What people read is escaped here, line by line; what
+//! programs read is exact.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
 
 use anyhow::{Context as _, Result};
+use journal::file_size;
+use nccl_events::visible;
 use serde::Serialize;
 
-/// Prints a result. Nobody reading on (`nccl-otf2 info trace | head`) is no failure.
-pub(crate) fn result(text: &str) -> Result<()> {
+/// Text for people. No name can break its lines.
+#[derive(Debug, Default)]
+pub(crate) struct Text(String);
+
+impl Text {
+    pub(crate) fn line(&mut self, text: impl Display) {
+        self.0.push_str(&visible(&text.to_string()));
+        self.0.push('\n');
+    }
+
+    /// A line after an empty one.
+    pub(crate) fn paragraph(&mut self, text: impl Display) {
+        self.0.push('\n');
+        self.line(text);
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Prints a result for people.
+pub(crate) fn text(text: &Text) -> Result<()> {
+    exact(text.as_str())
+}
+
+/// Prints a result in a format that has its own rules. Nobody reading on (`nccl-otf2 info trace | head`) is no failure.
+pub(crate) fn exact(text: &str) -> Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to stdout"),
@@ -19,17 +50,24 @@ pub(crate) fn result(text: &str) -> Result<()> {
 pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     let mut text = serde_json::to_string_pretty(value).context("cannot write JSON")?;
     text.push('\n');
-    result(&text)
+    exact(&text)
 }
 
-/// Says something that is no result. Nothing can be done when stderr is closed.
+/// Says something that is no result, in one line. Nothing can be done when stderr is closed.
 pub(crate) fn note(text: impl Display) {
-    let _stderr_is_closed = writeln!(io::stderr().lock(), "nccl-otf2: {text}");
+    let mut line = Text::default();
+    line.line(text);
+    notes(&line);
+}
+
+/// The same in several lines.
+pub(crate) fn notes(Text(text): &Text) {
+    let _stderr_is_closed = write!(io::stderr().lock(), "nccl-otf2: {text}");
 }
 
 /// Says why the tool ends.
 pub(crate) fn error(error: &anyhow::Error) {
-    note(format_args!("error: {}", reasons(error)));
+    note(format_args!("error: {}", file_size::explain(reasons(error))));
 }
 
 /// An error and its causes, each said once: some errors of the libraries end with the words of their cause.

@@ -4,6 +4,7 @@ mod after;
 mod directory;
 mod nothing;
 pub(crate) mod plugin;
+mod remaining;
 mod request;
 mod settings;
 mod signals;
@@ -12,7 +13,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus};
 
 use anyhow::{Context as _, Result, anyhow};
-use journal::part::environment::JobEnvironment;
+use journal::part::environment::{JOB_VARIABLE, JobEnvironment};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::exit::Exit;
@@ -21,7 +22,7 @@ use crate::print;
 pub(crate) use request::Request;
 
 use directory::{Directory, Existing};
-use signals::{Forwarding, Signals};
+use signals::{Forwarding, Interrupted, Signals};
 
 /// Runs the command.
 ///
@@ -29,7 +30,7 @@ use signals::{Forwarding, Signals};
 ///
 /// When nothing was run: wrong options, no plugin, no such command.
 pub(crate) fn run(request: &Request) -> Result<Exit> {
-    let job = JobEnvironment::of_process();
+    let mut job = JobEnvironment::of_process();
     let plugin = plugin::find(request.plugin.as_deref())?;
     let (program, arguments) = request.command.split_first().ok_or_else(|| anyhow!("no command to run"))?;
     let existing = match (request.force, request.append) {
@@ -38,9 +39,12 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
         _ => Existing::Refuse,
     };
     let mut variables = request.settings.variables()?;
-    let directory = Directory::choose(request.out.as_deref(), program, &job)?;
-    directory.prepare(existing, &job)?;
+    let mut directory = Directory::choose(request.out.as_deref(), program, &mut job)?;
+    directory.prepare(existing, &mut job)?;
     variables.push(("NCCL_OTF2_DIR", directory.as_variable()?.into()));
+    if let Some(id) = job.ids.get(JOB_VARIABLE) {
+        variables.push((JOB_VARIABLE, id.into()));
+    }
     variables.extend(settings::plugin(&plugin, request.by_name)?);
 
     let mut command = Command::new(program);
@@ -48,13 +52,14 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
     for (name, value) in variables {
         command.env(name, value);
     }
-    let status = match supervise(&mut command) {
-        Ok(status) => status,
+    let (status, interrupted) = match supervise(&mut command) {
+        Ok(ended) => ended,
         Err(error) => {
             directory.forget_if_unused();
             return Err(error.context(format!("cannot run {}", program.display())));
         }
     };
+    remaining::wait(directory.path(), request, &job, interrupted);
     // What became of the archive is never a reason to change what the command said of itself.
     if let Err(error) = after::complete(&directory, request, &job, &plugin) {
         print::error(&error);
@@ -63,7 +68,7 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
 }
 
 /// Runs the command to its end with our stdin, stdout and stderr, whatever signals come.
-fn supervise(command: &mut Command) -> Result<ExitStatus> {
+fn supervise(command: &mut Command) -> Result<(ExitStatus, Option<Interrupted>)> {
     let signals = Signals::catch().context("cannot catch signals")?;
     let mut child = command.spawn()?;
     let forwarding = forward(&child, signals);
@@ -71,10 +76,8 @@ fn supervise(command: &mut Command) -> Result<ExitStatus> {
         print::note(format_args!("signals are not passed on: {error}"));
     }
     wait_until_over(&child);
-    if let Ok(forwarding) = forwarding {
-        forwarding.end();
-    }
-    Ok(child.wait()?)
+    let interrupted = forwarding.ok().map(Forwarding::end);
+    Ok((child.wait()?, interrupted))
 }
 
 fn forward(child: &Child, signals: Signals) -> std::io::Result<Forwarding> {

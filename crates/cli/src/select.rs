@@ -1,10 +1,11 @@
 //! What of an archive statistics are made of.
 
-use analysis::{Filter, Trace};
+use analysis::{Filter, Shows, Trace};
 use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::listing::{self, Time};
+use crate::present::{Present, asked};
 
 /// What of an archive is looked at.
 #[derive(Debug, Default, PartialEq, Args)]
@@ -41,30 +42,52 @@ impl Select {
         Ok(listing::Filter::of(&self.comm, &self.rank, (self.from, self.to)))
     }
 
-    /// The same, with names looked up in an archive.
+    /// The same, with names looked up in an archive. What does not exist there is refused.
     pub(crate) fn filter(&self, trace: &Trace) -> Result<Filter> {
-        let comms = trace.definitions.comms.keys().copied();
-        let is_meant = |name: &str| self.comm.iter().any(|wanted| is_meant(wanted, name));
-        let communicators = comms.filter(|comm| is_meant(&trace.comm_name(*comm))).collect::<Vec<_>>();
-        if communicators.is_empty() && !self.comm.is_empty() {
-            bail!("no communicator is called {} (`nccl-otf2 info` lists them)", self.comm.join(" or "));
-        }
+        let comms = || trace.definitions.comms.keys().copied();
+        let meant = |wanted: &str| comms().filter(|comm| is_meant(wanted, &trace.comm_name(*comm))).collect::<Vec<_>>();
+        let communicators: Vec<_> = self.comm.iter().flat_map(|wanted| meant(wanted)).collect();
         let begin_ns = trace.start_ns();
-        let after = |time: Option<Time>| match (time, begin_ns) {
-            (Some(Time::Relative(ns)), _) => Ok(Some(ns)),
-            (Some(Time::Absolute(ns)), Some(begin_ns)) => Ok(Some(ns.saturating_sub(begin_ns))),
-            (Some(Time::Absolute(_)), None) => {
-                bail!("the archive does not say when it began: give a time after its beginning, such as 1.5s")
-            }
-            (None, _) => Ok(None),
-        };
-        Ok(Filter {
+        let is_absolute = |time: Option<Time>| matches!(time, Some(Time::Absolute(_)));
+        if begin_ns.is_none() && (is_absolute(self.from) || is_absolute(self.to)) {
+            bail!("the archive does not say when it began: give a time after its beginning, such as 1.5s");
+        }
+        let begin_ns = begin_ns.unwrap_or(0);
+        let present = Present::of(trace, begin_ns, |comm| communicators.is_empty() || communicators.contains(&comm));
+        present.has_communicators(&self.comm, |wanted| !meant(wanted).is_empty())?;
+        present.has_ranks(self.rank.iter().copied().map(i64::from))?;
+        let [from_ns, to_ns] = [self.from, self.to].map(|time| time.map(|time| time.after(begin_ns)));
+        present.has_time(from_ns, to_ns)?;
+        let filter = Filter {
             communicators,
             functions: self.function.clone(),
             ranks: self.rank.clone(),
-            from_ns: after(self.from)?,
-            to_ns: after(self.to)?,
-        })
+            from_ns: from_ns.map(|ns| ns.saturating_sub(begin_ns)),
+            to_ns: to_ns.map(|ns| ns.saturating_sub(begin_ns)),
+        };
+        let single = |name: &str| Filter { functions: vec![name.to_owned()], ..Filter::default() };
+        let is_there = |name: &str| {
+            let (single, mut regions) = (single(name), trace.definitions.regions.keys());
+            regions.any(|region| {
+                matches!(trace.shows(*region), Some(Shows::Operation(_) | Shows::Call(_)))
+                    && single.wants_function(trace, *region)
+            })
+        };
+        present.has_functions(&self.function, is_there)?;
+        Ok(filter)
+    }
+
+    /// Refuses filters that match something each, and together nothing. `found` is how much they match.
+    pub(crate) fn refuse_nothing(&self, trace: &Trace, found: u64) -> Result<()> {
+        let time = |flag: &str, time: Option<Time>| time.map(|time| format!("{flag} {time}"));
+        let filters = [
+            asked("--comm", &self.comm),
+            asked("--rank", &self.rank),
+            asked("--function", &self.function),
+            time("--from", self.from),
+            time("--to", self.to),
+        ];
+        Present::of(trace, 0, |_| true).refuse_nothing(filters, found)
     }
 }
 

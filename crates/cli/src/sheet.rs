@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::print::Text;
 use crate::table::{Side, Table};
 use crate::units::{bandwidth, bytes, count, plural, time};
 
@@ -76,36 +77,35 @@ impl Sheet {
     }
 
     /// The table for people, as wide as the terminal.
-    pub(crate) fn print(&self, is_wide: bool, into: &mut String) {
+    pub(crate) fn print(&self, is_wide: bool, into: &mut Text) {
         let width = terminal_size::terminal_size().map(|(terminal_size::Width(width), _)| usize::from(width));
-        into.push_str(self.title);
-        into.push('\n');
+        into.paragraph(self.title);
         if self.rows.is_empty() {
-            into.push_str("  nothing was recorded\n");
+            into.line("  nothing was recorded");
             return;
         }
-        into.push_str(&self.within(is_wide, width));
+        self.within(is_wide, width).into_iter().for_each(|line| into.line(line));
         if self.left_out > 0 {
             let rows = plural(self.left_out as u64, "more row", "more rows");
-            into.push_str(&format!("  {rows}: --limit shows them\n"));
+            into.line(format_args!("  {rows}: --limit shows them"));
         }
     }
 
     /// Heads and rows: the last columns go where it is too narrow.
-    pub(crate) fn within(&self, is_wide: bool, width: Option<usize>) -> String {
+    pub(crate) fn within(&self, is_wide: bool, width: Option<usize>) -> Vec<String> {
         let mut columns: Vec<usize> = (0..self.columns.len()).collect();
         columns.retain(|at| is_wide || self.columns.get(*at).is_some_and(|column| column.is_short));
         // Columns that say nothing anywhere only cost width.
         columns.retain(|at| self.rows.iter().any(|row| row.get(*at).is_some_and(|cell| *cell != Cell::None)));
         let mut lines = self.lines(&columns);
-        while width.is_some_and(|width| lines.lines().any(|line| line.chars().count() > width)) && columns.len() > 2 {
+        while width.is_some_and(|width| lines.iter().any(|line| line.chars().count() > width)) && columns.len() > 2 {
             columns.pop();
             lines = self.lines(&columns);
         }
         lines
     }
 
-    fn lines(&self, columns: &[usize]) -> String {
+    fn lines(&self, columns: &[usize]) -> Vec<String> {
         let side = |at: usize| {
             let is_text = |row: &Vec<Cell>| matches!(row.get(at), Some(Cell::Text(_)));
             if self.rows.iter().any(is_text) { Side::Left } else { Side::Right }
@@ -115,9 +115,7 @@ impl Sheet {
         for row in &self.rows {
             table.row(columns.iter().filter_map(|at| row.get(*at)).map(text).collect());
         }
-        let mut lines = String::new();
-        table.print(&mut lines);
-        lines
+        table.lines().collect()
     }
 
     /// The table for programs.
@@ -181,9 +179,12 @@ mod tests {
         sheet.arrange(Some("time"), None).expect("a column");
         assert_eq!(sheet.csv().expect("CSV"), "name,time\nb,3\nc,2\na,1\n\"d, \"\"e\"\"\",\n");
         sheet.arrange(None, Some(2)).expect("no column");
-        let mut text = String::new();
+        let mut text = Text::default();
         sheet.print(true, &mut text);
-        assert_eq!(text, "things\n  name  time\n  b     3 ns\n  c     2 ns\n  2 more rows: --limit shows them\n");
+        assert_eq!(
+            text.as_str(),
+            "\nthings\n  name  time\n  b     3 ns\n  c     2 ns\n  2 more rows: --limit shows them\n"
+        );
         let error = sheet.arrange(Some("size"), None).expect_err("no such column");
         assert!(error.to_string().contains("it has name, time"), "{error}");
     }

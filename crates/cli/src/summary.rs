@@ -1,6 +1,5 @@
 //! What there is in an archive, in a few numbers: for `finalize` and the end of `run`.
 
-use std::fmt;
 use std::path::Path;
 
 use analysis::Completeness;
@@ -8,6 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::archive;
+use crate::print::Text;
 use crate::units::plural;
 
 /// The numbers.
@@ -33,7 +33,9 @@ pub(crate) struct Summary {
     pub(crate) problems: u64,
     /// Places where ranks of a communicator call something else than the others.
     pub(crate) mismatches: u64,
-    /// The first of them.
+    /// Ranks that called fewer collectives than others of their communicator.
+    pub(crate) ranks_behind: u64,
+    /// The first of the mismatches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) first_mismatch: Option<String>,
 }
@@ -54,22 +56,21 @@ impl Summary {
             lost: completeness.lost(),
             problems: completeness.problem_count,
             mismatches: completeness.matching.number(),
+            ranks_behind: completeness.matching.ranks_behind.number,
             first_mismatch: completeness.matching.lines().next(),
         })
     }
-}
 
-impl fmt::Display for Summary {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
+    /// For people.
+    pub(crate) fn print(&self, into: &mut Text) {
+        let mut line = format!(
             "{}: {}, {}, {}, {}",
             self.anchor,
             plural(self.processes, "process", "processes"),
             plural(self.communicators, "communicator", "communicators"),
             plural(self.locations, "location", "locations"),
             plural(self.events, "event", "events"),
-        )?;
+        );
         for (number, one, many) in [
             (self.lost, "lost", "lost"),
             (self.unfinished, "unfinished", "unfinished"),
@@ -77,15 +78,16 @@ impl fmt::Display for Summary {
             (self.problems, "problem in journals", "problems in journals"),
         ] {
             if number > 0 {
-                write!(f, ", {}", plural(number, one, many))?;
+                line += &format!(", {}", plural(number, one, many));
             }
         }
+        into.line(line);
         if let Some(first) = &self.first_mismatch {
-            write!(f, "\nMISMATCH between ranks: {first}")?;
-            if self.mismatches > 1 {
-                write!(f, " (and {} more, see nccl-otf2 check)", self.mismatches - 1)?;
-            }
+            let more = match self.mismatches {
+                0 | 1 => String::new(),
+                number => format!(" (and {} more, see nccl-otf2 check)", number - 1),
+            };
+            into.line(format_args!("MISMATCH between ranks: {first}{more}"));
         }
-        Ok(())
     }
 }

@@ -2,6 +2,9 @@
 
 use comfy_table::CellAlignment;
 use comfy_table::presets::NOTHING;
+use nccl_events::visible;
+
+use crate::print::Text;
 
 /// Which side of a column its cells are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ impl Table {
 
     /// Adds a row with a cell for each column.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.0.add_row(cells);
+        self.0.add_row(cells.iter().map(|cell| visible(cell)));
     }
 
     /// Whether it has no rows.
@@ -41,12 +44,13 @@ impl Table {
         self.0.is_empty()
     }
 
+    /// The heads and the rows, indented.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        self.0.lines().map(|line| format!(" {}", line.trim_end()))
+    }
+
     /// The table, indented.
-    pub(crate) fn print(&self, into: &mut String) {
-        for line in self.0.lines() {
-            into.push(' ');
-            into.push_str(line.trim_end());
-            into.push('\n');
-        }
+    pub(crate) fn print(&self, into: &mut Text) {
+        self.lines().for_each(|line| into.line(line));
     }
 }

@@ -8,12 +8,16 @@ mod tool {
     mod finalize;
     mod fixture;
     mod hang;
+    mod hostile;
     mod info;
+    mod jobs;
     mod made_up;
     mod merge;
     mod model;
+    mod names;
     mod nccl;
     mod recording;
+    mod reference;
     mod report;
     mod rules;
     mod run;

@@ -11,6 +11,9 @@ pub struct Outcome {
     pub files: Vec<PathBuf>,
     /// How many events are in them, as the format counts: slices, rows, lines.
     pub events: u64,
+    /// How many of those are of tables that no filter of ranks cuts.
+    #[serde(skip)]
+    pub described: u64,
     /// What of the archive is not in them.
     pub left_out: Vec<LeftOut>,
 }
@@ -25,6 +28,12 @@ pub struct LeftOut {
 }
 
 impl Outcome {
+    /// How many events the filter matches, with those that the format cannot hold.
+    #[must_use]
+    pub fn matched(&self) -> u64 {
+        self.events.saturating_sub(self.described) + self.left_out.iter().map(|it| it.events).sum::<u64>()
+    }
+
     /// Notes what was left out; nothing is no reason.
     pub fn leave_out(&mut self, events: u64, reason: &str) {
         if events > 0 {

@@ -109,9 +109,7 @@ impl<'a> Source<'a> {
     /// How long the trace is, in ns.
     #[must_use]
     pub fn length_ns(&self) -> u64 {
-        let clock = self.trace.definitions.clock.as_ref();
-        let end = clock.map(|it| it.global_offset.saturating_add(it.trace_length));
-        end.map_or(0, |end| Clock::of(self.trace).ns(end))
+        Clock::of(self.trace).length_ns(self.trace)
     }
 
     /// The archive's begin, in ns since 1970 where the archive says when that was, else in its own ns.

@@ -14,9 +14,11 @@
 //! is, once; [`follow`] goes on where it left off, while the process records.
 
 pub mod clock;
+pub mod file_size;
 pub mod follow;
 pub mod format;
 pub mod host;
+pub mod lock;
 pub mod part;
 pub mod private;
 pub mod reader;

@@ -30,7 +30,7 @@ pub struct Progress {
     pub bytes: u64,
     /// Processes that are followed.
     pub processes: usize,
-    /// Whether there was more to read.
+    /// Whether there is more to read, and this poll read some: repeated until it is false, polling ends.
     pub is_behind: bool,
 }
 
@@ -102,7 +102,8 @@ impl Live {
             let (records, bytes) = part.poll(share, (&mut self.sums, self.options.settle, self.since));
             progress.records += records;
             progress.bytes += bytes;
-            progress.is_behind |= part.is_behind();
+            // A part of which nothing can be read stays behind: who reads until nobody is must not wait for it.
+            progress.is_behind |= part.is_behind() && bytes > 0;
             if progress.bytes >= self.options.poll_bytes {
                 progress.is_behind = true;
                 self.turn = (self.turn + offset + 1) % count;

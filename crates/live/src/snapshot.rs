@@ -127,7 +127,7 @@ pub struct Rank {
     /// The oldest of them: its function, and since when.
     pub oldest: Option<(String, u64)>,
     /// How many collectives it was the last to reach, where all ranks are on this node and the difference was above
-    /// the clocks' uncertainty.
+    /// the clocks' uncertainty; not the first of each function, which is warm-up.
     pub last: u64,
     /// How long the others waited for it then, summed over them.
     pub caused_waiting_ns: u64,
@@ -242,9 +242,9 @@ pub struct Pair {
 /// A regression of duration on bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Fit {
-    /// Duration at no bytes.
-    pub latency_ns: f64,
-    /// Bytes per second; none where duration does not grow with bytes.
+    /// Duration at no bytes; none where all sizes are equal, or the line explains less than half of the variance.
+    pub latency_ns: Option<f64>,
+    /// Bytes per second; none as well where duration does not grow with bytes.
     pub rate: Option<f64>,
     /// How much of the variance it explains.
     pub r2: f64,

@@ -17,12 +17,17 @@ mod name;
 mod presets;
 mod progress;
 mod states;
+mod visible;
 
 pub use event::{Body, Kind, NetData, Start};
 pub use name::Name;
 pub use presets::{FULL, LIGHT, STANDARD, completed, event_names};
 pub use progress::Progress;
 pub use states::{State, StateArgs, state};
+pub use visible::visible;
+
+/// More ranks than any machine has: a communicator, or a launcher, that claims more is not believed.
+pub const MOST_RANKS: u32 = 1 << 22;
 
 /// What `init` says about a communicator.
 #[derive(Clone, Copy, Debug)]

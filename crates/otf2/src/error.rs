@@ -71,6 +71,15 @@ pub(crate) fn io(operation: &'static str, path: &Path, source: std::io::Error) -
     Error::Io { operation, path: path.to_owned(), source }
 }
 
+/// What libotf2 says of a file that is damaged.
+pub(crate) fn damaged(path: &Path, what: &str, error: &Error) -> Error {
+    let reason = match error {
+        Error::Library { code, detail, .. } => format!("{what} (libotf2 reports {code}: {detail})"),
+        other => format!("{what} ({other})"),
+    };
+    Error::Damaged { path: path.to_owned(), reason }
+}
+
 pub(crate) fn c_string(bytes: &[u8], operation: impl FnOnce() -> String) -> Result<CString> {
     CString::new(bytes).map_err(|_| refused(operation(), "a NUL byte cannot be in a name or text"))
 }

@@ -42,6 +42,20 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// Another version wrote a part's manifest.
+    #[error(
+        "{}: format {found} is not what this version reads ({known}): use the nccl-otf2 that belongs to the plugin \
+         that wrote it",
+        path.display()
+    )]
+    ManifestFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The format that is read.
+        known: u32,
+    },
     /// Parts cannot be written with other options: what they were written from is gone. Nothing was changed.
     #[error(
         "{} of the parts cannot be written again, nothing was changed: their journals were removed when they were written \

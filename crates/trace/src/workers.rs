@@ -63,11 +63,11 @@ impl Workers {
         made.into_iter().filter_map(OnceLock::into_inner).collect()
     }
 
-    /// The manifests of parts, in their order.
+    /// The manifests of parts, in their order; locations whose event files are lost have no events.
     pub(crate) fn read_manifests(&self, parts: &[PathBuf]) -> Vec<Result<Manifest, Error>> {
         let read = |at: usize| {
             let part = parts.get(at).map(PathBuf::as_path);
-            Manifest::read(part.unwrap_or("".as_ref()))
+            Manifest::read_with_events(part.unwrap_or("".as_ref()))
         };
         self.map(&vec![0; parts.len()], read)
     }

@@ -192,7 +192,7 @@ impl Cupti {
         let calls = &self.session.calls;
         self.counts.launch();
         let capturing = self.driver.is_capturing(Stream(launch.stream));
-        launches::with(self.number, |open| {
+        let begun = launches::with(self.number, |open| {
             if open.is_full() {
                 // Their stops came on other threads, which NCCL does not do.
                 while let Some(launch) = open.take_last() {
@@ -217,6 +217,9 @@ impl Cupti {
             }
             open.begin(OpenLaunch { id, is_pushed });
         });
+        if begun.is_none() {
+            self.counts.not_timed(NotTimed::NoEventLeft);
+        }
     }
 
     fn pop(&self, id: u64) {

@@ -5,6 +5,8 @@
 
 use std::cell::Cell;
 
+use crate::host::per_thread::PerThread;
+
 /// The largest number of open launches of a thread; NCCL opens one.
 const DEEPEST: usize = 8;
 
@@ -25,14 +27,13 @@ pub(super) struct OpenLaunches {
     open: [Cell<OpenLaunch>; DEEPEST],
 }
 
-thread_local! {
-    static OPEN: OpenLaunches = const { OpenLaunches::none(0) };
-}
+static OPEN: PerThread<OpenLaunches> = PerThread::new();
 
-/// Runs `action` with the launches of this thread in `session`.
+/// Runs `action` with the launches of this thread in `session`; not if there is no memory for them.
 #[inline]
-pub(super) fn with<T>(session: u64, action: impl FnOnce(&OpenLaunches) -> T) -> T {
-    OPEN.with(|open| {
+pub(super) fn with<T>(session: u64, action: impl FnOnce(&OpenLaunches) -> T) -> Option<T> {
+    let none = || Some(OpenLaunches::none(0));
+    OPEN.with(none, |open| {
         if open.session.replace(session) != session {
             // The launches of an earlier session, whose subscription is over.
             open.depth.set(0);
@@ -111,10 +112,10 @@ mod tests {
     #[test]
     fn threads_and_sessions_have_their_own() {
         with(1, |open| open.begin(launch(10)));
-        assert!(with(1, |open| open.has(10)));
+        assert_eq!(with(1, |open| open.has(10)), Some(true));
         std::thread::scope(|scope| {
-            scope.spawn(|| assert!(!with(1, |open| open.has(10))));
+            scope.spawn(|| assert_eq!(with(1, |open| open.has(10)), Some(false)));
         });
-        assert!(!with(2, |open| open.has(10)));
+        assert_eq!(with(2, |open| open.has(10)), Some(false));
     }
 }

@@ -60,7 +60,7 @@ impl Shared {
     pub(super) fn begins(&self, launch: Launch) {
         self.counts.launch();
         let begun = thread::with(|thread| self.begin(launch, thread));
-        if let Some(Err(why)) = begun {
+        if let Err(why) = begun.unwrap_or(Err(NotTimed::NoEventLeft)) {
             self.counts.not_timed(why);
         }
     }

@@ -4,19 +4,19 @@ use std::cell::RefCell;
 
 use super::pool::Taken;
 use crate::gpu::driver::Stream;
+use crate::host::per_thread::PerThread;
 use crate::host::process::thread_name;
 use nccl_events::id::EventId;
 
 /// The largest number of open launches: a thread has one, and perhaps others that never end.
 const MOST_OPEN: usize = 4;
 
-thread_local! {
-    static THREAD: RefCell<Thread> = const { RefCell::new(Thread::NEW) };
-}
+static THREAD: PerThread<RefCell<Thread>> = PerThread::new();
 
-/// Runs `action` with the state of the calling thread; not if the thread is ending.
+/// Runs `action` with the state of the calling thread; not if there is no memory for it.
 pub(super) fn with<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
-    THREAD.try_with(|thread| Some(action(&mut *thread.try_borrow_mut().ok()?))).ok().flatten()
+    let new = || Some(RefCell::new(Thread::NEW));
+    THREAD.with(new, |thread| Some(action(&mut *thread.try_borrow_mut().ok()?))).flatten()
 }
 
 /// The state of a launching thread.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::classes::Classes;
 use super::instances::{Instance, Instances};
+use super::lateness::Late;
 use super::links::{self, Links, Pair};
 use super::maths::sample::{center, median, real, whole};
 use super::waiting::Waiting;
@@ -42,6 +43,7 @@ pub(super) struct Given<'a> {
     pub(super) instances: &'a Instances,
     pub(super) classes: &'a Classes,
     pub(super) waiting: &'a Waiting,
+    pub(super) late: &'a [Late],
     pub(super) links: &'a Links,
     pub(super) ranks: &'a [Rank],
 }
@@ -70,7 +72,7 @@ impl Given<'_> {
 
     fn outliers(&self) -> Vec<Outlier> {
         let mut of_class: BTreeMap<u32, Vec<(u32, f64)>> = BTreeMap::new();
-        for (number, instance) in (0..).zip(&self.instances.all) {
+        for (number, instance) in (0..).zip(&self.instances.all).filter(|(_, it)| !it.is_warm_up) {
             let first = self.instances.operations(instance).first();
             let class = first.and_then(|row| self.classes.number(self.tables, *row));
             if let (Some(class), Some(longest_ns)) = (class, self.longest_ns(instance)) {
@@ -91,7 +93,8 @@ impl Given<'_> {
                     let at = large(*row);
                     (real(operations.stop_ns[at].saturating_sub(operations.start_ns[at])) - usual).max(0.0)
                 });
-                let lost_ns = whole(lost.sum());
+                // Operations that share a kernel have lost its time once.
+                let lost_ns = whole(lost.sum()).min(self.waiting.time_of(large(instance)));
                 let waiting_ns = waiting(instance) - usual_waiting;
                 outliers.push(Outlier { instance, class, median_ns, longest_ns, lost_ns, waiting_ns });
             }
@@ -187,7 +190,9 @@ impl Given<'_> {
             end_ns: instance.end_ns,
             median_ns: outlier.median_ns,
             skew_ns: instance.skew_ns(),
-            lost_ns: outlier.lost_ns,
+            // Nobody has more lost by a rank than was waited for it.
+            lost_ns: late
+                .map_or(outlier.lost_ns, |_| outlier.lost_ns.min(self.waiting.in_instance(large(outlier.instance)))),
             location: place.map_or(0, |it| self.tables.members.row(it.member).location.get()),
             event: place.map(|it| it.event).filter(|event| *event > 0),
             sentence: format!(

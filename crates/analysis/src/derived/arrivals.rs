@@ -48,7 +48,7 @@ pub struct Arrivals {
 }
 
 /// Whether others wait for a rank: for the root that has the data, or for all but the root that collects them.
-const fn is_awaited(flow: Flow, is_root: bool) -> bool {
+pub(super) const fn is_awaited(flow: Flow, is_root: bool) -> bool {
     match flow {
         Flow::AllToAll => true,
         Flow::FromRoot { .. } => is_root,
@@ -89,8 +89,9 @@ impl Arrivals {
         }
         .map_or(found.last_ns, |second_ns| second_ns.min(found.last_ns));
         found.error_ns = found.most_error_ns(flow, ranks, |at| error_ns(last, at));
-        let is_later =
-            |(at, rank): (usize, &Arrival)| error_ns(last, at).is_some_and(|ns| rank.start_ns + ns < found.last_ns);
+        let is_later = |(at, rank): (usize, &Arrival)| {
+            error_ns(last, at).is_some_and(|ns| rank.start_ns.saturating_add(ns) < found.last_ns)
+        };
         let is_last = match flow {
             Flow::AllToAll | Flow::ToRoot => others().all(is_later),
             Flow::FromRoot { .. } => others().any(is_later),
@@ -109,7 +110,7 @@ impl Arrivals {
         let mut most_ns = 0;
         for (at, rank) in ranks.iter().enumerate() {
             let error_ns = error_ns(at).ok_or(Incomparable::ClockUnknown)?;
-            if waits(flow, rank.is_root) && rank.stop_ns + error_ns < self.last_ns {
+            if waits(flow, rank.is_root) && rank.stop_ns.saturating_add(error_ns) < self.last_ns {
                 return Err(Incomparable::Contradiction);
             }
             most_ns = error_ns.max(most_ns);

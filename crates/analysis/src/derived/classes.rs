@@ -6,7 +6,7 @@ use otf2::RegionRef;
 use rayon::prelude::*;
 
 use super::filter::Filter;
-use super::instances::Instances;
+use super::instances::{Instances, Split};
 use super::maths::sample::{quantiles, real};
 use crate::archive::Trace;
 use crate::report::{Budget, OperationClass};
@@ -57,7 +57,12 @@ impl Classes {
     }
 
     /// Adds what is known of the instances of each class.
-    pub(super) fn add_instances(&mut self, trace: &Trace, tables: &Tables, instances: &Instances, budgets: &[Budget]) {
+    pub(super) fn add_instances(
+        &mut self,
+        (trace, tables, filter): (&Trace, &Tables, &Filter),
+        instances: &Instances,
+        budgets: &[Budget],
+    ) {
         let mut skews: Vec<Vec<f64>> = vec![Vec::new(); self.all.len()];
         let mut transfers: Vec<Vec<f64>> = vec![Vec::new(); self.all.len()];
         for instance in instances.all.iter().filter(|it| it.is_comparable()) {
@@ -66,13 +71,18 @@ impl Classes {
                 continue;
             };
             skews[large(number)].push(real(instance.skew_ns()));
-            let has_bandwidth = rows.iter().all(|row| tables.operations.has_bandwidth[large(*row)]);
-            if let Some(shape) = collective(trace, instance.function).filter(|_| has_bandwidth)
-                && instance.transfer_ns() > 0
-            {
-                let seconds = real(instance.transfer_ns()) / 1e9;
-                let (_, bus) = shape.bandwidths(instance.bytes, small(rows.len()), seconds);
-                transfers[large(number)].push(bus);
+            let Some(shape) = collective(trace, instance.function) else {
+                continue;
+            };
+            // A value for each operation of a rank, as those of busbw are.
+            for row in rows.iter().filter(|row| tables.operations.has_bandwidth[large(**row)]) {
+                let operation = tables.operations.row(large(*row));
+                let (Split::Waits(until_ns) | Split::Unclear(until_ns)) = instance.split(tables, *row);
+                let transfer_ns = operation.stop_ns.saturating_sub(until_ns.max(operation.start_ns));
+                if transfer_ns > 0 && filter.wants_rank(&tables.members, operation.member) {
+                    let seconds = real(transfer_ns) / 1e9;
+                    transfers[large(number)].push(shape.bandwidths(operation.bytes, small(rows.len()), seconds).1);
+                }
             }
         }
         for (number, ((class, skews), transfers)) in self.all.iter_mut().zip(skews).zip(transfers).enumerate() {

@@ -37,6 +37,8 @@ pub struct Instance {
     pub last: Option<u32>,
     /// How far arrivals can be off against that of the last; or why arrivals cannot be compared.
     pub error_ns: Result<u64, Incomparable>,
+    /// Whether it is the first of its function on its communicator: NCCL connects the ranks in it, and nobody is late.
+    pub is_warm_up: bool,
     from: u32,
     to: u32,
 }
@@ -125,7 +127,7 @@ impl Instances {
         repeats: &[u32],
         flow: &mut impl FnMut(RegionRef) -> Option<Flow>,
     ) {
-        for rows in rows.chunk_by(|a, b| repeats[large(*a)] == repeats[large(*b)]) {
+        for (repeat, rows) in rows.chunk_by(|a, b| repeats[large(*a)] == repeats[large(*b)]).enumerate() {
             let from = small(self.rows.len());
             self.rows.extend_from_slice(rows);
             let Some(first) = rows.first().map(|row| tables.operations.row(large(*row))) else {
@@ -150,6 +152,7 @@ impl Instances {
                 end_ns: 0,
                 last: None,
                 error_ns: Err(Incomparable::RankMissing),
+                is_warm_up: repeat == 0 && matches!(first.sequence, 0 | NO_SEQUENCE),
                 from,
                 to: small(self.rows.len()),
             };
@@ -286,12 +289,12 @@ impl Instance {
     }
 }
 
-fn is_root(tables: &Tables, operation: &Operation) -> bool {
+pub(super) fn is_root(tables: &Tables, operation: &Operation) -> bool {
     tables.members.row(operation.member).rank == operation.partner
 }
 
 /// How far the arrivals of two operations can be off against each other.
-fn error_ns(tables: &Tables, a: u32, b: u32) -> Option<u64> {
+pub(super) fn error_ns(tables: &Tables, a: u32, b: u32) -> Option<u64> {
     let members = &tables.members;
     let (a, b) = (tables.operations.row(large(a)), tables.operations.row(large(b)));
     let own = own_error_ns(members, &a)? + own_error_ns(members, &b)?;

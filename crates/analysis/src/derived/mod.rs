@@ -3,8 +3,9 @@
 //! ```text
 //!  tables ─► instances   the same collective on all its ranks: arrivals, and who was last
 //!         ├► classes     by function, communicator and size
+//!         ├► messages    sends with their receives, and which end waited for the other
 //!         ├► waiting     the time of ranks, split into waiting and transfer
-//!         ├► lateness    by rank: how often last, trend, change
+//!         ├► lateness    by rank: how often last, trend, change; blame: the part that chance does not explain
 //!         ├► links       by pair and channel: latency, rate, slowdown against the others
 //!         └► overlap     kernels of NCCL's beside others
 //!  all of these ─► anomalies ─► causes ─► verdict
@@ -21,7 +22,9 @@ mod instances;
 mod lateness;
 mod links;
 mod maths;
+mod messages;
 mod overlap;
+mod unfinished;
 mod verdict;
 mod waiting;
 
@@ -30,15 +33,16 @@ use std::collections::BTreeMap;
 use nccl_events::Progress;
 
 use crate::archive::Trace;
-use crate::report::{Communicator, Messages, Report, Run};
+use crate::report::{self, Communicator, Report, Run};
 use crate::statements::Completeness;
 use crate::statements::statement;
 use crate::tables::{NONE, Tables, large, small};
 
 use anomalies::Given;
 use classes::Classes;
-use lateness::Lateness;
+use lateness::{Lateness, late};
 use links::Links;
+use messages::Messages;
 use waiting::Waiting;
 
 pub use arrivals::{Arrival, Arrivals, Incomparable};
@@ -69,9 +73,10 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     let mut tables = Tables::read(trace, progress)?;
     let instances = Instances::of(trace, &tables, filter);
     let mut classes = Classes::of(trace, &tables, filter);
-    let waiting = Waiting::of(&tables, &instances, &classes);
-    classes.add_instances(trace, &tables, &instances, waiting.of_classes());
-    let length_ns = tables.clock.ns(end(trace)).max(1);
+    let messages = Messages::of(trace, &tables, filter);
+    let waiting = Waiting::of(trace, &tables, filter, &instances, &messages, &classes);
+    classes.add_instances((trace, &tables, filter), &instances, waiting.of_classes());
+    let length_ns = tables.clock.length_ns(trace).max(1);
     let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, length_ns);
     // What is needed of operations is derived: now there is room for what the network did.
     tables.add_network(trace, progress)?;
@@ -81,17 +86,22 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
         instances: &instances,
         classes: &classes,
         waiting: &waiting,
+        late: &late(&tables, filter, &waiting.messages),
         links: &links,
         ranks: &ranks,
     };
     let anomalies = given.anomalies();
-    let causes = given.causes(&anomalies, waiting.total.operations_ns.max(operations_ns(&tables)));
+    let mut causes = given.causes(&anomalies);
+    // What never ended comes before what was slow.
+    let operations_ns = waiting.total.operations_ns;
+    let unfinished = unfinished::cause(trace, &tables, &instances, &ranks, operations_ns);
+    causes.splice(0..0, unfinished);
     let completeness = Completeness::of(&trace.archive);
     let clocks = verdict::clocks(&tables, &instances, &ranks);
     let report = Report {
         format: 1,
         run: run(trace, &tables, &instances),
-        verdict: verdict::verdict(&tables, &instances, &causes, &waiting.total, &clocks, &completeness),
+        verdict: verdict::verdict(&given, &causes, &clocks, &completeness),
         budget: waiting.total,
         causes,
         anomalies,
@@ -101,26 +111,13 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
         lateness: heat,
         pairs: links.pairs,
         channels: links.channels,
-        messages: messages(trace, &tables, filter),
+        messages: sent(trace, &tables, filter, &waiting),
         overlap: overlap::overlaps(trace, &tables, filter),
         clocks,
         completeness,
         blind_spots: statement::lines(&trace.archive, "NCCL::BLIND_SPOTS"),
     };
     Ok(Analysis { tables, instances, report })
-}
-
-/// When the trace ends, in ticks.
-fn end(trace: &Trace) -> u64 {
-    let clock = trace.definitions.clock.as_ref();
-    clock.map_or(0, |clock| clock.global_offset.saturating_add(clock.trace_length))
-}
-
-/// How long operations took that were measured, summed over ranks.
-fn operations_ns(tables: &Tables) -> u64 {
-    let rows = tables.operations.rows();
-    let measured = rows.filter(|it| !it.is_unfinished && it.timing.is_some_and(|timing| timing.is_measured()));
-    measured.map(|it| it.stop_ns.saturating_sub(it.start_ns)).fold(0, u64::saturating_add)
 }
 
 fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
@@ -138,7 +135,7 @@ fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
         recorded: list("NCCL::EVENTS"),
         commands: list("NCCL::COMMAND"),
         start_ns: trace.start_ns(),
-        duration_ns: tables.clock.ns(end(trace)),
+        duration_ns: tables.clock.length_ns(trace),
         hosts,
         processes: trace.processes().count() as u64,
         events: trace.events(),
@@ -168,28 +165,31 @@ fn communicators(trace: &Trace, tables: &Tables) -> Vec<Communicator> {
     made.collect()
 }
 
-/// What ranks sent to each other.
-fn messages(trace: &Trace, tables: &Tables, filter: &Filter) -> Vec<Messages> {
-    let mut sums: BTreeMap<(u32, u32, u32), (u64, u64)> = BTreeMap::new();
+/// What ranks sent to each other, and how long they waited for each other.
+fn sent(trace: &Trace, tables: &Tables, filter: &Filter, waiting: &Waiting) -> Vec<report::Messages> {
+    let mut sums: BTreeMap<(u32, u32, u32), report::Messages> = BTreeMap::new();
     for operation in tables.operations.rows().filter(|it| it.partner != NONE) {
         if trace.region(operation.function).is_some_and(|region| region.name == "ncclSend")
             && filter.wants(trace, &tables.members, &operation)
         {
             let member = tables.members.row(operation.member);
             let sum = sums.entry((member.communicator, member.rank, operation.partner)).or_default();
-            *sum = (sum.0 + 1, sum.1 + operation.bytes);
+            (sum.count, sum.bytes) = (sum.count + 1, sum.bytes + operation.bytes);
         }
+    }
+    for (pair, (late_sender_ns, late_receiver_ns)) in &waiting.messages.pairs {
+        let sum = sums.entry(*pair).or_default();
+        (sum.late_sender_ns, sum.late_receiver_ns) = (*late_sender_ns, *late_receiver_ns);
     }
     let job_rank = |communicator, rank| {
         let row = tables.members.find(communicator, rank)?;
         tables.members.all.get(large(row)).map(|member| member.job_rank)
     };
-    let made = sums.into_iter().map(|((communicator, from, to), (count, bytes))| Messages {
+    let made = sums.into_iter().map(|((communicator, from, to), sum)| report::Messages {
         communicator,
         from: job_rank(communicator, from),
         to: job_rank(communicator, to),
-        count,
-        bytes,
+        ..sum
     });
     made.collect()
 }

@@ -1,9 +1,12 @@
 //! The answer in one sentence, and what it rests on.
 
+use super::anomalies::Given;
 use super::arrivals::Incomparable;
+use super::causes::LEAST_SHARE;
 use super::instances::Instances;
+use super::lateness::IMPROBABLE;
 use super::maths::sample::real;
-use crate::report::{Budget, Cause, CauseKind, Clocks, Finding, Rank, Verdict};
+use crate::report::{Cause, CauseKind, Clocks, Finding, Rank, Verdict};
 use crate::statements::Completeness;
 use crate::tables::{Tables, large, small};
 use crate::units::{count, plural, time};
@@ -11,33 +14,38 @@ use crate::units::{count, plural, time};
 /// Where more of the matched collectives cannot be compared, "nothing stands out" would say too much.
 const LEAST_COMPARABLE: f64 = 0.5;
 
-pub(super) fn verdict(
-    tables: &Tables,
-    instances: &Instances,
-    causes: &[Cause],
-    budget: &Budget,
-    clocks: &Clocks,
-    completeness: &Completeness,
-) -> Verdict {
+pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, completeness: &Completeness) -> Verdict {
+    let (tables, instances, budget) = (given.tables, given.instances, &given.waiting.total);
     let matched = instances.all.len() as u64;
     let comparable = instances.all.iter().filter(|it| it.is_comparable()).count() as u64;
     let share = |ns: u64| real(ns) * 100.0 / real(budget.operations_ns.max(1));
+    let is_partial = completeness.is_partial() || completeness.collectives_unmatched > 0;
     let is_unclear = real(comparable) < LEAST_COMPARABLE * real(matched);
     // Where little can be compared, "for an unknown reason" is no answer.
     let main = causes.first().filter(|cause| cause.kind != CauseKind::Unknown || !is_unclear);
     let (finding, sentence) = match main {
+        Some(cause) if cause.kind == CauseKind::Unfinished => (Finding::Unfinished, cause.sentence.clone()),
         Some(cause) => (Finding::Causes, cause.sentence.clone()),
         None if tables.operations.is_empty() => {
             (Finding::Nothing, "There are no operations of NCCL in this archive.".to_owned())
         }
-        None if matched == 0 => {
-            (Finding::Nothing, "No collective of several ranks was recorded: there is nothing to compare.".to_owned())
+        None if budget.operations_ns == budget.not_compared_ns && matched == 0 => {
+            let sentence = "No collective or message of several ranks was timed: there is nothing to compare.";
+            (Finding::Nothing, sentence.to_owned())
+        }
+        None if matched == 0 && budget.unclear_ns > budget.operations_ns / 2 => {
+            let sentence = format!(
+                "The recording does not allow to say who came late: {:.1} % of the time in sends and receives is unclear, \
+                 because of clocks, timing or an end that was not recorded.",
+                share(budget.unclear_ns)
+            );
+            (Finding::Unclear, sentence)
         }
         None if is_unclear => (Finding::Unclear, unclear(instances, matched)),
         None => {
             let sentence = format!(
-                "Nothing stands out: no rank, pair of ranks or channel loses 2 % of the time. Ranks wait for each other \
-                 {:.1} % of their {} in collectives, in turn.",
+                "{} Ranks wait for each other {:.1} % of their {} in operations.",
+                nothing(given, is_partial),
                 share(budget.waiting_ns),
                 time(budget.operations_ns)
             );
@@ -52,21 +60,89 @@ pub(super) fn verdict(
     basis.push(clocks.sentence.clone());
     if budget.operations_ns > 0 {
         basis.push(format!(
-            "Of {} in collectives, {:.1} % were waiting for a later rank, {:.1} % transfer, {:.1} % unknown.",
+            "Of the time of all ranks in operations, {}, {:.1} % were waiting for a later rank, {:.1} % transfer, \
+             {:.1} % unclear, {:.1} % not compared.",
             time(budget.operations_ns),
             share(budget.waiting_ns),
             share(budget.transfer_ns),
             share(budget.unclear_ns),
+            share(budget.not_compared_ns),
         ));
     }
+    basis.extend(worse(given, causes));
+    basis.extend(warm_up(given));
     if causes.len() > 1 {
         basis.push(format!("{} causes are named in all. Lost times overlap: they do not add up.", causes.len()));
     }
-    if completeness.is_partial() {
+    if main.is_some_and(|cause| cause.kind == CauseKind::Unfinished) {
+        basis.push("`nccl-otf2 hang` says who waited for whom, and why.".to_owned());
+    }
+    if is_partial {
         basis
             .push("The recording is not complete: what is missing is counted, `nccl-otf2 info` says where.".to_owned());
     }
-    Verdict { finding, sentence, basis }
+    Verdict { finding, sentence, is_partial, basis }
+}
+
+/// The rank of those without a cause that others waited longest for, and its share of the time of all ranks.
+fn longest_awaited<'a>(given: &Given<'a>, causes: &[Cause]) -> Option<(&'a Rank, f64)> {
+    let is_named = |rank: u32| causes.iter().any(|it| it.rank == Some(rank) && it.kind == CauseKind::LateRank);
+    let others = (0..).zip(given.ranks).filter(|(number, _)| !is_named(*number)).map(|(_, rank)| rank);
+    let rank = others.max_by_key(|rank| rank.caused_ns)?;
+    Some((rank, real(rank.caused_ns) / real(given.waiting.total.operations_ns.max(1))))
+}
+
+/// What to say where no cause is named.
+fn nothing(given: &Given<'_>, is_partial: bool) -> String {
+    let among = if is_partial { " in what was recorded, which is not all" } else { "" };
+    match longest_awaited(given, &[]).filter(|(_, share)| *share >= LEAST_SHARE) {
+        Some((rank, share)) => format!(
+            "Nothing stands out beyond chance{among}: the others waited longest for {}, {:.1} % of the time of all ranks in \
+             operations, {}; no pair of ranks or channel loses 2 %.",
+            rank.name,
+            share * 100.0,
+            by_chance(rank),
+        ),
+        None => format!(
+            "Nothing stands out{among}: no rank, pair of ranks or channel loses 2 % of the time of all ranks in \
+             operations."
+        ),
+    }
+}
+
+/// "which chance explains (p = 0.04)".
+fn by_chance(rank: &Rank) -> String {
+    if rank.p_value < IMPROBABLE {
+        // It is late, but the most of what it caused others cause as well.
+        return "as they wait for others".to_owned();
+    }
+    format!("which chance explains (p = {:.2})", rank.p_value)
+}
+
+/// A rank without a cause that others waited longer for than for one that is named.
+fn worse(given: &Given<'_>, causes: &[Cause]) -> Option<String> {
+    let late = causes.iter().filter(|it| it.kind == CauseKind::LateRank);
+    let least_ns = late.map(|it| it.lost_ns).min()?;
+    let (rank, _) = longest_awaited(given, causes).filter(|(rank, _)| rank.caused_ns > least_ns)?;
+    Some(format!("The others waited for {} as well, {}, {}.", rank.name, time(rank.caused_ns), by_chance(rank)))
+}
+
+/// What the first collectives took.
+fn warm_up(given: &Given<'_>) -> Option<String> {
+    let first: Vec<u32> = given.instances.all.iter().filter(|it| it.is_warm_up).map(|it| it.communicator).collect();
+    let communicators: std::collections::BTreeSet<u32> = first.iter().copied().collect();
+    let time_ns = given.waiting.warm_up.operations_ns;
+    (time_ns > 0).then(|| {
+        format!(
+            "{} on {} took {} of all ranks, counted as warm-up: nobody is late in them.",
+            match first.len() {
+                1 => "The first collective".to_owned(),
+                number => format!("The first collectives of each function ({})", count(number as u64)),
+            },
+            plural(communicators.len() as u64, "communicator", "communicators"),
+            time(time_ns),
+        )
+    })
 }
 
 /// Why nothing can be said.

@@ -1,14 +1,19 @@
-//! What the time of ranks in collectives went into, and who is to blame for waiting.
+//! What the time of ranks in operations went into, and who is to blame for waiting.
 
 use super::classes::Classes;
+use super::filter::Filter;
 use super::instances::{Instances, Split};
+use super::maths::union::subtract;
+use super::messages::{Blame, Messages, OfRank, Wait};
+use crate::archive::Trace;
 use crate::report::Budget;
 use crate::tables::{NONE, Tables, large, small};
 
 /// A part of the time of a rank: no two of a rank overlap, so that operations that share a kernel count once.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    instance: u32,
+    /// None of what is not compared over ranks.
+    instance: Option<u32>,
     class: u32,
     budget: Budget,
     /// Of the waiting, what would not have been if the last rank had come with the last but one.
@@ -18,37 +23,59 @@ struct Part {
 /// What time went into, by rank, by class and by whom it was waited for.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
+    /// Of all ranks. Its `operations_ns` is what every share of lost time is a share of.
     pub(super) total: Budget,
+    /// Of that, the first collectives of communicators.
+    pub(super) warm_up: Budget,
     ranks: Vec<Budget>,
     classes: Vec<Budget>,
     /// For each rank of the job what others waited for it, and the same alone.
     caused: Vec<(u64, u64)>,
-    /// For each instance the waiting in it.
-    instances: Vec<u64>,
+    /// For each instance the time of its ranks, and of that the waiting.
+    instances: Vec<(u64, u64)>,
+    /// Who was waited for in sends and receives.
+    pub(super) messages: Blame,
 }
 
 impl Waiting {
-    pub(super) fn of(tables: &Tables, instances: &Instances, classes: &Classes) -> Self {
+    pub(super) fn of(
+        trace: &Trace,
+        tables: &Tables,
+        filter: &Filter,
+        instances: &Instances,
+        messages: &Messages,
+        classes: &Classes,
+    ) -> Self {
         let ranks = tables.members.job_ranks.len();
         let mut found = Self {
             ranks: vec![Budget::default(); ranks],
             classes: vec![Budget::default(); classes.all.len()],
             caused: vec![(0, 0); ranks],
-            instances: vec![0; instances.all.len()],
+            instances: vec![(0, 0); instances.all.len()],
             ..Self::default()
         };
-        let mut of_rank: Vec<Vec<u32>> = vec![Vec::new(); ranks];
-        for row in (0..small(tables.operations.len())).filter(|row| instances.of_operation(*row).is_some()) {
-            let at = large(row);
-            let is_measured = tables.operations.timing[at].is_some_and(|timing| timing.is_measured());
-            if is_measured && !tables.operations.is_unfinished[at] {
-                let member = tables.operations.member[at];
-                of_rank[large(tables.members.row(member).job_rank)].push(row);
+        let mut of_rank: Vec<Rows> = Vec::new();
+        of_rank.resize_with(ranks, Rows::default);
+        for (row, operation) in (0..).zip(tables.operations.rows()) {
+            let is_measured = operation.timing.is_some_and(|timing| timing.is_measured());
+            if is_measured && !operation.is_unfinished {
+                let rows = &mut of_rank[large(tables.members.row(operation.member).job_rank)];
+                if instances.of_operation(row).is_some() {
+                    rows.compared.push(row);
+                } else if filter.wants(trace, &tables.members, &operation) {
+                    rows.others.push(row);
+                }
             }
         }
+        let mut blame = Blame::default();
         for (rank, rows) in of_rank.into_iter().enumerate() {
-            parts(tables, instances, classes, rows, |part| found.add(tables, instances, rank, &part));
+            let of_messages = messages.of_ranks().get(rank).cloned().unwrap_or_default();
+            let waits = rows.parts(tables, instances, classes, messages, of_messages, |part| {
+                found.add(tables, instances, rank, &part);
+            });
+            waits.iter().for_each(|wait| blame.add(tables, messages, small(rank), wait));
         }
+        found.messages = blame;
         found
     }
 
@@ -58,8 +85,16 @@ impl Waiting {
         if let Some(class) = self.classes.get_mut(large(part.class)) {
             add(class, part.budget);
         }
-        self.instances[large(part.instance)] += part.budget.waiting_ns;
-        if let Some(last) = instances.all[large(part.instance)].last {
+        let Some(number) = part.instance else {
+            return;
+        };
+        let (all_ns, waiting_ns) = &mut self.instances[large(number)];
+        *all_ns += part.budget.operations_ns;
+        *waiting_ns += part.budget.waiting_ns;
+        let instance = &instances.all[large(number)];
+        if instance.is_warm_up {
+            add(&mut self.warm_up, part.budget);
+        } else if let Some(last) = instance.last {
             let caused = &mut self.caused[large(tables.members.row(last).job_rank)];
             caused.0 += part.budget.waiting_ns;
             caused.1 += part.alone_ns;
@@ -81,7 +116,12 @@ impl Waiting {
 
     /// The waiting in an instance, summed over its ranks.
     pub(super) fn in_instance(&self, instance: usize) -> u64 {
-        self.instances.get(instance).copied().unwrap_or(0)
+        self.instances.get(instance).map_or(0, |(_, waiting_ns)| *waiting_ns)
+    }
+
+    /// The time of all ranks in an instance, without that of operations that it shares kernels with.
+    pub(super) fn time_of(&self, instance: usize) -> u64 {
+        self.instances.get(instance).map_or(0, |(all_ns, _)| *all_ns)
     }
 }
 
@@ -90,29 +130,131 @@ fn add(sum: &mut Budget, part: Budget) {
     sum.waiting_ns += part.waiting_ns;
     sum.transfer_ns += part.transfer_ns;
     sum.unclear_ns += part.unclear_ns;
+    sum.not_compared_ns += part.not_compared_ns;
 }
 
-/// The time of a rank, cut at its operations.
-fn parts(tables: &Tables, instances: &Instances, classes: &Classes, mut rows: Vec<u32>, mut each: impl FnMut(Part)) {
-    let operations = &tables.operations;
-    rows.sort_unstable_by_key(|row| (operations.start_ns[large(*row)], *row));
-    let mut covered_ns = 0;
-    for row in rows {
-        let (start_ns, stop_ns) = (operations.start_ns[large(row)].max(covered_ns), operations.stop_ns[large(row)]);
-        let Some(number) = instances.of_operation(row).filter(|_| stop_ns > start_ns) else {
-            continue;
+/// The operations of a rank that were measured to their end.
+#[derive(Debug, Default)]
+struct Rows {
+    /// Collectives that were matched over their ranks.
+    compared: Vec<u32>,
+    others: Vec<u32>,
+}
+
+impl Rows {
+    /// The time of a rank, cut at its operations: at those that are compared first, then at the others, which have
+    /// what is left. The parts add up to the union of all. Gives what of the waiting in messages is in them.
+    fn parts(
+        mut self,
+        tables: &Tables,
+        instances: &Instances,
+        classes: &Classes,
+        messages: &Messages,
+        of_messages: OfRank,
+        mut each: impl FnMut(Part),
+    ) -> Vec<Wait> {
+        let operations = &tables.operations;
+        let by_start = |rows: &mut Vec<u32>| {
+            rows.sort_unstable_by_key(|row| (operations.start_ns[large(*row)], *row));
         };
-        covered_ns = stop_ns;
-        let instance = &instances.all[large(number)];
-        let before = |until_ns: u64| until_ns.clamp(start_ns, stop_ns) - start_ns;
-        let operations_ns = stop_ns - start_ns;
-        let (waiting_ns, unclear_ns) = match instance.split(tables, row) {
-            Split::Waits(until_ns) => (before(until_ns), 0),
-            Split::Unclear(until_ns) => (0, before(until_ns)),
-        };
-        let alone_ns = waiting_ns.saturating_sub(before(instance.second_ns));
-        let transfer_ns = operations_ns - waiting_ns - unclear_ns;
-        let budget = Budget { operations_ns, waiting_ns, transfer_ns, unclear_ns };
-        each(Part { instance: number, class: classes.number(tables, row).unwrap_or(NONE), budget, alone_ns });
+        by_start(&mut self.compared);
+        by_start(&mut self.others);
+        let class = |row| classes.number(tables, row).unwrap_or(NONE);
+        let mut taken = Taken::default();
+        let mut covered_ns = 0;
+        for row in self.compared {
+            let (start_ns, stop_ns) = (operations.start_ns[large(row)].max(covered_ns), operations.stop_ns[large(row)]);
+            let Some(number) = instances.of_operation(row).filter(|_| stop_ns > start_ns) else {
+                continue;
+            };
+            covered_ns = stop_ns;
+            taken.push(start_ns, stop_ns);
+            let instance = &instances.all[large(number)];
+            let before = |until_ns: u64| until_ns.clamp(start_ns, stop_ns) - start_ns;
+            let operations_ns = stop_ns - start_ns;
+            let (waiting_ns, unclear_ns) = match instance.split(tables, row) {
+                Split::Waits(until_ns) => (before(until_ns), 0),
+                Split::Unclear(until_ns) => (0, before(until_ns)),
+            };
+            let alone_ns = waiting_ns.saturating_sub(before(instance.second_ns));
+            let transfer_ns = operations_ns - waiting_ns - unclear_ns;
+            let budget = Budget { operations_ns, waiting_ns, transfer_ns, unclear_ns, not_compared_ns: 0 };
+            each(Part { instance: Some(number), class: class(row), budget, alone_ns });
+        }
+        let waits: Vec<Wait> = of_messages.waits.iter().flat_map(|wait| apart(wait, &taken.all)).collect();
+        let mut waiting = Taken::of(waits.iter().map(|it| (it.start_ns, it.stop_ns)).collect());
+        let mut unclear = Taken::of(subtract(&of_messages.unclear, &taken.all));
+        covered_ns = 0;
+        for row in self.others {
+            let (start_ns, stop_ns) = (operations.start_ns[large(row)].max(covered_ns), operations.stop_ns[large(row)]);
+            if stop_ns > start_ns {
+                covered_ns = stop_ns;
+                let operations_ns = taken.free_ns(start_ns, stop_ns);
+                let [waiting_ns, unclear_ns] =
+                    [&mut waiting, &mut unclear].map(|it| stop_ns - start_ns - it.free_ns(start_ns, stop_ns));
+                let budget = Budget { operations_ns, waiting_ns, unclear_ns, ..Budget::default() };
+                let rest_ns = operations_ns - waiting_ns - unclear_ns;
+                let budget = match messages.is_compared(row) {
+                    true => Budget { transfer_ns: rest_ns, ..budget },
+                    false => Budget { not_compared_ns: rest_ns, ..budget },
+                };
+                each(Part { instance: None, class: class(row), budget, alone_ns: 0 });
+            }
+        }
+        waits
+    }
+}
+
+/// What of a wait is not in times that are taken.
+fn apart(wait: &Wait, taken: &[(u64, u64)]) -> impl Iterator<Item = Wait> + use<> {
+    let first = taken.partition_point(|(_, end_ns)| *end_ns <= wait.start_ns);
+    let behind = taken[first..].partition_point(|(begin_ns, _)| *begin_ns < wait.stop_ns);
+    let left = subtract(&[(wait.start_ns, wait.stop_ns)], &taken[first..first + behind]);
+    let wait = *wait;
+    left.into_iter().map(move |(start_ns, stop_ns)| Wait { start_ns, stop_ns, ..wait })
+}
+
+/// Times that parts have, in order and apart.
+#[derive(Debug, Default)]
+struct Taken {
+    all: Vec<(u64, u64)>,
+    /// Those before end before what is asked for.
+    at: usize,
+}
+
+impl Taken {
+    const fn of(all: Vec<(u64, u64)>) -> Self {
+        Self { all, at: 0 }
+    }
+
+    fn push(&mut self, start_ns: u64, stop_ns: u64) {
+        match self.all.last_mut() {
+            Some((_, end_ns)) if *end_ns == start_ns => *end_ns = stop_ns,
+            _ => self.all.push((start_ns, stop_ns)),
+        }
+    }
+
+    /// How much of a time is not taken; each begins after the one asked for before.
+    fn free_ns(&mut self, start_ns: u64, stop_ns: u64) -> u64 {
+        self.at += self.all[self.at..].partition_point(|(_, end_ns)| *end_ns <= start_ns);
+        let over = self.all[self.at..].iter().take_while(|(begin_ns, _)| *begin_ns < stop_ns);
+        let taken_ns: u64 = over.map(|(begin_ns, end_ns)| stop_ns.min(*end_ns) - start_ns.max(*begin_ns)).sum();
+        stop_ns - start_ns - taken_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Taken;
+
+    #[test]
+    fn what_is_taken_is_not_free() {
+        let mut taken = Taken::default();
+        for (start_ns, stop_ns) in [(10, 20), (20, 25), (40, 50)] {
+            taken.push(start_ns, stop_ns);
+        }
+        assert_eq!(taken.all, [(10, 25), (40, 50)]);
+        let free = [(0, 12), (12, 20), (22, 45), (45, 60), (70, 80)].map(|(from, to)| taken.free_ns(from, to));
+        assert_eq!(free, [10, 0, 15, 10, 10]);
     }
 }

@@ -41,6 +41,31 @@ pub struct Comparison {
     pub only_a: Vec<Kind>,
     /// What only B has.
     pub only_b: Vec<Kind>,
+    /// The answer for a limit (`--fail-if-slower`); null where none was asked for.
+    pub limit: Option<Limit>,
+}
+
+/// Whether B is slower by more than a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// The data shows that it is.
+    Slower,
+    /// The data shows that it is not.
+    NotSlower,
+    /// The data shows neither.
+    NotShown,
+}
+
+/// The answer for a limit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Limit {
+    /// The limit, as a share of A.
+    pub share: f64,
+    /// The answer.
+    pub answer: Answer,
+    /// The answer with its numbers.
+    pub sentence: String,
 }
 
 /// A run that is compared.
@@ -77,6 +102,8 @@ pub struct Kind {
     pub unfinished: u64,
     /// Collectives that ended; of sends and receives the most that a rank had.
     pub count: u64,
+    /// Time of the operations that ended, summed over ranks; null where the timing does not tell.
+    pub total_ns: Option<u64>,
 }
 
 /// Operations that both runs have.
@@ -115,6 +142,10 @@ pub struct Difference {
     pub interval_ns: Option<[f64; 2]>,
     /// By how much clocks can make it wrong; null where that is not known.
     pub error_ns: Option<u64>,
+    /// The smallest change that would show, as a share of `a_ns`; null where there is no interval or `error_ns`.
+    pub resolution: Option<f64>,
+    /// By what share of `a_ns` B is slower at most: the end of the interval with `error_ns`; null as `resolution`.
+    pub slower_at_most: Option<f64>,
     /// What follows.
     pub outcome: Outcome,
 }

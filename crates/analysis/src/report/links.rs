@@ -24,9 +24,10 @@ pub struct LinkKey {
 pub struct Fit {
     /// Number of points.
     pub points: u64,
-    /// What a step of no bytes takes, in ns.
-    pub latency_ns: f64,
-    /// Bytes per second; none where time does not grow with size, or all sizes are equal.
+    /// What a step of no bytes takes, in ns; none where all sizes are equal, or the line explains less than half of how
+    /// times differ (`r_squared` below 0.5).
+    pub latency_ns: Option<f64>,
+    /// Bytes per second; none as well where time does not grow with size.
     pub rate: Option<f64>,
     /// Weighted coefficient of determination; none where all sizes are equal.
     pub r_squared: Option<f64>,

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::statements::Completeness;
 
-pub use comparison::{Compared, Comparison, Difference, Group, Kind, Outcome};
+pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome};
 pub use links::{Fit, Link, LinkKey, Waits};
 pub use measures::{Budget, Quantiles};
 pub use overlap::Overlap;
@@ -34,7 +34,7 @@ pub struct Report {
     pub run: Run,
     /// The answer in one sentence.
     pub verdict: Verdict,
-    /// What the time of all ranks in operations of several ranks went into.
+    /// What the time of all ranks in operations went into.
     pub budget: Budget,
     /// What lost most time, the largest first.
     pub causes: Vec<Cause>,
@@ -98,9 +98,10 @@ pub struct OperationClass {
     pub duration_ns: Option<Quantiles>,
     /// Algorithm bandwidth with waiting, as nccl-tests defines it; none where the timing does not allow one.
     pub algbw: Option<Quantiles>,
-    /// Bus bandwidth with waiting.
+    /// Bus bandwidth with waiting, a value for each operation of a rank.
     pub busbw: Option<Quantiles>,
-    /// Bus bandwidth of the transfer alone, from the last arrival to the end.
+    /// Bus bandwidth of the transfer alone, from the last arrival to the end: a value for each operation of a rank, as
+    /// `busbw`, of the collectives of which arrivals can be compared.
     pub transfer_busbw: Option<Quantiles>,
     /// Collectives matched over their ranks of which arrivals can be compared.
     pub comparable: u64,
@@ -123,6 +124,10 @@ pub struct Messages {
     pub count: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// How long the receiver waited in receives until the sender had come, in ns.
+    pub late_sender_ns: u64,
+    /// How long the sender waited in sends until the receiver had come, in ns.
+    pub late_receiver_ns: u64,
 }
 
 /// What the clocks allow to say.

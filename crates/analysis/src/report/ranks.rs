@@ -24,16 +24,23 @@ pub struct Rank {
     pub budget: Budget,
     /// Comparable collectives it took part in.
     pub instances: u64,
-    /// How often it was the last by more than the clocks' uncertainty.
+    /// How often it was the last by more than the clocks' uncertainty, of collectives after the first.
     pub last: u64,
     /// How often chance would have made it the last.
     pub last_expected: f64,
-    /// How probable it is that chance makes it the last that often.
+    /// How probable it is at most that chance makes others wait so long for any rank. Below 0.001 a rank is late.
     pub p_value: f64,
-    /// How long others waited for it, summed over them, in ns.
+    /// How long others waited for it in collectives, summed over them, in ns.
     pub caused_ns: u64,
     /// How long others would not have waited if it had come with the last but one, summed over them, in ns.
     pub caused_alone_ns: u64,
+    /// How long others waited in receives because it had not come to send, summed over them, in ns.
+    pub late_sender_ns: u64,
+    /// How long others waited in sends because it had not come to receive, summed over them, in ns.
+    pub late_receiver_ns: u64,
+    /// Of `caused_ns`, what is beyond what others wait for a rank by chance: without the median of the ranks that are
+    /// not late, and without single long waits that are not its rule.
+    pub lost_ns: u64,
     /// How much later it came than the median of the ranks, in ns.
     pub lateness_ns: f64,
     /// How that develops, by the median of slopes between parts of the run, in ns per second.

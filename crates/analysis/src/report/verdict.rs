@@ -8,6 +8,8 @@ use super::links::LinkKey;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
+    /// Ranks waited for long in what had not ended when the recording did.
+    Unfinished,
     /// Causes of lost time were found.
     Causes,
     /// Nothing stands out.
@@ -26,6 +28,8 @@ pub struct Verdict {
     pub finding: Finding,
     /// The sentence, with the number it rests on.
     pub sentence: String,
+    /// Whether something is missing from the recording: then there may be more.
+    pub is_partial: bool,
     /// What it rests on and what it leaves open, a sentence each.
     pub basis: Vec<String>,
 }
@@ -34,8 +38,16 @@ pub struct Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseKind {
-    /// A rank came late.
+    /// It had not ended when the recording did; the rank is behind.
+    Unfinished,
+    /// A rank came late to collectives.
     LateRank,
+    /// A rank came late to sends: others waited in their receives.
+    LateSender,
+    /// A rank came late to receives: others waited in their sends.
+    LateReceiver,
+    /// All transfers from a rank or host to others, or to it, are slow.
+    SlowNic,
     /// Transfers between two ranks are slow on all channels.
     SlowPair,
     /// Transfers on a channel are slow between all ranks.
@@ -55,18 +67,22 @@ pub enum CauseKind {
 pub struct Cause {
     /// What.
     pub kind: CauseKind,
-    /// The rank that came late: index in [`super::Report::ranks`].
+    /// The rank that came late or not at all, or whose network interface is slow: index in [`super::Report::ranks`].
     pub rank: Option<u32>,
+    /// The host whose network interface is slow.
+    pub host: Option<String>,
     /// The link that is slow.
     pub link: Option<LinkKey>,
     /// From when on; none where it was so all the time.
     pub since_ns: Option<u64>,
     /// Time lost, summed over all ranks. It overlaps with that of other causes.
     pub lost_ns: u64,
-    /// `lost_ns` ÷ the time of all ranks in operations.
-    pub share: f64,
-    /// Collectives that it concerns.
+    /// `lost_ns` ÷ the time of all ranks in operations; none where no operation was measured.
+    pub share: Option<f64>,
+    /// Collectives that it concerns; of a late sender or receiver its sends and receives that others waited for.
     pub instances: u64,
+    /// Whether it stopped few operations for long, and is not how most of them went.
+    pub is_stall: bool,
     /// One sentence with numbers.
     pub sentence: String,
 }

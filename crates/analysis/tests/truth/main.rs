@@ -121,10 +121,10 @@ fn a_slow_pair_has_its_latency_and_rate() {
         let (latency, time) = if pair.key.from == Some(3) { (3.0, 2.0) } else { (1.0, 1.0) };
         // Noise has one side: least times are near the truth, all points a mean noise above.
         let least = pair.least.expect("steps");
-        assert!(is_near(least.latency_ns, LATENCY_NS * latency, 0.02), "{least:?}");
+        assert!(is_near(least.latency_ns.expect("sizes"), LATENCY_NS * latency, 0.02), "{least:?}");
         assert!(is_near(least.rate.expect("sizes"), 1e9 / (BYTE_NS * time), 0.02), "{least:?}");
         let all = pair.all.expect("steps");
-        assert!(is_near(all.latency_ns, LATENCY_NS * latency * (1.0 + job.noise), 0.05), "{all:?}");
+        assert!(is_near(all.latency_ns.expect("sizes"), LATENCY_NS * latency * (1.0 + job.noise), 0.05), "{all:?}");
         assert!(is_near(all.rate.expect("sizes"), 1e9 / (BYTE_NS * time * (1.0 + job.noise)), 0.05), "{all:?}");
         assert_eq!((all.points, least.points), (300 * 4 * 4, 3));
         assert!(all.r_squared.expect("sizes") > 0.9, "{all:?}");
@@ -138,7 +138,7 @@ fn exact_steps_give_exact_lines() {
     for fit in report.pairs.iter().chain(&report.channels).flat_map(|link| [link.all, link.least]) {
         let fit = fit.expect("steps");
         // Times are whole ns.
-        assert!((fit.latency_ns - LATENCY_NS).abs() < 1.0, "{fit:?}");
+        assert!((fit.latency_ns.expect("sizes") - LATENCY_NS).abs() < 1.0, "{fit:?}");
         assert!(is_near(fit.rate.expect("sizes"), 1e9 / BYTE_NS, 1e-4), "{fit:?}");
         assert!(fit.r_squared.expect("sizes") > 1.0 - 1e-6, "{fit:?}");
     }

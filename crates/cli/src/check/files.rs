@@ -1,5 +1,8 @@
 //! Every location has its files, whole, with as many events as the definitions promise, and there are no others.
 
+use std::io::ErrorKind;
+use std::path::Path;
+
 use analysis::Trace;
 use otf2::records::Location;
 use otf2::{LocationRef, check_event_file};
@@ -33,15 +36,15 @@ pub(super) fn strays(trace: &Trace, findings: &mut Findings) {
 /// Checks the files of a location; false when its events cannot be read.
 pub(super) fn check(trace: &Trace, location: LocationRef, definition: &Location, findings: &mut Findings) -> bool {
     let place = (trace, location);
+    let is_missing = |path: &Path| path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let missing = |path: &Path| format!("{} is missing", path.display());
     let path = trace.archive.definition_file(location);
-    if !path.is_file() {
-        let message = format!("{} is missing", path.display());
-        findings.at(place, None, Rule::File, message);
+    if is_missing(&path) {
+        findings.at(place, None, Rule::File, missing(&path));
     }
     let path = trace.archive.event_file(location);
-    if !path.is_file() {
-        let message = format!("{} is missing", path.display());
-        findings.at(place, None, Rule::File, message);
+    if is_missing(&path) {
+        findings.at(place, None, Rule::File, missing(&path));
         return false;
     }
     match check_event_file(&path, trace.archive.event_chunk_bytes()) {

@@ -80,6 +80,11 @@ impl Findings {
         counts.filter(|(rule, _)| rule.severity() == severity).map(|(_, count)| count).sum()
     }
 
+    /// Whether one of these rules is broken.
+    pub(crate) fn has(&self, rules: &[Rule]) -> bool {
+        rules.iter().any(|rule| self.counts.contains_key(rule))
+    }
+
     /// How many faults.
     pub(crate) fn faults(&self) -> u64 {
         self.number(Severity::Fault)

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use crate::print;
+use crate::print::{self, Text};
 use crate::table::{Side, Table};
 
 use super::rules::Rule;
@@ -34,7 +34,7 @@ pub(crate) fn print(as_json: bool) -> Result<()> {
             rule.sentence().to_owned(),
         ]);
     }
-    let mut text = String::new();
+    let mut text = Text::default();
     table.print(&mut text);
-    print::result(&text)
+    print::text(&text)
 }

@@ -40,7 +40,7 @@ use trace::Progress as _;
 use crate::archive::is_nccl;
 use crate::exit::Exit;
 use crate::place;
-use crate::print;
+use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::units::plural;
 
@@ -133,6 +133,7 @@ pub(crate) fn check(request: &Request) -> Result<Exit> {
         rules: serde_json::Value::Null,
         not_applicable: not_applicable(&archive),
     };
+    let remedy = place::remedy_of(&anchor);
     match Trace::read(anchor, archive) {
         Err(error) => findings.general(Rule::Definitions, error.to_string()),
         Ok(trace) => {
@@ -148,7 +149,10 @@ pub(crate) fn check(request: &Request) -> Result<Exit> {
     if request.json {
         print::json(&report)?;
     } else {
-        print::result(&text(&report, &findings))?;
+        print::text(&text(&report, &findings))?;
+    }
+    if findings.has(&[Rule::Definitions, Rule::File, Rule::EventCount, Rule::Events]) {
+        remedy.iter().for_each(print::note);
     }
     let fails = report.faults > 0 || request.strict && report.remarks > 0;
     Ok(if fails { Exit::Problems } else { Exit::Well })
@@ -212,20 +216,21 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
     drop(bar);
     across.end(findings);
     if is_nccl(&trace.archive) {
-        account::check(&trace.archive, &account, findings);
+        account::check(trace, &account, findings);
     }
     total
 }
 
-fn text(report: &Report<'_>, findings: &Findings) -> String {
-    let mut lines: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-    lines.extend(
-        findings
-            .unlisted()
-            .map(|(rule, more)| format!("{}: {} more of {}", rule.severity().name(), more, rule.number())),
-    );
+fn text(report: &Report<'_>, findings: &Findings) -> Text {
+    let mut text = Text::default();
+    for finding in report.findings {
+        text.line(finding);
+    }
+    for (rule, more) in findings.unlisted() {
+        text.line(format_args!("{}: {} more of {}", rule.severity().name(), more, rule.number()));
+    }
     if !report.not_applicable.is_empty() {
-        lines.push(format!(
+        text.line(format_args!(
             "not applicable, the archive was not made by this project: {}",
             report.not_applicable.join(", ")
         ));
@@ -245,7 +250,6 @@ fn text(report: &Report<'_>, findings: &Findings) -> String {
         0 => String::new(),
         remarks => format!(", {}", plural(remarks, "remark", "remarks")),
     };
-    lines.push(format!("{anchor}: {faults}{remarks} ({what})"));
-    lines.push(String::new());
-    lines.join("\n")
+    text.line(format_args!("{anchor}: {faults}{remarks} ({what})"));
+    text
 }

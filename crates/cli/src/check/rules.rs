@@ -95,6 +95,7 @@ rules! {
     Metric S15 Fault Any "Metric events have a value for each member of their class, of its type.";
     LocationId S16 Fault Nccl "The place of a location in the list of communicating locations is its id (not in merged archives).";
     KernelGpu S17 Fault Nccl "A kernel or copy is on a location of the GPU that the communicator of its operation uses.";
+    Locations S18 Fault Any "There are locations.";
 
     CollectivePair C01 Fault Any "On a location collectives begin and end in turn.";
     CollectiveRole C02 Fault Any "A collective's operation fits the role of the region around it.";
@@ -149,6 +150,7 @@ rules! {
     GpuWork A12 Fault Nccl "As many kernels and copies are in the archive, and as many of them without their launch, as it says.";
     GpuWorkMissing A13 Remark Nccl "Where GPU work was to be timed, it is known of all launches when theirs ran.";
     ClockSums A14 Fault Nccl "What the archive says of the clocks of all hosts is what it says of those of its processes (not in merged archives).";
+    OneJob A15 Remark Nccl "The archive is of one job, and its directory has no recordings of others.";
 }
 
 #[cfg(test)]

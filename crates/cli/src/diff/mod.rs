@@ -8,16 +8,17 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
-use analysis::report::{Comparison, Outcome};
+use analysis::report::{Answer, Comparison};
 use analysis::{Observed, analyse, compare};
 use anyhow::{Context as _, Result};
 use clap::Args;
 
 use crate::archive;
 use crate::exit::Exit;
-use crate::print;
+use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;
+use crate::stats::matched;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,8 +39,11 @@ data shows that they are no chance.
 The intervals hold what varies during these two runs. What differs from run to run, such as nodes and other jobs, is \
 not in them: compare two runs of the same program first, to see how much that is.
 
-Exit codes: 0 printed; 2 wrong usage or an archive that cannot be read. With --fail-if-slower also 1 nothing could be \
-compared, 3 slower: the data shows it, in the median or p99 of any group, and by more than this.
+Exit codes: 0 printed; 2 wrong usage or an archive that cannot be read. With --fail-if-slower 0 means that the data \
+shows that B is not slower by more than this: the interval of every group's median, with the clocks' error, ends below. \
+3 slower: the data shows it, in the median or p99 of any group, and by more than this. 4 the data shows neither: a \
+group's interval reaches further, or what cannot be compared takes as much of B's time. stderr says which, and what \
+change the runs show; longer runs show smaller ones.
 
 --json prints everything (docs/REFERENCE.md, `diff --json`).";
 
@@ -55,7 +59,7 @@ pub(crate) struct Request {
     #[arg(value_name = "B")]
     b: PathBuf,
 
-    /// Exit with 3 if B is slower by more than this, with 1 if nothing could be compared
+    /// Exit with 3 if B is slower by more than this, with 4 if the runs do not show whether it is
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     fail_if_slower: Option<f64>,
 
@@ -80,27 +84,27 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Compares two runs.
 pub(crate) fn diff(request: &Request) -> Result<Exit> {
-    let comparison = comparison(&request.a, &request.b, &request.select)?;
+    let mut comparison = comparison(&request.a, &request.b, &request.select)?;
+    comparison.limit = request.fail_if_slower.map(|share| comparison.is_slower_by(share));
     if request.json {
         print::json(&comparison)?;
     } else {
-        print::result(&text(&comparison, request.limit)?)?;
+        print::text(&text(&comparison, request.limit)?)?;
     }
-    let Some(most) = request.fail_if_slower else {
+    let Some(limit) = comparison.limit else {
         return Ok(Exit::Well);
     };
-    if comparison.outcome == Outcome::Unclear {
-        print::note("nothing could be compared: --fail-if-slower cannot tell");
-        return Ok(Exit::Problems);
-    }
-    let slower = comparison.groups.iter().filter_map(|group| group.slower_by()).max_by(f64::total_cmp);
-    match slower.filter(|share| *share > most) {
-        Some(share) => {
-            print::note(format_args!("B is slower by {:.1} %, more than {:.1} %", share * 100.0, most * 100.0));
-            Ok(Exit::Slower)
+    Ok(match limit.answer {
+        Answer::NotSlower => Exit::Well,
+        Answer::Slower => {
+            print::note(limit.sentence);
+            Exit::Slower
         }
-        None => Ok(Exit::Well),
-    }
+        Answer::NotShown => {
+            print::note(limit.sentence);
+            Exit::NotShown
+        }
+    })
 }
 
 /// Compares the archives at two paths. One after the other: memory holds the tables of one.
@@ -116,18 +120,19 @@ fn observe(path: &Path, select: &Select) -> Result<Observed> {
     drop(bar);
     let damaged = || format!("{} is damaged, `nccl-otf2 check` says more", path.display());
     let analysis = analysis.with_context(damaged)?;
+    select.refuse_nothing(&trace, matched(&analysis.report)).with_context(|| path.display().to_string())?;
     Ok(Observed::of(&trace, &analysis.tables, &analysis.instances, &analysis.report, &filter))
 }
 
-fn text(comparison: &Comparison, limit: usize) -> Result<String> {
-    let mut text = format!("{}\n", comparison.sentence);
+fn text(comparison: &Comparison, limit: usize) -> Result<Text> {
+    let mut text = Text::default();
+    text.line(&comparison.sentence);
     for sentence in &comparison.basis {
-        text.push_str(&format!("  {sentence}\n"));
+        text.line(format_args!("  {sentence}"));
     }
     for mut sheet in tables::sheets(comparison) {
         if !sheet.is_empty() {
             sheet.arrange(None, Some(limit))?;
-            text.push('\n');
             sheet.print(false, &mut text);
         }
     }

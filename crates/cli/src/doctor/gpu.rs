@@ -4,8 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nccl_events::Kind;
+use nccl_events::gpu::Backend;
 use nccl_profiler_otf2::config::gpu::BackendChoice;
-use nccl_profiler_otf2::gpu::{cupti_places, other_cupti_user};
+use nccl_profiler_otf2::gpu::{cupti_places, other_cupti_user, without_all_kernels};
 
 use super::find::Found;
 use super::here::Here;
@@ -40,6 +41,15 @@ pub(super) fn timing(here: &Here, found: &[Found], findings: &mut Findings) {
     let files: Vec<String> = torch.map(|file| file.display().to_string()).collect();
     let other = other_cupti_user(&files, &here.variables, false);
     let wants_cupti = settings.backend == BackendChoice::Cupti;
+    let is_timed_by_cupti = match settings.backend {
+        BackendChoice::Cupti => cupti.is_some(),
+        BackendChoice::Auto => cupti.is_some() && other.is_none(),
+        BackendChoice::Events | BackendChoice::Off => false,
+    };
+    let backend = if is_timed_by_cupti { Backend::Cupti } else { Backend::Events };
+    if let Some(line) = without_all_kernels(settings.kernels, backend) {
+        findings.warning("cupti", line, "NCCL_OTF2_GPU=cupti NCCL_OTF2_CUPTI_KERNELS=all");
+    }
     match (cupti, other) {
         (_, Some((who, sign))) if wants_cupti => findings.warning(
             "cupti",

@@ -72,7 +72,7 @@ pub(crate) fn doctor(request: &Request) -> Result<Exit> {
     if request.json {
         print::json(&report)?;
     } else {
-        print::result(&report.text(request.all))?;
+        print::text(&report.text(request.all))?;
     }
     Ok(if report.level == Level::Problem { Exit::Problems } else { Exit::Well })
 }

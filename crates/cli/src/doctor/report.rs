@@ -1,8 +1,8 @@
 //! What was found, for programs (`docs/REFERENCE.md` §9) and for people.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
+
+use crate::print::Text;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -117,13 +117,14 @@ pub(super) struct Report {
 
 impl Report {
     /// The report for people. `all`: with what each release does not report.
-    pub(super) fn text(&self, all: bool) -> String {
-        let mut text = format!("{}\n\n", self.text);
-        // Writing to a string cannot fail.
+    pub(super) fn text(&self, all: bool) -> Text {
+        let mut text = Text::default();
+        text.line(&self.text);
+        text.line("");
         for Finding { level, topic, text: sentence, advice } in &self.findings {
-            let _ = writeln!(text, "{:<8} {topic}: {sentence}", level.name());
+            text.line(format_args!("{:<8} {topic}: {sentence}", level.name()));
             if let Some(advice) = advice {
-                let _ = writeln!(text, "         → {advice}");
+                text.line(format_args!("         → {advice}"));
             }
         }
         let mut shown: Vec<&str> = Vec::new();
@@ -134,12 +135,12 @@ impl Report {
             shown.push(&row.release);
             let n = row.blind_spots.len();
             if !all {
-                let _ = writeln!(text, "\nNCCL {} does not report {n} things to any profiler (--all)", row.release);
+                text.paragraph(format_args!("NCCL {} does not report {n} things to any profiler (--all)", row.release));
                 continue;
             }
-            let _ = writeln!(text, "\nNCCL {} does not report:", row.release);
+            text.paragraph(format_args!("NCCL {} does not report:", row.release));
             for spot in &row.blind_spots {
-                let _ = writeln!(text, "  {spot}");
+                text.line(format_args!("  {spot}"));
             }
         }
         text

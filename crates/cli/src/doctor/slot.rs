@@ -118,7 +118,7 @@ pub(super) fn installed(here: &Here, findings: &mut Findings) {
             findings.ok("plugin", format!("nccl-otf2 run loads {}", library.path.display()));
             missing(here, &library, findings);
         }
-        Err(error) => findings.warning("plugin", error.replace('\n', " "), "nccl-otf2 run --plugin FILE"),
+        Err(error) => findings.warning("plugin", error, "nccl-otf2 run --plugin FILE"),
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use journal::clock::{TickSource, select};
+use journal::layout::SEGMENT_BYTES;
 use nccl_profiler_otf2::config::ScorepMode;
 use rustix::process::{Resource, getrlimit};
 
@@ -45,18 +46,19 @@ pub(super) fn clock(findings: &mut Findings) {
 pub(super) fn limits(findings: &mut Findings) {
     let soft = |resource: Resource| getrlimit(resource).current;
     match soft(Resource::Fsize) {
-        Some(bytes) if bytes < 16 << 20 => findings.problem(
+        Some(bytes) if bytes < SEGMENT_BYTES as u64 => findings.problem(
             "limits",
             format!(
-                "files may have {} (ulimit -f): recording fails, and a process that writes more is ended by SIGXFSZ",
-                units::bytes(bytes)
+                "files may have {} (ulimit -f): a journal needs {}, so nothing is recorded",
+                units::bytes(bytes),
+                units::bytes(SEGMENT_BYTES as u64)
             ),
             "ulimit -f unlimited",
         ),
         Some(bytes) => findings.warning(
             "limits",
             format!(
-                "files may have {} (ulimit -f): a process that writes more is ended by SIGXFSZ",
+                "files may have {} (ulimit -f): a journal is cut to that, an archive with larger files cannot be written",
                 units::bytes(bytes)
             ),
             "ulimit -f unlimited",

@@ -13,7 +13,7 @@ use super::scalasca::Communicator;
 use crate::archive::{is_merged, is_nccl};
 use crate::exit::Exit;
 use crate::place::ANCHOR;
-use crate::print;
+use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::staging::Staging;
 use crate::table::{Side, Table};
@@ -65,7 +65,7 @@ pub(super) fn export(trace: &Trace, filter: &Filter, out: &Path, is_json: bool) 
     if is_json {
         print::json(&serde_json::json!({ "format": 1, "communicators": all }))?;
     } else {
-        print::result(&text(&all))?;
+        print::text(&text(&all))?;
     }
     Ok(match (is_any, left_out) {
         (true, 0) => Exit::Well,
@@ -147,7 +147,7 @@ fn file_name(name: &str) -> String {
     name.chars().take(64).map(plain).collect()
 }
 
-fn text(all: &[Exported]) -> String {
+fn text(all: &[Exported]) -> Text {
     let mut table = Table::new(&[
         ("communicator", Side::Left),
         ("ranks", Side::Right),
@@ -168,21 +168,21 @@ fn text(all: &[Exported]) -> String {
             it.archive.clone().or(reason).unwrap_or_default(),
         ]);
     }
-    let mut text = String::new();
+    let mut text = Text::default();
     table.print(&mut text);
     for (it, left_out) in all.iter().flat_map(|it| it.left_out.iter().map(move |left_out| (it, left_out))) {
         let collectives = plural(left_out.collectives, "collective", "collectives");
         let ends = plural(left_out.messages, "end of a message", "ends of messages");
-        text.push_str(&format!("{}: {collectives} and {ends} left out: {}\n", it.name, left_out.reason));
+        text.line(format_args!("{}: {collectives} and {ends} left out: {}", it.name, left_out.reason));
     }
     for it in all.iter().filter(|it| it.events_moved > 0) {
         let events = plural(it.events_moved, "event", "events");
         let most_ns = it.moved_ns;
-        text.push_str(&format!(
-            "{}: {events} moved by up to {most_ns} ns, so that no two of a rank share a time\n",
+        text.line(format_args!(
+            "{}: {events} moved by up to {most_ns} ns, so that no two of a rank share a time",
             it.name
         ));
     }
-    text.push_str("analyse one: mpirun -np RANKS scout.mpi ARCHIVE\n");
+    text.line("analyse one: mpirun -np RANKS scout.mpi ARCHIVE");
     text
 }

@@ -58,7 +58,8 @@ records of an archive. --schema minimal writes what TU Dresden's minimal profile
 --function keeps operations of these functions, their calls, and what belongs to them: transfers, channels, kernels. \
 --from and --to keep what goes on in this time, whole. Scalasca takes --comm only.
 
-Exit codes: 0 exported, 1 a communicator was left out (scalasca), 2 nothing was exported, or wrong usage.
+Exit codes: 0 exported, 1 a communicator was left out (scalasca), or a journal is damaged or cannot be read (jsonl), \
+2 nothing was exported, or wrong usage.
 
 --json prints an object:
   format    version of this description: 1

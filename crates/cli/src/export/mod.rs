@@ -25,7 +25,7 @@ use serde_json::json;
 use crate::archive;
 use crate::exit::Exit;
 use crate::listing::stream::Schema;
-use crate::print;
+use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;
 use crate::staging::{Staging, refuse_existing};
@@ -44,7 +44,7 @@ pub(crate) struct Request {
     format: Format,
 
     /// The file or directory to make; it must not exist
-    #[arg(short, long, value_name = "PATH")]
+    #[arg(short, long, visible_alias = "output", value_name = "PATH")]
     out: PathBuf,
 
     /// Put the events into copies of these traces, which other profilers made of the same job (kineto, xplane)
@@ -85,13 +85,13 @@ impl Format {
     /// What to do with an export.
     const fn next(self) -> &'static str {
         match self {
-            Self::Kineto => "analyse them: TraceAnalysis(trace_dir=DIR) of HTA; open one: https://ui.perfetto.dev\n",
-            Self::Perfetto => "open it: https://ui.perfetto.dev, which reads it in the browser and uploads nothing\n",
-            Self::Jsonl => "one callback a line: docs/REFERENCE.md, \"Printed streams\"\n",
+            Self::Kineto => "analyse them: TraceAnalysis(trace_dir=DIR) of HTA; open one: https://ui.perfetto.dev",
+            Self::Perfetto => "open it: https://ui.perfetto.dev, which reads it in the browser and uploads nothing",
+            Self::Jsonl => "one callback a line: docs/REFERENCE.md, \"Printed streams\"",
             #[cfg(feature = "parquet")]
-            Self::Parquet => "ask it: docs/GUIDE.md has questions for DuckDB, Dask and Spark\n",
-            Self::Xplane => "show it: put it into LOGDIR/plugins/profile/RUN/, then tensorboard --logdir LOGDIR\n",
-            Self::Scalasca => "analyse one: mpirun -np RANKS scout.mpi ARCHIVE\n",
+            Self::Parquet => "ask it: docs/GUIDE.md has questions for DuckDB, Dask and Spark",
+            Self::Xplane => "show it: put it into LOGDIR/plugins/profile/RUN/, then tensorboard --logdir LOGDIR",
+            Self::Scalasca => "analyse one: mpirun -np RANKS scout.mpi ARCHIVE",
         }
     }
 }
@@ -125,7 +125,9 @@ pub(crate) fn export(request: &Request) -> Result<Exit> {
     let (trace, filter) = opened(request)?;
     staged(request, |out, bar| {
         let source = Source { trace: &trace, filter: &filter, progress: bar };
-        write(&source, out).with_context(|| format!("cannot export {}", trace.anchor.display()))
+        let outcome = write(&source, out).with_context(|| format!("cannot export {}", trace.anchor.display()))?;
+        request.select.refuse_nothing(&trace, outcome.matched())?;
+        Ok((outcome, Exit::Well))
     })
 }
 
@@ -136,12 +138,12 @@ fn opened(request: &Request) -> Result<(Trace, Filter)> {
 }
 
 /// Writes in a folder beside the wanted place, so that nobody finds half an export, and says what was written.
-fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<Outcome>) -> Result<Exit> {
+fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<(Outcome, Exit)>) -> Result<Exit> {
     let staging = Staging::create(&request.out)?;
     let bar = Bar::new();
     let outcome = write(&staging.path().join(WRITTEN), &bar);
     drop(bar);
-    let outcome = outcome?;
+    let (outcome, exit) = outcome?;
     staging.put_in_place_of(WRITTEN)?;
     let files = outcome.files.iter().map(|file| match file.as_os_str().is_empty() {
         true => request.out.clone(),
@@ -152,9 +154,9 @@ fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<Outcome>)
         let (events, left_out) = (outcome.events, outcome.left_out);
         print::json(&json!({ "format": 1, "files": files, "events": events, "left_out": left_out }))?;
     } else {
-        print::result(&text(request, &outcome))?;
+        print::text(&text(request, &outcome))?;
     }
-    Ok(Exit::Well)
+    Ok(exit)
 }
 
 /// Refuses what does not go together.
@@ -182,12 +184,13 @@ const XPLANE: &str = ".xplane.pb";
 /// What an export is called until it is in its place.
 const WRITTEN: &str = "written";
 
-fn text(request: &Request, outcome: &Outcome) -> String {
+fn text(request: &Request, outcome: &Outcome) -> Text {
     let files = plural(outcome.files.len() as u64, "file", "files");
-    let mut text = format!("{}: {files}, {}\n", request.out.display(), plural(outcome.events, "event", "events"));
+    let mut text = Text::default();
+    text.line(format_args!("{}: {files}, {}", request.out.display(), plural(outcome.events, "event", "events")));
     for left_out in &outcome.left_out {
-        text.push_str(&format!("left out: {} {}\n", count(left_out.events), left_out.reason));
+        text.line(format_args!("left out: {} {}", count(left_out.events), left_out.reason));
     }
-    text.push_str(request.format.next());
+    text.line(request.format.next());
     text
 }

@@ -9,24 +9,29 @@ use exports::Outcome;
 use nccl_events::Progress as _;
 use rayon::prelude::*;
 
-use crate::listing::process::Process;
+use crate::exit::Exit;
+use crate::listing::process::{Process, present};
 use crate::listing::stream::{self, Count, Schema};
-use crate::listing::{Filter, beginning, journals_of};
+use crate::listing::{Filter, Journals, beginning, journals_of};
+use crate::print;
 use crate::progress::Bar;
 
 /// Writes a file a process into the directory `out`.
-pub(super) fn write(path: &Path, filter: &Filter, schema: Schema, out: &Path, bar: &Bar) -> Result<Outcome> {
+pub(super) fn write(path: &Path, filter: &Filter, schema: Schema, out: &Path, bar: &Bar) -> Result<(Outcome, Exit)> {
     // The archive of a job lies in the directory that has the journals.
     let job = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-    let journals = journals_of(job)?;
+    let Journals { found: journals, mut unread } = journals_of(job)?;
     fs::create_dir(out).with_context(|| format!("cannot make {}", out.display()))?;
     bar.begin("processes", journals.len() as u64);
-    let begins = match filter.is_about_time() {
-        true => begins(&journals)?,
+    let begins = match filter.is_about_time() || filter.is_about_events() {
+        true => begins(&journals, filter)?,
         false => Vec::new(),
     };
     let write_one = |(number, journal): (usize, &PathBuf)| {
-        let mut process = read(journal)?;
+        let mut process = match read(journal) {
+            Ok(process) => process,
+            Err(error) => return Ok(Err(error)),
+        };
         if let Some(begin_ns) = begins.get(number) {
             process.begin_ns = *begin_ns;
         }
@@ -34,25 +39,40 @@ pub(super) fn write(path: &Path, filter: &Filter, schema: Schema, out: &Path, ba
         let file = PathBuf::from(format!("{}.jsonl", name_of(journal)?));
         let count = write_process(&process, filter, schema, &out.join(&file))?;
         bar.step();
-        Ok((file, count, process.summary()))
+        Ok(Ok((file, count, process.summary())))
     };
-    let written: Result<Vec<Written>> = journals.par_iter().enumerate().map(write_one).collect();
+    let written: Result<Vec<Result<Written>>> = journals.par_iter().enumerate().map(write_one).collect();
     bar.end();
     let mut outcome = Outcome::default();
-    let (mut lost, mut unknown) = (0, 0);
-    for (file, count, process) in written? {
+    let (mut lost, mut unknown, mut is_whole) = (0, 0, true);
+    for written in written? {
+        let (file, count, process) = match written {
+            Ok(written) => written,
+            Err(error) => {
+                unread.push(error);
+                continue;
+            }
+        };
         process.remark(count.orphan_stops.iter().sum());
+        is_whole &= process.is_whole();
         lost += process.outcome.losses.total();
         unknown += count.left_out;
         outcome.events += count.written;
         outcome.files.push(file);
     }
+    if outcome.files.is_empty()
+        && let Some(error) = unread.pop()
+    {
+        return Err(error);
+    }
+    unread.iter().for_each(print::error);
+    outcome.leave_out(unread.len() as u64, "processes whose journals cannot be read");
     outcome.leave_out(lost, "callbacks were not recorded");
     outcome.leave_out(
         unknown,
         "lines that the minimal schema does not have: unstopped events, newer kinds, facts of GPUs",
     );
-    Ok(outcome)
+    Ok((outcome, if is_whole && unread.is_empty() { Exit::Well } else { Exit::Problems }))
 }
 
 /// A file, what is in it, and whose it is.
@@ -73,12 +93,18 @@ fn read(journal: &Path) -> Result<Process> {
     Process::read(journal).with_context(|| journal.display().to_string())
 }
 
-/// The beginning that all processes share, on the clock of each.
-fn begins(journals: &[PathBuf]) -> Result<Vec<u64>> {
-    let summary = |journal: &PathBuf| read(journal).map(Process::summary);
-    let mut processes: Vec<Process> = journals.par_iter().map(summary).collect::<Result<_>>()?;
+/// The beginning that all processes share, on the clock of each that can be read. Refuses what none of them has.
+fn begins(journals: &[PathBuf], filter: &Filter) -> Result<Vec<u64>> {
+    let summary = |journal: &PathBuf| read(journal).map(Process::summary).ok();
+    let read: Vec<Option<Process>> = journals.par_iter().map(summary).collect();
+    let is_read: Vec<bool> = read.iter().map(Option::is_some).collect();
+    let mut processes: Vec<Process> = read.into_iter().flatten().collect();
     beginning::share(&mut processes);
-    Ok(processes.iter().map(|process| process.begin_ns).collect())
+    if !processes.is_empty() {
+        present(&processes, filter)?;
+    }
+    let mut begins = processes.iter().map(|process| process.begin_ns);
+    Ok(is_read.into_iter().map(|is_read| if is_read { begins.next().unwrap_or(0) } else { 0 }).collect())
 }
 
 /// The name of the part that a journal is in; of a journal that lies alone, its own.

@@ -1,4 +1,4 @@
-//! What is known of a job at one moment, from the journals of all its processes: plain data, which [`super::judge`]
+//! What is known of a job at one moment, from the journals of all its processes: plain data, which [`super::judge()`]
 //! judges. Times are CLOCK_REALTIME ns of the process's host.
 
 use std::collections::BTreeMap;
@@ -15,12 +15,42 @@ pub(crate) struct Job {
     pub(crate) comms: Vec<Comm>,
     /// The moment of looking: what began later does not count, because processes are read one after the other.
     pub(crate) now_ns: u64,
+    pub(crate) source: Source,
+    /// Of an archive: what it says is missing from it.
+    pub(crate) missing: Vec<String>,
+    /// Of an archive: what it says that does not end or differs.
+    pub(crate) signs: Vec<String>,
+}
+
+/// What a job is read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The journals of its processes.
+    #[default]
+    Journals,
+    /// The archive, of which journals were removed.
+    Archive,
+}
+
+impl Source {
+    /// Its name in the report.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Journals => "journals",
+            Self::Archive => "archive",
+        }
+    }
 }
 
 /// A member of a communicator: index in [`Job::comms`], and rank.
 pub(crate) type Member = (usize, u32);
 
 impl Job {
+    /// Whether no process lives: then nobody comes any more.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.processes.iter().any(|process| process.state.is_alive())
+    }
+
     /// The process of a rank.
     pub(crate) fn process_of(&self, rank: &Rank) -> Option<&Process> {
         self.processes.get(rank.actor.process)
@@ -55,6 +85,8 @@ pub(crate) enum ProcessState {
     Ended,
     /// It is on another host and has recorded nothing for a while.
     Silent,
+    /// Only the archive of it is there, which does not say how it ended.
+    NotKnown,
 }
 
 impl ProcessState {
@@ -66,6 +98,7 @@ impl ProcessState {
             Self::Gone => "gone",
             Self::Ended => "ended",
             Self::Silent => "silent",
+            Self::NotKnown => "not-known",
         }
     }
 

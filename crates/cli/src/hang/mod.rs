@@ -4,12 +4,14 @@
 //!  parts/*/journal ─ read ─► job (plain data) ─ judge ─► blockages, suspects ─ report ─► text, JSON
 //! ```
 
+mod ending;
 mod job;
 mod judge;
 mod operation;
 mod read;
 mod report;
 mod sequence;
+mod stored;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -19,14 +21,21 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use journal::part::JOURNAL;
+use trace::part_directories;
 
 use crate::exit::Exit;
 use crate::place;
 use crate::print;
 use crate::progress::Bar;
+use job::Job;
 use report::text::text;
 
-pub(crate) use report::rows::{Kind, Report};
+pub(crate) use ending::{Ending, judged, put_first};
+pub(crate) use report::rows::{FILE, Kind, Report};
+
+/// From how long a wait counts as a hang, where nobody says otherwise.
+const AFTER_SECONDS: f64 = 10.0;
 
 const EXAMPLES: &str = "\
 Reads what the processes of a job have recorded so far, without asking them: they may run, hang, or have been \
@@ -54,19 +63,23 @@ Where NCCL reports nothing any more for --after seconds (2 at least) though proc
 the verdict is QUIET: with what was last seen on which rank. A job that hangs while communicators are made or split, or \
 outside NCCL, looks so, and so does one that computes that long.
 
+When a job is over, `run` and `finalize` judge it before they remove what it was judged from, and keep the verdict in \
+DIR/hang.json. Later hang reads it there; without it, it judges the archive, and so it does when the anchor file is \
+given. Where the archive or what is left of the recording cannot tell, the verdict is CANNOT TELL, with the reason.
+
 Exit codes: 0 nothing hangs, 1 something hangs, or is wrong so that it will (a mismatch, a process that is gone while \
-others go on), or the job is quiet, 2 wrong usage, or nothing that can be read.";
+others go on), or the job is quiet, 2 wrong usage, nothing that can be read, or it cannot tell.";
 
 /// What to look at.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
-    /// The job's directory
-    #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    /// The job's directory, or the anchor file of an archive, which is then judged by itself
+    #[arg(value_name = "DIR|traces.otf2")]
+    path: PathBuf,
 
     /// Count only who has waited for this long as hanging
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    #[arg(long, visible_alias = "hang-after", value_name = "SECONDS", default_value_t = AFTER_SECONDS, value_parser = seconds)]
     after: f64,
 
     /// Look again every so often, until something hangs or no process runs any more
@@ -96,10 +109,10 @@ pub(crate) fn seconds(text: &str) -> Result<f64, String> {
 ///
 /// When there is nothing to read, or stdout cannot be written.
 pub(crate) fn hang(request: &Request) -> Result<Exit> {
-    let directory = place::job(&request.directory)?;
+    place::say_others(&request.path);
     let mut noted = String::new();
     loop {
-        let report = look(directory, request.after)?;
+        let report = judge(&request.path, request.after)?;
         let Some(pause) = request.watch else {
             return end(request, &report);
         };
@@ -114,6 +127,33 @@ pub(crate) fn hang(request: &Request) -> Result<Exit> {
     }
 }
 
+/// Judges a job from its journals; where they are removed, from what was kept of the verdict, or from the archive.
+fn judge(path: &Path, after: f64) -> Result<Report> {
+    if path.is_file() {
+        return of_archive(path, after);
+    }
+    let path = place::directory(path);
+    if !place::has_parts(path)? && place::anchor(path).is_ok() {
+        return of_archive(path, after);
+    }
+    let directory = place::job(path)?;
+    let has_archive = place::anchor(directory).is_ok();
+    let parts = part_directories(directory)?;
+    let has_journal = |part: &PathBuf| part.join(JOURNAL).is_dir();
+    if has_archive && !parts.iter().any(has_journal) {
+        return match stored::read(directory)? {
+            Some(report) => Ok(report),
+            None => of_archive(directory, after),
+        };
+    }
+    let report = look(directory, after)?;
+    // Some journals are removed: the archive has what their processes did.
+    if has_archive && report.verdict.kind == Kind::Unknown && !parts.iter().all(has_journal) {
+        return of_archive(directory, after);
+    }
+    Ok(report)
+}
+
 /// Judges what the processes of a job have recorded so far.
 ///
 /// # Errors
@@ -122,16 +162,29 @@ pub(crate) fn hang(request: &Request) -> Result<Exit> {
 pub(crate) fn look(directory: &Path, after: f64) -> Result<Report> {
     let bar = Bar::new();
     let job = read::job(directory, &bar)?;
+    Ok(report(directory, &job, after))
+}
+
+/// Judges what an archive has of a job.
+fn of_archive(path: &Path, after: f64) -> Result<Report> {
+    let job = read::archive::archive(path, &Bar::new())?;
+    Ok(report(path, &job, after))
+}
+
+fn report(path: &Path, job: &Job, after: f64) -> Report {
     let after_ns = Duration::from_secs_f64(after).as_nanos();
-    let after_ns = u64::try_from(after_ns).unwrap_or(u64::MAX);
-    Ok(report::report(&directory.display().to_string(), &job, after_ns))
+    report::report(&path.display().to_string(), job, u64::try_from(after_ns).unwrap_or(u64::MAX))
 }
 
 fn end(request: &Request, report: &Report) -> Result<Exit> {
     if request.json {
         print::json(report)?;
     } else {
-        print::result(&text(report, request.all))?;
+        print::text(&text(report, request.all))?;
     }
-    Ok(if report.verdict.found { Exit::Problems } else { Exit::Well })
+    Ok(match report.verdict.kind {
+        Kind::Unknown => Exit::CannotDo,
+        _ if report.verdict.found => Exit::Problems,
+        _ => Exit::Well,
+    })
 }

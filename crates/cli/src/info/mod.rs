@@ -46,6 +46,8 @@ those of the operation, not of the call. `timing` says what they were measured b
   format         version of this description: 1
   anchor, creator, nccl_versions, profiler_tables, plugin_versions,
   event_sets, commands, job
+  other_jobs     directories of other jobs that recorded into this one; they
+                 are not in this archive
   start_ns       first event, in ns since 1970; null where it is not known
   duration_ns    from there to the last one
   locations, events
@@ -116,7 +118,7 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
     if request.json {
         print::json(&report)?;
     } else {
-        print::result(&text::text(&report))?;
+        print::text(&text::text(&report))?;
     }
     Ok(Exit::Well)
 }

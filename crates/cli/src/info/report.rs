@@ -10,6 +10,7 @@ use super::gpus::Gpus;
 use super::operations::{self, Operations};
 use super::places::{Host, Process, places};
 use super::recording::Recording;
+use crate::place;
 
 /// The report; its fields are documented in the help of `info`.
 #[derive(Debug, Serialize)]
@@ -23,6 +24,7 @@ pub(crate) struct Report {
     pub(crate) event_sets: Vec<String>,
     pub(crate) commands: Vec<String>,
     pub(crate) job: Vec<String>,
+    pub(crate) other_jobs: Vec<String>,
     pub(crate) start_ns: Option<u64>,
     pub(crate) duration_ns: u64,
     pub(crate) locations: u64,
@@ -61,6 +63,7 @@ impl Report {
             event_sets: list("NCCL::EVENTS"),
             commands: list("NCCL::COMMAND"),
             job: list("NCCL::JOB"),
+            other_jobs: place::others(&trace.anchor),
             start_ns: trace.start_ns(),
             duration_ns: clock.map_or(0, |clock| clock.trace_length),
             locations: trace.definitions.locations.len() as u64,

@@ -1,10 +1,9 @@
 //! Everything `info` says, for people.
 
-use std::fmt::{Display, Write as _};
-
 use analysis::Matching;
 use nccl_events::{FULL, LIGHT, STANDARD, event_names};
 
+use crate::print::Text;
 use crate::table::Side::{Left, Right};
 use crate::table::{Side, Table};
 use crate::units::{bandwidth, bytes, count, plural, time};
@@ -15,20 +14,15 @@ use super::report::Report;
 /// Longest lists printed; JSON has all.
 const MOST_ROWS: usize = 32;
 
-/// Writing to a string cannot fail.
-fn line(into: &mut String, text: impl Display) {
-    let _ = writeln!(into, "{text}");
-}
-
-fn cut(into: &mut String, rows: usize) {
+fn cut(into: &mut Text, rows: usize) {
     if rows > MOST_ROWS {
         let more = rows - MOST_ROWS;
-        line(into, format_args!("  … {more} more (--json has all)"));
+        into.line(format_args!("  … {more} more (--json has all)"));
     }
 }
 
 /// A table of the first rows.
-fn table<T>(text: &mut String, columns: &[(&str, Side)], rows: &[T], cells: impl Fn(&T) -> Vec<String>) {
+fn table<T>(text: &mut Text, columns: &[(&str, Side)], rows: &[T], cells: impl Fn(&T) -> Vec<String>) {
     let mut table = Table::new(columns);
     for row in rows.iter().take(MOST_ROWS) {
         table.row(cells(row));
@@ -40,8 +34,8 @@ fn table<T>(text: &mut String, columns: &[(&str, Side)], rows: &[T], cells: impl
 }
 
 /// The report as text.
-pub(crate) fn text(report: &Report) -> String {
-    let mut text = String::new();
+pub(crate) fn text(report: &Report) -> Text {
+    let mut text = Text::default();
     head(report, &mut text);
     processes(report, &mut text);
     communicators(report, &mut text);
@@ -52,11 +46,11 @@ pub(crate) fn text(report: &Report) -> String {
     text
 }
 
-fn head(report: &Report, text: &mut String) {
-    line(text, &report.anchor);
+fn head(report: &Report, text: &mut Text) {
+    text.line(&report.anchor);
     let mut fact = |name: &str, values: &[String]| {
         if !values.is_empty() {
-            line(text, format_args!("  {name:<10}{}", values.join("; ")));
+            text.line(format_args!("  {name:<10}{}", values.join("; ")));
         }
     };
     fact("NCCL", &report.nccl_versions);
@@ -71,16 +65,13 @@ fn head(report: &Report, text: &mut String) {
     for (name, said) in report.recording.facts(report.start_ns) {
         fact(name, &[said]);
     }
-    line(
-        text,
-        format_args!(
-            "  {:<10}{} in {}, {}",
-            "length",
-            time(report.duration_ns),
-            plural(report.locations, "location", "locations"),
-            plural(report.events, "event", "events"),
-        ),
-    );
+    text.line(format_args!(
+        "  {:<10}{} in {}, {}",
+        "length",
+        time(report.duration_ns),
+        plural(report.locations, "location", "locations"),
+        plural(report.events, "event", "events"),
+    ));
 }
 
 /// Launchers give each process a command of its own: one tells what it was.
@@ -123,15 +114,12 @@ fn preset(events: &str) -> String {
     found.map_or_else(|| events.to_owned(), |(name, _)| (*name).to_owned())
 }
 
-fn processes(report: &Report, text: &mut String) {
-    line(
-        text,
-        format_args!(
-            "\n{} on {}",
-            plural(report.processes.len() as u64, "process", "processes"),
-            plural(report.hosts.len() as u64, "host", "hosts")
-        ),
-    );
+fn processes(report: &Report, text: &mut Text) {
+    text.paragraph(format_args!(
+        "{} on {}",
+        plural(report.processes.len() as u64, "process", "processes"),
+        plural(report.hosts.len() as u64, "host", "hosts")
+    ));
     let columns = [("process", Left), ("host", Left), ("GPUs", Right), ("locations", Right), ("events", Right)];
     table(text, &columns, &report.processes, |process| {
         vec![
@@ -144,10 +132,10 @@ fn processes(report: &Report, text: &mut String) {
     });
 }
 
-fn communicators(report: &Report, text: &mut String) {
+fn communicators(report: &Report, text: &mut Text) {
     let number = report.communicators.len() as u64;
     let number = plural(number, "communicator", "communicators");
-    line(text, format_args!("\n{number}"));
+    text.paragraph(format_args!("{number}"));
     let columns = [
         ("name", Left),
         ("ranks", Right),
@@ -168,12 +156,12 @@ fn communicators(report: &Report, text: &mut String) {
     });
 }
 
-fn operations(report: &Report, text: &mut String) {
+fn operations(report: &Report, text: &mut Text) {
     if report.operations.is_empty() {
-        line(text, "\nno operations");
+        text.paragraph("no operations");
         return;
     }
-    line(text, "\noperations, counted on every rank");
+    text.paragraph("operations, counted on every rank");
     let mut table = Table::new(&[
         ("function", Left),
         ("bytes", Right),
@@ -209,7 +197,7 @@ fn operations(report: &Report, text: &mut String) {
     }
     table.print(text);
     if report.operations.iter().any(|row| row.timing.contains_key("enqueue")) {
-        line(text, "  enqueue: only the queueing was seen; these times do not say how long the operations ran");
+        text.line("  enqueue: only the queueing was seen; these times do not say how long the operations ran");
     }
 }
 
@@ -227,11 +215,11 @@ fn timing(row: &operations::Row) -> String {
     words.join(", ")
 }
 
-fn messages(report: &Report, text: &mut String) {
+fn messages(report: &Report, text: &mut Text) {
     if report.messages.is_empty() {
         return;
     }
-    line(text, "\nmessages between ranks");
+    text.paragraph("messages between ranks");
     let columns = [("communicator", Left), ("from", Right), ("to", Right), ("count", Right), ("bytes", Right)];
     table(text, &columns, &report.messages, |messages| {
         vec![
@@ -244,13 +232,13 @@ fn messages(report: &Report, text: &mut String) {
     });
 }
 
-fn completeness(report: &Report, text: &mut String) {
+fn completeness(report: &Report, text: &mut Text) {
     let completeness = &report.completeness;
     if completeness.kinds.is_empty() {
-        line(text, "\nnothing is said about completeness: this archive is not the plugin's");
+        text.paragraph("nothing is said about completeness: this archive is not the plugin's");
         return;
     }
-    line(text, "\ncompleteness");
+    text.paragraph("completeness");
     let mut columns = vec!["seen", "written", "not_shown", "duplicate", "unfinished", "orphan", "lost"];
     // Few archives have these.
     let rare = ["left_out", "late", "stops_lost", "states_lost"].into_iter();
@@ -266,7 +254,7 @@ fn completeness(report: &Report, text: &mut String) {
     table.print(text);
     for (name, number) in &completeness.other {
         if *number > 0 {
-            line(text, format_args!("  {}: {}", name.replace('_', " "), count(*number)));
+            text.line(format_args!("  {}: {}", name.replace('_', " "), count(*number)));
         }
     }
     for (number, what) in [
@@ -277,16 +265,16 @@ fn completeness(report: &Report, text: &mut String) {
         (completeness.problem_count, "problems in journals"),
     ] {
         if number > 0 {
-            line(text, format_args!("  {what}: {}", count(number)));
+            text.line(format_args!("  {what}: {}", count(number)));
         }
     }
     matching(&completeness.matching, text);
     for problem in completeness.problems.iter().chain(&completeness.parts_left_out).take(MOST_ROWS) {
-        line(text, format_args!("    {problem}"));
+        text.line(format_args!("    {problem}"));
     }
 }
 
-fn matching(matching: &Matching, text: &mut String) {
+fn matching(matching: &Matching, text: &mut Text) {
     let mismatches: Vec<String> = matching.lines().collect();
     for (number, what, lines) in [
         (matching.number(), "mismatches between ranks", &mismatches),
@@ -294,22 +282,22 @@ fn matching(matching: &Matching, text: &mut String) {
         (matching.unknown.number, "communicators whose ranks cannot all be compared", &matching.unknown.lines),
     ] {
         if number > 0 {
-            line(text, format_args!("  {what}: {}", count(number)));
+            text.line(format_args!("  {what}: {}", count(number)));
         }
         for said in lines.iter().take(MOST_ROWS) {
-            line(text, format_args!("    {said}"));
+            text.line(format_args!("    {said}"));
         }
     }
 }
 
 /// What is in no archive of this release, so that nobody looks for it.
-fn blind_spots(report: &Report, text: &mut String) {
+fn blind_spots(report: &Report, text: &mut Text) {
     if report.blind_spots.is_empty() {
         return;
     }
-    line(text, "\nwhat NCCL does not report");
+    text.paragraph("what NCCL does not report");
     for spot in report.blind_spots.iter().take(MOST_ROWS) {
-        line(text, format_args!("  {spot}"));
+        text.line(format_args!("  {spot}"));
     }
     cut(text, report.blind_spots.len());
 }

@@ -1,9 +1,14 @@
 //! What of a recording is printed.
 
+use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
+use anyhow::Result;
 use clap::Args;
 use jiff::SignedDuration;
+
+use crate::present::{Present, asked};
+use crate::units;
 
 /// Which events.
 #[derive(Clone, Debug, Default, Args)]
@@ -54,6 +59,15 @@ impl FromStr for Time {
         let after: SignedDuration = text.parse().map_err(|_| WRONG)?;
         let ns = u64::try_from(after.as_nanos()).map_err(|_| WRONG)?;
         Ok(Self::Relative(ns))
+    }
+}
+
+impl Display for Time {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Relative(ns) => write!(to, "{}", units::time(*ns)),
+            Self::Absolute(ns) => write!(to, "@{ns}"),
+        }
     }
 }
 
@@ -115,6 +129,29 @@ impl Filter {
         let is_late = self.to.is_some_and(|to| first_ns > to.after(begin_ns));
         let is_early = self.from.zip(last_ns).is_some_and(|(from, last)| last < from.after(begin_ns));
         !is_late && !is_early
+    }
+
+    /// Refuses what a recording does not have. `has_comm` says whether it has a communicator that this filter wants.
+    pub(crate) fn refuse_absent(&self, present: &Present, has_comm: impl Fn(&Self) -> bool) -> Result<()> {
+        let single = |comm: &str| Self { comm: vec![comm.to_owned()], ..Self::default() };
+        present.has_communicators(&self.comm, |comm| has_comm(&single(comm)))?;
+        present.has_ranks(self.rank.iter().copied().map(i64::from))?;
+        let [from_ns, to_ns] = [self.from, self.to].map(|time| time.map(|time| time.after(present.begin_ns)));
+        present.has_time(from_ns, to_ns)
+    }
+
+    /// Refuses filters that match something each, and together nothing. `found` is how much they match.
+    pub(crate) fn refuse_nothing(&self, present: &Present, found: u64) -> Result<()> {
+        let time = |flag: &str, time: Option<Time>| time.map(|time| format!("{flag} {time}"));
+        let filters = [
+            asked("--comm", &self.comm),
+            asked("--rank", &self.rank),
+            asked("--kind", &self.kind),
+            time("--from", self.from),
+            time("--to", self.to),
+        ];
+        // Nobody expects a line of none.
+        present.refuse_nothing(filters, if self.limit == Some(0) { 1 } else { found })
     }
 
     /// The kinds that are asked for and that do not exist.

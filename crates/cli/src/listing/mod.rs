@@ -13,9 +13,11 @@ pub(crate) mod stream;
 mod text;
 mod value;
 
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Error, Result, bail};
 use clap::Args;
 use journal::part::{JOURNAL, PROCESS};
 use nccl_events::Kind;
@@ -56,7 +58,8 @@ then with their `enter` before; @TIME is in ns since 1970 in archives, CLOCK_MON
 Memory is about 1 MiB for each location of an archive that is printed: --comm and --rank help where there are very \
 many. The formats of --json are described in docs/REFERENCE.md.
 
-Exit codes: 0 all was printed, 1 it has damage or losses, which stderr names, 2 there is nothing to print.";
+Exit codes: 0 all was printed, 1 it has damage or losses, or the journal of a process cannot be read: stderr names it, \
+2 there is nothing to print.";
 
 /// What to print.
 #[derive(Debug, Args)]
@@ -104,7 +107,9 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
     let mut processes = Vec::new();
     let mut unread = Vec::new();
     for path in paths {
-        for journal in journals_of(path)? {
+        let journals = journals_of(path)?;
+        unread.extend(journals.unread);
+        for journal in journals.found {
             match Process::read(&journal) {
                 Ok(process) => processes.push(process),
                 Err(error) => unread.push(error.context(journal.display().to_string())),
@@ -117,6 +122,7 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
         return Err(error);
     }
     beginning::share(&mut processes);
+    let present = process::present(&processes, filter)?;
     for process in &mut processes {
         process.keep(filter);
     }
@@ -126,6 +132,7 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
     } else {
         text::print(&processes, filter, &mut output)?
     };
+    filter.refuse_nothing(&present, output.lines)?;
     output.finish()?;
     for error in &unread {
         crate::print::error(error);
@@ -136,30 +143,72 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
 
 /// Whether the user means an archive: its anchor file, or a directory that has one.
 fn is_archive(path: &Path) -> bool {
-    path.join(place::ANCHOR).is_file() || (path.is_file() && path.extension().is_some_and(|end| end == "otf2"))
+    path.join(place::ANCHOR).symlink_metadata().is_ok()
+        || (path.is_file() && path.extension().is_some_and(|end| end == "otf2"))
+}
+
+/// The journals that the user means.
+pub(crate) struct Journals {
+    pub(crate) found: Vec<PathBuf>,
+    /// Why those of other processes cannot be read.
+    pub(crate) unread: Vec<Error>,
 }
 
 /// The journals that the user means: a part's, those of all parts of a job, or the directory of one itself.
-pub(crate) fn journals_of(path: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn journals_of(path: &Path) -> Result<Journals> {
     let has_parts = place::has_parts(path)?;
+    let one = |path: PathBuf| Ok(Journals { found: vec![path], unread: Vec::new() });
     if path.join("0.0").is_file() {
-        return Ok(vec![path.to_owned()]);
+        return one(path.to_owned());
     }
     if path.join(JOURNAL).is_dir() {
-        return Ok(vec![path.join(JOURNAL)]);
+        return one(path.join(JOURNAL));
     }
     let parts = if has_parts { path.join(PARTS) } else { path.to_owned() };
-    let entries = std::fs::read_dir(&parts).into_iter().flatten().flatten();
-    let mut parts: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    parts.sort();
-    let journals: Vec<PathBuf> = parts.iter().map(|part| part.join(JOURNAL)).collect();
-    let journals: Vec<PathBuf> = journals.into_iter().filter(|path| path.is_dir()).collect();
-    if !journals.is_empty() {
-        return Ok(journals);
+    let mut found = Vec::new();
+    let mut unread = Vec::new();
+    // A file has no parts in it.
+    let entries = if parts.is_dir() { Some(fs::read_dir(&parts).with_context(|| reading(&parts))?) } else { None };
+    for entry in entries.into_iter().flatten() {
+        let part = entry.with_context(|| reading(&parts))?.path();
+        match journal_of(&part) {
+            Ok(journal) => found.extend(journal),
+            Err(error) => unread.push(error),
+        }
     }
-    let is_part = |part: &&PathBuf| part.join(PROCESS).is_file();
-    if path.join(PROCESS).is_file() || parts.iter().any(|part| is_part(&part)) {
+    found.sort();
+    if !found.is_empty() {
+        return Ok(Journals { found, unread });
+    }
+    if path.join(PROCESS).is_file() || !unread.is_empty() {
         bail!("{}: no journal: they go when they are written, unless NCCL_OTF2_KEEP_JOURNAL=1", path.display());
     }
     bail!("{}: no archive, no directory of a process's part, and no journal", path.display())
+}
+
+fn reading(path: &Path) -> String {
+    format!("cannot read {}", path.display())
+}
+
+/// The journal of a part; none where there is no part.
+fn journal_of(part: &Path) -> Result<Option<PathBuf>> {
+    let journal = part.join(JOURNAL);
+    match journal.metadata() {
+        Ok(data) if data.is_dir() => Ok(Some(journal)),
+        Ok(_) => bail!("{} is no directory: its process is left out", journal.display()),
+        Err(error) if error.kind() != ErrorKind::NotFound && part.is_dir() => {
+            Err(error).with_context(|| format!("{}: its process is left out", journal.display()))
+        }
+        Err(_) => match journal.read_link() {
+            Ok(target) => bail!(
+                "{}: the journal was put into {}, which is not here: its process is left out",
+                part.display(),
+                target.display()
+            ),
+            Err(_) if part.join(PROCESS).is_file() => {
+                bail!("{}: there is no journal (any more): its process is left out", part.display())
+            }
+            Err(_) => Ok(None),
+        },
+    }
 }

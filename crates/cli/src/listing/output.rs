@@ -10,6 +10,8 @@ pub(crate) struct Output {
     is_closed: bool,
     /// How many lines may still come.
     left: u64,
+    /// How many came.
+    pub(crate) lines: u64,
 }
 
 impl Output {
@@ -19,6 +21,7 @@ impl Output {
             stdout: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
             is_closed: false,
             left: limit.unwrap_or(u64::MAX),
+            lines: 0,
         }
     }
 
@@ -28,6 +31,7 @@ impl Output {
             return Ok(false);
         }
         self.left -= 1;
+        self.lines += 1;
         let written = self.stdout.write_all(text.as_ref());
         let written = written.and_then(|()| self.stdout.write_all(b"\n"));
         self.check(written)

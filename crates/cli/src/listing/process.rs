@@ -1,6 +1,6 @@
 //! What the journal of a process says beside its events: communicators, GPUs, clocks, losses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -10,10 +10,12 @@ use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::part::read_process;
 use journal::reader::{Journal, Outcome};
 use nccl_events::{Kind, Start, StateArgs};
+use rustc_hash::FxHashSet;
 
 use super::filter::Filter;
 use super::gpu;
 use super::moment::Moment;
+use crate::present::Present;
 use crate::print;
 use crate::units::plural;
 
@@ -66,6 +68,10 @@ pub(crate) struct Process {
     pub(crate) realtime_offset_ns: i64,
     /// When the first thing was said; of several journals, in the first of them ([`super::beginning::share`]).
     pub(crate) begin_ns: u64,
+    /// When the last thing was said; none where an event has not ended, which goes on.
+    end_ns: Option<u64>,
+    /// The ranks of events.
+    ranks: BTreeSet<i32>,
     /// Communicators, in the order of time.
     pub(crate) comms: Vec<Comm>,
     /// What is known of communicators, also of those whose beginning was not kept.
@@ -88,7 +94,7 @@ impl Process {
         let journal = Journal::open(path).context("cannot read the journal")?;
         let mut found = Survey::default();
         let outcome = journal.clone().read(&mut found);
-        let Survey { mut said, mut pairs, mut launches, first_ticks, .. } = found;
+        let Survey { mut said, mut pairs, mut launches, first_ticks, last_ticks, open, ranks, .. } = found;
         // Stable: what one thread said stays in its order.
         said.sort_by_key(|(_, record)| record.ticks);
         launches.sort_by_key(|(ticks, _)| *ticks);
@@ -103,6 +109,8 @@ impl Process {
             event_mask: process.event_mask,
             realtime_offset_ns: pairs.first().and_then(offset).unwrap_or(0),
             begin_ns: first_ticks.map_or(0, |ticks| clock.nanoseconds(ticks)),
+            end_ns: open.is_empty().then(|| clock.nanoseconds(last_ticks)),
+            ranks,
             comms: Vec::new(),
             known: BTreeMap::new(),
             finalizes: Vec::new(),
@@ -228,6 +236,37 @@ fn wants(filter: &Filter, outcome: &Outcome, comm: &CommRecord) -> bool {
     filter.wants_comm(name, Some(comm.comm_id)) && filter.wants_rank(Some(comm.rank.into()))
 }
 
+/// What journals have, for a filter that asks for something else.
+pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<Present> {
+    let comms = || processes.iter().flat_map(|process| process.known.values().map(move |comm| (process, comm)));
+    let name = |process: &Process, comm: &CommRecord| process.outcome.symbols.text(comm.name).to_owned();
+    let has_comm = |process: &Process, comm: &CommRecord, filter: &Filter| {
+        filter.wants_comm(&name(process, comm), Some(comm.comm_id))
+    };
+    let wanted = comms().filter(|(process, comm)| has_comm(process, comm, filter));
+    let ranks = wanted.map(|(_, comm)| comm.rank);
+    // Events of a communicator whose beginning was not recorded have a rank, too.
+    let of_events = processes.iter().flat_map(|process| &process.ranks).copied();
+    let ranks = ranks.chain(of_events.filter(|_| filter.wants_comm("", None)));
+    let ends: Option<Vec<u64>> = processes.iter().map(|process| process.end_ns).collect();
+    let begin_ns = processes.iter().map(|process| process.begin_ns).min().unwrap_or(0);
+    let present = Present {
+        what: "the journal",
+        communicators: comms()
+            .map(|(process, comm)| match name(process, comm) {
+                name if name.is_empty() => format!("{:#018x}", comm.comm_id),
+                name => name,
+            })
+            .collect(),
+        ranks: ranks.map(i64::from).collect(),
+        functions: BTreeSet::new(),
+        begin_ns,
+        end_ns: ends.and_then(|ends| ends.into_iter().max()),
+    };
+    filter.refuse_absent(&present, |single| comms().any(|(process, comm)| has_comm(process, comm, single)))?;
+    Ok(present)
+}
+
 /// What is kept of the records.
 #[derive(Default)]
 struct Survey {
@@ -238,10 +277,15 @@ struct Survey {
     threads: BTreeMap<u16, u32>,
     launches: Vec<(u64, Launch)>,
     first_ticks: Option<u64>,
+    last_ticks: u64,
+    /// Events that have not stopped.
+    open: FxHashSet<u64>,
+    ranks: BTreeSet<i32>,
 }
 
 impl Survey {
     fn saw(&mut self, ticks: u64) {
+        self.last_ticks = ticks.max(self.last_ticks);
         self.first_ticks = Some(self.first_ticks.map_or(ticks, |first| first.min(ticks)));
     }
 }
@@ -265,13 +309,16 @@ impl Records for Survey {
 
     fn start(&mut self, _slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
         self.saw(ticks);
+        self.open.insert(id);
+        self.ranks.insert(start.rank);
         let kind = start.body.kind();
         if matches!(kind, Kind::KernelLaunch | Kind::CeColl) {
             self.launches.push((ticks, Launch { id, context: start.context, kind }));
         }
     }
 
-    fn stop(&mut self, _slot: u16, ticks: u64, _id: u64) {
+    fn stop(&mut self, _slot: u16, ticks: u64, id: u64) {
+        self.open.remove(&id);
         self.saw(ticks);
     }
 

@@ -4,7 +4,7 @@ use nccl_events::event;
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use nccl_events::Body;
+use nccl_events::{Body, visible};
 
 use super::fields::{arguments, details};
 use super::filter::Filter;
@@ -51,7 +51,7 @@ impl Columns {
     pub(crate) fn line(&self, line: &Line) -> String {
         let (location, whose) = (self.location, self.whose);
         let time = format!("{}.{:09}", line.after_ns / 1_000_000_000, line.after_ns % 1_000_000_000);
-        format!(
+        let line = format!(
             "{time:>15}  {:>9}  {:location$}  {:whose$}  {:indent$}{}",
             line.duration.as_deref().unwrap_or(""),
             line.location,
@@ -59,7 +59,8 @@ impl Columns {
             "",
             line.what,
             indent = 2 * line.depth
-        )
+        );
+        visible(&line).into_owned()
     }
 }
 

@@ -96,7 +96,7 @@ pub(crate) struct Request {
     archives: Vec<PathBuf>,
 
     /// The directory to make; it must not exist
-    #[arg(short, long, value_name = "DIR", required_unless_present = "dry_run")]
+    #[arg(short, long, visible_alias = "output", value_name = "DIR", required_unless_present = "dry_run")]
     out: Option<PathBuf>,
 
     /// Which process is which, each a rank or HOST:PROCESS_ID; can be given for several
@@ -180,7 +180,7 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
     if request.json {
         print::json(&report::json(&plan, calls.as_ref(), written.as_ref()))?;
     } else {
-        print::result(&report::text(&plan, calls.as_ref(), written.as_ref()))?;
+        print::text(&report::text(&plan, calls.as_ref(), written.as_ref()))?;
     }
     Ok(Exit::Well)
 }

@@ -58,7 +58,7 @@ impl Records {
     ///
     /// When it cannot be read, or is damaged.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let bytes = regular_files::read(path, u64::MAX).with_context(|| format!("cannot read {}", path.display()))?;
         let mut reader = Reader { bytes: &bytes, at: 0 };
         let all = reader.records().with_context(|| format!("{} is damaged", path.display()))?;
         Ok(Self { bytes, all })

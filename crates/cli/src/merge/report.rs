@@ -11,6 +11,7 @@ use super::output::verify::Read;
 use super::pairing::{By, Pair};
 use super::plan::Plan;
 use super::{nccl, scorep};
+use crate::print::Text;
 use crate::table::{Side, Table};
 use crate::units::plural;
 
@@ -42,7 +43,7 @@ fn begins_after_ns(plan: &Plan, locals: &[ByProcess<'_>], pair: &Pair) -> Option
 }
 
 /// For people.
-pub(super) fn text(plan: &Plan, calls: Option<&Calls>, written: Option<&(PathBuf, Read)>) -> String {
+pub(super) fn text(plan: &Plan, calls: Option<&Calls>, written: Option<&(PathBuf, Read)>) -> Text {
     let mut table = Table::new(&[
         ("NCCL", Side::Left),
         ("Score-P", Side::Left),
@@ -66,29 +67,29 @@ pub(super) fn text(plan: &Plan, calls: Option<&Calls>, written: Option<&(PathBuf
             begins.map_or_else(|| "-".to_owned(), seconds),
         ]);
     }
-    let mut text = String::new();
+    let mut text = Text::default();
     table.print(&mut text);
     let without: usize = plan.scoreps.iter().map(|scorep| scorep.processes.len()).sum();
     let with: std::collections::BTreeSet<_> = plan.pairs.iter().map(|pair| pair.scorep).collect();
     if without > with.len() {
         let number = plural((without - with.len()) as u64, "process", "processes");
-        text.push_str(&format!("{number} of Score-P's did not record NCCL\n"));
+        text.line(format_args!("{number} of Score-P's did not record NCCL"));
     }
-    text.push_str(match plan.is_guess {
-        true => "clocks: GUESSED (--align-start): where NCCL's events lie against Score-P's is not measured\n",
-        false => "clocks: by the readings of both clocks in each process\n",
+    text.line(match plan.is_guess {
+        true => "clocks: GUESSED (--align-start): where NCCL's events lie against Score-P's is not measured",
+        false => "clocks: by the readings of both clocks in each process",
     });
     if let Some(calls) = calls {
         let threads = |number| plural(number, "thread", "threads");
-        text.push_str(&format!("calls: on Score-P's locations of {}\n", threads(calls.on_theirs())));
+        text.line(format_args!("calls: on Score-P's locations of {}", threads(calls.on_theirs())));
         for (reason, number) in &calls.own {
-            text.push_str(&format!("calls: on NCCL's own locations of {}: {reason}\n", threads(*number)));
+            text.line(format_args!("calls: on NCCL's own locations of {}: {reason}", threads(*number)));
         }
     }
     match written {
-        None => text.push_str("nothing was written (--dry-run)\n"),
-        Some((anchor, read)) => text.push_str(&format!(
-            "{}: {}, {}, all read back\n",
+        None => text.line("nothing was written (--dry-run)"),
+        Some((anchor, read)) => text.line(format_args!(
+            "{}: {}, {}, all read back",
             anchor.display(),
             plural(read.locations, "location", "locations"),
             plural(read.events, "event", "events"),

@@ -10,6 +10,7 @@ use otf2::{
     Archive, AttributeValue, ClockOffset, Definitions, EventKind, GroupType, LocationGroupRef, LocationGroupType,
     LocationRef, LocationType, Paradigm, SystemTreeNodeRef,
 };
+use regular_files::MOST_DESCRIPTION_BYTES;
 
 use super::clock::{Correction, Timer};
 
@@ -257,7 +258,7 @@ fn timer(anchor: &Path, ticks_per_second: u64) -> Result<Timer> {
         _ => Timer::Counter,
     };
     let settings = anchor.with_file_name(SETTINGS);
-    let Ok(text) = std::fs::read_to_string(&settings) else {
+    let Ok(text) = regular_files::read_to_string(&settings, MOST_DESCRIPTION_BYTES) else {
         return Ok(by_resolution);
     };
     let set = text.lines().find_map(|line| {

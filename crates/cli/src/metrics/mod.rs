@@ -14,6 +14,7 @@ mod server;
 mod tests;
 mod text;
 mod textfile;
+mod url;
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use live::{Families, Live, Options, Snapshot};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -56,7 +57,7 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
     match place::job(&request.directory) {
         Err(error) if request.once => return Err(error.into()),
         Err(error) => print::note(format_args!("waits for processes to record: {error}")),
-        Ok(_) => {}
+        Ok(directory) => place::say_others(directory),
     }
     let mut live = Live::new(&request.directory, Options::default());
     // Sums that are served begin with all that was recorded so far: started again they are not smaller.
@@ -69,7 +70,7 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
         }
         outputs.publish(&snapshot)?;
         if request.once || stop.load(Ordering::Relaxed) || !outputs.has_any() {
-            outputs.end(request.once);
+            outputs.end()?;
             return Ok(Exit::Well);
         }
         (until, is_first) = (Some(Instant::now() + request.interval), false);
@@ -114,14 +115,21 @@ struct Outputs {
     serves: bool,
     prints: bool,
     json: bool,
+    once: bool,
 }
 
-/// A line of `--json`.
+/// A line of `--json`, which `top --json` prints, too.
 #[derive(Serialize)]
-struct Line<'s> {
+pub(crate) struct Line<'s> {
     format: u32,
     #[serde(flatten)]
     snapshot: &'s Snapshot,
+}
+
+impl<'s> Line<'s> {
+    pub(crate) const fn of(snapshot: &'s Snapshot) -> Self {
+        Self { format: 1, snapshot }
+    }
 }
 
 impl Outputs {
@@ -134,7 +142,7 @@ impl Outputs {
             print::note(format_args!("metrics are at http://{address}/metrics"));
         }
         let sender = request.collector()?.map(|Collector { url, headers }| {
-            Sender::start(url, headers, Arc::clone(&troubles)).context("cannot start a thread")
+            Sender::start(url, headers, Arc::clone(&troubles), request.once).context("cannot start a thread")
         });
         Ok(Self {
             families: Families::new(match request.names {
@@ -149,6 +157,7 @@ impl Outputs {
             serves: request.listen.is_some(),
             prints: request.prints(),
             json: request.json,
+            once: request.once,
         })
     }
 
@@ -163,22 +172,26 @@ impl Outputs {
             if written.is_err() {
                 Troubles::count(&self.troubles.textfile);
             }
-            if let Ok(Some(said)) | Err(Some(said)) = written {
-                print::note(said);
+            match written {
+                Ok(said) => said.iter().for_each(print::note),
+                Err(said) if self.once => bail!(said.unwrap_or_default()),
+                Err(said) => said.iter().for_each(|said| {
+                    print::note(format_args!("{said}; its last values stay, and every interval tries again"));
+                }),
             }
         }
         if let Some(sender) = &self.sender {
             sender.send(snapshot.at_ns, &snapshot.job.host, &page.families);
         }
         if self.json {
-            let line = serde_json::to_string(&Line { format: 1, snapshot }).context("cannot write JSON")?;
+            let line = serde_json::to_string(&Line::of(snapshot)).context("cannot write JSON")?;
             match writeln!(io::stdout().lock(), "{line}") {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.json = false,
                 written => written.context("cannot write to stdout")?,
             }
         }
         if self.prints {
-            print::result(page.text(Format::Prometheus))?;
+            print::exact(page.text(Format::Prometheus))?;
         }
         Ok(())
     }
@@ -188,13 +201,11 @@ impl Outputs {
         self.serves || self.textfile.is_some() || self.sender.is_some() || self.json
     }
 
-    /// After the last snapshot.
-    fn end(self, keeps_file: bool) {
-        if let Some(file) = self.textfile.filter(|_| !keeps_file) {
+    /// After the last snapshot. An error where it was the only one, and the collector did not take it.
+    fn end(self) -> Result<()> {
+        if let Some(file) = self.textfile.filter(|_| !self.once) {
             file.remove();
         }
-        if let Some(sender) = self.sender {
-            sender.end();
-        }
+        self.sender.map_or(Ok(()), Sender::end)
     }
 }

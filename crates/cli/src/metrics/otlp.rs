@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, chan
 use std::time::Duration;
 use std::{io, thread};
 
+use anyhow::{Result, bail};
 use live::{Family, Label, MetricKind, Value};
 use proto_messages::Message as _;
 use proto_messages::otlp::{
@@ -15,6 +16,7 @@ use proto_messages::otlp::{
 };
 
 use super::page::Troubles;
+use super::url::shown;
 use crate::print;
 
 /// Intervals that wait for the collector.
@@ -27,37 +29,49 @@ const LAST: Duration = Duration::from_secs(3);
 /// Sends to a collector.
 pub(super) struct Sender {
     queue: SyncSender<Vec<u8>>,
-    ended: Receiver<()>,
+    /// What kept the last request from the collector.
+    ended: Receiver<Option<String>>,
     troubles: Arc<Troubles>,
+    once: bool,
 }
 
 impl Sender {
-    /// Sends to this URL, with these headers.
-    pub(super) fn start(url: String, headers: Vec<(String, String)>, troubles: Arc<Troubles>) -> io::Result<Self> {
+    /// Sends to this URL, with these headers. With `once` there is one request; [`Self::end`] says what became of it.
+    pub(super) fn start(
+        url: String,
+        headers: Vec<(String, String)>,
+        troubles: Arc<Troubles>,
+        once: bool,
+    ) -> io::Result<Self> {
         let (queue, requests) = sync_channel::<Vec<u8>>(MOST_WAITING);
         let (end, ended) = channel();
         let counts = Arc::clone(&troubles);
         thread::Builder::new().name("otlp".to_owned()).spawn(move || {
             let agent: ureq::Agent = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).build().into();
-            let mut failed = false;
+            let shown = shown(&url);
+            let mut failed = None;
             for request in requests {
                 match send(&agent, &url, &headers, &request) {
-                    Ok(()) if std::mem::take(&mut failed) => print::note(format_args!("{url} takes metrics again")),
-                    Ok(()) => {}
+                    Ok(()) => {
+                        if failed.take().is_some() {
+                            print::note(format_args!("{shown} takes metrics again"));
+                        }
+                    }
                     Err(error) => {
                         Troubles::count(&counts.otlp);
-                        if !std::mem::replace(&mut failed, true) {
-                            print::note(format_args!(
-                                "cannot send metrics to {url}: {error}; every interval tries again"
-                            ));
+                        let error = error.to_string().replace(&url, &shown);
+                        let said = format!("cannot send metrics to {shown}: {error}");
+                        if !once && failed.is_none() {
+                            print::note(format_args!("{said}; every interval tries again"));
                         }
+                        failed = Some(said);
                     }
                 }
             }
             // The process may have ended without waiting.
-            let _nobody_waits = end.send(());
+            let _nobody_waits = end.send(failed);
         })?;
-        Ok(Self { queue, ended, troubles })
+        Ok(Self { queue, ended, troubles, once })
     }
 
     /// Sends families of a moment, or counts that there was no room for them. Never waits.
@@ -68,11 +82,20 @@ impl Sender {
     }
 
     /// Waits a little for what still waits.
-    pub(super) fn end(self) {
+    ///
+    /// # Errors
+    ///
+    /// When there was one request, and the collector did not take it.
+    pub(super) fn end(self) -> Result<()> {
         drop(self.queue);
-        if self.ended.recv_timeout(LAST) == Err(RecvTimeoutError::Timeout) {
-            print::note("the collector did not take the last metrics");
+        let patience = if self.once { PATIENCE + LAST } else { LAST };
+        match self.ended.recv_timeout(patience) {
+            Ok(Some(said)) if self.once => bail!(said),
+            Err(RecvTimeoutError::Timeout) if self.once => bail!("the collector did not take the metrics"),
+            Err(RecvTimeoutError::Timeout) => print::note("the collector did not take the last metrics"),
+            _ => {}
         }
+        Ok(())
     }
 }
 

@@ -8,6 +8,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 
+use super::url::shown;
+
 const EXAMPLES: &str = "\
 Follows the journals of a job's processes on this node while they run, and gives what `stats` has as numbers: \
 operations, bytes, durations, bandwidths, network transfers, waiting, losses, the age of each rank's last event. The \
@@ -27,14 +29,15 @@ values. Bandwidths and latencies are of the last interval. It goes on until SIGI
 there yet is waited for. docs/REFERENCE.md lists all metrics, docs/GUIDE.md has a systemd unit and a Kubernetes \
 sidecar, and docs/grafana/nccl.json is a dashboard.
 
-Exit codes: 0 ended by a signal or after --once, 2 wrong usage, or an address, file or directory that cannot be used.";
+Exit codes: 0 ended by a signal or after --once, 2 wrong usage, an address, file or directory that cannot be used, or \
+with --once a collector or file that did not get the metrics.";
 
 /// What to follow, and who gets it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
     /// The job's directory
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = crate::place::job_argument)]
     pub(super) directory: PathBuf,
 
     /// Length of an interval
@@ -145,13 +148,14 @@ impl Request {
     /// The collector of `--otlp`.
     pub(super) fn collector(&self) -> Result<Option<Collector>> {
         let Some(url) = &self.otlp else { return Ok(None) };
+        let shown = shown(url);
         let Some((scheme, rest)) = url.split_once("://") else {
-            bail!("--otlp {url}: not a URL such as http://localhost:4318");
+            bail!("--otlp {shown}: not a URL such as http://localhost:4318");
         };
         match scheme {
             "http" => {}
-            "https" => bail!("--otlp {url}: this tool has no TLS; send to a collector on this node, which sends on"),
-            _ => bail!("--otlp {url}: only http:// is known"),
+            "https" => bail!("--otlp {shown}: this tool has no TLS; send to a collector on this node, which sends on"),
+            _ => bail!("--otlp {shown}: only http:// is known"),
         }
         // As OpenTelemetry's own exporters do.
         let has_path = rest.trim_end_matches('/').contains('/');

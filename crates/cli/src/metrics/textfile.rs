@@ -1,15 +1,15 @@
 //! A file for node exporter's textfile collector, replaced as a whole.
 
-use std::fs::{self, File};
+use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// The file.
 #[derive(Debug)]
 pub(super) struct TextFile {
+    directory: PathBuf,
     path: PathBuf,
-    /// Not taken by the collector, which wants `.prom`.
-    unfinished: PathBuf,
     failed: bool,
 }
 
@@ -21,7 +21,7 @@ impl TextFile {
         let name: String =
             name.chars().map(|it| if it.is_ascii_alphanumeric() || "-_.".contains(it) { it } else { '_' }).collect();
         let path = directory.join(format!("nccl_otf2_{name}.prom"));
-        Self { unfinished: path.with_extension("prom.tmp"), path, failed: false }
+        Self { directory: directory.to_owned(), path, failed: false }
     }
 
     /// Replaces the text. Gives what is to be said, when it begins to fail and when it goes on.
@@ -31,21 +31,20 @@ impl TextFile {
             Ok(()) => Ok(std::mem::take(&mut self.failed).then(|| format!("{path} is written again"))),
             Err(error) => {
                 let is_new = !std::mem::replace(&mut self.failed, true);
-                Err(is_new.then(|| {
-                    format!("cannot write {path}: {error}; its last values stay, and every interval tries again")
-                }))
+                Err(is_new.then(|| format!("cannot write {path}: {error}")))
             }
         }
     }
 
+    /// Others may write into the directory: nothing that they put there is opened. The collector is another user, and
+    /// wants a name in `.prom`.
     fn replace(&self, text: &str) -> io::Result<()> {
-        let written = File::create(&self.unfinished).and_then(|mut file| file.write_all(text.as_bytes()));
-        let replaced = written.and_then(|()| fs::rename(&self.unfinished, &self.path));
-        if replaced.is_err() {
-            // What is left of it takes space that others wait for.
-            let _not_there = fs::remove_file(&self.unfinished);
-        }
-        replaced
+        let mut unfinished =
+            tempfile::Builder::new().prefix(".nccl_otf2_").suffix(".tmp").tempfile_in(&self.directory)?;
+        unfinished.write_all(text.as_bytes())?;
+        unfinished.as_file().set_permissions(Permissions::from_mode(0o644))?;
+        unfinished.persist(&self.path)?;
+        Ok(())
     }
 
     /// Removes it: values that nobody renews would stay for good.

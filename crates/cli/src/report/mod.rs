@@ -18,7 +18,8 @@ use serde::Serialize;
 use crate::archive;
 use crate::diff;
 use crate::exit::Exit;
-use crate::print;
+use crate::hang;
+use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;
 use crate::version;
@@ -63,7 +64,7 @@ pub(crate) struct Request {
     diff: Option<PathBuf>,
 
     /// The page; one that is there is replaced [default: report.html, with --diff diff.html, beside the archive]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, visible_alias = "out", value_name = "FILE")]
     output: Option<PathBuf>,
 
     /// Keep all events, in files beside the page where they do not fit into it
@@ -115,7 +116,8 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
         analysis.tables.add_calls(&trace, &bar).context(damaged)?;
     }
     let mut made = Made::of(&trace, &analysis, &bar)?;
-    let report = analysis.report;
+    let mut report = analysis.report;
+    hang::put_first(&trace.anchor, &mut report.verdict);
     drop((analysis.tables, analysis.instances));
 
     bar.begin("page", 1);
@@ -147,7 +149,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     if request.json {
         print::json(&summary)?;
     } else {
-        print::result(&summary.text())?;
+        print::text(&summary.text())?;
     }
     Ok(Exit::Well)
 }
@@ -179,21 +181,26 @@ fn compared(request: &Request, other: &Path) -> Result<Exit> {
         print::json(&summary)?;
     } else {
         let Comparison { page, bytes, verdict, .. } = &summary;
-        print::result(&format!("{verdict}\n\n{page}: {} kB\n", bytes.div_ceil(1000)))?;
+        let mut text = Text::default();
+        text.line(verdict);
+        text.paragraph(format_args!("{page}: {} kB", bytes.div_ceil(1000)));
+        print::text(&text)?;
     }
     Ok(Exit::Well)
 }
 
 impl Summary {
-    fn text(&self) -> String {
-        let mut text = format!("{}\n\n{}: {} kB", self.verdict, self.page, self.bytes.div_ceil(1000));
+    fn text(&self) -> Text {
+        let mut page = format!("{}: {} kB", self.page, self.bytes.div_ceil(1000));
         if let Some(folder) = &self.folder {
             let files = if self.files == 1 { "file" } else { "files" };
-            text.push_str(&format!(", and {} {files} in {folder}", self.files));
+            page += &format!(", and {} {files} in {folder}", self.files);
         } else if self.events_in_page < self.events {
-            text.push_str(&format!("; it has {} of {} events, `--full` keeps all", self.events_in_page, self.events));
+            page += &format!("; it has {} of {} events, `--full` keeps all", self.events_in_page, self.events);
         }
-        text.push('\n');
+        let mut text = Text::default();
+        text.line(&self.verdict);
+        text.paragraph(page);
         text
     }
 }

@@ -1,10 +1,12 @@
 //! What is said and done when the command is over. All on stderr: stdout is the command's.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use journal::part::environment::JobEnvironment;
 use journal::part::{JOURNAL, read_process};
+use journal::private;
 use trace::Progress;
 use trace::{
     FinalizeOptions, PartState, WriteOptions, finalize, is_done, is_last_process, part_directories, unify, write_part,
@@ -13,8 +15,9 @@ use trace::{
 use super::directory::{Directory, is_one_of_many};
 use super::nothing;
 use super::request::Request;
+use crate::hang::{Ending, judged};
 use crate::place::{ANCHOR, PARTS};
-use crate::print;
+use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::summary::Summary;
 
@@ -25,12 +28,13 @@ use crate::summary::Summary;
 /// When files cannot be read or written.
 pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnvironment, plugin: &Path) -> Result<()> {
     let out = directory.path();
+    let mut hang = None;
     let parts = if out.join(PARTS).is_dir() { part_directories(out)? } else { Vec::new() };
     if parts.is_empty() {
         directory.forget_if_unused();
         // Every rank of a large job would say it; one is enough.
         if job.rank.unwrap_or(0) == 0 {
-            print::note(nothing::reasons(plugin, out));
+            print::notes(&nothing::reasons(plugin, out));
         }
         return Ok(());
     }
@@ -38,12 +42,21 @@ pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnviro
         let keep_journal = request.settings.keep_journal();
         let bar = Bar::new();
         if is_one_of_many(job) {
-            complete_own(out, &parts, job, keep_journal, &bar)?;
+            // Where each process has its own tool, the last one makes the archive, and judges that.
+            if complete_own(out, &parts, job, keep_journal, &bar)? {
+                ((), hang) = judged(out, out, false, || Ok(()))?;
+            }
         } else {
-            complete_all(out, keep_journal, &bar)?;
+            ((), hang) = judged(out, out, true, || complete_all(out, keep_journal, &bar))?;
         }
     }
     say_what_there_is(out, job);
+    if let Some(Ending { text, .. }) = hang {
+        let mut lines = Text::default();
+        lines.line(text);
+        lines.line(format_args!("  more of it: nccl-otf2 hang {}", out.display()));
+        print::notes(&lines);
+    }
     Ok(())
 }
 
@@ -66,14 +79,14 @@ fn complete_all(out: &Path, keep_journal: bool, progress: &dyn Progress) -> Resu
 }
 
 /// The command was one process of a job that may still run, on hosts that cannot be seen from here: only
-/// what this process left is written, and the archive is made by whoever completes the job's parts.
+/// what this process left is written, and the archive is made by whoever completes the job's parts. Whether this did.
 fn complete_own(
     out: &Path,
     parts: &[PathBuf],
     job: &JobEnvironment,
     keep_journal: bool,
     progress: &dyn Progress,
-) -> Result<()> {
+) -> Result<bool> {
     let options = WriteOptions { deadline: None, keep_journal, ..WriteOptions::default() };
     let mut written = false;
     for directory in parts.iter().filter(|directory| is_left_by(directory, job)) {
@@ -81,10 +94,11 @@ fn complete_own(
         written = true;
     }
     // Processes that ended normally have seen to it themselves.
-    if written && is_last_process(out)? {
+    let is_last = written && is_last_process(out)?;
+    if is_last {
         unify(out, progress)?;
     }
-    Ok(())
+    Ok(is_last)
 }
 
 /// Whether a part is that of the command just ended, and not written. The rank tells: no other process of
@@ -102,12 +116,8 @@ fn is_left_by(directory: &Path, job: &JobEnvironment) -> bool {
 fn say_what_there_is(out: &Path, job: &JobEnvironment) {
     let directory = out.display();
     match Summary::read(out) {
-        Ok(summary) => {
-            let anchor = &summary.anchor;
-            print::note(format_args!(
-                "{summary}\n  open it:    vampir {anchor}\n  first look: nccl-otf2 info {directory}\n              otf2-print {anchor} | less"
-            ));
-        }
+        Ok(_) if is_one_of_many(job) && !is_first_to_say(out) => {}
+        Ok(summary) => print::notes(&closing_lines(&summary, out)),
         // The last process of the job says it.
         Err(_) if is_one_of_many(job) && !out.join(ANCHOR).exists() => {
             if job.rank == Some(0) {
@@ -119,4 +129,25 @@ fn say_what_there_is(out: &Path, job: &JobEnvironment) {
         }
         Err(error) => print::note(print::reasons(&error)),
     }
+}
+
+/// What is in the archive, and the commands that answer questions about it.
+fn closing_lines(summary: &Summary, out: &Path) -> Text {
+    let (anchor, directory) = (&summary.anchor, out.display());
+    let mut text = Text::default();
+    summary.print(&mut text);
+    text.line(format_args!("  what is slow, who is late: nccl-otf2 stats {directory}"));
+    text.line(format_args!("  the same as a page:        nccl-otf2 report {directory}"));
+    text.line(format_args!("  all events in time:        vampir {anchor}"));
+    text.line(format_args!("  what was recorded:         nccl-otf2 info {directory}"));
+    text
+}
+
+/// Whether no other rank's tool speaks of the archive that is in place: a file named by it tells them.
+fn is_first_to_say(out: &Path) -> bool {
+    let written = out.join(ANCHOR).metadata().and_then(|data| data.modified());
+    let written = written.ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    let name = format!(".said-{}", written.unwrap_or_default().as_nanos());
+    // Where the file cannot be made, better twice than never.
+    !matches!(private::new_file(&out.join(name)), Err(error) if error.kind() == ErrorKind::AlreadyExists)
 }

@@ -4,15 +4,17 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use journal::part::environment::JobEnvironment;
+use journal::part::job::{self, CLAIM, JobDirectory, OTHER_JOBS};
+use journal::private;
 use nccl_profiler_otf2::config::{self, PathValues};
 use rustix::system::uname;
 
 use crate::calendar;
+use crate::hang;
 use crate::place::{ANCHOR, PARTS};
 use crate::print;
 
@@ -32,24 +34,31 @@ pub(crate) enum Existing {
 pub(crate) struct Directory {
     path: PathBuf,
     /// Whether it was not there before.
-    made: std::cell::Cell<bool>,
+    made: bool,
 }
 
 impl Directory {
-    /// The directory that the user named, or one named after the command.
+    /// The directory that the user named, or one named after the command. A run without a job id gets one.
     ///
     /// # Errors
     ///
     /// When each process would choose another one.
-    pub(crate) fn choose(named: Option<&Path>, program: &OsStr, job: &JobEnvironment) -> Result<Self> {
+    pub(crate) fn choose(named: Option<&Path>, program: &OsStr, job: &mut JobEnvironment) -> Result<Self> {
+        let by_default = default_name(program, job);
+        if job.job.is_none() && !is_one_of_many(job) {
+            job.belong_to(&format!("{}-{}", calendar::now(), std::process::id()));
+        }
         let path = match (named, env::var("NCCL_OTF2_DIR")) {
-            (Some(named), _) => named.to_owned(),
-            (None, Ok(template)) if !template.is_empty() => expand(&template, job)?.into(),
-            _ => default_name(program, job)?.into(),
+            (Some(named), _) => match named.to_str() {
+                Some(template) => expand("--out", template, job)?.into(),
+                None => named.to_owned(),
+            },
+            (None, Ok(template)) if !template.is_empty() => expand("NCCL_OTF2_DIR", &template, job)?.into(),
+            _ => by_default?.into(),
         };
         let path =
             std::path::absolute(&path).with_context(|| format!("cannot understand the path {}", path.display()))?;
-        Ok(Self { path, made: false.into() })
+        Ok(Self { path, made: false })
     }
 
     /// Where it is.
@@ -68,37 +77,33 @@ impl Directory {
         Ok(path.replace('%', "%%"))
     }
 
-    /// Makes the directory; early, so that a bad name is reported before the job runs.
+    /// Makes the directory; early, so that a bad name is reported before the job runs. The run becomes one of the job
+    /// that recorded there where it is to add to it; else it gets a directory of its own inside.
     ///
     /// # Errors
     ///
     /// When it cannot be made, or holds an archive that is to stay.
-    pub(crate) fn prepare(&self, existing: Existing, job: &JobEnvironment) -> Result<()> {
+    pub(crate) fn prepare(&mut self, existing: Existing, job: &mut JobEnvironment) -> Result<()> {
         self.clear(existing, job)?;
-        if existing == Existing::Refuse && !is_one_of_many(job) && self.has_parts() {
-            print::note(format_args!(
-                "{0} holds recordings of another run, which become part of the same archive; if they are \
-                 not of one job, name another directory with --out (`nccl-otf2 finalize {0}` saves them)",
-                self.path.display()
-            ));
+        if let (Existing::Append, Some(claim)) = (existing, job::owner(&self.path)) {
+            job.belong_to(&claim.name);
         }
-        let parent = self.path.parent().unwrap_or(&self.path);
         let failed = || format!("cannot make {} (--out names another)", self.path.display());
         // Nobody else is to read what was recorded, or put anything there.
-        let mut private = fs::DirBuilder::new();
-        private.mode(0o700).recursive(true);
-        private.create(parent).with_context(failed)?;
-        match private.recursive(false).create(&self.path) {
-            Ok(()) => self.made.set(true),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && self.path.is_dir() => {}
-            Err(error) => return Err(error).with_context(failed),
+        let is_new = !self.path.exists();
+        private::directories(&self.path).with_context(failed)?;
+        let JobDirectory { path, other, .. } = job::directory(&self.path, job, 0).with_context(failed)?;
+        self.made = is_new || !path.join(PARTS).exists() && path != self.path;
+        if let Some(other) = other {
+            print::note(format_args!(
+                "{} holds recordings of another run ({other}): this one's go into {} (--append adds them to it, \
+                 -o 'trace-%j' names a directory for each job)",
+                self.path.display(),
+                path.display()
+            ));
+            self.path = path;
         }
         Ok(())
-    }
-
-    /// Whether processes recorded here before.
-    fn has_parts(&self) -> bool {
-        fs::read_dir(self.path.join(PARTS)).is_ok_and(|mut parts| parts.next().is_some())
     }
 
     fn clear(&self, existing: Existing, job: &JobEnvironment) -> Result<()> {
@@ -120,7 +125,7 @@ impl Directory {
 
     /// Removes what is the archive's, nothing else, the anchor first: without it there is no archive.
     fn remove_archive(&self) -> Result<()> {
-        for name in [ANCHOR, "traces.def", "traces", PARTS] {
+        for name in [ANCHOR, "traces.def", "traces", PARTS, CLAIM, hang::FILE] {
             let path = self.path.join(name);
             let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
             match removed {
@@ -133,11 +138,20 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes the directory when this process made it and nobody put anything into it.
+    /// Takes back the claim when nobody recorded, and the directory when this process made it and it is empty.
     pub(crate) fn forget_if_unused(&self) {
-        if self.made.get() {
-            // Only an empty directory can be removed like this; that it is not empty is the usual case.
-            let _not_empty = fs::remove_dir(&self.path);
+        if self.path.join(PARTS).exists() {
+            return;
+        }
+        // Nothing is recorded: the directory is nobody's.
+        let _not_there = fs::remove_file(self.path.join(CLAIM));
+        if !self.made {
+            return;
+        }
+        // Only an empty directory can be removed like this; that it is not empty is the usual case.
+        let _not_empty = fs::remove_dir(&self.path);
+        if let Some(around) = self.path.parent().filter(|around| around.ends_with(OTHER_JOBS)) {
+            let _not_empty = fs::remove_dir(around);
         }
     }
 }
@@ -162,13 +176,10 @@ fn default_name(program: &OsStr, job: &JobEnvironment) -> Result<String> {
     Ok(format!("nccl-otf2-{program}-{distinction}"))
 }
 
-/// Fills in `NCCL_OTF2_DIR` as the plugin would.
-fn expand(template: &str, job: &JobEnvironment) -> Result<String> {
+/// Fills in a template as the plugin does.
+fn expand(source: &str, template: &str, job: &JobEnvironment) -> Result<String> {
     if template.replace("%%", "").contains("%p") {
-        bail!(
-            "NCCL_OTF2_DIR={template} is another directory in every process (%p): \
-             name one for all with --out"
-        );
+        bail!("{source}={template} is another directory in every process (%p): name one for all with --out");
     }
     let host = uname().nodename().to_string_lossy().into_owned();
     Ok(config::expand(template, &PathValues { host, process_id: 0, job: job.job.clone(), rank: job.rank }))
@@ -179,24 +190,24 @@ mod tests {
     use super::*;
 
     fn directory(path: &Path) -> Directory {
-        Directory::choose(Some(path), OsStr::new("x"), &JobEnvironment::default()).expect("chosen")
+        Directory::choose(Some(path), OsStr::new("x"), &mut JobEnvironment::default()).expect("chosen")
     }
 
     #[test]
     fn an_archive_is_replaced_only_when_asked_for_and_nothing_else_is() {
         let temporary = tempfile::tempdir().expect("a directory");
-        let job = JobEnvironment::default();
+        let mut job = JobEnvironment::default();
         for name in [ANCHOR, "notes.txt"] {
             fs::write(temporary.path().join(name), "").expect(name);
         }
-        let directory = directory(temporary.path());
-        let refused = directory.prepare(Existing::Refuse, &job).expect_err("refused");
+        let mut directory = directory(temporary.path());
+        let refused = directory.prepare(Existing::Refuse, &mut job).expect_err("refused");
         for word in ["--out", "--force", "--append"] {
             assert!(refused.to_string().contains(word), "{refused}");
         }
-        directory.prepare(Existing::Append, &job).expect("may add");
+        directory.prepare(Existing::Append, &mut job).expect("may add");
         assert!(temporary.path().join(ANCHOR).exists());
-        directory.prepare(Existing::Replace, &job).expect("may replace");
+        directory.prepare(Existing::Replace, &mut job).expect("may replace");
         assert!(!temporary.path().join(ANCHOR).exists());
         assert!(temporary.path().join("notes.txt").exists());
     }
@@ -206,8 +217,8 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let temporary = tempfile::tempdir().expect("a directory");
         let outer = temporary.path().join("outer");
-        let directory = directory(&outer.join("trace"));
-        directory.prepare(Existing::Refuse, &JobEnvironment::default()).expect("made");
+        let mut directory = directory(&outer.join("trace"));
+        directory.prepare(Existing::Refuse, &mut JobEnvironment::default()).expect("made");
         for made in [directory.path(), &outer] {
             let mode = fs::metadata(made).expect("there").permissions().mode();
             assert_eq!(mode & 0o7777, 0o700, "{}", made.display());
@@ -217,9 +228,9 @@ mod tests {
     #[test]
     fn ranks_of_a_job_do_not_remove_each_others_parts() {
         let temporary = tempfile::tempdir().expect("a directory");
-        let job = JobEnvironment { rank: Some(1), size: Some(2), ..JobEnvironment::default() };
-        let directory = directory(temporary.path());
-        directory.prepare(Existing::Replace, &job).expect_err("refused");
+        let mut job = JobEnvironment { rank: Some(1), size: Some(2), ..JobEnvironment::default() };
+        let mut directory = directory(temporary.path());
+        directory.prepare(Existing::Replace, &mut job).expect_err("refused");
     }
 
     #[test]
@@ -234,14 +245,14 @@ mod tests {
 
     #[test]
     fn a_percent_sign_is_one_for_the_plugin_too() {
-        let directory = directory(Path::new("/nowhere/100%p"));
+        let directory = directory(Path::new("/nowhere/100%%p"));
         assert_eq!(directory.as_variable().expect("UTF-8"), "/nowhere/100%%p");
     }
 
     #[test]
     fn a_directory_per_process_is_refused() {
         let job = JobEnvironment::default();
-        expand("trace-%p", &job).expect_err("one per process");
-        assert_eq!(expand("trace-%%p", &job).expect("one"), "trace-%p");
+        expand("--out", "trace-%p", &job).expect_err("one per process");
+        assert_eq!(expand("--out", "trace-%%p", &job).expect("one"), "trace-%p");
     }
 }

@@ -2,9 +2,13 @@
 
 use std::path::Path;
 
+use nccl_events::visible;
+
+use crate::print::Text;
+
 /// The reasons, the likely ones first.
-pub(super) fn reasons(plugin: &Path, directory: &Path) -> String {
-    format!(
+pub(super) fn reasons(plugin: &Path, directory: &Path) -> Text {
+    let reasons = format!(
         "nothing was recorded into {directory}. `nccl-otf2 doctor`, run in the place of the command, finds most of the usual
 reasons:
   - The command did not use NCCL, or made no communicator.
@@ -17,7 +21,10 @@ reasons:
     NCCL_PROFILER_PLUGIN and NCCL_OTF2_DIR must reach the processes that call NCCL.
   - NCCL_OTF2_MODE=off, or the plugin could not write: then it said so on stderr.
   - All communicators had one rank only: NCCL reports next to nothing about those.",
-        directory = directory.display(),
-        plugin = plugin.display(),
-    )
+        directory = visible(&directory.to_string_lossy()),
+        plugin = visible(&plugin.to_string_lossy()),
+    );
+    let mut text = Text::default();
+    reasons.lines().for_each(|line| text.line(line));
+    text
 }

@@ -16,7 +16,7 @@ pub(crate) enum NotFound {
     #[error("--plugin {}: no such file", .0.display())]
     Named(PathBuf),
     /// It is not where installations have it.
-    #[error("cannot find the plugin; it is none of{}\nName it with --plugin PATH", list(.0))]
+    #[error("cannot find the plugin; it is none of {}; name it with --plugin PATH", list(.0))]
     Installed(Vec<PathBuf>),
     /// This program does not know where it is itself.
     #[error("cannot find the plugin, not knowing where this program is ({0}); name it with --plugin PATH")]
@@ -24,7 +24,7 @@ pub(crate) enum NotFound {
 }
 
 fn list(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| format!("\n  {}", path.display())).collect()
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// The plugin, as an absolute path: processes of the job may have other working directories.

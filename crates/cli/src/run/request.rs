@@ -11,8 +11,8 @@ use super::settings::{self, Settings};
 #[derive(Debug, Args)]
 #[command(after_long_help = settings::help(), override_usage = "nccl-otf2 run [OPTIONS] -- COMMAND [ARGUMENT]...")]
 pub(crate) struct Request {
-    /// Directory of the archive [default: NCCL_OTF2_DIR, else nccl-otf2-COMMAND-JOB, without a job id with date and
-    /// time]
+    /// Directory of the archive, with %j for the job id [default: NCCL_OTF2_DIR, else nccl-otf2-COMMAND-JOB, without a
+    /// job id with date and time]
     #[arg(short, long, visible_alias = "output", value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
 

@@ -170,13 +170,17 @@ pub(crate) fn help() -> String {
     let mut text = "\
 Examples:
   nccl-otf2 run -- ./all_reduce_perf -g 8
-  nccl-otf2 run -o trace --events full -- torchrun --nproc-per-node 8 train.py
-  nccl-otf2 run -o trace --steps 1000-1100 --events full -- torchrun --nproc-per-node 8 train.py
+  nccl-otf2 run -o trace-%j -- torchrun --nproc-per-node 8 train.py
+  nccl-otf2 run -o trace-%j --events full --steps 1000-1100 -- torchrun --nproc-per-node 8 train.py
   nccl-otf2 run -o trace --flight=120s -- python serve.py     (and `nccl-otf2 dump trace` to look at it)
-  srun nccl-otf2 run -o trace -- python train.py
+  srun nccl-otf2 run -o trace-%j -- python train.py
 
 The command runs as it would without the tool: with its stdin, stdout and stderr, its signals and its exit \
 code. Under a launcher the tool stands where the program stood, and every rank names the same DIR.
+
+DIR is one job's: %j in its name is the job id (without one, date, time and process id), %h the host, %% a percent sign. \
+What is recorded into the directory of another job goes into DIR/jobs/JOB. --append makes this run part of the job that \
+is there; steps with ids of their own become one archive by NCCL_OTF2_JOB.
 
 The options set variables of the plugin, for the command only; those that are set already hold where there \
 is no option:

@@ -2,8 +2,8 @@
 //!
 //! A signal from the terminal goes to the whole foreground process group, so the command has it already;
 //! one that a process sent to this tool (`kill`, `timeout`, a batch system) is passed on. When the command
-//! is over signals act on this tool again as they always do: whoever does not want to wait for the archive
-//! interrupts once more, and `nccl-otf2 finalize` goes on from there.
+//! is over a signal ends the wait for its last processes. After that signals act on this tool again as they always do:
+//! whoever does not want to wait for the archive interrupts once more, and `nccl-otf2 finalize` goes on from there.
 
 use std::fs;
 use std::io;
@@ -26,6 +26,12 @@ const SIGNALS: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 pub(crate) struct Signals {
     signals: SignalsInfo<WithOrigin>,
     command_is_over: Arc<AtomicBool>,
+}
+
+/// Notices signals, and passes none on.
+pub(crate) struct Interrupted {
+    command_is_over: Arc<AtomicBool>,
+    came: Arc<AtomicBool>,
 }
 
 /// Passes signals on.
@@ -65,13 +71,32 @@ impl Signals {
 }
 
 impl Forwarding {
-    /// The command is over: nothing is passed on after this returns.
-    pub(crate) fn end(mut self) {
-        self.command_is_over.store(true, Ordering::SeqCst);
+    /// The command is over: nothing is passed on after this returns. What comes now is noticed until that is dropped.
+    pub(crate) fn end(mut self) -> Interrupted {
+        let came = Arc::new(AtomicBool::new(false));
+        let ignored = ignored_signals();
+        for signal in [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
+            // Where it cannot be noticed the wait takes its time.
+            let _not_noticed = flag::register(signal, Arc::clone(&came));
+        }
         self.handle.close();
         if let Some(thread) = self.thread.take() {
             let _panicked = thread.join();
         }
+        Interrupted { command_is_over: self.command_is_over, came }
+    }
+}
+
+impl Interrupted {
+    /// Whether a signal came since the command was over.
+    pub(crate) fn came(&self) -> bool {
+        self.came.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Interrupted {
+    fn drop(&mut self) {
+        self.command_is_over.store(true, Ordering::SeqCst);
     }
 }
 

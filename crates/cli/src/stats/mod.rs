@@ -15,7 +15,8 @@ use clap::{Args, ValueEnum as _};
 
 use crate::archive;
 use crate::exit::Exit;
-use crate::print;
+use crate::hang;
+use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;
 
@@ -32,13 +33,14 @@ Examples:
   nccl-otf2 stats trace --json | jq .verdict
 
 The first line is the verdict. A rank is named late, and a pair of ranks or a channel slow, only where chance and the \
-clocks' stated error do not explain it. Waiting is the time from a rank's arrival at a collective to the last \
+clocks' stated error do not explain it. Shares of lost time are shares of the time of all ranks in operations: of each \
+rank that in which at least one operation ran. The first collective of a communicator is warm-up. Waiting is the time from a rank's arrival at a collective to the last \
 arrival, transfer from there to its end; what the clocks or the timing do not allow to split is `unclear`. Times lost \
 are summed over all ranks; those of several causes overlap and do not add up. Why a rank is late is outside of NCCL: no \
 cause beyond \"late\" is named.
 
 Latency and rate of a pair or channel are a regression of time on bytes over all steps, weighted by 1/t², so that \
-large messages do not decide the latency. Noise only adds time: latency_least and rate_least, over the least time for \
+large messages do not decide the latency; with R² below 0.5 neither is shown. Noise only adds time: latency_least and rate_least, over the least time for \
 each size, are beside.
 
 Exit codes: 0 printed, 2 wrong usage or an archive that cannot be read.
@@ -88,23 +90,31 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     let bar = Bar::new();
     let analysis = analyse(&trace, &filter, &bar);
     drop(bar);
-    let report = analysis.context("the archive is damaged, `nccl-otf2 check` says more")?.report;
+    let mut report = analysis.context("the archive is damaged, `nccl-otf2 check` says more")?.report;
+    hang::put_first(&trace.anchor, &mut report.verdict);
+    request.select.refuse_nothing(&trace, matched(&report))?;
     if request.json {
         print::json(&report)?;
     } else if request.csv {
         let mut sheet = tables::sheet(&report, request.by.unwrap_or(By::Operations), &request.select.rank);
         sheet.arrange(request.sort.as_deref(), request.limit)?;
-        print::result(&sheet.csv()?)?;
+        print::exact(&sheet.csv()?)?;
     } else {
-        print::result(&text(&report, request)?)?;
+        print::text(&text(&report, request)?)?;
     }
     Ok(Exit::Well)
 }
 
-fn text(report: &Report, request: &Request) -> Result<String> {
-    let mut text = format!("{}\n", report.verdict.sentence);
+/// How many operations of the archive the filter matches; 1 where it has none.
+pub(crate) fn matched(report: &Report) -> u64 {
+    if report.run.operations == 0 { 1 } else { report.operations.iter().map(|class| class.count).sum() }
+}
+
+fn text(report: &Report, request: &Request) -> Result<Text> {
+    let mut text = Text::default();
+    text.line(&report.verdict.sentence);
     for sentence in &report.verdict.basis {
-        text.push_str(&format!("  {sentence}\n"));
+        text.line(format_args!("  {sentence}"));
     }
     let shown: Vec<By> = match request.by {
         Some(by) => vec![by],
@@ -122,7 +132,6 @@ fn text(report: &Report, request: &Request) -> Result<String> {
             sheet.arrange(request.sort.as_deref(), limit)?;
         }
         if request.by.is_some() || !sheet.is_empty() {
-            text.push('\n');
             sheet.print(request.by.is_some(), &mut text);
         }
     }

@@ -18,7 +18,7 @@ pub(super) enum By {
     Pairs,
     /// Channels: latency, rate
     Channels,
-    /// What ranks sent to each other
+    /// What ranks sent to each other, and how long they waited for each other
     Messages,
     /// Communication beside computation
     Overlap,
@@ -86,11 +86,12 @@ fn causes(report: &Report) -> Sheet {
     );
     for cause in &report.causes {
         let kind = serde_json::to_value(cause.kind).unwrap_or_default();
-        let who = cause.rank.map(|number| rank(report, number)).or(cause.link.map(|key| link(report, &key)));
+        let who = cause.rank.map(|number| rank(report, number));
+        let who = who.or(cause.link.map(|key| link(report, &key))).or(cause.host.clone());
         let what = format!("{}: {}", kind.as_str().unwrap_or_default(), who.unwrap_or_default());
         sheet.rows.push(vec![
             time(cause.lost_ns),
-            Cell::Share(cause.share),
+            of(cause.share, Cell::Share),
             text(what.trim_end_matches(": ")),
             of(cause.since_ns, time),
             text(&cause.sentence),
@@ -140,7 +141,7 @@ fn operations(report: &Report) -> Sheet {
             duration(|it| it.p99),
             median(&class.busbw),
             median(&class.transfer_busbw),
-            share(budget.waiting_ns, budget.operations_ns),
+            compared(budget, budget.waiting_ns),
             text(communicator(report, class.communicator)),
             text(timing(&class.timing)),
             Cell::Bytes(class.bytes_min),
@@ -153,11 +154,16 @@ fn operations(report: &Report) -> Sheet {
             Cell::Count(class.comparable),
             skew(|it| it.median),
             skew(|it| it.p99),
-            share(budget.transfer_ns, budget.operations_ns),
-            share(budget.unclear_ns, budget.operations_ns),
+            compared(budget, budget.transfer_ns),
+            compared(budget, budget.unclear_ns),
         ]);
     }
     sheet
+}
+
+/// The share of a part; none where nothing is compared over ranks.
+fn compared(budget: &Budget, part_ns: u64) -> Cell {
+    if budget.not_compared_ns == budget.operations_ns { Cell::None } else { share(part_ns, budget.operations_ns) }
 }
 
 /// "kernelch", or "event 16, kernelch 12".
@@ -170,7 +176,7 @@ fn timing(timing: &std::collections::BTreeMap<String, u64>) -> String {
 
 fn ranks(report: &Report, wanted: &[u32]) -> Sheet {
     let mut sheet = Sheet::new(
-        "ranks: their time in collectives, and how late they come",
+        "ranks: their time in operations, and how late they come",
         &[
             "rank",
             "operations",
@@ -182,7 +188,11 @@ fn ranks(report: &Report, wanted: &[u32]) -> Sheet {
             "caused",
             "lateness",
             "host",
+            "+not_compared",
+            "+late_sender",
+            "+late_receiver",
             "+caused_alone",
+            "+lost",
             "+collectives",
             "+p_value",
             "+trend_per_s",
@@ -196,7 +206,7 @@ fn ranks(report: &Report, wanted: &[u32]) -> Sheet {
         if !is_wanted(report, Some(number), wanted) {
             continue;
         }
-        let Budget { operations_ns, waiting_ns, transfer_ns, unclear_ns } = rank.budget;
+        let Budget { operations_ns, waiting_ns, transfer_ns, unclear_ns, not_compared_ns } = rank.budget;
         sheet.rows.push(vec![
             text(&rank.name),
             time(operations_ns),
@@ -208,7 +218,11 @@ fn ranks(report: &Report, wanted: &[u32]) -> Sheet {
             time(rank.caused_ns),
             Cell::Time(rank.lateness_ns),
             text(&rank.host),
+            share(not_compared_ns, operations_ns),
+            time(rank.late_sender_ns),
+            time(rank.late_receiver_ns),
             time(rank.caused_alone_ns),
+            time(rank.lost_ns),
             Cell::Count(rank.instances),
             Cell::Number(rank.p_value),
             of(rank.trend_ns_per_s, Cell::Time),
@@ -257,7 +271,7 @@ fn links(title: &'static str, report: &Report, links: &[Link], wanted: &[u32]) -
         if !wanted.is_empty() && !is_wanted(report, key.from, wanted) && !is_wanted(report, key.to, wanted) {
             continue;
         }
-        let latency = |fit: Option<Fit>| of(fit, |it| Cell::Time(it.latency_ns));
+        let latency = |fit: Option<Fit>| of(fit.and_then(|it| it.latency_ns), Cell::Time);
         let rate = |fit: Option<Fit>| of(fit.and_then(|it| it.rate), Cell::Rate);
         let r_squared = |fit: Option<Fit>| of(fit.and_then(|it| it.r_squared), Cell::Number);
         let to = key.to.map(|number| rank(report, number)).or(key.peer.map(|peer| format!("rank {peer}")));
@@ -302,7 +316,10 @@ fn link(report: &Report, key: &LinkKey) -> String {
 }
 
 fn messages(report: &Report, wanted: &[u32]) -> Sheet {
-    let mut sheet = Sheet::new("messages between ranks", &["from", "to", "count", "bytes", "communicator"]);
+    let mut sheet = Sheet::new(
+        "messages between ranks: how long one end waited because the other came late",
+        &["from", "to", "count", "bytes", "late_sender", "late_receiver", "communicator"],
+    );
     for it in &report.messages {
         if is_wanted(report, it.from, wanted) || is_wanted(report, it.to, wanted) {
             sheet.rows.push(vec![
@@ -310,6 +327,8 @@ fn messages(report: &Report, wanted: &[u32]) -> Sheet {
                 of(it.to, |number| text(rank(report, number))),
                 Cell::Count(it.count),
                 Cell::Bytes(it.bytes),
+                time(it.late_sender_ns),
+                time(it.late_receiver_ns),
                 text(communicator(report, it.communicator)),
             ]);
         }

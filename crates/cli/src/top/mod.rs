@@ -21,8 +21,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 
 use crate::exit::Exit;
 use crate::hang::seconds;
+use crate::metrics::Line;
 use crate::place;
-use crate::print;
+use crate::print::{self, Text};
 use screen::{Screen, summary};
 use tables::{Before, View};
 use terminal::Terminal;
@@ -53,7 +54,7 @@ Exit codes: 0 ended by q or a signal, or printed, 2 wrong usage, or nothing that
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
     /// The job's directory
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = place::job_argument)]
     directory: PathBuf,
 
     /// Refresh this often
@@ -79,9 +80,10 @@ const POLL: Duration = Duration::from_millis(100);
 /// When there is nothing to read, or the terminal cannot be used.
 pub(crate) fn top(request: &Request) -> Result<Exit> {
     let directory = place::job(&request.directory)?;
+    place::say_others(directory);
     if request.json || request.once || !terminal::is_there() {
         let now = once(directory);
-        if request.json { print::json(&now)? } else { print::result(&text(&title(request, &now), &now))? }
+        if request.json { print::json(&Line::of(&now))? } else { print::text(&text(&title(request, &now), &now))? }
     } else {
         show(request, &mut Live::new(directory, Options::default()))?;
     }
@@ -147,14 +149,14 @@ fn title(request: &Request, now: &Snapshot) -> String {
 }
 
 /// Everything, as text.
-fn text(title: &str, now: &Snapshot) -> String {
+fn text(title: &str, now: &Snapshot) -> Text {
     let view = View { now, before: &Before::default(), only: None };
-    let mut text = format!("{title}\n");
+    let mut text = Text::default();
+    text.line(title);
     for line in summary(view) {
-        text += &format!("{line}\n");
+        text.line(line);
     }
     for sheet in [view.communicators(), view.ranks_table(), view.operations_table(), view.processes_table()] {
-        text.push('\n');
         sheet.print(true, &mut text);
     }
     text

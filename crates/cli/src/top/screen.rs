@@ -69,8 +69,8 @@ impl Screen {
         let gap = (height > 20).then(|| (Style::Plain, String::new()));
         lines.extend(gap.clone());
         let communicators = all.communicators().within(false, Some(width));
-        let mut communicators = communicators.lines();
-        lines.extend(communicators.next().map(|heads| (Style::Bold, heads.to_owned())));
+        let mut communicators = communicators.into_iter();
+        lines.extend(communicators.next().map(|heads| (Style::Bold, heads)));
         let shown = (height / 4).max(1);
         let first = (self.selected + 1).saturating_sub(shown);
         for (at, line) in communicators.enumerate().skip(first).take(shown) {
@@ -82,14 +82,13 @@ impl Screen {
         let mut sheet = self.lower.sheet(view);
         // The column is one of this table.
         let _sorted = sheet.arrange(self.sort, None);
-        let lower = sheet.within(false, Some(width));
-        let mut lower = lower.lines();
-        let heads = lower.next().unwrap_or("  nothing was recorded");
-        lines.push((Style::Bold, heads.to_owned()));
-        let rows: Vec<&str> = lower.collect();
+        let mut lower = sheet.within(false, Some(width)).into_iter();
+        let heads = lower.next().unwrap_or_else(|| "  nothing was recorded".to_owned());
+        lines.push((Style::Bold, heads));
+        let rows: Vec<String> = lower.collect();
         self.page = height.saturating_sub(lines.len() + 1).max(1);
         self.from = self.from.min(rows.len().saturating_sub(self.page));
-        lines.extend(rows.iter().skip(self.from).take(self.page).map(|row| (Style::Plain, (*row).to_owned())));
+        lines.extend(rows.iter().skip(self.from).take(self.page).map(|row| (Style::Plain, row.clone())));
         lines.resize(height.saturating_sub(1).max(1), (Style::Plain, String::new()));
         lines.push((Style::Reverse, format!("{:width$}", self.keys(rows.len()))));
         lines
@@ -165,7 +164,7 @@ pub(super) fn summary(view: View<'_>) -> Vec<String> {
     let mut lines = vec![format!("{}; {}", states.join(", "), missing.join(", "))];
     let oldest = now.ranks.iter().filter_map(|rank| Some((rank.oldest.as_ref()?, rank)));
     if let Some(((function, since_ns), rank)) = oldest.min_by_key(|((_, since_ns), _)| *since_ns) {
-        let (age, name) = (view.age(*since_ns), view.name(rank.communicator).replace(char::is_control, "?"));
+        let (age, name) = (view.age(*since_ns), view.name(rank.communicator));
         lines.push(format!("oldest open: {function} for {age}, rank {} of {name}", rank.rank));
     }
     lines

@@ -273,9 +273,8 @@ pub(super) fn state(process: &Process) -> &'static str {
     }
 }
 
-/// What others named may have anything in it, and a terminal obeys.
 fn text(text: impl Into<String>) -> Cell {
-    Cell::Text(text.into().replace(char::is_control, "?"))
+    Cell::Text(text.into())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "people read few digits")]

@@ -5,6 +5,7 @@ use std::panic;
 use std::time::Duration;
 
 use console::{Key, Term, truncate_str};
+use nccl_events::visible;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 
@@ -69,7 +70,8 @@ impl Terminal {
         let (height, width) = self.size();
         let mut text = BEGIN.to_owned();
         for (at, (style, line)) in lines.iter().take(height).enumerate() {
-            let line = truncate_str(line, width, "…");
+            let line = visible(line);
+            let line = truncate_str(&line, width, "…");
             let (begin, end) = match style {
                 Style::Plain => ("", ""),
                 Style::Bold => ("\x1b[1m", "\x1b[0m"),

@@ -1,6 +1,7 @@
 //! The commands of events: each gets its report as stdin, and a limited time.
 
-use std::fs::File;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
 use std::io::{Seek as _, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command};
@@ -8,21 +9,27 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::print;
 
 /// How long signals and commands wait to be looked at.
 pub(super) const STEP: Duration = Duration::from_millis(50);
 
+/// What a command and all that it starts have in their environment, to be found by: who makes a group or session of
+/// its own, or whose parent has ended, still has it.
+const MARK: &str = "OTF2_WATCH_COMMAND";
+
 /// The commands that run.
 pub(super) struct Commands {
     running: Vec<Running>,
     limit: Duration,
+    started: u64,
 }
 
 struct Running {
     child: Child,
+    mark: String,
     event: &'static str,
     began: Instant,
     is_killed: bool,
@@ -31,7 +38,7 @@ struct Running {
 impl Commands {
     /// None yet. Each may take `limit`.
     pub(super) const fn new(limit: Duration) -> Self {
-        Self { running: Vec::new(), limit }
+        Self { running: Vec::new(), limit, started: 0 }
     }
 
     /// Starts a command.
@@ -45,10 +52,13 @@ impl Commands {
         let mut stdin = File::from(memfd_create("report", MemfdFlags::CLOEXEC).with_context(cannot)?);
         stdin.write_all(report.as_bytes()).and_then(|()| stdin.rewind()).with_context(cannot)?;
         let mut shell = Command::new("/bin/sh");
+        self.started += 1;
+        let mark = format!("{MARK}={}-{}", std::process::id(), self.started);
         // A group of its own: with the shell ends what it has started.
         shell.args(["-c", command]).stdin(stdin).process_group(0);
+        shell.envs(mark.split_once('='));
         let child = shell.spawn().with_context(cannot)?;
-        self.running.push(Running { child, event, began: Instant::now(), is_killed: false });
+        self.running.push(Running { child, mark, event, began: Instant::now(), is_killed: false });
         Ok(())
     }
 
@@ -61,6 +71,7 @@ impl Commands {
 
     /// Asks all commands to end, and kills those that do not within two seconds.
     pub(super) fn end(&mut self) {
+        let marks: Vec<String> = self.running.iter().map(|running| running.mark.clone()).collect();
         for running in &self.running {
             running.signal(Signal::TERM);
         }
@@ -68,6 +79,10 @@ impl Commands {
         self.limit += Duration::from_secs(2);
         while self.attend() {
             std::thread::sleep(STEP);
+        }
+        // A shell may end before what it has started.
+        for mark in marks {
+            signal_marked(&mark, Signal::KILL);
         }
     }
 }
@@ -99,5 +114,30 @@ impl Running {
             // It may have ended just now.
             let _already_over = kill_process_group(group, signal);
         }
+        signal_marked(&self.mark, signal);
     }
+}
+
+/// Signals all processes with a mark, again where they start others meanwhile.
+fn signal_marked(mark: &str, signal: Signal) {
+    let mut signalled = BTreeSet::new();
+    for _round in 0..10 {
+        let found: Vec<i32> = marked(mark).filter(|process| signalled.insert(*process)).collect();
+        if found.is_empty() {
+            return;
+        }
+        for process in found.into_iter().filter_map(Pid::from_raw) {
+            let _already_over = kill_process(process, signal);
+        }
+    }
+}
+
+/// The processes of this host with a mark; those of other users cannot be looked into.
+fn marked(mark: &str) -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    processes.filter(move |process: &i32| {
+        let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+    })
 }

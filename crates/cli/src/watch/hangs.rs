@@ -4,7 +4,7 @@ use super::change::Change;
 use crate::hang::{Kind, Report};
 
 /// What distinguishes verdicts; their texts have times in them.
-type Verdict = (Kind, &'static str, String);
+type Verdict = (Kind, String, String);
 
 /// The verdicts that were reported, until nothing is found any more.
 #[derive(Default)]
@@ -33,8 +33,8 @@ fn verdict(report: &Report) -> Verdict {
     let kind = report.verdict.kind;
     if let Some(suspect) = report.suspects.first() {
         let unrecorded = || format!("{} {}", suspect.communicator, suspect.rank);
-        return (kind, suspect.reason, suspect.process.clone().unwrap_or_else(unrecorded));
+        return (kind, suspect.reason.to_string(), suspect.process.clone().unwrap_or_else(unrecorded));
     }
     let gone = report.processes.iter().filter(|process| kind == Kind::Died && process.process_state == "gone");
-    (kind, "", gone.map(|process| process.part.as_str()).collect::<Vec<_>>().join(" "))
+    (kind, String::new(), gone.map(|process| process.part.as_str()).collect::<Vec<_>>().join(" "))
 }

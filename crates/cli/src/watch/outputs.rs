@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 use super::change::Change;
 use super::commands::Commands;
 use super::request::Request;
-use crate::print;
+use crate::print::{self, Text};
 
 /// What a report is of.
 #[derive(Clone, Copy, Debug)]
@@ -53,11 +53,12 @@ impl<'a> Outputs<'a> {
 }
 
 fn say(is_json: bool, now: Timestamp, report: &impl Serialize, text: &str) -> Result<()> {
-    let line = match is_json {
-        true => serde_json::to_string(report).context("cannot write JSON")?,
-        false => format!("{} {text}", now.round(Unit::Second).unwrap_or(now)),
-    };
-    print::result(&(line + "\n"))
+    if is_json {
+        return print::exact(&(serde_json::to_string(report).context("cannot write JSON")? + "\n"));
+    }
+    let mut line = Text::default();
+    line.line(format_args!("{} {text}", now.round(Unit::Second).unwrap_or(now)));
+    print::text(&line)
 }
 
 /// Writes a file that is complete whenever it is there.

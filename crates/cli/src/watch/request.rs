@@ -20,7 +20,8 @@ verdict of `nccl-otf2 hang` once, until it clears: a line on stdout, and what --
 
 A command is run by /bin/sh, with the report as JSON on its stdin: that of `nccl-otf2 hang --json`, or of slow \
 collectives (docs/REFERENCE.md, `watch`). It need not read it. It has --command-limit seconds, then it and what \
-it started are killed; watching goes on meanwhile. How it ended is said on stderr. A verdict is new when its kind, or the first suspect's reason or process, is one that was not \
+it started are killed, but for processes of other users and those that cleared their environment; watching goes on \
+meanwhile. How it ended is said on stderr. A verdict is new when its kind, or the first suspect's reason or process, is one that was not \
 reported since the last time that nothing was found. Who watches anew reports what hangs then once more.
 
 Collectives of a communicator, function, size (by powers of two), timing and algorithm are slow when their median \
@@ -40,7 +41,7 @@ usage; with --once also nothing that can be read.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
     /// The job's directory
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = crate::place::job_argument)]
     pub(super) directory: PathBuf,
 
     /// Run this when something hangs, or is wrong so that it will: exit code 1 of `hang`
@@ -64,7 +65,7 @@ pub(crate) struct Request {
     pub(super) interval: f64,
 
     /// Count only who has waited for this long as hanging
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
+    #[arg(long, visible_alias = "after", value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub(super) hang_after: f64,
 
     /// Report slow collectives, with or without --on-slow

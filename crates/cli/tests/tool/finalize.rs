@@ -170,7 +170,7 @@ fn a_terminal_shows_progress() {
     let bars: Vec<&str> = shown.split('\r').filter(|line| line.contains(['░', '█'])).collect();
     assert!(bars.iter().any(|bar| bar.contains("0/2")), "{shown}");
     for bar in bars {
-        assert!(bar.contains("parts ") || bar.contains("locations "), "{bar}");
+        assert!(["journals ", "parts ", "locations "].iter().any(|what| bar.contains(what)), "{bar}");
         assert!(!bar.contains("0/0"), "{bar}");
     }
     let after = shown.rsplit("\u{1b}[2K").next().unwrap_or_default();
@@ -219,15 +219,6 @@ fn why_there_is_no_archive_is_said_part_by_part() {
     let (code, report) = finalize(&scratch, &[], &out);
     assert_eq!((code, states(&report)), (Some(2), vec!["live"]));
     assert_eq!(report["archive"], Value::Null);
-}
-
-#[test]
-fn run_says_that_it_adds_to_recordings_that_are_there() {
-    let scratch = Scratch::new();
-    record(&scratch.join("trace"), 0, NO_PROCESS, 1);
-    let output = scratch.run(&["-o", "trace"], "true").output().expect("ran");
-    let stderr = text(&output.stderr);
-    assert!(stderr.contains("recordings of another run"), "{stderr}");
 }
 
 #[test]

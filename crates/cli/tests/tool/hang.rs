@@ -171,7 +171,8 @@ fn a_part_that_has_no_journal_here_is_named() {
     fs::remove_dir_all(&journal).expect("removed");
     std::os::unix::fs::symlink("/nowhere/on/this/host", &journal).expect("linked");
     // Only the enqueueing of rank 0 is known: that it waits for rank 1 is not claimed.
-    let report = report(&scratch, &["--after", "0"], 0);
+    let report = report(&scratch, &["--after", "0"], 2);
+    assert_eq!(report["verdict"]["kind"], "unknown", "{report:#}");
     let unknown = report["unknown"].to_string();
     assert!(unknown.contains("NCCL_OTF2_JOURNAL_DIR"), "{unknown}");
     assert!(unknown.contains("of rank 1 there is no record here"), "{unknown}");

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use analysis::report::{
-    Anomaly, Budget, Cause, CauseKind, Change, Clocks, Communicator, Compared, Comparison, Difference, Finding, Fit,
-    Group, Heat, Kind, Link, LinkKey, Member, Messages, OperationClass, Outcome, Overlap, Quantiles, Rank, Report, Run,
-    Verdict,
+    Anomaly, Answer, Budget, Cause, CauseKind, Change, Clocks, Communicator, Compared, Comparison, Difference, Finding,
+    Fit, Group, Heat, Kind, Limit, Link, LinkKey, Member, Messages, OperationClass, Outcome, Overlap, Quantiles, Rank,
+    Report, Run, Verdict,
 };
 use analysis::{Completeness, Matching, Statement};
 use serde_json::{Value, json};
@@ -17,8 +17,12 @@ use super::fixture::Fixture;
 use super::report;
 use super::support::Scratch;
 
-const CAUSES: [CauseKind; 7] = [
+const CAUSES: [CauseKind; 11] = [
+    CauseKind::Unfinished,
     CauseKind::LateRank,
+    CauseKind::LateSender,
+    CauseKind::LateReceiver,
+    CauseKind::SlowNic,
     CauseKind::SlowPair,
     CauseKind::SlowChannel,
     CauseKind::SlowConnection,
@@ -26,7 +30,9 @@ const CAUSES: [CauseKind; 7] = [
     CauseKind::WaitedForPeer,
     CauseKind::Unknown,
 ];
-const FINDINGS: [Finding; 4] = [Finding::Causes, Finding::Healthy, Finding::Unclear, Finding::Nothing];
+const ANSWERS: [Answer; 3] = [Answer::Slower, Answer::NotSlower, Answer::NotShown];
+const FINDINGS: [Finding; 5] =
+    [Finding::Unfinished, Finding::Causes, Finding::Healthy, Finding::Unclear, Finding::Nothing];
 const OUTCOMES: [Outcome; 4] = [Outcome::Faster, Outcome::Slower, Outcome::NoDifference, Outcome::Unclear];
 const KEY: LinkKey = LinkKey { communicator: 0, from: Some(0), to: Some(1), peer: Some(1), channel: Some(0) };
 
@@ -34,11 +40,13 @@ fn cause(kind: CauseKind, link: Option<LinkKey>) -> Cause {
     Cause {
         kind,
         rank: link.map(|_| 0),
+        host: link.map(|_| String::new()),
         link,
         since_ns: link.map(|_| 0),
         lost_ns: 0,
-        share: 0.0,
+        share: link.map(|_| 0.0),
         instances: 0,
+        is_stall: false,
         sentence: String::new(),
     }
 }
@@ -83,7 +91,7 @@ fn reports() -> Vec<Report> {
         change: Some(Change::default()),
         ..Rank::default()
     };
-    let fit = Some(Fit { rate: Some(0.0), r_squared: Some(0.0), ..Fit::default() });
+    let fit = Some(Fit { latency_ns: Some(0.0), rate: Some(0.0), r_squared: Some(0.0), ..Fit::default() });
     let link = Link {
         key: KEY,
         rate: Some(0.0),
@@ -130,10 +138,17 @@ fn reports() -> Vec<Report> {
     FINDINGS.map(with).into_iter().chain([report.clone()]).collect()
 }
 
-fn comparison(outcome: Outcome, report: &Report) -> Comparison {
+fn comparison(outcome: Outcome, answer: Option<Answer>, report: &Report) -> Comparison {
     let short = Difference { outcome, ..Difference::default() };
-    let full = Difference { share: Some(0.0), interval_ns: Some([0.0; 2]), error_ns: Some(0), ..short };
-    let kind = Kind { communicators: vec![String::new()], ..Kind::default() };
+    let full = Difference {
+        share: Some(0.0),
+        interval_ns: Some([0.0; 2]),
+        error_ns: Some(0),
+        resolution: Some(0.0),
+        slower_at_most: Some(0.0),
+        ..short
+    };
+    let kind = Kind { communicators: vec![String::new()], total_ns: Some(0), ..Kind::default() };
     let all = Group {
         a: kind.clone(),
         b: kind.clone(),
@@ -155,6 +170,7 @@ fn comparison(outcome: Outcome, report: &Report) -> Comparison {
         groups: vec![all, Group::default()],
         only_a: vec![kind.clone()],
         only_b: vec![kind],
+        limit: answer.map(|answer| Limit { share: 0.0, answer, sentence: String::new() }),
     }
 }
 
@@ -164,15 +180,17 @@ fn the_script_has_types_for_all_that_a_page_can_have() {
     let timeline = report::page_of(&scratch, &Fixture::sound().write(scratch.path()))["timeline"].clone();
     assert!(timeline["chunks"][0].is_object(), "{timeline}");
     let reports = reports();
-    let diffs =
-        OUTCOMES.map(|outcome| json!({ "title": "", "tool": "", "comparison": comparison(outcome, &reports[0]) }));
+    let answers = ANSWERS.map(Some).into_iter().chain([None]);
+    let diffs = OUTCOMES.into_iter().zip(answers).map(
+        |(outcome, answer)| json!({ "title": "", "tool": "", "comparison": comparison(outcome, answer, &reports[0]) }),
+    );
     let pages = reports.iter().map(|report| json!({ "title": "", "tool": "", "report": report, "timeline": timeline }));
     let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/page/model");
     let text = format!(
         "import type {{ DiffModel, Model }} from '{}';\nexport const pages: Model[] = {};\nexport const diffs: DiffModel[] = {};\n",
         types.display(),
         pages.collect::<Value>(),
-        diffs.into_iter().collect::<Value>(),
+        diffs.collect::<Value>(),
     );
     fs::write(report::folder().join("model.ts"), text).expect("written");
 }

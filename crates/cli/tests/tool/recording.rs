@@ -20,7 +20,15 @@ pub(crate) fn record_in(
     all_reduces: u64,
     describe: impl FnOnce(&mut ProcessInfo),
 ) -> PathBuf {
-    let part = out.join("parts").join(format!("host-{rank}"));
+    let mut process = begin(&out.join("parts").join(format!("host-{rank}")), rank, pid, describe);
+    for sequence in 0..all_reduces {
+        process.collective(sequence);
+    }
+    process.leave()
+}
+
+/// Begins to record in a part.
+pub(crate) fn begin(part: &Path, rank: u32, pid: u32, describe: impl FnOnce(&mut ProcessInfo)) -> Process {
     let mut info = ProcessInfo {
         format: 1,
         host: "host".to_owned(),
@@ -32,10 +40,5 @@ pub(crate) fn record_in(
         ..ProcessInfo::default()
     };
     describe(&mut info);
-    let who = Who { rank, ranks: 2, in_environment: false };
-    let mut process = Process::begin_as(&part, who, &info);
-    for sequence in 0..all_reduces {
-        process.collective(sequence);
-    }
-    process.leave()
+    Process::begin_as(part, Who { rank, ranks: 2, in_environment: false }, &info)
 }

@@ -42,7 +42,7 @@ fn the_variables_are_set_and_paths_are_absolute() {
         "/dev/shm",
     ];
     let output = scratch
-        .run(&options, "cd /; env | grep -E '^NCCL_' | grep -v '^NCCL_OTF2_TEST_' | sort")
+        .run(&options, "cd /; env | grep -E '^NCCL_' | grep -Ev '^NCCL_OTF2_(TEST_|JOB=.)' | sort")
         .output()
         .expect("ran");
     let here = scratch.path().canonicalize().expect("is there");
@@ -103,6 +103,36 @@ fn an_archive_that_is_there_stays() {
     assert_eq!(kept, "precious");
     scratch.run(&["-o", "trace", "--append"], "touch ran").assert().code(0);
     assert!(scratch.join("ran").exists());
+}
+
+#[test]
+fn the_directory_is_a_template_like_the_variable() {
+    let scratch = Scratch::new();
+    let directory = |job: Option<&str>, template: &str| {
+        let mut run = scratch.run(&["-o", template], "echo $NCCL_OTF2_DIR");
+        run.envs(job.map(|job| ("SLURM_JOB_ID", job)));
+        let output = run.output().expect("ran");
+        let directory = text(&output.stdout).trim().to_owned();
+        directory.rsplit('/').next().unwrap_or_default().to_owned()
+    };
+    assert_eq!(directory(Some("77"), "trace-%j"), "trace-77");
+    // The plugin fills in `%` again.
+    assert_eq!(directory(Some("77"), "100%%-%j"), "100%%-77");
+    let alone = directory(None, "trace-%j");
+    assert!(alone.starts_with("trace-2") && alone.len() > "trace-20261123-151657-".len(), "{alone}");
+    scratch.run(&["-o", "trace-%p"], "touch ran").assert().code(2);
+    assert!(!scratch.join("ran").exists());
+}
+
+#[test]
+fn a_command_without_its_separator_is_shown_with_it() {
+    let scratch = Scratch::new();
+    let output = scratch.tool().args(["run", "-o", "trace", "python", "-u", "x"]).output().expect("ended");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr.contains("after `--`: nccl-otf2 run -o trace -- python -u x\n"), "{stderr}");
+    let output = scratch.tool().args(["run", "--nonsense", "--", "x"]).output().expect("ended");
+    assert!(!text(&output.stderr).contains("comes after"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -48,7 +48,10 @@ fn one_table_is_sorted_filtered_and_given_as_csv() {
     assert_eq!(csv(&["--by", "ranks", "--rank", "1"]).len(), 2);
     assert_eq!(csv(&["--limit", "1"]).len(), 2);
     assert_eq!(csv(&["--comm", "world", "--from", "300ns"]).len(), 3);
-    assert_eq!(csv(&["--by", "messages"]), [["from", "to", "count", "bytes", "communicator"]]);
+    assert_eq!(
+        csv(&["--by", "messages"]),
+        [["from", "to", "count", "bytes", "late_sender", "late_receiver", "communicator"]]
+    );
 }
 
 #[test]
@@ -57,6 +60,12 @@ fn what_does_not_exist_is_an_error_that_says_what_does() {
     let trace = Fixture::sound().write(scratch.path());
     for (arguments, words) in [
         (["--comm", "nobody"], "no communicator is called nobody"),
+        (["--comm", "world,nobody"], "no communicator is called nobody: the archive has world"),
+        (["--rank", "77"], "no rank 77: the archive has ranks 0 to 1"),
+        (["--rank", "0,77"], "no rank 77"),
+        (["--function", "Foo"], "no function Foo: the archive has ncclAllReduce, ncclBroadcast, ncclRecv, ncclSend"),
+        (["--from", "99s"], "--from 99.000 s is after the end of the archive, 355 ns"),
+        (["--to", "@5"], "--to is 95 ns before the beginning of the archive"),
         (["--sort", "colour"], "no table has a column \"colour\""),
         (["--from", "soon"], "is a time such as 1.5s"),
     ] {
@@ -64,6 +73,13 @@ fn what_does_not_exist_is_an_error_that_says_what_does() {
         assert_eq!(code, Some(2), "{err}");
         assert!(err.contains(words), "{err}");
     }
+    // Rank 0 only sends.
+    let (code, out, err) = stats(&scratch, &trace, &["--rank", "0", "--function", "Recv"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+    assert!(err.contains("nothing in the archive matches all of --rank 0, --function Recv"), "{err}");
+    let (code, _, err) = stats(&scratch, &trace, &["--from", "200ns", "--to", "100ns"]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("--from 200 ns is after --to 100 ns"), "{err}");
     let (code, _, err) = stats(&scratch, &trace, &["--by", "pairs", "--sort", "colour"]);
     assert_eq!(code, Some(2));
     assert!(err.contains("it has from, to, channel"), "{err}");
@@ -116,7 +132,8 @@ fn the_text_says_what_its_numbers_do_not() {
     let trace = late(&scratch);
     let (code, out, err) = stats(&scratch, &trace, &[]);
     assert_eq!(code, Some(0), "{err}");
-    assert!(out.starts_with("Rank 1 comes late: the others waited 297.0 µs for it"), "{out}");
+    // The first of 99 is warm-up.
+    assert!(out.starts_with("Rank 1 comes late: the others waited 294.0 µs for it"), "{out}");
     assert!(out.contains("\ncauses of lost time: times overlap and do not add up\n"), "{out}");
     // Neither calls nor kernels were recorded.
     assert!(!out.contains("GPU"), "{out}");
@@ -159,7 +176,7 @@ fn jobs_of_all_sorts_have_a_verdict() {
     let mut process = Process::begin(&out, Who { rank: 0, ranks: 1, in_environment: true });
     process.collective(0);
     let _part = process.end();
-    assert!(verdict(&scratch, &out).starts_with("No collective of several ranks was recorded"));
+    assert!(verdict(&scratch, &out).starts_with("No collective or message of several ranks was timed"));
 }
 
 #[test]

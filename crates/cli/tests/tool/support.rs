@@ -10,6 +10,7 @@ use tempfile::TempDir;
 const HOSTILE: &[&str] = &[
     "NCCL_PROFILER_PLUGIN",
     "NCCL_OTF2_DIR",
+    "NCCL_OTF2_JOB",
     "NCCL_OTF2_EVENTS",
     "NCCL_OTF2_MODE",
     "NCCL_OTF2_FINALIZE",

@@ -69,7 +69,7 @@ fn a_hang_is_reported_once_and_so_is_its_end() {
     watch.signal("TERM");
     let ended = watch.wait(LIMIT).with_code(0);
 
-    let expected = ["HANG: rank 1 [host:1073741824] has not called ncclAllReduce (collective 3)", "No hang: "];
+    let expected = ["HANG: rank 1 [host:1073741824] has not called ncclAllReduce (collective 3)", "CANNOT TELL: "];
     let said: Vec<&str> = ended.stdout.lines().filter_map(|line| Some(line.split_once(' ')?.1)).collect();
     assert_eq!(said.len(), 2, "{ended}");
     assert!(said.iter().zip(expected).all(|(line, expected)| line.starts_with(expected)), "{ended}");
@@ -111,6 +111,13 @@ fn once_is_for_cron_and_gives_the_report_of_hang() {
     assert_eq!(read("last.json"), read("hang.json"));
 }
 
+/// The process whose id is in a file ends.
+fn assert_ends(scratch: &Scratch, file: &str) {
+    let id = fs::read_to_string(scratch.join(file)).expect("written");
+    let state = || fs::read_to_string(format!("/proc/{}/status", id.trim())).unwrap_or_default();
+    wait_for("end", || (!state().contains("State:\tS")).then_some(()));
+}
+
 #[test]
 fn commands_neither_block_nor_end_it() {
     let scratch = Scratch::new();
@@ -120,11 +127,13 @@ fn commands_neither_block_nor_end_it() {
     let ended = watch(&scratch, &["--until-end", "--command-limit", "1", "--on-hang", slow]).wait(LIMIT).with_code(1);
     assert!(errors(&scratch).contains("the command for `hang` is killed: its time is over"), "{ended}");
     assert!(errors(&scratch).contains("signal: 9"), "{ended}");
-    for file in ["shell", "child"] {
-        let id = fs::read_to_string(scratch.join(file)).expect("written");
-        let state = || fs::read_to_string(format!("/proc/{}/status", id.trim())).unwrap_or_default();
-        wait_for("end", || (!state().contains("State:\tS")).then_some(()));
-    }
+    assert_ends(&scratch, "shell");
+    assert_ends(&scratch, "child");
+    // Nor do those that left its process group and its parent, or do not listen.
+    let hidden = "setsid sh -c 'sleep 1000 & echo $! > hidden; wait' & wait";
+    let _ended =
+        watch(&scratch, &["--until-end", "--command-limit", "1", "--on-hang", hidden]).wait(LIMIT).with_code(1);
+    assert_ends(&scratch, "hidden");
     let ended = watch(&scratch, &["--until-end", "--on-hang", "true", "--write", "no/where"]).wait(LIMIT).with_code(1);
     assert!(errors(&scratch).contains("cannot write to no/where"), "{ended}");
     assert!(ended.stdout.contains("HANG: rank 1"), "{ended}");
@@ -135,4 +144,11 @@ fn commands_neither_block_nor_end_it() {
     watch.signal("INT");
     let _ended = watch.wait(LIMIT).with_code(0);
     assert!(scratch.join("asked").exists());
+    // So it does what the command has started and does not end.
+    let deaf = "(trap '' TERM; sleep 1000 & echo $! > deaf; wait) & trap 'exit 0' TERM; wait";
+    let watch = self::watch(&scratch, &["--on-hang", deaf]);
+    wait_for("command", || (lines(&scratch, "deaf") > 0).then_some(()));
+    watch.signal("INT");
+    let _ended = watch.wait(LIMIT).with_code(0);
+    assert_ends(&scratch, "deaf");
 }

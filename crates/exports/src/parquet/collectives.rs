@@ -73,6 +73,7 @@ fn row<'a>(
         communicator: small(it.communicator),
         function: trace.region(it.function).map_or("", |region| region.name),
         sequence: it.sequence.map(signed),
+        warm_up: it.is_warm_up,
         bytes: signed(it.bytes),
         flow: match it.flow {
             Flow::AllToAll => "all-to-all",

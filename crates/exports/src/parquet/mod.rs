@@ -73,6 +73,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let sheets = Sheets::of(out, source.begin_ns());
     let (collectives, mut written) = Collectives::write(source, &sheets)?;
     let parts = parts(trace, selection.locations());
+    let described = written.iter().map(|it| it.rows).sum();
     // A part is named by its first location.
     let firsts: Vec<LocationRef> = parts.iter().filter_map(|(_, locations)| locations.first().copied()).collect();
     let by_first: BTreeMap<LocationRef, _> = firsts.iter().copied().zip(&parts).collect();
@@ -91,7 +92,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     })?;
     written.extend(of_parts.into_iter().flatten());
     written.sort();
-    let mut outcome = Outcome { events: written.iter().map(|it| it.rows).sum(), ..Outcome::default() };
+    let mut outcome = Outcome { events: written.iter().map(|it| it.rows).sum(), described, ..Outcome::default() };
     outcome.leave_out(without_table(trace, selection.locations()), "of channels, proxy threads and network plugins");
     outcome.files = written.into_iter().map(|it| it.file).collect();
     Ok(outcome)

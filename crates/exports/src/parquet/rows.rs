@@ -11,6 +11,7 @@ pub(super) struct Instance<'a> {
     pub(super) communicator: i32,
     pub(super) function: &'a str,
     pub(super) sequence: Option<i64>,
+    pub(super) warm_up: bool,
     pub(super) bytes: i64,
     pub(super) flow: &'a str,
     pub(super) ranks: i32,

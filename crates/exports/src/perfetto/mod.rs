@@ -59,7 +59,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         Ok(sequence.count())
     })?;
     output.finish()?;
-    Ok(Outcome { files: vec![PathBuf::new()], events: written.iter().sum(), left_out: Vec::new() })
+    Ok(Outcome { files: vec![PathBuf::new()], events: written.iter().sum(), ..Outcome::default() })
 }
 
 /// Which slices of a location had not ended, by their number from 0: only their LEAVE says so, and a slice has its name

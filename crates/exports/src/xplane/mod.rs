@@ -102,8 +102,9 @@ fn into_one(
     if let Some(first) = locations.first() {
         foreign::refuse_apart(source, &clock(*first)?, path, span_ns)?;
     }
-    fs::copy(path, out).map_err(Error::io("copy", path))?;
-    let file = File::options().append(true).open(out).map_err(Error::io("write", out))?;
+    let mut file = File::create_new(out).map_err(Error::io("make", out))?;
+    let mut profile_file = File::open(path).map_err(Error::io("read", path))?;
+    std::io::copy(&mut profile_file, &mut file).map_err(Error::io("copy", path))?;
     let window = |location| {
         let (origin_ns, to_ns) = (profile.begin_ns, profile.end_ns);
         Ok(Window { clock: clock(location)?.inverse(), origin_ns, from_ns: origin_ns, to_ns })

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -178,8 +178,7 @@ fn key(path: &Path) -> FileKey {
     (number.unwrap_or(u32::MAX), Arc::from(path))
 }
 
-/// Opens a file without waiting, whatever it is.
+/// Opens a file. What it has behind its last segment is reported, and not read.
 fn open(path: &Path) -> io::Result<File> {
-    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
+    regular_files::open(path, u64::MAX)
 }

@@ -80,7 +80,7 @@ impl SlotRecords {
     /// The rest of a segment is gone.
     fn discard(&mut self, segment: &mut FollowedSegment, total: &mut Discarded) {
         if !segment.is_over {
-            total.segments += 1;
+            total.segments = total.segments.saturating_add(1);
             total.bytes = total.bytes.saturating_add(segment.unread_bytes());
             self.has_discarded = true;
         }
@@ -242,7 +242,8 @@ impl Slot {
                 Head::Used(head) if (head.slot, head.order) == (self.number, *order) => {
                     let more = head.committed.saturating_sub(segment.place.committed);
                     segment.place.committed += more;
-                    polled.damaged_bytes += if segment.is_over { more } else { 0 };
+                    let damaged = if segment.is_over { more } else { 0 };
+                    polled.damaged_bytes = polled.damaged_bytes.saturating_add(damaged);
                     if self.newest == Some(*order) {
                         self.losses = losses(&words);
                     }

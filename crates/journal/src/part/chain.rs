@@ -1,10 +1,10 @@
 //! The profiler plugins behind the recording one: `chain.json` in the directory of the process.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use regular_files::MOST_DESCRIPTION_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::private;
@@ -47,7 +47,7 @@ impl ChainReport {
     /// What a part says; none where no plugin was asked for, or it makes no sense.
     #[must_use]
     pub fn read(part: &Path) -> Option<Self> {
-        let json = fs::read(Self::path(part)).ok()?;
+        let json = regular_files::read(&Self::path(part), MOST_DESCRIPTION_BYTES).ok()?;
         serde_json::from_slice(&json).ok()
     }
 }

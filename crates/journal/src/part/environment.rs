@@ -1,5 +1,7 @@
 //! What the job's launcher put into the environment: rank, size, job id.
 
+use std::collections::BTreeMap;
+
 /// The job as this process sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -18,8 +20,14 @@ pub struct JobEnvironment {
     pub node_name: Option<String>,
     /// What the batch system calls the cluster.
     pub cluster: Option<String>,
-    /// Job id, with the step where there is one.
+    /// Job id, with the step where there is one: the first of `ids` in the order of [`JOBS`].
     pub job: Option<String>,
+    /// Every id that the environment has of the job, by variable.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub ids: BTreeMap<String, String>,
+    /// How often torchrun has restarted the workers before this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<u32>,
     /// Which launcher the rank came from.
     pub launcher: Option<String>,
 }
@@ -65,8 +73,12 @@ const LAUNCHERS: &[Launcher] = launchers! {
     "Slurm": "SLURM_PROCID" "SLURM_STEP_NUM_TASKS" "SLURM_LOCALID" "" "SLURM_NODEID" "SLURM_STEP_ID";
 };
 
+/// The variable with which a user, or `nccl-otf2 run`, says which job a process is of.
+pub const JOB_VARIABLE: &str = "NCCL_OTF2_JOB";
+
 /// Where job ids come from.
 const JOBS: &[&str] = &[
+    JOB_VARIABLE,
     "SLURM_JOB_ID",
     "PBS_JOBID",
     "LSB_JOBID",
@@ -108,6 +120,19 @@ fn is_heterogeneous(get: &impl Fn(&str) -> Option<String>) -> bool {
     get("SLURM_HET_SIZE").is_some_and(|size| size.trim() != "1")
 }
 
+/// The job id in a variable, with what tells apart the jobs that share it.
+fn job_id(name: &str, get: &impl Fn(&str) -> Option<String>) -> Option<String> {
+    // torchrun's default run id is the word "none": the same for all jobs.
+    let id = get(name).filter(|id| !id.is_empty() && id != "none")?;
+    // The steps of a Slurm job, and the jobs of an array, have one id.
+    let place = match name {
+        "SLURM_JOB_ID" => get("SLURM_STEP_ID"),
+        "LSB_JOBID" => get("LSB_JOBINDEX").filter(|place| place != "0"),
+        _ => None,
+    };
+    Some(place.map_or_else(|| id.clone(), |place| format!("{id}.{place}")))
+}
+
 impl JobEnvironment {
     /// Reads variables through `get`.
     pub fn from_variables(get: impl Fn(&str) -> Option<String>) -> Self {
@@ -123,23 +148,16 @@ impl JobEnvironment {
         }
         job.node_name = NODE_NAMES.iter().find_map(|name| get(name).filter(|name| !name.is_empty()));
         job.cluster = get("SLURM_CLUSTER_NAME").filter(|name| !name.is_empty());
-        // torchrun's default run id is the word "none": the same for all jobs.
-        job.job = JOBS.iter().find_map(|name| get(name).filter(|id| !id.is_empty() && id != "none"));
-        if let (Some(id), Some(step)) = (&mut job.job, get("SLURM_STEP_ID"))
-            && get("SLURM_JOB_ID").as_ref() == Some(id)
-        {
-            id.push('.');
-            id.push_str(&step);
-        }
-        // The jobs of an array have one id.
-        if let (Some(id), Some(place)) = (&mut job.job, get("LSB_JOBINDEX"))
-            && get("LSB_JOBID").as_ref() == Some(id)
-            && place != "0"
-        {
-            id.push('.');
-            id.push_str(&place);
-        }
+        job.ids = JOBS.iter().filter_map(|name| Some(((*name).to_owned(), job_id(name, &get)?))).collect();
+        job.job = JOBS.iter().find_map(|name| job.ids.get(*name).cloned());
+        job.restarts = get("TORCHELASTIC_RESTART_COUNT").and_then(|count| count.trim().parse().ok());
         job
+    }
+
+    /// Says which job this is, whatever the launcher says.
+    pub fn belong_to(&mut self, job: &str) {
+        self.job = Some(job.to_owned());
+        self.ids.insert(JOB_VARIABLE.to_owned(), job.to_owned());
     }
 
     /// Reads the process's environment.
@@ -305,6 +323,13 @@ mod tests {
         assert_eq!(job.job.as_deref(), Some("12.3"));
         let job = read(&[("LSB_JOBID", "12"), ("LSB_JOBINDEX", "0")]);
         assert_eq!((job.job.as_deref(), job.node_name), (Some("12"), None));
+    }
+
+    #[test]
+    fn the_user_has_the_last_word_on_which_job_it_is() {
+        let job = read(&[("NCCL_OTF2_JOB", "both"), ("SLURM_JOB_ID", "77"), ("SLURM_STEP_ID", "1")]);
+        assert_eq!(job.job.as_deref(), Some("both"));
+        assert_eq!(job.ids["SLURM_JOB_ID"], "77.1");
     }
 
     #[test]

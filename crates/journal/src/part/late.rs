@@ -3,10 +3,10 @@
 //! no trace; how many they were is written beside the part, for the next archive that is made of it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use regular_files::MOST_DESCRIPTION_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::private;
@@ -51,7 +51,7 @@ impl LateCallbacks {
     /// What a part says; none where it says nothing, or nothing that makes sense.
     #[must_use]
     pub fn read(part: &Path) -> Self {
-        let json = fs::read(Self::path(part)).unwrap_or_default();
+        let json = regular_files::read(&Self::path(part), MOST_DESCRIPTION_BYTES).unwrap_or_default();
         serde_json::from_slice(&json).unwrap_or_default()
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod chain;
 pub mod environment;
+pub mod job;
 pub mod late;
 pub mod metrics;
 pub mod options;
@@ -9,6 +10,8 @@ pub mod process;
 pub mod scorep;
 
 use std::path::Path;
+
+use regular_files::MOST_DESCRIPTION_BYTES;
 
 use self::process::ProcessInfo;
 
@@ -31,7 +34,7 @@ pub fn part_name(part: &Path) -> String {
 /// Reads who recorded a part, and why not, if it cannot be read.
 #[must_use]
 pub fn read_process(part: &Path) -> (ProcessInfo, String) {
-    let read = std::fs::read(part.join(PROCESS)).map_err(|error| error.to_string());
+    let read = regular_files::read(&part.join(PROCESS), MOST_DESCRIPTION_BYTES).map_err(|error| error.to_string());
     let parsed = read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
     match parsed {
         Ok(process) => (process, String::new()),

@@ -28,6 +28,12 @@ pub struct ProcessInfo {
     pub start_ticks: u64,
     /// When recording began, CLOCK_REALTIME ns.
     pub session_start_realtime_ns: u64,
+    /// The job that the part is of, as the claim of its directory names it; empty where there is none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub job: String,
+    /// NCCL's id of the first communicator; 0 where it has none. Processes that share one are of one job.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub first_comm: u64,
     /// What the launcher said.
     pub environment: JobEnvironment,
     /// The running NCCL (`2.28.9`); empty where it cannot be asked.

@@ -1,10 +1,10 @@
 //! What the live bridge to Score-P forwarded: `scorep.json` in the directory of the process.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use regular_files::MOST_DESCRIPTION_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::private;
@@ -38,7 +38,7 @@ impl ScorepReport {
     /// What a part says; none where nothing was forwarded, or it makes no sense.
     #[must_use]
     pub fn read(part: &Path) -> Option<Self> {
-        let json = fs::read(Self::path(part)).ok()?;
+        let json = regular_files::read(&Self::path(part), MOST_DESCRIPTION_BYTES).ok()?;
         serde_json::from_slice(&json).ok()
     }
 

@@ -2,6 +2,7 @@
 
 use crate::clock::TickSource;
 use crate::format::layout::{FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, header, high, low, segment_flag};
+use crate::reader::losses::MOST;
 use crate::reader::removed::OldestSegment;
 
 /// Bytes of a header.
@@ -68,8 +69,13 @@ impl Head {
         if low(version) > FORMAT_VERSION {
             return Self::Newer(low(version));
         }
+        let events = |index: usize| word(index).min(MOST);
         let order = word(header::ORDER);
         let process = word(header::PROCESS);
+        // 0 is no tag: every id would be of another process, and who follows waits for a tag.
+        if low(process) & 0xffff == 0 {
+            return Self::Damaged;
+        }
         let is_alone = word(header::FLAGS) & segment_flag::FLIGHT != 0;
         Self::Used(SegmentHead {
             slot: u16::try_from(high(version) >> 16).unwrap_or(0),
@@ -81,12 +87,12 @@ impl Head {
                 tick_source: TickSource::from_number((low(process) >> 16) & 0xff),
                 session_start_realtime_ns: word(header::SESSION),
             },
-            started_at_loss: word(header::STARTED_AT_LOSS),
+            started_at_loss: events(header::STARTED_AT_LOSS),
             alone: is_alone.then(|| OldestSegment {
                 order,
                 ticks: word(header::TICKS),
-                started_before: word(header::STARTED_BEFORE),
-                lost_before: word(header::LOST_BEFORE),
+                started_before: events(header::STARTED_BEFORE),
+                lost_before: events(header::LOST_BEFORE),
             }),
         })
     }

@@ -24,7 +24,7 @@ pub struct Losses {
 
 /// An upper bound of each counter: a day of nothing but losses of one kind on one thread. A damaged header can hold any
 /// number, and sums over all kinds and slots must not overflow.
-const MOST: u64 = 1 << 42;
+pub(super) const MOST: u64 = 1 << 42;
 
 impl Losses {
     /// Everything that should have been recorded and was not.

@@ -4,7 +4,6 @@
 //! every record. A bad record ends the reading of its segment; the rest is reported, not guessed at.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +19,7 @@ pub(crate) mod segment;
 mod symbols;
 
 use crate::clock::TickSource;
-use crate::format::layout::{FORMAT_VERSION, HEADER_WORDS, SEGMENT_BYTES, kind};
+use crate::format::layout::{FORMAT_VERSION, HEADER_WORDS, SEGMENT_BYTES, SEGMENTS_PER_FILE, kind};
 use crate::format::record::{RecordBody, Records};
 use counted::Counted;
 use head::{HEADER_BYTES, Head, HeadWords, head_words};
@@ -32,6 +31,9 @@ pub use problem::Problem;
 pub use removed::Removed;
 use segment::{Names, SegmentPlace, SlotStrings, Stretch, committed_now, problem_at_end, read_records, read_words};
 pub use symbols::Symbols;
+
+/// Bytes of a file with all its segments.
+const FILE_BYTES: u64 = (SEGMENTS_PER_FILE * SEGMENT_BYTES) as u64;
 
 /// Why a journal cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -156,7 +158,7 @@ impl Journal {
     }
 
     fn find_segments(&mut self, path: &Path) {
-        let mut file = match File::open(path) {
+        let mut file = match regular_files::open(path, u64::MAX) {
             Ok(file) => file,
             Err(error) => {
                 self.problem(path, 0, format!("cannot be opened: {error}"), 0);
@@ -166,7 +168,7 @@ impl Journal {
         let length = file.metadata().map(|data| data.len()).unwrap_or(0);
         let path: &Arc<Path> = &Arc::from(path);
         let mut offset = 0;
-        while offset + HEADER_BYTES as u64 <= length {
+        while offset + HEADER_BYTES as u64 <= length.min(FILE_BYTES) {
             let mut bytes = [0_u8; HEADER_BYTES];
             let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut bytes));
             if let Err(error) = read {
@@ -178,7 +180,10 @@ impl Journal {
         }
         // A file without a byte: its process died, or met a limit, before it had room for a segment.
         if offset < length {
-            let reason = format!("the file ends in a segment's header, after {length} bytes");
+            let reason = match length > FILE_BYTES {
+                true => format!("the file has more than {SEGMENTS_PER_FILE} segments"),
+                false => format!("the file ends in a segment's header, after {length} bytes"),
+            };
             self.problem(path, offset, reason, 0);
         }
     }
@@ -204,7 +209,10 @@ impl Journal {
         if places.iter().all(|place| place.order < head.order) {
             self.losses.insert(head.slot, losses(words));
         }
-        self.slotless.add(&slotless_losses(words));
+        // Only the first segment has those of threads without a slot.
+        if (head.slot, head.order, places.is_empty()) == (0, 0, true) {
+            self.slotless = slotless_losses(words);
+        }
         places.push(SegmentPlace::new(path, offset, &head));
     }
 
@@ -284,8 +292,9 @@ impl Journal {
         let last = found.last;
         self.problems.extend(bad.map(|reason| place.problem(at, reason, 8 * (end - at) as u64)));
         self.saw(slot, last);
-        self.problems
-            .extend(problem_at_end(place, end, beyond, || committed_now(&File::open(&place.path).ok()?, place)));
+        self.problems.extend(problem_at_end(place, end, beyond, || {
+            committed_now(&regular_files::open(&place.path, u64::MAX).ok()?, place)
+        }));
         true
     }
 }

@@ -34,7 +34,7 @@ impl Removed {
         if oldest.order == 0 {
             return;
         }
-        self.segments += oldest.order;
+        self.segments = self.segments.saturating_add(oldest.order);
         self.starts += oldest.started_before.saturating_sub(oldest.lost_before);
         self.since_ticks = self.since_ticks.max(oldest.ticks);
         self.last.insert(slot, oldest.started_before);

@@ -186,7 +186,7 @@ pub(crate) const BEHIND_WORDS: usize = RECORD_MAX_WORDS + 1;
 
 /// The committed words of a segment, as far as the file has them, and those of two records behind.
 pub(crate) fn read_words<'a>(place: &SegmentPlace, buffer: &'a mut Vec<u8>) -> io::Result<(&'a [Word], &'a [Word])> {
-    let mut file = File::open(&place.path)?;
+    let mut file = regular_files::open(&place.path, u64::MAX)?;
     file.seek(SeekFrom::Start(place.offset))?;
     let wanted = (place.committed + 8 * BEHIND_WORDS as u64).min(SEGMENT_BYTES as u64);
     buffer.clear();

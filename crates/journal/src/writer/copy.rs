@@ -64,7 +64,10 @@ impl JournalWriter {
         let mut options = File::options();
         let to = options.write(true).create_new(true).mode(0o600).open(to)?;
         let length = from.metadata()?.len();
-        let mut segment = vec![0; SEGMENT_BYTES];
+        let mut segment = Vec::new();
+        // The job goes on without the copy.
+        segment.try_reserve_exact(SEGMENT_BYTES).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        segment.resize(SEGMENT_BYTES, 0);
         let mut at = 0;
         while at + HEADER_BYTES as u64 <= length {
             let Some(head) = segment.get_mut(..HEADER_BYTES) else {

@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 
 use nccl_events::Kind;
 use nccl_events::id::{EventId, SLOTS};
-use parking_lot::Mutex;
 
 use super::lost::Lost;
 use super::mapping::{JournalFile, Segment};
@@ -14,12 +13,13 @@ use super::slot::Slot;
 use super::slot_writer::SlotWriter;
 use super::space::{Retention, Space, Stop, WriterOptions};
 use crate::format::layout::header;
+use crate::lock::Lock;
 
 /// All slots of a process and what they share.
 pub struct JournalWriter {
     pub(crate) space: Arc<Space>,
-    slots: Mutex<Vec<Arc<Slot>>>,
-    free: Mutex<Vec<SlotWriter>>,
+    slots: Lock<Vec<Arc<Slot>>>,
+    free: Lock<Vec<SlotWriter>>,
     /// The first slot's first file: its header counts what threads without a slot lose, so that the count
     /// survives the process.
     first_file: OnceLock<Arc<JournalFile>>,
@@ -45,8 +45,8 @@ impl JournalWriter {
     pub fn with_retention(options: WriterOptions, retention: Option<Retention>) -> Arc<Self> {
         Arc::new(Self {
             space: Arc::new(Space::new(options, retention)),
-            slots: Mutex::new(Vec::new()),
-            free: Mutex::new(Vec::new()),
+            slots: Lock::new(Vec::new()),
+            free: Lock::new(Vec::new()),
             first_file: OnceLock::new(),
             slotless_sequence: AtomicU64::new(0),
         })
@@ -81,6 +81,13 @@ impl JournalWriter {
         let _first = self.first_file.set(Arc::clone(&file));
         slots.push(Arc::clone(&slot));
         Ok(SlotWriter::new(Arc::clone(&self.space), slot, Segment::take(file, 0)))
+    }
+
+    /// Ends the recording for lack of memory: every thread records to the end of the segment it has.
+    pub fn stop_without_memory(&self) {
+        if self.stop_reason().is_none() {
+            let _stopped = self.space.stopped(Stop::Memory);
+        }
     }
 
     /// Why recording stopped, if it did. The first reason counts.

@@ -13,9 +13,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
-
+use crate::file_size;
 use crate::format::layout::{SEGMENT_BYTES, SEGMENT_WORDS, SEGMENTS_PER_FILE, header};
+use crate::lock::Lock;
 
 const PAGE_WORDS: usize = 4096 / 8;
 
@@ -38,7 +38,7 @@ pub(crate) struct JournalFile {
     /// How many it has, at most [`SEGMENTS_PER_FILE`].
     segments: usize,
     base: NonNull<SegmentWords>,
-    writing: Mutex<()>,
+    writing: Lock<()>,
     prepared: [AtomicU8; SEGMENTS_PER_FILE],
     /// The segment in use.
     active: AtomicUsize,
@@ -77,7 +77,7 @@ impl JournalFile {
             number,
             segments,
             base,
-            writing: Mutex::new(()),
+            writing: Lock::new(()),
             prepared: [const { AtomicU8::new(preparation::NONE) }; SEGMENTS_PER_FILE],
             active: AtomicUsize::new(0),
             released: AtomicUsize::new(0),
@@ -119,7 +119,7 @@ impl JournalFile {
         let first = state
             .compare_exchange(preparation::NONE, preparation::CLAIMED, Ordering::AcqRel, Ordering::Acquire)
             .is_ok();
-        self.reserve(index).inspect_err(|_| {
+        file_size::without_signal(|| self.reserve(index)).inspect_err(|_| {
             if first {
                 state.store(preparation::NONE, Ordering::Release);
             }

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Instant;
 
-use parking_lot::Mutex;
-
 use super::mapping::JournalFile;
+use crate::lock::Lock;
 
 /// How many used files a recording thread may leave to the maintenance thread, between two of its rounds, to unmap.
 const LEFT_FILES: usize = 16;
@@ -16,15 +15,15 @@ const LEFT_FILES: usize = 16;
 pub(crate) struct Slot {
     pub(crate) number: u16,
     pub(crate) next_file: AtomicU32,
-    pub(crate) current: Mutex<Option<Arc<JournalFile>>>,
-    pub(crate) spare: Mutex<Option<Arc<JournalFile>>>,
+    pub(crate) current: Lock<Option<Arc<JournalFile>>>,
+    pub(crate) spare: Lock<Option<Arc<JournalFile>>>,
     /// The maintenance thread's own hold on the current file: so that thread, not the recording one, unmaps a file that
     /// is used up.
-    pub(crate) kept: Mutex<Option<Arc<JournalFile>>>,
+    pub(crate) kept: Lock<Option<Arc<JournalFile>>>,
     /// In a flight recording: files that the recording thread has left, for the maintenance thread to unmap.
-    pub(crate) left: Mutex<Vec<Arc<JournalFile>>>,
+    pub(crate) left: Lock<Vec<Arc<JournalFile>>>,
     /// In a flight recording: used files that are still there, oldest first.
-    pub(crate) used: Mutex<Used>,
+    pub(crate) used: Lock<Used>,
 }
 
 impl std::fmt::Debug for Slot {
@@ -39,11 +38,11 @@ impl Slot {
         Self {
             number,
             next_file: AtomicU32::new(0),
-            current: Mutex::new(None),
-            spare: Mutex::new(None),
-            kept: Mutex::new(None),
-            left: Mutex::new(Vec::with_capacity(LEFT_FILES)),
-            used: Mutex::new(Used::default()),
+            current: Lock::new(None),
+            spare: Lock::new(None),
+            kept: Lock::new(None),
+            left: Lock::new(Vec::with_capacity(LEFT_FILES)),
+            used: Lock::new(Used::default()),
         }
     }
 }

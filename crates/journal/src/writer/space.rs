@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nccl_events::id::ProcessTag;
-use parking_lot::Mutex;
 
 use super::mapping::JournalFile;
 use super::slot::Slot;
 use crate::clock::TickSource;
+use crate::file_size;
 use crate::format::layout::{SEGMENT_BYTES, SEGMENTS_PER_FILE};
+use crate::lock::Lock;
 
 /// Who records, and how much may be recorded.
 #[derive(Clone, Debug)]
@@ -47,6 +48,8 @@ pub enum Stop {
     Limit,
     /// The system refused space or a file.
     System(String),
+    /// The system refused memory.
+    Memory,
     /// Every slot number is taken: more threads at once than slots.
     Slots,
 }
@@ -59,7 +62,7 @@ pub(crate) struct Space {
     pub(crate) retention: Option<Retention>,
     reserved_bytes: AtomicU64,
     full: AtomicBool,
-    stop: Mutex<Option<Stop>>,
+    stop: Lock<Option<Stop>>,
 }
 
 impl Space {
@@ -70,7 +73,7 @@ impl Space {
             retention,
             reserved_bytes: AtomicU64::new(0),
             full: AtomicBool::new(false),
-            stop: Mutex::new(None),
+            stop: Lock::new(None),
         }
     }
 
@@ -83,7 +86,7 @@ impl Space {
         // A file is what can be removed: in a flight recording one segment.
         let segments = match self.retention {
             Some(_) => 1,
-            None => SEGMENTS_PER_FILE,
+            None => segments_in(file_size::limit()),
         };
         JournalFile::create(&path, number, segments)
             .map_err(|error| self.stopped(Stop::System(format!("{}: {error}", path.display()))))
@@ -131,7 +134,7 @@ impl Space {
     }
 
     /// From now on every thread records only to the end of the segment it has.
-    fn stopped(&self, stop: Stop) -> Stop {
+    pub(super) fn stopped(&self, stop: Stop) -> Stop {
         self.full.store(true, Ordering::Relaxed);
         self.stop.lock().get_or_insert_with(|| stop.clone());
         stop
@@ -159,6 +162,12 @@ impl Space {
     }
 }
 
+/// How many segments go into a file where files have a limit.
+fn segments_in(limit: Option<u64>) -> usize {
+    let segments = limit.map_or(SEGMENTS_PER_FILE as u64, |bytes| bytes / SEGMENT_BYTES as u64);
+    usize::try_from(segments).unwrap_or(SEGMENTS_PER_FILE).clamp(1, SEGMENTS_PER_FILE)
+}
+
 fn describe(directory: &Path, error: &io::Error) -> String {
-    format!("{}: {error}", directory.display())
+    format!("{}: {}", directory.display(), file_size::explain(error))
 }

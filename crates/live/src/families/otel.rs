@@ -104,7 +104,7 @@ fn pairs(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>) {
     let rows = snapshot.pairs.iter().map(|it| (link(snapshot, it.communicator, it.from, it.to), it));
     let rows: Vec<Row<_>> = rows.collect();
     for (labels, pair) in &rows {
-        let values = [(&mut windows.latency_us, pair.all.map(|fit| fit.latency_ns / 1e3)), {
+        let values = [(&mut windows.latency_us, pair.all.and_then(|fit| Some(fit.latency_ns? / 1e3))), {
             (&mut windows.rate, pair.rate.map(|rate| rate / 1e6))
         }];
         for (windows, value) in values.into_iter().filter_map(|(windows, value)| Some((windows, value?))) {

@@ -187,8 +187,12 @@ fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let oldest: Vec<Row<_>> = oldest.collect();
     gauge("nccl_rank_oldest_operation_age_seconds", "seconds", "Age of the rank's oldest operation that has not ended")
         .add(out, &oldest, |since_ns| some(age(*since_ns)));
-    counter("nccl_rank_last_arrivals", "", "Collectives that the rank was the last to reach, beyond the clocks' error")
-        .add(out, &all, |it| count(it.last));
+    counter(
+        "nccl_rank_last_arrivals",
+        "",
+        "Collectives that the rank was the last to reach, beyond the clocks' error; not the first of each function",
+    )
+    .add(out, &all, |it| count(it.last));
     counter(
         "nccl_rank_caused_waiting_seconds",
         "seconds",
@@ -276,9 +280,10 @@ fn pairs(rows: &Rows<'_>, out: &mut Vec<Family>) {
     gauge(
         "nccl_pair_latency_seconds",
         "seconds",
-        "Regression of the interval's durations on bytes, over all steps or the least for each size: duration at 0 bytes",
+        "Regression of the interval's durations on bytes, over all steps or the least for each size: duration at 0 \
+         bytes; absent, as the rate, where R² is below 0.5",
     )
-    .add(out, &fits, |it| some(it.latency_ns / 1e9));
+    .add(out, &fits, |it| some(it.latency_ns.map(|ns| ns / 1e9)));
     gauge("nccl_pair_rate_bytes_per_second", "bytes_per_second", "The same regression: bytes over additional duration")
         .add(out, &fits, |it| some(it.rate));
     gauge("nccl_pair_r_squared", "", "The same regression: how much of the variance it explains").add(

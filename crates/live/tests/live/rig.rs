@@ -191,7 +191,7 @@ impl Told {
         for pair in &snapshot.pairs {
             let key = (name(pair.communicator), pair.from.into(), pair.to.into());
             told.pairs.insert(key.clone(), (pair.steps, pair.bytes));
-            let latency = |fit: Option<live::Fit>| fit.map_or(0.0, |fit| fit.latency_ns);
+            let latency = |fit: Option<live::Fit>| fit.and_then(|fit| fit.latency_ns).unwrap_or(0.0);
             told.fits.insert(key, [latency(pair.all), latency(pair.least), pair.rate.unwrap_or(0.0)]);
         }
         for proxy in &snapshot.proxies {

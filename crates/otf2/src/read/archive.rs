@@ -1,9 +1,11 @@
 //! An archive to read, and what its anchor says.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use otf2_sys as sys;
 
+use super::definition_file::check_definition_file;
 use super::reader::Reader;
 use crate::error::{Result, check};
 use crate::refs::LocationRef;
@@ -116,6 +118,19 @@ impl Archive {
     #[must_use]
     pub fn event_file(&self, location: LocationRef) -> PathBuf {
         self.anchor.with_extension("").join(format!("{}.evt", location.get()))
+    }
+
+    /// Whether a location has local definitions; the file of them is whole.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or was cut short.
+    pub fn has_local_definitions(&self, location: LocationRef) -> Result<bool> {
+        let file = self.definition_file(location);
+        match file.symlink_metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            _ => check_definition_file(&file, regular_files::MOST_MANIFEST_BYTES).map(|()| true),
+        }
     }
 
     /// Where the local definitions of a location are.

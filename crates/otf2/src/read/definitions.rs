@@ -6,6 +6,7 @@ use std::ptr;
 use otf2_sys as sys;
 
 use super::archive::Archive;
+use super::definition_file::check_definition_file;
 use super::reader::{Reader, array, callback_table};
 use crate::definition::{Definition, Field, plain_definitions};
 use crate::error::{self, Result, check, refused};
@@ -61,6 +62,10 @@ impl Archive {
     /// Calls `each` for every global definition, with `None` for those that libotf2 does not know; how many there are.
     fn each_definition(&self, mut each: Each<'_>) -> Result<u64> {
         let callbacks = Callbacks::new()?;
+        let file = self.anchor_file().with_extension("def");
+        // A chunk has a definition at least.
+        let most_chunks = self.number_of_global_definitions().saturating_add(1);
+        check_definition_file(&file, most_chunks.saturating_mul(self.definitions_chunk_bytes()))?;
         let mut reader = Reader::open(self.anchor_file())?;
         let operation = || self.reading_definitions();
         let pointer = reader.as_ptr();
@@ -78,7 +83,7 @@ impl Archive {
         let mut count = 0;
         // SAFETY: both readers are open; the callbacks' user data is alive.
         let code = unsafe { sys::OTF2_Reader_ReadAllGlobalDefinitions(pointer, definitions, &raw mut count) };
-        check(code, operation)?;
+        check(code, operation).map_err(|error| error::damaged(&file, "cannot be read", &error))?;
         Ok(count)
     }
 }

@@ -1,6 +1,5 @@
 //! Is an event file whole? libotf2 reads one that was cut short for ever.
 
-use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
@@ -24,7 +23,7 @@ const END_BYTES: u64 = 2;
 pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     let damaged = |reason: String| Error::Damaged { path: path.to_owned(), reason };
     let read = |source| io("read the event file", path, source);
-    let mut file = File::open(path).map_err(read)?;
+    let mut file = regular_files::open(path, u64::MAX).map_err(read)?;
     let size = file.metadata().map_err(read)?.len();
     let cut_short = || damaged("was cut short: it has no end (the process was killed while it was written)".to_owned());
     if size < HEADER_BYTES + END_BYTES || chunk_bytes < HEADER_BYTES {

@@ -98,7 +98,7 @@ fn select(reader: &mut Reader, archive: &Archive, locations: &[LocationRef]) -> 
     for location in locations {
         let file = archive.definition_file(*location);
         // A location without local definitions has an identity mapping and no clock offsets.
-        if !file.exists() {
+        if !archive.has_local_definitions(*location)? {
             continue;
         }
         let operation = || format!("read {}", file.display());

@@ -107,7 +107,7 @@ impl Archive {
     pub fn local_definitions(&self, location: LocationRef) -> Result<LocalDefinitions> {
         let file = self.definition_file(location);
         let mut found = LocalDefinitions::default();
-        if !file.exists() {
+        if !self.has_local_definitions(location)? {
             return Ok(found);
         }
         let operation = || format!("read {}", file.display());

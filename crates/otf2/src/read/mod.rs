@@ -1,6 +1,8 @@
 //! Reading archives.
 
+mod anchor_file;
 mod archive;
+mod definition_file;
 mod definitions;
 mod event_callbacks;
 mod event_file;
@@ -10,5 +12,6 @@ mod reader;
 mod records;
 
 pub use archive::Archive;
+pub use definition_file::check_definition_file;
 pub use event_file::check_event_file;
 pub use local::{ClockOffset, LocalDefinitions, MappingTable};

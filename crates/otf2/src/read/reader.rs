@@ -7,7 +7,8 @@ use std::ptr::{self, NonNull};
 
 use otf2_sys as sys;
 
-use crate::error::{self, Result, c_string, check, io, refused, text};
+use super::anchor_file::check_anchor;
+use crate::error::{self, Result, c_string, check, refused, text};
 
 /// An open reader. Closed when dropped, and with it everything that was got from it.
 pub(super) struct Reader {
@@ -25,12 +26,12 @@ impl Reader {
         if anchor.extension().is_none_or(|extension| extension != "otf2") {
             return Err(refused(operation(), "the anchor file of an archive ends in .otf2"));
         }
-        // libotf2's message for a missing file does not name it.
-        std::fs::File::open(anchor).map_err(|source| io("open the archive", anchor, source))?;
+        check_anchor(anchor)?;
         let path = c_string(anchor.as_os_str().as_bytes(), operation)?;
         // SAFETY: a NUL-terminated string.
         let reader = unsafe { sys::OTF2_Reader_Open(path.as_ptr()) };
-        let reader = NonNull::new(reader).ok_or_else(|| error::null(operation()))?;
+        let damaged = || error::damaged(anchor, "cannot be read", &error::null(operation()));
+        let reader = NonNull::new(reader).ok_or_else(damaged)?;
         let opened = Self { reader };
         // SAFETY: the reader is open and has no collective callbacks yet.
         let code = unsafe { sys::OTF2_Reader_SetSerialCollectiveCallbacks(reader.as_ptr()) };

@@ -10,6 +10,7 @@ use crate::archive::processes::Process;
 use crate::part::manifest::{LocationKind, LocationOwner, Manifest};
 use clocks::anchors;
 use clocks::hosts::{Alignment, Correction, Relation};
+use nccl_events::archive::list_of;
 use tables::index::index;
 
 /// A value of a property of a process.
@@ -105,7 +106,7 @@ fn list(processes: &[Process], alignment: &Alignment) -> String {
         let clock = alignment.clocks.get(boot)?;
         Some(format!("{name}: {}", line(clock, hosts.name(clock.reference))))
     });
-    lines.collect::<Vec<String>>().join("\n")
+    list_of(lines)
 }
 
 fn line(clock: &Correction, reference: &str) -> String {

@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use crate::archive::processes::Process;
 use crate::part::manifest::{CommDefinition, LocationDefinition, LocationKind};
+use nccl_events::MOST_RANKS;
 use tables::communicators::CommIdentity;
 use tables::index::{index, index_u32};
 
-/// More ranks than any machine has: a communicator that claims more is read as damaged.
-const MOST_RANKS: u32 = 1 << 22;
+/// Ranks without a part that have locations, beside those that [`STUBS_FOR_EACH`] recorded one stands for: a damaged
+/// journal can claim any number, and a location takes two files.
+const LEAST_STUBS: u64 = 1 << 14;
+/// So many ranks without a part are believed for each that was recorded.
+const STUBS_FOR_EACH: u64 = 64;
 
 /// A communicator of the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub(crate) struct Communicator {
     pub(crate) locations: Vec<u64>,
     /// Ranks without a part, whose locations are stubs.
     pub(crate) missing: Vec<u32>,
+    /// Ranks that are claimed and have no location: too many are missing for the number to be believed.
+    pub(crate) unlocated: u64,
     /// Collectives that were not recorded on all ranks with a part.
     pub(crate) unmatched: u64,
 }
@@ -116,8 +122,18 @@ impl Communicators {
 
     fn finish(&mut self, gathered: Gathered) {
         let name = gathered.name();
-        let known = gathered.locations.keys().next_back().map_or(0, |last| last + 1);
-        let ranks = if gathered.ranks <= MOST_RANKS { gathered.ranks.max(known) } else { known };
+        let room = LEAST_STUBS.max(self.recorded * STUBS_FOR_EACH).saturating_sub(self.stubs.len() as u64);
+        let mut ranks = 0;
+        for (recorded, rank) in (0_u64..).zip(gathered.locations.keys().filter(|rank| **rank < MOST_RANKS)) {
+            if u64::from(*rank) - recorded <= room {
+                ranks = rank + 1;
+            }
+        }
+        let recorded = gathered.locations.len() as u64;
+        let claimed = u64::from(gathered.ranks);
+        if gathered.ranks <= MOST_RANKS && claimed.saturating_sub(recorded) <= room {
+            ranks = ranks.max(gathered.ranks);
+        }
         let counts = || gathered.locations.values().map(|(_, collectives)| *collectives);
         let most = counts().max().unwrap_or(0);
         let mut comm = Communicator {
@@ -125,6 +141,7 @@ impl Communicators {
             name,
             locations: Vec::with_capacity(index(ranks)),
             missing: Vec::new(),
+            unlocated: claimed.saturating_sub(u64::from(ranks)),
         };
         for rank in 0..ranks {
             let location = gathered.locations.get(&rank).map(|(id, _)| *id);

@@ -6,6 +6,7 @@ use crate::archive::communicators::Communicators;
 use crate::archive::processes::Process;
 use crate::links::pxn::{context_of_placeholder, placeholder};
 use crate::part::manifest::{LocationKind, LocationOwner};
+use nccl_events::archive::list_of;
 use tables::index::index;
 
 /// A rank for which another process worked.
@@ -116,7 +117,7 @@ impl<'a> Origins<'a> {
         let numbers = [("TRANSFERS", operations), ("UNRESOLVED", unresolved), ("COUNTED", counted.sum())];
         let numbers = numbers.into_iter().filter(|(_, number)| *number > 0);
         let numbers = numbers.map(|(name, number)| (name, number.to_string()));
-        let list = (!lines.is_empty()).then(|| ("LIST", lines.join("\n")));
+        let list = (!lines.is_empty()).then(|| ("LIST", list_of(lines)));
         let properties = numbers.chain(list);
         properties.map(|(name, value)| (format!("NCCL::PXN::{name}"), value)).collect()
     }

@@ -21,7 +21,7 @@ use crate::archive::write::{self, ArchiveSize};
 use crate::error::{Error, io_error};
 use crate::part::files::{TRACES, is_done};
 use crate::part::lock_file::{LockFile, still_ours};
-use crate::part::staging::{Staging, put_in_place, remove_if_there};
+use crate::part::staging::{Staging, move_aside, put_in_place};
 use crate::workers::Workers;
 use journal::part::PARTS;
 use journal::part::options::ArchiveOptions;
@@ -74,14 +74,25 @@ pub(super) fn is_in_place(out: &Path, parts: &BTreeSet<String>, options: Archive
     let there = PartsThere::of(&archive).unwrap_or_default();
     let mut options = option_properties(options).into_iter();
     there.has_all(parts)
-        && has_its_files(out, archive.number_of_locations())
         && options.all(|(name, value)| archive.property(&name) == Some(value.as_str()))
+        && is_whole(&archive)
 }
 
-/// Whether the files that the anchor counts on are there: somebody may have cleared away some of them.
-fn has_its_files(out: &Path, locations: u64) -> bool {
-    let files = fs::read_dir(out.join(TRACES)).map(|files| files.flatten().count() as u64);
-    out.join(GLOBAL_DEFINITIONS).exists() && files.is_ok_and(|files| files >= 2 * locations)
+/// Whether the files that the anchor counts on are whole: somebody may have cleared away some, or copied them in part.
+fn is_whole(archive: &otf2::Archive) -> bool {
+    let Ok(definitions) = archive.definitions() else {
+        return false;
+    };
+    let locations: Vec<(otf2::LocationRef, u64)> =
+        definitions.locations.iter().map(|(location, it)| (*location, it.number_of_events)).collect();
+    let is_whole = |at: usize| {
+        let &(location, promised) = locations.get(at)?;
+        let events = otf2::check_event_file(&archive.event_file(location), archive.event_chunk_bytes()).ok()?;
+        let has_definitions = archive.has_local_definitions(location).ok()?;
+        (events == promised && has_definitions).then_some(())
+    };
+    let whole = Workers::new(None).map(&vec![0; locations.len()], is_whole);
+    locations.len() as u64 == archive.number_of_locations() && whole.iter().all(Option::is_some)
 }
 
 /// Makes the archive of all parts that are done.
@@ -183,9 +194,9 @@ fn is_same_archive(made: &Path, there: &Path) -> bool {
         let (one, other) = (made.join(name), there.join(name));
         match (fs::metadata(&one), fs::metadata(&other)) {
             (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()) => true,
-            // Event files that could not be linked are not worth reading.
-            (Ok(a), Ok(b)) if a.len() == b.len() && name.extension() != Some("evt".as_ref()) => {
-                let (one, other) = (fs::read(&one).ok(), fs::read(&other).ok());
+            // Event files that could not be linked are not worth reading, unless they are stubs.
+            (Ok(a), Ok(b)) if a.len() == b.len() && (name.extension() != Some("evt".as_ref()) || a.len() < 4096) => {
+                let (one, other) = (regular_files::read(&one, a.len()).ok(), regular_files::read(&other, b.len()).ok());
                 one.is_some() && one == other
             }
             _ => false,
@@ -212,7 +223,7 @@ fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>) -> Result<(),
         return Ok(());
     }
     still_ours(&out.join(LOCK))?;
-    remove_if_there(&out.join(ANCHOR))?;
+    move_aside(staging, ANCHOR, out)?;
     put_in_place(staging, TRACES, out)?;
     put_in_place(staging, GLOBAL_DEFINITIONS, out)?;
     put_in_place(staging, ANCHOR, out)

@@ -15,7 +15,7 @@ use crate::archive::origins::Origins;
 use crate::archive::processes::{Parts, Process};
 use crate::archive::properties::{properties, within_anchor};
 use crate::error::{Error, io_error, otf2_error};
-use crate::part::files::TRACES;
+use crate::part::files::{TRACES, event_file};
 use crate::part::manifest::Manifest;
 use crate::workers::beside;
 use nccl_events::Progress;
@@ -95,7 +95,7 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
         locations: merged.locations.len() as u64,
         events: manifests.iter().map(|manifest| manifest.events()).sum(),
         comms: communicators.all.len() as u64,
-        ranks_missing: communicators.stubs.len() as u64,
+        ranks_missing: communicators.all.iter().map(|comm| comm.missing.len() as u64 + comm.unlocated).sum(),
         collectives_unmatched: communicators.all.iter().map(|comm| comm.unmatched).sum(),
         mismatches: matching.mismatches.len() as u64,
     })
@@ -129,9 +129,13 @@ fn link_events(directory: &Path, processes: &[Process], progress: &dyn Progress)
     let locations: usize = processes.iter().map(|it| it.ids.len()).sum();
     progress.begin("locations", locations as u64);
     for process in processes {
-        let events = process.directory.join(TRACES);
-        for (number, id) in process.ids.iter().enumerate() {
-            link(&events.join(format!("{number}.evt")), &archive.join(format!("{id}.evt")))?;
+        for (number, (id, location)) in process.locations().enumerate() {
+            let to = archive.join(format!("{id}.evt"));
+            // The file may be lost.
+            match location.events {
+                0 => otf2::write_stub_events(&to).map_err(otf2_error(&to))?,
+                _ => link(&event_file(&process.directory, number), &to)?,
+            }
             progress.step();
         }
     }

@@ -7,9 +7,9 @@
 pub(super) mod of_ranks;
 
 use std::fmt;
-use std::fs;
 use std::path::Path;
 
+use regular_files::MOST_MANIFEST_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -97,7 +97,7 @@ impl CallLists {
 
     /// Reads a part's file; `None` where there is none that this version understands.
     pub(crate) fn read(part: &Path) -> Option<Self> {
-        let bytes = fs::read(part.join(CALLS)).ok()?;
+        let bytes = regular_files::read(&part.join(CALLS), MOST_MANIFEST_BYTES).ok()?;
         let lists: Self = serde_json::from_slice(&bytes).ok()?;
         (lists.format == FORMAT).then_some(lists)
     }

@@ -1,8 +1,9 @@
 //! The files of a part: what they are called, and how far the part is.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use regular_files::MOST_MARK_BYTES;
 use serde::Serialize;
 
 use crate::error::{Error, io_error};
@@ -43,7 +44,7 @@ impl Progress {
         if part.is_symlink() || !mark.exists() {
             return Self::NotWritten;
         }
-        let text = fs::read_to_string(mark).unwrap_or_default();
+        let text = regular_files::read_to_string(&mark, MOST_MARK_BYTES).unwrap_or_default();
         let special = [Self::Provisional, Self::JournalNeeded];
         let found = special.into_iter().find(|one| one.text() == text);
         found.unwrap_or(Self::Written)
@@ -53,6 +54,11 @@ impl Progress {
     pub(crate) fn write(self, mark: &Path) -> std::io::Result<()> {
         private::write(mark, self.text().as_bytes())
     }
+}
+
+/// The event file of a part's location.
+pub(crate) fn event_file(part: &Path, location: usize) -> PathBuf {
+    part.join(TRACES).join(format!("{location}.evt"))
 }
 
 /// Whether a part is written, and can go into an archive.

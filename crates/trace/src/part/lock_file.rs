@@ -9,6 +9,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use regular_files::MOST_MARK_BYTES;
+
 use crate::error::{Error, io_error};
 use crate::part::staging::Staging;
 use journal::host::{Life, ProcessKey};
@@ -81,7 +83,7 @@ impl Drop for LockFile {
 /// # Errors
 /// Another process holds it, or none.
 pub(crate) fn still_ours(path: &Path) -> Result<(), Error> {
-    let is_ours = match fs::read_to_string(path) {
+    let is_ours = match regular_files::read_to_string(path, MOST_MARK_BYTES) {
         // What cannot be read is nobody else's.
         Ok(text) => parse(&text).is_none_or(|holder| holder == ProcessKey::current()),
         Err(error) => error.kind() != ErrorKind::NotFound,
@@ -131,8 +133,9 @@ fn parse(text: &str) -> Option<ProcessKey> {
 /// Whether the process that made the file is dead.
 fn is_stale(path: &Path, staging: &Staging) -> bool {
     // Opening it asks a file server anew how old it is.
-    let Ok(mut file) = File::open(path) else {
-        return false;
+    let Ok(mut file) = regular_files::open(path, MOST_MARK_BYTES) else {
+        // Nobody holds what is no lock file.
+        return path.symlink_metadata().is_ok_and(|it| !it.is_file() || it.len() > MOST_MARK_BYTES);
     };
     let mut text = String::new();
     let holder = file.read_to_string(&mut text).ok();

@@ -11,16 +11,16 @@
 //! Numbers are indices into the lists here: string 3 of an event is `strings[3]`. The file does not say when or by whom
 //! it was written, so that writing twice gives the same bytes.
 
-use std::fs;
 use std::path::Path;
 
+use regular_files::MOST_MANIFEST_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, io_error};
 use crate::links::gpu_work::definition::GpuWorkDefinition;
 use crate::links::pxn::{ExportedRank, RemoteWork};
 use crate::part::calls::RankDigest;
-use crate::part::files::{MANIFEST, write_json};
+use crate::part::files::{MANIFEST, event_file, write_json};
 use crate::part::traffic::rows::Traffic;
 use clocks::anchors::Anchor;
 use clocks::gpu::GpuQuality;
@@ -30,6 +30,7 @@ use journal::part::late::LateCallbacks;
 use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
 use journal::part::scorep::ScorepReport;
+use otf2::{EVENT_CHUNK_BYTES, check_event_file};
 use tables::communicators::CommIdentity;
 use tables::counts::Counts;
 
@@ -107,6 +108,9 @@ pub(crate) struct Manifest {
     pub started: Option<u64>,
     /// What was wrong with the journal.
     pub problems: Vec<String>,
+    /// Whether event files are missing or damaged: of what is written, not in the file.
+    #[serde(skip)]
+    pub has_lost_events: bool,
 }
 
 /// The manifest with its version, as it is written.
@@ -130,7 +134,7 @@ impl Manifest {
     /// It cannot be read, makes no sense, or another version wrote it.
     pub(crate) fn read(part: &Path) -> Result<Self, Error> {
         let path = part.join(MANIFEST);
-        let bytes = fs::read(&path).map_err(io_error("read", &path))?;
+        let bytes = regular_files::read(&path, MOST_MANIFEST_BYTES).map_err(io_error("read", &path))?;
         let unreadable = |error: serde_json::Error| Error::Manifest {
             path: path.clone(),
             reason: format!("not a part's manifest: {error}"),
@@ -138,14 +142,34 @@ impl Manifest {
         // The version first: what else another version says may not fit.
         let Version { format } = serde_json::from_slice(&bytes).map_err(unreadable)?;
         if format != FORMAT {
-            let reason = format!(
-                "format {format} is not what this version reads ({FORMAT}): use the nccl-otf2 that belongs to the \
-                 plugin that wrote it"
-            );
-            return Err(Error::Manifest { path, reason });
+            return Err(Error::ManifestFormat { path, found: format, known: FORMAT });
         }
         let mut manifest: Self = serde_json::from_slice(&bytes).map_err(unreadable)?;
         manifest.counts.add_late(&LateCallbacks::read(part));
+        Ok(manifest)
+    }
+
+    /// The same with the event files: a location whose file is missing or damaged has no events any more, and the loss
+    /// is among the problems.
+    ///
+    /// # Errors
+    /// As for [`Self::read`].
+    pub(crate) fn read_with_events(part: &Path) -> Result<Self, Error> {
+        let mut manifest = Self::read(part)?;
+        for (number, location) in manifest.locations.iter_mut().enumerate() {
+            let path = event_file(part, number);
+            let lost = match check_event_file(&path, EVENT_CHUNK_BYTES) {
+                Ok(events) if events == location.events => continue,
+                Ok(events) => format!("{} has {events} events instead of {}", path.display(), location.events),
+                Err(error) => error.to_string(),
+            };
+            if location.events > 0 {
+                let what = location.kind.describe();
+                let events = std::mem::take(&mut location.events);
+                manifest.problems.push(format!("{lost}: the {events} events of {what} are not in the archive"));
+                manifest.has_lost_events = true;
+            }
+        }
         Ok(manifest)
     }
 
@@ -278,6 +302,8 @@ pub(crate) struct StepRangeDefinition {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

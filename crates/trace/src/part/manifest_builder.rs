@@ -49,6 +49,7 @@ impl Builder<'_> {
         let removed = &tables.removed;
         let complete_since_ns = (removed.segments > 0).then(|| clock.nanoseconds(removed.since_ticks));
         Manifest {
+            has_lost_events: false,
             part: part_name(self.part),
             process: self.recording.process.clone(),
             process_problem: self.recording.process_problem.clone(),

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use regular_files::MOST_MANIFEST_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -48,7 +49,7 @@ impl TransfersFile {
     }
 
     fn read(part: &Path) -> Option<Self> {
-        let bytes = fs::read(part.join(REMOTE_TRANSFERS)).ok()?;
+        let bytes = regular_files::read(&part.join(REMOTE_TRANSFERS), MOST_MANIFEST_BYTES).ok()?;
         let read: Self = serde_json::from_slice(&bytes).ok()?;
         (read.format == FORMAT).then_some(read)
     }

@@ -69,17 +69,20 @@ impl Drop for Staging {
 pub(crate) fn put_in_place(staging: &Staging, name: &str, directory: &Path) -> Result<(), Error> {
     let made = staging.path().join(name);
     let place = directory.join(name);
-    if place.is_dir() {
-        let aside = staging.path().join(format!("{name}.old"));
-        match fs::rename(&place, &aside) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(io_error("move aside", &place)(error));
-            }
-            _ => {}
-        }
+    if place.is_dir() || made.is_dir() {
+        move_aside(staging, name, directory)?;
     }
     private::seal(&made);
     fs::rename(&made, &place).map_err(io_error("put in place", &place))
+}
+
+/// Moves what has this name in `directory` into the staging, whatever it is; it is no error if there is nothing.
+pub(crate) fn move_aside(staging: &Staging, name: &str, directory: &Path) -> Result<(), Error> {
+    let place = directory.join(name);
+    match fs::rename(&place, staging.path().join(format!("{name}.old"))) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(io_error("move aside", &place)(error)),
+        _ => Ok(()),
+    }
 }
 
 /// Removes a file; it is no error if there is none.

@@ -1,10 +1,13 @@
 //! Rings of all-reduces whose arrivals, steps and clocks are known.
 
 /// Numbers that look random and are the same for a seed (splitmix64).
-struct Random(u64);
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self) -> f64 {
+    /// From 0 up to 1.
+    #[expect(clippy::should_implement_trait, reason = "no iterator: it has no end")]
+    pub fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -13,7 +16,7 @@ impl Random {
     }
 
     /// With this mean, and exponential: noise has one side and a tail.
-    fn noise(&mut self, mean: f64) -> f64 {
+    pub fn noise(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.next()).ln()
     }
 }
@@ -34,6 +37,8 @@ pub enum Wrong {
     LateOnce { rank: u32, at: u32, ns: u64 },
     /// A step from a rank on a channel takes longer by this time, once.
     SlowOnce { from: u32, channel: u32, at: u32, ns: u64 },
+    /// Steps to and from a rank take this many times what they take.
+    SlowNic { rank: u32, factor: f64 },
     /// Steps of operations of this size take this many times what they take.
     SlowSize { bytes: u64, factor: f64 },
 }
@@ -65,6 +70,8 @@ pub struct Job {
     pub has_kernels: bool,
     /// The last rank has only so many instances.
     pub last_rank_has: Option<u32>,
+    /// The ranks of further communicators; the first has all.
+    pub communicators: Vec<Vec<u32>>,
 }
 
 /// Latency of a step and ns for a byte where nothing is wrong.
@@ -93,6 +100,7 @@ impl Job {
             timing: "cupti",
             has_kernels: false,
             last_rank_has: None,
+            communicators: Vec::new(),
         }
     }
 }
@@ -111,13 +119,19 @@ pub struct Step {
 /// An operation of a rank.
 #[derive(Clone, Debug)]
 pub struct Operation {
+    /// Its communicator: 0 is that of all ranks.
+    pub communicator: u32,
+    /// The function.
+    pub function: &'static str,
+    /// Rank of the root, or of the other end of a send or receive.
+    pub partner: Option<u32>,
     /// When the rank arrived.
     pub start_ns: u64,
     /// When it ended.
     pub stop_ns: u64,
     /// Its size.
     pub bytes: u64,
-    /// NCCL's number of it.
+    /// NCCL's number of it; sends, receives and all-to-alls have none in the archive.
     pub sequence: u64,
     /// For each channel the steps to the next rank.
     pub sends: Vec<Vec<Step>>,
@@ -157,7 +171,10 @@ pub fn play(job: &Job) -> Vec<Vec<Operation>> {
             let is_there = rank as u32 + 1 < job.ranks || job.last_rank_has.is_none_or(|has| sequence < has);
             if is_there {
                 let sequence = sequence.into();
-                ranks[rank].push(Operation { start_ns, stop_ns: end_ns, bytes, sequence, sends });
+                let (communicator, function, partner) = (0, "ncclAllReduce", None);
+                let stop_ns = end_ns;
+                let made = Operation { communicator, function, partner, start_ns, stop_ns, bytes, sequence, sends };
+                ranks[rank].push(made);
             }
         }
     }
@@ -177,6 +194,7 @@ fn steps(
     let (latency, time) = match job.wrong {
         Wrong::SlowSize { bytes, factor } if bytes == of_operation => (factor, factor),
         Wrong::SlowPair { from, latency, time } if from == rank => (latency, time),
+        Wrong::SlowNic { rank: slow, factor } if slow == rank || slow == (rank + 1) % job.ranks => (factor, factor),
         Wrong::SlowChannel { channel: slow, from, factor } if slow == channel && sequence >= from => (factor, factor),
         _ => (1.0, 1.0),
     };

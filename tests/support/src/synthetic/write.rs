@@ -11,7 +11,7 @@ use otf2::{
 
 use super::job::{Job, Operation};
 
-const ATTRIBUTES: [(&str, AttributeType); 9] = [
+const ATTRIBUTES: [(&str, AttributeType); 10] = [
     ("nccl.event", AttributeType::U64),
     ("nccl.parent", AttributeType::U64),
     ("nccl.bytes", AttributeType::U64),
@@ -21,13 +21,20 @@ const ATTRIBUTES: [(&str, AttributeType); 9] = [
     ("nccl.busbw", AttributeType::F64),
     ("nccl.peer", AttributeType::I32),
     ("nccl.channel", AttributeType::U32),
+    ("nccl.root", AttributeType::I32),
 ];
-const REGIONS: [(&str, &str); 5] = [
+const REGIONS: [(&str, &str); 11] = [
     ("ncclAllReduce", "nccl::operation::Coll::ncclAllReduce"),
     ("netSend", "nccl::transfer::ProxyOp::netSend"),
     ("SendWait", "nccl::transfer::ProxyStep::SendWait"),
     ("ncclDevKernel_AllReduce", "_Z23ncclDevKernel_AllReducev"),
     ("gemm", "_Z4gemmv"),
+    ("ncclSend", "nccl::operation::P2p::ncclSend"),
+    ("ncclRecv", "nccl::operation::P2p::ncclRecv"),
+    ("ncclAlltoAll", "nccl::operation::P2p::ncclAlltoAll"),
+    ("ncclBroadcast", "nccl::operation::Coll::ncclBroadcast"),
+    ("ncclReduce", "nccl::operation::Coll::ncclReduce"),
+    ("ncclAllGather", "nccl::operation::Coll::ncclAllGather"),
 ];
 
 /// The archive of a job; gives its anchor.
@@ -39,12 +46,13 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
     let mut end_ns = 0;
     for (rank, operations) in ranks.iter().enumerate() {
         end_ns = operations.last().map_or(end_ns, |it| it.stop_ns.max(end_ns));
-        let location = LocationRef::new(rank as u64);
-        let mut writer = archive.event_writer(location).expect("an event file");
-        for operation in operations {
-            operation_events(&mut writer, rank, job, operation).expect("events");
+        for communicator in 0..=job.communicators.len() {
+            let location = member(communicator, rank as u32);
+            let mut writer = archive.event_writer(location).expect("an event file");
+            let of_it = operations.iter().enumerate().filter(|(_, it)| it.communicator as usize == communicator);
+            operation_events(&mut writer, rank, job, of_it.collect()).expect("events");
+            events.push((location, writer.close().expect("closed")));
         }
-        events.push((location, writer.close().expect("closed")));
         for region in [3, 4].into_iter().filter(|_| job.has_kernels) {
             let location = LocationRef::new(u64::from(STREAMS + region) << 32 | rank as u64);
             let mut writer = archive.event_writer(location).expect("an event file");
@@ -61,8 +69,8 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
             for is_step in [false, true] {
                 let location = network(rank, channel, is_step);
                 let mut writer = archive.event_writer(location).expect("an event file");
-                for operation in operations {
-                    network_events(&mut writer, rank, job, channel, is_step, operation).expect("events");
+                for (number, operation) in operations.iter().enumerate().filter(|(_, it)| !it.sends.is_empty()) {
+                    network_events(&mut writer, (rank, number), job, (channel, is_step), operation).expect("events");
                 }
                 events.push((location, writer.close().expect("closed")));
             }
@@ -79,14 +87,24 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
 
 /// Numbers of locations that are streams.
 const STREAMS: u32 = 1000;
+/// Numbers of locations of communicators but the first.
+const MEMBERS: u32 = 2000;
 
 /// The location of a connection, or of its steps.
 fn network(rank: usize, channel: u32, is_step: bool) -> LocationRef {
     LocationRef::new((u64::from(channel * 2 + u32::from(is_step)) + 1) << 32 | rank as u64)
 }
 
-fn event(rank: usize, sequence: u64, kind: u64) -> AttributeValue {
-    AttributeValue::U64((rank as u64 + 1) << 48 | sequence << 16 | kind)
+/// The location of a rank of the job in a communicator.
+fn member(communicator: usize, rank: u32) -> LocationRef {
+    LocationRef::new(
+        if communicator == 0 { 0 } else { u64::from(MEMBERS) + communicator as u64 } << 32 | u64::from(rank),
+    )
+}
+
+/// An event of a rank's operation of this number.
+fn event(rank: usize, number: usize, kind: u64) -> AttributeValue {
+    AttributeValue::U64((rank as u64 + 1) << 48 | (number as u64) << 16 | kind)
 }
 
 fn attributes(values: &[(u32, AttributeValue)]) -> Attributes {
@@ -97,35 +115,76 @@ fn attributes(values: &[(u32, AttributeValue)]) -> Attributes {
     attributes
 }
 
-fn operation_events(writer: &mut EventWriter<'_>, rank: usize, job: &Job, it: &Operation) -> otf2::Result<()> {
+/// Operations of a location in the order of time; what overlaps is nested.
+fn operation_events(
+    writer: &mut EventWriter<'_>,
+    rank: usize,
+    job: &Job,
+    mut operations: Vec<(usize, &Operation)>,
+) -> otf2::Result<()> {
+    operations.sort_by_key(|(number, it)| (it.start_ns, std::cmp::Reverse(it.stop_ns), *number));
+    let mut open: Vec<&Operation> = Vec::new();
+    for (number, it) in operations {
+        while let Some(ended) = open.pop_if(|open| open.stop_ns <= it.start_ns) {
+            leave(writer, job, ended)?;
+        }
+        assert!(open.last().is_none_or(|open| it.stop_ns <= open.stop_ns), "{it:?} is not in {open:?}");
+        let mut enter = attributes(&[
+            (0, event(rank, number, 0)),
+            (2, AttributeValue::U64(it.bytes)),
+            (4, AttributeValue::String(StringRef::new(0))),
+        ]);
+        if has_sequence(it) {
+            enter.add(AttributeRef::new(3), AttributeValue::U64(it.sequence))?;
+        }
+        if let Some(partner) = it.partner {
+            let attribute = if is_message(it) { 7 } else { 9 };
+            enter.add(AttributeRef::new(attribute), AttributeValue::I32(partner as i32))?;
+        }
+        writer.enter(it.start_ns, region(it.function), &enter)?;
+        open.push(it);
+    }
+    while let Some(ended) = open.pop() {
+        leave(writer, job, ended)?;
+    }
+    Ok(())
+}
+
+fn is_message(it: &Operation) -> bool {
+    matches!(it.function, "ncclSend" | "ncclRecv")
+}
+
+fn has_sequence(it: &Operation) -> bool {
+    !is_message(it) && it.function != "ncclAlltoAll"
+}
+
+fn leave(writer: &mut EventWriter<'_>, job: &Job, it: &Operation) -> otf2::Result<()> {
     let seconds = (it.stop_ns - it.start_ns) as f64 / 1e9;
     let algbw = it.bytes as f64 / seconds;
     let ranks = f64::from(job.ranks);
-    let enter = attributes(&[
-        (0, event(rank, it.sequence, 0)),
-        (2, AttributeValue::U64(it.bytes)),
-        (3, AttributeValue::U64(it.sequence)),
-        (4, AttributeValue::String(StringRef::new(0))),
-    ]);
-    let leave =
+    let bandwidths =
         attributes(&[(5, AttributeValue::F64(algbw)), (6, AttributeValue::F64(algbw * 2.0 * (ranks - 1.0) / ranks))]);
-    writer.enter(it.start_ns, RegionRef::new(0), &enter)?;
-    writer.leave(it.stop_ns, RegionRef::new(0), &leave)
+    let none = is_message(it);
+    writer.leave(it.stop_ns, region(it.function), if none { Attributes::NONE } else { &bandwidths })
+}
+
+fn region(function: &str) -> RegionRef {
+    let known = REGIONS.iter().position(|(name, _)| *name == function);
+    RegionRef::new(known.expect("a region of REGIONS") as u32)
 }
 
 fn network_events(
     writer: &mut EventWriter<'_>,
-    rank: usize,
+    (rank, number): (usize, usize),
     job: &Job,
-    channel: u32,
-    is_step: bool,
+    (channel, is_step): (u32, bool),
     it: &Operation,
 ) -> otf2::Result<()> {
-    let transfer = event(rank, it.sequence, 1 + u64::from(channel) * 256);
+    let transfer = event(rank, number, 1 + u64::from(channel) * 256);
     let steps = &it.sends[channel as usize];
     if is_step {
-        for (number, step) in (0..).zip(steps) {
-            let id = event(rank, it.sequence, 2 + u64::from(channel) * 256 + number);
+        for (at, step) in (0..).zip(steps) {
+            let id = event(rank, number, 2 + u64::from(channel) * 256 + at);
             let enter = attributes(&[(0, id), (1, transfer), (2, AttributeValue::U64(step.bytes))]);
             writer.enter(step.sent_ns, RegionRef::new(2), &enter)?;
             writer.leave(step.sent_ns + step.ns, RegionRef::new(2), Attributes::NONE)?;
@@ -135,7 +194,7 @@ fn network_events(
     let peer = (rank as i32 + 1) % job.ranks as i32;
     let enter = attributes(&[
         (0, transfer),
-        (1, event(rank, it.sequence, 0)),
+        (1, event(rank, number, 0)),
         (7, AttributeValue::I32(peer)),
         (8, AttributeValue::U32(channel)),
     ]);
@@ -210,12 +269,13 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
         let rank = location.get() & 0xffff_ffff;
         let kind = match location.get() >> 32 {
             0 => "communicator",
+            other if other >= MEMBERS.into() => "communicator",
             stream if stream >= STREAMS.into() => "stream",
             odd if odd % 2 == 1 => "connection",
             _ => "slot",
         };
         let mut properties = vec![to.said("NCCL::LOCATION_KIND", kind)];
-        if location.get() >> 32 > 0 {
+        if kind != "communicator" {
             let member = AttributeValue::Location(LocationRef::new(rank));
             properties.push((to.text("NCCL::RANK_LOCATION"), member));
         }
@@ -230,13 +290,26 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
         let region = Region { name: to.text(name), canonical_name: to.text(canonical_name), ..Region::default() };
         to.to.region(RegionRef::new(number), &region)?;
     }
-    let world = to.text("world");
-    let members: Vec<u64> = (0..job.ranks.into()).collect();
-    for (number, group_type) in [(0, GroupType::CommLocations), (1, GroupType::CommGroup)] {
-        let members = members.clone();
-        let group = Group { name: world, group_type, paradigm: Paradigm::Mpi, flags: 0, members };
-        to.to.group(GroupRef::new(number), &group)?;
+    communicators(&mut to, job)
+}
+
+/// That of all ranks, and those of some.
+fn communicators(to: &mut Definer<'_>, job: &Job) -> otf2::Result<()> {
+    let world: Vec<u32> = (0..job.ranks).collect();
+    let all: Vec<&Vec<u32>> = std::iter::once(&world).chain(&job.communicators).collect();
+    let locations = (0..all.len()).flat_map(|it| world.iter().map(move |rank| member(it, *rank).get()));
+    let locations: Vec<u64> = locations.collect();
+    let name = to.text("world");
+    let group =
+        Group { name, group_type: GroupType::CommLocations, paradigm: Paradigm::Mpi, flags: 0, members: locations };
+    to.to.group(GroupRef::new(0), &group)?;
+    for (number, ranks) in (0..).zip(all) {
+        let name = if number == 0 { name } else { to.text(&format!("communicator {number}")) };
+        let members = ranks.iter().map(|rank| u64::from(number * job.ranks + rank)).collect();
+        let group = Group { name, group_type: GroupType::CommGroup, paradigm: Paradigm::Mpi, flags: 0, members };
+        to.to.group(GroupRef::new(number + 1), &group)?;
+        let comm = Comm { name, group: GroupRef::new(number + 1), parent: CommRef::UNDEFINED, flags: 0 };
+        to.to.comm(CommRef::new(number), &comm)?;
     }
-    let comm = Comm { name: world, group: GroupRef::new(1), parent: CommRef::UNDEFINED, flags: 0 };
-    to.to.comm(CommRef::new(0), &comm)
+    Ok(())
 }

@@ -63,9 +63,18 @@ pub(super) const LIMITS: &[Limit] = &[
 /// Files that a program makes: nothing is measured in them.
 pub(super) const GENERATED: &[&str] = &["src/abi/bindings.rs", "crates/otf2-sys/bindings/otf2_3_0.rs"];
 
-pub(super) const EXCEPTIONS: &[Exception] = &[Exception {
-    rule: Rule::PublicItems,
-    what: "trace",
-    most: 20,
-    reason: "no module outside of it knows its insides",
-}];
+pub(super) const EXCEPTIONS: &[Exception] = &[
+    Exception { rule: Rule::PublicItems, what: "trace", most: 20, reason: "no module outside of it knows its insides" },
+    Exception {
+        rule: Rule::RoomLines,
+        what: "crates/analysis",
+        most: 7250,
+        reason: "what is derived shares tables, instances and budgets, which a second crate would have to export",
+    },
+    Exception {
+        rule: Rule::RoomLines,
+        what: "crates/journal",
+        most: 6150,
+        reason: "the reader and the follower are two readings of one format, and which job a directory is of stands here",
+    },
+];

@@ -86,7 +86,18 @@ impl Estimate {
             (Some(_), Some(_)) => Outcome::NoDifference,
             _ => Outcome::Unclear,
         };
-        let share = (a > 0.0).then(|| difference_ns / a);
-        Difference { a_ns: a, b_ns: b, difference_ns, share, interval_ns, error_ns: self.error_ns, outcome }
+        let of_a = |ns: f64| (a > 0.0).then(|| ns / a);
+        let bounds = interval_ns.zip(self.error_ns.map(real));
+        Difference {
+            a_ns: a,
+            b_ns: b,
+            difference_ns,
+            share: of_a(difference_ns),
+            interval_ns,
+            error_ns: self.error_ns,
+            resolution: bounds.and_then(|([low, high], error)| of_a((high - low) / 2.0 + error)),
+            slower_at_most: bounds.and_then(|([_, high], error)| of_a(high + error)),
+            outcome,
+        }
     }
 }

@@ -3,10 +3,11 @@
 //! ```text
 //!  tables, instances ─► sample       a value for each collective, by shape, function and size
 //!     of A and of B  ─► difference   of medians, with intervals
-//!                    ─► sentences
+//!                    ─► sentences, limit
 //! ```
 
 mod difference;
+mod limit;
 mod sample;
 mod sentences;
 
@@ -95,6 +96,7 @@ pub fn compare(a: &Observed, b: &Observed) -> Comparison {
         groups,
         only_a,
         only_b,
+        limit: None,
     };
     comparison.sentence = sentences::sentence(&comparison);
     comparison.basis = sentences::basis(&comparison);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::derived::instances::{Instances, Split, own_error_ns};
-use crate::derived::maths::sample::real;
+use crate::derived::maths::sample::{real, whole};
 use crate::report::{Communicator, Kind, Rank, Report};
 use crate::tables::{Operation, Tables, large, small};
 
@@ -27,6 +27,7 @@ pub(super) struct Sample {
     pub(super) transfer: Vec<f64>,
     /// How far a duration can be off; none where that is not known for all.
     pub(super) duration_error_ns: Option<u64>,
+    is_measured: bool,
     /// How far the arrivals of two ranks can be off against each other.
     pub(super) arrival_error_ns: u64,
 }
@@ -124,7 +125,7 @@ fn kind((function, _, timing): Class) -> Kind {
 
 impl Sample {
     fn new(kind: Kind) -> Self {
-        Self { kind, duration_error_ns: Some(0), ..Self::default() }
+        Self { kind, duration_error_ns: Some(0), is_measured: true, ..Self::default() }
     }
 
     fn count(&mut self, tables: &Tables, operation: &Operation) {
@@ -133,6 +134,7 @@ impl Sample {
         kind.unfinished += u64::from(operation.is_unfinished);
         kind.bytes_min = kind.bytes_min.min(operation.bytes);
         kind.bytes_max = kind.bytes_max.max(operation.bytes);
+        self.is_measured &= operation.timing.is_some_and(|timing| timing.is_measured());
         // A duration is between two times of one clock.
         let error_ns = own_error_ns(&tables.members, operation).map(|error_ns| 2 * error_ns);
         self.duration_error_ns = self.duration_error_ns.zip(error_ns).map(|(a, b)| a.max(b));
@@ -161,6 +163,8 @@ impl Sample {
     /// One value for each collective.
     fn with(mut self, mut values: Vec<Value>) -> Self {
         values.sort_unstable_by_key(|it| (it.unit, it.start_ns));
+        let total_ns = whole(values.iter().map(|it| it.duration_ns).sum());
+        self.kind.total_ns = self.is_measured.then_some(total_ns);
         let mut units: Vec<&[Value]> = values.chunk_by(|a, b| a.unit == b.unit).collect();
         units.sort_by_key(|unit| unit.first().map(|it| it.start_ns));
         self.kind.count = units.len() as u64;

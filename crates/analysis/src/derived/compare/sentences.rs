@@ -1,11 +1,11 @@
 //! A comparison in words.
 
-use crate::derived::maths::sample::{real, whole};
+use crate::derived::maths::sample::whole;
 use crate::report::{Comparison, Difference, Group, Kind, Outcome, Run};
 use crate::units::{bytes, plural, time};
 
 /// "ncclAllReduce of 1 MiB on 8 ranks of 2 hosts".
-fn what(kind: &Kind) -> String {
+pub(super) fn what(kind: &Kind) -> String {
     let size = if kind.bytes_min == kind.bytes_max {
         bytes(kind.bytes_max)
     } else {
@@ -83,12 +83,8 @@ pub(super) fn sentence(of: &Comparison) -> String {
 
 /// What change would have been seen.
 fn limit(of: &Comparison) -> String {
-    let limits = of.groups.iter().filter_map(|group| {
-        let median = group.median.filter(|_| group.outcome != Outcome::Unclear)?;
-        let [low, high] = median.interval_ns?;
-        let seen_ns = (high - low) / 2.0 + real(median.error_ns?);
-        (median.a_ns > 0.0).then(|| seen_ns / median.a_ns)
-    });
+    let limits = of.groups.iter().filter(|group| group.outcome != Outcome::Unclear);
+    let limits = limits.filter_map(|group| group.median?.resolution);
     limits.max_by(f64::total_cmp).map_or_else(String::new, |share| {
         format!(": a change of the median by more than {:.1} % would show in each", share * 100.0)
     })

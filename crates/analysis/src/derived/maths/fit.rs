@@ -3,6 +3,9 @@
 use super::sample::real;
 use crate::report::Fit;
 
+/// A line that explains less of how times differ shows neither a latency nor a rate.
+const LEAST_R_SQUARED: f64 = 0.5;
+
 /// A regression with weights 1/t²: all steps count alike, by how far off they are in proportion. Without weights large
 /// messages decide the latency.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,14 +43,17 @@ impl Regression {
             return None;
         }
         if self.xx <= 0.0 {
-            return Some(Fit { points: self.points, latency_ns: self.t, rate: None, r_squared: None });
+            return Some(Fit { points: self.points, latency_ns: None, rate: None, r_squared: None });
         }
         let slope = self.xt / self.xx;
+        let r_squared = (self.tt > 0.0).then(|| (self.xt * self.xt / (self.xx * self.tt)).min(1.0));
+        // Equal times of several sizes are a line, too.
+        let is_line = r_squared.is_none_or(|it| it >= LEAST_R_SQUARED);
         Some(Fit {
             points: self.points,
-            latency_ns: self.t - slope * self.x,
-            rate: (slope > 0.0).then(|| 1e9 / slope),
-            r_squared: (self.tt > 0.0).then(|| (self.xt * self.xt / (self.xx * self.tt)).min(1.0)),
+            latency_ns: is_line.then_some(self.t - slope * self.x),
+            rate: (is_line && slope > 0.0).then(|| 1e9 / slope),
+            r_squared,
         })
     }
 }
@@ -63,12 +69,20 @@ mod tests {
             line.add(bytes, 5_000 + bytes / 2);
         }
         let fit = line.fit().expect("points");
-        assert!((fit.latency_ns - 5_000.0).abs() < 1e-6, "{fit:?}");
+        assert!((fit.latency_ns.expect("a line") - 5_000.0).abs() < 1e-6, "{fit:?}");
         assert!((fit.rate.expect("a slope") - 2e9).abs() < 1.0, "{fit:?}");
         assert!(fit.r_squared.expect("sizes") > 1.0 - 1e-9, "{fit:?}");
         let mut point = Regression::default();
         point.add(10, 7);
         point.add(10, 7);
-        assert_eq!(point.fit().expect("points").rate, None);
+        let fit = point.fit().expect("points");
+        assert_eq!((fit.latency_ns, fit.rate), (None, None), "one size says nothing of latency");
+        let mut cloud = Regression::default();
+        for at in 0..100_u64 {
+            cloud.add(1_000 + at * 7 % 13, 5_000 + at * 977 % 4_001);
+        }
+        let fit = cloud.fit().expect("points");
+        assert!(fit.r_squared.is_some_and(|it| it < 0.1), "{fit:?}");
+        assert_eq!((fit.latency_ns, fit.rate), (None, None), "{fit:?}");
     }
 }

@@ -34,6 +34,26 @@ pub(in crate::derived) fn overlap(a: &[(u64, u64)], b: &[(u64, u64)]) -> u64 {
     sum
 }
 
+/// What disjoint intervals in order have that others do not.
+pub(in crate::derived) fn subtract(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut left = Vec::new();
+    let mut first = 0;
+    for (start, stop) in a {
+        first += b[first..].partition_point(|(_, end)| end <= start);
+        let mut from = *start;
+        for (begin, end) in b[first..].iter().take_while(|(begin, _)| begin < stop) {
+            if *begin > from {
+                left.push((from, *begin));
+            }
+            from = *end;
+        }
+        if from < *stop {
+            left.push((from, *stop));
+        }
+    }
+    left
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +64,7 @@ mod tests {
         assert_eq!(a, [(0, 4), (5, 10)]);
         assert_eq!(length(&a), 9);
         assert_eq!(overlap(&a, &[(3, 6), (8, 20)]), 1 + 1 + 2);
+        assert_eq!(subtract(&a, &[(3, 6), (8, 9)]), [(0, 3), (6, 8), (9, 10)]);
+        assert_eq!(subtract(&[(0, 9), (10, 12), (20, 30)], &[(1, 2), (8, 25)]), [(0, 1), (2, 8), (25, 30)]);
     }
 }

@@ -3,19 +3,21 @@
 mod gpu;
 mod matching;
 
-use analysis::{Completeness, statement};
+use analysis::{Completeness, Trace, statement};
 use otf2::Archive;
 
 use super::across;
 use super::findings::Findings;
 use super::rules::Rule;
+use crate::place;
 use crate::units::plural;
 
 /// How many problems the writer lists, however many there are.
 const MOST_PROBLEMS: u64 = 100;
 
 /// Checks the sums, and repeats what the archive admits.
-pub(super) fn check(archive: &Archive, account: &Completeness, findings: &mut Findings) {
+pub(super) fn check(trace: &Trace, account: &Completeness, findings: &mut Findings) {
+    let archive = &trace.archive;
     statements(archive, account, findings);
     sums(account, findings);
     losses(account, findings);
@@ -37,6 +39,7 @@ pub(super) fn check(archive: &Archive, account: &Completeness, findings: &mut Fi
             findings.general(Rule::Twice, format!("{number} {what}"));
         }
     }
+    jobs(trace, findings);
     clocks(archive, account, findings);
     gpu::check(archive, findings);
     matching::check(&account.matching, findings);
@@ -125,6 +128,17 @@ fn losses(account: &Completeness, findings: &mut Findings) {
         let lost = account.sum("lost");
         let message = format!("{started} events began, but {seen} were seen, {lost} lost and {removed} not kept");
         findings.general(Rule::Started, message);
+    }
+}
+
+/// Whose recordings these are: those of two jobs say nothing about either.
+fn jobs(trace: &Trace, findings: &mut Findings) {
+    let jobs = statement::lines(&trace.archive, "NCCL::JOB");
+    if jobs.len() > 1 {
+        findings.general(Rule::OneJob, format!("the archive holds recordings of jobs {}", jobs.join(", ")));
+    }
+    for directory in place::others(&trace.anchor) {
+        findings.general(Rule::OneJob, format!("another job recorded into {directory}: it has an archive of its own"));
     }
 }
 

@@ -25,6 +25,10 @@ pub(super) fn check(trace: &Trace, findings: &mut Findings) {
             findings.general(Rule::Anchor, message);
         }
     }
+    // otf2-print and others refuse such an archive.
+    if definitions.locations.is_empty() {
+        findings.general(Rule::Locations, "there are no locations");
+    }
     match &definitions.clock {
         None => findings.general(Rule::Clock, "there are no clock properties"),
         Some(clock) if clock.timer_resolution == 0 => {

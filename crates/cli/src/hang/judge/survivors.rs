@@ -27,7 +27,7 @@ impl Survivors {
     pub(crate) fn outlived(self, job: &Job, rank: &Rank) -> bool {
         job.process_of(rank).is_some_and(|process| {
             let until_ns = process.until_ns.saturating_add(OUTLIVED_NS);
-            matches!(process.state, ProcessState::Gone | ProcessState::Ended)
+            matches!(process.state, ProcessState::Gone | ProcessState::Ended | ProcessState::NotKnown)
                 && (self.some_run || self.last_ns >= until_ns)
         })
     }

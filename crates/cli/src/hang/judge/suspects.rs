@@ -168,7 +168,7 @@ impl<'a> Suspects<'a> {
     fn unrecorded(&mut self, member: Member, chain: &mut Chain) {
         let process = self.job.process_of_member(member);
         let reason = match process.map(|process| process.state) {
-            Some(ProcessState::Gone) if self.survivors.outlived(member) => Reason::Gone,
+            Some(ProcessState::Gone | ProcessState::NotKnown) if self.survivors.outlived(member) => Reason::Gone,
             Some(ProcessState::Ended) => Reason::Ended,
             Some(ProcessState::Stopped) => Reason::Stopped,
             _ => Reason::Unrecorded,
@@ -196,7 +196,7 @@ impl<'a> Suspects<'a> {
         let process = self.job.process_of(rank);
         let state = process.map_or(ProcessState::Running, |process| process.state);
         let is_gone = self.survivors.outlived(member);
-        if is_gone && state == ProcessState::Gone {
+        if is_gone && matches!(state, ProcessState::Gone | ProcessState::NotKnown) {
             self.suspect(Reason::Gone, member, chain);
             return;
         }

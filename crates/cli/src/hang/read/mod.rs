@@ -3,6 +3,7 @@
 //! Nothing is asked of the processes, and nothing is changed: they may run, hang, or be dead.
 
 pub(super) mod align;
+pub(super) mod archive;
 pub(super) mod flight;
 mod life;
 mod operations;
@@ -14,6 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use nccl_events::MOST_RANKS;
 use rayon::prelude::*;
 use trace::Progress;
 use trace::part_directories;
@@ -50,21 +52,27 @@ pub(crate) fn job(directory: &Path, progress: &dyn Progress) -> Result<Job> {
 fn put_together(parts: Vec<Part>, now_ns: u64) -> Job {
     let mut job = Job { now_ns, ..Job::default() };
     let mut comms: BTreeMap<CommKey, Comm> = BTreeMap::new();
-    for part in parts {
+    for mut part in parts {
         for member in part.members {
-            let comm = comms.entry(member.key).or_insert_with_key(|key| Comm {
-                name: String::new(),
-                id: key.shared_id(),
-                size: key.size,
-                knows_size: key.size > 0,
-                ranks: BTreeMap::new(),
+            let size = member.key.size;
+            let comm = comms.entry(member.key).or_insert_with_key(|key| {
+                let knows_size = (1..=MOST_RANKS).contains(&size);
+                let size = if knows_size { size } else { 0 };
+                Comm { name: String::new(), id: key.shared_id(), size, knows_size, ranks: BTreeMap::new() }
             });
             if comm.name.is_empty() {
                 comm.name = member.comm_name;
             }
             if !comm.knows_size {
                 let seen = member.ranks_seen.max(member.rank.saturating_add(1));
-                comm.size = comm.size.max(seen);
+                comm.size = comm.size.max(seen.min(MOST_RANKS));
+            }
+            if size.max(member.rank) > MOST_RANKS {
+                part.process.problems.push(format!(
+                    "says that it is rank {} of {size} of a communicator, which cannot be: how many ranks that has is \
+                     taken from those that recorded here",
+                    member.rank
+                ));
             }
             // A rank twice: an id that another job in this directory used again. The later part counts.
             comm.ranks.insert(member.rank, member.recorded);

@@ -249,7 +249,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn tail(mut calls: Vec<Call>) -> Tail {
+/// The last of these calls.
+pub(super) fn tail(mut calls: Vec<Call>) -> Tail {
     let before = calls.len().saturating_sub(KEPT);
     Tail { before: before as u64, list: calls.split_off(before), positions: Positions::Counted }
 }

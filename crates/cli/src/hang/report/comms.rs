@@ -98,12 +98,12 @@ fn message_row(job: &Job, comm: &Comm, blockage: &Blockage, message: &Message) -
     let rank = comm.ranks.get(&number);
     MessageRow {
         rank: number,
-        function: message.func(),
+        function: message.func().into(),
         peer: message.peer,
         number: message.number + 1,
         count: message.count,
         datatype: message.datatype.to_string(),
-        stage: message.progress.stage.name(),
+        stage: message.progress.stage.name().into(),
         for_ns,
         peer_called: matches!(blockage.cause, Cause::AllEntered(_)),
         waits: rank.map_or_else(Vec::new, |rank| wait_rows(job, rank, &message.progress.waits)),

@@ -1,6 +1,7 @@
 //! From what is judged to the report.
 
 mod comms;
+mod doubts;
 mod names;
 mod quiet;
 mod ranks;
@@ -15,8 +16,13 @@ use super::judge::blockage::Blockage;
 use super::judge::quiet::{self as silence, Quiet};
 use super::judge::suspects::Suspect;
 use super::judge::{Judgement, judge};
+use crate::units::plural;
 use comms::comm_row;
 use rows::{CommRow, Kind, ProcessRow, Report, SuspectRow, Verdict};
+
+/// A job that ends while ranks wait for this long may have hung, whatever `--after` is: the times of the dead are up to
+/// a second short.
+const LONG_AT_THE_END_NS: u64 = 1_000_000_000;
 
 /// Judges a job. `after_ns`: who waits for less is not counted as hanging.
 pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
@@ -36,12 +42,14 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
         directory: directory.to_owned(),
         time_ns: job.now_ns,
         after_ns,
-        verdict: Verdict { found: !matches!(kind, Kind::Waiting | Kind::Nothing), kind, text },
+        source: job.source.name().into(),
+        verdict: Verdict { found: !matches!(kind, Kind::Waiting | Kind::Nothing | Kind::Unknown), kind, text },
         suspects: suspects.collect(),
         quiet: silence.map(|silence| quiet::report(job, &silence)),
-        unknown: unknown::unknown(job, &judgement.lasting),
+        unknown: unknown::unknown(job, &judgement.lasting, kind),
         processes: job.processes.iter().map(process_row).collect(),
         communicators,
+        archive_events: None,
     }
 }
 
@@ -76,13 +84,36 @@ fn verdict(
     }
     let longest = judgement.blockages.iter().max_by_key(|one| one.longest_ns());
     match (longest, silence) {
+        (Some(blockage), _) if job.is_over() && blockage.longest_ns() >= LONG_AT_THE_END_NS => {
+            let waits = sentences::waited(job, blockage);
+            (
+                Kind::Unknown,
+                format!("CANNOT TELL: when the recording ended, {waits}, less than --after: it may have hung"),
+            )
+        }
+        (Some(_), _) if job.is_over() && doubts::has_lost(job) => nobody_waits(job),
         (Some(blockage), _) => {
             let waits = sentences::waits(job, blockage);
             (Kind::Waiting, format!("No hang: {waits}, less than --after"))
         }
         (None, Some(silence)) => (Kind::Quiet, format!("QUIET: {}", quiet::verdict(silence))),
-        (None, None) => (Kind::Nothing, format!("No hang: {}", sentences::nothing(job))),
+        (None, None) => nobody_waits(job),
     }
+}
+
+/// Nobody is seen to wait for long. Of a job that is over no more can come, and what is not recorded is not known to be
+/// well.
+fn nobody_waits(job: &Job) -> (Kind, String) {
+    let doubts = if job.is_over() { doubts::doubts(job) } else { Vec::new() };
+    let Some((first, others)) = doubts.split_first() else {
+        return (Kind::Nothing, format!("No hang: {}", sentences::nothing(job)));
+    };
+    let others = match others.len() {
+        0 => String::new(),
+        number => format!(" (and {} below)", plural(number as u64, "reason", "reasons")),
+    };
+    let way_out = doubts::way_out(job);
+    (Kind::Unknown, format!("CANNOT TELL: nobody is seen to wait for long, but {first}{others}; {way_out}"))
 }
 
 fn suspect_row(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> SuspectRow {
@@ -91,7 +122,7 @@ fn suspect_row(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> SuspectR
     let chain = suspect.chain.iter().filter_map(|&at| blockages.get(at));
     let comm = job.comms.get(index);
     SuspectRow {
-        reason: suspect.reason.name(),
+        reason: suspect.reason.name().into(),
         communicator: comm.map(|comm| comm.name.clone()).unwrap_or_default(),
         rank,
         process: process.map(Process::address),
@@ -108,7 +139,7 @@ fn process_row(process: &Process) -> ProcessRow {
         host: process.host.clone(),
         pid: process.pid,
         launcher_rank: process.launcher_rank,
-        process_state: process.state.name(),
+        process_state: process.state.name().into(),
         last_record_ns: process.last_record_ns,
         last_event_ns: process.last_event_ns,
         has_journal: process.has_journal,

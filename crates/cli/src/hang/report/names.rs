@@ -1,7 +1,5 @@
 //! Names of operations, ranks and communicators, for people.
 
-use std::collections::BTreeSet;
-
 use crate::hang::job::{Job, Member};
 use crate::hang::judge::blockage::Operation;
 use crate::hang::operation::Signature;
@@ -28,7 +26,10 @@ pub(crate) fn call(what: &Signature) -> String {
 /// Ranks as people write them: `0-6, 8`.
 pub(crate) fn numbers(ranks: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for &rank in ranks.iter().collect::<BTreeSet<_>>() {
+    let mut ranks = ranks.to_vec();
+    ranks.sort_unstable();
+    ranks.dedup();
+    for rank in ranks {
         match ranges.last_mut() {
             Some((_, last)) if *last + 1 == rank => *last = rank,
             _ => ranges.push((rank, rank)),

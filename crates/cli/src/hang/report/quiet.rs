@@ -86,7 +86,7 @@ fn row(job: &Job, process: &Process) -> QuietRow {
         communicator: None,
         process: process.address(),
         launcher_rank: process.launcher_rank,
-        process_state: process.state.name(),
+        process_state: process.state.name().into(),
         quiet_ns: job.now_ns.saturating_sub(process.last_event_ns),
         inside: Vec::new(),
         text: "no communicator yet".to_owned(),

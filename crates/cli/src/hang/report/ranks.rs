@@ -71,13 +71,14 @@ pub(crate) fn rank_row(
     RankRow {
         rank: number,
         process: process.map(Process::address).unwrap_or_default(),
-        process_state: process.map_or("", |process| process.state.name()),
+        process_state: process.map_or("", |process| process.state.name()).into(),
         entered: tail.count(),
         stage: match call {
             _ if entered == Entered::No => "not-entered",
             None => "nothing",
             Some(call) => call.progress.stage.name(),
-        },
+        }
+        .into(),
         for_ns: call.and_then(|call| job.waited_ns(rank, call.entered_ns)),
         waits: call.map_or_else(Vec::new, |call| wait_rows(job, rank, &call.progress.waits)),
         text,
@@ -154,9 +155,9 @@ pub(crate) fn wait_rows(job: &Job, rank: &Rank, waits: &[Wait]) -> Vec<WaitRow> 
     let until_ns = until_ns(job, rank);
     let row = |wait: &Wait| WaitRow {
         channel: wait.channel,
-        direction: if wait.is_send { "send" } else { "receive" },
+        direction: if wait.is_send { "send" } else { "receive" }.into(),
         peer: wait.peer,
-        state: wait.state.name(),
+        state: wait.state.name().into(),
         step: wait.step,
         steps: wait.steps,
         for_ns: until_ns.saturating_sub(wait.since_ns),

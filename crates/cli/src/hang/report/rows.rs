@@ -1,14 +1,25 @@
 //! The report for programs: `docs/REFERENCE.md` §9 describes the fields. The text is made of it.
 
-use serde::Serialize;
+use std::borrow::Cow;
 
-#[derive(Debug, Serialize)]
+use serde::{Deserialize, Serialize};
+
+/// A word of the report.
+type Name = Cow<'static, str>;
+
+/// In which a report is kept, in the directory of the archive.
+pub(crate) const FILE: &str = "hang.json";
+
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Report {
     pub(crate) format: u32,
     pub(crate) directory: String,
     /// The moment, CLOCK_REALTIME ns.
     pub(crate) time_ns: u64,
     pub(crate) after_ns: u64,
+    /// What it was read from: journals or an archive.
+    #[serde(default)]
+    pub(crate) source: Name,
     pub(crate) verdict: Verdict,
     pub(crate) suspects: Vec<SuspectRow>,
     /// Of the verdict `quiet`.
@@ -16,6 +27,9 @@ pub(crate) struct Report {
     pub(crate) unknown: Vec<String>,
     pub(crate) processes: Vec<ProcessRow>,
     pub(crate) communicators: Vec<CommRow>,
+    /// Of a verdict that is kept beside an archive: the archive's number of events, by which it is known again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) archive_events: Option<u64>,
 }
 
 impl Report {
@@ -25,7 +39,7 @@ impl Report {
     }
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct Verdict {
     /// Whether something hangs, or is wrong in a way that will make it hang: exit code 1.
     pub(crate) found: bool,
@@ -34,7 +48,7 @@ pub(crate) struct Verdict {
     pub(crate) text: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
     Hang,
@@ -43,11 +57,13 @@ pub(crate) enum Kind {
     Quiet,
     Waiting,
     Nothing,
+    /// What is recorded does not say.
+    Unknown,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct SuspectRow {
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Name,
     pub(crate) communicator: String,
     pub(crate) rank: u32,
     pub(crate) process: Option<String>,
@@ -59,7 +75,7 @@ pub(crate) struct SuspectRow {
 }
 
 /// A job of which NCCL reports nothing any more.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct QuietReport {
     pub(crate) for_ns: u64,
     /// Whether calls of NCCL's functions are recorded.
@@ -70,33 +86,33 @@ pub(crate) struct QuietReport {
 }
 
 /// What was last seen of a GPU of a process.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct QuietRow {
     pub(crate) rank: Option<u32>,
     pub(crate) communicator: Option<String>,
     pub(crate) process: String,
     pub(crate) launcher_rank: Option<u32>,
-    pub(crate) process_state: &'static str,
+    pub(crate) process_state: Name,
     /// Since NCCL last called the plugin in the process.
     pub(crate) quiet_ns: u64,
     pub(crate) inside: Vec<String>,
     pub(crate) text: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct ProcessRow {
     pub(crate) part: String,
     pub(crate) host: String,
     pub(crate) pid: u32,
     pub(crate) launcher_rank: Option<u32>,
-    pub(crate) process_state: &'static str,
+    pub(crate) process_state: Name,
     pub(crate) last_record_ns: u64,
     pub(crate) last_event_ns: u64,
     pub(crate) has_journal: bool,
     pub(crate) problems: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct CommRow {
     pub(crate) name: String,
     pub(crate) id: String,
@@ -117,7 +133,7 @@ impl CommRow {
 }
 
 /// A sequence of collectives of a communicator.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct SequenceRow {
     /// Whether these are those of launched CUDA graphs.
     pub(crate) graphs: bool,
@@ -134,7 +150,7 @@ pub(crate) struct SequenceRow {
     pub(crate) ranks: Vec<RankRow>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct CollectiveRow {
     /// From 1, in the order of the communicator, from its beginning or the first that is kept.
     pub(crate) position: u64,
@@ -148,14 +164,14 @@ pub(crate) struct CollectiveRow {
 }
 
 /// Different calls at one position.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct MismatchRow {
     pub(crate) position: u64,
     pub(crate) text: String,
     pub(crate) calls: Vec<MismatchCall>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct MismatchCall {
     pub(crate) ranks: Vec<u32>,
     pub(crate) function: String,
@@ -164,15 +180,15 @@ pub(crate) struct MismatchCall {
     pub(crate) root: Option<i32>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct RankRow {
     pub(crate) rank: u32,
     pub(crate) process: String,
-    pub(crate) process_state: &'static str,
+    pub(crate) process_state: Name,
     /// How many collectives of the sequence it has called, of those that positions count.
     pub(crate) entered: u64,
     /// How far it came in the first incomplete one, else in its last.
-    pub(crate) stage: &'static str,
+    pub(crate) stage: Name,
     /// Since it called that.
     pub(crate) for_ns: Option<u64>,
     pub(crate) inside: Vec<String>,
@@ -180,28 +196,28 @@ pub(crate) struct RankRow {
     pub(crate) text: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct WaitRow {
     pub(crate) channel: u8,
-    pub(crate) direction: &'static str,
+    pub(crate) direction: Name,
     pub(crate) peer: i32,
-    pub(crate) state: &'static str,
+    pub(crate) state: Name,
     pub(crate) step: Option<i32>,
     pub(crate) steps: i32,
     pub(crate) for_ns: u64,
 }
 
 /// A send or receive that waits.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct MessageRow {
     pub(crate) rank: u32,
-    pub(crate) function: &'static str,
+    pub(crate) function: Name,
     pub(crate) peer: u32,
     /// From 1, of this rank with this peer in this direction.
     pub(crate) number: u64,
     pub(crate) count: u64,
     pub(crate) datatype: String,
-    pub(crate) stage: &'static str,
+    pub(crate) stage: Name,
     pub(crate) for_ns: u64,
     pub(crate) peer_called: bool,
     pub(crate) waits: Vec<WaitRow>,
@@ -209,7 +225,7 @@ pub(crate) struct MessageRow {
 }
 
 /// A rank that is mostly the last to enter.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Straggler {
     pub(crate) rank: u32,
     /// In how many of the last collectives that all ranks called.

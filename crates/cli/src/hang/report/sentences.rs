@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::names;
-use crate::hang::job::{Job, Process, ProcessState};
+use crate::hang::job::{Job, Process, ProcessState, Source};
 use crate::hang::judge::blockage::{Blockage, Cause, Operation, Reason};
 use crate::hang::judge::mismatch::Mismatch;
 use crate::hang::judge::suspects::Suspect;
@@ -15,6 +15,15 @@ pub(crate) const NO_NUMBERS: &str = "the beginning of the recording is not kept,
 
 /// Who waits in what, for whom.
 pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
+    who_waits(job, blockage, "waits", "wait")
+}
+
+/// The same of a job that is over.
+pub(crate) fn waited(job: &Job, blockage: &Blockage) -> String {
+    who_waits(job, blockage, "had waited", "had waited")
+}
+
+fn who_waits(job: &Job, blockage: &Blockage, one: &str, several: &str) -> String {
     let waiters: Vec<u32> = blockage.waiters.iter().map(|(rank, _)| *rank).collect();
     let for_whom = match (&blockage.cause, &blockage.operation) {
         (Cause::Mismatch(mismatch), _) => {
@@ -36,7 +45,7 @@ pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
     };
     format!(
         "{} in {} of communicator {} for {}{for_whom}",
-        names::ranks_do(&waiters, "waits", "wait"),
+        names::ranks_do(&waiters, one, several),
         names::operation(&blockage.operation),
         names::comm(job, blockage.comm),
         time(blockage.longest_ns()),
@@ -96,6 +105,13 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
             }
             _ => String::new(),
         },
+        Reason::Gone if process.is_some_and(|one| one.state == ProcessState::NotKnown) => {
+            let end_ns = process.map_or(job.now_ns, |process| process.until_ns);
+            let before = time(job.now_ns.saturating_sub(end_ns));
+            format!(
+                "the recording of {who} ended {before} before the last one (it was killed, crashed, or ended), and others wait for it in {what} of communicator {name}"
+            )
+        }
         Reason::Gone => format!(
             "the process of {who} is gone (killed, crashed, or it ended without a word to NCCL), and others wait for it in {what} of communicator {name}"
         ),
@@ -286,6 +302,9 @@ pub(crate) fn nothing(job: &Job) -> String {
     let processes = plural(job.processes.len() as u64, "process", "processes");
     let comms = plural(job.comms.len() as u64, "communicator", "communicators");
     let mut states = job.processes.iter().map(|process| process.state);
+    if job.source == Source::Archive {
+        return format!("by the archive all operations in the {comms} of {processes} ended, on all their ranks");
+    }
     if !states.any(|state| state == ProcessState::Running) {
         return format!("nobody waited in the {comms} of {processes} when they ended or were killed");
     }

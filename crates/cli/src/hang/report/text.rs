@@ -1,24 +1,21 @@
 //! The report for people: the verdict first, then why, then every communicator where somebody waits.
 
-use std::fmt::{Display, Write as _};
-
 use super::names;
-use super::rows::{CollectiveRow, CommRow, QuietReport, RankRow, Report, SequenceRow};
+use super::rows::{CollectiveRow, CommRow, FILE, QuietReport, RankRow, Report, SequenceRow};
+use crate::calendar;
+use crate::hang::job::Source;
+use crate::print::Text;
 use crate::table::{Side, Table};
 use crate::units::{count, plural, time};
 
 /// Longest lists printed without `--all`; JSON has everything.
 const MOST_ROWS: usize = 16;
 
-/// Writing to a string cannot fail.
-fn line(into: &mut String, text: impl Display) {
-    let _ = writeln!(into, "{text}");
-}
-
 /// The report as text. `all`: no list is cut, and communicators where nobody waits are shown too.
-pub(crate) fn text(report: &Report, all: bool) -> String {
-    let mut text = String::new();
-    line(&mut text, &report.verdict.text);
+pub(crate) fn text(report: &Report, all: bool) -> Text {
+    let mut text = Text::default();
+    text.line(&report.verdict.text);
+    origin(report, &mut text);
     suspects(report, all, &mut text);
     if let Some(report) = &report.quiet {
         quiet(report, all, &mut text);
@@ -30,22 +27,30 @@ pub(crate) fn text(report: &Report, all: bool) -> String {
     }
     rest(&mut text, waiting.len(), all, "communicators where ranks wait");
     if !quiet.is_empty() {
-        line(
-            &mut text,
-            format_args!(
-                "\n{} where nobody waits (--all shows them)",
-                plural(quiet.len() as u64, "communicator", "communicators")
-            ),
-        );
+        text.paragraph(format_args!(
+            "{} where nobody waits (--all shows them)",
+            plural(quiet.len() as u64, "communicator", "communicators")
+        ));
     }
     if !report.unknown.is_empty() {
-        line(&mut text, "\nNot known:");
+        text.paragraph("Not known:");
         for unknown in cut(&report.unknown, all) {
-            line(&mut text, format_args!("  {unknown}"));
+            text.line(format_args!("  {unknown}"));
         }
         rest(&mut text, report.unknown.len(), all, "remarks");
     }
     text
+}
+
+/// What the verdict is from, where it is not from the journals as they are now.
+fn origin(report: &Report, text: &mut Text) {
+    if report.archive_events.is_some() {
+        let ns = i64::try_from(report.time_ns).unwrap_or(i64::MAX);
+        let at = calendar::moment(ns);
+        text.line(format_args!("  (as it was on {at}, before its recordings were removed; kept in {FILE})"));
+    } else if report.source == Source::Archive.name() {
+        text.line("  (from the archive: the recordings that it was made of are removed)");
+    }
 }
 
 fn cut<T>(list: &[T], all: bool) -> &[T] {
@@ -55,9 +60,9 @@ fn cut<T>(list: &[T], all: bool) -> &[T] {
     list.get(..MOST_ROWS).unwrap_or(list)
 }
 
-fn rest(text: &mut String, length: usize, all: bool, what: &str) {
+fn rest(text: &mut Text, length: usize, all: bool, what: &str) {
     if let Some(more) = length.checked_sub(MOST_ROWS).filter(|more| !all && *more > 0) {
-        line(text, format_args!("  … {more} more {what} (--all)"));
+        text.line(format_args!("  … {more} more {what} (--all)"));
     }
 }
 
@@ -76,31 +81,31 @@ fn is_of_interest(comm: &CommRow) -> bool {
 fn is_lost(sequence: &SequenceRow) -> bool {
     let mut ranks = sequence.ranks.iter();
     ranks.any(|row| {
-        sequence.position_unknown.contains(&row.rank) && matches!(row.stage, "calling" | "launching" | "running")
+        sequence.position_unknown.contains(&row.rank) && matches!(&*row.stage, "calling" | "launching" | "running")
     })
 }
 
-fn suspects(report: &Report, all: bool, text: &mut String) {
+fn suspects(report: &Report, all: bool, text: &mut Text) {
     for (number, suspect) in cut(&report.suspects, all).iter().enumerate() {
         if number > 0 {
-            line(text, format_args!("  also: {}", suspect.text));
+            text.line(format_args!("  also: {}", suspect.text));
         }
         let is_chain = suspect.chain.len() > 1 && suspect.reason != "deadlock";
         for step in suspect.chain.iter().filter(|_| is_chain) {
-            line(text, format_args!("  {step}"));
+            text.line(format_args!("  {step}"));
         }
         if let Some(advice) = &suspect.advice {
-            line(text, format_args!("  {advice}"));
+            text.line(format_args!("  {advice}"));
         }
     }
     rest(text, report.suspects.len(), all, "suspects");
 }
 
-fn quiet(report: &QuietReport, all: bool, text: &mut String) {
+fn quiet(report: &QuietReport, all: bool, text: &mut Text) {
     for advice in &report.advice {
-        line(text, format_args!("  {advice}"));
+        text.line(format_args!("  {advice}"));
     }
-    line(text, "\nlast seen");
+    text.paragraph("last seen");
     let mut table = Table::new(&[
         ("rank", Side::Right),
         ("communicator", Side::Left),
@@ -114,7 +119,7 @@ fn quiet(report: &QuietReport, all: bool, text: &mut String) {
             row.rank.map_or_else(|| "–".to_owned(), |rank| rank.to_string()),
             row.communicator.clone().unwrap_or_else(|| "–".to_owned()),
             row.process.clone(),
-            row.process_state.to_owned(),
+            row.process_state.to_string(),
             time(row.quiet_ns),
             row.text.clone(),
         ]);
@@ -123,43 +128,42 @@ fn quiet(report: &QuietReport, all: bool, text: &mut String) {
     rest(text, report.ranks.len(), all, "ranks");
     let mut inside = report.ranks.iter().filter(|row| !row.inside.is_empty()).peekable();
     match (inside.peek(), report.reports_calls) {
-        (None, true) => line(
-            text,
-            "inside NCCL: nobody, as far as calls tell (those that make, split or destroy communicators are not reported)",
+        (None, true) => text.line("inside NCCL: nobody, as far as calls tell (those that make, split or destroy communicators are not reported)",
         ),
-        (None, false) => line(text, "inside NCCL: not known, calls are not recorded"),
+        (None, false) => text.line("inside NCCL: not known, calls are not recorded"),
         (Some(_), _) => {}
     }
     for row in inside {
         let rank = row.rank.map_or_else(|| "?".to_owned(), |rank| rank.to_string());
-        line(text, format_args!("inside NCCL: rank {rank} [{}], {}", row.process, row.inside.join("; ")));
+        text.line(format_args!("inside NCCL: rank {rank} [{}], {}", row.process, row.inside.join("; ")));
     }
 }
 
-fn communicator(comm: &CommRow, all: bool, text: &mut String) {
+fn communicator(comm: &CommRow, all: bool, text: &mut Text) {
     let size = if comm.ranks_known { "" } else { " seen" };
-    line(text, format_args!("\ncommunicator {}, {}{size}", comm.name, plural(u64::from(comm.ranks), "rank", "ranks")));
+    text.paragraph(format_args!(
+        "communicator {}, {}{size}",
+        comm.name,
+        plural(u64::from(comm.ranks), "rank", "ranks")
+    ));
     if !comm.ranks_missing.is_empty() {
-        line(text, format_args!("  not recorded      {}", names::ranks(&comm.ranks_missing)));
+        text.line(format_args!("  not recorded      {}", names::ranks(&comm.ranks_missing)));
     }
     for sequence in &comm.sequences {
         sequence_text(sequence, all, text);
     }
     for message in cut(&comm.messages, all) {
-        line(text, format_args!("  {}", message.text));
+        text.line(format_args!("  {}", message.text));
     }
     rest(text, comm.messages.len(), all, "messages");
     if let Some(late) = &comm.straggler {
-        line(
-            text,
-            format_args!(
-                "  comes last        rank {}, in {} of the last {} collectives that all ranks called, by {} in the median",
-                late.rank,
-                late.times,
-                late.of,
-                time(late.behind_ns)
-            ),
-        );
+        text.line(format_args!(
+            "  comes last        rank {}, in {} of the last {} collectives that all ranks called, by {} in the median",
+            late.rank,
+            late.times,
+            late.of,
+            time(late.behind_ns)
+        ));
     }
 }
 
@@ -177,23 +181,23 @@ fn collective(row: &CollectiveRow, from_beginning: bool) -> String {
     )
 }
 
-fn sequence_text(sequence: &SequenceRow, all: bool, text: &mut String) {
+fn sequence_text(sequence: &SequenceRow, all: bool, text: &mut Text) {
     if sequence.graphs {
-        line(text, "  in launched CUDA graphs");
+        text.line("  in launched CUDA graphs");
     }
     let last = sequence.last_complete.as_ref();
     if let Some(last) = last {
         let unsure = if last.is_sure { "" } else { " (called by all; whether it ended is not recorded)" };
-        line(text, format_args!("  last complete     {}{unsure}", collective(last, sequence.from_beginning)));
+        text.line(format_args!("  last complete     {}{unsure}", collective(last, sequence.from_beginning)));
     }
     if let Some(mismatch) = &sequence.mismatch {
-        line(text, format_args!("  mismatch          {}", mismatch.text));
+        text.line(format_args!("  mismatch          {}", mismatch.text));
     }
     if let Some(first) = &sequence.first_incomplete {
-        line(text, format_args!("  first incomplete  {}", collective(first, sequence.from_beginning)));
-        line(text, format_args!("  entered           {}", names::numbers(&sequence.entered)));
+        text.line(format_args!("  first incomplete  {}", collective(first, sequence.from_beginning)));
+        text.line(format_args!("  entered           {}", names::numbers(&sequence.entered)));
         if !sequence.not_entered.is_empty() {
-            line(text, format_args!("  not entered       {}", names::numbers(&sequence.not_entered)));
+            text.line(format_args!("  not entered       {}", names::numbers(&sequence.not_entered)));
         }
         position_unknown(sequence, text);
         ranks(&sequence.ranks, all, text);
@@ -205,14 +209,14 @@ fn sequence_text(sequence: &SequenceRow, all: bool, text: &mut String) {
     }
 }
 
-fn position_unknown(sequence: &SequenceRow, text: &mut String) {
+fn position_unknown(sequence: &SequenceRow, text: &mut Text) {
     if !sequence.position_unknown.is_empty() {
-        line(text, format_args!("  not known where   {}", names::numbers(&sequence.position_unknown)));
+        text.line(format_args!("  not known where   {}", names::numbers(&sequence.position_unknown)));
     }
 }
 
 /// Those that have not entered first, then those that wait longest: they tell most.
-fn ranks(rows: &[RankRow], all: bool, text: &mut String) {
+fn ranks(rows: &[RankRow], all: bool, text: &mut Text) {
     let mut rows: Vec<&RankRow> = rows.iter().collect();
     rows.sort_by_key(|row| (row.stage != "not-entered", std::cmp::Reverse(row.for_ns), row.rank));
     let mut table = Table::new(&[
@@ -226,7 +230,7 @@ fn ranks(rows: &[RankRow], all: bool, text: &mut String) {
         table.row(vec![
             row.rank.to_string(),
             row.process.clone(),
-            row.process_state.to_owned(),
+            row.process_state.to_string(),
             row.for_ns.map_or_else(|| "–".to_owned(), time),
             row.text.clone(),
         ]);

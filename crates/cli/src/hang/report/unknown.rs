@@ -2,24 +2,31 @@
 
 use std::collections::BTreeSet;
 
-use nccl_events::Kind;
+use nccl_events::{Kind, MOST_RANKS};
 
+use super::doubts::doubts;
 use super::names;
+use super::rows::Kind as VerdictKind;
 use super::sentences::NO_NUMBERS;
-use crate::hang::job::{Comm, Job, ProcessState, Rank};
+use crate::hang::job::{Comm, Job, ProcessState, Rank, Source};
 use crate::hang::judge::blockage::{Blockage, Cause};
 use crate::hang::sequence::Sequence;
 use crate::hang::tail::Positions;
 use crate::units::plural;
 
 pub(super) fn records(job: &Job, kind: Kind) -> bool {
-    let mut recorded = job.processes.iter().filter(|process| process.has_journal);
+    let is_archive = job.source == Source::Archive;
+    let mut recorded = job.processes.iter().filter(|process| process.has_journal || is_archive);
     recorded.all(|process| process.event_mask & kind.mask() != 0)
 }
 
 /// The remarks, one a line.
-pub(crate) fn unknown(job: &Job, blockages: &[Blockage]) -> Vec<String> {
+pub(crate) fn unknown(job: &Job, blockages: &[Blockage], kind: VerdictKind) -> Vec<String> {
     let mut unknown = Vec::new();
+    match kind {
+        VerdictKind::Unknown => unknown.extend(doubts(job)),
+        _ => unknown.extend(job.missing.iter().cloned()),
+    }
     let mut causes = blockages.iter().map(|blockage| &blockage.cause);
     let all_entered = causes.any(|cause| matches!(cause, Cause::AllEntered(_)));
     if !records(job, Kind::ProxyOp) {
@@ -56,12 +63,7 @@ pub(crate) fn unknown(job: &Job, blockages: &[Blockage]) -> Vec<String> {
             plural(silent, "process is", "processes are")
         ));
     }
-    if let Some((launched, never_seen)) = never_seen(job) {
-        unknown.push(format!(
-            "The launcher started {launched} processes; {} recorded nothing here.",
-            names::ranks(&never_seen)
-        ));
-    }
+    unknown.extend(never_seen(job));
     for process in &job.processes {
         for problem in &process.problems {
             unknown.push(format!("{}: {problem}", process.address()));
@@ -116,10 +118,17 @@ pub(super) fn is_before_api(version: &str) -> bool {
 }
 
 /// Ranks of the launcher that no process has: only of processes that have recorded is it known that they came.
-fn never_seen(job: &Job) -> Option<(u32, Vec<u32>)> {
+fn never_seen(job: &Job) -> Option<String> {
     let processes = job.processes.iter();
     let size = processes.clone().filter_map(|one| one.launcher_size).max()?;
+    if size > MOST_RANKS {
+        return Some(format!(
+            "The launcher says that there are {size} processes, which cannot be (is WORLD_SIZE, or what the launcher \
+             has in its place, set wrongly?): whether some recorded nothing is not known."
+        ));
+    }
     let seen: BTreeSet<u32> = processes.filter_map(|one| one.launcher_rank).collect();
     let missing: Vec<u32> = (0..size).filter(|rank| !seen.contains(rank)).collect();
-    (!missing.is_empty()).then_some((size, missing))
+    let recorded = names::ranks(&missing);
+    (!missing.is_empty()).then(|| format!("The launcher started {size} processes; {recorded} recorded nothing here."))
 }

@@ -67,6 +67,7 @@ fn one_number_in_common_says_where_all_are() {
     let last = sequence.last_complete.as_ref().expect("40");
     assert_eq!((last.position, last.sequence), (31, Some(40)));
     let all = crate::hang::report::text::text(&report, true);
+    let all = all.as_str();
     assert!(all.contains("collective 32 of those kept: ncclAllReduce"), "{all}");
 }
 
@@ -144,6 +145,7 @@ fn without_numbers_nobody_is_accused_and_that_is_said() {
     assert_eq!(sequence.position_unknown, [0, 1, 2]);
     assert!(sequence.entered.is_empty() && sequence.first_incomplete.is_none());
     let all = crate::hang::report::text::text(&report, false);
+    let all = all.as_str();
     assert!(all.contains("not known where   0-2"), "{all}");
 
     // All wait.

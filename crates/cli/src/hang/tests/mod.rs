@@ -77,7 +77,7 @@ fn comm(name: &str, size: u32, ranks: Vec<(u32, Rank)>) -> Comm {
 }
 
 fn job(processes: usize, comms: Vec<Comm>) -> Job {
-    Job { processes: (0..processes).map(process).collect(), comms, now_ns: NOW_NS }
+    Job { processes: (0..processes).map(process).collect(), comms, now_ns: NOW_NS, ..Job::default() }
 }
 
 fn judge(job: &Job) -> Report {
@@ -100,7 +100,7 @@ fn calls(calls: impl IntoIterator<Item = Vec<Call>>) -> Job {
 fn suspect(report: &Report) -> (&str, &str, u32, usize) {
     let first = report.suspects.first();
     let first = first.unwrap_or_else(|| panic!("no suspect: {}", report.verdict.text));
-    (first.reason, &first.communicator, first.rank, first.ranks_blocked)
+    (&first.reason, &first.communicator, first.rank, first.ranks_blocked)
 }
 
 fn message(peer: u32, is_send: bool, stage: Stage) -> Message {

@@ -18,6 +18,7 @@ use super::filter::Filter;
 use super::output::Output;
 use crate::archive;
 use crate::exit::Exit;
+use crate::present::Present;
 use crate::print;
 use crate::units::plural;
 use printer::{Printer, Shown};
@@ -28,6 +29,10 @@ pub(super) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
     let trace = archive::open(path)?;
     refuse_unknown(filter)?;
     let ranks = Ranks::of(&trace);
+    let clock = Clock::of(&trace);
+    let present = Present::of(&trace, clock.begin_ns, |comm| ranks.wants_comm(comm, filter));
+    let comms = || trace.definitions.comms.keys();
+    filter.refuse_absent(&present, |single| comms().any(|comm| ranks.wants_comm(*comm, single)))?;
     let locations = trace.definitions.locations.keys().copied();
     let wanted: Vec<LocationRef> =
         locations.filter(|location| trace.has_events(*location) && ranks.wanted(*location, filter)).collect();
@@ -36,7 +41,7 @@ pub(super) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
     let mut reading = Reading {
         filter,
         trace: &trace,
-        clock: Clock::of(&trace),
+        clock,
         open: BTreeMap::new(),
         is_held_back: true,
         printer: Printer::new(&trace, &ranks, &wanted, json),
@@ -58,6 +63,7 @@ pub(super) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
     if reading.is_held_back {
         reading.release(&mut output)?;
     }
+    filter.refuse_nothing(&present, output.lines)?;
     output.finish()?;
     Ok(remark(&trace))
 }

@@ -1,7 +1,7 @@
 //! Which rank of which communicator a location belongs to.
 
 use analysis::Trace;
-use otf2::LocationRef;
+use otf2::{CommRef, LocationRef};
 
 use super::super::filter::Filter;
 
@@ -18,9 +18,14 @@ impl<'a> Ranks<'a> {
         let Some((comm, rank)) = self.0.rank_of(location) else {
             return filter.wants_comm("", None) && filter.wants_rank(None);
         };
+        self.wants_comm(comm, filter) && filter.wants_rank(Some(rank.into()))
+    }
+
+    /// Whether a communicator is wanted.
+    pub(super) fn wants_comm(&self, comm: CommRef, filter: &Filter) -> bool {
         let name = self.0.comm_name(comm);
         let (base, id) = identity(&name);
-        (filter.wants_comm(&name, id) || filter.wants_comm(base, id)) && filter.wants_rank(Some(rank.into()))
+        filter.wants_comm(&name, id) || filter.wants_comm(base, id)
     }
 
     /// Rank, and communicator where there are several; empty where there is none.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use nccl_events::archive::list_of;
 use otf2::Archive;
 use trace::within_anchor;
 
@@ -64,8 +65,8 @@ pub(in crate::merge) fn text(scoreps: &[ScoreP], nccls: &[Nccl], map: &[String],
         };
         properties.insert(name.clone(), together);
     }
-    properties.insert(MERGED.to_owned(), creators.join("\n"));
-    properties.insert(MAP.to_owned(), map.join("\n"));
+    properties.insert(MERGED.to_owned(), list_of(creators));
+    properties.insert(MAP.to_owned(), list_of(map));
     properties.insert(CLOCK.to_owned(), clock.to_owned());
     properties.retain(|_, value| !value.is_empty());
     text.properties = within_anchor(properties.into_iter().collect());
@@ -109,7 +110,7 @@ fn together(name: &str, a: &str, b: &str) -> String {
     }
     let mut lines: Vec<&str> = a.lines().collect();
     lines.extend(b.lines().filter(|line| !a.lines().any(|known| known == *line)));
-    lines.join("\n")
+    list_of(lines)
 }
 
 #[cfg(test)]

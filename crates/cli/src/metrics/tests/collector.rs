@@ -44,7 +44,7 @@ fn a_collector_gets_all_metrics() {
     let mut outputs = Outputs::open(&request(&["--otlp", &format!("http://{http}")])).expect("outputs");
     outputs.publish(&everything()).expect("published");
     let troubles = outputs.troubles.clone();
-    outputs.end(false);
+    outputs.end().expect("ended");
     assert_eq!(troubles.otlp.load(Ordering::Relaxed), 0);
     collector.signal("TERM");
     let said = collector.wait(LIMIT).with_code(0).stdout;
@@ -66,7 +66,7 @@ fn neither_a_dead_nor_a_slow_collector_holds_up_anybody() {
         }
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         let began = Instant::now();
-        outputs.end(false);
+        outputs.end().expect("ended");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
         let counts = [&troubles.otlp, &troubles.dropped].map(|it| it.load(Ordering::Relaxed));
         assert!(counts[0] + counts[1] >= 47, "{counts:?}");

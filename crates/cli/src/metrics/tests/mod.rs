@@ -56,7 +56,7 @@ fn operation(function: &str, rank: u32, peer: Option<i32>) -> Operation {
 
 /// A communicator of two ranks in a process.
 fn everything() -> Snapshot {
-    let fit = Fit { latency_ns: 12_500.0, rate: Some(1.25e10), r2: 0.875, points: 40 };
+    let fit = Fit { latency_ns: Some(12_500.0), rate: Some(1.25e10), r2: 0.875, points: 40 };
     let second = 1_000_000_000;
     let now = 1_700_000_000 * second;
     Snapshot {

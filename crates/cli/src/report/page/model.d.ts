@@ -18,7 +18,8 @@ export interface DiffModel {
 }
 
 export type CauseKind =
-  'late-rank' | 'slow-pair' | 'slow-channel' | 'slow-connection' | 'waited-for-gpu' | 'waited-for-peer' | 'unknown';
+  'unfinished' | 'late-rank' | 'late-sender' | 'late-receiver' | 'slow-nic' | 'slow-pair' | 'slow-channel' |
+  'slow-connection' | 'waited-for-gpu' | 'waited-for-peer' | 'unknown';
 
 export interface Report {
   format: number;
@@ -33,16 +34,27 @@ export interface Report {
   lateness: { from_ns: number; bin_ns: number; ranks: (number | null)[][] };
   pairs: Link[];
   channels: Link[];
-  messages: { communicator: number; from: number | null; to: number | null; count: number; bytes: number }[];
+  messages: Messages[];
   overlap: Overlap[] | null;
   clocks: { uncertainty_ns: number | null; unknown: number[]; sentence: string };
   completeness: Completeness;
   blind_spots: string[];
 }
 
+export interface Messages {
+  communicator: number;
+  from: number | null;
+  to: number | null;
+  count: number;
+  bytes: number;
+  late_sender_ns: number;
+  late_receiver_ns: number;
+}
+
 export interface Verdict {
-  finding: 'causes' | 'healthy' | 'unclear' | 'nothing';
+  finding: 'unfinished' | 'causes' | 'healthy' | 'unclear' | 'nothing';
   sentence: string;
+  is_partial: boolean;
   basis: string[];
 }
 
@@ -70,6 +82,7 @@ export interface Budget {
   waiting_ns: number;
   transfer_ns: number;
   unclear_ns: number;
+  not_compared_ns: number;
 }
 
 export interface Quantiles {
@@ -113,6 +126,9 @@ export interface Rank {
   p_value: number;
   caused_ns: number;
   caused_alone_ns: number;
+  late_sender_ns: number;
+  late_receiver_ns: number;
+  lost_ns: number;
   lateness_ns: number;
   trend_ns_per_s: number | null;
   change: Change | null;
@@ -134,7 +150,7 @@ export interface LinkKey {
 
 export interface Fit {
   points: number;
-  latency_ns: number;
+  latency_ns: number | null;
   rate: number | null;
   r_squared: number | null;
 }
@@ -157,11 +173,13 @@ export interface Link extends LinkKey {
 export interface Cause {
   kind: CauseKind;
   rank: number | null;
+  host: string | null;
   link: LinkKey | null;
   since_ns: number | null;
   lost_ns: number;
-  share: number;
+  share: number | null;
   instances: number;
+  is_stall: boolean;
   sentence: string;
 }
 
@@ -214,6 +232,13 @@ export interface Comparison {
   groups: Group[];
   only_a: Kind[];
   only_b: Kind[];
+  limit: Limit | null;
+}
+
+export interface Limit {
+  share: number;
+  answer: 'slower' | 'not-slower' | 'not-shown';
+  sentence: string;
 }
 
 export interface Compared {
@@ -233,6 +258,7 @@ export interface Kind {
   operations: number;
   unfinished: number;
   count: number;
+  total_ns: number | null;
 }
 
 export interface Group {
@@ -253,6 +279,8 @@ export interface Difference {
   share: number | null;
   interval_ns: [number, number] | null;
   error_ns: number | null;
+  resolution: number | null;
+  slower_at_most: number | null;
   outcome: Outcome;
 }
 

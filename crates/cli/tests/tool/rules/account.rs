@@ -59,6 +59,9 @@ pub(super) const CASES: &[Case] = &[
         *fixture = Fixture::aligned();
         fixture.property("NCCL::CLOCK::ALIGNMENT::HOSTS", "3");
     }),
+    spoiled("A15", |fixture| {
+        fixture.property("NCCL::JOB", "77.0\n78.0");
+    }),
 ];
 
 /// Rules that can be broken in another way as well.

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use otf2::{AttributeType, MetricValue, RegionRef};
+use otf2::records::ClockProperties;
+use otf2::{ArchiveWriter, AttributeType, MetricValue, RegionRef};
 
 use super::{Case, damaged, patch, patch_definitions, set, spoiled, timed_by_kernel};
 use crate::tool::fixture::{ALL_REDUCE, BROADCAST, Fixture, Step};
@@ -72,6 +73,14 @@ pub(super) const CASES: &[Case] = &[
     spoiled("S17", |fixture| {
         timed_by_kernel(fixture, 300, 350);
         fixture.two_gpus = true;
+    }),
+    // What a writer leaves that was given nothing.
+    damaged("S18", |trace| {
+        fs::remove_dir_all(trace.join("traces")).expect("removed");
+        let mut archive = ArchiveWriter::create(trace, "traces").expect("made");
+        let clock = ClockProperties { timer_resolution: 1, global_offset: 0, trace_length: 1, realtime_timestamp: 0 };
+        archive.definitions().and_then(|mut it| it.clock_properties(&clock)).expect("written");
+        archive.close().expect("written");
     }),
 ];
 

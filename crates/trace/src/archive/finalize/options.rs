@@ -35,22 +35,34 @@ pub(super) enum Known {
         problems: Vec<String>,
         /// Whether it can be written again.
         has_journal: bool,
+        /// Whether event files are missing or damaged.
+        has_lost_events: bool,
     },
     /// Its manifest cannot be read, and why.
-    Unreadable(String),
+    Unreadable {
+        reason: String,
+        /// Whether it can be written again: its journal is there, and no other version wrote it.
+        can_be_written: bool,
+    },
 }
 
 impl Known {
     pub(super) fn of(part: &Path) -> Self {
-        match Manifest::read(part) {
+        match Manifest::read_with_events(part) {
             Ok(manifest) => Self::Part {
                 options: manifest.options,
+                has_lost_events: manifest.has_lost_events,
                 problems: manifest.problems,
                 has_journal: part.join(JOURNAL).exists(),
             },
-            Err(error) => Self::Unreadable(error.to_string()),
+            Err(error) => Self::Unreadable { reason: error.to_string(), can_be_written: can_be_written(part, &error) },
         }
     }
+}
+
+/// Whether a part whose manifest cannot be read can be written again.
+pub(super) fn can_be_written(part: &Path, error: &Error) -> bool {
+    !matches!(error, Error::ManifestFormat { .. }) && part.join(JOURNAL).exists()
 }
 
 /// The options that all parts are to be written with: as wished, and for the rest as most parts are that cannot be

@@ -3,13 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use super::options::{FinalizeOptions, Known};
+use super::options::{FinalizeOptions, Known, can_be_written};
 use crate::archive::unify::other_options;
 use crate::error::Error;
 use crate::part::files::{MANIFEST, Progress, is_done, is_final, why_unusable};
 use crate::part::manifest::Manifest;
 use crate::part::staging::{Staging, put_in_place};
 use crate::part::write::{self, PartSummary, WriteOptions, write_locked};
+use journal::file_size;
 use journal::part::options::ArchiveOptions;
 use journal::part::{JOURNAL, part_name, read_process};
 
@@ -50,7 +51,7 @@ impl Outcome {
     }
 
     fn failed(error: &Error) -> Self {
-        Self::new(PartState::Failed(error.to_string()))
+        Self::new(PartState::Failed(file_size::explain(error)))
     }
 }
 
@@ -68,10 +69,12 @@ impl PartFinalizer<'_> {
         }
         Staging::sweep(part, write::STAGING);
         match known {
-            Some(Known::Unreadable(reason)) if is_final(part) => {
+            Some(Known::Unreadable { reason, can_be_written: false }) if is_final(part) => {
                 return Outcome::new(PartState::Failed(reason.clone()));
             }
-            Some(Known::Part { options, problems, .. }) if is_final(part) && *options == self.archive => {
+            Some(Known::Part { options, problems, has_journal, has_lost_events })
+                if is_final(part) && *options == self.archive && !(*has_lost_events && *has_journal) =>
+            {
                 return done(part, problems);
             }
             Some(Known::Part { options, has_journal: false, .. }) if !options.same_events(&self.archive) => {
@@ -104,7 +107,16 @@ impl PartFinalizer<'_> {
 
     /// Makes a part that is written like the others.
     fn harmonize(&self, part: &Path) -> Result<Outcome, Error> {
-        let manifest = Manifest::read(part)?;
+        let manifest = match Manifest::read_with_events(part) {
+            Ok(manifest) => manifest,
+            Err(error) if can_be_written(part, &error) => {
+                return Ok(Outcome::new(write_again(part, self.archive, false)));
+            }
+            Err(error) => return Err(error),
+        };
+        if manifest.has_lost_events && part.join(JOURNAL).exists() {
+            return Ok(Outcome::new(write_again(part, self.archive, false)));
+        }
         if manifest.options == self.archive {
             return Ok(done(part, &manifest.problems));
         }
@@ -112,11 +124,11 @@ impl PartFinalizer<'_> {
             return Ok(Outcome::new(write_again(part, self.archive, false)));
         }
         // Its event files are good, only the definitions are made otherwise.
-        let changed = Manifest { options: self.archive, ..manifest };
+        let changed = Manifest { options: self.archive, ..Manifest::read(part)? };
         let staging = Staging::create(part, write::STAGING)?;
         changed.write(&staging.path().join(MANIFEST))?;
         put_in_place(&staging, MANIFEST, part)?;
-        Ok(done(part, &changed.problems))
+        Ok(done(part, &manifest.problems))
     }
 }
 
@@ -126,7 +138,7 @@ pub(super) fn write_again(part: &Path, archive: ArchiveOptions, provisional: boo
     let options = WriteOptions { keep_journal: true, provisional, archive: Some(archive), ..WriteOptions::default() };
     match write_locked(part, &options, &()) {
         Ok(summary) => PartState::Written(Box::new(summary)),
-        Err(error) => PartState::Failed(error.to_string()),
+        Err(error) => PartState::Failed(file_size::explain(error)),
     }
 }
 

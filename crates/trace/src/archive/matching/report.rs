@@ -9,6 +9,7 @@ use super::step_ranges;
 use crate::archive::communicators::Communicators;
 use crate::archive::processes::Process;
 use crate::part::calls::StepRanges;
+use nccl_events::archive::list_of;
 use tables::index::index;
 
 /// How many lines of one kind are listed.
@@ -99,7 +100,7 @@ impl Matching {
             if number > 0 {
                 let listed = lines.get(..MOST_LINES).unwrap_or(&lines);
                 properties.push((format!("NCCL::{name}"), number.to_string()));
-                properties.push((format!("NCCL::{name}::LIST"), listed.join("\n")));
+                properties.push((format!("NCCL::{name}::LIST"), list_of(listed)));
             }
         };
         for (kind, name) in Kind::ALL {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::archive::processes::Process;
 use journal::part::chain::ChainReport;
+use nccl_events::archive::list_of;
 
 /// Names and values. Nothing where no plugin was asked for.
 #[must_use]
@@ -11,7 +12,7 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
     let reports = || processes.iter().filter_map(|process| process.manifest.chain.as_ref());
     let lines = |list: fn(&ChainReport) -> &[String]| {
         let all: BTreeSet<&str> = reports().flat_map(list).map(String::as_str).collect();
-        Vec::from_iter(all).join("\n")
+        list_of(all)
     };
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for (name, count) in reports().flat_map(|report| &report.counts) {

@@ -1,6 +1,7 @@
 //! What the archive says of processes of which only the end was kept: properties `NCCL::FLIGHT::…`.
 
 use crate::archive::processes::Process;
+use nccl_events::archive::list_of;
 
 /// Names and values. Nothing where everything was kept.
 #[must_use]
@@ -18,8 +19,7 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
             process.manifest.counts.removed
         )
     });
-    let lines: Vec<String> = lines.collect();
-    [("PROCESSES", cut.len().to_string()), ("COMPLETE_FROM", from.to_string()), ("LIST", lines.join("\n"))]
+    [("PROCESSES", cut.len().to_string()), ("COMPLETE_FROM", from.to_string()), ("LIST", list_of(lines))]
         .map(|(name, value)| (format!("NCCL::FLIGHT::{name}"), value))
         .into()
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::archive::processes::Process;
 use crate::links::gpu_work::Fates;
 use crate::links::gpu_work::definition::SampleClockDefinition;
+use nccl_events::archive::list_of;
 use nccl_events::gpu::GpuCount;
 
 /// Name and value; numbers that are 0 are left out.
@@ -18,7 +19,7 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
     let of = || processes.iter().map(|process| &process.manifest.gpu_work);
     let backends: BTreeSet<&str> = of().map(|gpu| gpu.backend.as_str()).collect();
     let backends: Vec<&str> = backends.into_iter().filter(|way| !way.is_empty()).collect();
-    say("BACKEND", backends.join("\n"));
+    say("BACKEND", list_of(backends));
     say("NOTICES", notices(processes));
     let devices: BTreeSet<(&str, &str, &str)> = processes
         .iter()
@@ -46,7 +47,7 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
         clocks.map(move |clock| format!("{part}: {}", line(clock)))
     });
     let lines: Vec<String> = lines.collect();
-    say("CLOCKS::LIST", lines.join("\n"));
+    say("CLOCKS::LIST", list_of(lines));
     said
 }
 
@@ -68,14 +69,11 @@ fn notices(processes: &[Process]) -> String {
         }
     }
     let all = processes.len() as u64;
-    let lines = order.into_iter().map(|notice| {
-        let line = notice.replace('\n', " ");
-        match said.get(notice) {
-            Some(&some) if some < all => format!("{line} ({some} of {all} processes)"),
-            _ => line,
-        }
+    let lines = order.into_iter().map(|notice| match said.get(notice) {
+        Some(&some) if some < all => format!("{notice} ({some} of {all} processes)"),
+        _ => notice.to_owned(),
     });
-    lines.collect::<Vec<String>>().join("\n")
+    list_of(lines)
 }
 
 fn line(clock: &SampleClockDefinition) -> String {

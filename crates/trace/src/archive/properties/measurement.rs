@@ -2,6 +2,7 @@
 
 use crate::archive::processes::Process;
 use crate::part::manifest::StepRangeDefinition;
+use nccl_events::archive::list_of;
 use nccl_events::control::Span;
 use nccl_events::event_names;
 
@@ -32,6 +33,5 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
         return Vec::new();
     }
     lines.sort();
-    let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
-    vec![("NCCL::MEASUREMENT::LIST".to_owned(), lines.join("\n"))]
+    vec![("NCCL::MEASUREMENT::LIST".to_owned(), list_of(lines.into_iter().map(|(_, line)| line)))]
 }

@@ -12,6 +12,7 @@ use crate::archive::processes::{Parts, Process};
 use clocks::gpu::GpuCalibration;
 use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
+use nccl_events::archive::list_of;
 use tables::counts::Counts;
 use tables::index::index;
 
@@ -36,16 +37,16 @@ pub(super) fn properties(parts: &Parts<'_>, communicators: &Communicators) -> Ve
     let mut list = List::default();
     let names = processes.iter().map(|process| &process.manifest.part);
     let distinct_names: BTreeSet<String> = names.clone().cloned().collect();
-    list.add(PARTS, lines(names));
+    list.add(PARTS, list_of(names));
     list.number(PARTS_NUMBER, distinct_names.len() as u64);
     list.add(PARTS_FINGERPRINT, fingerprint(&distinct_names));
-    list.add("NCCL::PARTS_LEFT_OUT", lines(parts.left_out));
+    list.add("NCCL::PARTS_LEFT_OUT", list_of(parts.left_out));
     list.extend(option_properties(parts.options));
     sources(&mut list, processes);
     clocks(&mut list, processes);
     list.extend(clock_statements::of_archive(processes, parts.alignment));
     counts(&mut list, processes);
-    let missing = communicators.all.iter().map(|it| it.missing.len() as u64);
+    let missing = communicators.all.iter().map(|it| it.missing.len() as u64 + it.unlocated);
     list.number("NCCL::RANKS_MISSING", missing.sum());
     let unmatched = communicators.all.iter().map(|comm| comm.unmatched).sum();
     list.number("NCCL::COLLECTIVES_UNMATCHED", unmatched);
@@ -118,15 +119,10 @@ impl List {
     }
 }
 
-fn lines<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> String {
-    let entries: Vec<String> = entries.into_iter().map(|entry| entry.as_ref().to_owned()).collect();
-    entries.join("\n")
-}
-
 /// What differs between processes is listed once each.
 fn distinct(processes: &[Process], value: impl Fn(&Process) -> String) -> String {
     let values: BTreeSet<String> = processes.iter().map(value).collect();
-    lines(values.iter().filter(|value| !value.is_empty()))
+    list_of(values.iter().filter(|value| !value.is_empty()))
 }
 
 fn sources(list: &mut List, processes: &[Process]) {
@@ -142,7 +138,10 @@ fn sources(list: &mut List, processes: &[Process]) {
     });
     add("NCCL::EVENTS", |info| info.events.join(","));
     add("NCCL::COMMAND", |info| info.command.join(" "));
-    add("NCCL::JOB", |info| info.environment.job.clone().unwrap_or_default());
+    add("NCCL::JOB", |info| match info.job.as_str() {
+        "" => info.environment.job.clone().unwrap_or_default(),
+        job => job.to_owned(),
+    });
     add("NCCL::LAUNCHER", |info| info.environment.launcher.clone().unwrap_or_default());
     add("NCCL::NODE_NAMES", |info| {
         let name = info.environment.node_name.as_ref();
@@ -150,7 +149,7 @@ fn sources(list: &mut List, processes: &[Process]) {
         name.map_or_else(String::new, |name| format!("{}: {name}", info.host))
     });
     add("NCCL::PLUGIN_VERSION", |info| info.plugin_version.clone());
-    list.add("NCCL::BLIND_SPOTS", lines(blind_spots::lines(processes)));
+    list.add("NCCL::BLIND_SPOTS", list_of(blind_spots::lines(processes)));
     list.add("NCCL::WRITER_VERSION", env!("CARGO_PKG_VERSION").to_owned());
 }
 
@@ -174,7 +173,7 @@ fn clocks(list: &mut List, processes: &[Process]) {
         let residual = such().map(|gpu| gpu.clock.residual_ns).max();
         list.number(&format!("NCCL::GPU_CLOCK::{name}::RESIDUAL_NS"), residual.unwrap_or(0));
     }
-    list.add("NCCL::GPU_CLOCK::LIST", lines(processes.iter().flat_map(gpu_clocks)));
+    list.add("NCCL::GPU_CLOCK::LIST", list_of(processes.iter().flat_map(gpu_clocks)));
 }
 
 /// The clock of each communicator rank's GPU, as in `… comm 0x5 rank 3: BOUNDED, residual 2400 ns, drift -12 ppb,
@@ -217,5 +216,5 @@ fn problems(list: &mut List, processes: &[Process]) {
     });
     let all: Vec<String> = all.collect();
     list.number("NCCL::PROBLEMS", all.len() as u64);
-    list.add("NCCL::PROBLEM_LIST", lines(all.iter().take(MOST_PROBLEMS)));
+    list.add("NCCL::PROBLEM_LIST", list_of(all.iter().take(MOST_PROBLEMS)));
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::archive::processes::Process;
+use nccl_events::archive::list_of;
 
 /// Names and values. Nothing where there was no Score-P.
 #[must_use]
@@ -24,7 +25,7 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
     let targets: Vec<&str> = targets.into_iter().collect();
     let mut properties = vec![
         ("NCCL::SCOREP::PROCESSES".to_owned(), number.to_string()),
-        ("NCCL::SCOREP::TARGET".to_owned(), targets.join("\n")),
+        ("NCCL::SCOREP::TARGET".to_owned(), list_of(targets)),
     ];
     let counts = counts.into_iter();
     properties.extend(counts.map(|(name, count)| (format!("NCCL::SCOREP::{name}"), count.to_string())));

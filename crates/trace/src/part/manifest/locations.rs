@@ -68,6 +68,22 @@ pub(crate) enum LocationKind {
 }
 
 impl LocationKind {
+    /// What it is about, for people who look for what is missing.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Thread { thread_id, name, .. } => format!("thread {thread_id} ({name})"),
+            Self::Proxy { thread_id } => format!("proxy thread {thread_id}"),
+            Self::Communicator { comm, rank, .. } => format!("rank {rank} of communicator {comm}"),
+            Self::Stream { stream, .. } => format!("stream {stream}"),
+            Self::Channel { channel, .. } => format!("channel {channel}"),
+            Self::Net(connection) => format!("the connection with rank {}", connection.peer),
+            Self::Step { connection, slot } => format!("slot {slot} of the connection with rank {}", connection.peer),
+            Self::Plugin { connection, slot } => {
+                format!("the network plugin in slot {slot} of the connection with rank {}", connection.peer)
+            }
+        }
+    }
+
     /// Whether steps of it put data into the memory of a peer.
     pub(crate) const fn is_sending_step(&self) -> bool {
         matches!(self, Self::Step { connection, .. } if connection.send)

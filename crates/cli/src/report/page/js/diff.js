@@ -59,8 +59,8 @@ function operations({ groups, runs, confidence }) {
   const bounds = compared.flatMap(({ median }) => (median ? interval(median) ?? [] : []));
   const most = Math.min(Math.max(Math.log(1.02), ...bounds.map((share) => Math.abs(ratio(share)))), Math.log(4));
   const keys = add(element, 'div', 'keys');
-  fill(keys, html`<span class="key"><i class="hatched"></i>waiting for the last rank</span><span class="key"><i
-    class="moved"></i>transfer, in the colour of the function; above A, below B</span>`);
+  fill(keys, html`<span class="key"><i class="hatched"></i>waiting for the last rank</span><span
+    class="key">transfer, in the colour of the function; above A, below B</span>`);
   fillTable(add(element, 'table'), 'Operations of both runs', columns(most, confidence), compared, { limit: [40, 8] });
 }
 

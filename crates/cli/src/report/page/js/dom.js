@@ -64,6 +64,7 @@ export function add(parent, tag, className = '') {
  *   done?: () => void }} [options] `limit`: rows at the begin and at the end when there are many more
  */
 export function fillTable(table, caption, columns, rows, options = {}) {
+  scrollable(table);
   let sort = options.sort;
   let all = false;
   const draw = () => {
@@ -92,6 +93,15 @@ export function fillTable(table, caption, columns, rows, options = {}) {
     options.done?.();
   };
   draw();
+}
+
+/** A table that is wider than the page scrolls in a box of its own. @param {HTMLElement} table */
+function scrollable(table) {
+  if (table.closest('.wide, .scrolls')) return;
+  const box = document.createElement('div');
+  box.className = 'wide';
+  table.replaceWith(box);
+  box.append(table);
 }
 
 /** @template R @param {R[]} rows @param {Column<R>} column @param {number} direction */

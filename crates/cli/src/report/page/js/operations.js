@@ -1,6 +1,6 @@
 // Operations by function, size and communicator; waiting and transfer by rank.
 
-import { add, colourName, dot, fillTable, section } from '#page/dom';
+import { add, colourName, dot, fill, fillTable, section } from '#page/dom';
 import { gigabytes, median, NONE, number, percent, seconds, sizes } from '#page/format';
 import { html } from '#page/html';
 
@@ -14,22 +14,37 @@ export const micros = (/** @type {number | undefined} */ ns) =>
   (ns === undefined ? NONE : number(ns / 1e3, ns < 1e5 ? 1 : 0));
 const middle = (/** @type {Quantiles | null} */ values) => values?.median ?? null;
 const total = (/** @type {OperationClass} */ row) => row.duration_ns?.total ?? 0;
-const waiting = (/** @type {Budget} */ { operations_ns: all, waiting_ns: part }) => (all === 0 ? null : part / all);
+/** The share of waiting; none where nothing is compared over ranks. */
+const waiting = (/** @type {Budget} */ { operations_ns: all, waiting_ns: part, not_compared_ns: rest }) =>
+  (all === rest ? null : part / all);
 
 /**
  * Parts of a time; the transfer of a function has its colour.
- * @param {Omit<Budget, 'operations_ns'>} budget
+ * @param {Omit<Budget, 'operations_ns' | 'not_compared_ns'> & { not_compared_ns?: number }} budget
  * @param {number} most
  * @param {string} name
  * @param {string} [colour]
  */
 export function budgetBar(budget, most, name, colour = '--seq') {
-  const { waiting_ns: wait, transfer_ns: transfer, unclear_ns: unclear } = budget;
+  const { waiting_ns: wait, transfer_ns: transfer, unclear_ns: unclear, not_compared_ns: rest = 0 } = budget;
   const width = (/** @type {number} */ ns) => `width:${((ns / Math.max(1, most)) * 100).toFixed(2)}%`;
   return html`<div class="bar" role="img" aria-label="${name}: waiting ${seconds(wait)} s, transfer ${
-    seconds(transfer)} s, not to be split ${seconds(unclear)} s"><i class="hatched" style="${width(wait)}"></i><i
+    seconds(transfer)} s, not to be split ${seconds(unclear + rest)} s"><i class="hatched" style="${width(wait)}"></i><i
     class="fn" style="${width(transfer)};background:var(${colour})"></i><i class="unclear"
-    style="${width(unclear)}"></i></div>`;
+    style="${width(unclear + rest)}"></i></div>`;
+}
+
+/**
+ * What the colours of bars stand for, of those that occur.
+ * @param {HTMLElement} element @param {Budget[]} budgets @param {string} transfer @param {string} colour
+ */
+function keys(element, budgets, transfer, colour) {
+  const has = (/** @type {keyof Budget} */ part) => budgets.some((it) => it[part] > 0);
+  const key = (/** @type {string} */ name, /** @type {string} */ text) =>
+    html`<span class="key">${name && html`<i class="${name}"></i>`}${text}</span>`;
+  fill(add(element, 'div', 'keys'), html`${has('waiting_ns') && key('hatched', 'waiting for the last rank')}${
+    has('transfer_ns') && key(colour, transfer)}${(has('unclear_ns') || has('not_compared_ns')) &&
+    key('unclear', 'not to be split, or not compared')}`);
 }
 
 /** @param {Model} model */
@@ -37,15 +52,17 @@ export function operations({ report }) {
   const rows = report.operations;
   const { budget } = report;
   const share = waiting(budget);
-  const element = section('operations', 'Operations', 'nccl-otf2 stats --by operations', rows.length === 0 ?
-    html`<b>No operation was recorded.</b>` : share === null ?
-      html`No collective has arrivals on several ranks that can be compared: waiting and transfer are not told apart.` :
-      html`<b>${percent(share)} of communication time is waiting for the last rank, ${percent(budget.transfer_ns /
-        budget.operations_ns)} moves bytes${budget.unclear_ns > 0 && html`, of ${percent(budget.unclear_ns /
-        budget.operations_ns)} the clocks do not tell`}.</b> Busbw counts both, as nccl-tests do; beside it is that of
-        the transfer alone, which tells what the links give.`);
   if (rows.length === 0) return;
+  const element = section('operations', 'Operations', 'nccl-otf2 stats --by operations', share === null ?
+      html`No collective has arrivals on several ranks that can be compared: waiting and transfer are not told apart.` :
+      html`<b>${percent(share)} of the time of all ranks in operations is waiting for the last rank,
+        ${percent(budget.transfer_ns / budget.operations_ns)} moves bytes${budget.unclear_ns > 0 &&
+        html`, of ${percent(budget.unclear_ns / budget.operations_ns)} the clocks do not tell`}${
+        budget.not_compared_ns > 0 && html`, and ${percent(budget.not_compared_ns / budget.operations_ns)} is in sends,
+        receives and others that are not compared`}.</b> Busbw counts both, as nccl-tests do; beside it is that of
+        the transfer alone, which tells what the links give.`);
   const most = rows.reduce((a, row) => Math.max(a, total(row)), 1);
+  keys(element, rows.map((row) => row.budget), 'transfer, in the colour of the function', '');
   fillTable(add(element, 'table'), 'Operations by function, communicator and size', [
     { title: 'function', head: true, key: (row) => row.function,
       cell: (row) => html`${dot(row.function)}${row.function}` },
@@ -88,6 +105,7 @@ function timedBy({ timing, count }) {
 /** @param {Model} model */
 export function timeByRank({ report }) {
   const rows = report.ranks;
+  if (rows.length === 0) return;
   const worst = report.causes[0]?.rank ?? null;
   const least = rows.reduce((a, b) => (b.budget.waiting_ns < a.budget.waiting_ns ? b : a), rows[0]);
   const split = rows.some((row) => row.budget.waiting_ns + row.budget.transfer_ns > 0);
@@ -96,11 +114,8 @@ export function timeByRank({ report }) {
     html`Sorted by waiting: who waits least is whom the others wait for. <b>${least.name} waits
     ${seconds(least.budget.waiting_ns)} s, the median rank ${seconds(median(rows.map((row) =>
       row.budget.waiting_ns)))} s.</b>`);
-  if (rows.length === 0) return;
   const exposed = new Map((report.overlap ?? []).map((row) => [row.rank, row.exposed_ns]));
-  const keys = add(element, 'div', 'keys');
-  keys.innerHTML = html`<span class="key"><i class="hatched"></i>waiting for the last rank</span><span class="key"><i
-    class="moved"></i>transfer</span><span class="key"><i class="unclear"></i>not to be split</span>`.text;
+  keys(element, rows.map((row) => row.budget), 'transfer', 'moved');
   const most = Math.max(...rows.map((row) => row.budget.operations_ns), 1);
   const all = rows.map((row, index) => ({ ...row, index }));
   /** @type {import('#page/dom').Column<typeof all[0]>[]} */

@@ -47,31 +47,47 @@ function cellsOf(report) {
   return cells;
 }
 
+/** Whether any sender is seen with its receiver. @param {Report} report */
+export const hasPairs = (report) => cellsOf(report).size > 0;
+
 /** @param {Model} model */
 export function pairs({ report }) {
+  if (!hasPairs(report)) return;
   const cells = cellsOf(report);
   const slow = report.causes.find(({ kind }) => kind === 'slow-pair' || kind === 'slow-connection');
-  const element = section('pairs', 'Pairs of ranks', 'nccl-otf2 stats --by pairs', lede(report, cells, slow?.sentence));
-  if (cells.size === 0) return;
+  const element = section('pairs', 'Pairs of ranks', 'nccl-otf2 stats --by pairs', html`Bytes of all
+    pairs; times where the proxy moved them over the network${!report.run.has_steps && html`, which need
+    <code>NCCL_OTF2_EVENTS=full</code>`}. <b>${slow ? slow.sentence : 'No pair stands out.'}</b>`);
   const linked = [...cells.values()].filter(({ link }) => link);
   linked.sort((a, b) => (b.link?.excess_ns ?? 0) - (a.link?.excess_ns ?? 0));
   const first = slow?.link && cells.get(`${slow.link.from} ${slow.link.to}`);
   const view = new Pairs(report, cells, linked, first ?? linked[0] ?? [...cells.values()][0]);
   fill(add(element, 'div', 'pairs'), html`<figure><div class="tools"><h3>Sender × receiver</h3>
     <span class="seg" id="matrix-mode" role="group" aria-label="What the matrix shows"></span></div>
-    <canvas id="matrix" tabindex="0" role="img"></canvas><figcaption class="u" id="matrix-say"></figcaption></figure>
+    <canvas id="matrix" tabindex="0" role="img"></canvas><figcaption class="u" id="matrix-say"></figcaption>
+    <p class="small u" id="matrix-ramp"></p></figure>
     <figure id="pair-plot"></figure><div class="scrolls"><table class="tight" id="pair-table"></table></div>`);
   view.show();
+  waits(element, report);
 }
 
-/** @param {Report} report @param {Map<string, Cell>} cells @param {string | undefined} slow */
-function lede({ run }, cells, slow) {
-  if (cells.size === 0) {
-    return html`No transfer between ranks is in this archive${!run.has_transfers && html`: NCCL reports them where its
-      proxy moves data over a network, and with <code>NCCL_OTF2_EVENTS=standard</code> or more`}.`;
-  }
-  return html`Bytes of all pairs; times where the proxy moved them over the network${!run.has_steps && html`, which need
-    <code>NCCL_OTF2_EVENTS=full</code>`}. ${slow ? html`<b>${slow}</b>` : html`<b>No pair stands out.</b>`}`;
+/** How long the ends of messages waited for each other. @param {HTMLElement} element @param {Report} report */
+function waits(element, { communicators, messages, ranks }) {
+  const rows = messages.filter((it) => it.late_sender_ns + it.late_receiver_ns > 0);
+  if (rows.length === 0) return;
+  const name = (/** @type {number | null} */ rank) => (rank === null ? NONE : ranks[rank].name);
+  fill(add(element, 'h3'), html`Waiting in sends and receives`);
+  fillTable(add(element, 'table', 'tight'), 'Waiting in sends and receives, by sender and receiver', [
+    { title: 'from', head: true, key: (row) => row.from ?? -1, cell: (row) => name(row.from) },
+    { title: 'to', key: (row) => row.to ?? -1, cell: (row) => name(row.to) },
+    { title: 'on', cell: (row) => communicators[row.communicator]?.name ?? NONE, className: 'name' },
+    { title: 'count', number: true, key: (row) => row.count, cell: (row) => number(row.count) },
+    { title: 'bytes', number: true, key: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
+    { title: html`waited for<br>the sender, s`, number: true, key: (row) => row.late_sender_ns,
+      cell: (row) => seconds(row.late_sender_ns) },
+    { title: html`waited for<br>the receiver, s`, number: true, key: (row) => row.late_receiver_ns,
+      cell: (row) => seconds(row.late_receiver_ns) },
+  ], rows, { sort: [5, 1], limit: [16, 8] });
 }
 
 class Pairs {
@@ -146,6 +162,7 @@ class Pairs {
       context.fillRect(GUTTER + cell.to * size, GUTTER + cell.from * size, Math.max(1, size - gap),
         Math.max(1, size - gap));
     }
+    this.legend(ramp, [least, most]);
     this.labels(context, size);
     const { from, to } = this.chosen;
     context.strokeStyle = token('--ink');
@@ -154,6 +171,16 @@ class Pairs {
     const text = `${this.name(from)} → ${this.name(to)}: ${this.say(this.cells.get(`${from} ${to}`))}`;
     byId('matrix-say').textContent = text;
     canvas.setAttribute('aria-label', `Matrix of ranks, sender by receiver, arrow keys move; now ${text}`);
+  }
+
+  /** What the colours stand for, the lightest first. @param {string[]} ramp @param {[number, number]} values */
+  legend([from, to], [least, most]) {
+    if (!(least <= most)) return fill(byId('matrix-ramp'), html`Nothing is timed here.`);
+    const text = (/** @type {number} */ value) => this.mode === 'latency' ? duration(value) :
+      this.mode === 'bytes' ? bytes(value) : `${gigabytes(value)} GB/s`;
+    const ends = this.mode === 'bytes' ? [0, most] : this.mode === 'latency' ? [least, most] : [most, least];
+    fill(byId('matrix-ramp'), html`${text(ends[0])} <span class="ramp" style="background:linear-gradient(90deg,${
+      mix(from, to, 0.12)},${to})"></span> ${text(ends[1])}`);
   }
 
   /** @param {CanvasRenderingContext2D} context @param {number} size */
@@ -266,7 +293,7 @@ function linkFacts(link, fit) {
   return [
     ['transfers', number(link.steps)],
     ['bytes ÷ busy time', `${gigabytes(link.rate)} GB/s`],
-    ...(fit ? /** @type {[string, unknown][]} */ ([['latency', duration(fit.latency_ns)],
+    ...(fit?.latency_ns ? /** @type {[string, unknown][]} */ ([['latency', duration(fit.latency_ns)],
       ['rate', `${gigabytes(fit.rate)} GB/s`]]) : []),
     ...(link.slowdown === null ? [] : /** @type {[string, unknown][]} */ ([
       ['against others', `× ${number(link.slowdown, 2)}`]])),
@@ -289,25 +316,26 @@ export function scatter(element, title, link, others) {
     return;
   }
   const { all, least } = link;
-  const line = (/** @type {Fit | null} */ fit) => (fit ?
-    html`${duration(fit.latency_ns)}${fit.rate && html` + bytes ÷ ${gigabytes(fit.rate)} GB/s`}` : NONE);
+  const fits = others.flatMap((other) => (other.all?.rate ? [other.all] : []));
+  const middle = fits.length < 3 ? null : { latency_ns: median(fits.map((fit) => Number(fit.latency_ns))),
+    rate: 1 / median(fits.map((fit) => 1 / Number(fit.rate))) };
+  const line = (/** @type {Fit | null} */ fit) => (fit && fit.latency_ns !== null ?
+    html`${duration(fit.latency_ns)}${fit.rate && html` + bytes ÷ ${gigabytes(fit.rate)} GB/s`}` : 'no line fits');
   fill(element, html`<h3>${title}: time of a transfer by its bytes</h3>
     <p class="small u"><span style="color:var(--ink)">${line(all)}</span>, R² ${number(all?.r_squared, 3)}, ${
       number(all?.points ?? link.points.length)} transfers; least times: ${line(least)}</p>
-    <div class="plot"></div><p class="small u keys"><span class="key"><u></u>regression, weights 1/t²</span><span
-      class="key">○ least time of each size</span><span class="key">┄ median of the others</span></p>`);
+    <div class="plot"></div><p class="small u keys"><span class="key"><span class="hot">●</span>transfers</span><span
+      class="key">○ least time of each size</span>${all && html`<span class="key"><u></u>regression, weights
+      1/t²</span>`}${middle && html`<span class="key">┄ median of the others</span>`}</p>`);
   const smallest = new Map();
   for (const [, size, time] of link.points) smallest.set(size, Math.min(time, smallest.get(size) ?? Infinity));
   const sizes = [...new Set(link.points.map(([, size]) => Math.max(1, size)))].sort((a, b) => a - b);
-  const fits = others.flatMap((other) => (other.all?.rate ? [other.all] : []));
-  const middle = fits.length < 3 ? null : { latency_ns: median(fits.map((fit) => fit.latency_ns)),
-    rate: 1 / median(fits.map((fit) => 1 / Number(fit.rate))) };
   plotScatter(/** @type {HTMLElement} */ (element.querySelector('.plot')), link, sizes, smallest, [all, middle]);
 }
 
 /**
  * @param {HTMLElement} element @param {Link} link @param {number[]} sizes @param {Map<number, number>} smallest
- * @param {({ latency_ns: number, rate: number | null } | null)[]} fits
+ * @param {({ latency_ns: number | null, rate: number | null } | null)[]} fits
  */
 function plotScatter(element, link, sizes, smallest, fits) {
   const points = link.points.map(([, size, time]) => ({ x: Math.max(1, size), y: Math.max(1, time) / 1e3, kind: 0 }));
@@ -317,7 +345,8 @@ function plotScatter(element, link, sizes, smallest, fits) {
   points.sort((a, b) => a.x - b.x);
   const only = (/** @type {number} */ kind) => points.map((point) => (point.kind === kind ? point.y : null));
   const lines = fits.map((fit) => points.map((point) => {
-    const time = fit && point.kind === 2 ? fit.latency_ns + (fit.rate ? (point.x / fit.rate) * 1e9 : 0) : 0;
+    const time = fit && fit.latency_ns !== null && point.kind === 2 ?
+      fit.latency_ns + (fit.rate ? (point.x / fit.rate) * 1e9 : 0) : 0;
     return time > 0 ? time / 1e3 : null;
   }));
   plot(element, {

@@ -23,7 +23,14 @@ import { drawn, token } from '#page/dom';
  * @property {[number, number]} [band] Fills between these series
  * @property {[number, number]} [yRange]
  * @property {number} [mark] A vertical line
+ * @property {[number, number]} [xRange]
+ * @property {() => { left: number, width: number }} [area] Where the element has the plotting area
  */
+
+/** Width of the axis on the left. */
+const Y_AXIS = 50;
+/** Room for half of the last label. */
+export const RIGHT = 16;
 
 /** @param {HTMLElement} element @param {Plot} what */
 export function plot(element, what) {
@@ -32,7 +39,9 @@ export function plot(element, what) {
   drawn(() => {
     made?.destroy();
     if (!element.isConnected) return false;
-    const width = Math.floor(element.clientWidth);
+    const area = what.area?.();
+    element.style.marginLeft = area ? `${area.left - Y_AXIS}px` : '';
+    const width = area ? area.width + Y_AXIS + RIGHT : Math.floor(element.clientWidth);
     made = width > 40 ? new uPlot(options(what, width), what.data, element) : null;
     return true;
   });
@@ -48,14 +57,15 @@ function options(what, width) {
       values.map((value) => (value === null ? '' : text(value))) } : {});
   const distribution = what.logarithmic ? { distr: 3 } : {};
   return {
-    width, height: what.height, legend: { show: false }, padding: [8, 8, 0, 0],
+    width, height: what.height, legend: { show: false }, padding: [8, RIGHT, 0, 0],
     cursor: { show: false },
     scales: {
-      x: { time: false, ...distribution, ...(what.logarithmic ? { log: 2 } : {}) },
+      x: { time: false, ...(what.xRange ? { range: what.xRange } : {}), ...distribution,
+        ...(what.logarithmic ? { log: 2 } : {}) },
       y: { ...distribution, ...(what.yRange ? { range: what.yRange } : {}) },
     },
     axes: [{ ...axis, size: 24, gap: 2, ...labels(what.xText), ...(what.logarithmic ? { filter: everyOther } : {}) },
-      { ...axis, size: 50, gap: 4, ...labels(what.yText) }],
+      { ...axis, size: Y_AXIS, gap: 4, ...labels(what.yText) }],
     series: [{}, ...what.series.map(seriesOptions)],
     ...(what.band ? { bands: [{ series: [what.band[1], what.band[0]], fill: `${token('--hatch')}55` }] } : {}),
     hooks: what.mark === undefined ? {} : { draw: [(/** @type {any} */ u) => markLine(u, Number(what.mark))] },

@@ -3,7 +3,8 @@
 import { add, fill, fillTable, section } from '#page/dom';
 import { bytes, gigabytes, number, percent, seconds } from '#page/format';
 import { html, unit } from '#page/html';
-import { scatter } from '#page/pairs';
+import { hasPairs, scatter } from '#page/pairs';
+import { isComparable } from '#page/skew';
 import { exposedShare } from '#page/verdict';
 
 /** @typedef {import('../model').Model} Model */
@@ -17,11 +18,10 @@ const SHOWN = 16;
 export function channels({ report }) {
   const rows = report.channels;
   const slow = report.causes.find(({ kind }) => kind === 'slow-channel');
-  const element = section('channels', 'Channels', 'nccl-otf2 stats --by channels', rows.length === 0 ?
-    html`No transfer of a channel over the network is in this archive.` :
-    html`Time of a transfer by its bytes, between all ranks. A collective is as slow as its slowest channel.
-    <b>${slow ? slow.sentence : 'No channel stands out.'}</b>`);
   if (rows.length === 0) return;
+  const element = section('channels', 'Channels', 'nccl-otf2 stats --by channels', html`Time
+    of a transfer by its bytes, between all ranks. A collective is as slow as its slowest channel.
+    <b>${slow ? slow.sentence : 'No channel stands out.'}</b>`);
   const ordered = [...rows].sort((a, b) => b.excess_ns - a.excess_ns);
   const first = slow?.link?.channel ?? null;
   const name = (/** @type {Link} */ link) => `${report.communicators[link.communicator]?.name ?? ''} ${link.channel}`;
@@ -59,13 +59,10 @@ export function channels({ report }) {
 export function overlap({ report }) {
   const rows = report.overlap;
   const exposed = exposedShare(rows);
-  const element = section('overlap', 'Overlap with computing', 'nccl-otf2 stats --by overlap', exposed === null ?
-    html`${report.run.has_other_kernels ? 'No communication was seen beside other kernels.' : html`Kernels other than
-      NCCL’s were not recorded, so what computing hides is not known. Record them with
-      <code>NCCL_OTF2_CUPTI_KERNELS=all</code>.`}` :
-    html`<b>${percent(exposed)} of communication time is exposed:</b> no other kernel runs on the GPU meanwhile. The
-      rest is hidden behind computing.`);
   if (!rows || exposed === null) return;
+  const element = section('overlap', 'Overlap with computing', 'nccl-otf2 stats --by overlap', html`<b>${
+    percent(exposed)} of communication time is exposed:</b> no other kernel runs on the GPU meanwhile. The
+      rest is hidden behind computing.`);
   const most = Math.max(...rows.map((row) => row.communication_ns + row.computation_ns - row.overlap_ns), 1);
   const width = (/** @type {number} */ ns) => `width:${((ns / most) * 100).toFixed(2)}%`;
   add(element, 'div', 'keys').innerHTML = html`<span class="key"><i class="moved"></i>communication alone</span>
@@ -109,12 +106,10 @@ function groups(report) {
 
 /** @param {Model} model @param {(anomaly: Anomaly) => string} link To its place in the timeline */
 export function anomalies({ report }, link) {
-  const none = report.anomalies.length === 0;
-  const element = section('anomalies', 'What stands out', 'nccl-otf2 stats --by anomalies', none ?
-    html`<b>No operation took far longer than the others of its kind.</b>` :
-    html`Operations far from the median of their kind, by cause and by the time that all ranks lost. A cause is named
+  if (report.anomalies.length === 0) return;
+  const element = section('anomalies', 'What stands out', 'nccl-otf2 stats --by anomalies', html`Operations
+      far from the median of their kind, by cause and by the time that all ranks lost. A cause is named
       only where the trace shows it; lost times of different causes overlap and do not add up.`);
-  if (none) return;
   const name = (/** @type {Anomaly} */ anomaly) => report.operations[anomaly.class]?.function ?? '';
   fillTable(add(element, 'table'), 'Anomalies by cause', [
     { title: 'lost, s', number: true, key: (group) => group.lost, cell: (group) => seconds(group.lost, 3) },
@@ -136,6 +131,28 @@ const KINDS = /** @type {Record<string, string>} */ ({
   cecoll: 'copy-engine collectives', cesync: 'copy-engine synchronisation', cebatch: 'copy-engine batches',
 });
 
+/** Sections that have nothing to show, and what to record for them. @param {Report} report */
+function unrecorded(report) {
+  const { run, overlap: rows, channels: ofChannels, anomalies: found } = report;
+  const events = (/** @type {string} */ set) => html`<code>NCCL_OTF2_EVENTS=${set}</code>`;
+  const network = html`NCCL’s proxy moved nothing over a network`;
+  return [
+    report.operations.length === 0 && html`<b>operations</b> (none was recorded)`,
+    report.operations.length > 0 && !isComparable(report) && html`<b>who is late</b> (no collective has arrivals on
+      several ranks that can be compared)`,
+    !hasPairs(report) && html`<b>pairs of ranks</b> (${run.has_transfers ? 'no message or transfer has both ends here' :
+      html`${events('standard')} records transfers; there are none where ${network}`})`,
+    ofChannels.length === 0 && html`<b>channels</b> (${run.has_steps ? network :
+      html`${events('full')} records the steps of transfers`})`,
+    exposedShare(rows) === null && html`<b>overlap with computing</b> (${run.has_other_kernels ?
+      'no communication was seen beside other kernels' :
+      html`<code>NCCL_OTF2_GPU=cupti NCCL_OTF2_CUPTI_KERNELS=all</code> records kernels other than NCCL’s, and another
+        profiler of GPUs in the job, such as PyTorch’s, may get nothing then`})`,
+    report.operations.length > 0 && found.length === 0 && html`<b>what stands out</b> (no operation took far longer than
+      the others of its kind)`,
+  ].filter((one) => one !== false);
+}
+
 /** @param {Model} model */
 export function completeness({ report }) {
   const found = report.completeness;
@@ -147,6 +164,12 @@ export function completeness({ report }) {
   const element = section('completeness', heading, 'nccl-otf2 info', html`<b>${
     whole ? 'Everything that NCCL reported is here' : missing(found)}</b>${sum('unfinished') > 0 && html`; ${
     number(sum('unfinished'))} operations had not ended when recording did`}.`);
+  const absent = unrecorded(report);
+  if (absent.length > 0) {
+    const line = add(element, 'p', 'lede');
+    line.id = 'unrecorded';
+    fill(line, html`Not on this page: ${absent.map((one, at) => html`${at > 0 && '; '}${one}`)}.`);
+  }
   const columns = add(element, 'div', 'columns');
   const left = add(columns, 'div');
   fill(left, html`<h3>seen = written + lost + what is counted elsewhere</h3>`);

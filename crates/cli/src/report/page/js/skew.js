@@ -3,7 +3,7 @@
 import { add, drawn, fill, fillTable, hideTip, mix, section, showTip, sizeCanvas, token } from '#page/dom';
 import { duration, NONE, number, quantile, seconds } from '#page/format';
 import { entries, html, unit } from '#page/html';
-import { plot } from '#page/plot';
+import { plot, RIGHT } from '#page/plot';
 
 /** @typedef {import('../model').Model} Model */
 /** @typedef {import('../model').Report} Report */
@@ -12,13 +12,14 @@ import { plot } from '#page/plot';
 /** With more ranks the heat map is one picture, and the table begins with those that made others wait most. */
 const STRIPS = 64;
 
+/** @param {Report} report */
+export const isComparable = ({ run, lateness }) => run.comparable > 0 && lateness.ranks.some((row) => row.length > 0);
+
 /** @param {Model} model @param {Go} go */
 export function skew({ report }, go) {
   const bins = Math.max(0, ...report.lateness.ranks.map((row) => row.length));
-  const comparable = report.run.comparable > 0 && bins > 0;
-  const element = section('skew', 'Who arrives late, and when', 'nccl-otf2 stats --by ranks', comparable ?
-    lede(report) : html`No collective has arrivals on several ranks that can be compared. ${report.clocks.sentence}`);
-  if (!comparable) return;
+  if (!isComparable(report)) return;
+  const element = section('skew', 'Who arrives late, and when', 'nccl-otf2 stats --by ranks', lede(report));
   const heat = new Heat(report, bins, go);
   const strips = report.ranks.length <= STRIPS;
   if (!strips) heatMap(element, heat);
@@ -30,7 +31,7 @@ export function skew({ report }, go) {
   fillTable(table, 'Lateness by rank over the run', [
     { title: 'rank', head: true, key: (row) => row.index, cell: (row) => row.name },
     { title: 'host', key: (row) => row.host, cell: (row) => row.host },
-    { title: strips ? heat.legend() : 'the whole run', style: 'width:52%', cell: (row) =>
+    { title: strips ? heat.legend() : 'the whole run', style: 'width:52%;min-width:200px', cell: (row) =>
       html`<canvas class="strip" data-rank="${row.index}" role="img" aria-label="Lateness of ${row.name}"></canvas>` },
     { title: html`late,<br>ms`, number: true, key: (row) => row.lateness_ns, cell: (row) => ms(row.lateness_ns) },
     { title: html`trend,<br>ms per s`, number: true, key: (row) => row.trend_ns_per_s ?? 0,
@@ -42,7 +43,8 @@ export function skew({ report }, go) {
     { title: html`caused,<br>s`, number: true, key: (row) => row.caused_ns, cell: (row) => seconds(row.caused_ns) },
   ], rows, { limit: [strips ? STRIPS : 24, 0], mark: (row) => row.index === worstOf(report), done: drawStrips });
   drawn(drawStrips);
-  trend(element, report, bins);
+  const heatAt = () => strips ? placeOf(table.querySelector('.strip'), element) : heatArea(element);
+  trend(table.parentElement ?? element, report, bins, heatAt);
 }
 
 /** The rank to look at: that of the first cause which is one. @param {Report} report */
@@ -142,6 +144,21 @@ class Heat {
   }
 }
 
+/** Room for the names of hosts. */
+const HEAT_GUTTER = 88;
+
+/** Where the heat map of many ranks has its bins. @param {HTMLElement} element */
+const heatArea = (element) =>
+  ({ left: HEAT_GUTTER, width: Math.floor(element.clientWidth) - HEAT_GUTTER - RIGHT });
+
+/** Where a strip is in the box of its table. @param {HTMLElement | null} strip @param {HTMLElement} element */
+function placeOf(strip, element) {
+  const box = (strip?.closest('.wide') ?? element);
+  if (!strip) return heatArea(element);
+  const left = strip.getBoundingClientRect().left - box.getBoundingClientRect().left + box.scrollLeft;
+  return { left, width: strip.clientWidth };
+}
+
 /** @param {HTMLElement} element @param {Heat} heat */
 function heatMap(element, heat) {
   const { ranks } = heat.report;
@@ -150,20 +167,19 @@ function heatMap(element, heat) {
   canvas.id = 'heat';
   canvas.setAttribute('role', 'img');
   canvas.setAttribute('aria-label', 'Lateness of all ranks over time');
-  const gutter = 88;
   const size = Math.max(0.5, Math.min(6, Math.round(1280 / ranks.length) / 2));
   drawn(() => {
-    const width = Math.floor(element.clientWidth);
-    const context = sizeCanvas(canvas, width, Math.ceil(size * ranks.length));
+    const { width } = heatArea(element);
+    const context = sizeCanvas(canvas, HEAT_GUTTER + width, Math.ceil(size * ranks.length));
     context.fillStyle = token('--raise');
-    context.fillRect(gutter, 0, width, size * ranks.length);
+    context.fillRect(HEAT_GUTTER, 0, width, size * ranks.length);
     const ramp = heat.ramp();
     ranks.forEach((_, rank) => heat.draw(context, rank, ramp,
-      { x: gutter, y: rank * size, width: width - gutter, height: Math.max(1, size) }));
+      { x: HEAT_GUTTER, y: rank * size, width, height: Math.max(1, size) }));
     hostLabels(context, ranks, size);
   });
   heat.listen(canvas, (event) => [Math.min(ranks.length - 1, Math.floor(event.offsetY / size)),
-    heat.bin((event.offsetX - gutter) / (canvas.clientWidth - gutter))]);
+    heat.bin((event.offsetX - HEAT_GUTTER) / (canvas.clientWidth - HEAT_GUTTER))]);
 }
 
 /** @param {CanvasRenderingContext2D} context @param {{ host: string }[]} ranks @param {number} size */
@@ -184,8 +200,9 @@ function hostLabels(context, ranks, size) {
  * @param {HTMLElement} element
  * @param {Report} report
  * @param {number} bins
+ * @param {() => { left: number, width: number }} area Of the heat map, whose axis of time this is, too
  */
-function trend(element, report, bins) {
+function trend(element, report, bins, area) {
   const rank = worstOf(report);
   if (rank === null || bins < 8) return;
   const { from_ns: from, bin_ns: length, ranks } = report.lateness;
@@ -203,7 +220,8 @@ function trend(element, report, bins) {
     ranks</span>${change && html`<span class="u">change at ${seconds(change.at_ns)} s:
     ${duration(change.before)} before, ${duration(change.after)} after</span>`}</figcaption>`);
   plot(add(figure, 'div'), {
-    height: 120, xText: (value) => `${number(value, 2)} s`, yText: (value) => String(value).replace('-', '−'),
+    height: 120, area, xRange: [from / 1e9, (from + bins * length) / 1e9],
+    xText: (value) => `${number(value, 2)} s`, yText: (value) => String(value).replace('-', '−'),
     data: [x, edge(0.05), edge(0.95), used.map((bin) => {
       const late = ranks[rank]?.[bin] ?? null;
       return late === null ? null : late / 1e6;

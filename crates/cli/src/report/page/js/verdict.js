@@ -7,7 +7,8 @@ import { html, unit } from '#page/html';
 /** @typedef {import('../model').Model} Model */
 /** @typedef {import('../model').Cause} Cause */
 
-const WHO = /^(from \S+ \S+ on, )?(the network from .+? to .+?(?= takes)|(rank|channel) \S+)/i;
+const WHO =
+  /^(from \S+ \S+ on, )?(the network (interface of .+?(?= is slow)|from .+? to .+?(?= takes))|(rank|channel) \S+)/i;
 
 /** @param {Model} model */
 export function verdict(model) {
@@ -26,13 +27,16 @@ function evidence({ report }) {
   const [cause] = report.causes;
   if (!cause) return '';
   const { section, label } = placeOf(cause, report);
-  return html` See <a href="#${section}">${label}</a> or
-    <a href="#anomalies">its worst cases, with their place in the timeline</a>.`;
+  return html` See <a href="#${section}">${label}</a>${report.anomalies.length > 0 && html` or
+    <a href="#anomalies">its worst cases, with their place in the timeline</a>`}.`;
 }
 
 /** The section that shows a cause. @param {Cause} cause @param {Model['report']} report */
 function placeOf({ kind, link }, { ranks }) {
+  if (kind === 'unfinished') return { section: 'completeness', label: 'completeness' };
   if (kind === 'late-rank') return { section: 'skew', label: 'lateness over time' };
+  if (kind === 'late-sender' || kind === 'late-receiver') return { section: 'pairs', label: 'waiting in messages' };
+  if (kind === 'slow-nic') return { section: 'pairs', label: 'pairs of ranks' };
   if (kind === 'slow-channel') return { section: 'channels', label: `channel ${link?.channel}` };
   if (kind !== 'slow-pair' && kind !== 'slow-connection') return { section: 'anomalies', label: 'what stands out' };
   return { section: 'pairs', label: `pair ${pairOf(link, ranks)}` };
@@ -64,23 +68,25 @@ function findings({ report }) {
     <td class="go n"><a href="#${section}">${label} ↓</a></td></tr>`;
   const causes = report.causes.slice(1, 5);
   const { finding } = report.verdict;
-  const isJudged = finding === 'causes' || finding === 'healthy';
+  const isJudged = finding === 'unfinished' || finding === 'causes' || finding === 'healthy';
   const rest = report.causes.length === 0 ? 'Nothing stands out' : 'Nothing else stands out';
   if (!isJudged && exposed === null) return '';
   return html`<table class="finds"><caption class="sr">Findings, by the time that all ranks lost</caption>
     <thead><tr><th class="n" scope="col" style="width:60px">lost, s</th>
-    <th class="n" scope="col" style="width:88px">of comm., %</th>
+    <th class="n" scope="col" style="width:88px">of time in operations, %</th>
     <th scope="col" style="padding-left:20px">also found${causes.length > 0 && html`; lost times overlap, since
       ranks wait longer for what is slow, too: they do not add up`}</th>
     <th scope="col" style="width:140px"><span class="sr">evidence</span></th></tr></thead><tbody>
     ${causes.map((cause) => {
       const { section, label } = placeOf(cause, report);
-      return row(cause.lost_ns, number(cause.share * 100, 1), cause.sentence, section, label);
+      const share = cause.share === null ? NONE : number(cause.share * 100, 1);
+      return row(cause.lost_ns, share, cause.sentence, section, label);
     })}
     ${exposed !== null && row(null, NONE, html`<b>${percent(exposed)} of communication time is exposed:</b> no other
       kernel runs on the GPU meanwhile.`, 'overlap', 'overlap')}
-    ${isJudged && report.causes.length < 6 && row(0, 0, unit(`${rest}; ${lost === 0 ? 'all that was seen is here' :
-      `all that was seen is here but ${number(lost)} events`}.`), 'completeness', 'completeness')}
+    ${isJudged && report.causes.length < 6 && row(0, 0, unit(`${rest}${report.verdict.is_partial ?
+      ` in what was recorded, which is not all${lost === 0 ? '' : `; events lost: ${number(lost)}`}` :
+      '; all that was seen is here'}.`), 'completeness', 'completeness')}
     </tbody></table>`;
 }
 
@@ -94,7 +100,8 @@ export function sections({ report }) {
   const late = cause('late-rank')?.rank ?? null;
   const [pair, channel] = [cause('slow-pair') ?? cause('slow-connection'), cause('slow-channel')];
   const lost = report.completeness.callbacks_lost;
-  return [['verdict', 'Verdict', rank !== null && hot(report.ranks[rank].name)],
+  const all = /** @type {[string, string, unknown][]} */ ([
+    ['verdict', 'Verdict', rank !== null && hot(report.ranks[rank].name)],
     ['operations', 'Operations', count(report.operations)], ['time', 'Time by rank', count(report.ranks)],
     ['skew', 'Who is late', late !== null && hot(duration(report.ranks[late].lateness_ns))],
     ['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(report.pairs)],
@@ -102,7 +109,8 @@ export function sections({ report }) {
     ['overlap', 'Overlap', html`<i>${percent(exposed)}</i>`],
     ['anomalies', 'What stands out', count(report.anomalies)],
     ['completeness', 'Completeness', lost > 0 && hot(`${number(lost)} lost`)], ['timeline', 'Timeline', ''],
-    ['how', 'How to read', '']];
+    ['how', 'How to read', '']]);
+  return all.filter(([id]) => document.getElementById(id));
 }
 
 /** The share of communication that no other kernel hides. @param {import('../model').Overlap[] | null} rows */

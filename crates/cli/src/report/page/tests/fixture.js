@@ -106,7 +106,7 @@ export function job({ ranks = 16, steps = 200, late = 11, perChunk = 5000 } = {}
     return [
       { ...base, key: `c${step}.${rank}`, location: rank * 3 + 1, begin: arrival - 400_000, end: arrival - 300_000,
         name: 0 },
-      { ...base, key: `l${step}.${rank}`, location: rank * 3 + 1, begin: arrival - 390_000, end: arrival - 380_000,
+      { ...base, key: `l${step}.${rank}`, location: rank * 3 + 1, begin: arrival - 390_000, end: arrival - 320_000,
         name: 1, parent: `c${step}.${rank}` },
       { ...base, key: `o${step}.${rank}`, location: rank * 3, begin: arrival, end: end + rank,
         name: step % 5 === 4 ? 3 : 0,
@@ -170,7 +170,7 @@ function overview(steps, ranks, time) {
 
 /** @param {any} given */
 function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
-  const budget = { operations_ns: 9e8, waiting_ns: 3e8, transfer_ns: 6e8, unclear_ns: 0 };
+  const budget = { operations_ns: 9e8, waiting_ns: 3e8, transfer_ns: 6e8, unclear_ns: 0, not_compared_ns: 0 };
   const link = (/** @type {number} */ from, /** @type {number} */ factor, /** @type {number | null} */ channel) => ({
     communicator: 0, from: channel === null ? from : null, to: channel === null ? (from + 8) % ranks : null,
     peer: null, channel, steps: 400, bytes: BYTES * 400, busy_ns: 5e8, rate: 2e10, slowdown: factor, change: null,
@@ -187,13 +187,17 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       start_ns: 1795335322021554700, duration_ns: time, hosts: hostsOf(ranks), processes: ranks, events: 123456,
       operations: ranks * steps, instances: steps, comparable: ranks > 1 ? steps : 0, has_kernels: true,
       has_other_kernels: false, has_transfers: true, has_steps: true },
-    verdict: { finding: 'causes', basis: ['200 of 200 collectives could be compared; clocks are within 6.3 µs.',
+    verdict: { finding: 'causes', is_partial: false,
+      basis: ['200 of 200 collectives could be compared; clocks are within 6.3 µs.',
       'Lost times overlap: they do not add up.'],
-    sentence: `Rank ${late} came late from 0.35 s on: others waited 5.9 s for it, 41 % of all time in collectives.` },
+    sentence: `Rank ${late} came late from 0.35 s on: others waited 5.9 s for it, 41 % of the time of all ranks in`
+      + ' operations.' },
     budget,
-    causes: [{ kind: 'late-rank', rank: late < ranks ? late : 0, link: null, since_ns: time / 3, lost_ns: 5.9e9,
-      share: 0.41, instances: 130, sentence: `Rank ${late} came 3.5 ms late from 0.35 s on.` },
-    { kind: 'slow-pair', rank: null, link: { communicator: 0, from: 3, to: 11, peer: 11, channel: null },
+    causes: [{ kind: 'late-rank', rank: late < ranks ? late : 0, host: null, link: null, since_ns: time / 3,
+      lost_ns: 5.9e9, share: 0.41, instances: 130, is_stall: false,
+      sentence: `Rank ${late} came 3.5 ms late from 0.35 s on.` },
+    { kind: 'slow-pair', rank: null, host: null, is_stall: false,
+      link: { communicator: 0, from: 3, to: 11, peer: 11, channel: null },
       since_ns: null, lost_ns: 1.1e9, share: 0.018, instances: 12,
       sentence: '3 → 11 has 3.0 × the latency of others.' }],
     anomalies: ranks < 2 ? [] : [40, 80, 120].filter((step) => step < steps).map((step) => ({ kind: 'late-rank',
@@ -210,13 +214,15 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       process: `rank ${rank} [node:1]`, host: `node${(rank >> 3) + 1}`, uncertainty_ns: 1200,
       members: [{ communicator: 0, rank, location: 100 + rank * 3 }], instances: steps, last: rank === late ? 130 : 5,
       budget: { ...budget, waiting_ns: rank === late ? 4e7 : 3e8 + rank * 1e6 }, last_expected: steps / ranks,
-      p_value: 0.5, caused_ns: rank === late ? 5.9e9 : 1e7, caused_alone_ns: 0,
+      p_value: 0.5, caused_ns: rank === late ? 5.9e9 : 1e7, caused_alone_ns: 0, lost_ns: rank === late ? 5.8e9 : 0,
+      late_sender_ns: 0, late_receiver_ns: 0,
       lateness_ns: rank === late ? 3.4e6 : 1000, trend_ns_per_s: rank === late ? 5e5 : null,
       change: rank === late ? { at_ns: time / 3, before: 0, after: 3.4e6 } : null })),
     lateness: { from_ns: 0, bin_ns: time / steps, ranks: lateness },
     pairs: many ? Array.from({ length: Math.min(ranks, 64) }, (_, rank) => link(rank, rank === 3 ? 3 : 1, null)) : [],
     channels: many ? [0, 1, 2, 3].map((channel) => link(0, channel === 2 ? 1.4 : 1, channel)) : [],
-    messages: [], overlap: null,
+    messages: many ? [{ communicator: 0, from: 2, to: 3, count: 400, bytes: 400 << 20, late_sender_ns: 1.2e9,
+      late_receiver_ns: 3e8 }] : [], overlap: null,
     clocks: { uncertainty_ns: 6300, unknown: [], sentence: 'Arrivals of ranks are comparable to within 6.3 µs.' },
     completeness: {
       kinds: { coll: { seen: 3200, written: 3200 }, proxystep: { seen: 9000, written: 8786, lost: 214 } },
@@ -232,10 +238,12 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
 export function comparison() {
   const difference = (/** @type {string} */ outcome, /** @type {number} */ before, /** @type {number} */ by,
     /** @type {number} */ error) => ({ a_ns: before, b_ns: before + by, difference_ns: by, share: by / before,
-    interval_ns: [by - error, by + error], error_ns: 100, outcome });
+    interval_ns: [by - error, by + error], error_ns: 100, resolution: (error + 100) / before,
+    slower_at_most: (by + error + 100) / before, outcome });
   const group = (/** @type {string} */ name, /** @type {string} */ outcome, /** @type {number} */ by) => {
     const kind = { function: name, ranks: 8, hosts: 2, communicators: ['world'], bytes_min: 1 << 20,
-      bytes_max: 1 << 20, timing: 'cupti', operations: 800, unfinished: 0, count: 100 };
+      bytes_max: 1 << 20, timing: 'cupti', operations: 800, unfinished: 0, count: 100,
+      total_ns: 8e7 };
     return { a: kind, b: { ...kind, count: 120 }, outcome, reason: null, median: difference(outcome, 68_200, by, 900),
       p99: null, waiting: difference('no-difference', 20_000, 10, 300),
       transfer: difference(outcome, 48_000, by, 800) };
@@ -249,7 +257,7 @@ export function comparison() {
     sentence: 'B is slower in 1 of 3 groups of operations: ncclAllReduce of 1 MiB on 8 ranks, the median is 74.0 µs '
       + 'instead of 68.2 µs, +8.5 % (+7.2 % to +9.8 %), in transfer.',
     basis: ['3 groups of operations could be compared.', 'Intervals hold with 99 % confidence for all together.'],
-    confidence: 0.99, groups, only_a: [], only_b: [{ ...short.b, function: 'ncclReduce' }],
+    confidence: 0.99, groups, only_a: [], only_b: [{ ...short.b, function: 'ncclReduce' }], limit: null,
     runs: [{ run: { ...run, anchor: 'monday/traces.otf2', nccl_versions: ['2.31.2'] }, ranks: 8, verdict },
       { run: { ...run, anchor: 'tuesday/traces.otf2' }, ranks: 8, verdict }] } };
 }

@@ -2,6 +2,7 @@
 
 import { sizeCanvas } from '#page/dom';
 import { duration, moment, seconds } from '#page/format';
+import { locationOf } from '#page/timeline/related';
 import { drawSelection } from '#page/timeline/selection';
 import { AXIS, GUTTER, ticks, timeAt, topOf, xOf } from '#page/timeline/view';
 
@@ -185,8 +186,13 @@ export class Frame {
     if (row.kind === 'step') return /^(Send|Recv)Wait$|^ProxyStep/.test(name) ? palette.get('seq') : palette.flat;
     // Transfers and channels have the colour of their operation.
     if (row.kind === 'transfer' || row.kind === 'channel') {
-      const parent = store.byNumber(events.parent[at]);
+      let parent = store.byNumber(events.parent[at]);
+      // What is queued has the transfer in between.
+      if (parent && locationOf(store, parent).kind === row.kind) {
+        parent = store.byNumber(parent.events.parent[parent.at]);
+      }
       if (parent) return palette.regions[parent.events.name[parent.at]].fill;
+      palette.hasOrphans = true;
       return palette.get('seq');
     }
     return palette.regions[events.name[at]].fill;

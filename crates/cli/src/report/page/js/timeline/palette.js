@@ -12,7 +12,46 @@ export function functionIn(name) {
   return found && /nccl|^net|^ib|^socket/.test(name) ? found[0] : null;
 }
 
+/** Regions that take the colour of their operation, or that of a step. */
+const NO_COLOUR = /^(net|ib|socket|queued)|Wait$|^ProxyStep/;
+
+/**
+ * What the colours of a timeline stand for, those that its events have.
+ * @param {import('../../model').Timeline} timeline
+ * @returns {{ colour: string, label: string }[]} Values of CSS
+ */
+export function legend({ names, locations }) {
+  const kinds = new Set(locations.map(({ kind }) => kind));
+  const own = names.filter((name) => name !== LAUNCH && !NO_COLOUR.test(name));
+  const functions = /** @type {Map<string, Set<string>>} */ (new Map());
+  for (const name of own) {
+    const known = functionIn(name) ?? (/^nccl/.test(name) ? name.replace(/^nccl/, '') : null);
+    if (known === null) continue;
+    const colour = `var(${functionIn(name) ? colourName(known) : '--f-other'})`;
+    functions.set(colour, (functions.get(colour) ?? new Set()).add(known));
+  }
+  const grey = own.filter((name) => functionIn(name) === null && !/^nccl/.test(name));
+  const isProxy = (/** @type {string} */ name) => /^Proxy/.test(name);
+  const others = [!grey.every(isProxy) && 'other kernels', grey.some(isProxy) && 'proxy thread'].filter(Boolean);
+  const found = [...functions].map(([colour, all]) => ({ colour, label: some([...all]) }));
+  if (others.length > 0) found.push({ colour: 'var(--kernel)', label: others.join(', ') });
+  if (names.includes(LAUNCH)) found.push({ colour: 'var(--launch)', label: 'launch' });
+  if (kinds.has('step')) {
+    found.push({ colour: 'var(--seq)', label: 'step on the network' }, { colour: FLAT, label: 'step that waits' });
+  }
+  return found;
+}
+
+const LAUNCH = 'ncclKernelLaunch';
+const FLAT = 'color-mix(in srgb, var(--hatch) 55%, var(--hatch-bg))';
+
+/** @param {string[]} names */
+const some = (names) => `${names.slice(0, 4).join(', ')}${names.length > 4 ? ', …' : ''}`;
+
 export class Palette {
+  /** Whether a transfer or channel was drawn whose operation is not loaded or not there. */
+  hasOrphans = false;
+
   /** @param {string[]} names Of regions */
   constructor(names) {
     this.colours = /** @type {Record<string, string>} */ (

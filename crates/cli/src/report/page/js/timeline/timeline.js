@@ -1,11 +1,11 @@
 // The timeline: view, mouse, keys, search, links.
 
 import { listen } from '#page/timeline/controls';
-import { add, byId, drawn, dot, fill, hideTip, section, sizeCanvas } from '#page/dom';
+import { add, byId, drawn, fill, hideTip, section, sizeCanvas } from '#page/dom';
 import { draw, drawWhole } from '#page/timeline/draw';
 import { duration, number } from '#page/format';
 import { html, unit } from '#page/html';
-import { Palette } from '#page/timeline/palette';
+import { legend, Palette } from '#page/timeline/palette';
 import { panel } from '#page/timeline/panel';
 import { beginOf, endOf, linkTo, locationOf, nameOf, related } from '#page/timeline/related';
 import { layout } from '#page/timeline/rows';
@@ -57,7 +57,6 @@ export class TimelineView {
   }
 
   build() {
-    const { functions, names } = this.store.timeline;
     const element = section('timeline', 'Timeline', 'nccl-otf2 report --full', html`One row for each rank;
       <kbd>Enter</kbd> or a click on its name opens it. Click an operation to see it on all ranks; then the wheel
       zooms.`);
@@ -67,9 +66,10 @@ export class TimelineView {
       ${BUTTONS.map(([key, label, name]) => html`<button type="button" data-key="${key}" aria-label="${name}">${label}
       </button>`)}${KEYS}`);
     fill(add(element, 'div', 'keys'), html`<span class="key"><i class="hatched"></i>waiting for the last rank</span>
-      <span class="key">transfer:</span>${functions.slice(0, 8).map((name) =>
-        html`<span class="key">${dot(names[name])}${names[name]}</span>`)}<span class="key"><i
-      class="unclear"></i>other kernels</span><span class="key"><i class="launch"></i>launch</span><span id="absent"
+      ${legend(this.store.timeline).map(({ colour, label }) => html`<span class="key"><i class="dot"
+      style="background:${colour}"></i>${label}</span>`)}${this.marks.length > 0 && html`<span class="key"><span
+      class="hot">▼</span>what stands out</span>`}<span
+      class="key" id="orphans" hidden><i class="moved"></i>of an operation that is not here</span><span id="absent"
       class="u"></span>`);
     fill(add(element, 'div', 'timeline'), html`<div><canvas id="whole" role="img"
       aria-label="The whole run; the window is the timeline below"></canvas><div id="rows"><canvas id="events"
@@ -108,6 +108,7 @@ export class TimelineView {
     if (!this.context || !this.palette) return;
     const { view, store } = this;
     draw(this.context, view, store, this.palette);
+    byId('orphans').hidden = !this.palette.hasOrphans;
     drawWhole(/** @type {HTMLCanvasElement} */ (byId('whole')), view, store, this.palette, this.marks);
     const absent = store.isDetailed(view.begin, view.end) ? store.absent(view.begin, view.end).length : 0;
     const missing = store.timeline.folder ? 'The files beside this page that have these events are missing.' :

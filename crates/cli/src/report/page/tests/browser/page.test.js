@@ -1,74 +1,14 @@
-// The page in Chromium, as a person uses it. CHROMIUM names another browser; SCREENSHOTS a folder for pictures to look
-// at; REPORTS a folder of pages that the tool made of real archives.
+// The page in Chromium, as a person uses it. REPORTS names a folder of pages that the tool made of real archives.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 
-import puppeteer from 'puppeteer-core';
+import { comparison, page as pageOf } from '../fixture.js';
+import { folder, open, picture, settled, text, write } from './browser.js';
 
-import { comparison, job, page as pageOf } from '../fixture.js';
-
-const { CHROMIUM = '/usr/bin/chromium', REPORTS, SCREENSHOTS } = process.env;
-const folder = mkdtempSync(join(tmpdir(), 'report-'));
-/** @type {import('puppeteer-core').Browser} */
-let browser;
-
-before(async () => {
-  // Root has no sandbox; the pages are this project's own.
-  browser = await puppeteer.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-dev-shm-usage'] });
-});
-
-after(async () => {
-  await browser?.close();
-  rmSync(folder, { recursive: true });
-});
-
-/**
- * Opens a page, and fails at the first thing that it says on the console.
- * @param {string} file
- * @param {string} [hash]
- */
-async function open(file, hash = '') {
-  const page = await browser.newPage();
-  const said = /** @type {string[]} */ ([]);
-  page.on('console', (message) => said.push(message.text()));
-  page.on('pageerror', (error) => said.push(String(error)));
-  page.on('request', (request) => {
-    if (!/^(file|data|blob):/.test(request.url())) said.push(`asks for ${request.url()}`);
-  });
-  await page.setViewport({ width: 1440, height: 1000 });
-  const began = Date.now();
-  await page.goto(`file://${file}${hash}`);
-  await page.waitForSelector('html[data-ready]', { timeout: 30_000 }).catch(() => {
-    throw new Error(`${file} does not get ready: ${said.join('; ')}`);
-  });
-  return { page, said, took: Date.now() - began };
-}
-
-/** @param {Parameters<typeof job>[0]} options @param {string} name @param {(model: any) => void} [change] */
-function write(options, name, change = () => {}) {
-  const { model, blobs } = job(options);
-  change(model);
-  const file = join(folder, `${name}.html`);
-  writeFileSync(file, pageOf(model, blobs));
-  return file;
-}
-
-/** @param {import('puppeteer-core').Page} page @param {string} name @param {boolean} [whole] */
-async function picture(page, name, whole = false) {
-  if (SCREENSHOTS) await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: whole });
-}
-
-/** @param {import('puppeteer-core').Page} page @param {string} selector */
-const text = (page, selector) => page.$eval(selector, (element) => element.textContent ?? '');
-
-/** @param {import('puppeteer-core').Page} page */
-async function settled(page) {
-  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
-}
+const { REPORTS } = process.env;
 
 /** When what is under the mouse began, in ms. @param {import('puppeteer-core').Page} page */
 const begin = async (page) =>
@@ -77,13 +17,13 @@ const begin = async (page) =>
 test('the page has its sections in the order in which an expert reads', async () => {
   const { page, said } = await open(write({}, 'sections'));
   assert.deepEqual(await page.$$eval('main > [id]', (all) => all.map(({ id }) => id)), ['facts', 'verdict',
-    'operations', 'time', 'skew', 'pairs', 'channels', 'overlap', 'anomalies', 'completeness', 'timeline', 'how']);
+    'operations', 'time', 'skew', 'pairs', 'channels', 'anomalies', 'completeness', 'timeline', 'how']);
   assert.match(await text(page, '.verdict .v'), /^Rank 11 came late/);
   assert.equal(await text(page, '.verdict .v em'), 'Rank 11');
   assert.match(await text(page, '#time tbody tr.mark'), /^rank 11/);
   assert.match(await text(page, '#completeness .lede'), /214 callbacks could not be recorded/);
   assert.match(await text(page, '#completeness'), /call different things\s*count: world: rank 3 has 8/);
-  assert.match(await text(page, '#overlap'), /NCCL_OTF2_CUPTI_KERNELS=all/);
+  assert.match(await text(page, '#completeness'), /NCCL_OTF2_GPU=cupti NCCL_OTF2_CUPTI_KERNELS=all/);
   await picture(page, 'light', true);
   await page.click('#theme');
   assert.equal(await page.$eval('html', (root) => root.dataset.theme), 'dark');
@@ -248,19 +188,33 @@ test('the page of two runs shows what differs, what could not be compared, and b
   await page.close();
 });
 
+test('of an incomplete recording it is not said that all is there', async () => {
+  const [whole, part] = ['all that was seen is here', 'in what was recorded, which is not all'];
+  for (const isPartial of [false, true]) {
+    const file = write({}, `partial-${isPartial}`, ({ report }) => {
+      Object.assign(report.verdict, { is_partial: isPartial });
+    });
+    const { page, said } = await open(file);
+    const found = await text(page, '.finds');
+    assert.deepEqual([found.includes(whole), found.includes(part)], [!isPartial, isPartial], found);
+    assert.deepEqual(said, []);
+    await page.close();
+  }
+});
+
 test('an archive without events, one rank, and events that are nowhere have pages', async () => {
   const empty = write({ ranks: 1, steps: 0 }, 'empty', ({ report, timeline }) => {
     Object.assign(report, { operations: [], ranks: [], communicators: [], pairs: [], channels: [], anomalies: [],
       causes: [], lateness: { from_ns: 0, bin_ns: 1, ranks: [] }, clocks: { uncertainty_ns: null, unknown: [],
         sentence: 'Nothing is known of clocks.' },
-      verdict: { finding: 'nothing', sentence: 'Nothing was recorded.', basis: [] } });
+      verdict: { finding: 'nothing', sentence: 'Nothing was recorded.', is_partial: false, basis: [] } });
     Object.assign(report.completeness, { kinds: {}, callbacks_lost: 0 });
     Object.assign(report.budget, { operations_ns: 0, waiting_ns: 0, transfer_ns: 0 });
     Object.assign(timeline, { hosts: [], rows: [], locations: [], names: [], functions: [], chunks: [] });
   });
   const one = write({ ranks: 1, steps: 30, late: 0 }, 'one', ({ report }) => {
     Object.assign(report, { causes: [], anomalies: [],
-      verdict: { finding: 'nothing', sentence: 'One rank.', basis: [] } });
+      verdict: { finding: 'nothing', sentence: 'One rank.', is_partial: true, basis: [] } });
   });
   const absent = write({}, 'absent', ({ timeline }) => {
     for (const chunk of timeline.chunks) Object.assign(chunk, { at: 'none' });

@@ -1,16 +1,24 @@
 //! Who comes late, how often, by how much, and since when.
 
+mod blame;
+mod messages;
+
 use nccl_events::collective::Flow;
 use rayon::prelude::*;
-use statrs::distribution::{Binomial, DiscreteCDF};
 
-use super::instances::{Instance, Instances};
+use blame::{Blame, Trial, blame};
+
+use super::arrivals::is_awaited;
+use super::instances::{Instance, Instances, is_root};
 use super::maths::change::{change, trend};
 use super::maths::sample::{median, real};
 use super::waiting::Waiting;
 use crate::archive::Trace;
 use crate::report::{Heat, Member, Rank};
-use crate::tables::{JobRank, Tables, large};
+use crate::tables::{JobRank, NONE, Tables, large, small};
+
+pub(super) use blame::IMPROBABLE;
+pub(super) use messages::{Late, late};
 
 /// Bins of the heat map.
 const BINS: u64 = 120;
@@ -21,6 +29,8 @@ struct Arrival {
     time_ns: u64,
     /// After the median of the ranks.
     late_ns: f64,
+    /// Whether others wait for it.
+    is_awaited: bool,
 }
 
 /// The ranks of the job and how late they came.
@@ -32,19 +42,69 @@ pub(super) struct Lateness {
 impl Lateness {
     pub(super) fn of(trace: &Trace, tables: &Tables, instances: &Instances, waiting: &Waiting, length_ns: u64) -> Self {
         let arrivals = arrivals(tables, instances);
+        let trials = trials(tables, instances, waiting);
+        let of_rank = arrivals.iter().map(|arrivals| {
+            let awaited = arrivals.iter().filter(|it| it.is_awaited && trials[large(it.instance)].is_some());
+            awaited.map(|it| it.instance).collect()
+        });
+        let of_rank: Vec<Vec<u32>> = of_rank.collect();
+        let blames = blame(&trials, &of_rank);
         let bin_ns = length_ns.div_ceil(BINS).max(1);
         let made = tables.members.job_ranks.par_iter().zip(&arrivals).enumerate().map(|(number, (rank, arrivals))| {
             let heat = heat(arrivals, bin_ns);
-            (self::rank(trace, tables, instances, waiting, (number, rank), arrivals), heat)
+            let counted = Counted::of(&trials, &of_rank[number], number);
+            (self::rank(trace, tables, waiting, (number, rank), arrivals, (&counted, &blames[number])), heat)
         });
         let (ranks, heat) = made.unzip();
         Self { ranks, heat: Heat { from_ns: 0, bin_ns, ranks: heat } }
     }
 }
 
-/// Whether lateness of any rank counts: where one has the data only that one's does.
+/// Whether lateness counts: in the first collective NCCL makes ranks late that connect.
 fn counts(instance: &Instance) -> bool {
-    instance.is_comparable() && !matches!(instance.flow, Flow::FromRoot { .. })
+    instance.is_comparable() && !instance.is_warm_up
+}
+
+/// For each instance who came last, where somebody did.
+fn trials(tables: &Tables, instances: &Instances, waiting: &Waiting) -> Vec<Option<Trial>> {
+    let made = instances.all.par_iter().enumerate().map(|(number, instance)| {
+        let last = instance.last.filter(|_| counts(instance))?;
+        let rows = instances.operations(instance);
+        let starts = || rows.iter().map(|row| tables.operations.start_ns[large(*row)]);
+        let (last, ranks) = match instance.flow {
+            Flow::AllToAll => (tables.members.row(last).job_rank, rows.len()),
+            Flow::ToRoot => (tables.members.row(last).job_rank, rows.len().saturating_sub(1)),
+            Flow::FromRoot { .. } if starts().max() > Some(instance.last_ns) => (NONE, rows.len()),
+            Flow::FromRoot { .. } => (tables.members.row(last).job_rank, rows.len()),
+        };
+        let waiting_ns = waiting.in_instance(number);
+        Some(Trial {
+            communicator: instance.communicator,
+            time_ns: instance.first_ns,
+            last,
+            ranks: small(ranks),
+            waiting_ns,
+        })
+    });
+    made.collect()
+}
+
+/// How often a rank came last, and how often chance would have it.
+#[derive(Debug, Default)]
+struct Counted {
+    last: u64,
+    expected: f64,
+}
+
+impl Counted {
+    fn of(trials: &[Option<Trial>], of_rank: &[u32], rank: usize) -> Self {
+        let mut found = Self::default();
+        for trial in of_rank.iter().filter_map(|trial| trials[large(*trial)]) {
+            found.expected += 1.0 / f64::from(trial.ranks.max(1));
+            found.last += u64::from(large(trial.last) == rank);
+        }
+        found
+    }
 }
 
 /// The arrivals of each rank in the order of time.
@@ -56,7 +116,11 @@ fn arrivals(tables: &Tables, instances: &Instances) -> Vec<Vec<Arrival>> {
             let time_ns = tables.operations.start_ns[large(*row)];
             let rank = tables.members.row(tables.operations.member[large(*row)]).job_rank;
             let late_ns = real(time_ns) - real(instance.median_ns);
-            arrivals[large(rank)].push(Arrival { instance: number, time_ns, late_ns });
+            let is_awaited = is_awaited(instance.flow, is_root(tables, &tables.operations.row(large(*row))));
+            // Where one has the data only that one's lateness counts.
+            if is_awaited || !matches!(instance.flow, Flow::FromRoot { .. }) {
+                arrivals[large(rank)].push(Arrival { instance: number, time_ns, late_ns, is_awaited });
+            }
         }
     }
     arrivals.par_iter_mut().for_each(|it| it.sort_unstable_by_key(|it| (it.time_ns, it.instance)));
@@ -66,22 +130,14 @@ fn arrivals(tables: &Tables, instances: &Instances) -> Vec<Vec<Arrival>> {
 fn rank(
     trace: &Trace,
     tables: &Tables,
-    instances: &Instances,
     waiting: &Waiting,
     (number, rank): (usize, &JobRank),
     arrivals: &[Arrival],
+    (counted, blame): (&Counted, &Blame),
 ) -> Rank {
     let members = || rank.members.iter().map(|row| tables.members.row(*row));
-    let (mut last, mut claimed, mut expected) = (0, 0, 0.0);
-    for arrival in arrivals {
-        let instance = &instances.all[large(arrival.instance)];
-        if let Some(who) = instance.last {
-            claimed += 1;
-            expected += 1.0 / real(instances.operations(instance).len() as u64);
-            last += u64::from(rank.members.contains(&who));
-        }
-    }
     let (caused_ns, caused_alone_ns) = waiting.caused_by(number);
+    let (late_sender_ns, late_receiver_ns) = waiting.messages.of_rank(small(number));
     let series: Vec<(u64, f64)> = arrivals.iter().map(|it| (it.time_ns, it.late_ns)).collect();
     let errors = rank.members.iter().map(|row| tables.members.own_error_ns(*row, false, false));
     Rank {
@@ -95,11 +151,14 @@ fn rank(
         uncertainty_ns: errors.max().flatten(),
         budget: waiting.of_rank(number),
         instances: arrivals.len() as u64,
-        last,
-        last_expected: expected,
-        p_value: at_least(last, claimed, expected),
+        last: counted.last,
+        last_expected: counted.expected,
+        p_value: blame.p_value,
         caused_ns,
         caused_alone_ns,
+        late_sender_ns,
+        late_receiver_ns,
+        lost_ns: blame.lost_ns,
         lateness_ns: median(&mut arrivals.iter().map(|it| it.late_ns).collect::<Vec<f64>>()),
         trend_ns_per_s: trend(&series),
         change: change(&series),
@@ -112,16 +171,6 @@ fn name(trace: &Trace, rank: &JobRank) -> String {
         None if rank.group == rank.process => trace.group_name(rank.group).to_owned(),
         None => format!("{} of {}", trace.group_name(rank.group), trace.group_name(rank.process)),
     }
-}
-
-/// How probable it is that chance has it `times` or more often among `all`, where `expected` is what chance has on
-/// average.
-fn at_least(times: u64, all: u64, expected: f64) -> f64 {
-    if times == 0 || all == 0 {
-        return 1.0;
-    }
-    let probability = (expected / real(all)).clamp(0.0, 1.0);
-    Binomial::new(probability, all).map_or(1.0, |it| it.sf(times - 1))
 }
 
 /// The mean lateness in each bin.

@@ -1,0 +1,115 @@
+//! What lost most time. A cause is named only where chance does not explain it.
+
+mod links;
+mod nics;
+mod stalls;
+
+use super::anomalies::Given;
+use super::lateness::{IMPROBABLE, Late};
+use super::maths::sample::{real, whole};
+use crate::report::{Anomaly, Cause, CauseKind, Rank};
+use crate::tables::{large, small};
+use crate::units::{count, plural, time};
+
+/// Less of the time of all ranks in operations is no cause.
+pub(super) const LEAST_SHARE: f64 = 0.02;
+
+impl Given<'_> {
+    /// The causes: those of many operations, that which lost most first, then those of few.
+    pub(super) fn causes(&self, anomalies: &[Anomaly]) -> Vec<Cause> {
+        let mut causes: Vec<Cause> =
+            self.ranks.iter().enumerate().filter_map(|(at, it)| self.late_rank(at, it)).collect();
+        causes.extend(self.late.iter().filter_map(|late| self.late_in_messages(late)));
+        causes.extend(self.slow_links());
+        causes.extend(self.stalls(anomalies, &causes));
+        causes.retain(|cause| cause.share.map_or(cause.lost_ns > 0, |share| share >= LEAST_SHARE));
+        causes.sort_by_key(|cause| (cause.is_stall, std::cmp::Reverse(cause.lost_ns), cause.kind));
+        causes
+    }
+
+    fn late_rank(&self, number: usize, rank: &Rank) -> Option<Cause> {
+        if rank.p_value >= IMPROBABLE || rank.lost_ns == 0 {
+            return None;
+        }
+        // Behind the others for the most part, or since something changed.
+        let changed = rank.change.filter(|change| change.after > change.before && change.after > rank.lateness_ns);
+        let since_ns = changed.map(|change| change.at_ns);
+        let since = since_ns.map(|at_ns| format!(" from {} on", time(at_ns))).unwrap_or_default();
+        let share = self.share(rank.lost_ns);
+        let sentence = format!(
+            "{} comes late{since}: the others waited {} for it beyond what chance explains{}. It was the last in {} of \
+             {} collectives; chance makes it {}.",
+            capital(&rank.name),
+            time(rank.lost_ns),
+            of_all(share),
+            count(rank.last),
+            count(rank.instances),
+            count(whole(rank.last_expected)),
+        );
+        Some(Cause {
+            rank: Some(small(number)),
+            since_ns,
+            lost_ns: rank.lost_ns,
+            share,
+            instances: rank.last,
+            sentence,
+            ..Cause::of(CauseKind::LateRank)
+        })
+    }
+
+    fn late_in_messages(&self, late: &Late) -> Option<Cause> {
+        let rank = self.ranks.get(large(late.rank))?;
+        if late.p_value >= IMPROBABLE || late.lost_ns == 0 {
+            return None;
+        }
+        let share = self.share(late.lost_ns);
+        let (kind, does, what) = match late.is_sender {
+            true => (CauseKind::LateSender, "sends late", "in receives"),
+            false => (CauseKind::LateReceiver, "receives late", "in sends"),
+        };
+        let sentence = format!(
+            "{} {does}: {} waited {} for it, mostly {what}{}. They waited for {} of its sends and receives.",
+            capital(&rank.name),
+            plural(late.waited, "rank", "ranks"),
+            time(late.lost_ns),
+            of_all(share),
+            count(late.times),
+        );
+        let rank = Some(late.rank);
+        Some(Cause { rank, lost_ns: late.lost_ns, share, instances: late.times, sentence, ..Cause::of(kind) })
+    }
+
+    /// The share of the time of all ranks in operations; none where no operation was measured.
+    fn share(&self, lost_ns: u64) -> Option<f64> {
+        let operations_ns = self.waiting.total.operations_ns;
+        (operations_ns > 0).then(|| real(lost_ns) / real(operations_ns))
+    }
+}
+
+impl Cause {
+    /// Of what nothing but the kind is known.
+    pub(super) const fn of(kind: CauseKind) -> Self {
+        Self {
+            kind,
+            rank: None,
+            host: None,
+            link: None,
+            since_ns: None,
+            lost_ns: 0,
+            share: None,
+            instances: 0,
+            is_stall: false,
+            sentence: String::new(),
+        }
+    }
+}
+
+/// ", 12.3 % of the time of all ranks in operations".
+fn of_all(share: Option<f64>) -> String {
+    share.map(|share| format!(", {:.1} % of the time of all ranks in operations", share * 100.0)).unwrap_or_default()
+}
+
+pub(super) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,68 @@
+//! What stopped few operations, but for long.
+
+use std::collections::BTreeMap;
+
+use super::{capital, of_all};
+use crate::derived::anomalies::Given;
+use crate::derived::maths::sample::real;
+use crate::report::{Anomaly, Cause, CauseKind, LinkKey};
+use crate::tables::large;
+use crate::units::{plural, time};
+
+impl Given<'_> {
+    /// What stopped operations few times, but for so long that it matters.
+    pub(super) fn stalls(&self, anomalies: &[Anomaly], known: &[Cause]) -> Vec<Cause> {
+        /// A stall takes this many times as long as usual.
+        const STALL: f64 = 10.0;
+        /// Lost time, instances, and when the first began.
+        type Sum = (u64, u64, u64);
+        let mut sums: BTreeMap<(CauseKind, Option<u32>, Option<LinkKey>), Sum> = BTreeMap::new();
+        for anomaly in anomalies {
+            let is_known = known.iter().any(|cause| explains(cause, anomaly));
+            let is_stall = real(anomaly.end_ns.saturating_sub(anomaly.start_ns)) > STALL * anomaly.median_ns;
+            if is_stall && !is_known && anomaly.lost_ns > 0 {
+                let sum = sums.entry((anomaly.kind, anomaly.rank, anomaly.link)).or_insert((0, 0, u64::MAX));
+                *sum = (sum.0 + anomaly.lost_ns, sum.1 + 1, sum.2.min(anomaly.start_ns));
+            }
+        }
+        let causes = sums.into_iter().map(|((kind, rank, link), (lost_ns, instances, first_ns))| {
+            let share = self.share(lost_ns);
+            let name = |rank: Option<u32>| {
+                rank.and_then(|rank| self.ranks.get(large(rank))).map_or("a rank", |rank| rank.name.as_str())
+            };
+            let what = match (kind, link) {
+                (CauseKind::LateRank, _) => format!("{} came late to", capital(name(rank))),
+                (CauseKind::SlowConnection, Some(link)) => {
+                    let channel = link.channel.map(|channel| format!(" on channel {channel}")).unwrap_or_default();
+                    format!("The network from {} to {}{channel} stalled in", name(link.from), name(link.to))
+                }
+                (CauseKind::WaitedForGpu, _) => "Proxies waited for GPUs in".to_owned(),
+                (CauseKind::WaitedForPeer, _) => "Proxies waited for receivers in".to_owned(),
+                _ => "For a reason that the recording does not show, time was lost in".to_owned(),
+            };
+            let sentence = format!(
+                "{what} {} that took more than ten times as long as usual, first at {}: {} were lost{}.",
+                plural(instances, "collective", "collectives"),
+                time(first_ns),
+                time(lost_ns),
+                of_all(share),
+            );
+            Cause { rank, link, lost_ns, share, instances, is_stall: true, sentence, ..Cause::of(kind) }
+        });
+        causes.collect()
+    }
+}
+
+/// Whether an anomaly belongs to a cause that was found otherwise.
+fn explains(cause: &Cause, anomaly: &Anomaly) -> bool {
+    if cause.kind == CauseKind::SlowNic {
+        return anomaly.link.is_some_and(|link| cause.rank.is_some() && [link.from, link.to].contains(&cause.rank));
+    }
+    let is_rank = cause.rank.is_some() && cause.rank == anomaly.rank;
+    let is_link = cause.link.zip(anomaly.link).is_some_and(|(cause, anomaly)| {
+        let is_pair = cause.peer.is_none() || (cause.from, cause.peer) == (anomaly.from, anomaly.peer);
+        let is_channel = cause.channel.is_none() || cause.channel == anomaly.channel;
+        cause.communicator == anomaly.communicator && is_pair && is_channel
+    });
+    is_rank || is_link
+}

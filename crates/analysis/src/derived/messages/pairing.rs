@@ -1,0 +1,143 @@
+//! Which send is which receive.
+
+use std::collections::BTreeMap;
+
+use otf2::RegionRef;
+
+use crate::archive::Trace;
+use crate::statements::Completeness;
+use crate::tables::{NO_SEQUENCE, NONE, Tables, collective, large, small};
+
+/// The other ends of sends and receives.
+#[derive(Debug, Default)]
+pub(super) struct Pairing {
+    /// For each operation what it is.
+    ends: Vec<End>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// No send or receive, or one of a collective that is compared as such.
+    None,
+    /// With the row of the other end; [`NONE`] where that is not known.
+    Send(u32),
+    Receive(u32),
+}
+
+/// The sends from one rank to another of a communicator, and its receives.
+type Ends = BTreeMap<(u32, u32, u32), [Vec<u32>; 2]>;
+
+impl Pairing {
+    /// NCCL matches the messages of two ranks in their order. Where records are missing an order says nothing, unless
+    /// both have equally many.
+    pub(super) fn of(trace: &Trace, tables: &Tables) -> Self {
+        let operations = &tables.operations;
+        let mut found = Self { ends: vec![End::None; operations.len()] };
+        let mut ends = Ends::new();
+        let collectives = Collectives::of(trace, tables);
+        let mut functions: Vec<(RegionRef, Option<bool>)> = Vec::new();
+        for row in 0..small(operations.len()) {
+            let it = operations.row(large(row));
+            let Some(is_send) = is_send(trace, &mut functions, it.function).filter(|_| it.partner != NONE) else {
+                continue;
+            };
+            if collectives.have(it.member, (it.start_ns, it.stop_ns)) {
+                continue;
+            }
+            let member = tables.members.row(it.member);
+            let (from, to) = if is_send { (member.rank, it.partner) } else { (it.partner, member.rank) };
+            ends.entry((member.communicator, from, to)).or_default()[usize::from(!is_send)].push(row);
+            found.ends[large(row)] = if is_send { End::Send(NONE) } else { End::Receive(NONE) };
+        }
+        let is_whole = is_whole(trace);
+        for [mut sends, mut receives] in ends.into_values() {
+            for rows in [&mut sends, &mut receives] {
+                rows.sort_unstable_by_key(|row| (operations.start_ns[large(*row)], operations.event[large(*row)]));
+            }
+            let bytes = |row: u32| operations.bytes[large(row)];
+            let is_clear = is_whole || sends.len() == receives.len();
+            let pairs = sends.into_iter().zip(receives).filter(|_| is_clear);
+            // After a difference of sizes nothing is known to fit.
+            for (send, receive) in pairs.take_while(|(send, receive)| bytes(*send) == bytes(*receive)) {
+                found.ends[large(send)] = End::Send(receive);
+                found.ends[large(receive)] = End::Receive(send);
+            }
+        }
+        found
+    }
+
+    fn end(&self, row: u32) -> End {
+        self.ends.get(large(row)).copied().unwrap_or(End::None)
+    }
+
+    pub(super) fn is_message(&self, row: u32) -> bool {
+        self.end(row) != End::None
+    }
+
+    pub(super) fn is_send(&self, row: u32) -> bool {
+        matches!(self.end(row), End::Send(_))
+    }
+
+    pub(super) fn other(&self, row: u32) -> Option<u32> {
+        match self.end(row) {
+            End::Send(other) | End::Receive(other) => Some(other).filter(|other| *other != NONE),
+            End::None => None,
+        }
+    }
+}
+
+/// Whether all messages of every rank are in the archive, up to its end.
+fn is_whole(trace: &Trace) -> bool {
+    let account = Completeness::of(&trace.archive);
+    let has = |name| trace.archive.property(name).is_some();
+    account.lost() == 0
+        && account.number("removed") == 0
+        && account.problem_count == 0
+        && account.parts_left_out.is_empty()
+        && !has("NCCL::FLIGHT::PROCESSES")
+        && !has("NCCL::MEASUREMENT::LIST")
+}
+
+/// Whether a function sends (true) or receives (false); `None` for other functions.
+fn is_send(trace: &Trace, known: &mut Vec<(RegionRef, Option<bool>)>, function: RegionRef) -> Option<bool> {
+    if let Some((_, is_send)) = known.iter().find(|(region, _)| *region == function) {
+        return *is_send;
+    }
+    let is_send = match trace.region(function).map(|region| region.name) {
+        Some("ncclSend") => Some(true),
+        Some("ncclRecv") => Some(false),
+        _ => None,
+    };
+    known.push((function, is_send));
+    is_send
+}
+
+/// All-to-alls that are made of sends and receives: their ranks are compared as those of a collective.
+struct Collectives(BTreeMap<u32, Vec<(u64, u64)>>);
+
+impl Collectives {
+    fn of(trace: &Trace, tables: &Tables) -> Self {
+        let mut found: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+        let mut known: Vec<(RegionRef, bool)> = Vec::new();
+        for it in tables.operations.rows().filter(|it| it.sequence == NO_SEQUENCE && it.partner == NONE) {
+            let is_one = known.iter().find(|(region, _)| *region == it.function).map(|(_, is_one)| *is_one);
+            let is_one = is_one.unwrap_or_else(|| {
+                let is_one = collective(trace, it.function).is_some();
+                known.push((it.function, is_one));
+                is_one
+            });
+            if is_one {
+                found.entry(it.member).or_default().push((it.start_ns, it.stop_ns));
+            }
+        }
+        found.values_mut().for_each(|times| times.sort_unstable());
+        Self(found)
+    }
+
+    fn have(&self, member: u32, (start_ns, stop_ns): (u64, u64)) -> bool {
+        self.0.get(&member).is_some_and(|times| {
+            let after = times.partition_point(|(begin_ns, _)| *begin_ns <= start_ns);
+            after.checked_sub(1).is_some_and(|at| times[at].1 >= stop_ns)
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! What a rank waited for in its messages, in time. A kernel waits for the last of its partners, and counts once.
+
+use super::pairing::Pairing;
+use super::waits::Until;
+use crate::derived::maths::union::{subtract, union};
+use crate::tables::{Tables, large};
+
+/// A time in which a rank waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::derived) struct Wait {
+    /// From when.
+    pub(in crate::derived) start_ns: u64,
+    /// Until when.
+    pub(in crate::derived) stop_ns: u64,
+    /// The send or receive that waited.
+    pub(in crate::derived) row: u32,
+    /// Its other end.
+    pub(in crate::derived) other: u32,
+    /// Whether it sends.
+    pub(in crate::derived) is_send: bool,
+}
+
+/// The waiting of a rank.
+#[derive(Clone, Debug, Default)]
+pub(in crate::derived) struct OfRank {
+    /// In order and apart.
+    pub(in crate::derived) waits: Vec<Wait>,
+    /// Where it is not known whether it waited; apart from those.
+    pub(in crate::derived) unclear: Vec<(u64, u64)>,
+}
+
+impl OfRank {
+    pub(super) fn of(tables: &Tables, pairing: &Pairing, mut rows: Vec<u32>) -> Self {
+        let operations = &tables.operations;
+        let kernel = |row: &u32| {
+            let at = large(*row);
+            (operations.start_ns[at], operations.stop_ns[at], operations.member[at])
+        };
+        rows.sort_unstable_by_key(|row| (kernel(row), *row));
+        let mut waits: Vec<Wait> = Vec::new();
+        let mut unclear: Vec<(u64, u64)> = Vec::new();
+        for rows in rows.chunk_by(|a, b| kernel(a) == kernel(b)) {
+            let mut last: Option<Wait> = None;
+            let mut unclear_ns = 0;
+            for row in rows {
+                let (start_ns, end_ns, _) = kernel(row);
+                match Until::of(tables, pairing, *row, rows.len() == 1) {
+                    Until::Never => {}
+                    Until::Unclear(until_ns) => unclear_ns = until_ns.min(end_ns).max(unclear_ns),
+                    Until::Other(until_ns) => {
+                        let (stop_ns, is_send) = (until_ns.min(end_ns), pairing.is_send(*row));
+                        let is_later = last.is_none_or(|last| last.stop_ns < stop_ns);
+                        if let Some(other) = pairing.other(*row).filter(|_| is_later) {
+                            last = Some(Wait { start_ns, stop_ns, row: *row, other, is_send });
+                        }
+                    }
+                }
+            }
+            if let Some((start_ns, ..)) = rows.first().map(kernel).filter(|(start_ns, ..)| unclear_ns > *start_ns) {
+                unclear.push((start_ns, unclear_ns));
+            }
+            waits.extend(last);
+        }
+        let waits = apart(waits);
+        let waited: Vec<(u64, u64)> = waits.iter().map(|it| (it.start_ns, it.stop_ns)).collect();
+        Self { unclear: subtract(&union(unclear), &waited), waits }
+    }
+}
+
+/// Of waits in the order of their beginnings that overlap, the one that lasts longest counts.
+fn apart(waits: Vec<Wait>) -> Vec<Wait> {
+    let mut found: Vec<Wait> = Vec::new();
+    for mut wait in waits {
+        if let Some(last) = found.last_mut() {
+            if wait.stop_ns <= last.stop_ns {
+                continue;
+            }
+            wait.start_ns = wait.start_ns.max(last.start_ns);
+            last.stop_ns = last.stop_ns.min(wait.start_ns);
+            if last.start_ns == last.stop_ns {
+                found.pop();
+            }
+        }
+        found.push(wait);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_that_overlap_count_once() {
+        let wait = |start_ns, stop_ns, other| Wait { start_ns, stop_ns, row: 0, other, is_send: false };
+        let all = vec![wait(0, 10, 1), wait(2, 8, 2), wait(4, 20, 3), wait(30, 31, 4), wait(30, 35, 5)];
+        let found = [wait(0, 4, 1), wait(4, 20, 3), wait(30, 35, 5)];
+        assert_eq!(apart(all), found);
+    }
+}

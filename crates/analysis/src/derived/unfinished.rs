@@ -1,0 +1,168 @@
+//! What had not ended when the recording did, and which rank is behind in it.
+
+use std::collections::BTreeSet;
+
+use super::instances::{Instance, Instances};
+use super::maths::sample::real;
+use crate::archive::Trace;
+use crate::report::{Cause, CauseKind, Rank};
+use crate::tables::{NO_SEQUENCE, Operation, Tables, large, small};
+use crate::units::{plural, time};
+
+/// In the last of what healthy jobs do ranks wait, too, when they are killed: a shorter wait is no finding.
+const LEAST_NS: u64 = 1_000_000_000;
+
+/// A collective that did not end on all its ranks.
+struct Blocked<'a> {
+    instance: &'a Instance,
+    /// The ranks that were in it: rows of [`crate::tables::Members`].
+    inside: Vec<u32>,
+    longest_ns: u64,
+    waited_ns: u64,
+    /// The recorded ranks that never came: rows of members.
+    absent: Vec<u32>,
+    /// How many ranks nobody recorded.
+    unrecorded: u64,
+}
+
+/// What the ranks of the job waited for when the recording ended; none where nobody had waited for long.
+pub(super) fn cause(
+    trace: &Trace,
+    tables: &Tables,
+    instances: &Instances,
+    ranks: &[Rank],
+    operations_ns: u64,
+) -> Option<Cause> {
+    let open: Vec<(u32, Operation)> = open(tables).collect();
+    let waiting: BTreeSet<u32> = open.iter().map(|(_, it)| job_rank(tables, it.member)).collect();
+    let mut numbers: Vec<u32> = open.iter().filter_map(|(row, _)| instances.of_operation(*row)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let blocked = numbers.iter().filter_map(|number| instances.all.get(large(*number)));
+    let blocked = blocked.map(|instance| Blocked::of(tables, instances, instance));
+    let blocked: Vec<Blocked<'_>> = blocked.filter(|it| it.longest_ns >= LEAST_NS).collect();
+    // A rank that is missing in one communicator may wait in another: the one that waits nowhere holds up the others.
+    let holds_up = |it: &Blocked<'_>| it.absent.iter().any(|row| !waiting.contains(&job_rank(tables, *row)));
+    let first = blocked.iter().max_by_key(|it| (holds_up(it), !it.absent.is_empty(), it.longest_ns));
+    let Some(first) = first else {
+        return message(trace, tables, &open, ranks, operations_ns);
+    };
+    let behind = first.absent.iter().find(|row| !waiting.contains(&job_rank(tables, **row)));
+    let behind = behind.or(first.absent.first()).map(|row| job_rank(tables, *row));
+    Some(Cause {
+        rank: behind,
+        since_ns: Some(first.instance.first_ns),
+        lost_ns: first.waited_ns,
+        share: Some(share(first.waited_ns, operations_ns)),
+        instances: blocked.len() as u64,
+        sentence: first.sentence(trace, tables, ranks),
+        ..Cause::of(CauseKind::Unfinished)
+    })
+}
+
+/// Time that was lost beside what was spent in operations that ended.
+fn share(lost_ns: u64, operations_ns: u64) -> f64 {
+    real(lost_ns) / real(operations_ns.saturating_add(lost_ns).max(1))
+}
+
+fn job_rank(tables: &Tables, member: u32) -> u32 {
+    tables.members.row(member).job_rank
+}
+
+/// The operations that had not ended.
+fn open(tables: &Tables) -> impl Iterator<Item = (u32, Operation)> {
+    let rows = tables.operations.rows().enumerate().filter(|(_, it)| it.is_unfinished);
+    rows.map(|(row, it)| (small(row), it))
+}
+
+impl<'a> Blocked<'a> {
+    fn of(tables: &Tables, instances: &Instances, instance: &'a Instance) -> Self {
+        let operations = instances.operations(instance).iter().map(|row| tables.operations.row(large(*row)));
+        let operations: Vec<Operation> = operations.collect();
+        let open = || operations.iter().filter(|it| it.is_unfinished);
+        let waits = || open().map(|it| it.stop_ns.saturating_sub(it.start_ns));
+        let came = |member: u32| operations.iter().any(|it| it.member == member);
+        let members = (0..).zip(&tables.members.all).filter(|(_, it)| it.communicator == instance.communicator);
+        let absent = members.map(|(row, _)| row).filter(|row| !came(*row) && !went_on(tables, instance, *row));
+        Self {
+            instance,
+            inside: open().map(|it| it.member).collect(),
+            longest_ns: waits().max().unwrap_or(0),
+            waited_ns: waits().fold(0, u64::saturating_add),
+            absent: absent.collect(),
+            unrecorded: (tables.members.size(instance.communicator) - tables.members.recorded(instance.communicator))
+                as u64,
+        }
+    }
+
+    fn sentence(&self, trace: &Trace, tables: &Tables, ranks: &[Rank]) -> String {
+        let instance = self.instance;
+        let number = instance.sequence.map_or_else(String::new, |number| format!(" (sequence {number})"));
+        let communicator = tables.members.communicators.get(large(instance.communicator));
+        let communicator = communicator.map(|comm| trace.comm_name(*comm)).unwrap_or_default();
+        let call = format!("{}{number}", trace.region_name(instance.function));
+        let what = format!("{call} of {communicator}");
+        let inside = plural(self.inside.len() as u64, "rank was", "ranks were");
+        let longest = time(self.longest_ns);
+        let mut names: Vec<&str> = Vec::new();
+        for row in &self.absent {
+            names.extend(ranks.get(large(job_rank(tables, *row))).map(|rank| rank.name.as_str()));
+        }
+        match names.split_first() {
+            Some((first, [])) => format!(
+                "{} is behind: it never called {what}. {inside} in it when the recording ended, for {longest}.",
+                super::causes::capital(first)
+            ),
+            Some((first, others)) => format!(
+                "{} and {} are behind: they never called {what}. {inside} in it when the recording ended, for {longest}.",
+                super::causes::capital(first),
+                plural(others.len() as u64, "other rank", "other ranks")
+            ),
+            None if self.unrecorded > 0 => format!(
+                "Of {} of {communicator} nothing is recorded, and {inside} in {call} when the recording ended, for {longest}.",
+                plural(self.unrecorded, "rank", "ranks"),
+            ),
+            None => format!(
+                "No rank is behind, and {what} had not ended when the recording did: {inside} in it, for {longest}; \
+                 which one holds it up is not known."
+            ),
+        }
+    }
+}
+
+/// Whether a rank has a later call of this function: then it lacks this one because that is not recorded.
+fn went_on(tables: &Tables, instance: &Instance, member: u32) -> bool {
+    let Some(sequence) = instance.sequence else {
+        return false;
+    };
+    let mut of_rank = tables.operations.rows().filter(|it| it.member == member && it.function == instance.function);
+    of_rank.any(|it| it.sequence != NO_SEQUENCE && it.sequence > sequence)
+}
+
+/// A send or receive that had not ended.
+fn message(
+    trace: &Trace,
+    tables: &Tables,
+    open: &[(u32, Operation)],
+    ranks: &[Rank],
+    operations_ns: u64,
+) -> Option<Cause> {
+    let waited = |it: &Operation| it.stop_ns.saturating_sub(it.start_ns);
+    let long = || open.iter().map(|(_, it)| it).filter(|it| waited(it) >= LEAST_NS);
+    let longest = long().max_by_key(|it| waited(it))?;
+    let waited_ns = long().map(waited).fold(0, u64::saturating_add);
+    let rank = ranks.get(large(job_rank(tables, longest.member)))?;
+    Some(Cause {
+        since_ns: Some(longest.start_ns),
+        lost_ns: waited_ns,
+        share: Some(share(waited_ns, operations_ns)),
+        instances: long().count() as u64,
+        sentence: format!(
+            "{} had not ended {} when the recording did, after {}: whom it waited for is not said here.",
+            super::causes::capital(&rank.name),
+            trace.region_name(longest.function),
+            time(waited(longest))
+        ),
+        ..Cause::of(CauseKind::Unfinished)
+    })
+}

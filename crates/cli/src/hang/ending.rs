@@ -1,0 +1,85 @@
+//! The verdict on a job whose recordings become an archive.
+//!
+//! ```text
+//!  journals ─ judge ─► verdict ────────────────► beside the archive (hang.json)
+//!     └ finalize ─► archive ─ judge ─► verdict ─┘   where the journals do not tell: they were written before
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use analysis::report::{Finding, Verdict};
+use anyhow::Result;
+use journal::part::JOURNAL;
+use trace::{is_done, part_directories};
+
+use super::report::rows::{Kind, Report};
+use super::{AFTER_SECONDS, look, of_archive, stored};
+use crate::place;
+use crate::print;
+use crate::summary::Summary;
+
+/// How a job stood when its archive was made.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    /// The first line of the report of `hang`.
+    pub(crate) text: String,
+    pub(crate) kind: Kind,
+}
+
+/// Makes the archive of a job by `finalize`, in `archive`, and says whether the job hangs, or hung, before that removes
+/// the journals. None where nothing is wrong. `has_journals`: whether nobody else writes the job's parts meanwhile.
+///
+/// # Errors
+///
+/// Those of `finalize`. That nothing can be judged is none.
+pub(crate) fn judged<T>(
+    job: &Path,
+    archive: &Path,
+    has_journals: bool,
+    finalize: impl FnOnce() -> Result<T>,
+) -> Result<(T, Option<Ending>)> {
+    let known = stored::read(archive).ok().flatten();
+    let is_unwritten = |part: &PathBuf| !is_done(part) && part.join(JOURNAL).is_dir();
+    let is_news = has_journals && part_directories(job).is_ok_and(|parts| parts.iter().any(is_unwritten));
+    let before = is_news.then(|| look(job, AFTER_SECONDS).ok()).flatten();
+    let made = finalize()?;
+    if place::anchor(archive).is_err() {
+        return Ok((made, None));
+    }
+    let report = before.filter(|report| report.verdict.found || report.verdict.kind == Kind::Unknown);
+    let is_found = report.as_ref().is_some_and(|report| report.verdict.found);
+    let by_archive = || (is_news || known.is_none()).then(|| found_in(archive)).flatten();
+    let report = if is_found { report } else { by_archive().or(report) };
+    let ending = report.map(|report| keep(archive, report));
+    if let (None, Some(known)) = (&ending, known) {
+        // The archive may have been written anew.
+        keep(archive, known);
+    }
+    Ok((made, ending))
+}
+
+/// Puts the verdict that was kept beside an archive before what the archive itself says: it was judged from more.
+pub(crate) fn put_first(anchor: &Path, verdict: &mut Verdict) {
+    let kept = anchor.parent().and_then(|directory| stored::read(directory).ok().flatten());
+    if let Some(kept) = kept.filter(|report| report.verdict.found) {
+        let own = std::mem::replace(&mut verdict.sentence, kept.verdict.text);
+        verdict.basis.insert(0, own);
+        verdict.finding = Finding::Unfinished;
+    }
+}
+
+/// What the archive says, where its own counts say that something is wrong.
+fn found_in(archive: &Path) -> Option<Report> {
+    let summary = Summary::read(archive).ok()?;
+    let is_wrong = summary.unfinished > 0 || summary.mismatches > 0 || summary.ranks_behind > 0;
+    let report = is_wrong.then(|| of_archive(archive, AFTER_SECONDS).ok()).flatten()?;
+    report.verdict.found.then_some(report)
+}
+
+fn keep(archive: &Path, mut report: Report) -> Ending {
+    // Without the file the archive still tells, in less detail.
+    if let Err(error) = stored::keep(archive, &mut report) {
+        print::note(print::reasons(&error));
+    }
+    Ending { text: report.verdict.text, kind: report.verdict.kind }
+}

@@ -1,0 +1,342 @@
+//! From an archive to a [`Job`], where the journals are removed: what its operations, calls and properties say.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use analysis::tables::{Member, Members};
+use analysis::{Clock, Instance, Instances, Shows, Step, Trace, is_nccl, property, statement, unsigned};
+use anyhow::{Context as _, Result, bail};
+use clocks::anchors;
+use nccl_events::archive::{LocationKind, RANK, Timing};
+use nccl_events::{Kind, Progress as _};
+use otf2::{LocationGroupRef, LocationRef};
+use rayon::prelude::*;
+
+use super::align::align;
+use super::operations::tail;
+use crate::archive;
+use crate::hang::job::{Actor, Comm, Job, Process, ProcessState, Rank, Source};
+use crate::hang::operation::{Call, Message, OpenCall, Progress, Signature, Stage};
+use crate::hang::tail::Positions;
+use crate::progress::Bar;
+use doubts::Doubts;
+
+mod doubts;
+
+/// Reads the job of which this is the archive.
+///
+/// # Errors
+///
+/// When it cannot be read, or NCCL's events are not in it.
+pub(crate) fn archive(path: &Path, bar: &Bar) -> Result<Job> {
+    let trace = archive::open_with_kinds(path)?;
+    if !is_nccl(&trace.archive) {
+        bail!("{}: no archive of NCCL's events", trace.anchor.display());
+    }
+    let members = Members::of(&trace);
+    let doubts = Doubts::of(&trace);
+    let reading = Reading { trace: &trace, clock: Clock::of(&trace), start_ns: trace.start_ns().unwrap_or(0) };
+    bar.begin("operations", members.all.len() as u64);
+    let ranks = members.all.par_iter().map(|member| {
+        let rank = reading.rank(member.location);
+        bar.step();
+        rank
+    });
+    let ranks: Vec<(Rank, u64)> = ranks.collect::<otf2::Result<_>>().context("cannot read the archive")?;
+    bar.end();
+    let mut processes = reading.processes(&members, &doubts)?;
+    for (member, (_, last_ns)) in members.all.iter().zip(&ranks) {
+        if let Some(process) = processes.of_member(&members, member) {
+            process.until_ns = process.until_ns.max(*last_ns);
+        }
+    }
+    let mut job = Job { source: Source::Archive, missing: doubts.missing, signs: doubts.signs, ..Job::default() };
+    for (member, (mut rank, _)) in members.all.iter().zip(ranks) {
+        let Some(of_job) = usize::try_from(member.job_rank).ok().and_then(|at| members.job_ranks.get(at)) else {
+            continue;
+        };
+        let number = processes.numbers.get(&of_job.process).copied().unwrap_or(0);
+        rank.actor = Actor { process: number, gpu: member.job_rank };
+        rank.finalized = processes.all.get(number).is_some_and(|process| process.state == ProcessState::Ended);
+        if doubts.is_flight {
+            rank.calls.positions = Positions::Unknown;
+            rank.replays.positions = Positions::Unknown;
+        }
+        rank.open_calls = processes.open_calls.get(number).cloned().unwrap_or_default();
+        let at = usize::try_from(member.communicator).unwrap_or(usize::MAX);
+        while job.comms.len() <= at && job.comms.len() < members.communicators.len() {
+            job.comms.push(reading.comm(&members, job.comms.len()));
+        }
+        if let Some(comm) = job.comms.get_mut(at) {
+            comm.ranks.insert(member.rank, rank);
+        }
+    }
+    job.comms.retain(|comm| !comm.ranks.is_empty());
+    job.comms.iter_mut().for_each(align);
+    job.processes = processes.all;
+    job.now_ns = job.processes.iter().map(|process| process.until_ns).max().unwrap_or(reading.start_ns);
+    Ok(job)
+}
+
+/// What an archive is read with. Times become CLOCK_REALTIME ns.
+struct Reading<'a> {
+    trace: &'a Trace,
+    clock: Clock,
+    start_ns: u64,
+}
+
+/// The processes of an archive.
+#[derive(Default)]
+struct Processes {
+    all: Vec<Process>,
+    numbers: BTreeMap<LocationGroupRef, usize>,
+    /// Of each process: its calls that have not returned.
+    open_calls: Vec<Vec<OpenCall>>,
+}
+
+impl Processes {
+    fn of_member(&mut self, members: &Members, member: &Member) -> Option<&mut Process> {
+        let of_job = members.job_ranks.get(usize::try_from(member.job_rank).ok()?)?;
+        self.all.get_mut(*self.numbers.get(&of_job.process)?)
+    }
+}
+
+/// What the threads of a process called.
+#[derive(Default)]
+struct Calls {
+    inits: u64,
+    destroys: u64,
+    open: Vec<OpenCall>,
+    first_ns: Option<u64>,
+    last_ns: u64,
+}
+
+impl<'a> Reading<'a> {
+    fn ns(&self, time: u64) -> u64 {
+        self.start_ns.saturating_add(self.clock.ns(time))
+    }
+
+    fn comm(&self, members: &Members, number: usize) -> Comm {
+        let comm = members.communicators.get(number);
+        let size = comm.map_or(0, |comm| self.trace.members(*comm).len());
+        Comm {
+            name: comm.map_or_else(String::new, |comm| self.trace.comm_name(*comm)),
+            id: 0,
+            size: u32::try_from(size).unwrap_or(u32::MAX),
+            knows_size: true,
+            ranks: BTreeMap::new(),
+        }
+    }
+
+    /// Every region instance of some locations, one location after the other.
+    fn instances(&self, locations: &[LocationRef], mut each: impl FnMut(&Instance<'a>)) -> otf2::Result<()> {
+        for location in locations.iter().filter(|location| self.trace.has_events(**location)) {
+            let mut instances = Instances::of(self.trace);
+            self.trace.archive.for_each_event(&[*location], |_, event| {
+                if let Step::Left(instance) = instances.step(&event) {
+                    each(&instance);
+                }
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What a rank of a communicator did, and when it was last seen to do something.
+    fn rank(&self, location: LocationRef) -> otf2::Result<(Rank, u64)> {
+        let mut found: Vec<(u64, Kind, bool, Operation)> = Vec::new();
+        let mut last_ns = 0;
+        let siblings = self.trace.siblings(location).iter().copied();
+        let locations: Vec<LocationRef> = [location].into_iter().chain(siblings).collect();
+        self.instances(&locations, |instance| {
+            last_ns = last_ns.max(self.ns(instance.end));
+            if let Some(Shows::Operation(kind)) = instance.shows {
+                let is_replay = instance.fields.replay.is_some();
+                let operation = self.operation(kind, instance);
+                found.extend(operation.map(|operation| (self.ns(instance.start), kind, is_replay, operation)));
+            }
+        })?;
+        found.sort_by_key(|(start_ns, ..)| *start_ns);
+        ran_before(&mut found);
+        let (mut rank, mut calls, mut replays) = (Rank::default(), Vec::new(), Vec::new());
+        for (_, _, is_replay, operation) in found {
+            match operation {
+                Operation::Collective(call) if is_replay => replays.push(call),
+                Operation::Collective(call) => calls.push(call),
+                // What was captured into a graph cannot be counted.
+                Operation::Message(_) if is_replay => {}
+                Operation::Message(mut message) => {
+                    let number = rank.message_counts.entry((message.peer, message.is_send)).or_default();
+                    message.number = std::mem::replace(number, *number + 1);
+                    if !message.progress.stage.is_over() {
+                        rank.messages.push(message);
+                    }
+                }
+            }
+        }
+        rank.calls = tail(calls);
+        rank.replays = tail(replays);
+        Ok((rank, last_ns))
+    }
+
+    fn operation(&self, kind: Kind, instance: &Instance<'a>) -> Option<Operation> {
+        let fields = &instance.fields;
+        let timing = Timing::ALL.into_iter().find(|timing| Some(timing.name()) == fields.timing);
+        let stage = stage(fields.is_unfinished, timing);
+        let progress = Progress { stage, began: stage >= Stage::Running, ..Progress::default() };
+        let entered_ns = self.ns(instance.start);
+        // Copy-engine collectives have a word behind.
+        let name = self.trace.region(instance.region)?.name.split(' ').next()?;
+        let func = name.strip_prefix("nccl").unwrap_or(name);
+        let (count, datatype) = (fields.count.unwrap_or(0), fields.datatype.unwrap_or_default());
+        match kind {
+            Kind::Coll | Kind::CeColl => Some(Operation::Collective(Call {
+                what: Signature {
+                    func: func.into(),
+                    count,
+                    datatype: datatype.into(),
+                    root: fields.root.and_then(|root| i32::try_from(root).ok()),
+                },
+                from_api: false,
+                sequence: fields.sequence,
+                by_copy_engine: kind == Kind::CeColl,
+                entered_ns,
+                progress,
+            })),
+            Kind::P2p => Some(Operation::Message(Message {
+                peer: fields.peer?,
+                is_send: func == "Send",
+                number: 0,
+                count,
+                datatype: datatype.into(),
+                entered_ns,
+                progress,
+            })),
+            _ => None,
+        }
+    }
+
+    fn processes(&self, members: &Members, doubts: &Doubts) -> Result<Processes> {
+        let mut calls = self.calls()?;
+        let mut found = Processes::default();
+        for group in self.trace.processes() {
+            let mut calls = calls.remove(&group).unwrap_or_default();
+            calls.open.sort_by_key(|call| call.since_ns);
+            let ranks = members.job_ranks.iter().filter(|rank| rank.process == group).count();
+            if ranks > 1 {
+                for call in &mut calls.open {
+                    call.what += " (a thread of its process; of which rank is not known)";
+                }
+            }
+            found.numbers.insert(group, found.all.len());
+            found.all.push(self.process(group, &calls, doubts));
+            found.open_calls.push(calls.open);
+        }
+        Ok(found)
+    }
+
+    fn process(&self, group: LocationGroupRef, calls: &Calls, doubts: &Doubts) -> Process {
+        let definitions = &self.trace.definitions;
+        let definition = definitions.location_groups.get(&group);
+        let said = |name| property(definitions, &definition?.properties, name);
+        let number = |name| said(name).and_then(unsigned).and_then(|number| u32::try_from(number).ok());
+        let anchors = said(anchors::ANCHORS).and_then(|value| self.trace.text(value)).and_then(anchors::parse);
+        // The plugin reads the clocks once a second: that shows how long it was there.
+        let last_reading_ns = anchors.and_then(|anchors| anchors.last().map(|last| last.realtime_ns)).unwrap_or(0);
+        let is_ended = calls.inits > 0 && calls.inits == calls.destroys;
+        let versions = statement::lines(&self.trace.archive, "NCCL::VERSION");
+        Process {
+            part: self.trace.group_name(group).to_owned(),
+            host: self.trace.host(group).and_then(|host| self.trace.node_name(host)).unwrap_or_default().to_owned(),
+            pid: number("NCCL::PROCESS_ID").unwrap_or(0),
+            launcher_rank: number(RANK),
+            launcher_size: None,
+            state: if is_ended { ProcessState::Ended } else { ProcessState::NotKnown },
+            until_ns: last_reading_ns.max(calls.last_ns),
+            last_record_ns: last_reading_ns.max(calls.last_ns),
+            last_event_ns: calls.last_ns,
+            event_mask: doubts.event_mask,
+            nccl_version: versions.into_iter().next().unwrap_or_default(),
+            has_journal: false,
+            is_whole: doubts.is_whole,
+            kept_since_ns: calls.first_ns.filter(|_| doubts.is_flight),
+            problems: Vec::new(),
+        }
+    }
+
+    /// What the threads of each process called.
+    fn calls(&self) -> Result<BTreeMap<LocationGroupRef, Calls>> {
+        let kinds = [LocationKind::ApiThread, LocationKind::CallbackThread];
+        let locations = self.trace.definitions.locations.keys().copied();
+        let threads = locations.filter(|it| self.trace.location_kind(*it).is_some_and(|kind| kinds.contains(&kind)));
+        let mut found: BTreeMap<LocationGroupRef, Calls> = BTreeMap::new();
+        for thread in threads {
+            let calls = found.entry(self.trace.process(self.trace.group(thread))).or_default();
+            let read = self.instances(&[thread], |instance| {
+                let name = self
+                    .trace
+                    .region(instance.region)
+                    .map_or_else(|| self.trace.region_name(instance.region), |region| region.name.to_owned());
+                let (start_ns, end_ns) = (self.ns(instance.start), self.ns(instance.end));
+                calls.first_ns = Some(calls.first_ns.map_or(start_ns, |first_ns| first_ns.min(start_ns)));
+                calls.inits += u64::from(name == "ncclCommInitRank");
+                calls.destroys += u64::from(name == "ncclCommDestroy");
+                if let (true, Some(what)) = (instance.fields.is_unfinished, inside(instance.shows, &name)) {
+                    calls.open.push(OpenCall { what, is_in_nccl: true, since_ns: start_ns });
+                } else {
+                    calls.last_ns = calls.last_ns.max(end_ns);
+                }
+            });
+            read.context("cannot read the archive")?;
+        }
+        Ok(found)
+    }
+}
+
+enum Operation {
+    Collective(Call),
+    Message(Message),
+}
+
+impl Operation {
+    fn progress_mut(&mut self) -> &mut Progress {
+        match self {
+            Self::Collective(call) => &mut call.progress,
+            Self::Message(message) => &mut message.progress,
+        }
+    }
+}
+
+/// What the interval of an operation shows of its progress.
+const fn stage(is_unfinished: bool, timing: Option<Timing>) -> Stage {
+    match (is_unfinished, timing) {
+        (true, None | Some(Timing::Enqueue)) => Stage::Calling,
+        (true, _) => Stage::Running,
+        (false, Some(Timing::Proxy)) => Stage::Transferred,
+        (false, None | Some(Timing::Enqueue | Timing::Kernel)) => Stage::Launched,
+        (false, Some(_)) => Stage::Done,
+    }
+}
+
+/// The kernels of a communicator run one after the other: what came before one that was seen to run has ended.
+fn ran_before(operations: &mut [(u64, Kind, bool, Operation)]) {
+    let mut ran = false;
+    for (.., operation) in operations.iter_mut().rev() {
+        let progress = operation.progress_mut();
+        if ran && progress.stage == Stage::Launched {
+            progress.stage = Stage::Done;
+        }
+        ran |= progress.began;
+    }
+}
+
+/// Where a thread is that has not returned from a call.
+fn inside(shows: Option<Shows>, name: &str) -> Option<String> {
+    match shows? {
+        Shows::Call(Kind::KernelLaunch) => Some("in the launch of a kernel".to_owned()),
+        Shows::Call(Kind::GroupApi) => Some("in a group of calls, up to the end of ncclGroupEnd".to_owned()),
+        Shows::Call(Kind::CollApi | Kind::P2pApi) => Some(format!("in {name}")),
+        _ => None,
+    }
+}

@@ -1,0 +1,184 @@
+//! What a recording has. A filter that matches nothing in it is refused, with what it has.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use analysis::{Clock, Shows, Trace};
+use anyhow::{Result, bail, ensure};
+use nccl_events::archive::LocationKind;
+use otf2::CommRef;
+
+use crate::units::time;
+
+/// What a recording has.
+#[derive(Debug, Default)]
+pub(crate) struct Present {
+    /// "the archive", "the journal".
+    pub(crate) what: &'static str,
+    /// The names of its communicators.
+    pub(crate) communicators: BTreeSet<String>,
+    /// Ranks that were recorded, of the communicators that are asked for.
+    pub(crate) ranks: BTreeSet<i64>,
+    /// Names of its functions.
+    pub(crate) functions: BTreeSet<String>,
+    /// When it begins.
+    pub(crate) begin_ns: u64,
+    /// When it ends, on the same clock; none where that is not known.
+    pub(crate) end_ns: Option<u64>,
+}
+
+/// More names than these do not fit into a message.
+const MOST: usize = 12;
+
+impl Present {
+    /// What an archive has; the ranks are those of the communicators that are wanted.
+    pub(crate) fn of(trace: &Trace, begin_ns: u64, is_wanted: impl Fn(CommRef) -> bool) -> Self {
+        let comms = || trace.definitions.comms.keys().copied();
+        let is_recorded = |location| trace.location_kind(location) != Some(LocationKind::NotRecorded);
+        let ranks = |comm| {
+            let members = (0..).zip(trace.members(comm));
+            members.filter(|(_, location)| is_recorded(**location)).map(|(rank, _)| rank)
+        };
+        let regions = trace.definitions.regions.keys().copied();
+        let regions = regions.filter(|region| matches!(trace.shows(*region), Some(Shows::Operation(_))));
+        let length_ns = Clock::of(trace).length_ns(trace);
+        Self {
+            what: "the archive",
+            communicators: comms().map(|comm| trace.comm_name(comm)).collect(),
+            ranks: comms().filter(|comm| is_wanted(*comm)).flat_map(ranks).collect(),
+            functions: regions.filter_map(|region| Some(trace.region(region)?.name.to_owned())).collect(),
+            begin_ns,
+            end_ns: (length_ns > 0).then(|| begin_ns.saturating_add(length_ns)),
+        }
+    }
+
+    /// Refuses communicators that it does not have.
+    pub(crate) fn has_communicators(&self, wanted: &[String], is_there: impl Fn(&str) -> bool) -> Result<()> {
+        match wanted.iter().find(|name| !is_there(name)) {
+            Some(name) => bail!("no communicator is called {name}: {} has {}", self.what, names(&self.communicators)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses ranks that it does not have.
+    pub(crate) fn has_ranks(&self, wanted: impl IntoIterator<Item = i64>) -> Result<()> {
+        match wanted.into_iter().find(|rank| !self.ranks.contains(rank)) {
+            Some(rank) => bail!("no rank {rank}: {} has {}", self.what, ranks(&self.ranks)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses functions that it does not have.
+    pub(crate) fn has_functions(&self, wanted: &[String], is_there: impl Fn(&str) -> bool) -> Result<()> {
+        match wanted.iter().find(|name| !is_there(name)) {
+            Some(name) => bail!("no function {name}: {} has {}", self.what, names(&self.functions)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses a time that it does not have, on the clock of `begin_ns`.
+    pub(crate) fn has_time(&self, from_ns: Option<u64>, to_ns: Option<u64>) -> Result<()> {
+        let after = |ns: u64| time(ns.saturating_sub(self.begin_ns));
+        if let Some((from_ns, to_ns)) = from_ns.zip(to_ns) {
+            ensure!(from_ns <= to_ns, "--from {} is after --to {}", after(from_ns), after(to_ns));
+        }
+        if let Some((from_ns, end_ns)) = from_ns.zip(self.end_ns).filter(|(from_ns, end_ns)| from_ns > end_ns) {
+            bail!("--from {} is after the end of {}, {}", after(from_ns), self.what, after(end_ns));
+        }
+        if let Some(to_ns) = to_ns.filter(|to_ns| *to_ns < self.begin_ns) {
+            let before = time(self.begin_ns - to_ns);
+            bail!("--to is {before} before the beginning of {}", self.what);
+        }
+        Ok(())
+    }
+
+    /// Refuses filters that match something each, and nothing together. `found` is how much they match.
+    pub(crate) fn refuse_nothing(&self, filters: impl IntoIterator<Item = Option<String>>, found: u64) -> Result<()> {
+        let filters: Vec<String> = filters.into_iter().flatten().collect();
+        match filters.as_slice() {
+            [] => Ok(()),
+            _ if found > 0 => Ok(()),
+            [one] => bail!("nothing in {} matches {one}", self.what),
+            all => bail!(
+                "nothing in {} matches all of {}: each of them alone matches something",
+                self.what,
+                all.join(", ")
+            ),
+        }
+    }
+}
+
+/// "--rank 1,2"; none where nothing is asked for.
+pub(crate) fn asked<T: ToString>(flag: &str, values: &[T]) -> Option<String> {
+    let values: Vec<String> = values.iter().map(T::to_string).collect();
+    (!values.is_empty()).then(|| format!("{flag} {}", values.join(",")))
+}
+
+/// "a, b, c and 4 more".
+fn names(names: &BTreeSet<String>) -> String {
+    let mut text = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.len() > MOST {
+        // Nothing fails that writes into a string.
+        let _written = write!(text, " and {} more", names.len() - MOST);
+    }
+    if text.is_empty() { "none".to_owned() } else { text }
+}
+
+/// "ranks 0 to 7", "rank 3", "ranks 0 to 2, 5".
+fn ranks(ranks: &BTreeSet<i64>) -> String {
+    let ranks: Vec<i64> = ranks.iter().copied().collect();
+    let runs: Vec<String> = ranks
+        .chunk_by(|a, b| a + 1 == *b)
+        .filter_map(|run| {
+            let (first, last) = (run.first()?, run.last()?);
+            Some(if first == last { first.to_string() } else { format!("{first} to {last}") })
+        })
+        .collect();
+    let number = if ranks.len() == 1 { "rank" } else { "ranks" };
+    match runs.len() {
+        0 => "no ranks".to_owned(),
+        1..=MOST => format!("{number} {}", runs.join(", ")),
+        more => format!("{number} {} and {} more", runs[..MOST].join(", "), more - MOST),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_what_there_is() {
+        let present = Present {
+            what: "the archive",
+            communicators: ["dp".to_owned(), "pp".to_owned()].into(),
+            ranks: [0, 1, 2, 5].into(),
+            functions: (0..20).map(|at| format!("nccl{at:02}")).collect(),
+            begin_ns: 5_000_000_000,
+            end_ns: Some(8_200_000_000),
+        };
+        let said = |result: Result<()>| result.expect_err("refused").to_string();
+        assert_eq!(said(present.has_ranks([1, 77])), "no rank 77: the archive has ranks 0 to 2, 5");
+        let wanted = ["dp".to_owned(), "tp".to_owned()];
+        let is_there = |name: &str| present.communicators.contains(name);
+        assert_eq!(
+            said(present.has_communicators(&wanted, is_there)),
+            "no communicator is called tp: the archive has dp, pp"
+        );
+        let functions = said(present.has_functions(&["Foo".to_owned()], |_| false));
+        assert!(functions.starts_with("no function Foo: the archive has nccl00, nccl01, "), "{functions}");
+        assert!(functions.ends_with(", nccl11 and 8 more"), "{functions}");
+        let time = |from: u64, to: u64| said(present.has_time(Some(from), Some(to)));
+        assert_eq!(time(9_000_000_000, 9_000_000_000), "--from 4.000 s is after the end of the archive, 3.200 s");
+        assert_eq!(time(7_000_000_000, 6_000_000_000), "--from 2.000 s is after --to 1.000 s");
+        assert_eq!(time(0, 4_000_000_000), "--to is 1.000 s before the beginning of the archive");
+        present.has_time(Some(5_000_000_000), Some(8_200_000_000)).expect("all of it");
+        let nothing = |filters: [Option<String>; 2]| said(present.refuse_nothing(filters, 0));
+        let rank = asked("--rank", &[1, 2]);
+        assert_eq!(nothing([None, rank.clone()]), "nothing in the archive matches --rank 1,2");
+        let wanted =
+            "nothing in the archive matches all of --comm dp, --rank 1,2: each of them alone matches something";
+        assert_eq!(nothing([asked("--comm", &["dp"]), rank.clone()]), wanted);
+        present.refuse_nothing([rank], 1).expect("something");
+        present.refuse_nothing([None], 0).expect("no filter");
+    }
+}

@@ -1,0 +1,51 @@
+//! Processes that outlive the command: workers of a launcher that a signal has ended die a moment later.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use journal::part::environment::JobEnvironment;
+use journal::part::read_process;
+use trace::part_directories;
+
+use super::directory::is_one_of_many;
+use super::request::Request;
+use super::signals::Interrupted;
+use crate::print;
+use crate::units::plural;
+
+/// How long they get: what ends because the command has ended does so soon.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait without a word.
+const QUIET: Duration = Duration::from_millis(500);
+const STEP: Duration = Duration::from_millis(50);
+
+/// Waits until no process of the run records any more on this host, for some seconds at most, or until a signal comes.
+pub(super) fn wait(out: &Path, request: &Request, job: &JobEnvironment, interrupted: Option<Interrupted>) {
+    let began = Instant::now();
+    let mut is_said = false;
+    let is_interrupted = || interrupted.as_ref().is_some_and(Interrupted::came);
+    while !request.no_finalize && !is_interrupted() && began.elapsed() < PATIENCE {
+        let number = recording(out, job);
+        if number == 0 {
+            return;
+        }
+        if !is_said && began.elapsed() > QUIET {
+            is_said = true;
+            print::note(format_args!(
+                "the command has ended; waits {} s at most for {} that it left and that still records (Ctrl-C ends this)",
+                PATIENCE.as_secs(),
+                plural(number, "process", "processes")
+            ));
+        }
+        thread::sleep(STEP);
+    }
+}
+
+/// How many processes of the run record on this host; of a rank of a job only its own.
+fn recording(out: &Path, job: &JobEnvironment) -> u64 {
+    let parts = part_directories(out).unwrap_or_default();
+    let processes = parts.iter().map(|part| read_process(part).0);
+    let is_ours = |rank| !is_one_of_many(job) || rank == job.rank;
+    processes.filter(|process| is_ours(process.environment.rank) && process.is_recording()).count() as u64
+}

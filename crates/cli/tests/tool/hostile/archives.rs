@@ -1,0 +1,196 @@
+//! Archives and parts of which files are cut or missing: what is there is kept, what is lost is said, and `finalize`
+//! makes again what can be made again.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use whole_plugin::machine::{has, skip};
+
+use super::{archive, bounded, files_of, patch};
+use crate::tool::support::Scratch;
+
+fn cut(path: &Path) {
+    // A hard link elsewhere stays whole.
+    let bytes = fs::read(path).expect("it is there");
+    fs::remove_file(path).expect("it was there");
+    fs::write(path, &bytes[..bytes.len() / 2]).expect("written");
+}
+
+fn remove(path: &Path) {
+    fs::remove_file(path).expect("it was there");
+}
+
+/// Without journals, so that nothing but the parts is left to make it from.
+fn without_journals(out: &Path) {
+    for part in ["host-0", "host-1"] {
+        fs::remove_dir_all(out.join("parts").join(part).join("journal")).expect("it was kept");
+    }
+}
+
+#[test]
+fn an_archive_is_made_again_from_its_parts() {
+    let scratch = Scratch::new();
+    let out = archive(&scratch);
+    without_journals(&out);
+    let traces = out.join("traces");
+    let files = [
+        out.join("traces.otf2"),
+        out.join("traces.def"),
+        files_of(&traces, "evt").pop().expect("one"),
+        files_of(&traces, "def").pop().expect("one"),
+    ];
+    for file in &files {
+        for damage in [cut, remove] {
+            damage(file);
+            let name = file.file_name().expect("a name").to_string_lossy();
+            let found = bounded(&scratch, &["check", "trace"]);
+            assert!(found.code == Some(1) || found.code == Some(2), "{name}: {found:?}");
+            if file != &files[0] {
+                assert!(found.said().contains(&*name), "{name}: {found:?}");
+            }
+            if !found.said().contains("no archive yet") {
+                assert!(found.stderr.contains("`nccl-otf2 finalize trace` makes the archive again"), "{found:?}");
+            }
+            let made = bounded(&scratch, &["finalize", "trace"]);
+            assert_eq!(made.code, Some(0), "{name}: {made:?}");
+            assert!(!made.stdout.contains("nothing to do"), "{name}: {made:?}");
+            let found = bounded(&scratch, &["check", "trace"]);
+            assert_eq!(found.code, Some(0), "{name}: {found:?}");
+        }
+    }
+    let again = bounded(&scratch, &["finalize", "trace"]);
+    assert!(again.stdout.contains("nothing to do"), "{again:?}");
+}
+
+#[test]
+fn a_cut_archive_is_said_to_be_cut() {
+    let scratch = Scratch::new();
+    let out = archive(&scratch);
+    cut(&out.join("traces.def"));
+    for verb in [&["info", "trace"][..], &["stats", "trace"], &["print", "trace"], &["report", "trace"]] {
+        let ended = bounded(&scratch, verb);
+        assert_eq!(ended.code, Some(2), "{ended:?}");
+        let said = &ended.stderr;
+        assert!(said.contains("trace/traces.def: was cut short") && !said.contains("libotf2"), "{ended:?}");
+        assert!(said.contains("`nccl-otf2 finalize trace` makes the archive again"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_lost_event_file_costs_its_location_only() {
+    for damage in [cut, remove] {
+        let scratch = Scratch::new();
+        let out = archive(&scratch);
+        without_journals(&out);
+        let events = |out: &Path| files_of(&out.join("traces"), "evt").len();
+        let before = events(&out);
+        // The one with events: a thread, or a rank of the communicator.
+        let part = out.join("parts/host-1");
+        let lost =
+            files_of(&part.join("traces"), "evt").into_iter().find(|it| fs::metadata(it).is_ok_and(|it| it.len() > 20));
+        let lost = lost.expect("one has events");
+        damage(&lost);
+        fs::remove_file(out.join("traces.otf2")).expect("it was there");
+        let made = bounded(&scratch, &["finalize", "trace"]);
+        assert_eq!(made.code, Some(1), "{made:?}");
+        let name = lost.file_name().expect("a name").to_string_lossy();
+        assert!(made.stdout.contains(&format!("host-1/traces/{name}")), "{made:?}");
+        assert!(made.stdout.contains("are not in the archive"), "{made:?}");
+        assert_eq!(events(&out), before, "every location has a file");
+        let found = bounded(&scratch, &["check", "trace"]);
+        assert_eq!(found.code, Some(1), "{found:?}");
+        assert!(found.stdout.contains("fault A02") && found.stdout.contains("are not in the archive"), "{found:?}");
+        assert!(!found.stdout.contains("S08"), "{found:?}");
+        for verb in ["info", "stats"] {
+            let ended = bounded(&scratch, &[verb, "trace"]);
+            assert_eq!(ended.code, Some(0), "{ended:?}");
+        }
+        let again = bounded(&scratch, &["finalize", "trace"]);
+        assert_eq!(again.code, Some(1), "it never counts as complete: {again:?}");
+    }
+}
+
+#[test]
+fn what_a_part_lost_is_written_again_from_its_journal() {
+    let scratch = Scratch::new();
+    let out = archive(&scratch);
+    let part = out.join("parts/host-0");
+    let events = files_of(&part.join("traces"), "evt").remove(0);
+    for file in [part.join("manifest"), events] {
+        for damage in [cut, remove] {
+            damage(&file);
+            let made = bounded(&scratch, &["finalize", "trace", "--keep-journal"]);
+            assert_eq!(made.code, Some(0), "{}: {made:?}", file.display());
+            assert!(made.stdout.contains("host-0: written"), "{}: {made:?}", file.display());
+            let found = bounded(&scratch, &["check", "trace"]);
+            assert_eq!(found.code, Some(0), "{found:?}");
+        }
+    }
+}
+
+#[test]
+fn one_process_that_cannot_be_printed_is_not_passed_over() {
+    let scratch = Scratch::new();
+    let out = archive(&scratch);
+    let journal = out.join("parts/host-0/journal");
+    fs::rename(&journal, scratch.join("elsewhere")).expect("moved");
+    let gone = scratch.join("not here");
+    std::os::unix::fs::symlink(&gone, &journal).expect("a link");
+    for (number, place) in ["a link to nowhere", "nothing", "a file"].into_iter().enumerate() {
+        let printed = bounded(&scratch, &["print", "trace/parts"]);
+        assert_eq!(printed.code, Some(1), "{place}: {printed:?}");
+        assert!(printed.stderr.contains("host-0") && printed.stdout.contains("AllReduce"), "{place}: {printed:?}");
+        let name = format!("out{number}");
+        let exported = bounded(&scratch, &["export", "--format", "jsonl", "trace", "-o", &name]);
+        assert_eq!(exported.code, Some(1), "{place}: {exported:?}");
+        assert!(exported.stderr.contains("host-0"), "{place}: {exported:?}");
+        assert!(exported.stdout.contains("left out: 1 processes whose journals cannot be read"), "{exported:?}");
+        if journal.symlink_metadata().is_ok() {
+            fs::remove_file(&journal).expect("removed");
+        }
+        if number == 1 {
+            fs::write(&journal, "no journal").expect("written");
+        }
+    }
+}
+
+/// Both judge archives of which a bit is changed, or the end of a file is missing: what otf2-print refuses has a fault.
+#[test]
+fn what_otf2_print_refuses_check_refuses() {
+    if !has("otf2-print") {
+        skip("otf2-print is not installed");
+        return;
+    }
+    let scratch = Scratch::new();
+    let out = archive(&scratch);
+    let anchor = out.join("traces.otf2");
+    let mut files = files_of(&out.join("traces"), "evt");
+    files.extend(files_of(&out.join("traces"), "def"));
+    files.extend([anchor.clone(), out.join("traces.def")]);
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        usize::try_from(random >> 33).expect("31 bits") % below
+    };
+    let mut refused = 0;
+    for _ in 0..100 {
+        let file = &files[next(files.len())];
+        let whole = fs::read(file).expect("it is there");
+        // Numbers in an anchor that are changed can keep libotf2 itself busy for hours.
+        let (at, bit, is_cut) = (next(whole.len()), next(8), next(3) == 0 || *file == anchor);
+        patch(file, |bytes| match is_cut {
+            true => bytes.truncate(at),
+            false => bytes[at] ^= 1 << bit,
+        });
+        let printed = Command::new("otf2-print").arg(&anchor).output().expect("otf2-print ran");
+        let is_refused = !printed.status.success();
+        let found = bounded(&scratch, &["check", "trace"]);
+        refused += u32::from(is_refused);
+        let what = format!("{} {} at {at}, bit {bit}", file.display(), if is_cut { "cut" } else { "changed" });
+        assert!(found.code.is_some_and(|code| code <= 2), "{what}: {found:?}");
+        assert!(!is_refused || found.code != Some(0), "{what}: {found:?}");
+        fs::write(file, whole).expect("written");
+    }
+    assert!(refused > 5, "{refused} refused");
+}

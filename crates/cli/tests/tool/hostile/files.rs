@@ -1,0 +1,133 @@
+//! What is no file of ours in the place of one: no verb waits for it, fills memory with it, or passes over it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+
+use super::{archive, bounded, files_of};
+use crate::tool::support::Scratch;
+
+/// Puts something in the place of a file.
+type Plant = fn(&Path);
+
+/// What is put there.
+const PLANTED: &[(&str, Plant)] = &[
+    ("a FIFO", |path| assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success())),
+    ("a link to a device", |path| symlink("/dev/zero", path).expect("a link")),
+    ("a directory", |path| fs::create_dir(path).expect("a directory")),
+    ("a hole of a tebibyte", |path| File::create(path).expect("made").set_len(1 << 40).expect("a hole")),
+    ("a link to nowhere", |path| symlink("/nowhere", path).expect("a link")),
+    ("nothing in it", |path| drop(File::create(path).expect("made"))),
+];
+
+/// The verbs that only read, but for `finalize`.
+const VERBS: &[&[&str]] = &[
+    &["check", "trace"],
+    &["info", "trace"],
+    &["stats", "trace"],
+    &["print", "trace"],
+    &["print", "trace/parts"],
+    &["hang", "trace"],
+    &["metrics", "trace", "--once"],
+    &["top", "trace", "--once"],
+    &["watch", "trace", "--once"],
+    &["diff", "trace", "trace"],
+    &["merge", "trace", "trace", "-o", "merged"],
+    &["dump", "trace", "--wait", "1"],
+    &["report", "trace", "-o", "page.html"],
+    &["export", "--format", "perfetto", "trace", "-o", "exported"],
+    &["export", "--format", "jsonl", "trace", "-o", "lines"],
+];
+
+fn clear(scratch: &Scratch, path: &Path) {
+    if path.is_dir() && !path.is_symlink() {
+        fs::remove_dir_all(path).expect("removed");
+    } else if path.symlink_metadata().is_ok() {
+        fs::remove_file(path).expect("removed");
+    }
+    for made in ["merged", "lines"] {
+        drop(fs::remove_dir_all(scratch.join(made)));
+    }
+    drop(fs::remove_file(scratch.join("exported")));
+}
+
+/// Runs some verbs with each thing in the place of each of these files, each verb as often as others.
+fn plant(scratch: &Scratch, files: &[&str], needs: impl Fn(&str, &str, &[&str]) -> bool) {
+    let mut turn = 0;
+    for file in files {
+        let path = scratch.join("trace").join(file);
+        let whole = fs::read(&path).ok();
+        for (what, planted) in PLANTED {
+            clear(scratch, &path);
+            planted(&path);
+            for _ in 0..4 {
+                let verb = VERBS[turn % VERBS.len()];
+                turn += 1;
+                let ended = bounded(scratch, verb);
+                assert!(ended.code.is_some_and(|code| code <= 2), "{what} for {file}: {verb:?}: {ended:?}");
+                if needs(file, what, verb) {
+                    let name = path.file_name().expect("a name").to_string_lossy();
+                    assert_ne!(ended.code, Some(0), "{what} for {file}: {verb:?}: {ended:?}");
+                    assert!(ended.said().contains(&*name), "{what} for {file}: {verb:?}: {ended:?}");
+                }
+                clear_made(scratch);
+            }
+            let ended = bounded(scratch, &["finalize", "trace", "--keep-journal"]);
+            assert!(ended.code.is_some_and(|code| code <= 2), "{what} for {file}: finalize: {ended:?}");
+        }
+        clear(scratch, &path);
+        if let Some(whole) = whole {
+            fs::write(&path, whole).expect("as it was");
+        }
+    }
+}
+
+fn clear_made(scratch: &Scratch) {
+    for made in ["merged", "lines"] {
+        drop(fs::remove_dir_all(scratch.join(made)));
+    }
+    drop(fs::remove_file(scratch.join("exported")));
+}
+
+#[test]
+fn files_of_an_archive() {
+    let scratch = Scratch::new();
+    let out = archive(&scratch);
+    let traces = out.join("traces");
+    let name = |path: &Path| format!("traces/{}", path.file_name().expect("a name").to_string_lossy());
+    // With events, or some verbs need not open it.
+    let events = files_of(&traces, "evt").into_iter().find(|it| fs::metadata(it).is_ok_and(|it| it.len() > 20));
+    let events = name(&events.expect("one has events"));
+    let definitions = events.replace(".evt", ".def");
+    let reads_events = ["check", "stats", "print", "report", "export", "diff"];
+    plant(&scratch, &["traces.otf2", "traces.def", &events, &definitions], |file, _, verb| {
+        let is_of_journals = verb.contains(&"trace/parts") || verb.contains(&"jsonl");
+        let is_definition = !file.contains('/');
+        !is_of_journals && (reads_events.contains(&verb[0]) || is_definition && verb[0] == "info")
+    });
+}
+
+#[test]
+fn files_of_a_part() {
+    let scratch = Scratch::new();
+    let _out = archive(&scratch);
+    let files = [
+        "parts/host-0/process.json",
+        "parts/host-0/manifest",
+        "parts/host-0/done",
+        "parts/host-0/journal/0.0",
+        "parts/host-0/late.json",
+        "parts/host-0/chain.json",
+        "parts/host-0/.write.lock",
+        "control",
+        "dump",
+        ".unify.lock",
+    ];
+    plant(&scratch, &files, |file, what, verb| {
+        // A journal's file without a byte is one that never got room.
+        file.ends_with("0.0")
+            && what != "nothing in it"
+            && (verb == ["print", "trace/parts"] || verb.contains(&"jsonl"))
+    });
+}

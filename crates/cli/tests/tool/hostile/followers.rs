@@ -1,0 +1,61 @@
+//! Journals and launchers that say what cannot be.
+
+use std::fs;
+
+use journal::layout::{SEGMENT_BYTES, header};
+use journal::testing::{NO_PROCESS, Process, Who};
+
+use super::{bounded, patch};
+use crate::tool::recording::{record, record_in};
+use crate::tool::support::Scratch;
+
+#[test]
+fn a_journal_without_a_process_tag_keeps_nobody_waiting() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    let damaged = record(&out, 0, NO_PROCESS, 3);
+    record(&out, 1, NO_PROCESS, 2);
+    for file in fs::read_dir(damaged.join("journal")).expect("a journal").flatten() {
+        patch(&file.path(), |bytes| {
+            for segment in bytes.chunks_mut(SEGMENT_BYTES) {
+                segment[8 * header::PROCESS..8 * header::PROCESS + 2].fill(0);
+            }
+        });
+    }
+    let ended = bounded(&scratch, &["metrics", "trace", "--once"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let operations = ended.stdout.lines().find(|line| line.starts_with("nccl_operation_duration_seconds_count{"));
+    assert!(operations.is_some_and(|line| line.ends_with(" 2")), "{}", ended.stdout);
+    let ended = bounded(&scratch, &["top", "trace", "--once"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for verb in ["hang", "print"] {
+        let path = if verb == "print" { "trace/parts" } else { "trace" };
+        let ended = bounded(&scratch, &[verb, path]);
+        assert!(format!("{ended:?}").contains("no segment header here"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_number_of_ranks_that_cannot_be_costs_nothing() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    record_in(&out, 0, NO_PROCESS, 3, |info| {
+        info.environment.rank = Some(0);
+        info.environment.size = Some(4_000_000_000);
+    });
+    let ended = bounded(&scratch, &["hang", "trace", "--all"]);
+    assert!(ended.stdout.starts_with("CANNOT TELL: ") && ended.stderr.is_empty(), "{ended:?}");
+    let said = "The launcher says that there are 4000000000 processes, which cannot be";
+    assert!(ended.stdout.contains(said), "{ended:?}");
+    let ended = bounded(&scratch, &["watch", "trace", "--once"]);
+    assert!(ended.code.is_some_and(|code| code < 2), "{ended:?}");
+
+    // The same from a journal.
+    let who = Who { rank: 0, ranks: 2_000_000_000, in_environment: false };
+    let mut process = Process::begin(&scratch.join("other"), who);
+    process.collective(0);
+    let _part = process.leave();
+    let ended = bounded(&scratch, &["hang", "other", "--all"]);
+    assert!(ended.code.is_some_and(|code| code < 2), "{ended:?}");
+    assert!(ended.stdout.contains("of 2000000000 of a communicator, which cannot be"), "{ended:?}");
+}

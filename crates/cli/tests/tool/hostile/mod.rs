@@ -1,0 +1,78 @@
+//! Files and numbers that no process of ours wrote: every verb ends soon, takes little memory, and says what is wrong.
+
+mod archives;
+mod files;
+mod followers;
+mod outputs;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use assert_cmd::Command;
+
+use super::recording::{NO_PROCESS, record};
+use super::support::{Scratch, text};
+
+/// Long for what is bounded, short for what is not.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Address space, in KiB: threads and mapped libraries take some hundred MiB of it.
+const MOST_KIB: u32 = 3 << 20;
+
+/// How a verb ended.
+#[derive(Debug)]
+struct Ended {
+    /// None where it had to be killed.
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Ended {
+    /// Everything that it said.
+    fn said(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
+}
+
+/// Runs the tool with bounded time and memory.
+fn bounded(scratch: &Scratch, arguments: &[&str]) -> Ended {
+    let tool = scratch.tool();
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("umask 022; ulimit -v {MOST_KIB}; exec \"$0\" \"$@\"")]);
+    command.arg(tool.get_program()).args(arguments).current_dir(scratch.path()).timeout(PATIENCE);
+    for (name, value) in tool.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let output = command.output().expect("sh runs");
+    Ended { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+}
+
+/// A job of two processes, as an archive whose journals are kept.
+fn archive(scratch: &Scratch) -> PathBuf {
+    let out = scratch.join("trace");
+    for rank in 0..2 {
+        record(&out, rank, NO_PROCESS, 3);
+    }
+    let ended = bounded(scratch, &["finalize", "trace", "--keep-journal"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    out
+}
+
+/// The files of a directory with such an extension, in their order.
+fn files_of(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let files = fs::read_dir(directory).expect("a directory").flatten().map(|file| file.path());
+    let mut files: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|it| it == extension)).collect();
+    files.sort();
+    files
+}
+
+/// Changes a file in place.
+fn patch(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = fs::read(path).expect("it is there");
+    change(&mut bytes);
+    fs::write(path, bytes).expect("it can be written");
+}

@@ -1,0 +1,159 @@
+//! Names come from other programs: a terminal gets them escaped, programs get them as they are.
+
+use std::ffi::CString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use journal::clock;
+use nccl_events::id::{ContextId, ProcessTag};
+use nccl_events::{CommInit, Name};
+use serde_json::Value;
+
+use super::recording::{NO_PROCESS, begin};
+use super::support::{Scratch, text};
+
+/// Clears a screen by C0 and by C1, sets the terminal's title, forges a line, goes back over it, and reverses text.
+fn hostile(what: &str) -> String {
+    format!("{what}\x1b[2J\u{9b}2J\x1b]0;t\x07\nFORGED\r\tx\u{202e}y\u{2066}\u{200f}")
+}
+
+/// How a terminal gets that.
+fn escaped(what: &str) -> String {
+    format!("{what}{}", r"\u{1b}[2J\u{9b}2J\u{1b}]0;t\u{7}\nFORGED\r\tx\u{202e}y\u{2066}\u{200f}")
+}
+
+/// A job's directory with a name of the kind: two killed ranks, of which the last is behind.
+fn job(scratch: &Scratch) -> PathBuf {
+    let out = scratch.join(&hostile("job"));
+    for rank in 0..2 {
+        let _part = part(&out, rank, 3 - u64::from(rank));
+    }
+    // What the recording half does not write itself.
+    let torn = out.join("parts").join(hostile("torn"));
+    fs::create_dir_all(torn.join("journal")).expect("made");
+    fs::write(torn.join("process.json"), "\x1b[2J\nFORGED").expect("written");
+    fs::write(torn.join("journal/0.0"), "\x1b[2J\nFORGED").expect("written");
+    out
+}
+
+fn part(out: &Path, rank: u32, all_reduces: u64) -> PathBuf {
+    let part = out.join("parts").join(format!("{}-{rank}", hostile("host")));
+    let mut process = begin(&part, rank, NO_PROCESS, |info| {
+        info.host = hostile("host");
+        info.library = hostile("RCCL");
+        info.plugin_version = hostile("1.0");
+        info.tick_source = hostile("TSC");
+        info.events = vec![hostile("Coll")];
+        info.command = vec![hostile("python"), "-c".to_owned(), "first\nFORGED".to_owned()];
+        info.working_directory = hostile("/work");
+        info.environment.job = Some(hostile("4711"));
+        info.environment.node_name = Some(hostile("node"));
+        info.environment.cluster = Some(hostile("cluster"));
+        info.environment.launcher = Some(hostile("srun"));
+        info.environment.rank = Some(rank);
+    });
+    let name = CString::new(hostile("world")).expect("no NUL");
+    process.context = ContextId::new(ProcessTag::new(u16::try_from(0x100 + rank).expect("few")), 2);
+    let comm = CommInit {
+        table: 5,
+        comm_id: 0x1234,
+        name: Name::from_cstr(&name),
+        nodes: 1,
+        ranks: 2,
+        rank: process.rank,
+        nccl_version: 22_809,
+    };
+    process.main.comm_init(process.context.get(), clock::ticks(), 0, &comm);
+    for sequence in 0..all_reduces {
+        let _operation = process.all_reduce(sequence);
+        process.exchange();
+    }
+    process.leave()
+}
+
+/// What people read has no control characters but line breaks of the tool's own.
+#[track_caller]
+fn tame(arguments: &[&str], output: &Output) {
+    for stream in [&output.stdout, &output.stderr] {
+        let said = text(stream);
+        let wild = |letter: &char| letter.is_control() || matches!(letter, '\u{200f}' | '\u{202e}' | '\u{2066}');
+        let found = said.lines().find(|line| line.starts_with("FORGED") || line.chars().any(|it| wild(&it)));
+        assert_eq!(found, None, "{arguments:?}: {said:?}");
+    }
+}
+
+#[test]
+fn no_verb_lets_a_name_act_on_the_terminal() {
+    let scratch = Scratch::new();
+    let out = job(&scratch);
+    let out = out.to_str().expect("UTF-8");
+    let run = |arguments: &[&str]| {
+        let output = scratch.tool().args(arguments).timeout(std::time::Duration::from_secs(300)).output().expect("ran");
+        let (said, code) = (text(&output.stdout) + &text(&output.stderr), output.status.code());
+        assert!(matches!(code, Some(0..=2)) && !said.is_empty(), "{arguments:?} {code:?}: {said:?}");
+        tame(arguments, &output);
+        said
+    };
+    // Of journals, before they become an archive.
+    let nowhere = hostile("nowhere");
+    for (arguments, name) in [
+        (&["hang", out, "--after", "0"][..], "world"),
+        (&["hang", out, "--after", "0", "--all"], "host"),
+        (&["top", out], "world"),
+        (&["watch", out, "--once", "--hang-after", "0"], "host"),
+        (&["print", out], "world"),
+        (&["run", "--plugin", &nowhere, "--", "true"], "nowhere"),
+        (&["dump", out, "--wait", "0"], "job"),
+        (&["doctor", &nowhere], "nowhere"),
+        (&["finalize", out, "--keep-journal"], "job"),
+        (&["info", out], "world"),
+        (&["stats", out], "world"),
+        (&["stats", out, "--by", "ranks"], "host"),
+        (&["stats", out, "--comm", &nowhere], "nowhere"),
+        (&["diff", out, out, "--comm", &nowhere], "nowhere"),
+        (&["report", out], "job"),
+        (&["check", out], "job"),
+        (&["print", &format!("{out}/traces.otf2")], "world"),
+        (&["info", &nowhere], "nowhere"),
+        (&["merge", &nowhere, out, "-o", "merged"], "nowhere"),
+        (&["metrics", &nowhere, "--once"], "nowhere"),
+    ] {
+        let said = run(arguments);
+        assert!(said.contains(&escaped(name)), "{arguments:?} has no {name}: {said}");
+    }
+    for format in ["perfetto", "kineto", "parquet", "jsonl", "scalasca"] {
+        let made = hostile(format);
+        assert!(run(&["export", "--format", format, out, "-o", &made]).contains("FORGED"), "{format}");
+    }
+}
+
+#[test]
+fn programs_get_names_as_they_are() {
+    let scratch = Scratch::new();
+    let out = job(&scratch);
+    let run = |arguments: &[&str]| {
+        let output = scratch.tool().args(arguments).output().expect("ran");
+        tame(arguments, &Output { stdout: Vec::new(), ..output.clone() });
+        text(&output.stdout)
+    };
+    let json = |arguments: &[&str]| -> Value { serde_json::from_str(&run(arguments)).expect("JSON") };
+    let has = |value: &Value, name: &str| value.as_array().is_some_and(|all| all.iter().any(|it| it["name"] == name));
+    let dir = out.to_str().expect("UTF-8");
+    assert!(has(&json(&["hang", dir, "--json", "--after", "0"])["communicators"], &hostile("world")));
+    assert!(has(&json(&["top", dir, "--json"])["communicators"], &hostile("world")));
+    let lines = run(&["print", dir, "--json"]);
+    let mut lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    assert!(lines.any(|line| line["details"]["commName"] == hostile("world").as_str()));
+    assert_eq!(json(&["finalize", dir, "--json"])["format"], 1);
+    let info = json(&["info", dir, "--json"]);
+    assert!(has(&info["communicators"], &hostile("world")) && has(&info["hosts"], &hostile("host")), "{info:#}");
+    // A list in the archive has a line for each entry.
+    let command = format!("{} -c first\\nFORGED", hostile("python").replace('\n', "\\n"));
+    assert_eq!(info["commands"], serde_json::json!([command]), "{info:#}");
+    assert!(has(&json(&["stats", dir, "--json"])["communicators"], &hostile("world")));
+    let csv = run(&["stats", dir, "--csv", "--by", "operations"]);
+    let mut csv = csv::Reader::from_reader(csv.as_bytes());
+    let has_name = csv.records().any(|row| row.expect("a row").iter().any(|cell| cell == hostile("world")));
+    assert!(has_name, "--csv");
+}

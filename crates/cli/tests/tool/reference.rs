@@ -1,0 +1,248 @@
+//! The fields of JSON reports, as `docs/REFERENCE.md` §9 has them: those that the tool prints are there, with their
+//! lists marked `[]`, and those that are there are printed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use whole_plugin::synthetic::{self, Job, Wrong};
+
+use super::fixture::{Fixture, Step};
+use super::made_up::Timer;
+use super::nccl::Nccl;
+use super::recording::{NO_PROCESS, begin};
+use super::score_p::ScoreP;
+use super::support::{Scratch, text};
+
+/// Objects whose names are data.
+const MAPS: [&str; 7] = ["clock", "collectives", "kinds", "numbers", "other", "rules", "timing"];
+
+/// Names, each with whether it is a list.
+type Names = BTreeSet<(String, bool)>;
+
+/// A row of a table.
+#[derive(Debug)]
+struct Row {
+    /// Of what it is.
+    fields: Names,
+    /// Whether that lies deeper: `…ranks[]`, or "a histogram".
+    is_inner: bool,
+    /// The names in its description.
+    words: Names,
+    /// Those of another section that it refers to.
+    others: Names,
+}
+
+impl Row {
+    fn has(&self, name: &str) -> bool {
+        self.fields.iter().any(|(known, _)| known == name)
+    }
+}
+
+/// The names in backticks, `name[]` for lists.
+fn names(text: &str) -> Names {
+    let spans = text.split('`').skip(1).step_by(2);
+    let names = spans.map(|span| span.trim_start_matches('…'));
+    let (is_name, list) = (|it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || it == '_', "[]");
+    let names = names.map(|name| (name.trim_end_matches(list), name.ends_with(list)));
+    names.filter(|(name, _)| name.chars().all(is_name)).map(|(name, is_list)| (name.to_owned(), is_list)).collect()
+}
+
+/// The rows of all tables of a section. `as of X` brings the rows of that section.
+fn rows(reference: &str, section: &str) -> Vec<Row> {
+    let (_, part) = reference.split_once(&format!("\n### {section}\n")).unwrap_or_else(|| panic!("no {section}"));
+    let part = &part[..part.find("\n#").unwrap_or(part.len())];
+    let mut rows: Vec<Row> = Vec::new();
+    for line in part.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| field")) {
+        let (field, words) = line.trim_matches(['|', ' ']).split_once(" | ").expect("two cells");
+        let is_inner = !field.starts_with('`') || field.starts_with("`…") || field.contains(" of a");
+        let mut row = Row { fields: names(field), is_inner, words: names(words), others: Names::new() };
+        for verb in words.split("as of `").skip(1).filter_map(|rest| rest.split(['`', ' ']).next()) {
+            for of in self::rows(reference, &format!("`{verb} --json`")) {
+                row.others.extend(of.fields);
+                row.others.extend(of.words);
+            }
+        }
+        rows.push(row);
+    }
+    assert!(!rows.is_empty(), "{section} has no table");
+    rows
+}
+
+/// What differs between a section and what the tool printed for it.
+struct Compared {
+    rows: Vec<Row>,
+    seen: BTreeSet<String>,
+    wrong: BTreeSet<String>,
+}
+
+impl Compared {
+    fn top(&mut self, value: &Value) {
+        let has_format = self.rows.iter().any(|row| row.has("format"));
+        if has_format && value.get("format").is_none() {
+            self.wrong.insert("an output has no format".to_owned());
+        }
+        for (name, value) in value.as_object().expect("an object") {
+            let known = self.rows.iter().filter(|row| !row.is_inner).flat_map(|row| &row.fields);
+            let known = known.filter(|(known, _)| known == name).map(|(_, is_list)| *is_list).collect();
+            self.field(&[name], known, value);
+        }
+    }
+
+    /// A field that is documented so: as a list, or as none.
+    fn field(&mut self, path: &[&str], known: Vec<bool>, value: &Value) {
+        let shown = path.join(".");
+        self.seen.extend(path.last().map(|name| (*name).to_owned()));
+        if known.is_empty() {
+            self.wrong.insert(format!("{shown} is not documented"));
+        } else if !value.is_null() && !known.contains(&value.is_array()) {
+            self.wrong.insert(format!("{shown}: `[]` stands for a list"));
+        }
+        self.inner(path, value);
+    }
+
+    fn inner(&mut self, path: &[&str], value: &Value) {
+        match value {
+            Value::Array(values) => values.iter().for_each(|value| self.inner(path, value)),
+            Value::Object(_) if path.last().is_some_and(|name| MAPS.contains(name)) => {}
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    let rows = self.rows.iter().filter(|row| row.is_inner || path.iter().any(|name| row.has(name)));
+                    let known = rows.flat_map(|row| row.fields.iter().chain(&row.words).chain(&row.others));
+                    let known = known.filter(|(known, _)| known == name).map(|(_, is_list)| *is_list).collect();
+                    self.field(&[path, &[name]].concat(), known, value);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Fields that no output had. Words with `_` or `[]` are fields; others may be values.
+    fn missing(&self, rare: &[&str]) -> Vec<String> {
+        let fields = self.rows.iter().flat_map(|row| &row.fields);
+        let words = self.rows.iter().flat_map(|row| &row.words);
+        let words = words.filter(|(word, is_list)| *is_list || word.contains('_'));
+        let all: BTreeSet<&String> = fields.chain(words).map(|(name, _)| name).collect();
+        all.into_iter().filter(|name| !self.seen.contains(*name) && !rare.contains(&name.as_str())).cloned().collect()
+    }
+}
+
+/// Compares a section with what the tool prints for these arguments; `rare` is what they do not show.
+fn compare(scratch: &Scratch, section: &str, rare: &[&str], runs: &[&[&str]]) -> Vec<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/REFERENCE.md");
+    let reference = fs::read_to_string(page).expect("the page");
+    let mut compared =
+        Compared { rows: rows(&reference, &format!("`{section}`")), seen: BTreeSet::new(), wrong: BTreeSet::new() };
+    for arguments in runs {
+        let output = scratch.tool().args(*arguments).output().expect("ran");
+        let said = text(&output.stdout);
+        let first = serde_json::Deserializer::from_str(&said).into_iter::<Value>().next();
+        let value = first.and_then(Result::ok).unwrap_or_else(|| panic!("{arguments:?}: {}", text(&output.stderr)));
+        match value {
+            Value::Array(values) => values.iter().for_each(|value| compared.top(value)),
+            value => compared.top(&value),
+        }
+    }
+    let missing = compared.missing(rare).into_iter().map(|name| format!("{name} is in no output"));
+    let wrong: Vec<String> = compared.wrong.iter().cloned().chain(missing).collect();
+    wrong.into_iter().map(|wrong| format!("{section}: {wrong}")).collect()
+}
+
+#[test]
+fn of_archives() {
+    let scratch = Scratch::new();
+    let mut fixture = Fixture::sound();
+    for (name, value) in [
+        ("NCCL::FLIGHT::PROCESSES", "1"),
+        ("NCCL::FLIGHT::COMPLETE_FROM", "5"),
+        ("NCCL::FLIGHT::LIST", "host: complete from 5"),
+        ("NCCL::PXN::TRANSFERS", "1"),
+        ("NCCL::MISMATCH::COUNT", "1"),
+        ("NCCL::MISMATCH::COUNT::LIST", "world: rank 1"),
+        ("NCCL::BLIND_SPOTS", "replays"),
+    ] {
+        fixture.property(name, value);
+    }
+    // Something for `check`.
+    fixture.ranks[0].push(Step::Enter(454, super::fixture::SEND, 8));
+    let _trace = fixture.write(scratch.path());
+    let job = Job { has_kernels: true, instances: 150, ..Job::healthy(1) };
+    for (name, wrong) in [
+        ("late", Wrong::LateRank { rank: 3, from: 60, ns: 400_000 }),
+        ("slow", Wrong::SlowPair { from: 2, latency: 3.0, time: 3.0 }),
+        ("once", Wrong::LateOnce { rank: 1, at: 80, ns: 9_000_000 }),
+    ] {
+        let job = Job { wrong, ..job.clone() };
+        fs::create_dir(scratch.join(name)).expect("made");
+        let _anchor = synthetic::write(&scratch.join(name), &job, &synthetic::play(&job));
+    }
+    Nccl::new().write(&scratch.join("nccl"));
+    ScoreP::new(Timer::Counter).write(&scratch.join("scorep"));
+    let mut wrong = Vec::new();
+    for (section, rare, runs) in [
+        // Only where something was.
+        ("info --json", &["left_out", "not_shown"][..], &[&["info", "trace", "--json"][..]][..]),
+        (
+            "stats --json",
+            &["recv_flush_ns"],
+            &[
+                &["stats", "late", "--json"],
+                &["stats", "slow", "--json"],
+                &["stats", "once", "--json"],
+                &["stats", "trace", "--json"],
+            ],
+        ),
+        ("diff --json", &[], &[&["diff", "late", "once", "--json"], &["diff", "trace", "late", "--json"]]),
+        ("report --json", &[], &[&["report", "late", "--json"], &["report", "late", "--diff", "once", "--json"]]),
+        ("check --json", &[], &[&["check", "trace", "--json"]]),
+        // A value.
+        ("merge --json", &["clock_gettime"], &[&["merge", "scorep", "nccl", "-o", "merged", "--json"]]),
+        (
+            "export --json",
+            &[],
+            &[
+                &["export", "--format", "perfetto", "late", "-o", "p", "--json"],
+                &["export", "--format", "scalasca", "late", "-o", "s", "--json"],
+            ],
+        ),
+    ] {
+        wrong.extend(compare(&scratch, section, rare, runs));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn of_recordings() {
+    let scratch = Scratch::new();
+    for (out, rank) in [("trace", 0), ("trace", 1), ("finalized", 0)] {
+        let part = scratch.join(out).join("parts").join(format!("host-{rank}"));
+        let mut process = begin(&part, rank, NO_PROCESS, |_| {});
+        for sequence in 0..3 - u64::from(rank) {
+            let _operation = process.all_reduce(sequence);
+        }
+        let _part = process.leave();
+    }
+    // Of rank 1 nothing is known, which is kept.
+    scratch.tool().args(["finalize", "finalized"]).assert().success();
+    let mut wrong = Vec::new();
+    for (section, rare, runs) in [
+        // A mismatch, messages and a straggler are in tests of their own; the job is not quiet.
+        (
+            "hang --json",
+            &["for_ns", "reports_calls", "quiet_ns", "calls", "peer_called", "number", "times", "of", "behind_ns"][..],
+            &[&["hang", "trace", "--json", "--after", "0"][..], &["hang", "finalized", "--json"]][..],
+        ),
+        (
+            "metrics --json`, `top --json",
+            &[],
+            &[&["metrics", "trace", "--once", "--json"], &["top", "trace", "--json"]],
+        ),
+        ("finalize --json", &["reason", "problems", "first_mismatch"], &[&["finalize", "trace", "--json"]]),
+        // Of a library of NCCL's, which this machine need not have.
+        ("doctor --json", &["blind_spots", "found_by", "is_rccl", "plugin_names"], &[&["doctor", "--json"]]),
+    ] {
+        wrong.extend(compare(&scratch, section, rare, runs));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

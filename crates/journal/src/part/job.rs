@@ -1,0 +1,354 @@
+//! Which job a directory is of. The first process that records there claims it for its job, in the file `job`; what
+//! other jobs record there goes into directories of their own, `jobs/<job>`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::host::{self, Life};
+use crate::part::environment::{JOB_VARIABLE, JobEnvironment};
+use crate::part::{DONE, PARTS, read_process};
+use crate::private;
+
+/// Name of the claim in a job's directory.
+pub const CLAIM: &str = "job";
+/// Name of the directory of other jobs in a job's directory.
+pub const OTHER_JOBS: &str = "jobs";
+/// Version of the claim.
+const FORMAT: u32 = 1;
+/// Directories that are tried: more jobs without an id in one place are no accident.
+const MOST_DIRECTORIES: u32 = 10_000;
+
+/// Which job a directory is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Claim {
+    /// [`FORMAT`] when it was written.
+    pub format: u32,
+    /// What the job is called: its id, or `run-<n>` without one.
+    pub name: String,
+    /// The ids of the job, by variable; empty without one.
+    pub ids: BTreeMap<String, String>,
+    /// NCCL's id of the first communicator of the process that made the claim; 0 where it has none.
+    pub first_comm: u64,
+}
+
+/// Where a job records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobDirectory {
+    /// The directory.
+    pub path: PathBuf,
+    /// The job's name.
+    pub job: String,
+    /// The job that had claimed the directory asked for, where that is another one.
+    pub other: Option<String>,
+}
+
+/// Whether a process is of the job that claimed a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    Same,
+    Other,
+    /// They have no id in common.
+    Unknown,
+}
+
+/// Finds the directory of a job in the one that was asked for: that itself where it is the job's or nobody's.
+///
+/// Processes that share a communicator are of one job. Without ids to compare, so are all until the processes that
+/// recorded there have ended. `first_comm` is NCCL's id of the process's first communicator, 0 where it has none.
+///
+/// # Errors
+/// A directory or its claim cannot be made.
+pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Result<JobDirectory> {
+    let mut other = None;
+    for number in 1..=MOST_DIRECTORIES {
+        let path = candidate(out, number, job);
+        private::directories(&path)?;
+        let claim = claim(&path, || Claim { first_comm, ..Claim::of(job, number) })?;
+        let shares_comm = first_comm != 0 && claim.first_comm == first_comm;
+        let is_joined = match claim.relation(job) {
+            _ if shares_comm => true,
+            Relation::Same => true,
+            Relation::Other => false,
+            // torchrun starts its workers again when all of them have ended; they go on with the latest recording.
+            Relation::Unknown if job.restarts.is_some_and(|restarts| restarts > 0) => {
+                !candidate(out, number + 1, job).exists()
+            }
+            Relation::Unknown => !is_over(&path, job, first_comm),
+        };
+        if is_joined {
+            return Ok(JobDirectory { path, job: claim.name, other });
+        }
+        other.get_or_insert(claim.name);
+    }
+    Err(io::Error::other(format!("too many jobs in {}", out.join(OTHER_JOBS).display())))
+}
+
+/// The claim of a directory, if a job has recorded there.
+#[must_use]
+pub fn owner(out: &Path) -> Option<Claim> {
+    match fs::read(out.join(CLAIM)) {
+        Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap_or_default()),
+        Err(_) => of_first_part(out),
+    }
+}
+
+/// The directories of other jobs in a job's directory.
+#[must_use]
+pub fn other_jobs(out: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(out.join(OTHER_JOBS)).into_iter().flatten().flatten();
+    let mut jobs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.join(PARTS).is_dir()).collect();
+    jobs.sort();
+    jobs
+}
+
+fn candidate(out: &Path, number: u32, job: &JobEnvironment) -> PathBuf {
+    let name = match (number, &job.job) {
+        (1, _) => return out.to_owned(),
+        (2, Some(id)) => file_name(id),
+        (_, Some(id)) => format!("{}-{number}", file_name(id)),
+        (_, None) => format!("run-{number}"),
+    };
+    out.join(OTHER_JOBS).join(name)
+}
+
+fn file_name(id: &str) -> String {
+    let name: String = id.replace(['/', '\0'], "_").chars().take(200).collect();
+    if name.starts_with('.') { format!("_{name}") } else { name }
+}
+
+impl Claim {
+    fn of(job: &JobEnvironment, number: u32) -> Self {
+        let name = job.job.clone().unwrap_or_else(|| format!("run-{number}"));
+        Self { format: FORMAT, name, ids: job.ids.clone(), first_comm: 0 }
+    }
+
+    fn relation(&self, job: &JobEnvironment) -> Relation {
+        if job.ids.get(JOB_VARIABLE).is_some_and(|name| *name == self.name) {
+            return Relation::Same;
+        }
+        let mut relation = Relation::Unknown;
+        for (variable, id) in &job.ids {
+            match self.ids.get(variable) {
+                Some(theirs) if !is_same_id(theirs, id) => return Relation::Other,
+                Some(_) => relation = Relation::Same,
+                None => {}
+            }
+        }
+        relation
+    }
+}
+
+/// Whether two ids name one job. `mpirun` in a Slurm job starts some of its processes outside of a step.
+fn is_same_id(one: &str, other: &str) -> bool {
+    let is_step_of = |step: &str, job: &str| step.strip_prefix(job).is_some_and(|rest| rest.starts_with('.'));
+    one == other || is_step_of(one, other) || is_step_of(other, one)
+}
+
+/// The claim of a directory, made if there is none.
+fn claim(directory: &Path, ours: impl FnOnce() -> Claim) -> io::Result<Claim> {
+    if let Some(claim) = owner(directory) {
+        return Ok(claim);
+    }
+    let ours = ours();
+    let json = serde_json::to_vec_pretty(&ours).map_err(io::Error::other)?;
+    // A link, so that the file has its content as soon as it is there.
+    let path = directory.join(CLAIM);
+    let draft = directory.join(format!(".{CLAIM}-{}-{}", host::host_name(), std::process::id()));
+    private::write(&draft, &json)?;
+    let linked = fs::hard_link(&draft, &path);
+    let _best_effort = fs::remove_file(&draft);
+    let made = match linked {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            // A file system without links.
+            private::new_file(&path).and_then(|mut file| file.write_all(&json))
+        }
+        made => made,
+    };
+    match made {
+        Ok(()) => Ok(ours),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(owner(directory).unwrap_or(ours)),
+        Err(error) => Err(error),
+    }
+}
+
+/// The claim that the first part would have made, where there are parts and no claim.
+fn of_first_part(out: &Path) -> Option<Claim> {
+    let parts = fs::read_dir(out.join(PARTS)).ok()?.flatten().map(|entry| read_process(&entry.path()).0);
+    let first = parts.min_by_key(|process| process.session_start_realtime_ns)?;
+    let mut claim = Claim { first_comm: first.first_comm, ..Claim::of(&first.environment, 1) };
+    if !first.job.is_empty() {
+        claim.name = first.job;
+    }
+    Some(claim)
+}
+
+/// Whether processes recorded here, and all have ended, as far as can be told from this host. Who had
+/// the same communicator counts as if it ran. Where NCCL has no ids of communicators, a job also lacks a rank of which
+/// its launcher knows until that has come.
+fn is_over(directory: &Path, job: &JobEnvironment, comm: u64) -> bool {
+    let Ok(parts) = fs::read_dir(directory.join(PARTS)) else {
+        return false;
+    };
+    let mut there = Vec::new();
+    for part in parts.flatten().map(|entry| entry.path()) {
+        let process = read_process(&part).0;
+        let is_over = match process.life() {
+            _ if comm != 0 && process.first_comm == comm => false,
+            Life::Running | Life::Stopped => false,
+            Life::Gone => true,
+            Life::Unknown => part.join(DONE).exists(),
+        };
+        if !is_over {
+            return false;
+        }
+        there.push(process.environment);
+    }
+    let is_awaited = comm == 0
+        && job.rank.is_some()
+        && job.size.is_some()
+        && there.iter().all(|other| other.size == job.size && other.rank.is_some() && other.rank != job.rank);
+    !there.is_empty() && !is_awaited
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::ProcessKey;
+    use crate::part::PROCESS;
+    use crate::part::process::ProcessInfo;
+
+    fn job(ids: &[(&str, &str)]) -> JobEnvironment {
+        JobEnvironment::from_variables(|name| {
+            ids.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    /// Where processes with these variables record, one after the other, and their jobs' names.
+    fn places(jobs: &[&[(&str, &str)]]) -> Vec<(String, String)> {
+        let out = tempfile::tempdir().expect("a directory");
+        let place = |ids: &&[(&str, &str)]| {
+            let place = directory(out.path(), &job(ids), 0).expect("a place");
+            let inside = place.path.strip_prefix(out.path()).expect("inside").display().to_string();
+            (inside, place.job)
+        };
+        jobs.iter().map(place).collect()
+    }
+
+    fn at(place: &str, job: &str) -> (String, String) {
+        (place.to_owned(), job.to_owned())
+    }
+
+    #[test]
+    fn jobs_with_other_ids_are_kept_apart() {
+        let found = places(&[
+            &[("SLURM_JOB_ID", "77"), ("SLURM_STEP_ID", "0")],
+            &[("SLURM_JOB_ID", "78"), ("SLURM_STEP_ID", "0")],
+            &[("SLURM_JOB_ID", "77"), ("SLURM_STEP_ID", "0")],
+            &[("SLURM_JOB_ID", "77"), ("SLURM_STEP_ID", "1")],
+            &[("SLURM_JOB_ID", "78"), ("SLURM_STEP_ID", "0")],
+        ]);
+        let (first, second) = (at("", "77.0"), at("jobs/78.0", "78.0"));
+        assert_eq!(found, [first.clone(), second.clone(), first, at("jobs/77.1", "77.1"), second]);
+    }
+
+    #[test]
+    fn one_job_stays_in_one_place() {
+        // The user said so; `mpirun` starts some processes outside of a step; its variables do not reach all hosts.
+        let same: [[&[(&str, &str)]; 2]; 4] = [
+            [
+                &[("NCCL_OTF2_JOB", "x"), ("SLURM_JOB_ID", "1"), ("SLURM_STEP_ID", "0")],
+                &[("NCCL_OTF2_JOB", "x"), ("SLURM_JOB_ID", "1"), ("SLURM_STEP_ID", "1")],
+            ],
+            [&[("SLURM_JOB_ID", "1")], &[("SLURM_JOB_ID", "1"), ("SLURM_STEP_ID", "0")]],
+            [&[("NCCL_OTF2_JOB", "x")], &[("PMIX_NAMESPACE", "prterun-host-1")]],
+            [&[], &[]],
+        ];
+        for jobs in same {
+            let found = places(&jobs);
+            assert!(found.iter().all(|(place, name)| place.is_empty() && *name == found[0].1), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn two_commands_of_one_batch_job_are_kept_apart_where_their_launcher_names_them() {
+        let pbs = |namespace| [("PBS_JOBID", "5.head"), ("PMIX_NAMESPACE", namespace)];
+        let found = places(&[&pbs("a"), &pbs("b"), &pbs("c"), &pbs("b")]);
+        let inside: Vec<&str> = found.iter().map(|(place, _)| place.as_str()).collect();
+        assert_eq!(inside, ["", "jobs/5.head", "jobs/5.head-3", "jobs/5.head"]);
+    }
+
+    fn part(out: &Path, name: &str, key: ProcessKey, is_done: bool) {
+        let part = out.join(PARTS).join(name);
+        fs::create_dir_all(&part).expect("made");
+        let ProcessKey { boot_id, pid_namespace, pid, start_ticks } = key;
+        let info = ProcessInfo { boot_id, pid_namespace, pid, start_ticks, ..ProcessInfo::default() };
+        fs::write(part.join(PROCESS), serde_json::to_vec(&info).expect("plain data")).expect("written");
+        if is_done {
+            fs::write(part.join(DONE), "").expect("written");
+        }
+    }
+
+    #[test]
+    fn without_ids_a_recording_ends_with_its_last_process() {
+        let out = tempfile::tempdir().expect("a directory");
+        let out = out.path();
+        let nameless = JobEnvironment::default();
+        let place = |job: &JobEnvironment| {
+            let path = directory(out, job, 0).expect("a place").path;
+            path.strip_prefix(out).expect("inside").display().to_string()
+        };
+        assert_eq!(place(&nameless), "");
+        let dead = ProcessKey { pid: 1 << 30, ..ProcessKey::current() };
+        let elsewhere = ProcessKey { boot_id: "another".to_owned(), ..ProcessKey::current() };
+        part(out, "elsewhere", elsewhere.clone(), false);
+        part(out, "dead", dead, false);
+        assert_eq!(place(&nameless), "", "nobody knows whether the other host's process runs");
+        part(out, "elsewhere", elsewhere.clone(), true);
+        let restarted = job(&[("TORCHELASTIC_RUN_ID", "none"), ("TORCHELASTIC_RESTART_COUNT", "1")]);
+        assert_eq!(place(&restarted), "", "torchrun's second attempt");
+        assert_eq!(place(&nameless), "jobs/run-2");
+        assert_eq!(place(&nameless), "jobs/run-2", "nothing recorded there yet");
+        part(&out.join("jobs/run-2"), "elsewhere", elsewhere, true);
+        assert_eq!(other_jobs(out), [out.join("jobs/run-2")]);
+        assert_eq!(place(&nameless), "jobs/run-3");
+        let shared = directory(out, &nameless, 0xabc).expect("a place").path;
+        assert_eq!(shared, out.join("jobs/run-3"), "the communicator is nobody's");
+        let path = out.join("parts/dead").join(PROCESS);
+        let info: ProcessInfo = serde_json::from_slice(&fs::read(&path).expect("there")).expect("whole");
+        let info = ProcessInfo { first_comm: 0xabc, ..info };
+        fs::write(&path, serde_json::to_vec(&info).expect("plain data")).expect("written");
+        let shared = directory(out, &nameless, 0xabc).expect("a place").path;
+        assert_eq!(shared, out, "a process there had the communicator");
+        let rank = |rank| JobEnvironment { rank: Some(rank), size: Some(2), ..JobEnvironment::default() };
+        for part in fs::read_dir(out.join(PARTS)).expect("parts") {
+            let path = part.expect("a part").path().join(PROCESS);
+            let info: ProcessInfo = serde_json::from_slice(&fs::read(&path).expect("there")).expect("whole");
+            let info = ProcessInfo { environment: rank(0), ..info };
+            fs::write(&path, serde_json::to_vec(&info).expect("plain data")).expect("written");
+        }
+        assert_eq!(place(&rank(1)), "", "the rank that was missing");
+        assert_eq!(place(&rank(0)), "jobs/run-3", "another run's");
+        part(out, "ours", ProcessKey::current(), true);
+        assert_eq!(place(&nameless), "", "this process's second session");
+    }
+
+    #[test]
+    fn parts_without_a_claim_are_of_the_first_process() {
+        let out = tempfile::tempdir().expect("a directory");
+        for (name, id, start) in [("a", "78", 2), ("b", "77", 1)] {
+            let part = out.path().join(PARTS).join(name);
+            fs::create_dir_all(&part).expect("made");
+            let environment = job(&[("SLURM_JOB_ID", id)]);
+            let info = ProcessInfo { environment, session_start_realtime_ns: start, ..ProcessInfo::default() };
+            fs::write(part.join(PROCESS), serde_json::to_vec(&info).expect("plain data")).expect("written");
+        }
+        assert_eq!(owner(out.path()).expect("one").name, "77");
+        let other = directory(out.path(), &job(&[("SLURM_JOB_ID", "78")]), 0).expect("a place");
+        assert_eq!((other.path, other.other.as_deref()), (out.path().join("jobs/78"), Some("77")));
+    }
+}

@@ -1,0 +1,82 @@
+//! Is an anchor whole? libotf2 takes memory for as many properties as one counts, and reads on as long.
+
+use std::path::Path;
+
+use crate::error::{Error, Result, io};
+
+/// OTF2 takes 256 KiB of properties; archives of other programs may have larger chunks.
+const MOST_ANCHOR_BYTES: u64 = 16 << 20;
+/// `03`, then the byte order.
+const HEADER_MARK: u8 = 3;
+const LITTLE_ENDIAN: u8 = 0x42;
+const BIG_ENDIAN: u8 = 0x23;
+const MAGIC: &[u8] = b"OTF2\0";
+/// Format of the trace, version, chunk sizes, substrate, compression, numbers of locations and definitions.
+const FIXED_BYTES: usize = 38;
+/// Machine, creator, description.
+const TEXTS: usize = 3;
+
+/// Checks that an anchor has the strings that it counts.
+///
+/// # Errors
+///
+/// When the file cannot be read, or is no whole anchor.
+pub(super) fn check_anchor(path: &Path) -> Result<()> {
+    let bytes = regular_files::read(path, MOST_ANCHOR_BYTES).map_err(|source| io("open the archive", path, source))?;
+    let reason = "is not the anchor of an archive, or was cut short".to_owned();
+    check(&bytes).ok_or_else(|| Error::Damaged { path: path.to_owned(), reason })
+}
+
+/// Passes over all strings; `None` where the anchor ends before.
+fn check(bytes: &[u8]) -> Option<()> {
+    let (&[HEADER_MARK, order], rest) = bytes.split_first_chunk()? else { return None };
+    let number = match order {
+        LITTLE_ENDIAN => u32::from_le_bytes,
+        BIG_ENDIAN => u32::from_be_bytes,
+        _ => return None,
+    };
+    let (format, rest) = rest.strip_prefix(MAGIC)?.split_first()?;
+    let rest = after_texts(rest.get(FIXED_BYTES..)?, TEXTS)?;
+    // Properties came with the second format.
+    if *format > 1 {
+        let (properties, rest) = rest.split_first_chunk()?;
+        after_texts(rest, usize::try_from(number(*properties)).ok()?.checked_mul(2)?)?;
+    }
+    Some(())
+}
+
+/// What is behind so many strings, each of which ends in a zero.
+fn after_texts(mut bytes: &[u8], texts: usize) -> Option<&[u8]> {
+    for _text in 0..texts {
+        let end = bytes.iter().position(|byte| *byte == 0)?;
+        bytes = bytes.get(end + 1..)?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check;
+
+    /// An anchor with a property, or that says it has others.
+    fn anchor(properties: u32) -> Vec<u8> {
+        let fixed = [0; super::FIXED_BYTES];
+        let texts = b"machine\0creator\0\0";
+        [&b"\x03BOTF2\0\x03"[..], &fixed, texts, &properties.to_le_bytes(), b"NAME\0value\0", &[0; 16], &[2, 1]]
+            .concat()
+    }
+
+    #[test]
+    fn an_anchor_has_the_strings_that_it_counts() {
+        let whole = anchor(1);
+        assert_eq!(check(&whole), Some(()));
+        // libotf2 would take memory for none of these, and write to it.
+        assert_eq!(check(&anchor(1 << 31)), None);
+        assert_eq!(check(&anchor(u32::MAX)), None);
+        assert_eq!(check(b"[OTF2]\n"), None);
+        let properties = whole.len() - 18;
+        for end in 0..properties {
+            assert_eq!(check(&whole[..end]), None, "{end} bytes");
+        }
+    }
+}

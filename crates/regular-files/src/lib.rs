@@ -1,0 +1,122 @@
+//! Opens files for reading that somebody else may have put there: what is no regular file of a sensible size is an
+//! error, and never blocks, fills memory or has an effect.
+
+use std::fs::{File, FileType, Metadata};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+/// The most bytes of a description: `process.json` and what else a part says about its process in JSON.
+pub const MOST_DESCRIPTION_BYTES: u64 = 16 << 20;
+/// The most bytes of a file that grows with what a process recorded: a manifest, the calls of its ranks.
+pub const MOST_MANIFEST_BYTES: u64 = 1 << 30;
+/// The most bytes of a mark or a lock file.
+pub const MOST_MARK_BYTES: u64 = 4096;
+
+/// Opens a regular file. A symbolic link is not followed; those of the directories above it are.
+///
+/// # Errors
+/// There is none, it cannot be read, it is something else, or it has more than `most_bytes` bytes. The message does not
+/// name the file.
+pub fn open(path: &Path, most_bytes: u64) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
+    let file = match File::options().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        // What a link or a socket gives is an error that does not say so.
+        Err(error) => {
+            let is = path.symlink_metadata().ok();
+            return Err(is.and_then(|is| refused(&is, u64::MAX)).unwrap_or(error));
+        }
+    };
+    match refused(&file.metadata()?, most_bytes) {
+        Some(error) => Err(error),
+        None => Ok(file),
+    }
+}
+
+/// Reads a file that [`open`] opens.
+///
+/// # Errors
+/// As for [`open`]; also when there is no memory for it.
+pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
+    let file = open(path, most_bytes)?;
+    let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|_| io::Error::from(ErrorKind::OutOfMemory))?;
+    // It may grow meanwhile.
+    file.take(most_bytes).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads text, as [`read`].
+///
+/// # Errors
+/// As for [`read`]; also when it is not UTF-8.
+pub fn read_to_string(path: &Path, most_bytes: u64) -> io::Result<String> {
+    String::from_utf8(read(path, most_bytes)?).map_err(|_| io::Error::other("it is not text"))
+}
+
+/// Why a file is not read.
+fn refused(is: &Metadata, most_bytes: u64) -> Option<io::Error> {
+    let length = is.len();
+    if !is.is_file() {
+        return Some(io::Error::other(format!("it is {}, not a regular file", kind(is.file_type()))));
+    }
+    (length > most_bytes)
+        .then(|| io::Error::other(format!("it has {length} bytes, and such a file has at most {most_bytes}")))
+}
+
+fn kind(is: FileType) -> &'static str {
+    if is.is_symlink() {
+        "a symbolic link"
+    } else if is.is_dir() {
+        "a directory"
+    } else if is.is_fifo() {
+        "a FIFO"
+    } else if is.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+    use std::process::Command;
+
+    use super::*;
+
+    fn refused(path: &Path) -> String {
+        open(path, 1 << 20).expect_err("refused").to_string()
+    }
+
+    #[test]
+    fn only_regular_files_of_a_sensible_size_are_opened() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| scratch.path().join(name);
+        fs::write(at("file"), "text").expect("written");
+        assert_eq!(read_to_string(&at("file"), 4).expect("read"), "text");
+        assert_eq!(
+            read(&at("file"), 3).expect_err("too long").to_string(),
+            "it has 4 bytes, and such a file has at most 3"
+        );
+        assert_eq!(open(&at("missing"), 1).expect_err("missing").kind(), ErrorKind::NotFound);
+        assert_eq!(refused(scratch.path()), "it is a directory, not a regular file");
+        symlink(at("file"), at("link")).expect("a link");
+        assert_eq!(refused(&at("link")), "it is a symbolic link, not a regular file");
+        assert!(Command::new("mkfifo").arg(at("fifo")).status().expect("mkfifo").success());
+        assert_eq!(refused(&at("fifo")), "it is a FIFO, not a regular file");
+        let _socket = UnixListener::bind(at("socket")).expect("a socket");
+        assert_eq!(refused(&at("socket")), "it is a socket, not a regular file");
+        assert_eq!(refused(Path::new("/dev/zero")), "it is a device, not a regular file");
+        let sparse = File::create(at("sparse")).expect("made");
+        sparse.set_len(1 << 40).expect("a hole");
+        assert_eq!(refused(&at("sparse")), "it has 1099511627776 bytes, and such a file has at most 1048576");
+        // A link among the directories above is the user's affair.
+        symlink(scratch.path(), at("here")).expect("a link");
+        open(&at("here/file"), 4).expect("opened");
+    }
+}

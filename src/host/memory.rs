@@ -1,0 +1,183 @@
+//! The plugin's allocator: the system's, and a reserve for when that has no memory.
+//!
+//! Rust ends the program when an allocation fails. In the job that is not for the plugin to do: a callback gets what it
+//! asks for from the reserve, and the recording ends. Threads that come later take no share of it, so the reserve need
+//! only suffice for those that are in a callback at that moment. What is larger than a block, or comes when all are
+//! taken, still ends the program; only `init` and closing ask for so much.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::UnsafeCell;
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
+
+/// Whether the system refused memory since [`forget_failure`] was last called.
+static HAS_FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the system has refused memory.
+#[inline]
+pub(crate) fn has_failed() -> bool {
+    HAS_FAILED.load(Ordering::Relaxed)
+}
+
+/// The C library refused memory.
+#[cold]
+pub(crate) fn fail() {
+    HAS_FAILED.store(true, Ordering::Relaxed);
+}
+
+/// A session begins, which tries again.
+pub(crate) fn forget_failure() {
+    HAS_FAILED.store(false, Ordering::Relaxed);
+}
+
+/// For strings, names and what a thread keeps.
+static SMALL: Pool<1024, 8> = Pool::new();
+/// For the tables of a thread's slot.
+static LARGE: Pool<{ 64 << 10 }, 1> = Pool::new();
+
+struct Allocator;
+
+// SAFETY: memory is the system's, or a block that is large and aligned enough and that no other has; whoever frees it
+// finds by its address which of the two.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's layout, unchanged.
+        let memory = unsafe { System.alloc(layout) };
+        if memory.is_null() { reserved(layout) } else { memory }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's layout, unchanged.
+        let memory = unsafe { System.alloc_zeroed(layout) };
+        if !memory.is_null() {
+            return memory;
+        }
+        let memory = reserved(layout);
+        if !memory.is_null() {
+            // SAFETY: the block is at least as large as the layout, and nobody else has it.
+            unsafe { memory.write_bytes(0, layout.size()) };
+        }
+        memory
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        if !SMALL.give_back(memory) && !LARGE.give_back(memory) {
+            // SAFETY: it is of none of the pools, so the system's, with the caller's layout.
+            unsafe { System.dealloc(memory, layout) };
+        }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if !SMALL.has(memory) && !LARGE.has(memory) {
+            // SAFETY: it is of none of the pools, so the system's, with the caller's layout and size.
+            let larger = unsafe { System.realloc(memory, layout, size) };
+            if !larger.is_null() {
+                return larger;
+            }
+        }
+        // SAFETY: the caller's layout was valid, and it vouches for the size.
+        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        // SAFETY: as the caller of `realloc` must not ask for nothing, the layout is not empty.
+        let other = unsafe { self.alloc(wanted) };
+        if !other.is_null() {
+            // SAFETY: both have at least that many bytes, and the new one is nobody else's.
+            unsafe { ptr::copy_nonoverlapping(memory, other, layout.size().min(size)) };
+            // SAFETY: the caller's memory and layout; it is not used again.
+            unsafe { self.dealloc(memory, layout) };
+        }
+        other
+    }
+}
+
+/// Memory of the reserve; NULL where it has none of that size.
+#[cold]
+fn reserved(layout: Layout) -> *mut u8 {
+    fail();
+    let small = SMALL.take(layout);
+    if small.is_null() { LARGE.take(layout) } else { small }
+}
+
+/// `64 * WORDS` blocks. They take no memory until they are used.
+#[repr(align(4096))]
+struct Pool<const BYTES: usize, const WORDS: usize> {
+    blocks: UnsafeCell<[[[u8; BYTES]; 64]; WORDS]>,
+    /// A bit for each block that is taken.
+    taken: [AtomicU64; WORDS],
+}
+
+// SAFETY: a block is only touched by whoever has set its bit.
+unsafe impl<const BYTES: usize, const WORDS: usize> Sync for Pool<BYTES, WORDS> {}
+
+impl<const BYTES: usize, const WORDS: usize> Pool<BYTES, WORDS> {
+    const fn new() -> Self {
+        Self { blocks: UnsafeCell::new([[[0; BYTES]; 64]; WORDS]), taken: [const { AtomicU64::new(0) }; WORDS] }
+    }
+
+    fn take(&self, layout: Layout) -> *mut u8 {
+        // Blocks lie at multiples of their size, which is a power of two.
+        if layout.size() > BYTES || layout.align() > BYTES.min(4096) {
+            return ptr::null_mut();
+        }
+        for (index, word) in self.taken.iter().enumerate() {
+            let mut taken = word.load(Ordering::Relaxed);
+            while taken != u64::MAX {
+                let bit = taken.trailing_ones();
+                match word.compare_exchange_weak(taken, taken | 1 << bit, Ordering::Acquire, Ordering::Relaxed) {
+                    Ok(_) => {
+                        let block = 64 * index + bit as usize;
+                        return self.blocks.get().cast::<u8>().wrapping_add(block * BYTES);
+                    }
+                    Err(now) => taken = now,
+                }
+            }
+        }
+        ptr::null_mut()
+    }
+
+    /// The index of the block that memory lies in.
+    #[inline]
+    fn index(&self, memory: *mut u8) -> usize {
+        memory.addr().wrapping_sub(self.blocks.get().addr()) / BYTES
+    }
+
+    #[inline]
+    fn has(&self, memory: *mut u8) -> bool {
+        self.index(memory) < 64 * WORDS
+    }
+
+    /// Takes a block back; false if it is none of these.
+    #[inline]
+    fn give_back(&self, memory: *mut u8) -> bool {
+        let index = self.index(memory);
+        let word = self.taken.get(index / 64);
+        if let Some(word) = word {
+            word.fetch_and(!(1 << (index % 64)), Ordering::Release);
+        }
+        word.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_given_to_one_at_a_time() {
+        static POOL: Pool<1024, 2> = Pool::new();
+        let layout = |bytes| Layout::from_size_align(bytes, 16).unwrap();
+        assert!(POOL.take(layout(1025)).is_null());
+        let mut blocks: Vec<*mut u8> = (0..128).map(|_| POOL.take(layout(1000))).collect();
+        assert!(POOL.take(layout(1)).is_null(), "all are taken");
+        assert!(blocks.iter().all(|block| POOL.has(*block) && block.addr().is_multiple_of(1024)));
+        blocks.sort_unstable();
+        blocks.dedup();
+        assert_eq!(blocks.len(), 128);
+        assert!(POOL.give_back(blocks[77]));
+        assert_eq!(POOL.take(layout(1)), blocks[77]);
+        let mut other = 0_u8;
+        assert!(!POOL.has(&raw mut other) && !POOL.give_back(&raw mut other));
+    }
+}

@@ -1,0 +1,108 @@
+//! Jobs that hang, each in another way, and what is said of them: while they hang, of a snapshot, when they were killed
+//! under `run`, when they were finalized by hand, and when nothing but the archive is left.
+
+mod incomplete;
+mod job;
+mod ways;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use whole_plugin::built;
+use whole_plugin::process::{LIMIT, Running, run, start, wait_for};
+use whole_plugin::scratch::Scratch;
+
+use job::{Job, suspect, tool, verdict};
+use ways::{Expected, WAYS, Way, script};
+
+/// Longer than a wait must last to count as a hang, with what of it is not known of the dead.
+const HANGS_FOR: Duration = Duration::from_millis(13_500);
+
+/// The kind of the verdict, and its suspect: reason and rank; the rank is any of these.
+fn check(way: &Way, when: &str, report: &Value, expected: Expected) {
+    let Way { name, ranks, .. } = way;
+    assert_eq!(verdict(report), expected.kind, "{name}, {when}: {report:#}");
+    assert_eq!(report["verdict"]["found"], true, "{name}, {when}: {report:#}");
+    let (reason, rank) = suspect(report);
+    assert_eq!(reason, expected.reason, "{name}, {when}: {report:#}");
+    assert!(ranks.contains(&rank), "{name}, {when}: {report:#}");
+}
+
+/// All of them hang at the same time: what takes long is to wait for it.
+#[test]
+fn who_holds_up_a_job_is_said_of_it_however_it_ends() {
+    let jobs: Vec<(&Way, Job)> = WAYS.iter().map(|way| (way, Job::start(way))).collect();
+    for (_, job) in &jobs {
+        job.wait_until_it_hangs();
+    }
+    std::thread::sleep(HANGS_FOR);
+    for (way, job) in &jobs {
+        check(way, "while it hangs", &job.report(), way.live);
+        let snapshot = job.dump();
+        check(way, "dumped", &job::report(&snapshot), way.live);
+        job.copy();
+    }
+    for (way, job) in jobs {
+        let Way { name, .. } = way;
+        let (scratch, ended) = job.kill();
+        let out = scratch.out();
+        assert!(ended.stderr.contains("nccl-otf2: HANG: "), "{name}: {ended}");
+        assert!(ended.stderr.contains("nccl-otf2 hang "), "{name}: {ended}");
+        check(way, "killed", &job::report(&out), way.killed);
+        let text = run(tool(&scratch, "hang").arg(&out)).with_code(1);
+        assert!(text.stdout.contains("before its recordings were removed"), "{name}: {text}");
+
+        let by_hand = scratch.path().join("copy");
+        let finalized = run(tool(&scratch, "finalize").arg(&by_hand));
+        assert!(finalized.stdout.contains("\nHANG: "), "{name}: {finalized}");
+        check(way, "finalized", &job::report(&by_hand), way.killed);
+
+        let stats = run(tool(&scratch, "stats").arg(&out)).with_code(0).stdout;
+        assert!(stats.starts_with("HANG: "), "{name}: {stats}");
+        std::fs::remove_file(out.join("hang.json")).expect("kept");
+        check(way, "of the archive", &job::report(&out), way.archived);
+        let anchor = out.join("traces.otf2");
+        let text = run(tool(&scratch, "hang").arg(&anchor)).with_code(1);
+        assert!(text.stdout.contains("from the archive"), "{name}: {text}");
+        first_in_stats(way, &out);
+    }
+}
+
+/// What did not end comes before what was late.
+fn first_in_stats(way: &Way, out: &std::path::Path) {
+    let Way { name, stats: begins, .. } = way;
+    let stats = run(std::process::Command::new(built::nccl_otf2()).arg("stats").arg("--json").arg(out));
+    let stats: Value = serde_json::from_str(&stats.with_code(0).stdout).expect("JSON");
+    let found = &stats["verdict"];
+    assert_eq!(found["is_partial"], true, "{name}: {found:#}");
+    assert_eq!(found["finding"], "unfinished", "{name}: {found:#}");
+    assert_eq!(stats["causes"][0]["kind"], "unfinished", "{name}: {found:#}");
+    assert!(found["sentence"].as_str().is_some_and(|text| text.starts_with(begins)), "{name}: {found:#}");
+}
+
+/// A launcher that starts `run` for each rank: no tool sees all journals, and the last one makes the archive.
+#[test]
+fn of_many_tools_the_last_one_says_who_held_up_the_job() {
+    let way = &WAYS[0];
+    let scratch = Scratch::new();
+    let tools = (0_usize..).zip(way.scripts).map(|(rank, words)| {
+        let file = scratch.path().join(format!("rank{rank}"));
+        std::fs::write(&file, script(rank, words)).expect("written");
+        let mut tool = scratch.tool(&["run", "--plugin"]);
+        tool.arg(built::plugin()).arg("--out").arg(scratch.out()).arg("--").arg(built::plugin_host());
+        tool.arg("script").arg(file).arg("--plugin").arg(built::plugin());
+        start(tool.env("RANK", rank.to_string()).env("WORLD_SIZE", "3"))
+    });
+    let tools: Vec<Running> = tools.collect();
+    scratch.wait_for_recording(3);
+    wait_for("a job that hangs", || {
+        let report = job::report_after(&scratch.out(), "0");
+        (report["suspects"][0]["ranks_blocked"] == 2).then_some(())
+    });
+    std::thread::sleep(HANGS_FOR);
+    tools.iter().for_each(|tool| tool.signal("TERM"));
+    let ended: Vec<String> = tools.into_iter().map(|tool| tool.wait(LIMIT).with_code(143).stderr).collect();
+    let said = ended.iter().filter(|stderr| stderr.contains("nccl-otf2: HANG: rank 2 ")).count();
+    assert_eq!(said, 1, "{ended:#?}");
+    check(way, "killed", &job::report(&scratch.out()), way.archived);
+}

@@ -1,0 +1,107 @@
+//! Recordings that are not complete: that nobody is seen to wait is then no proof that nothing hung.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use whole_plugin::process::{Ended, run};
+use whole_plugin::scratch::Scratch;
+
+use super::job::{report, tool, verdict};
+use super::ways::script;
+
+/// What three ranks do, to the end of their processes.
+fn recorded(variables: &[(&str, &str)], scripts: [&str; 3]) -> Scratch {
+    let scratch = Scratch::new();
+    for (rank, words) in scripts.iter().enumerate() {
+        let mut host = scratch.script(&script(rank, words));
+        let _ended = run(host.env("NCCL_OTF2_EVENTS", "standard").envs(variables.iter().copied()));
+    }
+    scratch
+}
+
+/// Says what `hang` says, and that its exit code is that of the documentation.
+fn cannot_tell(scratch: &Scratch, path: &Path) -> Ended {
+    let ended = run(tool(scratch, "hang").arg(path)).with_code(2);
+    assert!(ended.stdout.starts_with("CANNOT TELL: "), "{ended}");
+    ended
+}
+
+const WELL: &str = "world\ndone 0\nfinalize c\nexit 0";
+const KILLED: &str = "world\ndone 0\nkill 9";
+
+#[test]
+fn a_job_that_is_through_did_not_hang() {
+    let scratch = recorded(&[("NCCL_OTF2_FINALIZE", "offline")], [WELL, WELL, WELL]);
+    assert_eq!(verdict(&report(&scratch.out())), "nothing");
+    let finalized = scratch.finalize().with_code(0);
+    assert!(!finalized.stdout.contains("HANG") && !finalized.stdout.contains("CANNOT TELL"), "{finalized}");
+    let said = report(&scratch.out());
+    assert_eq!((verdict(&said), &said["source"]), ("nothing", &"archive".into()), "{said:#}");
+    assert!(!scratch.out().join("hang.json").exists());
+}
+
+#[test]
+fn of_a_rank_without_a_record_it_cannot_be_told() {
+    let scratch = recorded(&[], [KILLED, KILLED, "exit 0"]);
+    let text = cannot_tell(&scratch, &scratch.out());
+    assert!(text.stdout.contains("of rank 2 of communicator world there is no record"), "{text}");
+    let finalized = scratch.finalize();
+    assert!(finalized.stdout.contains("CANNOT TELL: "), "{finalized}");
+    let _kept = cannot_tell(&scratch, &scratch.out());
+    fs::remove_file(scratch.out().join("hang.json")).expect("kept");
+    let text = cannot_tell(&scratch, &scratch.out());
+    assert!(text.stdout.contains("from the archive"), "{text}");
+    let _archive = cannot_tell(&scratch, &scratch.out().join("traces.otf2"));
+}
+
+#[test]
+fn whether_the_last_call_ended_is_not_claimed_where_it_is_not_recorded() {
+    let killed = "world\ncalled 0\nkill 9";
+    let scratch = recorded(&[("NCCL_OTF2_EVENTS", "light")], [killed; 3]);
+    let text = cannot_tell(&scratch, &scratch.out());
+    assert!(text.stdout.contains("whether the last operation of ranks 0-2"), "{text}");
+    let _finalized = scratch.finalize();
+    fs::remove_file(scratch.out().join("hang.json")).expect("kept");
+    let _archive = cannot_tell(&scratch, &scratch.out());
+}
+
+#[test]
+fn where_recording_was_switched_off_it_cannot_be_told() {
+    let off = "world\ndone 0\nkill 9";
+    let scratch = recorded(&[("NCCL_OTF2_STEPS", "5-6")], [off, off, off]);
+    let _journals = cannot_tell(&scratch, &scratch.out());
+    let _finalized = scratch.finalize();
+    let _archive = cannot_tell(&scratch, &scratch.out());
+}
+
+#[test]
+fn a_removed_journal_is_no_proof() {
+    let scratch = recorded(&[], [KILLED, KILLED, KILLED]);
+    let parts = fs::read_dir(scratch.out().join("parts")).expect("there");
+    let first = parts.flatten().map(|part| part.path()).next().expect("one");
+    fs::remove_dir_all(first.join("journal")).expect("removed");
+    let text = cannot_tell(&scratch, &scratch.out());
+    assert!(text.stdout.contains("there is no record"), "{text}");
+    let _finalized = scratch.finalize();
+    let _archive = cannot_tell(&scratch, &scratch.out());
+}
+
+/// What a file says of another archive is not said of this one.
+#[test]
+fn a_verdict_on_another_archive_does_not_count() {
+    let scratch = recorded(&[], [KILLED, KILLED, KILLED]);
+    let _finalized = scratch.finalize();
+    let path = scratch.out().join("hang.json");
+    assert!(!path.exists(), "nothing hung");
+    let lie = r#"{"format": 1, "directory": "", "time_ns": 0, "after_ns": 0, "source": "journals", "archive_events": 1,
+        "verdict": {"found": true, "kind": "hang", "text": "HANG: a lie"}, "suspects": [], "quiet": null,
+        "unknown": [], "processes": [], "communicators": []}"#;
+    fs::write(&path, lie).expect("written");
+    let said: Value = report(&scratch.out());
+    assert_eq!(verdict(&said), "nothing", "{said:#}");
+    fs::write(&path, "{").expect("written");
+    let broken = run(Command::new(whole_plugin::built::nccl_otf2()).arg("hang").arg(scratch.out())).with_code(2);
+    assert!(broken.stderr.contains("hang.json"), "{broken}");
+}

@@ -1,0 +1,14 @@
+//! Situations of which the truth is known by construction, and what the tool says of them.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "made-up jobs are small"
+)]
+
+mod hung;
+mod messages;
+mod real;
+mod script;
+mod slow;
+mod table;

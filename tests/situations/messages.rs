@@ -1,0 +1,171 @@
+//! Sends and receives: who waits for whom.
+
+use serde_json::Value;
+
+use super::script::Script;
+use super::slow;
+use super::table::{Expected, Situation, Who, made};
+
+const MS: u64 = 1_000_000;
+
+fn stats(script: &Script) -> Value {
+    slow::stats(&script.job, &script.ranks, &[])
+}
+
+/// The rank and kind of the only cause.
+fn only_cause(report: &Value) -> (u64, &str) {
+    let causes = report["causes"].as_array().expect("causes");
+    assert_eq!(causes.len(), 1, "{causes:#?}");
+    (causes[0]["rank"].as_u64().expect("a rank"), causes[0]["kind"].as_str().expect("a kind"))
+}
+
+fn has_no_cause(report: &Value) {
+    assert_eq!(report["causes"], Value::Array(Vec::new()), "{}", report["verdict"]["sentence"]);
+}
+
+fn is_near(found: f64, truth: f64) {
+    assert!((found - truth).abs() <= 0.1 * truth, "{found}, not {truth}");
+}
+
+fn budget(report: &Value, part: &str) -> f64 {
+    report["budget"][part].as_f64().expect("a number")
+}
+
+/// Four stages; every one receives, computes 1 ms and sends. Stage 1 computes longer.
+fn pipeline(more_ns: u64, seed: u64) -> Script {
+    let mut script = Script::new(4, seed);
+    for _ in 0..100 {
+        for stage in 0..4 {
+            script.work(stage, MS + if stage == 1 { more_ns } else { 0 }, 5_000.0);
+            if stage < 3 {
+                script.send(stage, stage + 1, MS / 10);
+            }
+        }
+    }
+    script
+}
+
+#[test]
+fn a_late_stage_of_a_pipeline_is_the_one_that_all_others_wait_for() {
+    let report = stats(&pipeline(MS / 2, 1));
+    assert_eq!(only_cause(&report), (1, "late-sender"), "{}", report["verdict"]["sentence"]);
+    let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+    assert!(sentence.starts_with("Rank 1 sends late: 3 ranks waited "), "{sentence}");
+    assert_eq!(budget(&report, "not_compared_ns"), 0.0);
+    // The neighbours wait for the stage itself.
+    let messages = report["messages"].as_array().expect("pairs");
+    let of = |from: u64| messages.iter().find(|it| it["from"] == from).expect("a pair");
+    is_near(of(1)["late_sender_ns"].as_f64().expect("a number"), 50e6);
+    // Stage 0 receives nothing, which takes stage 1 a tenth of a millisecond more.
+    is_near(of(0)["late_receiver_ns"].as_f64().expect("a number"), 60e6);
+}
+
+#[test]
+fn nobody_is_late_in_a_pipeline_of_equal_stages() {
+    for seed in 10..14 {
+        has_no_cause(&stats(&pipeline(0, seed)));
+    }
+}
+
+/// All-to-alls as groups of sends and receives, of which one rank is late.
+fn all_to_all() -> Script {
+    let mut script = Script::new(8, 2);
+    for _ in 0..40 {
+        script.compute(2 * MS, 2_000.0);
+        script.late(5, MS);
+        script.grouped(0, 3 * MS);
+    }
+    script
+}
+
+/// Large messages of pairs of ranks; rank 3 receives late.
+fn late_receiver() -> Script {
+    let mut script = Script::new(4, 3);
+    for _ in 0..100 {
+        for (from, to) in [(0, 1), (2, 3)] {
+            script.work(from, MS, 2_000.0);
+            script.work(to, if to == 3 { 2 * MS } else { MS }, 2_000.0);
+            script.send(from, to, MS);
+        }
+    }
+    script
+}
+
+fn late(kind: &'static str, rank: u32) -> Expected {
+    Expected::Cause(kind, Who::Rank(rank))
+}
+
+/// Situations of sends and receives.
+pub(crate) const ALL: [Situation; 4] = [
+    ("a late stage of a pipeline of sends", || {
+        // Three others wait half a millisecond each time.
+        made(pipeline(MS / 2, 1), late("late-sender", 1), Some(3 * 100 * MS / 2))
+    }),
+    ("a pipeline of equal stages", || made(pipeline(0, 1), Expected::Healthy, None)),
+    ("a rank late to all-to-alls of sends and receives", || {
+        made(all_to_all(), late("late-sender", 5), Some(7 * 40 * MS))
+    }),
+    ("a late receiver of large messages", || made(late_receiver(), late("late-receiver", 3), Some(100 * MS))),
+];
+
+/// The others wait for a late rank once, not each for each message.
+#[test]
+fn a_rank_that_is_late_to_an_all_to_all_of_sends_and_receives_is_named_once() {
+    let report = stats(&all_to_all());
+    assert_eq!(only_cause(&report).0, 5);
+    is_near(budget(&report, "waiting_ns"), 7.0 * 40.0 * 1e6);
+}
+
+#[test]
+fn a_send_into_a_buffer_waits_for_nobody() {
+    let mut script = Script::new(2, 4);
+    script.late(1, 50 * MS);
+    for _ in 0..100 {
+        script.work(0, MS, 2_000.0);
+        script.buffered_send(0, 1, MS / 20);
+        script.work(1, MS, 2_000.0);
+    }
+    let report = stats(&script);
+    has_no_cause(&report);
+    assert_eq!((budget(&report, "waiting_ns"), budget(&report, "unclear_ns")), (0.0, 0.0));
+}
+
+/// The sender is on one host, the receiver on another one.
+#[test]
+fn nothing_is_claimed_of_messages_below_the_clocks_error() {
+    for (error_ns, is_known) in [(Some(1_000), true), (Some(2 * MS), false), (None, false)] {
+        let mut script = Script::new(2, 5);
+        script.job.error_ns = Some(error_ns);
+        for _ in 0..100 {
+            script.work(0, 2 * MS, 2_000.0);
+            script.work(1, MS, 2_000.0);
+            script.send(0, 1, MS);
+        }
+        let report = stats(&script);
+        if is_known {
+            assert_eq!(only_cause(&report).0, 0);
+            is_near(budget(&report, "waiting_ns"), 100e6);
+        } else {
+            has_no_cause(&report);
+            assert_eq!(budget(&report, "waiting_ns"), 0.0);
+            assert!(budget(&report, "unclear_ns") > 99e6, "{}", report["budget"]);
+        }
+    }
+}
+
+/// What has no other end in the archive, or one that was not measured, is not compared with anything.
+#[test]
+fn what_has_no_known_other_end_is_unclear() {
+    let mut script = pipeline(MS / 2, 6);
+    script.ranks[1].retain(|it| it.function == "ncclSend");
+    let report = stats(&script);
+    let messages = report["messages"].as_array().expect("pairs");
+    let from_0 = messages.iter().find(|it| it["from"] == 0).expect("a pair");
+    assert_eq!((&from_0["late_sender_ns"], &from_0["late_receiver_ns"]), (&0.into(), &0.into()));
+    assert!(budget(&report, "unclear_ns") > 50e6, "{}", report["budget"]);
+    let mut script = pipeline(MS / 2, 6);
+    script.job.timing = "enqueue";
+    let report = stats(&script);
+    has_no_cause(&report);
+    assert_eq!(budget(&report, "operations_ns"), 0.0);
+}

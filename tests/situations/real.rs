@@ -1,0 +1,104 @@
+//! Real NCCL on emulated devices, with faults that the program makes.
+
+use std::process::Command;
+
+use serde_json::Value;
+use whole_plugin::built;
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
+
+/// What `stats` says of a job; nothing where its NCCL is not there.
+fn stats(release: &str, arguments: &[&str], has_plugins: bool) -> Option<Value> {
+    let scratch = Scratch::new();
+    let mut job = scratch.run_nccl(release, &[], arguments)?;
+    if has_plugins {
+        let mut plugins = Command::new("make");
+        plugins.arg("-C").arg(built::root().join("tests/doubles/fake-gpu/nccl-plugins"));
+        let _made = run(plugins.arg(format!("OUT={}", scratch.path().display()))).with_code(0);
+        job.env("LD_LIBRARY_PATH", scratch.path()).env("NCCL_OTF2_EVENTS", "full");
+    }
+    let _ended = run(&mut job).with_code(0);
+    let said = run(scratch.tool(&["stats", "--json"]).arg(scratch.out())).with_code(0).stdout;
+    Some(serde_json::from_str(&said).expect("JSON"))
+}
+
+fn is_late(cause: &Value, rank: u64) -> bool {
+    cause["kind"] == "late-rank" && cause["rank"] == rank && cause["is_stall"] == false
+}
+
+/// A machine that is busy with other things makes other ranks late, too: there the last one has to sleep for longer.
+fn late_last_rank(shape: &[&str], ranks: u64, rounds: u64) {
+    let mut found = Vec::new();
+    for pause_ms in [15, 150, 1500] {
+        let pause = pause_ms.to_string();
+        let Some(report) = stats("2.32.3", &[shape, &["--pause", &pause]].concat(), false) else { return };
+        let causes = report["causes"].as_array().expect("causes");
+        // All the others wait for the last in every round but the first, which is warm-up.
+        let truth_ns = (ranks - 1) * (rounds - 1) * pause_ms * 1_000_000;
+        let caused_ns = report["ranks"][ranks as usize - 1]["caused_ns"].as_u64().expect("a time");
+        let is_right = causes.first().is_some_and(|cause| {
+            let lost_ns = cause["lost_ns"].as_u64().expect("a time");
+            let truth_ns = truth_ns as f64;
+            // What the program sleeps is the least; a busy machine wakes it later, and others come late as well.
+            is_late(cause, ranks - 1) && lost_ns <= caused_ns && (0.7..=1.5).contains(&(lost_ns as f64 / truth_ns))
+        });
+        if is_right {
+            return;
+        }
+        found.push((truth_ns, report["verdict"].clone(), report["causes"].clone()));
+    }
+    panic!("{found:#?}");
+}
+
+#[test]
+fn the_last_of_eight_ranks_sleeps_before_each_round() {
+    let shape = ["--procs", "4", "--threads", "2", "--ops", "pause,allreduce,alltoall", "--rounds", "8"];
+    late_last_rank(&shape, 8, 8);
+}
+
+#[test]
+fn the_last_of_four_ranks_sleeps_before_each_round_with_broadcasts() {
+    let shape = ["--procs", "2", "--threads", "2", "--ops", "pause,allreduce,broadcast", "--rounds", "12"];
+    late_last_rank(&shape, 4, 12);
+}
+
+/// What rank 0 sends to rank 1 takes longer by this.
+#[test]
+fn a_slow_pair_is_found() {
+    let mut found = Vec::new();
+    for slow_us in ["300", "2000"] {
+        let shape = ["--procs", "4", "--threads", "1", "--rounds", "30", "--count", "50000"];
+        let fault = ["--ops", "one,sendrecv", "--slow-pair", &format!("0,1,{slow_us}")];
+        let Some(report) = stats("2.32.3", &[&shape[..], &fault].concat(), true) else { return };
+        let causes = report["causes"].as_array().expect("causes");
+        let is_it = |it: &Value| it["kind"] == "slow-pair" && it["link"]["from"] == 0 && it["link"]["to"] == 1;
+        if causes.iter().any(is_it) {
+            return;
+        }
+        found.push(causes.clone());
+    }
+    panic!("{found:#?}");
+}
+
+/// The time of a rank in operations is within the time of the job, however many share a kernel.
+fn counts_once(release: &str) {
+    let shape = ["--procs", "2", "--threads", "2", "--ops", "allreduce,alltoall,sendrecv", "--rounds", "6"];
+    let Some(report) = stats(release, &shape, false) else { return };
+    let duration_ns = report["run"]["duration_ns"].as_u64().expect("a time");
+    let ranks = report["ranks"].as_array().expect("ranks");
+    let of_ranks = ranks.iter().map(|rank| rank["budget"]["operations_ns"].as_u64().expect("a time"));
+    let of_ranks: Vec<u64> = of_ranks.collect();
+    assert_eq!(of_ranks.len(), 4, "{report:#}");
+    assert!(of_ranks.iter().all(|ns| *ns > 0 && *ns <= duration_ns), "{of_ranks:?} of {duration_ns}");
+    assert_eq!(report["budget"]["operations_ns"].as_u64(), Some(of_ranks.iter().sum()));
+}
+
+#[test]
+fn groups_of_the_newest_release_count_once() {
+    counts_once("2.32.3");
+}
+
+#[test]
+fn groups_of_a_release_without_all_to_alls_count_once() {
+    counts_once("2.23.4");
+}

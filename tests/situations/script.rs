@@ -1,0 +1,162 @@
+//! Made-up jobs, operation by operation, that keep account of what they make ranks lose.
+
+use std::collections::BTreeMap;
+
+use whole_plugin::synthetic::{Job, Operation, Random};
+
+/// What ranks do one after the other. Of what is added, the truth is kept beside it.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) job: Job,
+    pub(crate) ranks: Vec<Vec<Operation>>,
+    free_ns: Vec<u64>,
+    random: Random,
+    sequences: BTreeMap<(u32, &'static str), u64>,
+}
+
+impl Script {
+    /// Ranks of a job in which nothing is slow, on one host.
+    pub(crate) fn new(ranks: u32, seed: u64) -> Self {
+        Self {
+            job: Job { ranks, channels: 0, ..Job::healthy(seed) },
+            ranks: vec![Vec::new(); ranks as usize],
+            free_ns: vec![1_000_000; ranks as usize],
+            random: Random(seed),
+            sequences: BTreeMap::new(),
+        }
+    }
+
+    /// A further communicator, of these ranks.
+    pub(crate) fn communicator(&mut self, ranks: &[u32]) -> u32 {
+        self.job.communicators.push(ranks.to_vec());
+        self.job.communicators.len() as u32
+    }
+
+    /// All ranks compute for as long, but for noise with this mean.
+    pub(crate) fn compute(&mut self, ns: u64, noise_ns: f64) {
+        for free_ns in &mut self.free_ns {
+            *free_ns += ns + self.random.noise(noise_ns) as u64;
+        }
+    }
+
+    /// A rank needs longer by this.
+    pub(crate) fn late(&mut self, rank: u32, ns: u64) {
+        self.free_ns[rank as usize] += ns;
+    }
+
+    /// A number below this, as by chance.
+    pub(crate) fn any(&mut self, below: u32) -> u32 {
+        (self.random.next() * f64::from(below)) as u32
+    }
+
+    fn members(&self, communicator: u32) -> Vec<u32> {
+        match communicator.checked_sub(1) {
+            Some(number) => self.job.communicators[number as usize].clone(),
+            None => (0..self.job.ranks).collect(),
+        }
+    }
+
+    /// A collective that ends on all ranks so long after the last arrival. `sends` are its sends and receives of each
+    /// rank where NCCL has it as such: all share a kernel.
+    fn together(&mut self, communicator: u32, transfer_ns: u64, operations: impl Fn(u32) -> Vec<Operation>) {
+        let members = self.members(communicator);
+        let last_ns = members.iter().map(|rank| self.free_ns[*rank as usize]).max().expect("ranks");
+        for (number, rank) in (0..).zip(members) {
+            let start_ns = std::mem::replace(&mut self.free_ns[rank as usize], last_ns + transfer_ns);
+            let made = operations(number).into_iter();
+            self.ranks[rank as usize].extend(made.map(|it| Operation {
+                start_ns,
+                stop_ns: last_ns + transfer_ns,
+                ..it
+            }));
+        }
+    }
+
+    /// All ranks go on together.
+    pub(crate) fn align(&mut self) {
+        let last_ns = self.free_ns.iter().copied().max().expect("ranks");
+        self.free_ns.fill(last_ns);
+    }
+
+    /// A collective of all ranks with a root. Where data goes to the root, the others do not wait.
+    pub(crate) fn rooted(&mut self, function: &'static str, root: u32, transfer_ns: u64) {
+        let to_root = function == "ncclReduce";
+        let next = self.sequences.entry((0, function)).or_default();
+        let sequence = std::mem::replace(next, *next + 1);
+        let last_ns = self.free_ns.iter().copied().max().expect("ranks");
+        for (rank, free_ns) in (0..).zip(&mut self.free_ns) {
+            let start_ns = *free_ns;
+            let from_ns = if to_root && rank != root { start_ns } else { last_ns };
+            *free_ns = from_ns + transfer_ns;
+            let made = operation(function, 0, Some(root), sequence);
+            self.ranks[rank as usize].push(Operation { start_ns, stop_ns: *free_ns, ..made });
+        }
+        self.align();
+    }
+
+    /// A collective of all ranks of a communicator.
+    pub(crate) fn collective(&mut self, function: &'static str, communicator: u32, transfer_ns: u64) {
+        let next = self.sequences.entry((communicator, function)).or_default();
+        let sequence = std::mem::replace(next, *next + 1);
+        self.together(communicator, transfer_ns, |_| vec![operation(function, communicator, None, sequence)]);
+    }
+
+    /// An all-to-all as programs make it before NCCL 2.28: a group of sends and receives, which share a kernel.
+    pub(crate) fn grouped(&mut self, communicator: u32, transfer_ns: u64) {
+        let ranks = self.members(communicator).len() as u32;
+        let message = |function, rank| operation(function, communicator, Some(rank), 0);
+        self.together(communicator, transfer_ns, |_| {
+            (0..ranks).flat_map(|rank| [message("ncclSend", rank), message("ncclRecv", rank)]).collect()
+        });
+    }
+
+    /// A rank computes for as long, but for noise with this mean.
+    pub(crate) fn work(&mut self, rank: u32, ns: u64, noise_ns: f64) {
+        self.free_ns[rank as usize] += ns + self.random.noise(noise_ns) as u64;
+    }
+
+    /// A send into a buffer: it ends when the data are there, whenever they are received.
+    pub(crate) fn buffered_send(&mut self, from: u32, to: u32, transfer_ns: u64) {
+        let [from_ns, to_ns] = [from, to].map(|rank| self.free_ns[rank as usize]);
+        let sent_ns = from_ns + transfer_ns;
+        for (rank, start_ns, stop_ns, function, partner) in
+            [(from, from_ns, sent_ns, "ncclSend", to), (to, to_ns, to_ns.max(sent_ns) + transfer_ns, "ncclRecv", from)]
+        {
+            let made = operation(function, 0, Some(partner), 0);
+            self.ranks[rank as usize].push(Operation { start_ns, stop_ns, ..made });
+            self.free_ns[rank as usize] = stop_ns;
+        }
+    }
+
+    /// A send of one rank of all to another; both end when it is done.
+    pub(crate) fn send(&mut self, from: u32, to: u32, transfer_ns: u64) {
+        let [from_ns, to_ns] = [from, to].map(|rank| self.free_ns[rank as usize]);
+        let stop_ns = from_ns.max(to_ns) + transfer_ns;
+        for (rank, start_ns, function, partner) in [(from, from_ns, "ncclSend", to), (to, to_ns, "ncclRecv", from)] {
+            let made = operation(function, 0, Some(partner), 0);
+            self.ranks[rank as usize].push(Operation { start_ns, stop_ns, ..made });
+            self.free_ns[rank as usize] = stop_ns;
+        }
+    }
+}
+
+/// The time of all ranks in operations: of each rank, when it was in any.
+pub(crate) fn time_ns(ranks: &[Vec<Operation>]) -> u64 {
+    let of_rank = |operations: &Vec<Operation>| {
+        let mut edges: Vec<(u64, i64)> =
+            operations.iter().flat_map(|it| [(it.start_ns, 1), (it.stop_ns, -1)]).collect();
+        edges.sort_unstable();
+        let (mut open, mut since_ns, mut sum_ns) = (0, 0, 0);
+        for (at_ns, change) in edges {
+            sum_ns += if open > 0 { at_ns - since_ns } else { 0 };
+            open += change;
+            since_ns = at_ns;
+        }
+        sum_ns
+    };
+    ranks.iter().map(of_rank).sum()
+}
+
+fn operation(function: &'static str, communicator: u32, partner: Option<u32>, sequence: u64) -> Operation {
+    Operation { communicator, function, partner, start_ns: 0, stop_ns: 0, bytes: 1 << 20, sequence, sends: Vec::new() }
+}

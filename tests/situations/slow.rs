@@ -1,0 +1,92 @@
+//! What is slow and who is late: the verdict of `stats`.
+
+use serde_json::Value;
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
+use whole_plugin::synthetic::{self, Job, Operation};
+
+use super::messages;
+use super::script::time_ns;
+use super::table::{ALL, mixture_of_experts};
+
+/// What `stats` says of a made-up job.
+pub(crate) fn stats(job: &Job, ranks: &[Vec<Operation>], arguments: &[&str]) -> Value {
+    let scratch = Scratch::new();
+    let _anchor = synthetic::write(&scratch.out(), job, ranks);
+    let said = run(scratch.tool(&["stats", "--json"]).arg(scratch.out()).args(arguments)).with_code(0).stdout;
+    serde_json::from_str(&said).expect("JSON")
+}
+
+#[test]
+fn each_situation_has_its_verdict() {
+    let all = || ALL.iter().chain(&messages::ALL);
+    let found = all().filter_map(|(name, make)| {
+        let made = make();
+        let report = stats(&made.job, &made.ranks, &[]);
+        made.differs(&report).or_else(|| contradicts(&report)).map(|why| format!("{name}: {why}"))
+    });
+    let found: Vec<String> = found.collect();
+    assert!(found.is_empty(), "{} of {}:\n{}", found.len(), all().count(), found.join("\n"));
+}
+
+/// What no report may say, whatever the job.
+fn contradicts(report: &Value) -> Option<String> {
+    let budget = &report["budget"];
+    let part = |name: &str| budget[name].as_u64().expect("a number");
+    let parts = ["waiting_ns", "transfer_ns", "unclear_ns", "not_compared_ns"].map(part);
+    if parts.iter().sum::<u64>() != part("operations_ns") {
+        return Some(format!("the parts do not add up: {budget}"));
+    }
+    let ranks = report["ranks"].as_array().expect("ranks");
+    let causes = report["causes"].as_array().expect("causes");
+    let mut late = causes.iter().filter(|cause| cause["kind"] == "late-rank");
+    let more = late.find(|cause| {
+        let rank = &ranks[cause["rank"].as_u64().expect("a rank") as usize];
+        cause["lost_ns"].as_u64() > rank["caused_ns"].as_u64()
+    });
+    more.map(|cause| format!("more is lost than caused: {cause:#}"))
+}
+
+/// Of a group of sends and receives, a kernel counts once; what a filter leaves out does not count.
+#[test]
+fn the_time_of_all_ranks_in_operations_counts_once() {
+    let script = mixture_of_experts(1_000_000);
+    let truth_ns = time_ns(&script.ranks);
+    let report = stats(&script.job, &script.ranks, &[]);
+    assert_eq!(report["budget"]["operations_ns"], truth_ns);
+    let of_classes = report["operations"].as_array().expect("operations").iter();
+    let of_classes = of_classes.map(|it| it["budget"]["operations_ns"].as_u64());
+    assert_eq!(of_classes.sum::<Option<u64>>(), Some(truth_ns));
+    let filtered = stats(&script.job, &script.ranks, &["--function", "AllReduce"]);
+    let is_reduce = |it: &&Operation| it.function == "ncclAllReduce";
+    let reduces = script.ranks.iter().map(|it| it.iter().filter(is_reduce).cloned().collect());
+    assert_eq!(filtered["budget"]["operations_ns"], time_ns(&reduces.collect::<Vec<Vec<Operation>>>()));
+    assert_eq!(filtered["causes"][0]["rank"], 5);
+}
+
+/// "Nothing stands out" names the rank that others waited longest for, and never says that none loses 2 % where one
+/// does.
+#[test]
+fn what_chance_explains_is_named_with_its_probability() {
+    let (_, make) = ALL.iter().find(|(name, _)| name.starts_with("each collective has another")).expect("a situation");
+    let made = make();
+    let report = stats(&made.job, &made.ranks, &[]);
+    let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+    let ranks = report["ranks"].as_array().expect("ranks");
+    let most = ranks.iter().max_by_key(|rank| rank["caused_ns"].as_u64()).expect("ranks");
+    let wanted = format!("the others waited longest for {}", most["name"].as_str().expect("a name"));
+    assert!(sentence.contains(&wanted) && sentence.contains("which chance explains (p = "), "{sentence}");
+    assert!(!sentence.contains("no rank,"), "{sentence}");
+}
+
+/// The first collective is named as what it is.
+#[test]
+fn warm_up_is_said() {
+    let (_, make) = ALL.iter().find(|(name, _)| name.starts_with("the first collective")).expect("a situation");
+    let made = make();
+    let report = stats(&made.job, &made.ranks, &[]);
+    let basis = report["verdict"]["basis"].as_array().expect("a basis");
+    let said = "The first collective on 1 communicator took 7.";
+    assert!(basis.iter().any(|it| it.as_str().is_some_and(|it| it.starts_with(said))), "{basis:#?}");
+    assert_eq!(report["anomalies"], Value::Array(Vec::new()));
+}

@@ -1,0 +1,229 @@
+//! Situation → verdict.
+
+use serde_json::Value;
+use whole_plugin::synthetic::{Job, Operation, Wrong, play};
+
+use super::script::{Script, time_ns};
+
+/// What `stats` is to say first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Expected {
+    /// Nothing stands out.
+    Healthy,
+    /// It cannot be said.
+    Unclear,
+    /// There is nothing to compare.
+    Nothing,
+    /// A cause of this kind.
+    Cause(&'static str, Who),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Who {
+    Rank(u32),
+    Pair(u32, u32),
+    Channel(u32),
+}
+
+/// A job, and the truth.
+#[derive(Debug)]
+pub(crate) struct Made {
+    pub(crate) job: Job,
+    pub(crate) ranks: Vec<Vec<Operation>>,
+    pub(crate) expected: Expected,
+    /// What all ranks lost by it.
+    pub(crate) lost_ns: Option<u64>,
+}
+
+impl Made {
+    /// Where what is said differs from the truth.
+    pub(crate) fn differs(&self, report: &Value) -> Option<String> {
+        let cause = &report["causes"][0];
+        let finding = match self.expected {
+            Expected::Healthy => "healthy",
+            Expected::Unclear => "unclear",
+            Expected::Nothing => "nothing",
+            Expected::Cause(..) => "causes",
+        };
+        let is_it = match self.expected {
+            Expected::Cause(kind, who) => {
+                let link = &cause["link"];
+                let is_who = match who {
+                    Who::Rank(rank) => cause["rank"] == rank,
+                    Who::Pair(from, to) => link["from"] == from && link["to"] == to,
+                    Who::Channel(channel) => link["channel"] == channel,
+                };
+                cause["kind"] == kind && is_who
+            }
+            _ => report["causes"] == Value::Array(Vec::new()),
+        };
+        let time_ns = time_ns(&self.ranks);
+        let truth = self.lost_ns.map(|ns| ns as f64 / time_ns as f64);
+        let share = cause["share"].as_f64().unwrap_or(0.0);
+        let is_near = truth.is_none_or(|truth| (share - truth).abs() <= 0.1 * truth);
+        let is_right = report["verdict"]["finding"] == finding && is_it && is_near;
+        (!is_right).then(|| {
+            let sentence = &report["verdict"]["sentence"];
+            format!("{:?} with a share of {truth:?}, but {sentence} and {:#}", self.expected, report["causes"])
+        })
+    }
+}
+
+pub(crate) fn made(script: Script, expected: Expected, lost_ns: Option<u64>) -> Made {
+    Made { job: script.job, ranks: script.ranks, expected, lost_ns }
+}
+
+fn late(rank: u32) -> Expected {
+    Expected::Cause("late-rank", Who::Rank(rank))
+}
+
+const MS: u64 = 1_000_000;
+
+/// Rounds of an all-reduce of eight ranks; `before` says what happens before each.
+fn rounds(seed: u64, rounds: u64, mut before: impl FnMut(&mut Script, u64)) -> Script {
+    let mut script = Script::new(8, seed);
+    for round in 0..rounds {
+        script.compute(5 * MS, 20_000.0);
+        before(&mut script, round);
+        script.collective("ncclAllReduce", 0, 2 * MS);
+    }
+    script
+}
+
+/// Groups of sends and receives, then an all-reduce that rank 5 comes 1 ms late to.
+pub(crate) fn mixture_of_experts(late_ns: u64) -> Script {
+    let mut script = Script::new(8, 1);
+    for _ in 0..41 {
+        script.compute(2 * MS, 2_000.0);
+        script.grouped(0, 3 * MS);
+        script.compute(MS / 2, 2_000.0);
+        script.late(5, late_ns);
+        script.collective("ncclAllReduce", 0, MS);
+    }
+    script
+}
+
+/// A ring with something wrong; what it loses is what the same ring does not.
+fn ring(wrong: Wrong, kind: &'static str, who: Who) -> Made {
+    let job = Job { noise: 0.02, wrong, ..Job::healthy(70) };
+    let ranks = play(&job);
+    let without = play(&Job { wrong: Wrong::Nothing, ..job.clone() });
+    let lost_ns = time_ns(&ranks) - time_ns(&without);
+    Made { job, ranks, expected: Expected::Cause(kind, who), lost_ns: Some(lost_ns) }
+}
+
+fn healthy_ring(job: Job, expected: Expected) -> Made {
+    Made { ranks: play(&job), job, expected, lost_ns: None }
+}
+
+/// What it is called, and what makes it.
+pub(crate) type Situation = (&'static str, fn() -> Made);
+
+/// Every situation.
+pub(crate) const ALL: [Situation; 24] = [
+    ("a rank late to the all-reduce of a mixture of experts", || {
+        made(mixture_of_experts(MS), late(5), Some(40 * 7 * MS))
+    }),
+    ("a mixture of experts", || made(mixture_of_experts(0), Expected::Healthy, None)),
+    ("a rank that is late all the time", || made(rounds(2, 61, |it, _| it.late(3, MS)), late(3), Some(60 * 7 * MS))),
+    ("a rank that is late from half-way on", || {
+        let late_later = |it: &mut Script, round| it.late(3, if round > 30 { MS } else { 0 });
+        made(rounds(3, 61, late_later), late(3), Some(30 * 7 * MS))
+    }),
+    ("a rank that is late to a third of the collectives", || {
+        let script = rounds(4, 24, |it, round| it.late(7, if round % 3 == 1 { 15 * MS } else { 0 }));
+        made(script, late(7), Some(8 * 7 * 15 * MS))
+    }),
+    ("two ranks that are late in turn", || {
+        let in_turn = |it: &mut Script, round| match round % 3 {
+            0 => it.late(6, 3 * MS),
+            1 => it.late(2, 2 * MS),
+            _ => {}
+        };
+        // The first round is warm-up.
+        made(rounds(5, 91, in_turn), late(6), Some(30 * 7 * 3 * MS))
+    }),
+    ("a rank that is late as a rule, and one that stalls once for longer", || {
+        let script =
+            rounds(6, 61, |it, round| it.late(if round == 30 { 1 } else { 4 }, if round == 30 { 500 } else { 1 } * MS));
+        made(script, late(4), Some(59 * 7 * MS))
+    }),
+    ("a rank that stalls once", || {
+        made(rounds(7, 61, |it, round| it.late(1, if round == 30 { 100 * MS } else { 0 })), late(1), Some(7 * 100 * MS))
+    }),
+    ("each collective has another late rank, by chance", || {
+        let anyone = |it: &mut Script, _| {
+            let rank = it.any(8);
+            it.late(rank, 3 * MS);
+        };
+        made(rounds(8, 200, anyone), Expected::Healthy, None)
+    }),
+    ("each ten collectives have another late rank, by chance", || {
+        let mut rank = 0;
+        let anyone = move |it: &mut Script, round| {
+            rank = if round % 10 == 0 { it.any(8) } else { rank };
+            it.late(rank, 3 * MS);
+        };
+        made(rounds(9, 400, anyone), Expected::Healthy, None)
+    }),
+    ("nothing", || made(rounds(10, 100, |_, _| {}), Expected::Healthy, None)),
+    ("a rank that is late by less than 2 %", || {
+        made(rounds(11, 100, |it, _| it.late(3, 40_000)), Expected::Healthy, None)
+    }),
+    ("the first collective takes a second", || {
+        made(rounds(12, 40, |it, round| it.late(3, if round == 0 { 1_000 * MS } else { 0 })), Expected::Healthy, None)
+    }),
+    ("the root of broadcasts comes late", || {
+        let mut script = Script::new(8, 13);
+        for _ in 0..41 {
+            script.compute(5 * MS, 20_000.0);
+            script.late(2, 2 * MS);
+            script.rooted("ncclBroadcast", 2, 2 * MS);
+        }
+        made(script, late(2), Some(40 * 7 * 2 * MS))
+    }),
+    ("a rank comes late to reduces", || {
+        let mut script = Script::new(8, 14);
+        for _ in 0..41 {
+            script.compute(5 * MS, 20_000.0);
+            script.late(6, 2 * MS);
+            script.rooted("ncclReduce", 0, 2 * MS);
+        }
+        // Only the root waits.
+        made(script, late(6), Some(40 * 2 * MS))
+    }),
+    ("a rank comes late to the collectives of its group", || {
+        let mut script = Script::new(8, 15);
+        let groups = [[0, 1, 2, 3], [4, 5, 6, 7]].map(|ranks| script.communicator(&ranks));
+        for _ in 0..61 {
+            script.compute(5 * MS, 20_000.0);
+            script.late(6, 2 * MS);
+            groups.iter().for_each(|group| script.collective("ncclAllGather", *group, 2 * MS));
+        }
+        made(script, late(6), Some(60 * 3 * 2 * MS))
+    }),
+    ("a pipeline of sends whose last stage comes late to the all-reduce", || {
+        let mut script = Script::new(4, 16);
+        for _ in 0..61 {
+            script.compute(MS, 5_000.0);
+            (0..3).for_each(|rank| script.send(rank, rank + 1, MS));
+            script.align();
+            script.late(3, 2 * MS);
+            script.collective("ncclAllReduce", 0, 2 * MS);
+        }
+        made(script, late(3), Some(60 * 3 * 2 * MS))
+    }),
+    ("a slow pair", || ring(Wrong::SlowPair { from: 3, latency: 3.0, time: 2.0 }, "slow-pair", Who::Pair(3, 4))),
+    ("a slow network interface", || ring(Wrong::SlowNic { rank: 3, factor: 2.5 }, "slow-nic", Who::Rank(3))),
+    ("a slow channel", || {
+        ring(Wrong::SlowChannel { channel: 2, from: 0, factor: 2.5 }, "slow-channel", Who::Channel(2))
+    }),
+    ("clocks of unknown error", || healthy_ring(Job { error_ns: Some(None), ..Job::healthy(71) }, Expected::Unclear)),
+    ("nothing but enqueueing is known", || {
+        healthy_ring(Job { timing: "enqueue", ..Job::healthy(72) }, Expected::Unclear)
+    }),
+    ("a rank is not recorded for the most part", || {
+        healthy_ring(Job { last_rank_has: Some(20), ..Job::healthy(73) }, Expected::Unclear)
+    }),
+    ("a single rank", || healthy_ring(Job { ranks: 1, ..Job::healthy(74) }, Expected::Nothing)),
+];
