@@ -18,8 +18,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use verbs::{
-    bindings, cupti_layout, demo, gpu_check, house, matrix, page, readers, scale, scorep, screenshot, setup, test,
-    torture,
+    bindings, cupti_layout, demo, fuzz, gpu_check, house, matrix, page, readers, scale, scorep, screenshot, setup,
+    test, torture,
 };
 
 /// The project's own commands
@@ -42,6 +42,7 @@ enum Command {
     /// For machines that have a network only now and then (a login node, a container image): afterwards demo and test
     /// need none, but for the crates that cargo itself fetches (cargo fetch).
     Setup,
+    Fuzz(fuzz::Args),
     House(house::Args),
     Matrix(matrix::Args),
     Page(page::Args),
@@ -65,6 +66,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Test(args) => test::run(&args),
         Command::Setup => setup::everything().map(drop),
+        Command::Fuzz(args) => fuzz::run(&args),
         Command::House(args) => house::run(&args),
         Command::Matrix(args) => matrix::run(&args),
         Command::Page(args) => page::run(&args),

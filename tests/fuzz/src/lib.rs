@@ -1,0 +1,38 @@
+//! What reads files that others wrote, on any bytes: [`TARGETS`].
+//!
+//! A target is a function of bytes that panics where a promise is broken. `cargo xtask fuzz` has libFuzzer look for
+//! such bytes; the tests replay `corpus/`, where inputs lie that once broke one.
+
+mod archive;
+mod follow;
+mod foreign;
+mod job;
+mod journal;
+mod pieces;
+#[path = "../../../crates/cli/src/merge/records.rs"]
+#[expect(dead_code, reason = "a module of the tool, which has no library")]
+mod records;
+mod records_target;
+pub mod seeds;
+mod segments;
+
+/// Something to fuzz.
+#[derive(Debug)]
+pub struct Target {
+    /// Its name, and that of its folder of inputs.
+    pub name: &'static str,
+    /// Reads bytes; panics where a promise is broken.
+    pub run: fn(&[u8]),
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target { name: "journal", run: journal::read },
+    Target { name: "follow", run: follow::follow },
+    Target { name: "finalize", run: job::finalize },
+    Target { name: "manifest", run: job::unify },
+    Target { name: "archive", run: archive::read },
+    Target { name: "records", run: records_target::read },
+    Target { name: "kineto", run: foreign::kineto },
+    Target { name: "xplane", run: foreign::xplane },
+];

@@ -1,0 +1,141 @@
+//! `cargo xtask fuzz`: libFuzzer looks for bytes on which a reader of files breaks a promise.
+
+use std::cmp::Reverse;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::cargo;
+use crate::process;
+
+/// Look for files on which what reads them breaks a promise
+///
+/// The targets are in tests/fuzz. Each begins with the inputs in tests/fuzz/corpus/TARGET, which `cargo test -p fuzz`
+/// replays without a fuzzer. An input that breaks a promise is left in target/fuzz/found.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Which targets; all in turn if none is given
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+    /// For how long, shared by the targets
+    #[arg(long, value_name = "N", default_value_t = 60)]
+    seconds: u64,
+    /// Fuzz nothing: choose the inputs of the corpus anew from all that were made so far
+    #[arg(long)]
+    merge: bool,
+}
+
+/// Instrumentation of every edge, and of comparisons. It needs nothing of a nightly compiler.
+const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1";
+
+/// The longest input, how long one may take, and how much memory.
+const LIMITS: [&str; 5] =
+    ["-max_len=65536", "-timeout=5", "-rss_limit_mb=1024", "-malloc_limit_mb=256", "-print_final_stats=1"];
+
+/// The repository keeps so many inputs of a target without a name, and none larger than this.
+const MOST_INPUTS: usize = 24;
+const MOST_BYTES: u64 = 4096;
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let corpora = cargo::root().join("tests/fuzz/corpus");
+    let known = targets(&corpora)?;
+    for target in &args.targets {
+        ensure!(known.contains(target), "there is no target {target}; there are: {}", known.join(", "));
+    }
+    let wanted = if args.targets.is_empty() { &known } else { &args.targets };
+    let target = cargo::target()?.join("fuzz");
+    let fuzzer = build(&target)?;
+    let seconds = (args.seconds / wanted.len() as u64).max(1);
+    for name in wanted {
+        process::heading(&format!("fuzz {name} for {seconds} s"));
+        let (found, kept) = (target.join("found"), target.join("corpus").join(name));
+        for folder in [&found, &kept] {
+            fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+        }
+        let scratch = scratch()?;
+        let mut fuzz = Command::new(&fuzzer);
+        fuzz.current_dir(cargo::root()).env("FUZZ_TARGET", name).env("TMPDIR", scratch.path()).args(LIMITS);
+        // Threads that wait for each other take longer than the work.
+        fuzz.env("RAYON_NUM_THREADS", "1");
+        let corpus = corpora.join(name);
+        if args.merge {
+            merge(&mut fuzz, &corpus, &kept)?;
+            continue;
+        }
+        fuzz.arg(format!("-max_total_time={seconds}"));
+        fuzz.arg(format!("-artifact_prefix={}/{name}-", found.display()));
+        let dictionary = cargo::root().join("tests/fuzz/dictionaries").join(name);
+        if dictionary.exists() {
+            fuzz.arg(format!("-dict={}", dictionary.display()));
+        }
+        // New inputs go into the first folder.
+        process::run(fuzz.args([kept, corpus])).with_context(|| {
+            format!("{name}: see {}; a mended one belongs into tests/fuzz/corpus/{name}", found.display())
+        })?;
+    }
+    Ok(())
+}
+
+/// Each has a folder of inputs.
+fn targets(corpora: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(corpora).with_context(|| format!("read {}", corpora.display()))?;
+    let mut names: Vec<String> = entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Builds the fuzzer, beside the other builds: everything is instrumented.
+fn build(target: &Path) -> Result<PathBuf> {
+    process::heading("build the fuzzer");
+    let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut build = cargo::command("build");
+    build.args(["--package", "fuzz", "--features", "libfuzzer", "--bin", "fuzz"]);
+    // With a target, build scripts and macros are not instrumented.
+    build.args(["--target", &triple, "--target-dir"]).arg(target);
+    build.env("RUSTFLAGS", FLAGS).env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+    process::run(&mut build)?;
+    Ok(target.join(triple).join("debug/fuzz"))
+}
+
+/// Where targets make their files: in memory, where there is such a place.
+fn scratch() -> Result<tempfile::TempDir> {
+    let memory = tempfile::tempdir_in("/dev/shm");
+    memory.or_else(|_| tempfile::tempdir()).context("make a directory")
+}
+
+/// Chooses the inputs of a corpus anew, of all that were made so far: few that reach much. Those with a name stay.
+fn merge(fuzz: &mut Command, corpus: &Path, kept: &Path) -> Result<()> {
+    let chosen = tempfile::tempdir().context("make a directory")?;
+    let copy = |path: &Path, folder: &Path| {
+        let to = folder.join(path.file_name().unwrap_or_default());
+        fs::copy(path, to).map(drop).with_context(|| format!("copy {}", path.display()))
+    };
+    for path in files(corpus)? {
+        copy(&path, if has_name(&path) { chosen.path() } else { kept })?;
+    }
+    process::run(fuzz.arg("-merge=1").arg(chosen.path()).arg(kept))?;
+    for path in files(corpus)?.iter().filter(|path| !has_name(path)) {
+        fs::remove_file(path).with_context(|| format!("remove {}", path.display()))?;
+    }
+    let bytes = |path: &PathBuf| fs::metadata(path).map_or(u64::MAX, |data| data.len());
+    let mut new = files(chosen.path())?;
+    new.retain(|path| !has_name(path) && bytes(path) <= MOST_BYTES);
+    new.sort_by_key(|path| Reverse(bytes(path)));
+    new.iter().take(MOST_INPUTS).try_for_each(|path| copy(path, corpus))
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+    Ok(entries.flatten().map(|entry| entry.path()).collect())
+}
+
+/// Whether somebody named an input: libFuzzer calls it after the SHA-1 of its bytes.
+fn has_name(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.len() != 40 || !name.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
