@@ -11,6 +11,10 @@ use journal::clock::{ClockPair, TickSource};
 
 use super::piecewise::{Beyond, Piecewise, advancing, unsigned};
 
+/// The latest time a clock can say: 146 years after it began. Twice as much still fits into 63 bits, so neither the
+/// wall clock's distance nor libotf2, which adds it unchecked, wraps. Only damaged records ask for more.
+pub const LATEST_NS: u64 = 1 << 62;
+
 /// Where the nanoseconds come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -66,7 +70,7 @@ impl HostClock {
     /// Makes the clock from the pairs of one process, sorted by ticks.
     #[must_use]
     pub fn new(source: TickSource, pairs: &[ClockPair]) -> Self {
-        let points = pairs.iter();
+        let points = pairs.iter().filter(|pair| pair.monotonic_ns <= LATEST_NS);
         let points = points.map(|pair| (i128::from(pair.ticks), i128::from(pair.monotonic_ns)));
         let knots = advancing(points);
         let pairs_used = knots.len();
@@ -101,7 +105,7 @@ impl HostClock {
     /// The time at a tick.
     #[must_use]
     pub fn nanoseconds(&self, ticks: u64) -> u64 {
-        unsigned(self.map.at(ticks.into()))
+        unsigned(self.map.at(ticks.into())).min(LATEST_NS)
     }
 
     /// The same for many ticks, of which most lie near the one before.
@@ -194,6 +198,15 @@ mod tests {
         let clock = HostClock::new(TickSource::Tsc, &pairs);
         assert_eq!(clock.quality.pairs_unusable, 1);
         assert_eq!(clock.nanoseconds(2000), 1000);
+    }
+
+    #[test]
+    fn no_time_is_later_than_can_be() {
+        let pairs = [pair(1000, 500), pair(2000, 1000), pair(3000, u64::MAX)];
+        let clock = HostClock::new(TickSource::Tsc, &pairs);
+        assert_eq!(clock.quality.pairs_unusable, 1);
+        assert_eq!([clock.nanoseconds(4000), clock.nanoseconds(u64::MAX)], [2000, LATEST_NS]);
+        assert_eq!(HostClock::new(TickSource::Monotonic, &[]).nanoseconds(u64::MAX), LATEST_NS);
     }
 
     #[test]

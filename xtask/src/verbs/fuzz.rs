@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// For how long, shared by the targets
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
+    /// Begin with this number: the same inputs are tried each time; another each time if not given
+    #[arg(long, value_name = "N")]
+    seed: Option<u32>,
     /// Fuzz nothing: choose the inputs of the corpus anew from all that were made so far
     #[arg(long)]
     merge: bool,
@@ -68,6 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             continue;
         }
         fuzz.arg(format!("-max_total_time={seconds}"));
+        fuzz.args(args.seed.map(|seed| format!("-seed={seed}")));
         fuzz.arg(format!("-artifact_prefix={}/{name}-", found.display()));
         let dictionary = cargo::root().join("tests/fuzz/dictionaries").join(name);
         if dictionary.exists() {

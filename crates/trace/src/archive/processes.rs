@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use crate::part::manifest::{LocationDefinition, LocationKind, Manifest};
 use clocks::hosts::{Alignment, Correction};
+use clocks::ticks::LATEST_NS;
 use journal::part::options::ArchiveOptions;
 use tables::index::index_u32;
 
@@ -193,8 +194,8 @@ fn offsets<'a>(manifests: impl Iterator<Item = &'a Manifest>) -> BTreeMap<String
             // No clock pair at all: recording began about when its first event came.
             (manifest.span_ns.0, manifest.process.session_start_realtime_ns)
         };
-        let offset = i128::from(realtime) - i128::from(monotonic);
-        let offset = i64::try_from(offset).unwrap_or(0);
+        // A wall clock that is behind the time since boot was never set: without an offset no time is negative.
+        let offset = realtime.min(LATEST_NS).saturating_sub(monotonic).cast_signed();
         earliest
             .entry(clock_key(manifest))
             .and_modify(|best| {
