@@ -11,6 +11,9 @@ use crate::locations::property;
 use crate::statements::statement;
 use crate::system_tree::Boot;
 
+/// A clock that can be off by more than this, a year, is as good as unknown. Sums of errors have room.
+const LARGEST_ERROR_NS: u64 = 1 << 55;
+
 /// A rank of a communicator.
 #[derive(Clone, Debug)]
 pub struct Member {
@@ -72,9 +75,9 @@ pub struct Members {
     by_group: BTreeMap<LocationGroupRef, Vec<usize>>,
     /// Of each communicator: its ranks, and those that were recorded.
     sizes: Vec<(usize, usize)>,
-    /// The error of ticks of a process, and of what CUPTI and CUDA events tell.
-    ticks_ns: u64,
-    gpu_clocks_ns: u64,
+    /// The error of ticks of a process, and of what CUPTI and CUDA events tell; none where it is not known.
+    ticks_ns: Option<u64>,
+    gpu_clocks_ns: Option<u64>,
 }
 
 impl Members {
@@ -88,10 +91,13 @@ impl Members {
     /// Reads the definitions.
     #[must_use]
     pub fn of(trace: &Trace) -> Self {
-        let number = |name| statement::number(&trace.archive, name).unwrap_or(0);
+        let error = |names: [&str; 2]| {
+            let errors = names.map(|name| bounded(statement::number(&trace.archive, name).unwrap_or(0)));
+            errors.into_iter().sum()
+        };
         let mut found = Self {
-            ticks_ns: number("NCCL::CLOCK::UNCERTAINTY_NS") + number("NCCL::CLOCK::RESIDUAL_NS"),
-            gpu_clocks_ns: number("NCCL::GPU::CLOCKS::UNCERTAINTY_NS") + number("NCCL::GPU::CLOCKS::RESIDUAL_NS"),
+            ticks_ns: error(["NCCL::CLOCK::UNCERTAINTY_NS", "NCCL::CLOCK::RESIDUAL_NS"]),
+            gpu_clocks_ns: error(["NCCL::GPU::CLOCKS::UNCERTAINTY_NS", "NCCL::GPU::CLOCKS::RESIDUAL_NS"]),
             communicators: trace.definitions.comms.keys().copied().collect(),
             ..Self::default()
         };
@@ -208,10 +214,10 @@ impl Members {
     pub fn own_error_ns(&self, row: u32, by_gpu_timer: bool, by_gpu_clock: bool) -> Option<u64> {
         let gpu_ns = match (by_gpu_timer, by_gpu_clock) {
             (true, _) => self.row(row).gpu_timer_ns?,
-            (_, true) => self.gpu_clocks_ns,
+            (_, true) => self.gpu_clocks_ns?,
             _ => 0,
         };
-        Some(self.ticks_ns + gpu_ns)
+        Some(self.ticks_ns? + gpu_ns)
     }
 
     /// The error between the clocks of the hosts of two ranks; none where it is unknown.
@@ -233,7 +239,7 @@ fn process_clock(trace: &Trace, process: LocationGroupRef) -> ProcessClock {
     ProcessClock {
         boot: 0,
         reference: get("NCCL::CLOCK::REFERENCE").and_then(|value| trace.text(value)).map(str::to_owned),
-        uncertainty_ns: get("NCCL::CLOCK::UNCERTAINTY_NS").and_then(unsigned),
+        uncertainty_ns: get("NCCL::CLOCK::UNCERTAINTY_NS").and_then(unsigned).and_then(bounded),
     }
 }
 
@@ -250,7 +256,11 @@ fn group_property(trace: &Trace, group: LocationGroupRef, name: &str) -> Option<
 fn gpu_timer(trace: &Trace, location: LocationRef) -> Option<u64> {
     let location = trace.definitions.locations.get(&location)?;
     let get = |name| property(&trace.definitions, &location.properties, name);
-    unsigned(get("NCCL::GPU_CLOCK::RESIDUAL_NS")?)
+    unsigned(get("NCCL::GPU_CLOCK::RESIDUAL_NS")?).and_then(bounded)
+}
+
+fn bounded(error_ns: u64) -> Option<u64> {
+    (error_ns <= LARGEST_ERROR_NS).then_some(error_ns)
 }
 
 /// Rows are numbered with 32 bits: an archive of more has no room in memory.
