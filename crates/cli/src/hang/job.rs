@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use analysis::tables::{Seats, number};
+
 use super::operation::{Message, OpenCall};
 use super::tail::Tail;
 
@@ -49,6 +51,29 @@ impl Job {
     /// Whether no process lives: then nobody comes any more.
     pub(crate) fn is_over(&self) -> bool {
         !self.processes.iter().any(|process| process.state.is_alive())
+    }
+
+    /// Finds the job's numbers of the ranks.
+    pub(crate) fn number(&mut self) {
+        let mut seats: BTreeMap<Actor, Seats> = BTreeMap::new();
+        for (at, comm) in (0..).zip(&self.comms) {
+            for (number, rank) in &comm.ranks {
+                let process = rank.actor.process;
+                let launcher_rank = self.processes.get(process).and_then(|process| process.launcher_rank);
+                let seats = seats.entry(rank.actor).or_default();
+                (seats.process, seats.launcher_rank) = (process, launcher_rank);
+                seats.members.entry(at).or_insert(*number);
+            }
+        }
+        let (actors, seats): (Vec<Actor>, Vec<Seats>) = seats.into_iter().unzip();
+        let (world, numbers) = number(&seats);
+        let numbers: BTreeMap<Actor, Option<u32>> = actors.into_iter().zip(numbers).collect();
+        for (at, comm) in (0..).zip(&mut self.comms) {
+            comm.has_all = world == Some(at);
+            for rank in comm.ranks.values_mut() {
+                rank.job_rank = numbers.get(&rank.actor).copied().flatten();
+            }
+        }
     }
 
     /// The process of a rank.
@@ -162,11 +187,18 @@ pub(crate) struct Comm {
     /// Number of ranks; where NCCL does not report it (2.26 and earlier) one more than the highest seen.
     pub(crate) size: u32,
     pub(crate) knows_size: bool,
+    /// Whether its ranks are those of the job.
+    pub(crate) has_all: bool,
     /// The ranks that a process recorded.
     pub(crate) ranks: BTreeMap<u32, Rank>,
 }
 
 impl Comm {
+    /// The job's number of one of its ranks; none where that is not known.
+    pub(crate) fn job_rank(&self, rank: u32) -> Option<u32> {
+        if self.has_all { Some(rank) } else { self.ranks.get(&rank)?.job_rank }
+    }
+
     /// The ranks that no process recorded.
     pub(crate) fn missing(&self) -> Vec<u32> {
         let all = 0..self.size;
@@ -178,6 +210,8 @@ impl Comm {
 #[derive(Debug, Default)]
 pub(crate) struct Rank {
     pub(crate) actor: Actor,
+    /// Its number in the job, where that is known.
+    pub(crate) job_rank: Option<u32>,
     /// The collectives that it called, in its order.
     pub(crate) calls: Tail,
     /// The collectives of CUDA graphs that it launched: NCCL reports them on ranks with network transfers only.

@@ -75,6 +75,7 @@ pub(crate) fn archive(path: &Path, bar: &Bar) -> Result<Job> {
     job.comms.retain(|comm| !comm.ranks.is_empty());
     job.comms.iter_mut().for_each(align);
     job.processes = processes.all;
+    job.number();
     job.now_ns = job.processes.iter().map(|process| process.until_ns).max().unwrap_or(reading.start_ns);
     Ok(job)
 }
@@ -125,6 +126,7 @@ impl<'a> Reading<'a> {
             id: 0,
             size: u32::try_from(size).unwrap_or(u32::MAX),
             knows_size: true,
+            has_all: false,
             ranks: BTreeMap::new(),
         }
     }

@@ -58,7 +58,14 @@ fn put_together(parts: Vec<Part>, now_ns: u64) -> Job {
             let comm = comms.entry(member.key).or_insert_with_key(|key| {
                 let knows_size = (1..=MOST_RANKS).contains(&size);
                 let size = if knows_size { size } else { 0 };
-                Comm { name: String::new(), id: key.shared_id(), size, knows_size, ranks: BTreeMap::new() }
+                Comm {
+                    name: String::new(),
+                    id: key.shared_id(),
+                    size,
+                    knows_size,
+                    has_all: false,
+                    ranks: BTreeMap::new(),
+                }
             });
             if comm.name.is_empty() {
                 comm.name = member.comm_name;
@@ -89,5 +96,6 @@ fn put_together(parts: Vec<Part>, now_ns: u64) -> Job {
         }
         job.comms.push(comm);
     }
+    job.number();
     job
 }

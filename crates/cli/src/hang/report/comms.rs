@@ -21,6 +21,7 @@ pub(crate) fn comm_row<'a>(job: &Job, comm: &Comm, blockages: impl Iterator<Item
         id: format!("{:#018x}", comm.id),
         ranks: comm.size,
         ranks_known: comm.knows_size,
+        has_all_ranks: comm.has_all,
         ranks_missing: comm.missing(),
         messages: messages.collect(),
         sequences: Sequence::in_comm(comm).map(|sequence| sequence_row(job, comm, sequence)).collect(),
@@ -90,7 +91,7 @@ fn mismatch_row(comm: &Comm, sequence: Sequence, mismatch: &Mismatch) -> Mismatc
             root: what.root,
         }
     });
-    MismatchRow { position: mismatch.position + 1, text: sentences::mismatch(mismatch), calls: calls.collect() }
+    MismatchRow { position: mismatch.position + 1, text: sentences::mismatch(comm, mismatch), calls: calls.collect() }
 }
 
 fn message_row(job: &Job, comm: &Comm, blockage: &Blockage, message: &Message) -> MessageRow {
@@ -98,6 +99,7 @@ fn message_row(job: &Job, comm: &Comm, blockage: &Blockage, message: &Message) -
     let rank = comm.ranks.get(&number);
     MessageRow {
         rank: number,
+        job_rank: comm.job_rank(number),
         function: message.func().into(),
         peer: message.peer,
         number: message.number + 1,

@@ -49,14 +49,14 @@ fn of_comm(job: &Job, comm: &Comm) -> Vec<String> {
     let mut doubts = Vec::new();
     let missing = comm.missing();
     if !missing.is_empty() {
-        doubts.push(format!("of {} of communicator {} there is no record", names::ranks(&missing), comm.name));
+        doubts.push(format!("of {} of communicator {} there is no record", names::ranks(comm, &missing), comm.name));
     }
     let open_ended = comm.ranks.iter().filter(|(_, rank)| !rank.finalized && may_be_in_its_last(job, rank));
     let open_ended: Vec<u32> = open_ended.map(|(number, _)| *number).collect();
     if !open_ended.is_empty() {
         doubts.push(format!(
             "whether the last operation of {} in communicator {} ended is not recorded (NCCL_OTF2_EVENTS=full shows the end on the GPU)",
-            names::ranks(&open_ended),
+            names::ranks(comm, &open_ended),
             comm.name
         ));
     }

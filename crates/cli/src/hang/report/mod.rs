@@ -125,6 +125,7 @@ fn suspect_row(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> SuspectR
         reason: suspect.reason.name().into(),
         communicator: comm.map(|comm| comm.name.clone()).unwrap_or_default(),
         rank,
+        job_rank: comm.and_then(|comm| comm.job_rank(rank)),
         process: process.map(Process::address),
         ranks_blocked: suspect.blocked,
         text: sentences::suspect(job, blockages, suspect),

@@ -1,10 +1,14 @@
 //! Names of operations, ranks and communicators, for people.
 
-use crate::hang::job::{Job, Member};
+use super::rows::CommRow;
+use crate::hang::job::{Comm, Job, Member, Process};
 use crate::hang::judge::blockage::Operation;
 use crate::hang::operation::Signature;
 use crate::hang::sequence::Sequence;
 use crate::units::count;
+
+/// How many processes are named in a line.
+const MOST_ADDRESSES: usize = 4;
 
 /// The API's name of a function.
 pub(crate) fn function(what: &Signature) -> String {
@@ -23,8 +27,47 @@ pub(crate) fn call(what: &Signature) -> String {
     text
 }
 
-/// Ranks as people write them: `0-6, 8`.
-pub(crate) fn numbers(ranks: &[u32]) -> String {
+/// A communicator of which the ranks are named by their numbers in the job.
+pub(crate) trait Ranks {
+    fn name(&self) -> &str;
+    /// The job's number of a rank; none where that is not known.
+    fn job_rank(&self, rank: u32) -> Option<u32>;
+}
+
+impl Ranks for Comm {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn job_rank(&self, rank: u32) -> Option<u32> {
+        self.job_rank(rank)
+    }
+}
+
+impl Ranks for CommRow {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn job_rank(&self, rank: u32) -> Option<u32> {
+        let mut ranks = self.sequences.iter().flat_map(|sequence| &sequence.ranks);
+        if self.has_all_ranks { Some(rank) } else { ranks.find(|row| row.rank == rank)?.job_rank }
+    }
+}
+
+/// Ranks of a communicator: `0-6, 8`, `4-6 (0-2 in tp)`; where their numbers in the job are not known `0-2 of tp`.
+pub(crate) fn numbers(of: &impl Ranks, ranks: &[u32]) -> String {
+    let own = ranges(ranks);
+    let in_job: Option<Vec<u32>> = ranks.iter().map(|rank| of.job_rank(*rank)).collect();
+    match in_job.map(|numbers| ranges(&numbers)) {
+        Some(in_job) if in_job == own => own,
+        Some(in_job) => format!("{in_job} ({own} in {})", of.name()),
+        None => format!("{own} of {}", of.name()),
+    }
+}
+
+/// Numbers as people write them: `0-6, 8`.
+pub(crate) fn ranges(ranks: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     let mut ranks = ranks.to_vec();
     ranks.sort_unstable();
@@ -45,15 +88,33 @@ pub(crate) fn numbers(ranks: &[u32]) -> String {
 }
 
 /// "rank 3", "ranks 3-5".
-pub(crate) fn ranks(ranks: &[u32]) -> String {
-    let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
-    format!("{noun} {}", numbers(ranks))
+pub(crate) fn ranks(of: &impl Ranks, ranks: &[u32]) -> String {
+    format!("{} {}", noun(ranks), numbers(of, ranks))
 }
 
-/// "rank 3 calls", "ranks 3-5 call".
-pub(crate) fn ranks_do(list: &[u32], one: &str, several: &str) -> String {
-    let verb = if list.len() == 1 { one } else { several };
-    format!("{} {verb}", ranks(list))
+/// "rank" or "ranks".
+pub(crate) const fn noun(ranks: &[u32]) -> &'static str {
+    if ranks.len() == 1 { "rank" } else { "ranks" }
+}
+
+/// Ranks with their processes, where these are few.
+pub(crate) fn members(job: &Job, comm: usize, list: &[u32]) -> String {
+    let Some(of) = job.comms.get(comm) else {
+        return format!("{} {}", noun(list), ranges(list));
+    };
+    let processes = list.iter().filter_map(|rank| job.process_of_member((comm, *rank)));
+    let mut addresses: Vec<String> = processes.map(Process::address).collect();
+    addresses.dedup();
+    let at = match addresses.len() {
+        1..=MOST_ADDRESSES => format!(" [{}]", addresses.join(", ")),
+        _ => String::new(),
+    };
+    format!("{}{at}", ranks(of, list))
+}
+
+/// The verb behind "rank 3", and behind "ranks 3-5".
+pub(crate) const fn verb<'a>(list: &[u32], one: &'a str, several: &'a str) -> &'a str {
+    if list.len() == 1 { one } else { several }
 }
 
 /// The name of a communicator.
@@ -62,14 +123,8 @@ pub(crate) fn comm(job: &Job, index: usize) -> &str {
 }
 
 /// A rank with its process.
-pub(crate) fn member(job: &Job, member: Member) -> String {
-    let (_, rank) = member;
-    let Some(process) = job.process_of_member(member) else {
-        return format!("rank {rank}");
-    };
-    let job_rank = process.launcher_rank;
-    let job_rank = job_rank.map_or_else(String::new, |rank| format!("job rank {rank}, "));
-    format!("rank {rank} [{job_rank}{}]", process.address())
+pub(crate) fn member(job: &Job, (comm, rank): Member) -> String {
+    members(job, comm, &[rank])
 }
 
 /// A position in the order of a communicator, from 1.
@@ -79,7 +134,7 @@ pub(crate) fn position(position: u64, from_beginning: bool) -> String {
 }
 
 /// What is waited in.
-pub(crate) fn operation(operation: &Operation) -> String {
+pub(crate) fn operation(job: &Job, comm: usize, operation: &Operation) -> String {
     match operation {
         Operation::Collective { sequence, position: at, what } => {
             // Where positions do not count from the beginning NCCL's number says more.
@@ -97,7 +152,8 @@ pub(crate) fn operation(operation: &Operation) -> String {
         }
         Operation::Message(message) => {
             let preposition = if message.is_send { "to" } else { "from" };
-            format!("{} {preposition} rank {}", message.func(), message.peer)
+            let peer = job.comms.get(comm).map_or_else(String::new, |comm| ranks(comm, &[message.peer]));
+            format!("{} {preposition} {peer}", message.func())
         }
     }
 }

@@ -54,6 +54,7 @@ fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
             let (at_ns, text) = last_seen(comm, rank);
             let mut row = row(job, process);
             row.rank = Some(*number);
+            row.job_rank = rank.job_rank;
             row.communicator = Some(comm.name.clone());
             row.text = text;
             row.inside = rank.open_calls.iter().map(|call| open_call(process, call)).collect();
@@ -76,13 +77,14 @@ fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
     let without = quiet.processes.iter().filter(without).filter_map(|&index| job.processes.get(index));
     let mut rows: Vec<QuietRow> = without.map(|process| row(job, process)).collect();
     rows.extend(last.into_values().map(|(_, row)| row));
-    rows.sort_by_key(|row| (std::cmp::Reverse(row.quiet_ns), row.rank));
+    rows.sort_by_key(|row| (std::cmp::Reverse(row.quiet_ns), row.job_rank, row.rank));
     rows
 }
 
 fn row(job: &Job, process: &Process) -> QuietRow {
     QuietRow {
         rank: None,
+        job_rank: None,
         communicator: None,
         process: process.address(),
         launcher_rank: process.launcher_rank,
@@ -112,7 +114,7 @@ fn last_seen(comm: &Comm, rank: &Rank) -> (u64, String) {
     let messages = rank.messages.last().map(|message| {
         let direction = if message.is_send { "to" } else { "from" };
         let stage = stage_text(message.progress.stage);
-        (message.entered_ns, format!("{} {direction} rank {}: {stage}", message.func(), message.peer))
+        (message.entered_ns, format!("{} {direction} {}: {stage}", message.func(), names::ranks(comm, &[message.peer])))
     });
     let last = calls.chain(messages).max();
     last.unwrap_or_else(|| {

@@ -70,6 +70,7 @@ pub(crate) fn rank_row(
     let process = job.process_of(rank);
     RankRow {
         rank: number,
+        job_rank: comm.job_rank(number),
         process: process.map(Process::address).unwrap_or_default(),
         process_state: process.map_or("", |process| process.state.name()).into(),
         entered: tail.count(),
@@ -136,7 +137,7 @@ fn waits_text(comm: &Comm, waits: &[Wait], until_ns: u64) -> String {
         let step =
             wait.step.map_or_else(String::new, |step| format!(", step {} of {}", i64::from(step) + 1, wait.steps));
         let peer = match u32::try_from(wait.peer) {
-            Ok(peer) if peer < comm.size => format!("rank {peer}"),
+            Ok(peer) if peer < comm.size => names::ranks(comm, &[peer]),
             _ => format!("peer {}", wait.peer),
         };
         let since = time(until_ns.saturating_sub(wait.since_ns));

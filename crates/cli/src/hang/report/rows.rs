@@ -65,7 +65,10 @@ pub(crate) enum Kind {
 pub(crate) struct SuspectRow {
     pub(crate) reason: Name,
     pub(crate) communicator: String,
+    /// In the communicator.
     pub(crate) rank: u32,
+    /// In the job; none where that is not known.
+    pub(crate) job_rank: Option<u32>,
     pub(crate) process: Option<String>,
     pub(crate) ranks_blocked: usize,
     pub(crate) text: String,
@@ -89,6 +92,7 @@ pub(crate) struct QuietReport {
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct QuietRow {
     pub(crate) rank: Option<u32>,
+    pub(crate) job_rank: Option<u32>,
     pub(crate) communicator: Option<String>,
     pub(crate) process: String,
     pub(crate) launcher_rank: Option<u32>,
@@ -118,6 +122,9 @@ pub(crate) struct CommRow {
     pub(crate) id: String,
     pub(crate) ranks: u32,
     pub(crate) ranks_known: bool,
+    /// Whether its ranks are those of the job.
+    #[serde(default)]
+    pub(crate) has_all_ranks: bool,
     pub(crate) ranks_missing: Vec<u32>,
     pub(crate) sequences: Vec<SequenceRow>,
     pub(crate) messages: Vec<MessageRow>,
@@ -183,6 +190,7 @@ pub(crate) struct MismatchCall {
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct RankRow {
     pub(crate) rank: u32,
+    pub(crate) job_rank: Option<u32>,
     pub(crate) process: String,
     pub(crate) process_state: Name,
     /// How many collectives of the sequence it has called, of those that positions count.
@@ -211,6 +219,7 @@ pub(crate) struct WaitRow {
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct MessageRow {
     pub(crate) rank: u32,
+    pub(crate) job_rank: Option<u32>,
     pub(crate) function: Name,
     pub(crate) peer: u32,
     /// From 1, of this rank with this peer in this direction.
@@ -228,6 +237,7 @@ pub(crate) struct MessageRow {
 #[derive(Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Straggler {
     pub(crate) rank: u32,
+    pub(crate) job_rank: Option<u32>,
     /// In how many of the last collectives that all ranks called.
     pub(crate) times: u64,
     pub(crate) of: u64,

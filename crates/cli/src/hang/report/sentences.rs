@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::names;
-use crate::hang::job::{Job, Process, ProcessState, Source};
+use crate::hang::job::{Comm, Job, Process, ProcessState, Source};
 use crate::hang::judge::blockage::{Blockage, Cause, Operation, Reason};
 use crate::hang::judge::mismatch::Mismatch;
 use crate::hang::judge::suspects::Suspect;
@@ -25,12 +25,15 @@ pub(crate) fn waited(job: &Job, blockage: &Blockage) -> String {
 
 fn who_waits(job: &Job, blockage: &Blockage, one: &str, several: &str) -> String {
     let waiters: Vec<u32> = blockage.waiters.iter().map(|(rank, _)| *rank).collect();
+    let with = |ranks: &[u32], one, several| {
+        format!("{} {}", names::members(job, blockage.comm, ranks), names::verb(ranks, one, several))
+    };
     let for_whom = match (&blockage.cause, &blockage.operation) {
         (Cause::Mismatch(mismatch), _) => {
-            format!(", where {} something else", names::ranks_do(&mismatch.deviants(), "calls", "call"))
+            format!(", where {} something else", with(&mismatch.deviants(), "calls", "call"))
         }
         (Cause::Absent(absent), Operation::Collective { .. }) => {
-            let absent = names::ranks_do(absent, "has", "have");
+            let absent = with(absent, "has", "have");
             format!(", which {absent} not called")
         }
         (Cause::Absent(_), Operation::Message(message)) => {
@@ -41,19 +44,21 @@ fn who_waits(job: &Job, blockage: &Blockage, one: &str, several: &str) -> String
         }
         (Cause::AllEntered(_), Operation::Collective { .. }) => ", which all have called".to_owned(),
         (Cause::AllEntered(_), Operation::Message(_)) => ", which has called its part".to_owned(),
-        (Cause::Unrecorded(ranks), _) => format!(", and of {} there are no records, or not all", names::ranks(ranks)),
+        (Cause::Unrecorded(ranks), _) => {
+            format!(", and of {} there are no records, or not all", names::members(job, blockage.comm, ranks))
+        }
     };
     format!(
         "{} in {} of communicator {} for {}{for_whom}",
-        names::ranks_do(&waiters, one, several),
-        names::operation(&blockage.operation),
+        with(&waiters, one, several),
+        names::operation(job, blockage.comm, &blockage.operation),
         names::comm(job, blockage.comm),
         time(blockage.longest_ns()),
     )
 }
 
 /// What differs.
-pub(crate) fn mismatch(mismatch: &Mismatch) -> String {
+pub(crate) fn mismatch(comm: &Comm, mismatch: &Mismatch) -> String {
     let is_different = |of: &dyn Fn(&Signature) -> String| {
         let all: BTreeSet<String> = mismatch.groups.iter().map(|(what, _)| of(what)).collect();
         all.len() > 1
@@ -70,13 +75,13 @@ pub(crate) fn mismatch(mismatch: &Mismatch) -> String {
         different.extend(roots.then_some("roots"));
     }
     let groups = mismatch.groups.iter().take(4).map(|(what, members)| {
-        let members = names::ranks_do(members, "calls", "call");
-        format!("{members} {}", names::call(what))
+        let verb = names::verb(members, "calls", "call");
+        format!("{} {verb} {}", names::ranks(comm, members), names::call(what))
     });
     let groups: Vec<String> = groups.collect();
     let shifted = match mismatch.shifted {
-        Some((rank, true)) => format!("; rank {rank} seems to have left out a call"),
-        Some((rank, false)) => format!("; rank {rank} seems to have made one call too many"),
+        Some((rank, true)) => format!("; {} seems to have left out a call", names::ranks(comm, &[rank])),
+        Some((rank, false)) => format!("; {} seems to have made one call too many", names::ranks(comm, &[rank])),
         None => String::new(),
     };
     format!(
@@ -95,13 +100,13 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
     let (comm, rank) = suspect.member;
     let who = names::member(job, suspect.member);
     let name = names::comm(job, comm);
-    let what = names::operation(&blockage.operation);
+    let what = names::operation(job, comm, &blockage.operation);
     let process = job.process_of_member(suspect.member);
-    let not_called = not_called(blockage, &what, name);
+    let not_called = not_called(job, blockage, &what);
     match suspect.reason {
-        Reason::Mismatch => match &blockage.cause {
-            Cause::Mismatch(found) => {
-                format!("the ranks of communicator {name} call {}", mismatch(found))
+        Reason::Mismatch => match (&blockage.cause, job.comms.get(comm)) {
+            (Cause::Mismatch(found), Some(comm)) => {
+                format!("the ranks of communicator {name} call {}", mismatch(comm, found))
             }
             _ => String::new(),
         },
@@ -161,25 +166,27 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
             format!("{who} is in {what} of communicator {name}, and its proxy waits for nothing but its own GPU")
         }
         Reason::Unrecorded => unrecorded(job, blockage, suspect),
-        Reason::Unknown => all_entered(&blockage.operation, &who, &what, name),
+        Reason::Unknown => all_entered(job, blockage, &who, &what),
     }
 }
 
-fn not_called(blockage: &Blockage, what: &str, comm: &str) -> String {
+fn not_called(job: &Job, blockage: &Blockage, what: &str) -> String {
+    let comm = names::comm(job, blockage.comm);
     match &blockage.operation {
         Operation::Collective { .. } => format!("has not called {what} of communicator {comm}"),
         Operation::Message(message) => format!(
-            "has not called the {} that answers rank {}'s {} in communicator {comm}",
+            "has not called the {} that answers the {} of {} in communicator {comm}",
             message.matching_func(),
-            blockage.waiters.first().map_or(0, |(rank, _)| *rank),
             message.func(),
+            names::member(job, (blockage.comm, blockage.waiters.first().map_or(0, |(rank, _)| *rank))),
         ),
     }
 }
 
 /// All entered an operation, and nothing says who holds it up.
-fn all_entered(operation: &Operation, who: &str, what: &str, comm: &str) -> String {
-    match operation {
+fn all_entered(job: &Job, blockage: &Blockage, who: &str, what: &str) -> String {
+    let comm = names::comm(job, blockage.comm);
+    match &blockage.operation {
         Operation::Collective { position, .. } if position.index.is_none() => format!(
             "ranks of communicator {comm} wait in {what}, and which of them is behind is not known: {NO_NUMBERS}"
         ),
@@ -187,8 +194,8 @@ fn all_entered(operation: &Operation, who: &str, what: &str, comm: &str) -> Stri
             "all ranks of communicator {comm} have called {what}, and it does not end; what was recorded does not say which rank holds it up"
         ),
         Operation::Message(message) => format!(
-            "{who} and rank {} have called {what} and its counterpart in communicator {comm}, and it does not end",
-            message.peer
+            "{who} and {} have called {what} and its counterpart in communicator {comm}, and it does not end",
+            names::member(job, (blockage.comm, message.peer))
         ),
     }
 }
@@ -197,7 +204,7 @@ fn all_entered(operation: &Operation, who: &str, what: &str, comm: &str) -> Stri
 fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect) -> String {
     let (comm, rank) = suspect.member;
     let who = names::member(job, suspect.member);
-    let what = names::operation(&blockage.operation);
+    let what = names::operation(job, comm, &blockage.operation);
     let name = names::comm(job, comm);
     let kept_since = |rank: u32| {
         let process = job.process_of_member((comm, rank))?;
@@ -209,7 +216,7 @@ fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect) -> String {
     if is_message && (waiters.iter().any(is_flight) || is_flight(&rank)) {
         return format!(
             "{} waits in {what} in communicator {name}, and {who} is not seen to be in its part; whether it has called it is not known: the beginning of the recording is not kept, and NCCL gives sends and receives no numbers",
-            names::ranks(&waiters)
+            names::members(job, comm, &waiters)
         );
     }
     if blockage.operation.has_unknown_position() {
@@ -222,7 +229,7 @@ fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect) -> String {
             "of {who} only the last {} are kept, and nothing in them has a number of NCCL's that others have too: it may have called it or not",
             time(kept_ns)
         ),
-        _ => format!("of rank {rank} there are no records here, or not all, and it may have called it or not"),
+        _ => format!("of {who} there are no records here, or not all, and it may have called it or not"),
     };
     format!("all other ranks have called {what} of communicator {name}; {records}")
 }

@@ -41,5 +41,5 @@ pub(crate) fn straggler(comm: &Comm) -> Option<Straggler> {
     let behind_ns = behind.get(behind.len() / 2).copied()?;
     let (times, of) = (behind.len() as u64, last_of.len() as u64);
     let is_clear = of >= FEWEST_COLLECTIVES && times * 4 >= of * 3 && behind_ns >= FELT_NS;
-    is_clear.then_some(Straggler { rank, times, of, behind_ns })
+    is_clear.then_some(Straggler { rank, job_rank: comm.job_rank(rank), times, of, behind_ns })
 }

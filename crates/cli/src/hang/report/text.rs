@@ -1,7 +1,7 @@
 //! The report for people: the verdict first, then why, then every communicator where somebody waits.
 
 use super::names;
-use super::rows::{CollectiveRow, CommRow, FILE, QuietReport, RankRow, Report, SequenceRow};
+use super::rows::{CollectiveRow, CommRow, FILE, QuietReport, QuietRow, RankRow, Report, SequenceRow};
 use crate::calendar;
 use crate::hang::job::Source;
 use crate::print::Text;
@@ -116,7 +116,7 @@ fn quiet(report: &QuietReport, all: bool, text: &mut Text) {
     ]);
     for row in cut(&report.ranks, all) {
         table.row(vec![
-            row.rank.map_or_else(|| "–".to_owned(), |rank| rank.to_string()),
+            quiet_rank(row),
             row.communicator.clone().unwrap_or_else(|| "–".to_owned()),
             row.process.clone(),
             row.process_state.to_string(),
@@ -134,9 +134,15 @@ fn quiet(report: &QuietReport, all: bool, text: &mut Text) {
         (Some(_), _) => {}
     }
     for row in inside {
-        let rank = row.rank.map_or_else(|| "?".to_owned(), |rank| rank.to_string());
-        text.line(format_args!("inside NCCL: rank {rank} [{}], {}", row.process, row.inside.join("; ")));
+        let (rank, inside) = (quiet_rank(row), row.inside.join("; "));
+        text.line(format_args!("inside NCCL: rank {rank} [{}], {inside}", row.process));
     }
+}
+
+/// The job's number of a rank, else that in its communicator.
+fn quiet_rank(row: &QuietRow) -> String {
+    let own = || Some(format!("{} of {}", row.rank?, row.communicator.as_deref()?));
+    row.job_rank.map(|rank| rank.to_string()).or_else(own).unwrap_or_else(|| "–".to_owned())
 }
 
 fn communicator(comm: &CommRow, all: bool, text: &mut Text) {
@@ -147,10 +153,10 @@ fn communicator(comm: &CommRow, all: bool, text: &mut Text) {
         plural(u64::from(comm.ranks), "rank", "ranks")
     ));
     if !comm.ranks_missing.is_empty() {
-        text.line(format_args!("  not recorded      {}", names::ranks(&comm.ranks_missing)));
+        text.line(format_args!("  not recorded      {}", names::ranks(comm, &comm.ranks_missing)));
     }
     for sequence in &comm.sequences {
-        sequence_text(sequence, all, text);
+        sequence_text(comm, sequence, all, text);
     }
     for message in cut(&comm.messages, all) {
         text.line(format_args!("  {}", message.text));
@@ -158,8 +164,8 @@ fn communicator(comm: &CommRow, all: bool, text: &mut Text) {
     rest(text, comm.messages.len(), all, "messages");
     if let Some(late) = &comm.straggler {
         text.line(format_args!(
-            "  comes last        rank {}, in {} of the last {} collectives that all ranks called, by {} in the median",
-            late.rank,
+            "  comes last        {}, in {} of the last {} collectives that all ranks called, by {} in the median",
+            names::ranks(comm, &[late.rank]),
             late.times,
             late.of,
             time(late.behind_ns)
@@ -181,7 +187,7 @@ fn collective(row: &CollectiveRow, from_beginning: bool) -> String {
     )
 }
 
-fn sequence_text(sequence: &SequenceRow, all: bool, text: &mut Text) {
+fn sequence_text(comm: &CommRow, sequence: &SequenceRow, all: bool, text: &mut Text) {
     if sequence.graphs {
         text.line("  in launched CUDA graphs");
     }
@@ -195,28 +201,28 @@ fn sequence_text(sequence: &SequenceRow, all: bool, text: &mut Text) {
     }
     if let Some(first) = &sequence.first_incomplete {
         text.line(format_args!("  first incomplete  {}", collective(first, sequence.from_beginning)));
-        text.line(format_args!("  entered           {}", names::numbers(&sequence.entered)));
+        text.line(format_args!("  entered           {}", names::numbers(comm, &sequence.entered)));
         if !sequence.not_entered.is_empty() {
-            text.line(format_args!("  not entered       {}", names::numbers(&sequence.not_entered)));
+            text.line(format_args!("  not entered       {}", names::numbers(comm, &sequence.not_entered)));
         }
-        position_unknown(sequence, text);
-        ranks(&sequence.ranks, all, text);
+        position_unknown(comm, sequence, text);
+        ranks(comm, &sequence.ranks, all, text);
     } else if !sequence.position_unknown.is_empty() {
-        position_unknown(sequence, text);
-        ranks(&sequence.ranks, all, text);
+        position_unknown(comm, sequence, text);
+        ranks(comm, &sequence.ranks, all, text);
     } else if sequence.ranks.iter().any(|rank| !rank.inside.is_empty()) {
-        ranks(&sequence.ranks, all, text);
+        ranks(comm, &sequence.ranks, all, text);
     }
 }
 
-fn position_unknown(sequence: &SequenceRow, text: &mut Text) {
+fn position_unknown(comm: &CommRow, sequence: &SequenceRow, text: &mut Text) {
     if !sequence.position_unknown.is_empty() {
-        text.line(format_args!("  not known where   {}", names::numbers(&sequence.position_unknown)));
+        text.line(format_args!("  not known where   {}", names::numbers(comm, &sequence.position_unknown)));
     }
 }
 
 /// Those that have not entered first, then those that wait longest: they tell most.
-fn ranks(rows: &[RankRow], all: bool, text: &mut Text) {
+fn ranks(comm: &CommRow, rows: &[RankRow], all: bool, text: &mut Text) {
     let mut rows: Vec<&RankRow> = rows.iter().collect();
     rows.sort_by_key(|row| (row.stage != "not-entered", std::cmp::Reverse(row.for_ns), row.rank));
     let mut table = Table::new(&[
@@ -228,7 +234,7 @@ fn ranks(rows: &[RankRow], all: bool, text: &mut Text) {
     ]);
     for row in cut(&rows, all) {
         table.row(vec![
-            row.rank.to_string(),
+            names::numbers(comm, &[row.rank]),
             row.process.clone(),
             row.process_state.to_string(),
             row.for_ns.map_or_else(|| "–".to_owned(), time),

@@ -47,7 +47,7 @@ pub(crate) fn unknown(job: &Job, blockages: &[Blockage], kind: VerdictKind) -> V
             unknown.push(format!(
                 "Communicator {}: of {} there is no record here; they never came, run without the plugin, or record elsewhere.",
                 comm.name,
-                names::ranks(&missing)
+                names::ranks(comm, &missing)
             ));
         }
     }
@@ -89,7 +89,7 @@ fn position_unknown(comm: &Comm) -> Vec<String> {
                 .iter()
                 .filter(|(_, rank)| sequence.of(rank).positions == positions && is_empty(rank) == empty);
             let ranks: Vec<u32> = ranks.map(|(number, _)| *number).collect();
-            (!ranks.is_empty()).then(|| names::ranks(&ranks))
+            (!ranks.is_empty()).then(|| names::ranks(comm, &ranks))
         };
         let name = &comm.name;
         if let Some(ranks) = with(Positions::Unknown, false) {
@@ -129,6 +129,6 @@ fn never_seen(job: &Job) -> Option<String> {
     }
     let seen: BTreeSet<u32> = processes.filter_map(|one| one.launcher_rank).collect();
     let missing: Vec<u32> = (0..size).filter(|rank| !seen.contains(rank)).collect();
-    let recorded = names::ranks(&missing);
+    let recorded = format!("{} {}", names::noun(&missing), names::ranges(&missing));
     (!missing.is_empty()).then(|| format!("The launcher started {size} processes; {recorded} recorded nothing here."))
 }

@@ -73,11 +73,14 @@ fn wait(peer: i32, state: WaitState) -> Wait {
 }
 
 fn comm(name: &str, size: u32, ranks: Vec<(u32, Rank)>) -> Comm {
-    Comm { name: name.to_owned(), id: 7, size, knows_size: true, ranks: ranks.into_iter().collect() }
+    Comm { name: name.to_owned(), id: 7, size, knows_size: true, has_all: false, ranks: ranks.into_iter().collect() }
 }
 
 fn job(processes: usize, comms: Vec<Comm>) -> Job {
-    Job { processes: (0..processes).map(process).collect(), comms, now_ns: NOW_NS, ..Job::default() }
+    let processes = (0..processes).map(process).collect();
+    let mut job = Job { processes, comms, now_ns: NOW_NS, ..Job::default() };
+    job.number();
+    job
 }
 
 fn judge(job: &Job) -> Report {

@@ -36,6 +36,52 @@ fn the_end_of_a_chain_of_waits_is_the_suspect() {
     assert_eq!(report.suspects[0].chain.len(), 2);
 }
 
+/// Four ranks; 2 and 3 are also ranks 0 and 1 of `tp`, where 3 is missing. 1 waits for 2 in `pp`.
+fn in_groups() -> Job {
+    let world = (0..4).map(|number| (number, rank(number as usize, vec![done(60)])));
+    let tp = vec![(0, rank(2, vec![open(30)])), (1, rank(3, Vec::new()))];
+    let pp = vec![(0, rank(1, vec![open(20)])), (1, rank(2, Vec::new()))];
+    job(4, vec![comm("world", 4, world.collect()), comm("tp", 2, tp), comm("pp", 2, pp)])
+}
+
+#[test]
+fn ranks_have_the_numbers_of_the_job() {
+    let report = judge(&in_groups());
+    assert_eq!(suspect(&report), ("not-called", "tp", 1, 2));
+    assert_eq!(report.suspects[0].job_rank, Some(3));
+    let text = &report.verdict.text;
+    assert!(text.starts_with("HANG: rank 3 (1 in tp) [node:103] has not called"), "{text}");
+    let chain = report.suspects[0].chain.join("\n");
+    for part in
+        ["rank 1 (0 in pp) [node:101] waits", "rank 2 (1 in pp) [node:102] has not", "rank 2 (0 in tp) [node:102]"]
+    {
+        assert!(chain.contains(part), "{part} in {chain}");
+    }
+    let page = crate::hang::report::text::text(&report, false);
+    let page = page.as_str();
+    for part in ["not entered       3 (1 in tp)\n", "entered           1 (0 in pp)\n"] {
+        assert!(page.contains(part), "{part} in {page}");
+    }
+}
+
+#[test]
+fn without_a_communicator_of_all_ranks_the_launcher_says_their_numbers() {
+    let mut job = in_groups();
+    job.comms.remove(0);
+    for (process, rank) in job.processes.iter_mut().zip(4..) {
+        process.launcher_rank = Some(rank);
+    }
+    job.number();
+    let text = judge(&job).verdict.text;
+    assert!(text.starts_with("HANG: rank 7 (1 in tp) [node:103]"), "{text}");
+    // Nobody says it.
+    job.processes.iter_mut().for_each(|process| process.launcher_rank = None);
+    job.number();
+    let report = judge(&job);
+    assert!(report.verdict.text.starts_with("HANG: rank 1 of tp [node:103]"), "{}", report.verdict.text);
+    assert_eq!(report.suspects[0].job_rank, None);
+}
+
 #[test]
 fn ranks_that_wait_for_each_other_are_a_deadlock() {
     let a = vec![(0, rank(0, vec![open(20)])), (1, rank(1, Vec::new()))];
