@@ -25,9 +25,10 @@ use journal::part::JOURNAL;
 use trace::part_directories;
 
 use crate::exit::Exit;
-use crate::place;
+use crate::place::{self, ANCHOR};
 use crate::print;
 use crate::progress::Bar;
+use crate::units::time;
 use job::Job;
 use report::text::text;
 
@@ -172,8 +173,11 @@ fn of_archive(path: &Path, after: f64) -> Result<Report> {
 }
 
 fn report(path: &Path, job: &Job, after: f64) -> Report {
-    let after_ns = Duration::from_secs_f64(after).as_nanos();
-    report::report(&path.display().to_string(), job, u64::try_from(after_ns).unwrap_or(u64::MAX))
+    report::report(&path.display().to_string(), job, ns(after))
+}
+
+fn ns(seconds: f64) -> u64 {
+    u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn end(request: &Request, report: &Report) -> Result<Exit> {
@@ -181,6 +185,15 @@ fn end(request: &Request, report: &Report) -> Result<Exit> {
         print::json(report)?;
     } else {
         print::text(&text(report, request.all))?;
+    }
+    if report.after_ns != ns(request.after) {
+        print::note(format_args!(
+            "the verdict was made with --after {} when the job was over, and is kept; of another --after the \
+             archive tells: `nccl-otf2 hang --after {} {}`",
+            time(report.after_ns),
+            request.after,
+            place::directory(&request.path).join(ANCHOR).display()
+        ));
     }
     Ok(match report.verdict.kind {
         Kind::Unknown => Exit::CannotDo,

@@ -3,7 +3,7 @@
 use super::blockage::{Blockage, Cause, Operation, Position, Reason};
 use super::mismatch::{self, Mismatch};
 use super::survivors::Survivors;
-use crate::hang::job::{Comm, Job, Rank};
+use crate::hang::job::{Comm, Job, ProcessState, Rank};
 use crate::hang::operation::{Call, Stage};
 use crate::hang::sequence::Sequence;
 use crate::hang::tail::Tail;
@@ -224,6 +224,9 @@ impl<'a> Entered<'a> {
             match progress.stage {
                 stage if stage.is_over() => None,
                 _ if self.is_outlived(rank) => Some(Reason::Gone),
+                _ if self.of.job.process_of(rank).is_some_and(|it| it.state == ProcessState::Stopped) => {
+                    Some(Reason::Stopped)
+                }
                 Stage::Calling | Stage::Launching => Some(Reason::InTheCall),
                 _ if !for_gpu_only => None,
                 _ if others_began && !progress.began => Some(Reason::NotBegun),
@@ -236,7 +239,7 @@ impl<'a> Entered<'a> {
         let surest = found.iter().map(|(_, reason)| *reason).min();
         found.retain(|(_, reason)| Some(*reason) == surest);
         // All of them is as good as none.
-        if found.len() == self.calls.len() && surest > Some(Reason::Gone) {
+        if found.len() == self.calls.len() && surest > Some(Reason::Stopped) {
             found.clear();
         }
         found

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::blockage::{Blockage, Cause, Operation, Reason};
 use super::survivors::Survivors;
-use crate::hang::job::{Job, Member, Rank};
+use crate::hang::job::{Job, Member, ProcessState, Rank};
 use crate::hang::operation::Message;
 
 /// The first message with each peer and direction that waits.
@@ -61,9 +61,14 @@ fn cause(
         (true, _) if !is_answered && (is_open || !message.is_send) => Some(Cause::Absent(vec![message.peer])),
         (true, false) => None,
         (_, true) => {
-            let is_gone = survivors.outlived(job, peer);
-            let gone = is_gone.then_some((message.peer, Reason::Gone));
-            Some(Cause::AllEntered(gone.into_iter().collect()))
+            let is_stopped = |rank| job.process_of(rank).is_some_and(|it| it.state == ProcessState::Stopped);
+            let held_up_by = match () {
+                () if survivors.outlived(job, peer) => Some((message.peer, Reason::Gone)),
+                () if is_stopped(peer) => Some((message.peer, Reason::Stopped)),
+                () if is_stopped(rank) => Some((number, Reason::Stopped)),
+                () => None,
+            };
+            Some(Cause::AllEntered(held_up_by.into_iter().collect()))
         }
     }
 }

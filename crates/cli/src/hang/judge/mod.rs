@@ -31,17 +31,30 @@ pub(crate) struct Judgement {
     pub(crate) lasting: Vec<Blockage>,
     /// Who holds up the job, the likeliest first.
     pub(crate) suspects: Vec<Suspect>,
+    /// Whether the suspects are those of waits that are no proof of a hang.
+    pub(crate) is_unsure: bool,
+    /// Whether the job is over, and the waits are so short that one that works is killed so.
+    pub(crate) is_brief: bool,
 }
+
+/// A job that ends while ranks wait for this long may have hung, whatever `--after` is: the times of the dead are up to
+/// a second short.
+const LONG_AT_THE_END_NS: u64 = 1_000_000_000;
 
 /// Judges a job. `after_ns`: who waits for less is not counted as hanging.
 pub(crate) fn judge(job: &Job, after_ns: u64) -> Judgement {
     let comms = 0..job.comms.len();
     let blockages: Vec<Blockage> = comms.flat_map(|comm| of_comm(job, comm)).collect();
     let survivors = AllSurvivors::of(job);
-    let all = blockages.iter();
-    let lasting = all.filter(|one| one.longest_ns() >= after_ns || suspects::is_final(&survivors, one));
-    let lasting: Vec<Blockage> = lasting.cloned().collect();
-    Judgement { suspects: Suspects::find(job, &survivors, &lasting), blockages, lasting }
+    let lasting = |after_ns: u64| -> Vec<Blockage> {
+        let all = blockages.iter();
+        all.filter(|one| one.longest_ns() >= after_ns || suspects::is_final(&survivors, one)).cloned().collect()
+    };
+    let (sure, long) = (lasting(after_ns), lasting(LONG_AT_THE_END_NS));
+    let is_unsure = sure.is_empty() && job.is_over() && !long.is_empty();
+    let is_brief = job.is_over() && long.is_empty();
+    let lasting = if is_unsure { long } else { sure };
+    Judgement { suspects: Suspects::find(job, &survivors, &lasting), is_unsure, is_brief, blockages, lasting }
 }
 
 /// Everything that somebody waits for in a communicator.

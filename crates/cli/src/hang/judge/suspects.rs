@@ -204,6 +204,10 @@ impl<'a> Suspects<'a> {
             self.suspect(Reason::Ended, member, chain);
             return;
         }
+        if state == ProcessState::Stopped {
+            self.suspect(Reason::Stopped, member, chain);
+            return;
+        }
         let elsewhere = self.waits_in(member);
         for &next in &elsewhere {
             if let Some(from) = chain.blockages.iter().position(|index| *index == next) {
@@ -219,7 +223,6 @@ impl<'a> Suspects<'a> {
         }
         if elsewhere.is_empty() {
             let reason = match state {
-                ProcessState::Stopped => Reason::Stopped,
                 ProcessState::Silent => Reason::Silent,
                 _ if !rank.open_calls.is_empty() => Reason::InTheCall,
                 _ => Reason::NotCalled,

@@ -16,13 +16,9 @@ use super::judge::blockage::Blockage;
 use super::judge::quiet::{self as silence, Quiet};
 use super::judge::suspects::Suspect;
 use super::judge::{Judgement, judge};
-use crate::units::plural;
+use crate::units::{plural, time};
 use comms::comm_row;
 use rows::{CommRow, Kind, ProcessRow, Report, SuspectRow, Verdict};
-
-/// A job that ends while ranks wait for this long may have hung, whatever `--after` is: the times of the dead are up to
-/// a second short.
-const LONG_AT_THE_END_NS: u64 = 1_000_000_000;
 
 /// Judges a job. `after_ns`: who waits for less is not counted as hanging.
 pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
@@ -60,9 +56,11 @@ fn verdict(
     silence: Option<&Quiet>,
     after_ns: u64,
 ) -> (Kind, String) {
-    if let Some(suspect) = judgement.suspects.first() {
-        let text = sentences::verdict(job, &judgement.lasting, suspect);
-        return (Kind::Hang, format!("HANG: {text}"));
+    let suspect = judgement.suspects.first();
+    let suspected = suspect.map(|suspect| sentences::verdict(job, &judgement.lasting, suspect));
+    if let Some(text) = suspected.as_ref().filter(|_| !judgement.is_unsure) {
+        let doubt = if judgement.is_brief { "; the job is over, and one that works can be killed so" } else { "" };
+        return (Kind::Hang, format!("HANG: {text}{doubt}"));
     }
     for comm in comms {
         if let Some(mismatch) = comm.sequences.iter().find_map(|one| one.mismatch.as_ref()) {
@@ -84,11 +82,15 @@ fn verdict(
     }
     let longest = judgement.blockages.iter().max_by_key(|one| one.longest_ns());
     match (longest, silence) {
-        (Some(blockage), _) if job.is_over() && blockage.longest_ns() >= LONG_AT_THE_END_NS => {
-            let waits = sentences::waited(job, blockage);
+        (Some(blockage), _) if judgement.is_unsure => {
+            let text = suspected.unwrap_or_else(|| sentences::waits(job, blockage));
+            let after = time(after_ns);
             (
                 Kind::Unknown,
-                format!("CANNOT TELL: when the recording ended, {waits}, less than --after: it may have hung"),
+                format!(
+                    "CANNOT TELL: when the recording ended, {text}; that is less than {after} (--after): the job may \
+                     have hung, or have been killed while it worked"
+                ),
             )
         }
         (Some(_), _) if job.is_over() && doubts::has_lost(job) => nobody_waits(job),

@@ -8,7 +8,7 @@ use super::names;
 use super::ranks::stage_text;
 use super::rows::{QuietReport, QuietRow};
 use super::unknown::{is_before_api, records};
-use crate::hang::job::{Actor, Comm, Job, Process, Rank};
+use crate::hang::job::{Actor, Comm, Job, Process, ProcessState, Rank};
 use crate::hang::judge::quiet::Quiet;
 use crate::hang::sequence::Sequence;
 use crate::units::{plural, time};
@@ -131,6 +131,10 @@ fn advice(job: &Job, quiet: &Quiet, reports_calls: bool) -> Vec<String> {
             process.host,
             pid = process.pid
         ));
+    }
+    let processes = quiet.processes.iter().filter_map(|&index| job.processes.get(index));
+    for process in processes.filter(|process| process.state == ProcessState::Stopped) {
+        advice.push(format!("{} is stopped: kill -CONT {} lets it go on", process.address(), process.pid));
     }
     advice.push(
         "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT in the next run: NCCL's log then names the communicators that are being made and split, and by whom".to_owned(),

@@ -15,15 +15,6 @@ pub(crate) const NO_NUMBERS: &str = "the beginning of the recording is not kept,
 
 /// Who waits in what, for whom.
 pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
-    who_waits(job, blockage, "waits", "wait")
-}
-
-/// The same of a job that is over.
-pub(crate) fn waited(job: &Job, blockage: &Blockage) -> String {
-    who_waits(job, blockage, "had waited", "had waited")
-}
-
-fn who_waits(job: &Job, blockage: &Blockage, one: &str, several: &str) -> String {
     let waiters: Vec<u32> = blockage.waiters.iter().map(|(rank, _)| *rank).collect();
     let with = |ranks: &[u32], one, several| {
         format!("{} {}", names::members(job, blockage.comm, ranks), names::verb(ranks, one, several))
@@ -50,7 +41,7 @@ fn who_waits(job: &Job, blockage: &Blockage, one: &str, several: &str) -> String
     };
     format!(
         "{} in {} of communicator {} for {}{for_whom}",
-        with(&waiters, one, several),
+        with(&waiters, "waits", "wait"),
         names::operation(job, blockage.comm, &blockage.operation),
         names::comm(job, blockage.comm),
         time(blockage.longest_ns()),
@@ -132,7 +123,12 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
             )
         }
         Reason::Stopped => {
-            format!("{who} {not_called}: its process is stopped (by a signal or a debugger)")
+            let where_it_is = match blockage.cause {
+                Cause::Absent(_) => not_called,
+                Cause::AllEntered(_) => format!("is in {what} of communicator {name}"),
+                _ => format!("holds up {what} of communicator {name}"),
+            };
+            format!("{who} {where_it_is}: its process is stopped (by a signal or a debugger)")
         }
         Reason::InTheCall => {
             let call = job.member((comm, rank));

@@ -182,6 +182,19 @@ fn after_the_job_was_killed_the_first_to_go_is_the_suspect() {
     let together = dead([1, 1]);
     assert_eq!(suspect(&together).0, "not-called");
     assert!(together.verdict.text.contains("24.000 s"));
+    // Killed before --after: who is behind is said, and why that is no proof.
+    let mut early = calls([vec![done(9), open(5)], vec![done(9)]]);
+    early.processes.iter_mut().for_each(|process| process.state = ProcessState::Gone);
+    let report = judge(&early);
+    assert_eq!((report.verdict.kind, suspect(&report).0), (Kind::Unknown, "not-called"));
+    let text = &report.verdict.text;
+    for part in ["CANNOT TELL: when the recording ended, rank 1 [node:101] has not", "less than 10.000 s (--after)"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let moment = |job: &Job| super::report("dir", job, 0).verdict.text;
+    assert!(!moment(&early).contains("can be killed so"), "{}", moment(&early));
+    early.processes.iter_mut().for_each(|process| process.until_ns -= 5 * SECOND_NS - 42_000);
+    assert!(moment(&early).contains("one that works can be killed so"), "{}", moment(&early));
 }
 
 #[test]
@@ -190,6 +203,23 @@ fn a_stopped_process_and_one_in_a_call_are_told_from_idle_ones() {
     let mut stopped = waiting();
     stopped.processes[1].state = ProcessState::Stopped;
     assert_eq!(suspect(&judge(&stopped)).0, "stopped");
+
+    // It is in the operation, with another.
+    let mut inside = calls([vec![open(20)], vec![open(20)]]);
+    inside.processes[1].state = ProcessState::Stopped;
+    let report = judge(&inside);
+    assert_eq!(suspect(&report), ("stopped", "world", 1, 2));
+    assert!(report.verdict.text.contains("rank 1 [node:101] is in ncclAllReduce"), "{}", report.verdict.text);
+    assert_eq!(report.suspects[0].advice.as_deref(), Some("kill -CONT 101 lets it go on"));
+    // All are.
+    inside.processes[0].state = ProcessState::Stopped;
+    assert_eq!(judge(&inside).suspects.len(), 2);
+    // It waits elsewhere, too: what it waits for is not all that holds up the others.
+    let mut chain = in_groups();
+    chain.processes[2].state = ProcessState::Stopped;
+    let report = judge(&chain);
+    let reasons: Vec<(&str, Option<u32>)> = report.suspects.iter().map(|one| (&*one.reason, one.job_rank)).collect();
+    assert_eq!(reasons, [("stopped", Some(2)), ("not-called", Some(3))]);
 
     let mut calling = waiting();
     let rank = calling.comms[0].ranks.get_mut(&1).expect("there");
