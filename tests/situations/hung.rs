@@ -49,8 +49,9 @@ fn who_holds_up_a_job_is_said_of_it_however_it_ends() {
         assert!(ended.stderr.contains("nccl-otf2: HANG: "), "{name}: {ended}");
         assert!(ended.stderr.contains("nccl-otf2 hang "), "{name}: {ended}");
         check(way, "killed", &job::report(&out), way.killed);
-        let text = run(tool(&scratch, "hang").arg(&out)).with_code(1);
+        let text = run(tool(&scratch, "hang").arg(&out).args(["--after", "600"])).with_code(1);
         assert!(text.stdout.contains("before its recordings were removed"), "{name}: {text}");
+        assert!(text.stderr.contains("with --after 10.000 s when the job was over"), "{name}: {text}");
 
         let by_hand = scratch.path().join("copy");
         let finalized = run(tool(&scratch, "finalize").arg(&by_hand));
@@ -77,7 +78,8 @@ fn first_in_stats(way: &Way, out: &std::path::Path) {
     assert_eq!(found["is_partial"], true, "{name}: {found:#}");
     assert_eq!(found["finding"], "unfinished", "{name}: {found:#}");
     assert_eq!(stats["causes"][0]["kind"], "unfinished", "{name}: {found:#}");
-    assert!(found["sentence"].as_str().is_some_and(|text| text.starts_with(begins)), "{name}: {found:#}");
+    assert_eq!(found["sentence"], job::report(out)["verdict"]["text"], "{name}: one verdict");
+    assert!(found["basis"][0].as_str().is_some_and(|text| text.starts_with(begins)), "{name}: {found:#}");
 }
 
 /// A launcher that starts `run` for each rank: no tool sees all journals, and the last one makes the archive.

@@ -18,7 +18,7 @@ pub(super) struct Way {
     pub(super) live: Expected,
     pub(super) killed: Expected,
     pub(super) archived: Expected,
-    /// How the verdict of `stats` begins, which sees what had not ended.
+    /// How what `stats` itself sees begins: it is put behind the verdict of `hang` on the archive.
     pub(super) stats: &'static str,
 }
 
@@ -32,15 +32,15 @@ const fn always(name: &'static str, scripts: [&'static str; 3], reason: &'static
     Way { name, scripts, ranks: &[2], live: expected, killed: expected, archived: expected, stats: BEHIND }
 }
 
-const BEHIND: &str = "Rank 2 is behind: it never called ncclAllReduce (sequence 1) of world. 2 ranks were in it when ";
+const BEHIND: &str = "2 ranks were in ncclAllReduce (sequence 1) of world when ";
 const DONE_AND_WAITS: &str = "world\ndone 0\nwaits 1\nsleep";
 const WAITS_FIRST: &str = "world\nwaits 0\nsleep";
 
-pub(super) const WAYS: [Way; 12] = [
+pub(super) const WAYS: [Way; 13] = [
     always("skips the last", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nother 0\nsleep"], "not-called"),
     always("sleeps outside of NCCL", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nsleep"], "not-called"),
     Way {
-        stats: "Rank ",
+        stats: BEHIND,
         ..always(
             "calls another function",
             [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nbroadcast 0\nsleep"],
@@ -48,7 +48,7 @@ pub(super) const WAYS: [Way; 12] = [
         )
     },
     Way {
-        stats: "No rank is behind, and ncclAllReduce (sequence 1) of world had not ended",
+        stats: "All recorded ranks have called ncclAllReduce (sequence 1) of world, and it had not ended",
         ..always(
             "calls with another count",
             [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nlonger 1\nsleep"],
@@ -60,6 +60,15 @@ pub(super) const WAYS: [Way; 12] = [
         live: hang("stopped"),
         // It reads no clock meanwhile: its recording ends before those of the others, as if it had been killed then.
         ..always("is stopped", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nkill 19"], "gone")
+    },
+    Way {
+        live: hang("stopped"),
+        stats: "All recorded ranks have called ncclAllReduce (sequence 1) of world, and it had not ended",
+        ..always(
+            "is stopped in the operation",
+            [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nwaits 1\nkill 19"],
+            "gone",
+        )
     },
     Way {
         ranks: &[0, 1],
@@ -86,7 +95,7 @@ pub(super) const WAYS: [Way; 12] = [
     Way {
         // Rank 1 of the communicator of ranks 1 and 2.
         ranks: &[1],
-        stats: "Rank 2 is behind: it never called ncclAllReduce (sequence 0) of pair. 1 rank was in it when ",
+        stats: "1 rank was in ncclAllReduce (sequence 0) of pair when ",
         ..always(
             "in a smaller communicator",
             ["world\ndone 0\nsleep", "world\npair 0\ndone 0\npair_waits 0\nsleep", "world\npair 1\ndone 0\nsleep"],

@@ -1,6 +1,8 @@
-//! What had not ended when the recording did, and which rank is behind in it.
+//! What had not ended when the recording did, and of which rank no call of it is recorded.
 
 use std::collections::BTreeSet;
+
+use otf2::RegionRef;
 
 use super::instances::{Instance, Instances};
 use super::maths::sample::real;
@@ -19,7 +21,7 @@ struct Blocked<'a> {
     inside: Vec<u32>,
     longest_ns: u64,
     waited_ns: u64,
-    /// The recorded ranks that never came: rows of members.
+    /// The recorded ranks of which no call of it is there: rows of members.
     absent: Vec<u32>,
     /// How many ranks nobody recorded.
     unrecorded: u64,
@@ -47,15 +49,15 @@ pub(super) fn cause(
     let Some(first) = first else {
         return message(trace, tables, &open, ranks, operations_ns);
     };
-    let behind = first.absent.iter().find(|row| !waiting.contains(&job_rank(tables, **row)));
-    let behind = behind.or(first.absent.first()).map(|row| job_rank(tables, *row));
+    let mut behind: Vec<u32> = first.absent.clone();
+    behind.retain(|row| !holds_up(first) || !waiting.contains(&job_rank(tables, *row)));
     Some(Cause {
-        rank: behind,
+        rank: behind.first().map(|row| job_rank(tables, *row)),
         since_ns: Some(first.instance.first_ns),
         lost_ns: first.waited_ns,
         share: Some(share(first.waited_ns, operations_ns)),
         instances: blocked.len() as u64,
-        sentence: first.sentence(trace, tables, ranks),
+        sentence: first.sentence(trace, tables, ranks, &behind),
         ..Cause::of(CauseKind::Unfinished)
     })
 }
@@ -95,39 +97,54 @@ impl<'a> Blocked<'a> {
         }
     }
 
-    fn sentence(&self, trace: &Trace, tables: &Tables, ranks: &[Rank]) -> String {
+    fn sentence(&self, trace: &Trace, tables: &Tables, ranks: &[Rank], behind: &[u32]) -> String {
         let instance = self.instance;
-        let number = instance.sequence.map_or_else(String::new, |number| format!(" (sequence {number})"));
         let communicator = tables.members.communicators.get(large(instance.communicator));
         let communicator = communicator.map(|comm| trace.comm_name(*comm)).unwrap_or_default();
-        let call = format!("{}{number}", trace.region_name(instance.function));
+        let call = call(trace, instance.function, instance.sequence);
         let what = format!("{call} of {communicator}");
         let inside = plural(self.inside.len() as u64, "rank was", "ranks were");
         let longest = time(self.longest_ns);
         let mut names: Vec<&str> = Vec::new();
-        for row in &self.absent {
+        for row in behind {
             names.extend(ranks.get(large(job_rank(tables, *row))).map(|rank| rank.name.as_str()));
         }
         match names.split_first() {
-            Some((first, [])) => format!(
-                "{} is behind: it never called {what}. {inside} in it when the recording ended, for {longest}.",
-                super::causes::capital(first)
-            ),
-            Some((first, others)) => format!(
-                "{} and {} are behind: they never called {what}. {inside} in it when the recording ended, for {longest}.",
-                super::causes::capital(first),
-                plural(others.len() as u64, "other rank", "other ranks")
-            ),
+            Some((first, others)) => {
+                let others = match others.len() as u64 {
+                    0 => String::new(),
+                    number => format!(", nor of {}", plural(number, "other rank", "other ranks")),
+                };
+                let last = behind.first().and_then(|row| last_call(trace, tables, *row));
+                let last = last.map_or_else(String::new, |last| format!("; {first}'s last there is {last}"));
+                format!(
+                    "{inside} in {what} when the recording ended, for {longest}, and no call of it is recorded of \
+                     {first}{others}{last}."
+                )
+            }
             None if self.unrecorded > 0 => format!(
                 "Of {} of {communicator} nothing is recorded, and {inside} in {call} when the recording ended, for {longest}.",
                 plural(self.unrecorded, "rank", "ranks"),
             ),
             None => format!(
-                "No rank is behind, and {what} had not ended when the recording did: {inside} in it, for {longest}; \
-                 which one holds it up is not known."
+                "All recorded ranks have called {what}, and it had not ended when the recording did: {inside} in it, for \
+                 {longest}."
             ),
         }
     }
+}
+
+/// A call as the sentences name it.
+fn call(trace: &Trace, function: RegionRef, sequence: Option<u64>) -> String {
+    let number = sequence.map_or_else(String::new, |number| format!(" (sequence {number})"));
+    format!("{}{number}", trace.region_name(function))
+}
+
+/// The last operation that is recorded of a member.
+fn last_call(trace: &Trace, tables: &Tables, member: u32) -> Option<String> {
+    let last = tables.operations.rows().filter(|it| it.member == member).max_by_key(|it| it.start_ns)?;
+    let sequence = (last.sequence != NO_SEQUENCE).then_some(last.sequence);
+    Some(call(trace, last.function, sequence))
 }
 
 /// Whether a rank has a later call of this function: then it lacks this one because that is not recorded.

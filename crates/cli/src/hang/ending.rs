@@ -58,11 +58,15 @@ pub(crate) fn judged<T>(
     Ok((made, ending))
 }
 
-/// Puts the verdict that was kept beside an archive before what the archive itself says: it was judged from more.
+/// Puts the verdict that was kept beside an archive before what the archive itself says: it was judged from more. Where
+/// something had not ended, and nothing was kept, the archive is judged.
 pub(crate) fn put_first(anchor: &Path, verdict: &mut Verdict) {
-    let kept = anchor.parent().and_then(|directory| stored::read(directory).ok().flatten());
-    if let Some(kept) = kept.filter(|report| report.verdict.found) {
-        let own = std::mem::replace(&mut verdict.sentence, kept.verdict.text);
+    let is_unfinished = verdict.finding == Finding::Unfinished;
+    let tells = |report: &Report| report.verdict.found || is_unfinished && report.verdict.kind == Kind::Unknown;
+    let kept = anchor.parent().and_then(|directory| stored::read(directory).ok().flatten()).filter(tells);
+    let judged = || of_archive(anchor, AFTER_SECONDS).ok().filter(|report| is_unfinished && tells(report));
+    if let Some(report) = kept.or_else(judged) {
+        let own = std::mem::replace(&mut verdict.sentence, report.verdict.text);
         verdict.basis.insert(0, own);
         verdict.finding = Finding::Unfinished;
     }
