@@ -99,6 +99,7 @@ impl Part {
         if let Some(events) = &reading.events {
             process.behind_ns = polled.oldest_unread_ticks.map_or(0, |ticks| events.age_ns(ticks));
             process.late_events = events.late();
+            process.last_record_ns = events.last_record_ns();
         }
         let is_read = polled.behind_bytes == 0 && polled.records == 0;
         let has_ended = !matches!(process.state, ProcessState::Running | ProcessState::Unknown);

@@ -76,6 +76,8 @@ pub struct Process {
     pub pid: u32,
     /// What it does.
     pub state: ProcessState,
+    /// When it made its last record, CLOCK_REALTIME ns; none before the first one is read.
+    pub last_record_ns: Option<u64>,
     /// Records read.
     pub records: u64,
     /// Committed bytes that are not read yet.

@@ -56,6 +56,18 @@ fn of_a_rank_without_a_record_it_cannot_be_told() {
     let _archive = cannot_tell(&scratch, &scratch.out().join("traces.otf2"));
 }
 
+/// The parts are written by their processes: the verdict is that on the archive, which has no names of parts.
+#[test]
+fn a_verdict_of_the_archive_is_kept_and_found_again() {
+    let waits = "world\ndone 0\nwaits 1\nsleep 3s\nexit 0";
+    let scratch = recorded(&[], ["world\ndone 0\nexit 0", waits, waits]);
+    let finalized = scratch.finalize();
+    let line = finalized.stdout.lines().find(|line| line.starts_with("HANG: the recording of rank 0 "));
+    let said = run(tool(&scratch, "hang").arg(scratch.out())).with_code(1);
+    assert_eq!(said.stdout.lines().next(), line, "{finalized}");
+    assert!(said.stdout.contains("kept in hang.json"), "{said}");
+}
+
 #[test]
 fn whether_the_last_call_ended_is_not_claimed_where_it_is_not_recorded() {
     let killed = "world\ncalled 0\nkill 9";

@@ -138,7 +138,7 @@ pub(super) fn script(rank: usize, words: &str) -> String {
                  state rp ProxyOpInProgress\n"
             ),
             "group" => "start gg GroupApi ctx=c depth=2\nstate gg GroupStartApiStop\n".to_owned(),
-            "sleep" => "sleep 600s\n".to_owned(),
+            "sleep" if argument.is_empty() => "sleep 600s\n".to_owned(),
             _ => format!("{line}\n"),
         };
     }

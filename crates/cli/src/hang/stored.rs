@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use journal::part::part_name;
+use journal::part::{part_name, read_process};
 use journal::private;
 use trace::part_directories;
 
-use super::report::rows::{FILE, Report};
+use super::report::rows::{FILE, ProcessRow, Report};
 use crate::summary::Summary;
 
 /// Keeps a verdict on the job beside the archive in a directory.
@@ -39,7 +39,15 @@ pub(super) fn read(directory: &Path) -> Result<Option<Report>> {
     };
     let report: Report = serde_json::from_slice(&bytes)
         .with_context(|| format!("{}: not a report of hang; without it the archive is judged", path.display()))?;
-    let is_judged = |part: &PathBuf| report.processes.iter().any(|process| process.part == part_name(part));
+    // An archive has no names of parts.
+    let is_of = |part: &PathBuf, process: &ProcessRow| {
+        let (info, _) = read_process(part);
+        info.pid != 0 && (&info.host, info.pid) == (&process.host, process.pid)
+    };
+    let is_judged = |part: &PathBuf| {
+        let mut processes = report.processes.iter();
+        processes.clone().any(|it| it.part == part_name(part)) || processes.any(|it| is_of(part, it))
+    };
     let has_all = part_directories(directory).is_ok_and(|parts| parts.iter().all(is_judged));
     let is_of_this = report.archive_events.is_some() && report.archive_events == events(directory);
     Ok((has_all && is_of_this).then_some(report))

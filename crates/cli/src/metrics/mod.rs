@@ -23,7 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use live::{Families, Live, Options, Snapshot};
+use live::{Families, Live, Options, ProcessState, Snapshot};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -31,6 +31,7 @@ use signal_hook::flag;
 use crate::exit::Exit;
 use crate::place;
 use crate::print;
+use crate::units::time;
 use otlp::Sender;
 use page::{Latest, Page, Troubles};
 pub(crate) use request::Request;
@@ -69,12 +70,33 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
             own.iter().for_each(|own| label.clone_from(own));
         }
         outputs.publish(&snapshot)?;
+        if request.once {
+            over(&snapshot).iter().for_each(print::note);
+        }
         if request.once || stop.load(Ordering::Relaxed) || !outputs.has_any() {
             outputs.end()?;
             return Ok(Exit::Well);
         }
         (until, is_first) = (Some(Instant::now() + request.interval), false);
     }
+}
+
+/// What to say of a job of which no process runs: since when, and which verbs answer.
+pub(crate) fn over(now: &Snapshot) -> Option<String> {
+    let is_over = |it: &live::Process| matches!(it.state, ProcessState::Finished | ProcessState::Gone);
+    let has_some = !now.processes.is_empty() || now.processes_missed > 0;
+    if !has_some || now.parts_unreadable > 0 || !now.processes.iter().all(is_over) {
+        return None;
+    }
+    let last_ns = now.processes.iter().filter_map(|it| it.last_record_ns).max();
+    let since = last_ns.map_or_else(
+        || "its recordings are removed".to_owned(),
+        |last_ns| format!("its last record was made {} ago", time(now.at_ns.saturating_sub(last_ns))),
+    );
+    Some(format!(
+        "the job is over, {since}: `nccl-otf2 hang` says whether it hung, `stats` and `report` say what it did (of what \
+         is no archive yet `finalize` makes one)"
+    ))
 }
 
 /// Reads until then; the first time only until all that was recorded is summed up.

@@ -5,6 +5,7 @@ use live::{ProcessState, Snapshot};
 
 use super::tables::{Before, View};
 use super::terminal::Style;
+use crate::metrics::over;
 use crate::sheet::Sheet;
 use crate::units::{bytes, plural, time};
 
@@ -162,9 +163,10 @@ pub(super) fn summary(view: View<'_>) -> Vec<String> {
         missing.push("nothing is missing".to_owned());
     }
     let mut lines = vec![format!("{}; {}", states.join(", "), missing.join(", "))];
+    lines.extend(over(now));
     let oldest = now.ranks.iter().filter_map(|rank| Some((rank.oldest.as_ref()?, rank)));
     if let Some(((function, since_ns), rank)) = oldest.min_by_key(|((_, since_ns), _)| *since_ns) {
-        let (age, name) = (view.age(*since_ns), view.name(rank.communicator));
+        let (age, name) = (view.age(rank, *since_ns), view.name(rank.communicator));
         lines.push(format!("oldest open: {function} for {age}, rank {} of {name}", rank.rank));
     }
     lines

@@ -47,7 +47,8 @@ impl<'a> View<'a> {
             let view = Self { only: Some(index), ..self };
             let ranks: Vec<&Rank> = view.ranks().collect();
             let operations: Vec<&Operation> = view.operations().collect();
-            let oldest = ranks.iter().filter_map(|it| it.oldest.as_ref()).min_by_key(|(_, since_ns)| *since_ns);
+            let oldest = ranks.iter().filter_map(|it| Some((it.oldest.as_ref()?, it)));
+            let oldest = oldest.min_by_key(|((_, since_ns), _)| *since_ns);
             let last = ranks.iter().map(|it| (view.since(it), it.rank)).max().filter(|(since, _)| since[0] > 0);
             let most = most(&operations);
             let class = |it: &&&Operation| most.is_some_and(|most| key(it) == key(most));
@@ -56,7 +57,9 @@ impl<'a> View<'a> {
             sheet.rows.push(vec![
                 text(&communicator.name),
                 text(if here == all { all.to_string() } else { format!("{here}/{all}") }),
-                oldest.map_or(Cell::None, |(function, since_ns)| text(format!("{} {function}", self.age(*since_ns)))),
+                oldest.map_or(Cell::None, |((function, since_ns), rank)| {
+                    text(format!("{} {function}", self.age(rank, *since_ns)))
+                }),
                 self.per_second(operations.iter().map(|it| it.window.count).sum()),
                 rate(&of_class, |it| it.window.busbw),
                 last.map_or(Cell::None, |(since, rank)| text(format!("rank {rank}: {}", since[0]))),
@@ -108,7 +111,7 @@ impl<'a> View<'a> {
                 0 => Cell::None,
                 whole => Cell::Share(float(part) / float(whole)),
             };
-            let since = |since_ns: u64| Cell::Time(float(self.now.at_ns.saturating_sub(since_ns)));
+            let since = |since_ns: u64| Cell::Time(float(self.until_ns(rank).saturating_sub(since_ns)));
             sheet.rows.push(vec![
                 Cell::Count(rank.rank.into()),
                 process.map_or(Cell::None, |it| text(state(it))),
@@ -219,9 +222,16 @@ impl<'a> View<'a> {
         self.now.communicators.get(communicator).map_or("", |it| &it.name)
     }
 
-    /// How old something is.
-    pub(super) fn age(self, since_ns: u64) -> String {
-        time(self.now.at_ns.saturating_sub(since_ns))
+    /// How old something of a rank is.
+    pub(super) fn age(self, rank: &Rank, since_ns: u64) -> String {
+        time(self.until_ns(rank).saturating_sub(since_ns))
+    }
+
+    /// Until when it is known what a rank did: of a process that is over, until its last record.
+    fn until_ns(self, rank: &Rank) -> u64 {
+        let process = self.now.processes.get(rank.process);
+        let over = process.filter(|it| matches!(it.state, ProcessState::Finished | ProcessState::Gone));
+        over.and_then(|it| it.last_record_ns).unwrap_or(self.now.at_ns)
     }
 
     /// How often a rank was last in the interval, and what it caused.

@@ -20,7 +20,7 @@ use anyhow::{Context as _, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Exit;
-use crate::hang::{Report, look};
+use crate::hang::{Kind, Report, look};
 use crate::place;
 use crate::print;
 use commands::STEP;
@@ -45,7 +45,11 @@ pub(crate) fn watch(request: &Request) -> Result<Exit> {
     if request.once {
         let report = watcher.look()?;
         watcher.wait_for_commands();
-        return Ok(exit(&report));
+        let is_unknown = report.verdict.kind == Kind::Unknown;
+        if is_unknown {
+            print::note(&report.verdict.text);
+        }
+        return Ok(if is_unknown { Exit::CannotDo } else { exit(&report) });
     }
     loop {
         let began = Instant::now();

@@ -34,7 +34,7 @@ a host of the job: there it can tell which processes run. At most a tenth of the
 recordings the looks are further apart than --interval. docs/GUIDE.md has a systemd unit and a Kubernetes sidecar.
 
 Exit codes: 0 ended by a signal, or nothing found, 1 with --once and --until-end: something is found at the end, 2 wrong \
-usage; with --once also nothing that can be read.";
+usage; with --once also nothing that can be read, or what is recorded cannot tell.";
 
 /// What to do when.
 #[derive(Debug, Args)]

@@ -109,6 +109,11 @@ fn once_is_for_cron_and_gives_the_report_of_hang() {
     let read = |file: &str| fs::read(scratch.join(file)).expect("there");
     assert_eq!(report(&read("hang.json")), report(&hang.stdout));
     assert_eq!(read("last.json"), read("hang.json"));
+    // As `hang` says it.
+    fs::remove_dir_all(scratch.join("trace/parts/host-1/journal")).expect("removed");
+    let unknown = once("0");
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("CANNOT TELL: "), "{}", text(&unknown.stderr));
 }
 
 /// The process whose id is in a file ends.

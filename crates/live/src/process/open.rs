@@ -75,6 +75,11 @@ impl OpenEvents {
         self.last
     }
 
+    /// When that was, CLOCK_REALTIME ns.
+    pub(crate) fn last_record_ns(&self) -> Option<u64> {
+        (self.last > 0).then(|| self.clock.realtime_ns(self.clock.ns(self.last)))
+    }
+
     /// How long ago it is that the clock showed this.
     pub(crate) fn age_ns(&self, ticks: u64) -> u64 {
         monotonic_ns().saturating_sub(self.clock.ns(ticks))
