@@ -1,8 +1,10 @@
 //! Which archive the user means: a directory or its anchor file.
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use journal::part::job::other_jobs;
 
@@ -90,10 +92,12 @@ pub(crate) fn others(path: &Path) -> Vec<String> {
     other_jobs(directory(path)).iter().map(|job| job.display().to_string()).collect()
 }
 
-/// Says which other jobs recorded into the directory, if any did: what is read is of one job.
+/// Says once which other jobs recorded into the directory, if any did: what is read is of one job.
 pub(crate) fn say_others(path: &Path) {
+    static SAID: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let others = others(path);
-    if !others.is_empty() {
+    let is_news = || SAID.lock().is_ok_and(|mut said| said.insert(directory(path).to_owned()));
+    if !others.is_empty() && is_news() {
         print::note(format_args!(
             "{} holds the recordings of other jobs, too, which are not part of this: {}",
             directory(path).display(),

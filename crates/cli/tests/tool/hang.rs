@@ -180,6 +180,35 @@ fn a_part_that_has_no_journal_here_is_named() {
     assert_eq!(missing, &serde_json::json!([1]));
 }
 
+/// One field is wrong: the others say where the process is.
+#[test]
+fn of_a_damaged_description_the_good_fields_count() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    record(&out, 0, std::process::id(), 3);
+    record(&out, 1, NO_PROCESS, 2);
+    let path = out.join("parts/host-1/process.json");
+    let mut process: serde_json::Value = serde_json::from_slice(&fs::read(&path).expect("read")).expect("JSON");
+    process["environment"]["size"] = (-1).into();
+    fs::write(&path, process.to_string()).expect("written");
+    let report = report(&scratch, &["--after", "1000"], 1);
+    assert_eq!(report["processes"][1]["process_state"], "gone", "{report:#}");
+    assert_eq!(report["suspects"][0]["process"], "host:1073741824", "{report:#}");
+    assert!(report["unknown"].to_string().contains("left out environment.size: invalid value"), "{report:#}");
+}
+
+#[test]
+fn a_journal_that_is_gone_or_empty_is_named() {
+    let scratch = Scratch::new();
+    behind(&scratch);
+    let journal = scratch.join("trace/parts/host-1/journal");
+    let said = || report(&scratch, &["--after", "0"], 2)["unknown"].to_string();
+    fs::write(journal.join("1.0"), "").expect("written");
+    assert!(said().contains("these files are empty: 1.0 in "), "{}", said());
+    fs::remove_dir_all(&journal).expect("removed");
+    assert!(said().contains("its journal is missing: "), "{}", said());
+}
+
 #[test]
 fn the_help_teaches() {
     let scratch = Scratch::new();

@@ -126,6 +126,13 @@ fn without_a_terminal_it_prints_once() {
     let snapshot: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(snapshot["communicators"][0]["ranks"], 2, "{snapshot:#}");
     assert_eq!(snapshot["processes"][1]["state"], "gone", "{snapshot:#}");
+    assert!(snapshot["processes"][1]["last_record_ns"].is_u64(), "{snapshot:#}");
+    assert!(!said.contains("the job is over"), "{said}");
+    record(&scratch.join("dead"), 0, NO_PROCESS, 3);
+    let output = scratch.tool().args(["top", "dead", "--once"]).output().expect("ran");
+    assert!(text(&output.stdout).contains("the job is over, its last record was made "), "{}", text(&output.stdout));
+    let output = scratch.tool().args(["metrics", "dead", "--once"]).output().expect("ran");
+    assert!(text(&output.stderr).contains("the job is over, its last record"), "{}", text(&output.stderr));
     let output = scratch.tool().args(["top", "nowhere"]).output().expect("ran");
     assert_eq!(output.status.code(), Some(2));
 }

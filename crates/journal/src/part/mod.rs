@@ -12,6 +12,7 @@ pub mod scorep;
 use std::path::Path;
 
 use regular_files::MOST_DESCRIPTION_BYTES;
+use serde_json::Value;
 
 use self::process::ProcessInfo;
 
@@ -31,13 +32,47 @@ pub fn part_name(part: &Path) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// Reads who recorded a part, and why not, if it cannot be read.
+/// Reads who recorded a part, and what of that cannot be read, and why.
 #[must_use]
 pub fn read_process(part: &Path) -> (ProcessInfo, String) {
     let read = regular_files::read(&part.join(PROCESS), MOST_DESCRIPTION_BYTES).map_err(|error| error.to_string());
-    let parsed = read.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
-    match parsed {
-        Ok(process) => (process, String::new()),
-        Err(reason) => (ProcessInfo::default(), format!("{PROCESS}: {reason}")),
+    let bytes = match read {
+        Ok(bytes) => bytes,
+        Err(reason) => return (ProcessInfo::default(), format!("{PROCESS}: {reason}")),
+    };
+    match (serde_json::from_slice(&bytes), serde_json::from_slice::<Fields>(&bytes)) {
+        (Ok(process), _) => (process, String::new()),
+        (Err(_), Ok(fields)) => good_fields(fields),
+        (Err(error), Err(_)) => (ProcessInfo::default(), format!("{PROCESS}: {error}")),
     }
+}
+
+type Fields = serde_json::Map<String, Value>;
+
+/// Takes the fields that can be read, also those of a field of fields, and says which cannot.
+fn good_fields(fields: Fields) -> (ProcessInfo, String) {
+    let check = |name: &str, value: &Value| {
+        let alone = Fields::from_iter([(name.to_owned(), value.clone())]);
+        serde_json::from_value::<ProcessInfo>(alone.into()).map(drop)
+    };
+    let (mut good, mut bad) = (Fields::new(), Vec::new());
+    for (name, value) in fields {
+        let Err(error) = check(&name, &value) else {
+            good.insert(name, value);
+            continue;
+        };
+        let Value::Object(mut inner) = value else {
+            bad.push(format!("{name}: {error}"));
+            continue;
+        };
+        inner.retain(|field, value| {
+            let alone = Fields::from_iter([(field.clone(), value.clone())]);
+            let checked = check(&name, &alone.into());
+            bad.extend(checked.as_ref().err().map(|error| format!("{name}.{field}: {error}")));
+            checked.is_ok()
+        });
+        good.insert(name, inner.into());
+    }
+    let process = serde_json::from_value(good.into()).unwrap_or_default();
+    (process, format!("{PROCESS}: left out {}", bad.join(", ")))
 }

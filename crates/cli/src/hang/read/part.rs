@@ -1,5 +1,7 @@
 //! What one process recorded: from its journal, or, of a part whose journal is removed, its ranks only.
 
+use std::fs::DirEntry;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use clocks::ticks::{Calibration, HostClock};
@@ -101,7 +103,13 @@ impl Part {
             match Recording::read(&journal) {
                 // Written and removed while we looked: then the part is done.
                 Ok(Recording { polled: Polled { is_removed: true, .. }, .. }) | Err(_) if is_done(directory) => {}
-                Ok(recording) => return Self::of_journal(number, process, &info, recording, moment),
+                Ok(recording) => {
+                    let mut part = Self::of_journal(number, process, &info, recording, moment);
+                    let empty = empty_files(&journal);
+                    part.process.is_whole &= empty.is_none();
+                    part.process.problems.extend(empty);
+                    return part;
+                }
                 Err(error) => process.problems.push(error.to_string()),
             }
         }
@@ -116,9 +124,13 @@ impl Part {
             }
         } else {
             process.state = moment.here.state(&info, info.session_start_realtime_ns);
-            process.problems.push(
-                "no journal that can be read from here (it may lie on its own host: NCCL_OTF2_JOURNAL_DIR)".to_owned(),
-            );
+            process.problems.push(match journal.symlink_metadata() {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    format!("its journal is missing: {} was removed, or lost", journal.display())
+                }
+                _ => "no journal that can be read from here (it may lie on its own host: NCCL_OTF2_JOURNAL_DIR)"
+                    .to_owned(),
+            });
         }
         Self { process, members }
     }
@@ -167,6 +179,23 @@ impl Part {
         note_problems(&tables, &polled, &removed, &mut process);
         let members = members(number, &process, info, &tables, journal.symbols(), realtime);
         Self { process, members }
+    }
+}
+
+/// Says which files of a journal are empty, or that it has none: each was made with records in it.
+fn empty_files(journal: &Path) -> Option<String> {
+    let files: Vec<_> = journal.read_dir().ok()?.flatten().collect();
+    let is_empty = |file: &&DirEntry| file.metadata().is_ok_and(|found| found.len() == 0);
+    let empty: Vec<String> =
+        files.iter().filter(is_empty).map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+    match empty.as_slice() {
+        [] if files.is_empty() => Some(format!("its journal is empty: {} has no files", journal.display())),
+        [] => None,
+        _ => Some(format!(
+            "its journal is damaged, these files are empty: {} in {}",
+            empty.join(", "),
+            journal.display()
+        )),
     }
 }
 
