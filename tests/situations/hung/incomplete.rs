@@ -1,11 +1,11 @@
 //! Recordings that are not complete: that nobody is seen to wait is then no proof that nothing hung.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use whole_plugin::process::{Ended, run};
+use whole_plugin::process::{Ended, LIMIT, Running, run, start};
 use whole_plugin::scratch::Scratch;
 
 use super::job::{report, tool, verdict};
@@ -54,6 +54,34 @@ fn of_a_rank_without_a_record_it_cannot_be_told() {
     let text = cannot_tell(&scratch, &scratch.out());
     assert!(text.stdout.contains("from the archive"), "{text}");
     let _archive = cannot_tell(&scratch, &scratch.out().join("traces.otf2"));
+}
+
+/// A journal that ends early, in a call that all others wait in.
+#[test]
+fn what_is_cut_off_is_not_said_to_be_missing() {
+    let waits = "world\ndone 0\nwaits 1\nsleep 3s\nkill 9";
+    let scratch = Scratch::new();
+    let begin = |rank: usize| start(scratch.rank(rank, 3, &script(rank, waits)).env("NCCL_OTF2_EVENTS", "standard"));
+    let running: Vec<Running> = (0..3).map(begin).collect();
+    running.into_iter().for_each(|one| drop(one.wait(LIMIT)));
+    let parts = fs::read_dir(scratch.out().join("parts")).expect("there").flatten().map(|part| part.path());
+    let is_rank_2 = |part: &PathBuf| {
+        let process = fs::read(part.join("process.json")).expect("there");
+        serde_json::from_slice::<Value>(&process).is_ok_and(|process| process["environment"]["rank"] == 2)
+    };
+    let segment = parts.into_iter().find(is_rank_2).expect("recorded").join("journal/1.0");
+    let mut bytes = fs::read(&segment).expect("there");
+    let used = bytes.iter().rposition(|byte| *byte != 0).expect("records");
+    bytes[used * 3 / 4 / 8 * 8..].fill(0);
+    fs::write(&segment, bytes).expect("cut");
+    let finalized = scratch.finalize();
+    let stats = || run(tool(&scratch, "stats").arg(scratch.out())).with_code(0).stdout;
+    let kept = stats();
+    let _kept = fs::remove_file(scratch.out().join("hang.json"));
+    for said in [finalized.stdout, kept, stats()] {
+        assert!(said.contains("it may have called it or not"), "{said}");
+        assert!(!said.contains("has not called") && !said.contains("never called"), "{said}");
+    }
 }
 
 /// The parts are written by their processes: the verdict is that on the archive, which has no names of parts.

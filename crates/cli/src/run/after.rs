@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use journal::part::environment::JobEnvironment;
+use journal::part::job::CLAIM;
 use journal::part::{JOURNAL, read_process};
 use journal::private;
 use trace::Progress;
@@ -31,6 +32,15 @@ pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnviro
     let mut hang = None;
     let parts = if out.join(PARTS).is_dir() { part_directories(out)? } else { Vec::new() };
     if parts.is_empty() {
+        // Of a launcher's tools, one that ends takes the claim back.
+        let is_removed = out.join(PARTS).is_dir() || !is_one_of_many(job) && !out.join(CLAIM).exists();
+        if is_removed {
+            print::note(format_args!(
+                "nothing is left of what was recorded into {}: it was removed while the command ran",
+                out.display()
+            ));
+            return Ok(());
+        }
         directory.forget_if_unused();
         // Every rank of a large job would say it; one is enough.
         if job.rank.unwrap_or(0) == 0 {

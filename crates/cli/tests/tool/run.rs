@@ -83,6 +83,17 @@ fn nothing_recorded_is_explained_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn what_is_removed_while_it_runs_is_no_reason_to_guess() {
+    for command in ["rm -r trace", "mkdir trace/parts"] {
+        let scratch = Scratch::new();
+        let output = scratch.run(&["-o", "trace"], command).output().expect("ran");
+        let stderr = text(&output.stderr);
+        assert!(stderr.contains("it was removed while the command ran"), "{command}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{command}: {stderr}");
+    }
+}
+
+#[test]
 fn another_plugin_is_replaced_with_a_word() {
     let scratch = Scratch::new();
     let output = scratch.run(&[], "true").env("NCCL_PROFILER_PLUGIN", "example").output().expect("ran");

@@ -189,10 +189,19 @@ impl<'a> Entered<'a> {
         self.is_broken && is_last && has_ended && call.what.needs_all()
     }
 
+    /// Whether the end of its call would be there: of records that end early, or are missing, that is not known where
+    /// others went on.
+    fn shows_ends(&self, rank: &Rank) -> bool {
+        let went_on = |(_, other, call): &(u32, &Rank, &Call)| {
+            call.progress.stage.is_over() && self.of.sequence.of(other).count() > self.position + 1
+        };
+        self.of.is_whole(rank) || !self.calls.iter().any(went_on)
+    }
+
     /// Whether a rank that was not outlived is known not to have completed it.
     fn is_open(&self) -> bool {
         let calls = self.calls.iter();
-        let mut alive = calls.filter(|(_, rank, _)| !self.is_outlived(rank));
+        let mut alive = calls.filter(|(_, rank, _)| !self.is_outlived(rank) && self.shows_ends(rank));
         alive.any(|(_, rank, call)| call.progress.stage.is_open() || self.may_have_failed(rank, call))
     }
 
@@ -209,7 +218,7 @@ impl<'a> Entered<'a> {
             let is_open = !call.progress.stage.is_over();
             let is_waiting = is_open || has_failed || self.may_have_failed(rank, call);
             let waited_ns = self.of.job.waited_ns(rank, call.entered_ns)?;
-            (is_waiting && !self.is_outlived(rank)).then_some((*number, waited_ns))
+            (is_waiting && !self.is_outlived(rank) && self.shows_ends(rank)).then_some((*number, waited_ns))
         });
         waiters.collect()
     }

@@ -137,9 +137,11 @@ pub(crate) fn position(position: u64, from_beginning: bool) -> String {
 pub(crate) fn operation(job: &Job, comm: usize, operation: &Operation) -> String {
     match operation {
         Operation::Collective { sequence, position: at, what } => {
-            // Where positions do not count from the beginning NCCL's number says more.
+            // `stats` has NCCL's number; where positions do not count from the beginning it says more.
             let at = match (at.index, at.sequence) {
-                (Some(index), _) if at.from_beginning => position(index + 1, true),
+                (Some(index), Some(sequence)) if at.from_beginning => {
+                    format!("{}, sequence {sequence}", position(index + 1, true))
+                }
                 (_, Some(sequence)) => format!("sequence {sequence}"),
                 (Some(index), None) => position(index + 1, false),
                 (None, None) => "not known which".to_owned(),

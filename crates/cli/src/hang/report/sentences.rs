@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::names;
-use crate::hang::job::{Comm, Job, Process, ProcessState, Source};
+use crate::hang::job::{Comm, Job, Process, ProcessState, Rank, Source};
 use crate::hang::judge::blockage::{Blockage, Cause, Operation, Reason};
 use crate::hang::judge::mismatch::Mismatch;
 use crate::hang::judge::suspects::Suspect;
@@ -269,7 +269,8 @@ pub(crate) fn advice(reason: Reason, process: Option<&Process>) -> Option<String
 /// reports with whom. The one that is in it longest.
 pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
     let members = job.comms.iter().enumerate().flat_map(|(index, comm)| {
-        let ranks = comm.ranks.iter();
+        let shows_ends = |rank: &Rank| job.process_of(rank).is_some_and(|process| process.is_whole);
+        let ranks = comm.ranks.iter().filter(move |(_, rank)| shows_ends(rank));
         ranks.map(move |(number, rank)| ((index, *number), comm, rank))
     });
     let calls = members.flat_map(|(member, comm, rank)| {

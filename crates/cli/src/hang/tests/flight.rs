@@ -230,7 +230,7 @@ fn with_a_rank_that_has_all_positions_are_from_the_beginning() {
     let mut job = flight(vec![rank(0, and(reduced(0..=40), waiting(41))), cut(1, reduced(30..=40))]);
     assert_eq!(befores(&job), [(0, Positions::Counted), (30, Positions::Aligned)]);
     let report = judge(&job);
-    assert!(report.verdict.text.contains("(collective 42)"));
+    assert!(report.verdict.text.contains("(collective 42, sequence "));
     assert!(report.communicators[0].sequences[0].from_beginning);
     // Of a part that is written only the number is known, from the beginning: that helps nothing with the others.
     let mut written = rank(0, Vec::new());
