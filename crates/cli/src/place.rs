@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
 use journal::part::job::other_jobs;
+use parking_lot::Mutex;
 
 use crate::print;
 
@@ -96,7 +96,7 @@ pub(crate) fn others(path: &Path) -> Vec<String> {
 pub(crate) fn say_others(path: &Path) {
     static SAID: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let others = others(path);
-    let is_news = || SAID.lock().is_ok_and(|mut said| said.insert(directory(path).to_owned()));
+    let is_news = || SAID.lock().insert(directory(path).to_owned());
     if !others.is_empty() && is_news() {
         print::note(format_args!(
             "{} holds the recordings of other jobs, too, which are not part of this: {}",
