@@ -66,6 +66,12 @@ pub(super) const GENERATED: &[&str] = &["src/abi/bindings.rs", "crates/otf2-sys/
 pub(super) const EXCEPTIONS: &[Exception] = &[
     Exception { rule: Rule::PublicItems, what: "trace", most: 20, reason: "no module outside of it knows its insides" },
     Exception {
+        rule: Rule::PublicItems,
+        what: "analysis",
+        most: 102,
+        reason: "`hang` numbers the ranks of a job by the rule of archives, from recordings, too",
+    },
+    Exception {
         rule: Rule::RoomLines,
         what: "crates/analysis",
         most: 7250,
@@ -74,7 +80,7 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
     Exception {
         rule: Rule::RoomLines,
         what: "crates/journal",
-        most: 6150,
+        most: 6175,
         reason: "the reader and the follower are two readings of one format, and which job a directory is of stands here",
     },
 ];

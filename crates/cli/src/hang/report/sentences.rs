@@ -139,11 +139,8 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
         Reason::NotCalled => {
             let last_ns = process.filter(|process| process.last_event_ns > 0);
             let idle_ns = last_ns.and_then(|one| one.until_ns.checked_sub(one.last_event_ns));
-            let idle = idle_ns.map_or_else(String::new, |idle_ns| {
-                let idle = time(idle_ns);
-                format!(" (NCCL's last sign of life in it was {idle} before)")
-            });
-            format!("{who} {not_called}{idle}")
+            let idle = idle_ns.map(|idle_ns| format!(" (NCCL's last sign of life in it was {} before)", time(idle_ns)));
+            format!("{who} {not_called}{}", idle.unwrap_or_default())
         }
         Reason::NeverCame => format!(
             "{who} has recorded nothing and {not_called}: its process never came so far, or runs without the plugin"
