@@ -91,12 +91,36 @@ fn late_receiver() -> Script {
     script
 }
 
+/// Every rank sends to the next, and waits for what the one before sends. The last one is late.
+fn ring(ranks: u32, late_ns: u64, seed: u64) -> Script {
+    let mut script = Script::new(ranks, seed);
+    for _ in 0..100 {
+        script.compute(2 * MS, 5_000.0);
+        script.late(ranks - 1, late_ns);
+        script.buffered_ring(MS / 5);
+    }
+    script
+}
+
+/// The same without buffers: each send ends when it is received. Rank 3 is late to receive.
+fn ring_without_buffers(late_ns: u64) -> Script {
+    let mut script = Script::new(4, 20);
+    for _ in 0..100 {
+        script.compute(MS, 2_000.0);
+        script.late(3, late_ns);
+        for (from, to) in [(0, 1), (2, 3), (1, 2), (3, 0)] {
+            script.send(from, to, MS / 5);
+        }
+    }
+    script
+}
+
 fn late(kind: &'static str, rank: u32) -> Expected {
     Expected::Cause(kind, Who::Rank(rank))
 }
 
 /// Situations of sends and receives.
-pub(crate) const ALL: [Situation; 4] = [
+pub(crate) const ALL: [Situation; 9] = [
     ("a late stage of a pipeline of sends", || {
         // Three others wait half a millisecond each time.
         made(pipeline(MS / 2, 1), late("late-sender", 1), Some(3 * 100 * MS / 2))
@@ -105,6 +129,13 @@ pub(crate) const ALL: [Situation; 4] = [
     ("a rank late to all-to-alls of sends and receives", || {
         made(all_to_all(), late("late-sender", 5), Some(7 * 40 * MS))
     }),
+    ("a late rank of a ring", || made(ring(4, MS, 21), late("late-sender", 3), Some(3 * 100 * MS))),
+    ("a late rank of a ring that is longer", || {
+        made(ring(8, MS / 2, 22), late("late-sender", 7), Some(7 * 100 * MS / 2))
+    }),
+    ("a late receiver of a ring", || made(ring_without_buffers(MS), late("late-receiver", 3), Some(3 * 100 * MS))),
+    ("a ring", || made(ring(4, 0, 23), Expected::Healthy, None)),
+    ("a ring without buffers", || made(ring_without_buffers(0), Expected::Healthy, None)),
     ("a late receiver of large messages", || made(late_receiver(), late("late-receiver", 3), Some(100 * MS))),
 ];
 

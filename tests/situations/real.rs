@@ -62,6 +62,29 @@ fn the_last_of_four_ranks_sleeps_before_each_round_with_broadcasts() {
     late_last_rank(&shape, 4, 12);
 }
 
+/// In a ring each rank waits for the one before, which waits itself.
+#[test]
+fn the_last_of_a_ring_sleeps_before_each_round() {
+    let mut found = Vec::new();
+    for pause in ["40", "400"] {
+        let shape = ["--procs", "4", "--threads", "1", "--ops", "pause,sendrecv", "--rounds", "15", "--pause", pause];
+        let Some(report) = stats("2.32.3", &shape, false) else { return };
+        let causes = report["causes"].as_array().expect("causes");
+        let [cause] = &causes[..] else {
+            found.push(report["verdict"].clone());
+            continue;
+        };
+        // Three others wait in each round but the first ones.
+        let lost_ns = cause["lost_ns"].as_f64().expect("a time");
+        let truth_ns = 3.0 * 14.0 * pause.parse::<f64>().expect("a number") * 1e6;
+        if cause["kind"] == "late-sender" && cause["rank"] == 3 && (0.7..=1.5).contains(&(lost_ns / truth_ns)) {
+            return;
+        }
+        found.push(report["causes"].clone());
+    }
+    panic!("{found:#?}");
+}
+
 /// What rank 0 sends to rank 1 takes longer by this.
 #[test]
 fn a_slow_pair_is_found() {

@@ -128,6 +128,23 @@ impl Script {
         }
     }
 
+    /// Each rank sends to the next and receives from the one before, in a kernel that ends when the data has come: what
+    /// it sends goes into a buffer.
+    pub(crate) fn buffered_ring(&mut self, transfer_ns: u64) {
+        let ranks = self.job.ranks;
+        let starts = self.free_ns.clone();
+        for rank in 0..ranks {
+            let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+            let start_ns = starts[rank as usize];
+            let stop_ns = start_ns.max(starts[before as usize]) + transfer_ns;
+            for (function, partner) in [("ncclSend", next), ("ncclRecv", before)] {
+                let made = operation(function, 0, Some(partner), 0);
+                self.ranks[rank as usize].push(Operation { start_ns, stop_ns, ..made });
+            }
+            self.free_ns[rank as usize] = stop_ns;
+        }
+    }
+
     /// A send of one rank of all to another; both end when it is done.
     pub(crate) fn send(&mut self, from: u32, to: u32, transfer_ns: u64) {
         let [from_ns, to_ns] = [from, to].map(|rank| self.free_ns[rank as usize]);

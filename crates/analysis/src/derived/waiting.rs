@@ -7,7 +7,7 @@ use super::maths::union::subtract;
 use super::messages::{Blame, Messages, OfRank, Wait};
 use crate::archive::Trace;
 use crate::report::Budget;
-use crate::tables::{NONE, Tables, large, small};
+use crate::tables::{NONE, Tables, large};
 
 /// A part of the time of a rank: no two of a rank overlap, so that operations that share a kernel count once.
 #[derive(Clone, Copy, Debug)]
@@ -67,15 +67,14 @@ impl Waiting {
                 }
             }
         }
-        let mut blame = Blame::default();
+        let mut waits: Vec<Vec<Wait>> = Vec::with_capacity(ranks);
         for (rank, rows) in of_rank.into_iter().enumerate() {
             let of_messages = messages.of_ranks().get(rank).cloned().unwrap_or_default();
-            let waits = rows.parts(tables, instances, classes, messages, of_messages, |part| {
+            waits.push(rows.parts(tables, instances, classes, messages, of_messages, |part| {
                 found.add(tables, instances, rank, &part);
-            });
-            waits.iter().for_each(|wait| blame.add(tables, messages, small(rank), wait));
+            }));
         }
-        found.messages = blame;
+        found.messages = Blame::of(tables, messages, &waits);
         found
     }
 

@@ -19,6 +19,8 @@ pub(in crate::derived) const IMPROBABLE: f64 = 1e-3;
 const CUTS: [f64; 3] = [0.5, 0.9, 1.0];
 /// Waits that differ by less than this share are one.
 const RESOLUTION: f64 = 0.02;
+/// The same rank twice in a row is chance within so many standard deviations.
+const DEVIATIONS: f64 = 2.0;
 /// How often ranks that are found are taken out.
 const ROUNDS: usize = 8;
 
@@ -104,11 +106,12 @@ fn caused(trials: &[Option<Trial>], ranks: usize, cut_ns: f64) -> Vec<f64> {
 }
 
 /// By how many times fewer independent collectives there are than collectives: what makes a rank late may last for
-/// several. It is told from how often the same rank comes last twice in a row.
+/// several. It is told from how often the same rank comes last twice in a row, beyond what any order has it: of few
+/// collectives, the order says little.
 fn inflation(trials: &[Option<Trial>]) -> f64 {
     let mut all: Vec<&Trial> = trials.iter().flatten().filter(|it| it.last != NONE).collect();
     all.par_sort_unstable_by_key(|it| (it.communicator, it.time_ns));
-    let (mut repeats, mut expected, mut pairs) = (0.0, 0.0, 0.0);
+    let (mut repeats, mut expected, mut variance, mut pairs) = (0.0, 0.0, 0.0, 0.0);
     for of_communicator in all.chunk_by(|a, b| a.communicator == b.communicator) {
         let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
         for trial in of_communicator {
@@ -116,13 +119,29 @@ fn inflation(trials: &[Option<Trial>]) -> f64 {
         }
         let same = of_communicator.windows(2).filter(|pair| matches!(pair, [a, b] if a.last == b.last)).count();
         repeats += real(same as u64);
-        expected +=
-            counts.values().map(|count| real(count * (count - 1))).sum::<f64>() / real(of_communicator.len() as u64);
+        let (mean, its_variance) = repeats_of_any_order(&counts.into_values().map(real).collect::<Vec<f64>>());
+        expected += mean;
+        variance += its_variance;
         pairs += real(of_communicator.len().saturating_sub(1) as u64);
     }
-    let correlation = if pairs > expected { (repeats - expected) / (pairs - expected) } else { 0.0 };
+    let beyond = repeats - expected - DEVIATIONS * variance.sqrt();
+    let correlation = if pairs > expected { beyond / (pairs - expected) } else { 0.0 };
     let correlation = correlation.clamp(0.0, 0.99);
     (1.0 + correlation) / (1.0 - correlation)
+}
+
+/// How often two neighbours are equal in a random order of what there is so many times each: mean and variance.
+fn repeats_of_any_order(counts: &[f64]) -> (f64, f64) {
+    let all: f64 = counts.iter().sum();
+    let sum = |of: fn(f64) -> f64| counts.iter().map(|count| of(*count)).sum::<f64>();
+    let pairs = sum(|it| it * (it - 1.0));
+    let mean = pairs / all;
+    // Of two pairs of neighbours, both are equal: those that share one, and those that do not.
+    let overlapping = 2.0 * sum(|it| it * (it - 1.0) * (it - 2.0));
+    let apart =
+        sum(|it| it * (it - 1.0) * (it - 2.0) * (it - 3.0)) + pairs * pairs - sum(|it| (it * (it - 1.0)).powi(2));
+    let both = if all > 1.0 { (overlapping + apart) / (all * (all - 1.0)) } else { 0.0 };
+    (mean, (mean + both - mean * mean).max(0.0))
 }
 
 /// The trials of a rank: by how many could have come last, and by the logarithm of the waiting, how many there are and
@@ -268,6 +287,21 @@ mod tests {
         });
         let found = blamed(waits);
         assert_eq!(named(&found), [2, 6]);
+    }
+
+    /// A few that others cause before the rank begins to be late are no reason to doubt it.
+    #[test]
+    fn a_rank_that_is_always_last_but_at_the_beginning_is_late() {
+        let found = blamed((0..16).map(|at| (if at < 2 { 0 } else { 5 }, 1_000)));
+        assert_eq!(named(&found), [5]);
+    }
+
+    #[test]
+    fn repeats_of_any_order_are_those_of_all_orders() {
+        // Of 4 orders of a b b b, two have two repeats, two have one; of 2 of a b none has any.
+        assert_eq!(repeats_of_any_order(&[1.0, 3.0]), (1.5, 0.25));
+        assert_eq!(repeats_of_any_order(&[1.0, 1.0]), (0.0, 0.0));
+        assert_eq!(repeats_of_any_order(&[5.0]), (4.0, 0.0));
     }
 
     #[test]

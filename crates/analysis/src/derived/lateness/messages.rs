@@ -1,16 +1,18 @@
 //! Which ranks others waited for in messages, by more than chance and than the order of a program has it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::blame::{Trial, blame};
 use crate::derived::filter::Filter;
 use crate::derived::maths::sample::{median, real, whole};
 use crate::derived::maths::union::{length, union};
 use crate::derived::messages::{Blame, Meeting};
-use crate::tables::{Tables, large, small};
+use crate::tables::{Tables, large};
 
 /// A rank that has so many usual pauses more than others is late.
 const CUT: u64 = 4;
+/// Less than one of so many parts of a wait is what the arithmetic leaves of it.
+const SMALL_PART: u64 = 64;
 
 /// A rank that others waited for.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +40,7 @@ pub(in crate::derived) fn late(tables: &Tables, filter: &Filter, messages: &Blam
     let ranks: BTreeSet<u32> = messages.meetings.keys().map(|(rank, _)| *rank).collect();
     for rank in ranks {
         let own = || messages.meetings.range((rank, 0)..=(rank, u64::MAX)).map(|(_, meeting)| meeting);
-        let waited: BTreeSet<u32> = own().flat_map(|meeting| &meeting.waited).copied().collect();
+        let waited = waited(own());
         let mut others: Vec<f64> = waited.iter().filter_map(|other| outside[large(*other)]).map(real).collect();
         let Some(own_ns) = outside[large(rank)].filter(|_| !others.is_empty()) else {
             continue;
@@ -63,16 +65,26 @@ pub(in crate::derived) fn late(tables: &Tables, filter: &Filter, messages: &Blam
     found
 }
 
+/// The ranks that waited: for more than a small part of what the one did that waited longest.
+fn waited<'a>(meetings: impl Iterator<Item = &'a Meeting>) -> Vec<u32> {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for (rank, ns) in meetings.flat_map(|meeting| &meeting.waited) {
+        *sums.entry(*rank).or_default() += ns;
+    }
+    let longest_ns = sums.values().copied().max().unwrap_or(0);
+    sums.into_iter().filter(|(_, ns)| *ns > longest_ns / SMALL_PART).map(|(rank, _)| rank).collect()
+}
+
 /// For each rank an upper bound of the probability that chance alone makes others wait this long for any rank, where
 /// each rank of a meeting is equally likely to come last.
 fn p_values(messages: &Blame, ranks: usize) -> Vec<f64> {
     let mut trials = Vec::new();
     let mut of_rank: Vec<Vec<u32>> = vec![Vec::new(); ranks];
     for (number, ((last, time_ns), meeting)) in (0..).zip(&messages.meetings) {
-        let ranks = small(meeting.waited.len() + 1);
+        let ranks = u32::try_from(meeting.count() + 1).unwrap_or(u32::MAX);
         let waiting_ns = meeting.lost_ns();
         trials.push(Some(Trial { communicator: 0, time_ns: *time_ns, last: *last, ranks, waiting_ns }));
-        meeting.waited.iter().chain([last]).for_each(|rank| of_rank[large(*rank)].push(number));
+        meeting.waited.keys().chain([last]).for_each(|rank| of_rank[large(*rank)].push(number));
     }
     blame(&trials, &of_rank).into_iter().map(|it| it.p_value).collect()
 }

@@ -20,6 +20,36 @@ pub fn length(intervals: &[(u64, u64)]) -> u64 {
     intervals.iter().map(|(start, stop)| stop.saturating_sub(*start)).sum()
 }
 
+/// Disjoint intervals in order, of which it is asked how much of a time they cover.
+#[derive(Clone, Debug, Default)]
+pub(in crate::derived) struct Covered {
+    intervals: Vec<(u64, u64)>,
+    /// How long those before each are together.
+    before_ns: Vec<u64>,
+}
+
+impl Covered {
+    pub(in crate::derived) fn of(intervals: Vec<(u64, u64)>) -> Self {
+        let mut sum_ns = 0;
+        let before_ns = intervals.iter().map(|(start, stop)| {
+            sum_ns += stop - start;
+            sum_ns - (stop - start)
+        });
+        let before_ns = before_ns.collect();
+        Self { intervals, before_ns }
+    }
+
+    fn until(&self, until_ns: u64) -> u64 {
+        let behind = self.intervals.partition_point(|(start, _)| *start < until_ns);
+        let last = self.intervals[..behind].last().zip(self.before_ns[..behind].last());
+        last.map_or(0, |((start, stop), before_ns)| before_ns + until_ns.min(*stop) - start)
+    }
+
+    pub(in crate::derived) fn within(&self, from_ns: u64, until_ns: u64) -> u64 {
+        self.until(until_ns) - self.until(from_ns)
+    }
+}
+
 /// How long disjoint intervals in order overlap with others.
 pub(in crate::derived) fn overlap(a: &[(u64, u64)], b: &[(u64, u64)]) -> u64 {
     let (mut at, mut other, mut sum) = (0, 0, 0);
@@ -57,6 +87,13 @@ pub(in crate::derived) fn subtract(a: &[(u64, u64)], b: &[(u64, u64)]) -> Vec<(u
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_covered_within_a_time() {
+        let covered = Covered::of(vec![(2, 4), (4, 5), (10, 20)]);
+        let found = [(0, 30), (3, 12), (5, 10), (12, 15), (25, 30)].map(|(from, to)| covered.within(from, to));
+        assert_eq!(found, [13, 4, 0, 3, 0]);
+    }
 
     #[test]
     fn time_counts_once() {

@@ -9,7 +9,8 @@ use super::ranks::OfRank;
 use super::waits::is_known;
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
-use crate::tables::{Tables, large, small};
+use crate::derived::maths::union::{Covered, union};
+use crate::tables::{Tables, large};
 
 /// The sends and receives of an archive.
 #[derive(Debug, Default)]
@@ -17,35 +18,42 @@ pub(in crate::derived) struct Messages {
     pairing: Pairing,
     /// By rank of the job.
     pub(super) ranks: Vec<OfRank>,
-    /// When messages of a rank of the job with another one ended; ascending.
+    /// When both ends of the messages of two ranks of the job had come; ascending.
     met: BTreeMap<(u32, u32), Vec<u64>>,
-    /// When other operations of a rank of the job ended; ascending.
-    others: Vec<Vec<u64>>,
+    /// By member of a communicator when its other operations ended; ascending.
+    others: BTreeMap<u32, Vec<u64>>,
+    /// When a rank of the job was in operations.
+    inside: Vec<Covered>,
 }
 
 impl Messages {
     pub(in crate::derived) fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
         let count = tables.members.job_ranks.len();
-        let mut found =
-            Self { pairing: Pairing::of(trace, tables), others: vec![Vec::new(); count], ..Self::default() };
+        let mut found = Self { pairing: Pairing::of(trace, tables), ..Self::default() };
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); count];
-        for row in (0..small(tables.operations.len())).filter(|row| is_known(tables, *row)) {
-            let operation = tables.operations.row(large(row));
+        let mut inside: Vec<Vec<(u64, u64)>> = vec![Vec::new(); count];
+        for (row, operation) in (0..).zip(tables.operations.rows()) {
             let rank = job_rank(tables, row);
-            if !found.pairing.is_message(row) {
-                found.others[large(rank)].push(operation.stop_ns);
+            inside[large(rank)].push((operation.start_ns, operation.stop_ns.max(operation.start_ns)));
+            if !is_known(tables, row) {
                 continue;
             }
-            if let Some(other) = found.pairing.other(row) {
-                let pair = (rank, job_rank(tables, other));
-                found.met.entry(pair).or_default().push(operation.stop_ns);
+            if !found.pairing.is_message(row) {
+                found.others.entry(operation.member).or_default().push(operation.stop_ns);
+                continue;
+            }
+            let other = found.pairing.other(row).filter(|it| found.pairing.is_send(row) && is_known(tables, *it));
+            if let Some(other) = other {
+                let both_ns = operation.start_ns.max(tables.operations.start_ns[large(other)]);
+                found.met.entry(in_order((rank, job_rank(tables, other)))).or_default().push(both_ns);
             }
             if filter.wants(trace, &tables.members, &operation) {
                 rows[large(rank)].push(row);
             }
         }
-        found.met.values_mut().chain(&mut found.others).for_each(|times| times.sort_unstable());
+        found.met.values_mut().chain(found.others.values_mut()).for_each(|times| times.sort_unstable());
         found.ranks = rows.into_par_iter().map(|rows| OfRank::of(tables, &found.pairing, rows)).collect();
+        found.inside = inside.into_par_iter().map(|times| Covered::of(union(times))).collect();
         found
     }
 
@@ -59,14 +67,33 @@ impl Messages {
         self.pairing.is_message(row)
     }
 
-    /// When a rank was done with what it last did with another one before a time: a message, or a collective.
-    pub(super) fn last_met_ns(&self, pair: (u32, u32), before_ns: u64) -> u64 {
+    /// When a rank of the job was in operations.
+    pub(super) fn inside(&self, rank: usize) -> &Covered {
+        &self.inside[rank]
+    }
+
+    /// Whether two ranks had no message before a time: in the first one, NCCL makes ranks late that connect.
+    pub(super) fn is_first(&self, ranks: (u32, u32), before_ns: u64) -> bool {
+        self.met.get(&in_order(ranks)).and_then(|times| times.first()).is_none_or(|ns| *ns > before_ns)
+    }
+
+    /// When two ranks of the job last met before a time: in a message, or in a collective.
+    pub(super) fn last_met_ns(&self, tables: &Tables, (a, b): (u32, u32), before_ns: u64) -> u64 {
         let last = |times: Option<&Vec<u64>>| {
             let times = times.map_or(&[][..], Vec::as_slice);
-            times[..times.partition_point(|ns| *ns <= before_ns)].last().copied().unwrap_or(0)
+            times[..times.partition_point(|ns| *ns <= before_ns)].last().copied()
         };
-        last(self.met.get(&pair)).max(last(self.others.get(large(pair.0))))
+        let members = |rank: u32| tables.members.job_ranks[large(rank)].members.iter().copied();
+        let communicator = |member: u32| tables.members.row(member).communicator;
+        let both = members(a).flat_map(|a| members(b).map(move |b| (a, b)));
+        let both = both.filter(|(a, b)| communicator(*a) == communicator(*b));
+        let collectives = both.filter_map(|(a, b)| Some(last(self.others.get(&a))?.min(last(self.others.get(&b))?)));
+        collectives.chain(last(self.met.get(&in_order((a, b))))).max().unwrap_or(0)
     }
+}
+
+const fn in_order((a, b): (u32, u32)) -> (u32, u32) {
+    if a < b { (a, b) } else { (b, a) }
 }
 
 /// The rank of the job that an operation is of.
