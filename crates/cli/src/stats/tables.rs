@@ -320,7 +320,9 @@ fn messages(report: &Report, wanted: &[u32]) -> Sheet {
         "messages between ranks: how long one end waited because the other came late",
         &["from", "to", "count", "bytes", "late_sender", "late_receiver", "communicator"],
     );
-    for it in &report.messages {
+    let mut messages: Vec<_> = report.messages.iter().collect();
+    messages.sort_by_key(|it| std::cmp::Reverse(it.late_sender_ns + it.late_receiver_ns));
+    for it in messages {
         if is_wanted(report, it.from, wanted) || is_wanted(report, it.to, wanted) {
             sheet.rows.push(vec![
                 of(it.from, |number| text(rank(report, number))),
