@@ -16,6 +16,7 @@ pub mod id;
 mod name;
 mod presets;
 mod progress;
+pub mod ranks;
 mod states;
 mod visible;
 

@@ -13,7 +13,7 @@ use otf2::RegionRef;
 use crate::archive::Trace;
 
 pub use columns::Short;
-pub use members::{JobRank, Member, Members, Seats, number};
+pub use members::{JobRank, Member, Members};
 pub(crate) use members::{large, small};
 pub use read::{Tables, phase};
 pub use rows::{

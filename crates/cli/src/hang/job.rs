@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::tables::{Seats, number};
+use nccl_events::ranks::{Seats, number};
 
 use super::operation::{Message, OpenCall};
 use super::tail::Tail;

@@ -1,0 +1,40 @@
+//! The numbers that people know the ranks of a job by.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// What a rank of the job is in: by that it is numbered.
+#[derive(Clone, Debug, Default)]
+pub struct Seats {
+    /// Its process.
+    pub process: usize,
+    /// The rank that the launcher gave its process.
+    pub launcher_rank: Option<u32>,
+    /// Communicators, with its ranks there.
+    pub members: BTreeMap<u32, u32>,
+}
+
+/// The communicator that has all ranks of the job, if there is one, and the number that people know each rank by: that
+/// in this communicator, else the launcher's where its process has no other rank.
+#[must_use]
+pub fn number(ranks: &[Seats]) -> (Option<u32>, Vec<Option<u32>>) {
+    let mut of_process: BTreeMap<usize, usize> = BTreeMap::new();
+    for rank in ranks {
+        *of_process.entry(rank.process).or_default() += 1;
+    }
+    let launcher_rank = |rank: &Seats| rank.launcher_rank.filter(|_| of_process.get(&rank.process) == Some(&1));
+    let first = ranks.first().map(|rank| &rank.members);
+    let has_all = |comm: &u32| ranks.iter().all(|rank| rank.members.contains_key(comm));
+    let all = first.into_iter().flat_map(BTreeMap::keys).copied().filter(has_all);
+    // A split can have all ranks in another order than the launcher's.
+    let alike = |comm: &u32| {
+        let known = ranks.iter().filter(|rank| launcher_rank(rank).is_some());
+        known.filter(|rank| rank.members.get(comm).copied() == rank.launcher_rank).count()
+    };
+    let world = all.max_by_key(|comm| (alike(comm), Reverse(*comm)));
+    let number = |rank: &Seats| match world {
+        Some(world) => rank.members.get(&world).copied(),
+        None => launcher_rank(rank),
+    };
+    (world, ranks.iter().map(number).collect())
+}
