@@ -9,16 +9,7 @@ use whole_plugin::machine::{has, skip};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
-/// 60 000 events: several segments of a journal.
-const MUCH: &str = "
-    init c ranks=1 rank=0
-    repeat 60000 {
-      start g GroupApi
-      stop g
-    }
-    finalize c
-";
-const EVENTS: u64 = 60_000;
+use crate::{EVENTS, MUCH};
 
 /// Runs a command whose files may have so many bytes. Its output goes to pipes, which have no limit.
 fn limited(bytes: u64, command: &Command) -> Output {

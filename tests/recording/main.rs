@@ -10,3 +10,15 @@ mod no_room;
 mod snapshot;
 mod step_ranges;
 mod switches;
+
+/// A program with more than three segments of a journal.
+const MUCH: &str = "
+    init c ranks=1 rank=0
+    repeat 40000 {
+      start g GroupApi
+      stop g
+    }
+    finalize c
+";
+/// Its events.
+const EVENTS: u64 = 40_000;

@@ -8,16 +8,7 @@ use whole_plugin::machine::skip;
 use whole_plugin::process::{Ended, LIMIT, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
-/// 40 000 events: more than three segments of a journal.
-const MUCH: &str = "
-    init c ranks=1 rank=0
-    repeat 40000 {
-      start g GroupApi
-      stop g
-    }
-    finalize c
-";
-const EVENTS: u64 = 40_000;
+use crate::{EVENTS, MUCH};
 
 /// Where nothing can be recorded: NCCL is asked for no events, and still gets a context.
 const NOTHING: &str = "

@@ -103,9 +103,23 @@ fn with_separator(typed: &[String], command: &str) -> Option<String> {
     if !is_run || command.starts_with('-') {
         return None;
     }
-    let at = after.iter().position(|word| word == command)?;
-    let (options, command) = after.split_at(at);
-    Some(format!("nccl-otf2 {} -- {}", options.join(" "), command.join(" ")))
+    // The value of an option may be the same word.
+    let places = after.iter().enumerate().filter(|(_, word)| *word == command);
+    let (options, command) = places.map(|(at, _)| after.split_at(at)).find(|(options, _)| {
+        let whole = ["nccl-otf2"].into_iter().chain(options.iter().map(String::as_str)).chain(["--", "command"]);
+        Arguments::try_parse_from(whole).is_ok()
+    })?;
+    Some(format!("nccl-otf2 {} -- {}", for_a_shell(options), for_a_shell(command)))
+}
+
+/// Words as a shell takes them.
+fn for_a_shell(words: &[String]) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-+=:,./@%".contains(&byte);
+    let quoted = words.iter().map(|word| match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    });
+    quoted.collect::<Vec<String>>().join(" ")
 }
 
 #[cfg(test)]
@@ -146,6 +160,9 @@ mod tests {
         };
         let expected = "nccl-otf2 run -o trace -- python -u x";
         assert_eq!(line("/bin/nccl-otf2 run -o trace python -u x", "python").as_deref(), Some(expected));
+        let typed = ["nccl-otf2", "run", "-o", "sh", "sh", "-c", "echo $HOME"].map(str::to_owned);
+        assert_eq!(with_separator(&typed, "sh").as_deref(), Some("nccl-otf2 run -o sh -- sh -c 'echo $HOME'"));
+        assert_eq!(for_a_shell(&["it's".to_owned(), String::new()]), r"'it'\''s' ''");
         assert_eq!(line("nccl-otf2 run --nonsense -- python", "--nonsense"), None);
         assert_eq!(line("nccl-otf2 info a b", "b"), None);
     }

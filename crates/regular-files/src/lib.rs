@@ -34,6 +34,14 @@ pub fn open(path: &Path, most_bytes: u64) -> io::Result<File> {
     }
 }
 
+/// Opens a regular file that the user names. A symbolic link is followed: it may be the name of a library or of a secret.
+///
+/// # Errors
+/// As for [`open`].
+pub fn open_named(path: &Path, most_bytes: u64) -> io::Result<File> {
+    open(&path.canonicalize()?, most_bytes)
+}
+
 /// Reads a file that [`open`] opens.
 ///
 /// # Errors
@@ -54,6 +62,30 @@ pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
 /// As for [`read`]; also when it is not UTF-8.
 pub fn read_to_string(path: &Path, most_bytes: u64) -> io::Result<String> {
     String::from_utf8(read(path, most_bytes)?).map_err(|_| io::Error::other("it is not text"))
+}
+
+/// Where [`fnv`] begins.
+pub const FNV_SEED: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// FNV-1a: the same in every process, whatever the compiler's own hash does. One byte that changes always changes it.
+#[must_use]
+pub fn fnv(seed: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(seed, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+/// The [`fnv`] of a file that [`open`] opens.
+///
+/// # Errors
+/// As for [`open`].
+pub fn checksum(path: &Path, most_bytes: u64) -> io::Result<u64> {
+    let mut file = open(path, most_bytes)?.take(most_bytes);
+    let (mut hash, mut bytes) = (FNV_SEED, vec![0; 64 << 10]);
+    loop {
+        match file.read(&mut bytes)? {
+            0 => return Ok(hash),
+            length => hash = fnv(hash, bytes.get(..length).unwrap_or_default()),
+        }
+    }
 }
 
 /// Why a file is not read.
@@ -118,5 +150,11 @@ mod tests {
         // A link among the directories above is the user's affair.
         symlink(scratch.path(), at("here")).expect("a link");
         open(&at("here/file"), 4).expect("opened");
+        // So is one that the user names.
+        open_named(&at("link"), 4).expect("opened");
+        let refused = open_named(&at("fifo"), 4).expect_err("refused");
+        assert_eq!(refused.to_string(), "it is a FIFO, not a regular file");
+        assert_eq!(checksum(&at("link"), 4).ok(), None);
+        assert_eq!(checksum(&at("file"), 4).expect("read"), fnv(FNV_SEED, b"text"));
     }
 }

@@ -1,6 +1,5 @@
 //! What a library says of itself in its file: nothing of it is loaded or run.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -52,7 +51,8 @@ impl Library {
     ///
     /// When it cannot be read, or is no library or program.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let file =
+            regular_files::open_named(path, u64::MAX).with_context(|| format!("cannot read {}", path.display()))?;
         let cache = ReadCache::new(file);
         let file = ElfFile64::<Endianness, _>::parse(&cache);
         let file = file.with_context(|| format!("{} is not a 64-bit library or program", path.display()))?;

@@ -13,13 +13,14 @@ use crate::exit::Exit;
 use crate::listing::process::{Process, present};
 use crate::listing::stream::{self, Count, Schema};
 use crate::listing::{Filter, Journals, beginning, journals_of};
+use crate::place;
 use crate::print;
 use crate::progress::Bar;
 
 /// Writes a file a process into the directory `out`.
 pub(super) fn write(path: &Path, filter: &Filter, schema: Schema, out: &Path, bar: &Bar) -> Result<(Outcome, Exit)> {
     // The archive of a job lies in the directory that has the journals.
-    let job = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+    let job = place::directory(path);
     let Journals { found: journals, mut unread } = journals_of(job)?;
     fs::create_dir(out).with_context(|| format!("cannot make {}", out.display()))?;
     bar.begin("processes", journals.len() as u64);

@@ -180,8 +180,12 @@ pub(crate) fn journals_of(path: &Path) -> Result<Journals> {
     if !found.is_empty() {
         return Ok(Journals { found, unread });
     }
-    if path.join(PROCESS).is_file() || !unread.is_empty() {
-        bail!("{}: no journal: they go when they are written, unless NCCL_OTF2_KEEP_JOURNAL=1", path.display());
+    if path.join(PROCESS).is_file() || is_archive(path) || !unread.is_empty() {
+        bail!(
+            "{}: no journal: they are removed when they are written into an archive, unless the job has \
+             NCCL_OTF2_KEEP_JOURNAL=1 or is started with `nccl-otf2 run --keep-journal`",
+            path.display()
+        );
     }
     bail!("{}: no archive, no directory of a process's part, and no journal", path.display())
 }

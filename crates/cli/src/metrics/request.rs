@@ -1,6 +1,6 @@
 //! What is asked for, and whether it can be done.
 
-use std::fs;
+use std::io::Read as _;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -130,7 +130,10 @@ impl Request {
     pub(super) fn listener(&self) -> Result<Option<(TcpListener, Option<String>)>> {
         let Some(address) = self.listen else { return Ok(None) };
         let token = self.token_file.as_ref().map(|path| {
-            let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let mut text = String::new();
+            let file = regular_files::open_named(path, regular_files::MOST_MARK_BYTES);
+            let read = file.and_then(|mut file| file.read_to_string(&mut text));
+            let _bytes = read.with_context(|| format!("cannot read {}", path.display()))?;
             let token = text.trim().to_owned();
             ensure!(!token.is_empty(), "{}: there is no token in it", path.display());
             Ok(token)

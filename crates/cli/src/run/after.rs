@@ -156,8 +156,10 @@ fn closing_lines(summary: &Summary, out: &Path) -> Text {
 /// Whether no other rank's tool speaks of the archive that is in place: a file named by it tells them.
 fn is_first_to_say(out: &Path) -> bool {
     let written = out.join(ANCHOR).metadata().and_then(|data| data.modified());
-    let written = written.ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-    let name = format!(".said-{}", written.unwrap_or_default().as_nanos());
-    // Where the file cannot be made, better twice than never.
+    // Where the time is not known or the file cannot be made, better twice than never.
+    let Some(written) = written.ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()) else {
+        return true;
+    };
+    let name = format!(".summary-printed-{}", written.as_nanos());
     !matches!(private::new_file(&out.join(name)), Err(error) if error.kind() == ErrorKind::AlreadyExists)
 }

@@ -1,7 +1,7 @@
 //! The profile of a host: the plane "Task Environment" says when it began and ended.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 
 use analysis::Trace;
@@ -30,7 +30,10 @@ impl HostProfile {
 
     /// Reads a profile; its events are passed over.
     pub(super) fn read(path: &Path) -> Result<Self> {
-        let bytes = fs::read(path).map_err(Error::io("read", path))?;
+        let mut bytes = Vec::new();
+        let file = regular_files::open_named(path, super::MOST_BYTES);
+        let read = file.and_then(|mut file| file.read_to_end(&mut bytes));
+        read.map_err(Error::io("read", path))?;
         let refused = |why: &str| Error::Refused(format!("{}: {why}", path.display()));
         let space = XSpace::decode(bytes.as_slice())
             .map_err(|error| refused(&format!("not an XSpace (NAME.xplane.pb): {error}")))?;

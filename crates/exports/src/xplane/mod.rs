@@ -103,7 +103,7 @@ fn into_one(
         foreign::refuse_apart(source, &clock(*first)?, path, span_ns)?;
     }
     let mut file = File::create_new(out).map_err(Error::io("make", out))?;
-    let mut profile_file = File::open(path).map_err(Error::io("read", path))?;
+    let mut profile_file = regular_files::open_named(path, MOST_BYTES).map_err(Error::io("read", path))?;
     std::io::copy(&mut profile_file, &mut file).map_err(Error::io("copy", path))?;
     let window = |location| {
         let (origin_ns, to_ns) = (profile.begin_ns, profile.end_ns);

@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
+use regular_files::MOST_DESCRIPTION_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::host::{self, Life};
@@ -91,7 +92,7 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
 /// The claim of a directory, if a job has recorded there.
 #[must_use]
 pub fn owner(out: &Path) -> Option<Claim> {
-    match fs::read(out.join(CLAIM)) {
+    match regular_files::read(&out.join(CLAIM), MOST_DESCRIPTION_BYTES) {
         Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap_or_default()),
         Err(_) => of_first_part(out),
     }

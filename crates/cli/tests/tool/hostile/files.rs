@@ -122,6 +122,7 @@ fn files_of_a_part() {
         "parts/host-0/.write.lock",
         "control",
         "dump",
+        "job",
         ".unify.lock",
     ];
     plant(&scratch, &files, |file, what, verb| {
@@ -130,4 +131,30 @@ fn files_of_a_part() {
             && what != "nothing in it"
             && (verb == ["print", "trace/parts"] || verb.contains(&"jsonl"))
     });
+}
+
+#[test]
+fn files_that_the_user_names() {
+    let scratch = Scratch::new();
+    let _out = archive(&scratch);
+    for (verb, file) in [
+        (&["metrics", "trace", "--listen", "127.0.0.1:0", "--token-file"][..], "token"),
+        (&["export", "--format", "kineto", "trace", "-o", "exported", "--into"], "torch.json"),
+        (&["export", "--format", "xplane", "trace", "-o", "made.xplane.pb", "--into"], "vm.xplane.pb"),
+        (&["doctor"], "libnccl.so.2"),
+    ] {
+        for (what, said) in [("fifo", "is a FIFO"), ("/dev/zero", "is a device"), ("/nowhere", "No such file")] {
+            let path = scratch.join(file);
+            clear(&scratch, &path);
+            symlink(what, &path).expect("a link");
+            if what == "fifo" {
+                clear(&scratch, &scratch.join(what));
+                (PLANTED[0].1)(&scratch.join(what));
+            }
+            let ended = bounded(&scratch, &[verb, &[file]].concat());
+            assert!(ended.code.is_some_and(|code| code == 1 || code == 2), "{verb:?} {what}: {ended:?}");
+            // `doctor` knows NCCL by its name where it cannot read it.
+            assert!(ended.said().contains(said) || verb == ["doctor"], "{verb:?} {what}: {ended:?}");
+        }
+    }
 }

@@ -1,6 +1,5 @@
 //! The file of a trace, event by event, each as the text that it is there.
 
-use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
@@ -29,7 +28,7 @@ pub(super) trait Reader {
 ///
 /// When it cannot be read, or is no trace; the first one of the reader.
 pub(super) fn read(path: &Path, reader: &mut impl Reader) -> Result<()> {
-    let file = File::open(path).map_err(Error::io("read", path))?;
+    let file = regular_files::open_named(path, u64::MAX).map_err(Error::io("read", path))?;
     let input: Box<dyn Read> =
         if is_compressed(path) { Box::new(MultiGzDecoder::new(BufReader::new(file))) } else { Box::new(file) };
     let mut deserializer = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 20, input));
