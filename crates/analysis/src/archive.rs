@@ -72,12 +72,24 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads the definitions of an archive.
+    /// Reads the definitions of an archive, and checks that they are those that were written: whatever is derived from
+    /// others is wrong.
     ///
     /// # Errors
     ///
     /// When it is damaged.
     pub fn read(anchor: PathBuf, archive: Archive) -> otf2::Result<Self> {
+        let trace = Self::read_unchecked(anchor, archive)?;
+        trace.archive.check_definitions(&trace.definitions)?;
+        Ok(trace)
+    }
+
+    /// Reads them as they are, to say what is wrong with them.
+    ///
+    /// # Errors
+    ///
+    /// When they cannot be read.
+    pub fn read_unchecked(anchor: PathBuf, archive: Archive) -> otf2::Result<Self> {
         let definitions = archive.definitions()?;
         let communicators = Communicators::of(&definitions);
         let regions = definitions.regions.iter().filter_map(|(reference, region)| {

@@ -101,6 +101,7 @@
     )
 )]
 
+mod checksums;
 mod definition;
 mod error;
 mod event;

@@ -33,13 +33,21 @@ pub(super) fn strays(trace: &Trace, findings: &mut Findings) {
     }
 }
 
-/// Checks the files of a location; false when its events cannot be read.
-pub(super) fn check(trace: &Trace, location: LocationRef, definition: &Location, findings: &mut Findings) -> bool {
+/// Checks the files of a location; false when its events cannot be read, or mean something else without the local
+/// definitions that are missing.
+pub(super) fn check(
+    trace: &Trace,
+    location: LocationRef,
+    definition: &Location,
+    findings: &mut Findings,
+    is_as_written: bool,
+) -> bool {
     let place = (trace, location);
     let is_missing = |path: &Path| path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
     let missing = |path: &Path| format!("{} is missing", path.display());
     let path = trace.archive.definition_file(location);
-    if is_missing(&path) {
+    let lacks_definitions = is_missing(&path);
+    if lacks_definitions {
         findings.at(place, None, Rule::File, missing(&path));
     }
     let path = trace.archive.event_file(location);
@@ -58,7 +66,7 @@ pub(super) fn check(trace: &Trace, location: LocationRef, definition: &Location,
                 let message = format!("{promised} events are promised, {events} are there");
                 findings.at(place, None, Rule::EventCount, message);
             }
-            true
+            is_as_written || !lacks_definitions
         }
     }
 }

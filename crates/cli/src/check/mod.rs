@@ -134,7 +134,7 @@ pub(crate) fn check(request: &Request) -> Result<Exit> {
         not_applicable: not_applicable(&archive),
     };
     let remedy = place::remedy_of(&anchor);
-    match Trace::read(anchor, archive) {
+    match Trace::read_unchecked(anchor, archive) {
         Err(error) => findings.general(Rule::Definitions, error.to_string()),
         Ok(trace) => {
             report.processes = trace.processes().count() as u64;
@@ -151,7 +151,7 @@ pub(crate) fn check(request: &Request) -> Result<Exit> {
     } else {
         print::text(&text(&report, &findings))?;
     }
-    if findings.has(&[Rule::Definitions, Rule::File, Rule::EventCount, Rule::Events]) {
+    if findings.has(&[Rule::Definitions, Rule::AsWritten, Rule::File, Rule::EventCount, Rule::Events]) {
         remedy.iter().for_each(print::note);
     }
     let fails = report.faults > 0 || request.strict && report.remarks > 0;
@@ -170,6 +170,10 @@ fn not_applicable(archive: &Archive) -> Vec<&'static str> {
 fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
     definitions::check(trace, findings);
     files::strays(trace, findings);
+    let written = trace.archive.check_definitions(&trace.definitions);
+    if let Err(error) = &written {
+        findings.general(Rule::AsWritten, error.to_string());
+    }
     let account = Completeness::of(&trace.archive);
     let subject = Subject { trace, account: &account };
     let mut across = Across::of(subject);
@@ -187,7 +191,7 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
         if current.replace(process) != Some(process) {
             across.next_process();
         }
-        if !files::check(trace, location, definition, findings) {
+        if !files::check(trace, location, definition, findings, written.is_ok()) {
             across.cannot_be_read(location);
             continue;
         }

@@ -96,6 +96,7 @@ rules! {
     LocationId S16 Fault Nccl "The place of a location in the list of communicating locations is its id (not in merged archives).";
     KernelGpu S17 Fault Nccl "A kernel or copy is on a location of the GPU that the communicator of its operation uses.";
     Locations S18 Fault Any "There are locations.";
+    AsWritten S19 Fault Any "Global and local definitions are those that were written, where the anchor has their checksum; all locations with events have local ones, or none.";
 
     CollectivePair C01 Fault Any "On a location collectives begin and end in turn.";
     CollectiveRole C02 Fault Any "A collective's operation fits the role of the region around it.";

@@ -65,6 +65,7 @@ impl Nccl {
         }
         let verbatim = archive.verbatim_definitions().context("cannot read all of NCCL's definitions")?;
         let definitions = archive.definitions().context("cannot read NCCL's definitions")?;
+        archive.check_definitions(&definitions).context("cannot read NCCL's definitions")?;
         let mut opened = Self { archive, verbatim, definitions, processes: Vec::new(), largest_communicator: 0 };
         opened.processes = opened.find_processes();
         opened.rank_by_communicator();

@@ -82,6 +82,7 @@ impl ScoreP {
         let anchor = archive.anchor_file().to_owned();
         let verbatim = archive.verbatim_definitions().context("cannot read all of Score-P's definitions")?;
         let definitions = archive.definitions().context("cannot read Score-P's definitions")?;
+        archive.check_definitions(&definitions).context("cannot read Score-P's definitions")?;
         let Some(clock) = definitions.clock else {
             bail!("{}: there are no clock properties", anchor.display());
         };

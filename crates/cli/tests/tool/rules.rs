@@ -59,6 +59,12 @@ fn patch(file: &Path, from: &[u8], to: &[u8]) {
 /// length, then its numbers, each with how many bytes it has; 0 and "undefined" are one byte.
 fn patch_definitions(trace: &Path, from: &[u8], to: &[u8]) {
     patch(&trace.join("traces.def"), from, to);
+    without_checksum(trace);
+}
+
+/// Makes it an archive of a writer that says no checksum.
+fn without_checksum(trace: &Path) {
+    patch(&trace.join("traces.otf2"), b"DEFINITIONS_CHECKSUM", b"DEFINITIONS_HAD_ONE_");
 }
 
 fn set(fixture: &mut Fixture, rank: usize, wanted: impl Fn(&Step) -> bool, step: Step) {

@@ -7,7 +7,9 @@ use otf2_sys as sys;
 
 use super::definition_file::check_definition_file;
 use super::reader::Reader;
+use crate::checksums::{Checksums, PROPERTY, check_presence};
 use crate::error::{Result, check};
+use crate::records::Definitions;
 use crate::refs::LocationRef;
 
 /// An archive to read.
@@ -130,6 +132,28 @@ impl Archive {
         match file.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
             _ => check_definition_file(&file, regular_files::MOST_MANIFEST_BYTES).map(|()| true),
+        }
+    }
+
+    /// Checks that all definitions are there, and are those that were written, where the archive says what these were.
+    ///
+    /// # Errors
+    ///
+    /// When they are not, or a file cannot be read.
+    pub fn check_definitions(&self, definitions: &Definitions) -> Result<()> {
+        let locations = definitions.locations.iter();
+        let with_events = locations.clone().filter(|(_, it)| it.number_of_events > 0).map(|(it, _)| it.get());
+        check_presence(&self.anchor, with_events)?;
+        match self.property(PROPERTY) {
+            Some(written) => {
+                let found = Checksums::of(&self.anchor, locations.clone().map(|(location, _)| location.get()))?;
+                found.compare(&self.anchor, written).map_err(|differs| {
+                    // One that is no such file is named.
+                    let mut broken = locations.filter_map(|(location, _)| self.has_local_definitions(*location).err());
+                    broken.next().unwrap_or(differs)
+                })
+            }
+            None => Ok(()),
         }
     }
 

@@ -9,6 +9,7 @@ use super::definitions::{DefinitionState, GlobalDefinitions};
 use super::events::EventWriter;
 use super::handle::{DEFINITIONS_CHUNK_BYTES, Handle, Role};
 use super::local::LocalDefWriter;
+use crate::checksums::{Checksums, PROPERTY};
 use crate::error::{Result, c_string, check, refused};
 use crate::refs::LocationRef;
 
@@ -153,8 +154,14 @@ impl ArchiveWriter {
 
     fn finish(&mut self) -> Result<()> {
         let definitions = self.definitions.close(&mut self.handle);
+        let definitions = definitions.and_then(|locations| locations.map_or(Ok(()), |it| self.set_checksums(&it)));
         let archive = self.handle.close();
         definitions.and(archive)
+    }
+
+    fn set_checksums(&mut self, locations: &[u64]) -> Result<()> {
+        let checksums = Checksums::of(&self.anchor_file(), locations.iter().copied())?;
+        self.set_property(PROPERTY, &checksums.to_string())
     }
 }
 

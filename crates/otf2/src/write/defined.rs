@@ -113,6 +113,13 @@ impl Defined {
         Ok(())
     }
 
+    /// The locations, in the order of their numbers.
+    pub(super) fn locations(&self) -> Vec<u64> {
+        let mut locations: Vec<u64> = self.locations.iter().copied().collect();
+        locations.sort_unstable();
+        locations
+    }
+
     /// What holds for kinds besides that references are defined.
     fn check_kind(&self, definition: &Definition) -> std::result::Result<(), String> {
         let is_complete = match definition {

@@ -48,9 +48,10 @@ pub(super) struct DefinitionState {
 unsafe impl Send for DefinitionState {}
 
 impl DefinitionState {
-    pub(super) fn close(&mut self, handle: &mut Handle) -> Result<()> {
+    /// Closes the file, and returns the locations; `None` where there is nothing to close.
+    pub(super) fn close(&mut self, handle: &mut Handle) -> Result<Option<Vec<u64>>> {
         let Some(writer) = self.writer.take().filter(|_| !self.failed) else {
-            return Ok(());
+            return Ok(None);
         };
         let archive = handle.archive()?;
         error::forget();
@@ -62,7 +63,7 @@ impl DefinitionState {
         if result.is_err() {
             handle.note_failure();
         }
-        result
+        result.map(|()| Some(self.defined.locations()))
     }
 }
 

@@ -83,6 +83,9 @@ fn is_whole(archive: &otf2::Archive) -> bool {
     let Ok(definitions) = archive.definitions() else {
         return false;
     };
+    if archive.check_definitions(&definitions).is_err() {
+        return false;
+    }
     let locations: Vec<(otf2::LocationRef, u64)> =
         definitions.locations.iter().map(|(location, it)| (*location, it.number_of_events)).collect();
     let is_whole = |at: usize| {

@@ -9,7 +9,7 @@ pub(super) mod of_ranks;
 use std::fmt;
 use std::path::Path;
 
-use regular_files::MOST_MANIFEST_BYTES;
+use regular_files::{FNV_SEED, MOST_MANIFEST_BYTES, fnv};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -169,12 +169,4 @@ impl fmt::Display for StepRanges {
         let spans: Vec<String> = self.spans().map(|span| span.to_string()).collect();
         formatter.write_str(&spans.join(","))
     }
-}
-
-/// Where [`fnv`] begins.
-pub(crate) const FNV_SEED: u64 = 0xcbf2_9ce4_8422_2325;
-
-/// FNV-1a: the same in every process, whatever the compiler's own hash does.
-pub(crate) fn fnv(seed: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(seed, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }

@@ -47,6 +47,7 @@ pub(in crate::merge) fn verify(
     }
     drop(verbatim);
     let definitions = archive.definitions()?;
+    archive.check_definitions(&definitions)?;
     let locations: Vec<LocationRef> = definitions.locations.keys().copied().collect();
     bar.begin("read back", locations.len() as u64);
     let mut read = Read::default();

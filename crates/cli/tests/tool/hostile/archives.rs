@@ -77,6 +77,83 @@ fn a_cut_archive_is_said_to_be_cut() {
     }
 }
 
+/// Changes a byte: of a name where there is one, else in the middle.
+fn flip(path: &Path) {
+    patch(path, |bytes| {
+        let name = bytes.windows(5).position(|bytes| bytes == b"nccl.");
+        let at = name.unwrap_or(bytes.len() / 2);
+        bytes[at] ^= 1;
+    });
+}
+
+/// The verbs that say something of an archive's events.
+const READERS: &[&[&str]] = &[
+    &["info", "trace"],
+    &["stats", "trace"],
+    &["print", "trace"],
+    &["report", "trace", "-o", "page.html"],
+    &["diff", "trace", "trace"],
+    &["hang", "trace"],
+    &["export", "--format", "kineto", "trace", "-o", "exported"],
+    &["export", "--format", "perfetto", "trace", "-o", "exported"],
+    &["export", "--format", "parquet", "trace", "-o", "exported"],
+    &["export", "--format", "scalasca", "trace", "-o", "exported"],
+    &["export", "--format", "xplane", "trace", "-o", "exported.xplane.pb"],
+];
+
+/// Without local definitions, or with a wrong byte in some, every number would be wrong.
+#[test]
+fn definitions_that_were_not_written_so_are_refused() {
+    let scratch = Scratch::new();
+    let out = archive(&scratch);
+    without_journals(&out);
+    let traces = out.join("traces");
+    // With events, or there is nothing to take for something else.
+    let events = files_of(&traces, "evt").into_iter().find(|it| fs::metadata(it).is_ok_and(|it| it.len() > 20));
+    let local = events.expect("one has events").with_extension("def");
+    let global = out.join("traces.def");
+    for (file, damage, said) in [
+        (&local, remove as fn(&Path), "def: is missing, and other locations have theirs"),
+        (&local, flip, "traces/*.def: does not have what was written into it"),
+        (&global, flip, "traces.def: does not have what was written into it"),
+    ] {
+        // It may have many names.
+        let whole = fs::read(file).expect("it is there");
+        remove(file);
+        fs::write(file, &whole).expect("written");
+        damage(file);
+        for verb in READERS {
+            let ended = bounded(&scratch, verb);
+            assert_eq!(ended.code, Some(2), "{verb:?}: {ended:?}");
+            assert!(ended.stderr.contains(said), "{verb:?}: {said}: {ended:?}");
+            assert!(ended.stderr.contains("`nccl-otf2 finalize trace` makes the archive again"), "{verb:?}: {ended:?}");
+            assert!(!scratch.join("exported").exists(), "{verb:?}");
+        }
+        let found = bounded(&scratch, &["check", "trace"]);
+        assert!(found.code == Some(1) && found.stdout.contains(said), "{found:?}");
+        let made = bounded(&scratch, &["finalize", "trace"]);
+        assert!(made.code == Some(0) && !made.stdout.contains("nothing to do"), "{made:?}");
+        let found = bounded(&scratch, &["check", "trace"]);
+        assert_eq!(found.code, Some(0), "{found:?}");
+    }
+}
+
+/// Other programs need not write local definitions. Some without the others are lost.
+#[test]
+fn archives_of_others_have_all_local_definitions_or_none() {
+    let scratch = Scratch::new();
+    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/scorep-mpi-sample");
+    let copied = Command::new("cp").arg("-r").arg(sample).arg(scratch.join("trace")).status().expect("cp ran");
+    assert!(copied.success());
+    let mut definitions = files_of(&scratch.join("trace/traces"), "def");
+    remove(&definitions.remove(0));
+    let ended = bounded(&scratch, &["print", "trace"]);
+    assert!(ended.code == Some(2) && ended.stderr.contains(".def: is missing"), "{ended:?}");
+    definitions.iter().for_each(|file| remove(file));
+    let ended = bounded(&scratch, &["print", "trace"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
 #[test]
 fn a_lost_event_file_costs_its_location_only() {
     for damage in [cut, remove] {
@@ -193,4 +270,18 @@ fn what_otf2_print_refuses_check_refuses() {
         fs::write(file, whole).expect("written");
     }
     assert!(refused > 5, "{refused} refused");
+}
+
+#[test]
+fn what_was_recorded_without_journals_names_how_to_keep_them() {
+    let scratch = Scratch::new();
+    let out = archive(&scratch);
+    without_journals(&out);
+    fs::rename(out.join("parts"), out.join("elsewhere")).expect("moved");
+    for place in ["trace", "trace/traces.otf2", "trace/elsewhere"] {
+        let ended = bounded(&scratch, &["export", "--format", "jsonl", place, "-o", "exported"]);
+        assert_eq!(ended.code, Some(2), "{place}: {ended:?}");
+        let said = "NCCL_OTF2_KEEP_JOURNAL=1 or is started with `nccl-otf2 run --keep-journal`";
+        assert!(ended.stderr.contains(said), "{place}: {ended:?}");
+    }
 }

@@ -45,7 +45,8 @@ pub(super) const CASES: &[Case] = &[
     // Local definitions that cannot be read.
     damaged("S10", |trace| {
         fs::write(trace.join("traces/4294967296.def"), [7; 20]).expect("written");
-    }),
+    })
+    .with(&["S19"]),
     damaged("S11", |trace| {
         fs::copy(trace.join("traces/0.evt"), trace.join("traces/77.evt")).expect("copied");
     }),
@@ -82,13 +83,15 @@ pub(super) const CASES: &[Case] = &[
         archive.definitions().and_then(|mut it| it.clock_properties(&clock)).expect("written");
         archive.close().expect("written");
     }),
+    // A name.
+    damaged("S19", |trace| patch(&trace.join("traces.def"), b"unused", b"unUsed")),
 ];
 
 /// Rules that can be broken in another way as well.
 pub(super) const OTHER_CASES: &[Case] = &[
     // Files that are missing, or cut where a location has no events after.
     damaged("S08", |trace| fs::remove_file(trace.join("traces/1.evt")).expect("removed")),
-    damaged("S08", |trace| fs::remove_file(trace.join("traces/1.def")).expect("removed")),
+    damaged("S08", |trace| fs::remove_file(trace.join("traces/1.def")).expect("removed")).with(&["S19"]),
     // A region that is never left.
     spoiled("S12", |fixture| {
         fixture.ranks[0].retain(|step| !matches!(step, Step::Leave(350, _)));
@@ -101,7 +104,7 @@ pub(super) const OTHER_CASES: &[Case] = &[
     // first.
     Case {
         rule: "S10",
-        also: &[],
+        also: &["S19"],
         spoil: |fixture| *fixture = Fixture::aligned(),
         damage: |trace| {
             patch(&trace.join("traces/1.def"), &1_000_000_100_u32.to_le_bytes(), &50_u32.to_le_bytes());

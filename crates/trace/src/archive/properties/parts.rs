@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::part::calls::{FNV_SEED, fnv};
+use regular_files::{FNV_SEED, fnv};
 
 /// The property with the names of the parts that are in the archive, one a line.
 pub(super) const PARTS: &str = "NCCL::PARTS";
