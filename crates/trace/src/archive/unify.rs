@@ -147,7 +147,7 @@ pub(super) fn unify_alike(
     let size = write::write(staging.path(), &parts, progress)?;
     let names = processes.iter().map(|process| &process.manifest.part);
     let parts: BTreeSet<String> = names.cloned().collect();
-    commit(out, &staging, &parts)?;
+    commit(out, &staging, &parts, progress)?;
     Ok(ArchiveSummary {
         anchor: out.join(ANCHOR),
         parts: parts.into_iter().collect(),
@@ -213,8 +213,8 @@ fn is_same_archive(made: &Path, there: &Path) -> bool {
         && files.all(|file| file.is_ok_and(|file| is_same_file(&Path::new(TRACES).join(file.file_name()))))
 }
 
-fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>) -> Result<(), Error> {
-    let _lock = LockFile::take(out.join(LOCK), staging, Instant::now() + PATIENCE)?;
+fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>, progress: &dyn Progress) -> Result<(), Error> {
+    let _lock = LockFile::take(out.join(LOCK), staging, Instant::now() + PATIENCE, progress)?;
     // Somebody who saw more parts was faster: theirs stays.
     let there = otf2::Archive::open(&out.join(ANCHOR)).ok();
     let there = there.and_then(|archive| PartsThere::of(&archive));

@@ -15,6 +15,7 @@ use crate::error::{Error, io_error};
 use crate::part::staging::Staging;
 use journal::host::{Life, ProcessKey};
 use journal::private;
+use nccl_events::Progress;
 
 mod refreshing;
 
@@ -22,6 +23,8 @@ use refreshing::Refreshing;
 
 /// How often a waiting process looks whether the holder is dead.
 const LOOK: Duration = Duration::from_millis(500);
+/// How long it waits before it says for whom: most are done by then.
+const QUIET: Duration = Duration::from_secs(2);
 /// How often the holder touches the file.
 const REFRESH: Duration = Duration::from_secs(5);
 /// A holder on another host that has not touched it for so long is dead.
@@ -35,17 +38,29 @@ pub(crate) struct LockFile {
 }
 
 impl LockFile {
-    /// Waits for the lock until `give_up`.
+    /// Waits for the lock until `give_up`, and says on `progress` for whom.
     ///
     /// # Errors
     /// Another process holds it for longer than that, or the file cannot be made.
-    pub(crate) fn take(path: PathBuf, staging: &Staging, give_up: Instant) -> Result<Self, Error> {
-        Self::take_refreshing(path, staging, give_up, REFRESH)
+    pub(crate) fn take(
+        path: PathBuf,
+        staging: &Staging,
+        give_up: Instant,
+        progress: &dyn Progress,
+    ) -> Result<Self, Error> {
+        Self::take_refreshing(path, staging, give_up, REFRESH, progress)
     }
 
-    fn take_refreshing(path: PathBuf, staging: &Staging, give_up: Instant, interval: Duration) -> Result<Self, Error> {
+    fn take_refreshing(
+        path: PathBuf,
+        staging: &Staging,
+        give_up: Instant,
+        interval: Duration,
+        progress: &dyn Progress,
+    ) -> Result<Self, Error> {
         let holder = text(&ProcessKey::current());
         let mut look_at = Instant::now();
+        let mut say_at = Some(look_at + QUIET);
         loop {
             match make(&path, staging, &holder) {
                 Ok(file) => {
@@ -53,6 +68,9 @@ impl LockFile {
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(io_error("make", &path)(error)),
+            }
+            if say_at.take_if(|at| Instant::now() >= *at).is_some() {
+                progress.remark(&waits_for(&path));
             }
             // Seldom: looking makes a file.
             let is_time = Instant::now() >= look_at;
@@ -129,6 +147,20 @@ fn parse(text: &str) -> Option<ProcessKey> {
         start_ticks: words.next()?.parse().ok()?,
     })
 }
+
+/// Says who holds a lock.
+fn waits_for(path: &Path) -> String {
+    let holder = regular_files::read_to_string(path, MOST_MARK_BYTES).ok().and_then(|text| parse(&text));
+    let (holder, until) = match holder {
+        Some(holder) if holder.life() != Life::Unknown => (format!("process {}", holder.pid), ""),
+        Some(holder) => (format!("process {} of another host or container", holder.pid), OR_STALE),
+        None => ("a process that it does not name".to_owned(), OR_STALE),
+    };
+    format!("waiting for {holder}, which holds {}{until}", path.display())
+}
+
+/// Until when it waits for a holder that cannot be looked for.
+const OR_STALE: &str = ", or until that file is a minute old";
 
 /// Whether the process that made the file is dead.
 fn is_stale(path: &Path, staging: &Staging) -> bool {

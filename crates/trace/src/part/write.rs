@@ -76,19 +76,20 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// # Errors
 /// The journal cannot be read at all, a file cannot be written, or the deadline passed: then the part is as it was.
 pub fn write_part(part: &Path, options: &WriteOptions, progress: &dyn Progress) -> Result<PartSummary, Error> {
-    let _lock = lock(part, options.deadline)?;
+    let _lock = lock(part, options.deadline, progress)?;
     write_locked(part, options, progress)
 }
 
-/// Locks a part: two processes that wrote it at once would take away each other's files.
+/// Locks a part: two processes that wrote it at once would take away each other's files. Says on `progress` for whom it
+/// waits.
 ///
 /// # Errors
 /// Another process holds the lock for too long, or nothing can be written there.
-pub(crate) fn lock(part: &Path, deadline: Option<Instant>) -> Result<LockFile, Error> {
+pub(crate) fn lock(part: &Path, deadline: Option<Instant>, progress: &dyn Progress) -> Result<LockFile, Error> {
     let patience = Instant::now() + PATIENCE;
     let give_up = deadline.map_or(patience, |deadline| deadline.min(patience));
     let staging = Staging::create(part, STAGING)?;
-    LockFile::take(part.join(LOCK), &staging, give_up)
+    LockFile::take(part.join(LOCK), &staging, give_up, progress)
 }
 
 /// [`write_part`] for a process that holds the lock.

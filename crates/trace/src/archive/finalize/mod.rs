@@ -62,7 +62,7 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
     // Of a shard's own parts only: the other shards are at theirs.
     let waits = |part: &PathBuf| options.shard.is_none() && PartProgress::of(part) == PartProgress::JournalNeeded;
     let waited: Vec<bool> = job.parts.iter().map(waits).collect();
-    let finalizer = PartFinalizer { options, archive };
+    let finalizer = PartFinalizer { options, archive, progress };
     let mut outcomes = job.map("parts", &job.parts, |number, part| match job.is_ours(number) {
         true => finalizer.finalize(part, known.get(number).and_then(Option::as_ref)),
         false => Outcome::new(PartState::Elsewhere),
@@ -152,8 +152,9 @@ impl Job<'_> {
         if parts.is_empty() {
             return;
         }
-        let again =
-            self.map("parts for which others did transfers", &parts, |_, part| remote_transfers::write_again(part));
+        let again = self.map("parts for which others did transfers", &parts, |_, part| {
+            remote_transfers::write_again(part, self.progress)
+        });
         for (part, state) in parts.iter().zip(again) {
             let number = self.parts.iter().position(|other| other == part);
             let outcome = number.and_then(|number| outcomes.get_mut(number));
@@ -179,7 +180,7 @@ impl Job<'_> {
     /// Removes the journal of a part, if all of it is in the part; or leaves that to whoever finalizes all parts.
     fn clean_up_journal(&self, part: &Path, waits: bool) {
         // Another process may be writing it again.
-        let Ok(_lock) = write::lock(part, None) else {
+        let Ok(_lock) = write::lock(part, None, self.progress) else {
             return;
         };
         let is_whole = || Manifest::read(part).is_ok_and(|manifest| manifest.problems.is_empty());

@@ -60,6 +60,7 @@ pub(super) struct PartFinalizer<'a> {
     pub(super) options: &'a FinalizeOptions,
     /// How all parts are to be written.
     pub(super) archive: ArchiveOptions,
+    pub(super) progress: &'a dyn nccl_events::Progress,
 }
 
 impl PartFinalizer<'_> {
@@ -89,7 +90,7 @@ impl PartFinalizer<'_> {
             }
             _ => {}
         }
-        let _lock = match write::lock(part, None) {
+        let _lock = match write::lock(part, None, self.progress) {
             Ok(lock) => lock,
             Err(error) => return Outcome::failed(&error),
         };

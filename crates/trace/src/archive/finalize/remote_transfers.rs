@@ -8,6 +8,7 @@ use crate::part::manifest::Manifest;
 use crate::part::remote_transfers::{REMOTE_TRANSFERS, from_neighbours};
 use crate::part::write;
 use journal::part::JOURNAL;
+use nccl_events::Progress;
 use nccl_events::id::ContextId;
 
 /// Those of some of a job's parts that are to be written again, so that all transfers count that neighbours did for
@@ -34,8 +35,8 @@ fn lacking(part: &Path) -> Option<Manifest> {
 }
 
 /// Writes such a part again; `None` if another process has done it meanwhile.
-pub(super) fn write_again(part: &Path) -> Option<PartState> {
-    let _lock = write::lock(part, None).ok()?;
+pub(super) fn write_again(part: &Path, progress: &dyn Progress) -> Option<PartState> {
+    let _lock = write::lock(part, None, progress).ok()?;
     let manifest = lacking(part)?;
     Some(write_part_again(part, manifest.options, false))
 }

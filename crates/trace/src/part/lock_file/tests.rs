@@ -25,7 +25,7 @@ impl Place {
 
     fn take_refreshing(&self, interval: Duration) -> Result<LockFile, Error> {
         let soon = Instant::now() + Duration::from_millis(100);
-        LockFile::take_refreshing(self.path(), &self.staging, soon, interval)
+        LockFile::take_refreshing(self.path(), &self.staging, soon, interval, &())
     }
 
     /// A holder on another host that touched the file so long ago.
@@ -121,4 +121,30 @@ fn a_holder_touches_its_file_and_no_others() {
     assert!(error.to_string().contains("another has taken over"), "{error}");
     drop(lock);
     assert!(place.path().exists(), "it is not ours to remove");
+}
+
+/// What was said.
+#[derive(Default)]
+struct Said(parking_lot::Mutex<Vec<String>>);
+
+impl Progress for Said {
+    fn remark(&self, remark: &str) {
+        self.0.lock().push(remark.to_owned());
+    }
+}
+
+#[test]
+fn who_waits_says_for_whom() {
+    let place = Place::new();
+    fs::write(place.path(), "").expect("written");
+    let said = Said::default();
+    let taken = LockFile::take(place.path(), &place.staging, Instant::now() + QUIET, &said);
+    assert!(matches!(taken, Err(Error::Busy { .. })), "{taken:?}");
+    let said = said.0.into_inner();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said[0].starts_with("waiting for a process that it does not name, which holds "), "{said:?}");
+    assert!(said[0].ends_with("/lock, or until that file is a minute old"), "{said:?}");
+    fs::write(place.path(), text(&ProcessKey::current())).expect("written");
+    let ours = format!("waiting for process {}, which holds {}", std::process::id(), place.path().display());
+    assert_eq!(waits_for(&place.path()), ours);
 }
