@@ -3,10 +3,11 @@
 //! Rust ends the program when an allocation fails. In the job that is not for the plugin to do: a callback gets what it
 //! asks for from the reserve, and the recording ends. Threads that come later take no share of it, so the reserve need
 //! only suffice for those that are in a callback at that moment. What is larger than a block, or comes when all are
-//! taken, still ends the program; only `init` and closing ask for so much.
+//! taken, still ends the program; only `init` and closing ask for so much. Closing asks [`room_bytes`] before.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -31,6 +32,34 @@ pub(crate) fn fail() {
 /// A session begins, which tries again.
 pub(crate) fn forget_failure() {
     HAS_FAILED.store(false, Ordering::Relaxed);
+}
+
+/// How much more memory this process may have; `None` without a limit (`ulimit -v`, `ulimit -d`), or where it cannot be
+/// told.
+pub(crate) fn room_bytes() -> Option<u64> {
+    let sizes = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let sizes: Vec<u64> = sizes.split_ascii_whitespace().map_while(|pages| pages.parse().ok()).collect();
+    // SAFETY: takes a number and touches nothing.
+    let page_bytes = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+    // All of it, and its data with the stacks.
+    let limits = [(libc::RLIMIT_AS, 0), (libc::RLIMIT_DATA, 5)];
+    let rooms = limits.into_iter().filter_map(|(resource, field)| {
+        let used = sizes.get(field)?.checked_mul(page_bytes)?;
+        Some(limit(resource)?.saturating_sub(used))
+    });
+    rooms.min()
+}
+
+/// A limit of this process, if it has one.
+fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
+    // SAFETY: `limit` is writable.
+    if unsafe { libc::getrlimit(resource, limit.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: the call succeeded, so it wrote `limit`.
+    let limit = unsafe { limit.assume_init() };
+    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// For strings, names and what a thread keeps.

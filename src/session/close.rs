@@ -1,6 +1,7 @@
 //! The end of a session: stops recording, writes the part, makes the archive if this process is the last.
 //! The one place of the recording half that uses the writing half.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -17,11 +18,20 @@ use journal::part::JOURNAL;
 use journal::part::scorep::ScorepReport;
 use journal::writer::JournalWriter;
 use journal::{file_size, private};
-use trace::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, unify, write_part};
+use trace::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, part_directories, unify, write_part};
 
 /// The largest journal that is written inside the job. Writing needs about three times as much memory,
 /// and the time limit would hardly be kept.
 const INLINE_LIMIT_BYTES: u64 = 512 << 20;
+
+/// Memory that writing a part or an archive takes beside what grows with what was recorded: libotf2's chunks, tables.
+const WRITING_BYTES: u64 = 192 << 20;
+/// Memory that a thread of it takes: its stack, and what the C library maps for it.
+const THREAD_BYTES: u64 = 136 << 20;
+/// Memory that a part takes for each byte of its journal.
+const FOR_JOURNAL_BYTE: u64 = 3;
+/// Memory that an archive takes for each of its parts.
+const FOR_PART_BYTES: u64 = 1 << 20;
 
 /// Sessions closed in this process.
 static CLOSED: AtomicU64 = AtomicU64::new(0);
@@ -100,6 +110,30 @@ fn say_what_was_not_recorded(
     }
 }
 
+/// Why something that takes so much memory is left to the tool: where an allocation fails, Rust ends the program.
+fn lacks_memory(needed_bytes: u64) -> Option<String> {
+    if memory::has_failed() {
+        return Some("writing it in a job without memory could end the job".to_owned());
+    }
+    let room_bytes = memory::room_bytes()?;
+    (room_bytes < needed_bytes).then(|| {
+        format!(
+            "writing it may take {} MiB of memory, and the limit (ulimit -v or -d) leaves {} MiB",
+            needed_bytes >> 20,
+            room_bytes >> 20
+        )
+    })
+}
+
+/// How much memory it may take to make the archive of all parts.
+fn memory_of_archive(out: &Path) -> u64 {
+    // Where the directory cannot be read, making the archive says so.
+    let parts = part_directories(out).map_or(1, |parts| parts.len());
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let threads = cores.min(parts) as u64 + 1;
+    WRITING_BYTES + threads * THREAD_BYTES + parts as u64 * FOR_PART_BYTES
+}
+
 /// Writes the part, and the archive if this process is the last, unless that is left to the tool.
 fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
     if config.finalize == Finalize::Offline {
@@ -121,9 +155,10 @@ fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
         ));
         return;
     }
-    if memory::has_failed() {
+    let needed_bytes = WRITING_BYTES + THREAD_BYTES + bytes.saturating_mul(FOR_JOURNAL_BYTE);
+    if let Some(why) = lacks_memory(needed_bytes) {
         logger::warn(&format!(
-            "no archive yet: writing it in a job without memory could end the job; the journal is kept, `nccl-otf2 finalize {}` makes the archive",
+            "no archive yet: {why}; the journal is kept, `nccl-otf2 finalize {}` makes the archive",
             out.display()
         ));
         return;
@@ -184,7 +219,14 @@ pub(super) fn account_for_late() -> u64 {
 }
 
 fn unify_if_last(config: &Config, out: &Path, done: &str) {
-    let made = is_last_process(out).and_then(|last| if last { unify(out, &()).map(Some) } else { Ok(None) });
+    let is_last = is_last_process(out);
+    if matches!(is_last, Ok(true))
+        && let Some(why) = lacks_memory(memory_of_archive(out))
+    {
+        logger::warn(&format!("no archive yet: {why}; `nccl-otf2 finalize {}` makes it", out.display()));
+        return;
+    }
+    let made = is_last.and_then(|last| if last { unify(out, &()).map(Some) } else { Ok(None) });
     match made {
         Ok(Some(archive)) => {
             // Score-P creates its directory by the user's umask; ours gets the same mode.

@@ -13,8 +13,13 @@ use crate::{EVENTS, MUCH};
 
 /// Runs a command whose files may have so many bytes. Its output goes to pipes, which have no limit.
 fn limited(bytes: u64, command: &Command) -> Output {
+    under(&format!("--fsize={bytes}"), command)
+}
+
+/// Runs a command under a limit of prlimit's.
+pub(crate) fn under(limit: &str, command: &Command) -> Output {
     let mut limited = Command::new("prlimit");
-    limited.arg(format!("--fsize={bytes}")).arg(command.get_program()).args(command.get_args());
+    limited.arg(limit).arg(command.get_program()).args(command.get_args());
     limited.current_dir(command.get_current_dir().expect("a folder"));
     for (name, value) in command.get_envs() {
         match value {
@@ -25,7 +30,7 @@ fn limited(bytes: u64, command: &Command) -> Output {
     limited.output().expect("prlimit runs")
 }
 
-fn can_limit() -> bool {
+pub(crate) fn can_limit() -> bool {
     let can = has("prlimit");
     if !can {
         skip("there is no prlimit (util-linux)");

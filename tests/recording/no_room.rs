@@ -8,6 +8,7 @@ use whole_plugin::machine::skip;
 use whole_plugin::process::{Ended, LIMIT, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
+use crate::file_size::{can_limit, under};
 use crate::{EVENTS, MUCH};
 
 /// Where nothing can be recorded: NCCL is asked for no events, and still gets a context.
@@ -150,6 +151,35 @@ fn a_disk_too_full_for_the_archive() {
         let _finalized = run(scratch.tool(&["finalize"]).arg(&saved)).with_code(0);
         accounted_for(&Archive::open(&saved));
     }
+}
+
+/// Under a limit on memory (`ulimit -v`) the program ends as without the plugin, and the tool makes what it could not.
+#[test]
+fn a_limit_on_memory() {
+    if !can_limit() {
+        return;
+    }
+    let (mut left, mut made) = (0, 0);
+    for mib in [40, 70, 110, 130, 150, 170, 190, 220, 250, 280, 330, 400, 500, 600, 650, 700, 1000, 3000] {
+        let scratch = Scratch::new();
+        let output = under(&format!("--as={}", mib << 20), &scratch.script(MUCH));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{mib} MiB: {}\n{said}", output.status);
+        if said.contains("nothing is recorded: ") {
+            continue;
+        }
+        if scratch.out().join("traces.otf2").exists() {
+            made += 1;
+        } else {
+            left += 1;
+            assert!(said.contains("no archive yet: ") && said.contains("`nccl-otf2 finalize "), "{mib} MiB: {said}");
+        }
+        // Where nothing but the beginning could be recorded, too: readers refuse an archive without locations.
+        let _finalized = scratch.finalize().with_code(0);
+        let archive = scratch.sound_archive();
+        assert_eq!(archive.count("GROUPAPI::WRITTEN") + archive.count("GROUPAPI::LOST"), EVENTS, "{mib} MiB: {said}");
+    }
+    assert!(left > 3 && made > 0, "{left} archives were left to the tool, {made} were made");
 }
 
 /// What is gone is not said to be kept.

@@ -9,7 +9,7 @@ use super::files::TRACES;
 use crate::emit::definitions::Definitions;
 use crate::emit::events::{Emitter, Written};
 use crate::error::{Error, otf2_error};
-use crate::part::manifest::LocationDefinition;
+use crate::part::manifest::{LocationDefinition, LocationKind};
 use crate::part::manifest_builder;
 use crate::timeline::builder::Location;
 use crate::timeline::events::{Interleaved, Nested, TimelineEvent};
@@ -86,6 +86,17 @@ impl EventFiles<'_> {
             progress.step();
         }
         progress.end();
+        // Readers refuse an archive without locations: a process that recorded nothing has its main thread's.
+        if definitions.is_empty() {
+            otf2::write_stub_events(&part.event_file(LocationRef::new(0))).map_err(failed())?;
+            let kind = LocationKind::Thread {
+                thread_id: self.model.tables.process_id,
+                name: String::new(),
+                is_callback: false,
+            };
+            let (events, first_ns, last_ns, collectives) = (0, 0, 0, 0);
+            definitions.push(LocationDefinition { kind, sibling: 0, events, first_ns, last_ns, collectives });
+        }
         part.close().map_err(failed())?;
         Ok(definitions)
     }
