@@ -56,7 +56,10 @@ pub(crate) fn archive(path: &Path, bar: &Bar) -> Result<Job> {
         let Some(of_job) = usize::try_from(member.job_rank).ok().and_then(|at| members.job_ranks.get(at)) else {
             continue;
         };
-        let number = processes.numbers.get(&of_job.process).copied().unwrap_or(0);
+        // Of no process, rather than of another one.
+        let Some(&number) = processes.numbers.get(&of_job.process) else {
+            continue;
+        };
         rank.actor = Actor { process: number, gpu: member.job_rank };
         rank.finalized = processes.all.get(number).is_some_and(|process| process.state == ProcessState::Ended);
         if doubts.is_flight {
