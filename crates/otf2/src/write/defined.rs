@@ -113,6 +113,13 @@ impl Defined {
         Ok(())
     }
 
+    /// Takes in a location that is not checked.
+    pub(super) fn note_location(&mut self, definition: &Definition) {
+        if let Some((ReferenceKind::Location, number)) = definition.defines() {
+            self.locations.insert(number);
+        }
+    }
+
     /// The locations, in the order of their numbers.
     pub(super) fn locations(&self) -> Vec<u64> {
         let mut locations: Vec<u64> = self.locations.iter().copied().collect();

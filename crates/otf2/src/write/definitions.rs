@@ -191,6 +191,7 @@ impl<'a> GlobalDefinitions<'a> {
     /// When it is larger than a chunk of the archive, or the file cannot be written.
     pub fn verbatim(&mut self, definition: &Definition) -> Result<()> {
         self.fits(definition)?;
+        self.defined.note_location(definition);
         self.put(definition)
     }
 
