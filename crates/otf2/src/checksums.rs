@@ -1,5 +1,5 @@
-//! Are the definitions those that were written? A wrong byte in a name or a mapping table gives wrong values, and nothing
-//! in OTF2 shows it.
+//! Are the definitions those that were written? A wrong byte in a name or a mapping table gives wrong values, and
+//! nothing in OTF2 shows it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -70,8 +70,8 @@ impl Checksums {
     }
 }
 
-/// Checks that each of these locations has local definitions, if any of them has: without them, what its events refer to
-/// is taken for something else, and its clock is not corrected. Programs that number everything alike write none at all.
+/// Checks that each of these locations has local definitions, if any of them has: without them, what its events refer
+/// to is taken for something else, and its clock is not corrected. Programs that number everything alike write none.
 pub(crate) fn check_presence(anchor: &Path, locations: impl Iterator<Item = u64> + Clone) -> Result<()> {
     let is_missing = |location: &u64| {
         let data = file(anchor, *location).symlink_metadata();

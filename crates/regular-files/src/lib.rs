@@ -34,7 +34,7 @@ pub fn open(path: &Path, most_bytes: u64) -> io::Result<File> {
     }
 }
 
-/// Opens a regular file that the user names. A symbolic link is followed: it may be the name of a library or of a secret.
+/// Opens a regular file that the user names. A symbolic link is followed: it may be the name of a library or a secret.
 ///
 /// # Errors
 /// As for [`open`].

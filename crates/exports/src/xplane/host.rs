@@ -28,10 +28,10 @@ impl HostProfile {
         Self { begin_ns, end_ns, names: Vec::new() }
     }
 
-    /// Reads a profile; its events are passed over.
-    pub(super) fn read(path: &Path) -> Result<Self> {
+    /// Reads a profile of at most so many bytes; its events are passed over.
+    pub(super) fn read(path: &Path, most_bytes: u64) -> Result<Self> {
         let mut bytes = Vec::new();
-        let file = regular_files::open_named(path, super::MOST_BYTES);
+        let file = regular_files::open_named(path, most_bytes);
         let read = file.and_then(|mut file| file.read_to_end(&mut bytes));
         read.map_err(Error::io("read", path))?;
         let refused = |why: &str| Error::Refused(format!("{}: {why}", path.display()));

@@ -69,7 +69,7 @@ pub fn into(source: &Source<'_>, profiles: &[PathBuf], out: &Path) -> Result<Out
     let mut outcome = Outcome { files: if is_folder { names } else { vec![PathBuf::new()] }, ..Outcome::default() };
     let mut outside = 0;
     for path in profiles {
-        let profile = HostProfile::read(path)?;
+        let profile = HostProfile::read(path, MOST_BYTES)?;
         let host = profile.host(trace, &all, path)?;
         hosts.remove(&host);
         let out = if is_folder { out.join(path.file_name().unwrap_or_default()) } else { out.to_owned() };
