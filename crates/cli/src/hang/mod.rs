@@ -188,8 +188,8 @@ fn end(request: &Request, report: &Report) -> Result<Exit> {
     }
     if report.after_ns != ns(request.after) {
         print::note(format_args!(
-            "the verdict was made with --after {} when the job was over, and is kept; of another --after the \
-             archive tells: `nccl-otf2 hang --after {} {}`",
+            "the verdict was made with --after {} when the job was over, and is kept; to judge the \
+             archive by another: `nccl-otf2 hang --after {} {}`",
             time(report.after_ns),
             request.after,
             place::directory(&request.path).join(ANCHOR).display()

@@ -94,8 +94,8 @@ pub(crate) fn over(now: &Snapshot) -> Option<String> {
         |last_ns| format!("its last record was made {} ago", time(now.at_ns.saturating_sub(last_ns))),
     );
     Some(format!(
-        "the job is over, {since}: `nccl-otf2 hang` says whether it hung, `stats` and `report` say what it did (of what \
-         is no archive yet `finalize` makes one)"
+        "the job is over, {since}: `nccl-otf2 hang` says whether it hung, `stats` and `report` say what it did; if there \
+         is no archive yet, `finalize` makes it"
     ))
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Judgement {
     pub(crate) suspects: Vec<Suspect>,
     /// Whether the suspects are those of waits that are no proof of a hang.
     pub(crate) is_unsure: bool,
-    /// Whether the job is over, and the waits are so short that one that works is killed so.
+    /// Whether the job is over, and the waits are so short that a job that works can be killed in one.
     pub(crate) is_brief: bool,
 }
 

@@ -59,7 +59,7 @@ fn verdict(
     let suspect = judgement.suspects.first();
     let suspected = suspect.map(|suspect| sentences::verdict(job, &judgement.lasting, suspect));
     if let Some(text) = suspected.as_ref().filter(|_| !judgement.is_unsure) {
-        let doubt = if judgement.is_brief { "; the job is over, and one that works can be killed so" } else { "" };
+        let doubt = if judgement.is_brief { "; a job that works can be killed in so short a wait, too" } else { "" };
         return (Kind::Hang, format!("HANG: {text}{doubt}"));
     }
     for comm in comms {

@@ -105,8 +105,11 @@ fn what_others_can_reach_is_not_open_by_mistake() {
     assert!(said.contains("--token-file") && said.contains("--anonymous"), "{said}");
     assert_eq!(why(&["--listen", "0.0.0.0:0", "--anonymous"]), None);
     assert_eq!(why(&["--listen", "[::1]:0"]), None);
-    let said = why(&["--listen", "127.0.0.1:0", "--token-file", "/dev/null"]).expect("refused");
-    assert!(said.contains("/dev/null: there is no token"), "{said}");
+    let empty = tempfile::NamedTempFile::new().expect("a file");
+    for (file, reason) in [("/dev/null", "device"), (empty.path().to_str().expect("a path"), ": there is no token")] {
+        let said = why(&["--listen", "127.0.0.1:0", "--token-file", file]).expect("refused");
+        assert!(said.contains(file) && said.contains(reason), "{said}");
+    }
     assert!(why(&[]).expect("refused").contains("--listen"));
     assert!(why(&["--otlp", "localhost:4318"]).expect("refused").contains("http://localhost:4318"));
     assert!(why(&["--textfile", "nowhere"]).expect("refused").contains("nowhere"));
