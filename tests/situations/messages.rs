@@ -67,6 +67,32 @@ fn nobody_is_late_in_a_pipeline_of_equal_stages() {
     }
 }
 
+/// In each round any rank of a ring is late, or one of them somewhat more often. The one that others waited longest for
+/// is named.
+#[test]
+fn whom_others_wait_for_by_chance_is_said() {
+    for (among, why) in [(4, "about as long as they were"), (6, "as chance has it")] {
+        let mut script = Script::new(4, 30);
+        for _ in 0..40 {
+            script.compute(2 * MS, 5_000.0);
+            let rank = script.any(among).min(3);
+            script.late(rank, 4 * MS);
+            script.buffered_ring(MS / 5);
+        }
+        let report = stats(&script);
+        has_no_cause(&report);
+        let ranks = report["ranks"].as_array().expect("ranks");
+        let awaited_ns = |rank: &Value| rank["late_sender_ns"].as_u64();
+        let most = ranks.iter().max_by_key(|rank| awaited_ns(rank)).expect("ranks");
+        let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+        let wanted = format!("the others waited longest for {}", most["name"].as_str().expect("a name"));
+        assert!(sentence.contains(&wanted) && sentence.contains(why), "{sentence}");
+        assert!(!sentence.contains("no rank,"), "{sentence}");
+        let basis = report["verdict"]["basis"].to_string();
+        assert!(!basis.contains("0 of 0"), "{basis}");
+    }
+}
+
 /// All-to-alls as groups of sends and receives, of which one rank is late.
 fn all_to_all() -> Script {
     let mut script = Script::new(8, 2);

@@ -13,6 +13,8 @@ use crate::units::{count, plural, time};
 
 /// Where more of the matched collectives cannot be compared, "nothing stands out" would say too much.
 const LEAST_COMPARABLE: f64 = 0.5;
+/// A probability that is written as 1.00.
+const LIKELY: f64 = 0.995;
 
 pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, completeness: &Completeness) -> Verdict {
     let (tables, instances, budget) = (given.tables, given.instances, &given.waiting.total);
@@ -52,11 +54,14 @@ pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, comp
             (Finding::Healthy, sentence)
         }
     };
-    let mut basis = vec![format!(
-        "Arrivals could be compared in {} of {}.",
-        count(comparable),
-        plural(matched, "collective", "collectives")
-    )];
+    let mut basis = Vec::new();
+    if matched > 0 {
+        basis.push(format!(
+            "Arrivals could be compared in {} of {}.",
+            count(comparable),
+            plural(matched, "collective", "collectives")
+        ));
+    }
     basis.push(clocks.sentence.clone());
     if budget.operations_ns > 0 {
         basis.push(format!(
@@ -84,24 +89,36 @@ pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, comp
     Verdict { finding, sentence, is_partial, basis }
 }
 
-/// The rank of those without a cause that others waited longest for, and its share of the time of all ranks.
-fn longest_awaited<'a>(given: &Given<'a>, causes: &[Cause]) -> Option<(&'a Rank, f64)> {
-    let is_named = |rank: u32| causes.iter().any(|it| it.rank == Some(rank) && it.kind == CauseKind::LateRank);
-    let others = (0..).zip(given.ranks).filter(|(number, _)| !is_named(*number)).map(|(_, rank)| rank);
-    let rank = others.max_by_key(|rank| rank.caused_ns)?;
-    Some((rank, real(rank.caused_ns) / real(given.waiting.total.operations_ns.max(1))))
+/// A rank that others waited for.
+struct Awaited<'a> {
+    rank: &'a Rank,
+    /// Of the time of all ranks in operations.
+    share: f64,
+    by_chance: String,
+}
+
+const fn is_late(cause: &Cause) -> bool {
+    matches!(cause.kind, CauseKind::LateRank | CauseKind::LateSender | CauseKind::LateReceiver)
+}
+
+/// The rank of those without a cause that others waited longest for.
+fn longest_awaited<'a>(given: &Given<'a>, causes: &[Cause]) -> Option<Awaited<'a>> {
+    let is_named = |rank: u32| causes.iter().any(|it| it.rank == Some(rank) && is_late(it));
+    let others = (0..).zip(given.ranks).filter(|(number, _)| !is_named(*number));
+    let (number, rank) = others.max_by_key(|(_, rank)| rank.awaited_ns())?;
+    let share = real(rank.awaited_ns()) / real(given.waiting.total.operations_ns.max(1));
+    Some(Awaited { rank, share, by_chance: by_chance(given, number, rank) })
 }
 
 /// What to say where no cause is named.
 fn nothing(given: &Given<'_>, is_partial: bool) -> String {
     let among = if is_partial { " in what was recorded, which is not all" } else { "" };
-    match longest_awaited(given, &[]).filter(|(_, share)| *share >= LEAST_SHARE) {
-        Some((rank, share)) => format!(
+    match longest_awaited(given, &[]).filter(|it| it.share >= LEAST_SHARE) {
+        Some(Awaited { rank, share, by_chance }) => format!(
             "Nothing stands out beyond chance{among}: the others waited longest for {}, {:.1} % of the time of all ranks in \
-             operations, {}; no pair of ranks or channel loses 2 %.",
+             operations, {by_chance}; no pair of ranks or channel loses 2 %.",
             rank.name,
             share * 100.0,
-            by_chance(rank),
         ),
         None => format!(
             "Nothing stands out{among}: no rank, pair of ranks or channel loses 2 % of the time of all ranks in \
@@ -110,21 +127,29 @@ fn nothing(given: &Given<'_>, is_partial: bool) -> String {
     }
 }
 
-/// "which chance explains (p = 0.04)".
-fn by_chance(rank: &Rank) -> String {
-    if rank.p_value < IMPROBABLE {
+/// "which chance explains (p = 0.04)", of what others waited longer for: its collectives or its messages.
+fn by_chance(given: &Given<'_>, number: u32, rank: &Rank) -> String {
+    let p_value = if rank.caused_ns >= rank.awaited_ns() - rank.caused_ns {
+        rank.p_value
+    } else if let Some(late) = given.late.iter().find(|it| it.rank == number) {
+        late.p_value
+    } else {
+        return "though it was outside of operations about as long as they were".to_owned();
+    };
+    match p_value {
         // It is late, but the most of what it caused others cause as well.
-        return "as they wait for others".to_owned();
+        ..IMPROBABLE => "as they wait for others".to_owned(),
+        ..LIKELY => format!("which chance explains (p = {p_value:.2})"),
+        _ => "as chance has it".to_owned(),
     }
-    format!("which chance explains (p = {:.2})", rank.p_value)
 }
 
 /// A rank without a cause that others waited longer for than for one that is named.
 fn worse(given: &Given<'_>, causes: &[Cause]) -> Option<String> {
-    let late = causes.iter().filter(|it| it.kind == CauseKind::LateRank);
-    let least_ns = late.map(|it| it.lost_ns).min()?;
-    let (rank, _) = longest_awaited(given, causes).filter(|(rank, _)| rank.caused_ns > least_ns)?;
-    Some(format!("The others waited for {} as well, {}, {}.", rank.name, time(rank.caused_ns), by_chance(rank)))
+    let least_ns = causes.iter().filter(|it| is_late(it)).map(|it| it.lost_ns).min()?;
+    let Awaited { rank, by_chance, .. } =
+        longest_awaited(given, causes).filter(|it| it.rank.awaited_ns() > least_ns)?;
+    Some(format!("The others waited for {} as well, {}, {by_chance}.", rank.name, time(rank.awaited_ns())))
 }
 
 /// What the first collectives took.

@@ -49,6 +49,14 @@ pub struct Rank {
     pub change: Option<Change>,
 }
 
+impl Rank {
+    /// How long others waited for it, in collectives and in messages.
+    #[must_use]
+    pub const fn awaited_ns(&self) -> u64 {
+        self.caused_ns + self.late_sender_ns + self.late_receiver_ns
+    }
+}
+
 /// A rank as a member of a communicator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Member {
