@@ -1,6 +1,9 @@
 //! Sends and receives: who waits for whom.
 
 use serde_json::Value;
+use whole_plugin::process::run;
+use whole_plugin::scratch::Scratch;
+use whole_plugin::synthetic;
 
 use super::script::Script;
 use super::slow;
@@ -58,6 +61,20 @@ fn a_late_stage_of_a_pipeline_is_the_one_that_all_others_wait_for() {
     is_near(of(1)["late_sender_ns"].as_f64().expect("a number"), 50e6);
     // Stage 0 receives nothing, which takes stage 1 a tenth of a millisecond more.
     is_near(of(0)["late_receiver_ns"].as_f64().expect("a number"), 60e6);
+}
+
+/// What ranks caused has what others waited for them in messages.
+#[test]
+fn the_rank_that_others_waited_for_in_messages_comes_first() {
+    let (scratch, script) = (Scratch::new(), pipeline(MS / 2, 1));
+    let _anchor = synthetic::write(&scratch.out(), &script.job, &script.ranks);
+    let sorted = ["stats", "--by", "ranks", "--sort", "caused", "--csv"];
+    let said = run(scratch.tool(&sorted).arg(scratch.out())).with_code(0).stdout;
+    let mut rows = said.lines().map(|line| line.split(',').collect::<Vec<&str>>());
+    let caused = rows.next().and_then(|names| names.iter().position(|name| *name == "caused")).expect("a column");
+    let first = rows.next().expect("a rank");
+    assert_eq!(first.first(), Some(&"rank 1"), "{said}");
+    is_near(first[caused].parse().expect("a time"), 150e6);
 }
 
 #[test]

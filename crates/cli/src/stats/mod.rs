@@ -80,6 +80,10 @@ pub(crate) struct Request {
     csv: bool,
 }
 
+/// What `--rank` does not choose.
+const OF_ALL_RANKS: &str = "--rank chooses rows, counts and durations; the verdict, causes, channels, anomalies and the \
+    waiting and skew in operations are of all ranks.";
+
 /// Rows of a table among others.
 const SHORT: usize = 12;
 
@@ -92,6 +96,9 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     drop(bar);
     let mut report = analysis.context("the archive is damaged, `nccl-otf2 check` says more")?.report;
     hang::put_first(&trace.anchor, &mut report.verdict);
+    if !request.select.rank.is_empty() {
+        report.verdict.basis.push(OF_ALL_RANKS.to_owned());
+    }
     request.select.refuse_nothing(&trace, matched(&report))?;
     if request.json {
         print::json(&report)?;
