@@ -73,7 +73,8 @@ export function pairs({ report }) {
 
 /** How long the ends of messages waited for each other. @param {HTMLElement} element @param {Report} report */
 function waits(element, { communicators, messages, ranks }) {
-  const rows = messages.filter((it) => it.late_sender_ns + it.late_receiver_ns > 0);
+  const waited = (/** @type {Report['messages'][0]} */ it) => it.late_sender_ns + it.late_receiver_ns;
+  const rows = messages.filter((it) => waited(it) > 0).sort((a, b) => waited(b) - waited(a));
   if (rows.length === 0) return;
   const name = (/** @type {number | null} */ rank) => (rank === null ? NONE : ranks[rank].name);
   fill(add(element, 'h3'), html`Waiting in sends and receives`);
@@ -87,7 +88,7 @@ function waits(element, { communicators, messages, ranks }) {
       cell: (row) => seconds(row.late_sender_ns) },
     { title: html`waited for<br>the receiver, s`, number: true, key: (row) => row.late_receiver_ns,
       cell: (row) => seconds(row.late_receiver_ns) },
-  ], rows, { sort: [5, 1], limit: [16, 8] });
+  ], rows, { limit: [24, 0] });
 }
 
 class Pairs {

@@ -1,4 +1,4 @@
-// Channels, overlap, what stands out, what is missing, and how to read the page.
+// Channels, overlap, anomalies, what is missing, and how to read the page.
 
 import { add, fill, fillTable, section } from '#page/dom';
 import { bytes, gigabytes, number, percent, seconds } from '#page/format';
@@ -107,7 +107,7 @@ function groups(report) {
 /** @param {Model} model @param {(anomaly: Anomaly) => string} link To its place in the timeline */
 export function anomalies({ report }, link) {
   if (report.anomalies.length === 0) return;
-  const element = section('anomalies', 'What stands out', 'nccl-otf2 stats --by anomalies', html`Operations
+  const element = section('anomalies', 'Anomalies', 'nccl-otf2 stats --by anomalies', html`Operations
       far from the median of their kind, by cause and by the time that all ranks lost. A cause is named
       only where the trace shows it; lost times of different causes overlap and do not add up.`);
   const name = (/** @type {Anomaly} */ anomaly) => report.operations[anomaly.class]?.function ?? '';
@@ -148,7 +148,7 @@ function unrecorded(report) {
       'no communication was seen beside other kernels' :
       html`<code>NCCL_OTF2_GPU=cupti NCCL_OTF2_CUPTI_KERNELS=all</code> records kernels other than NCCL’s, and another
         profiler of GPUs in the job, such as PyTorch’s, may get nothing then`})`,
-    report.operations.length > 0 && found.length === 0 && html`<b>what stands out</b> (no operation took far longer than
+    report.operations.length > 0 && found.length === 0 && html`<b>anomalies</b> (no operation took far longer than
       the others of its kind)`,
   ].filter((one) => one !== false);
 }

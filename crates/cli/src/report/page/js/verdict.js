@@ -38,7 +38,7 @@ function placeOf({ kind, link }, { ranks }) {
   if (kind === 'late-sender' || kind === 'late-receiver') return { section: 'pairs', label: 'waiting in messages' };
   if (kind === 'slow-nic') return { section: 'pairs', label: 'pairs of ranks' };
   if (kind === 'slow-channel') return { section: 'channels', label: `channel ${link?.channel}` };
-  if (kind !== 'slow-pair' && kind !== 'slow-connection') return { section: 'anomalies', label: 'what stands out' };
+  if (kind !== 'slow-pair' && kind !== 'slow-connection') return { section: 'anomalies', label: 'anomalies' };
   return { section: 'pairs', label: `pair ${pairOf(link, ranks)}` };
 }
 
@@ -107,7 +107,7 @@ export function sections({ report }) {
     ['pairs', 'Pairs', pair ? hot(pairOf(pair.link, report.ranks)) : count(report.pairs)],
     ['channels', 'Channels', channel ? hot(channel.link?.channel) : count(report.channels)],
     ['overlap', 'Overlap', html`<i>${percent(exposed)}</i>`],
-    ['anomalies', 'What stands out', count(report.anomalies)],
+    ['anomalies', 'Anomalies', count(report.anomalies)],
     ['completeness', 'Completeness', lost > 0 && hot(`${number(lost)} lost`)], ['timeline', 'Timeline', ''],
     ['how', 'How to read', '']]);
   return all.filter(([id]) => document.getElementById(id));

@@ -221,8 +221,9 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
     lateness: { from_ns: 0, bin_ns: time / steps, ranks: lateness },
     pairs: many ? Array.from({ length: Math.min(ranks, 64) }, (_, rank) => link(rank, rank === 3 ? 3 : 1, null)) : [],
     channels: many ? [0, 1, 2, 3].map((channel) => link(0, channel === 2 ? 1.4 : 1, channel)) : [],
-    messages: many ? [{ communicator: 0, from: 2, to: 3, count: 400, bytes: 400 << 20, late_sender_ns: 1.2e9,
-      late_receiver_ns: 3e8 }] : [], overlap: null,
+    messages: many ? Array.from({ length: 40 }, (_, at) => ({ communicator: 0, from: at % 4, to: (at + 1) % 4,
+      count: 400, bytes: 400 << 20, late_sender_ns: at === 2 ? 0 : at * 1e7,
+      late_receiver_ns: at === 2 ? 3e9 : 1e6 })) : [], overlap: null,
     clocks: { uncertainty_ns: 6300, unknown: [], sentence: 'Arrivals of ranks are comparable to within 6.3 µs.' },
     completeness: {
       kinds: { coll: { seen: 3200, written: 3200 }, proxystep: { seen: 9000, written: 8786, lost: 214 } },

@@ -68,7 +68,7 @@ export class TimelineView {
     fill(add(element, 'div', 'keys'), html`<span class="key"><i class="hatched"></i>waiting for the last rank</span>
       ${legend(this.store.timeline).map(({ colour, label }) => html`<span class="key"><i class="dot"
       style="background:${colour}"></i>${label}</span>`)}${this.marks.length > 0 && html`<span class="key"><span
-      class="hot">▼</span>what stands out</span>`}<span
+      class="hot">▼</span>anomalies</span>`}<span
       class="key" id="orphans" hidden><i class="moved"></i>of an operation that is not here</span><span id="absent"
       class="u"></span>`);
     fill(add(element, 'div', 'timeline'), html`<div><canvas id="whole" role="img"

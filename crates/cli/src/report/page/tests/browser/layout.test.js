@@ -19,7 +19,7 @@ test('sections without data are one line that says what to record', async () => 
   const line = await text(page, '#unrecorded');
   for (const [what, record] of [['who is late', 'no collective has arrivals'], ['pairs', 'NCCL_OTF2_EVENTS=standard'],
     ['channels', 'NCCL_OTF2_EVENTS=full'], ['overlap', 'NCCL_OTF2_CUPTI_KERNELS=all'],
-    ['what stands out', 'far longer']]) {
+    ['anomalies', 'far longer']]) {
     assert.match(line, new RegExp(`${what}[^;]*${record}`));
   }
   const links = await page.$$eval('nav a', (all) => all.map((link) => link.getAttribute('href')?.slice(1) ?? ''));
@@ -103,6 +103,22 @@ test('the legend of the timeline has the colours that occur, and no others', asy
   }
   // The browser has an opinion on reading pixels.
   assert.deepEqual(said.filter((line) => !line.includes('getImageData')), []);
+  await page.close();
+});
+
+test('messages come by what both ends waited, and the rest is behind them', async () => {
+  const { page, said } = await open(write({}, 'messages'));
+  const rows = () => page.$$eval('#pairs h3 ~ .wide tbody tr', (all) => all.map((row) =>
+    [...row.children].slice(-2).map((cell) => cell.textContent?.trim() ?? '')));
+  const folded = await rows();
+  assert.equal(folded.length, 25);
+  assert.deepEqual(folded[24], ['Show 16 more']);
+  await page.click('#pairs .fold button');
+  const sums = (await rows()).map(([sender, receiver]) => Number(sender) + Number(receiver));
+  assert.equal(sums.length, 40);
+  assert.deepEqual(sums, [...sums].sort((a, b) => b - a));
+  assert.equal(sums[0], 3);
+  assert.deepEqual(said, []);
   await page.close();
 });
 
