@@ -32,7 +32,8 @@ pub(crate) enum NoArchive {
     NoParts(PathBuf),
     /// Journals or parts, and no archive made of them.
     #[error(
-        "{path}: no archive yet, only what the processes recorded; `nccl-otf2 finalize {path}` makes one of it",
+        "{path}: no archive yet, only what the processes recorded; `nccl-otf2 finalize {path}` makes one of it. While the \
+         job runs, `nccl-otf2 top {path}` shows what goes on, and `nccl-otf2 dump {path}` makes an archive of it so far",
         path = .0.display()
     )]
     NotFinalized(PathBuf),

@@ -63,6 +63,7 @@ fn what_does_not_exist_is_an_error_that_says_what_does() {
         (["--comm", "world,nobody"], "no communicator is called nobody: the archive has world"),
         (["--rank", "77"], "no rank 77: the archive has ranks 0 to 1"),
         (["--rank", "0,77"], "no rank 77"),
+        (["--rank", "0-1"], "is no rank such as 3; several go with commas: 0,1,2"),
         (["--function", "Foo"], "no function Foo: the archive has ncclAllReduce, ncclBroadcast, ncclRecv, ncclSend"),
         (["--from", "99s"], "--from 99.000 s is after the end of the archive, 355 ns"),
         (["--to", "@5"], "--to is 95 ns before the beginning of the archive"),
@@ -173,6 +174,14 @@ fn jobs_of_all_sorts_have_a_verdict() {
         verdict(&scratch, &out)
     };
     assert_eq!(job("empty", 2, 0), "There are no operations of NCCL in this archive.");
+    let running = scratch.join("running");
+    recording::record(&running, 0, recording::NO_PROCESS, 1);
+    let (code, _, err) = stats(&scratch, &running, &[]);
+    assert_eq!(code, Some(2), "{err}");
+    let path = running.display();
+    for said in ["no archive yet", &format!("`nccl-otf2 top {path}`"), &format!("`nccl-otf2 dump {path}`")] {
+        assert!(err.contains(said), "{err}");
+    }
     // Killed, and with nothing but the enqueueing of its operations.
     assert!(job("killed", 2, 5).contains("in 5 of 5 collectives, only the enqueueing of a rank is known"));
     assert!(job("other-rank-missing", 1, 5).contains("in 5 of 5 collectives, a rank or the root was not recorded"));
