@@ -28,7 +28,8 @@ pub(crate) fn follow(input: &[u8]) {
     let journal = scratch.path();
     let mut follower = Follower::open(journal).expect("an empty directory");
     let mut followed = Followed::default();
-    let mut writing = Writing { journal, segments: &segments, shown: 0, next: 0, is_whole: true };
+    let mut writing =
+        Writing { journal, segments: &segments, shown: 0, next: 0, is_whole: Segment::are_apart(&segments) };
     let (turns, schedule) = schedule.split_first().map_or((0, schedule), |(turns, rest)| (*turns & 0xf, rest));
     for turn in schedule.iter().take(turns.into()) {
         match turn {

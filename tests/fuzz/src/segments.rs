@@ -8,7 +8,7 @@
 //! | 9 each | one of them: which, and its value |
 //! | the rest | what is behind the header |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -85,6 +85,12 @@ impl Segment {
             words[header::COMMITTED] = 8 * words.len() as u64;
         }
         Some(Self { slot, file: where_to >> 2 & 7, place: u64::from(where_to >> 5 & 3), words, ends })
+    }
+
+    /// Whether each has a place of its own. In a flight recording a place is used again, and what was there is gone.
+    pub(crate) fn are_apart(segments: &[Self]) -> bool {
+        let places: BTreeSet<_> = segments.iter().map(|it| (it.slot, it.file, it.place)).collect();
+        places.len() == segments.len()
     }
 
     /// A segment as a piece of an input, some words of its header changed.

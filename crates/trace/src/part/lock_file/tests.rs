@@ -138,7 +138,7 @@ fn who_waits_says_for_whom() {
     let place = Place::new();
     fs::write(place.path(), "").expect("written");
     let said = Said::default();
-    let taken = LockFile::take(place.path(), &place.staging, Instant::now() + QUIET, &said);
+    let taken = LockFile::take(place.path(), &place.staging, Instant::now() + 2 * QUIET, &said);
     assert!(matches!(taken, Err(Error::Busy { .. })), "{taken:?}");
     let said = said.0.into_inner();
     assert_eq!(said.len(), 1, "{said:?}");
