@@ -29,7 +29,9 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
     });
     let communicators: Vec<CommRow> = comms.collect();
     let suspects = judgement.suspects.iter();
-    let suspects = suspects.map(|suspect| suspect_row(job, &judgement.lasting, suspect));
+    // Once for all suspects: of a large communicator each rank can be one, and each wait names all of them.
+    let waits: Vec<String> = judgement.lasting.iter().map(|blockage| sentences::waits(job, blockage)).collect();
+    let suspects = suspects.map(|suspect| suspect_row(job, (&judgement.lasting, &waits), suspect));
     let silence = silence::find(job, after_ns);
     let (kind, text) = verdict(job, &judgement, &communicators, silence.as_ref(), after_ns);
     let silence = silence.filter(|_| kind == Kind::Quiet);
@@ -118,10 +120,10 @@ fn nobody_waits(job: &Job) -> (Kind, String) {
     (Kind::Unknown, format!("CANNOT TELL: nobody is seen to wait for long, but {first}{others}; {way_out}"))
 }
 
-fn suspect_row(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> SuspectRow {
+fn suspect_row(job: &Job, (blockages, waits): (&[Blockage], &[String]), suspect: &Suspect) -> SuspectRow {
     let (index, rank) = suspect.member;
     let process = job.process_of_member(suspect.member);
-    let chain = suspect.chain.iter().filter_map(|&at| blockages.get(at));
+    let chain = suspect.chain.iter().filter_map(|&at| waits.get(at));
     let comm = job.comms.get(index);
     SuspectRow {
         reason: suspect.reason.name().into(),
@@ -132,7 +134,7 @@ fn suspect_row(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> SuspectR
         ranks_blocked: suspect.blocked,
         text: sentences::suspect(job, blockages, suspect),
         advice: sentences::advice(suspect.reason, process),
-        chain: chain.map(|blockage| sentences::waits(job, blockage)).collect(),
+        chain: chain.cloned().collect(),
     }
 }
 

@@ -352,3 +352,12 @@ fn launches_of_graphs_are_compared_on_ranks_that_report_them() {
     assert_eq!(suspect(&report), ("not-called", "world", 1, 1));
     assert!(report.verdict.text.contains("CUDA graphs"));
 }
+
+/// Before, each of them said anew for whom all of them wait: minutes.
+#[test]
+fn a_large_communicator_of_which_little_is_recorded_is_judged() {
+    let size = 60_000;
+    let report = judge(&job(1, vec![comm("world", size, vec![(0, rank(0, vec![done(30), open(25)]))])]));
+    assert_eq!(report.suspects.len(), size as usize - 1);
+    assert!(report.suspects[0].chain[0].contains("1-59999"), "{}", report.suspects[0].chain[0]);
+}
