@@ -37,8 +37,9 @@ pub(super) fn read(directory: &Path) -> Result<Option<Report>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         bytes => bytes.with_context(|| format!("cannot read {}", path.display()))?,
     };
-    let report: Report = serde_json::from_slice(&bytes)
-        .with_context(|| format!("{}: not a report of `hang`; remove it, and `hang` judges the archive", path.display()))?;
+    let report: Report = serde_json::from_slice(&bytes).with_context(|| {
+        format!("{}: not a report of `hang`; remove it, and `hang` judges the archive", path.display())
+    })?;
     // An archive has no names of parts.
     let is_of = |part: &PathBuf, process: &ProcessRow| {
         let (info, _) = read_process(part);
