@@ -1,4 +1,4 @@
-//! What had not ended when the recording did, and of which rank no call of it is recorded.
+//! Operations that were open when the recording ended, and the ranks without a recorded call of them.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ struct Blocked<'a> {
     inside: Vec<u32>,
     longest_ns: u64,
     waited_ns: u64,
-    /// The recorded ranks of which no call of it is there: rows of members.
+    /// Recorded ranks without a recorded call of this operation: rows of members.
     absent: Vec<u32>,
     /// How many ranks nobody recorded.
     unrecorded: u64,

@@ -148,7 +148,7 @@ impl Archive {
             Some(written) => {
                 let found = Checksums::of(&self.anchor, locations.clone().map(|(location, _)| location.get()))?;
                 found.compare(&self.anchor, written).map_err(|differs| {
-                    // One that is no such file is named.
+                    // The checksum covers all local definitions: name the file that is broken by itself, if one is.
                     let mut broken = locations.filter_map(|(location, _)| self.has_local_definitions(*location).err());
                     broken.next().unwrap_or(differs)
                 })

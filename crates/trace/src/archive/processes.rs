@@ -243,4 +243,11 @@ mod tests {
         let offsets: Vec<i64> = processes(parts).iter().map(|process| process.offset_ns).collect();
         assert_eq!(offsets, [1005, 1005, 993]);
     }
+
+    #[test]
+    fn a_wall_clock_that_was_never_set_and_a_damaged_one_make_no_time_wrap() {
+        let parts = vec![part("a", None, "x", (50, 20)), part("b", None, "y", (0, u64::MAX))];
+        let offsets: Vec<i64> = processes(parts).iter().map(|process| process.offset_ns).collect();
+        assert_eq!(offsets, [0, LATEST_NS.cast_signed()]);
+    }
 }

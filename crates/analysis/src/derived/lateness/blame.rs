@@ -19,7 +19,7 @@ pub(in crate::derived) const IMPROBABLE: f64 = 1e-3;
 const CUTS: [f64; 3] = [0.5, 0.9, 1.0];
 /// Waits that differ by less than this share are one.
 const RESOLUTION: f64 = 0.02;
-/// The same rank twice in a row is chance within so many standard deviations.
+/// Repeats of a rank up to this many standard deviations above the mean of a random order are chance.
 const DEVIATIONS: f64 = 2.0;
 /// How often ranks that are found are taken out.
 const ROUNDS: usize = 8;
@@ -106,8 +106,8 @@ fn caused(trials: &[Option<Trial>], ranks: usize, cut_ns: f64) -> Vec<f64> {
 }
 
 /// By how many times fewer independent collectives there are than collectives: what makes a rank late may last for
-/// several. It is told from how often the same rank comes last twice in a row, beyond what any order has it: of few
-/// collectives, the order says little.
+/// several. The estimate rests on how often the same rank comes last twice in a row, beyond what a random order gives;
+/// with few collectives that is no evidence.
 fn inflation(trials: &[Option<Trial>]) -> f64 {
     let mut all: Vec<&Trial> = trials.iter().flatten().filter(|it| it.last != NONE).collect();
     all.par_sort_unstable_by_key(|it| (it.communicator, it.time_ns));
@@ -130,13 +130,13 @@ fn inflation(trials: &[Option<Trial>]) -> f64 {
     (1.0 + correlation) / (1.0 - correlation)
 }
 
-/// How often two neighbours are equal in a random order of what there is so many times each: mean and variance.
+/// Mean and variance of the number of equal neighbours in a random order; `counts` has how often each value occurs.
 fn repeats_of_any_order(counts: &[f64]) -> (f64, f64) {
     let all: f64 = counts.iter().sum();
     let sum = |of: fn(f64) -> f64| counts.iter().map(|count| of(*count)).sum::<f64>();
     let pairs = sum(|it| it * (it - 1.0));
     let mean = pairs / all;
-    // Of two pairs of neighbours, both are equal: those that share one, and those that do not.
+    // The second moment: pairs of neighbours that share an element, and pairs that do not.
     let overlapping = 2.0 * sum(|it| it * (it - 1.0) * (it - 2.0));
     let apart =
         sum(|it| it * (it - 1.0) * (it - 2.0) * (it - 3.0)) + pairs * pairs - sum(|it| (it * (it - 1.0)).powi(2));
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn repeats_of_any_order_are_those_of_all_orders() {
-        // Of 4 orders of a b b b, two have two repeats, two have one; of 2 of a b none has any.
+        // Of the 4 orders of a b b b, two have two repeats and two have one. The 2 orders of a b have none.
         assert_eq!(repeats_of_any_order(&[1.0, 3.0]), (1.5, 0.25));
         assert_eq!(repeats_of_any_order(&[1.0, 1.0]), (0.0, 0.0));
         assert_eq!(repeats_of_any_order(&[5.0]), (4.0, 0.0));

@@ -9,9 +9,9 @@ use crate::derived::maths::union::{length, union};
 use crate::derived::messages::{Blame, Meeting};
 use crate::tables::{Tables, large};
 
-/// A rank that has so many usual pauses more than others is late.
+/// A rank is late if it spends at least this many of its mean pauses more outside of operations than others do.
 const CUT: u64 = 4;
-/// Less than one of so many parts of a wait is what the arithmetic leaves of it.
+/// Shares of waiting below the longest divided by this are rounding of the division, not waiting.
 const SMALL_PART: u64 = 64;
 
 /// A rank that others waited for.
@@ -65,7 +65,7 @@ pub(in crate::derived) fn late(tables: &Tables, filter: &Filter, messages: &Blam
     found
 }
 
-/// The ranks that waited: for more than a small part of what the one did that waited longest.
+/// The ranks that waited, except those whose share is only rounding.
 fn waited<'a>(meetings: impl Iterator<Item = &'a Meeting>) -> Vec<u32> {
     let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
     for (rank, ns) in meetings.flat_map(|meeting| &meeting.waited) {

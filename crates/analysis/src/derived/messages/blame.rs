@@ -11,7 +11,7 @@ use crate::derived::maths::sample::{real, whole};
 use crate::derived::maths::union::Covered;
 use crate::tables::{Tables, large, small};
 
-/// A rank has waited for at most so many since it last met another one: what is before is not looked at.
+/// The most recent waits of the awaited rank that are examined for one wait. Earlier ones are ignored.
 const MOST: usize = 64;
 
 /// An operation that others waited for.
@@ -31,7 +31,7 @@ impl Meeting {
         self.for_send_ns + self.for_receive_ns
     }
 
-    /// As how many ranks that waited equally long.
+    /// The effective number of ranks that waited: the sum of their waits divided by the longest.
     pub(in crate::derived) fn count(&self) -> u64 {
         let longest_ns = self.waited.values().copied().max().unwrap_or(0);
         whole(real(self.lost_ns()) / real(longest_ns.max(1)))
@@ -52,7 +52,7 @@ impl Blame {
         let mut found = Self::default();
         let waited = waits.iter().map(|waits| Covered::of(waits.iter().map(|it| (it.start_ns, it.stop_ns)).collect()));
         let times = Times { tables, messages, waits, waited: waited.collect() };
-        // How long which ranks waited in the end for a wait of a rank to end.
+        // By a rank and the number of its wait: the ranks to which this wait was passed on, and how long they waited.
         let mut passed_on: BTreeMap<(usize, usize), BTreeMap<u32, u64>> = BTreeMap::new();
         let last = |rank: usize, number: usize| {
             let (at, _) = waits[rank][..number].iter().enumerate().next_back()?;
@@ -120,7 +120,7 @@ struct Parts {
     own_ns: u64,
     /// What is passed on: by the number of its wait.
     waits: Vec<(usize, u64)>,
-    /// All of it, with what nobody is to blame for.
+    /// The whole wait, including the transfer, which is nobody's fault.
     all_ns: u64,
 }
 

@@ -29,7 +29,7 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
     });
     let communicators: Vec<CommRow> = comms.collect();
     let suspects = judgement.suspects.iter();
-    // Once for all suspects: of a large communicator each rank can be one, and each wait names all of them.
+    // Made once: in a large communicator each rank can be a suspect, and the text of a wait lists all of them.
     let waits: Vec<String> = judgement.lasting.iter().map(|blockage| sentences::waits(job, blockage)).collect();
     let suspects = suspects.map(|suspect| suspect_row(job, (&judgement.lasting, &waits), suspect));
     let silence = silence::find(job, after_ns);

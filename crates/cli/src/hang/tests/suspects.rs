@@ -353,7 +353,7 @@ fn launches_of_graphs_are_compared_on_ranks_that_report_them() {
     assert!(report.verdict.text.contains("CUDA graphs"));
 }
 
-/// Before, each of them said anew for whom all of them wait: minutes.
+/// The work must not grow with the square of the ranks without records: each of them is a suspect.
 #[test]
 fn a_large_communicator_of_which_little_is_recorded_is_judged() {
     let size = 60_000;
