@@ -7,9 +7,10 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
-use std::mem::MaybeUninit;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use journal::file_size::limit_of;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
@@ -45,21 +46,9 @@ pub(crate) fn room_bytes() -> Option<u64> {
     let limits = [(libc::RLIMIT_AS, 0), (libc::RLIMIT_DATA, 5)];
     let rooms = limits.into_iter().filter_map(|(resource, field)| {
         let used = sizes.get(field)?.checked_mul(page_bytes)?;
-        Some(limit(resource)?.saturating_sub(used))
+        Some(limit_of(resource)?.saturating_sub(used))
     });
     rooms.min()
-}
-
-/// A limit of this process, if it has one.
-fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
-    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
-    // SAFETY: `limit` is writable.
-    if unsafe { libc::getrlimit(resource, limit.as_mut_ptr()) } != 0 {
-        return None;
-    }
-    // SAFETY: the call succeeded, so it wrote `limit`.
-    let limit = unsafe { limit.assume_init() };
-    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// For strings, names and what a thread keeps.

@@ -8,14 +8,16 @@ use std::ptr;
 /// The largest file that this process may write, in bytes; none without a limit. It can change at any time.
 #[must_use]
 pub fn limit() -> Option<u64> {
-    let mut limit = MaybeUninit::<libc::rlimit>::uninit();
+    limit_of(libc::RLIMIT_FSIZE)
+}
+
+/// A limit of this process, the soft one; none without one.
+#[must_use]
+pub fn limit_of(resource: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is writable.
-    if unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, limit.as_mut_ptr()) } != 0 {
-        return None;
-    }
-    // SAFETY: the call succeeded, so it wrote `limit`.
-    let limit = unsafe { limit.assume_init() };
-    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+    let is_known = unsafe { libc::getrlimit(resource, &raw mut limit) } == 0;
+    (is_known && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// Runs `action` so that what it writes beyond the limit fails, and sends the program no signal. A signal that the
