@@ -161,12 +161,12 @@ pub(super) fn key(tables: &Tables, (communicator, from, to): Pair) -> LinkKey {
 fn link(tables: &Tables, expected: &Expected, key: LinkKey, rows: &[u32], most_points: usize) -> Link {
     let steps = || rows.iter().map(|row| tables.steps.row(large(*row)));
     let (mut all, mut least) = (Regression::default(), BTreeMap::<u64, u64>::new());
-    let mut bytes = 0;
+    let mut bytes = 0_u64;
     for step in steps() {
         all.add(step.bytes, step.third_ns);
         let shortest = least.entry(step.bytes).or_insert(step.third_ns);
         *shortest = step.third_ns.min(*shortest);
-        bytes += step.bytes;
+        bytes = bytes.saturating_add(step.bytes);
     }
     let mut of_least = Regression::default();
     for (bytes, ns) in least {

@@ -174,7 +174,7 @@ fn sent(trace: &Trace, tables: &Tables, filter: &Filter, waiting: &Waiting) -> V
         {
             let member = tables.members.row(operation.member);
             let sum = sums.entry((member.communicator, member.rank, operation.partner)).or_default();
-            (sum.count, sum.bytes) = (sum.count + 1, sum.bytes + operation.bytes);
+            (sum.count, sum.bytes) = (sum.count + 1, sum.bytes.saturating_add(operation.bytes));
         }
     }
     for (pair, (late_sender_ns, late_receiver_ns)) in &waiting.messages.pairs {

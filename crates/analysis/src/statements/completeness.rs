@@ -55,7 +55,8 @@ impl Completeness {
         let number = |name| statement::number(archive, name).unwrap_or(0);
         let lines = |name| statement::lines(archive, name);
         found.callbacks_lost = found.lost();
-        found.callbacks_late = found.sum("late") + found.number("stops_late") + found.number("states_late");
+        let late = [found.sum("late"), found.number("stops_late"), found.number("states_late")];
+        found.callbacks_late = late.into_iter().fold(0, u64::saturating_add);
         found.problems = lines("NCCL::PROBLEM_LIST");
         found.problem_count = number("NCCL::PROBLEMS");
         found.parts_left_out = lines("NCCL::PARTS_LEFT_OUT");
@@ -68,7 +69,7 @@ impl Completeness {
     /// The sum of one count over all kinds.
     pub fn sum(&self, what: &str) -> u64 {
         let kinds = self.kinds.values();
-        kinds.filter_map(|counts| counts.get(what)).sum()
+        kinds.filter_map(|counts| counts.get(what)).copied().fold(0, u64::saturating_add)
     }
 
     /// A number that belongs to no kind.
@@ -79,7 +80,7 @@ impl Completeness {
     /// Events, stops, states, beginnings and ends of communicators that could not be recorded.
     pub fn lost(&self) -> u64 {
         let others = ["stops_lost", "states_lost", "communicators_lost"];
-        self.sum("lost") + others.map(|what| self.number(what)).iter().sum::<u64>()
+        others.map(|what| self.number(what)).into_iter().fold(self.sum("lost"), u64::saturating_add)
     }
 
     /// Operations that had not ended when recording did.

@@ -53,7 +53,7 @@ impl Matching {
 
     /// How many mismatches.
     pub fn number(&self) -> u64 {
-        self.mismatches.iter().map(|(_, one)| one.number).sum()
+        self.mismatches.iter().fold(0, |sum, (_, one)| sum.saturating_add(one.number))
     }
 
     /// The mismatches in words.

@@ -9,7 +9,7 @@ use super::archive::Archive;
 use super::definition_file::check_definition_file;
 use super::reader::{Reader, array, callback_table};
 use crate::definition::{Definition, Field, plain_definitions};
-use crate::error::{self, Result, check, refused};
+use crate::error::{self, Error, Result, check, refused};
 use crate::records::Definitions;
 use crate::refs::{
     AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef, CommRef, GroupRef,
@@ -31,6 +31,12 @@ impl Archive {
             None => *found.others.entry("Unknown").or_default() += 1,
         })?;
         found.records = records;
+        let mut events = found.locations.values().map(|it| it.number_of_events);
+        if events.try_fold(0, u64::checked_add).is_none() {
+            let path = self.anchor_file().with_extension("def");
+            let reason = "promises more events than can be counted".to_owned();
+            return Err(Error::Damaged { path, reason });
+        }
         Ok(found)
     }
 
