@@ -1,5 +1,6 @@
 //! Traces of other profilers, into which the events of an archive are put.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -7,7 +8,7 @@ use std::sync::LazyLock;
 use analysis::{Filter, Trace};
 use exports::{Outcome, Source};
 use otf2::Archive;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use whole_plugin::synthetic::{self, Job, play};
 
 /// When the archive's job began, in ns since 1970.
@@ -39,9 +40,11 @@ fn copy(input: &[u8], name: &str, into: Into) -> Option<Vec<u8>> {
 /// A trace of torch.profiler: the copy is JSON, and no event is lost.
 pub(crate) fn kineto(input: &[u8]) {
     let Some(copy) = copy(input, "rank-0.json", exports::kineto::into) else { return };
+    // Numbers may be larger than any that a program can hold.
     let events = |bytes: &[u8]| -> Option<usize> {
-        let trace: Value = serde_json::from_slice(bytes).ok()?;
-        trace["traceEvents"].as_array().map(Vec::len)
+        let trace: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(bytes).ok()?;
+        let events: Vec<Box<RawValue>> = serde_json::from_str(trace.get("traceEvents")?.get()).ok()?;
+        Some(events.len())
     };
     let before = events(input);
     let after = events(&copy).expect("the copy is JSON");
