@@ -8,10 +8,11 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Where ticks come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TickSource {
     /// `clock_gettime(CLOCK_MONOTONIC)`, nanoseconds.
+    #[default]
     Monotonic = 1,
     /// The x86-64 time stamp counter.
     Tsc = 2,

@@ -19,8 +19,9 @@ mod polled;
 mod slot;
 
 use crate::clock::TickSource;
-use crate::format::layout::{FORMAT_VERSION, SEGMENT_BYTES, SEGMENTS_PER_FILE};
+use crate::format::layout::{FORMAT_VERSION, SEGMENT_BYTES, SEGMENTS_PER_FILE, header};
 use crate::format::record::Records;
+use crate::reader::gaps;
 use crate::reader::head::{HEADER_BYTES, Head, Recorder, head_words};
 use crate::reader::losses::slotless_losses;
 use crate::reader::{Error, Losses, Problem, Removed, Symbols};
@@ -85,6 +86,7 @@ impl Follower {
     pub fn poll(&mut self, sink: &mut impl Records, most_bytes: u64) -> Result<Polled, Error> {
         let mut polled = Polled { discarded: self.discarded, damaged_bytes: self.damaged_bytes, ..Polled::default() };
         polled.is_removed = !self.list()?;
+        let is_first = self.slots.is_empty();
         let mut odd = self.find_segments();
         if !odd.is_empty() || self.slots.values().any(Slot::has_gap) {
             // The process may have been on its way from one segment to the next: what stays odd is.
@@ -99,7 +101,10 @@ impl Follower {
         }
         // What was committed when the headers were read is there when the records are.
         fence(Ordering::Acquire);
-        self.read_slotless();
+        let slots_used = self.read_slotless();
+        if is_first {
+            polled.report(gaps::of_slots(&self.directory, self.slots.keys().copied(), slots_used));
+        }
         self.read(most_bytes, sink, &mut polled);
         self.files.hold();
         self.files.forget();
@@ -261,15 +266,16 @@ impl Follower {
         Ok(())
     }
 
-    /// Threads without a slot count in the header of the process's first segment, also when that is used up.
-    fn read_slotless(&mut self) {
+    /// Threads without a slot count in the header of the process's first segment; it also has how many slots there are.
+    fn read_slotless(&mut self) -> u64 {
         let Some((key, offset)) = &self.slotless_at else {
-            return;
+            return 0;
         };
         let mut bytes = [0; HEADER_BYTES];
         if let Ok(HEADER_BYTES) = self.files.read_at(key, &mut bytes, *offset) {
             self.slotless = slotless_losses(&head_words(&bytes));
         }
+        head_words(&bytes).get(header::SLOTS).copied().unwrap_or(0)
     }
 
     /// Reads until nothing is left to read or about `most_bytes` were read, from the slot whose next record is oldest:

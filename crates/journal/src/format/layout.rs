@@ -61,6 +61,8 @@ pub mod header {
     pub const STARTED_BEFORE: usize = SLOTLESS_LOST + LOST_WORDS;
     /// How many of those had been lost.
     pub const LOST_BEFORE: usize = STARTED_BEFORE + 1;
+    /// How many slots the process has used: only in the first segment of its first slot.
+    pub const SLOTS: usize = LOST_BEFORE + 1;
 }
 
 /// Bits of a segment's flags.
@@ -70,7 +72,7 @@ pub mod segment_flag {
     pub const FLIGHT: u64 = 1;
 }
 
-const _: () = assert!(header::LOST_BEFORE < HEADER_WORDS);
+const _: () = assert!(header::SLOTS < HEADER_WORDS);
 const _: () = assert!(SEGMENT_BYTES.is_multiple_of(4096));
 
 /// Words of a record's header: kind and length, ticks, id.

@@ -1,6 +1,8 @@
 //! Segments that should be there: a machine that went down before its disk had all, or a file that was cut or lost,
 //! leaves others behind them.
 
+use std::path::Path;
+
 use crate::format::layout::SEGMENT_BYTES;
 use crate::reader::problem::Problem;
 use crate::reader::segment::SegmentPlace;
@@ -15,6 +17,17 @@ pub(crate) fn before_each(orders: impl Iterator<Item = u64>) -> impl Iterator<It
         let gap = (order > due).then(|| (due, order - 1));
         due = order.saturating_add(1).max(due);
         gap
+    })
+}
+
+/// The slots without a segment and without a byte in their first file, of a process that has used so many.
+pub(crate) fn of_slots(directory: &Path, found: impl Iterator<Item = u16>, used: u64) -> impl Iterator<Item = Problem> {
+    before_each(found.map(u64::from).chain([used])).flatten().filter_map(|(from, to)| {
+        let path = directory.join(format!("{from}.0"));
+        // A running process may have made it meanwhile.
+        let is_there = path.metadata().is_ok_and(|data| data.len() > 0);
+        let reason = format!("the file is missing or empty: no segment of slots {from} to {to}");
+        (!is_there).then_some(Problem { path, offset: 0, reason, lost_bytes: 0 })
     })
 }
 

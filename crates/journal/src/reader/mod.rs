@@ -19,7 +19,7 @@ pub(crate) mod segment;
 mod symbols;
 
 use crate::clock::TickSource;
-use crate::format::layout::{FORMAT_VERSION, HEADER_WORDS, SEGMENT_BYTES, SEGMENTS_PER_FILE, kind};
+use crate::format::layout::{FORMAT_VERSION, HEADER_WORDS, SEGMENT_BYTES, SEGMENTS_PER_FILE, header, kind};
 use crate::format::record::{RecordBody, Records};
 use counted::Counted;
 use head::{HEADER_BYTES, Head, HeadWords, head_words};
@@ -77,7 +77,7 @@ pub struct Outcome {
 }
 
 /// The journal of one process, opened.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Journal {
     slots: BTreeMap<u16, Vec<SegmentPlace>>,
     /// The process tag in every id of this process.
@@ -94,6 +94,7 @@ pub struct Journal {
     slotless: Losses,
     /// The highest number of an event of each slot.
     started: BTreeMap<u16, u64>,
+    slots_used: u64,
     bytes: u64,
     /// Segments of a format that is newer than this version reads: file, offset, format.
     newer: Vec<(PathBuf, u64, u32)>,
@@ -114,19 +115,7 @@ impl Journal {
             paths.push(entry.map_err(io_error(directory))?.path());
         }
         paths.sort();
-        let mut journal = Self {
-            slots: BTreeMap::new(),
-            process_tag: 0,
-            process_id: 0,
-            tick_source: TickSource::Monotonic,
-            session_start_realtime_ns: 0,
-            problems: Vec::new(),
-            losses: BTreeMap::new(),
-            slotless: Losses::default(),
-            started: BTreeMap::new(),
-            bytes: 0,
-            newer: Vec::new(),
-        };
+        let mut journal = Self::default();
         for path in paths {
             journal.find_segments(&path);
         }
@@ -142,6 +131,8 @@ impl Journal {
             places.sort_by_key(|place| place.order);
         }
         journal.find_gaps();
+        let slots = journal.slots.keys().copied();
+        journal.problems.extend(gaps::of_slots(directory, slots, journal.slots_used));
         Ok(journal)
     }
 
@@ -212,6 +203,7 @@ impl Journal {
         // Only the first segment has those of threads without a slot.
         if (head.slot, head.order, places.is_empty()) == (0, 0, true) {
             self.slotless = slotless_losses(words);
+            self.slots_used = words.get(header::SLOTS).copied().unwrap_or(0);
         }
         places.push(SegmentPlace::new(path, offset, &head));
     }

@@ -80,7 +80,12 @@ impl JournalWriter {
         *slot.current.lock() = Some(Arc::clone(&file));
         let _first = self.first_file.set(Arc::clone(&file));
         slots.push(Arc::clone(&slot));
-        Ok(SlotWriter::new(Arc::clone(&self.space), slot, Segment::take(file, 0)))
+        let slot_writer = SlotWriter::new(Arc::clone(&self.space), slot, Segment::take(file, 0));
+        // Counted when its header is there: a slot that is counted and has no segment has lost it.
+        if let Some(first) = self.first_file.get() {
+            first.count_in_header(header::SLOTS);
+        }
+        Ok(slot_writer)
     }
 
     /// Ends the recording for lack of memory: every thread records to the end of the segment it has.

@@ -44,6 +44,27 @@ fn a_journal_that_is_damaged_at_any_byte() {
 }
 
 #[test]
+fn a_file_that_is_lost() {
+    let (_directory, journal) = recorded();
+    assert_eq!(whole(&journal).problems, []);
+    for slot in 0..3 {
+        let path = journal.join(format!("{slot}.0"));
+        let bytes = std::fs::read(&path).unwrap();
+        for empty in [false, true] {
+            std::fs::remove_file(&path).unwrap();
+            if empty {
+                std::fs::write(&path, "").unwrap();
+            }
+            let found = whole(&journal);
+            let problems: Vec<&Path> = found.problems.iter().map(|(path, ..)| path.as_path()).collect();
+            assert_eq!(problems, [&path]);
+            assert_eq!(Followed::new(&journal).until_idle(|| u64::MAX).whole(), found);
+        }
+        std::fs::write(&path, &bytes).unwrap();
+    }
+}
+
+#[test]
 fn a_journal_that_ends_at_any_byte() {
     let (_directory, journal) = recorded();
     let mut steps = numbers(2, 600);
