@@ -1,6 +1,7 @@
 //! The end of a session: stops recording, writes the part, makes the archive if this process is the last.
 //! The one place of the recording half that uses the writing half.
 
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +16,7 @@ use crate::host::{logger, memory};
 use crate::scorep::substrate;
 use crate::{chain, record, scorep};
 use journal::part::JOURNAL;
+use journal::part::late::LateCallbacks;
 use journal::part::scorep::ScorepReport;
 use journal::writer::JournalWriter;
 use journal::{file_size, private};
@@ -209,13 +211,20 @@ pub(super) fn at_exit() {
 pub(super) fn account_for_late() -> u64 {
     let late = record::take_late();
     let part = LAST_PART.lock().take();
-    if let Some(Err(error)) = part.map(|part| file_size::without_signal(|| late.write(&part))) {
+    if let Some(Err(error)) = part.map(|part| file_size::without_signal(|| write_late(&late, &part))) {
         logger::warn(&format!(
             "{} callbacks came after the recording had ended, which the trace will not say: {error}",
             late.total()
         ));
     }
     late.total()
+}
+
+fn write_late(late: &LateCallbacks, part: &Path) -> io::Result<()> {
+    if late.total() == 0 {
+        return Ok(());
+    }
+    private::write(&LateCallbacks::path(part), &serde_json::to_vec(late)?)
 }
 
 fn unify_if_last(config: &Config, out: &Path, done: &str) {

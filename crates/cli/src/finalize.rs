@@ -54,8 +54,8 @@ damaged one), 2 no archive could be made. With --shard: 0 its parts are written,
   changed   whether anything was done
   parts     for each process: name, state (written, done, live, empty,
             elsewhere, failed), reason (of a failure), problems (what of its
-            journal could not be used), and of those written now events and
-            records
+            journal, process.json and late.json could not be used), and of
+            those written now events and records
   archive   anchor, processes, communicators, locations, events, lost,
             unfinished, ranks_missing, problems, mismatches (places where ranks
             call different collectives), ranks_behind (ranks that called fewer

@@ -3,13 +3,9 @@
 //! no trace; how many they were is written beside the part, for the next archive that is made of it.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use regular_files::MOST_DESCRIPTION_BYTES;
 use serde::{Deserialize, Serialize};
-
-use crate::private;
 
 /// Their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,24 +30,5 @@ impl LateCallbacks {
     #[must_use]
     pub fn path(part: &Path) -> PathBuf {
         part.join("late.json")
-    }
-
-    /// Writes them into a part, if there are any.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn write(&self, part: &Path) -> io::Result<()> {
-        if self.total() == 0 {
-            return Ok(());
-        }
-        let json = serde_json::to_vec(self).map_err(io::Error::other)?;
-        private::write(&Self::path(part), &json)
-    }
-
-    /// What a part says; none where it says nothing, or nothing that makes sense.
-    #[must_use]
-    pub fn read(part: &Path) -> Self {
-        let json = regular_files::read(&Self::path(part), MOST_DESCRIPTION_BYTES).unwrap_or_default();
-        serde_json::from_slice(&json).unwrap_or_default()
     }
 }

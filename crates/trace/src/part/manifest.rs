@@ -11,9 +11,10 @@
 //! Numbers are indices into the lists here: string 3 of an event is `strings[3]`. The file does not say when or by whom
 //! it was written, so that writing twice gives the same bytes.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
-use regular_files::MOST_MANIFEST_BYTES;
+use regular_files::{MOST_DESCRIPTION_BYTES, MOST_MANIFEST_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, io_error};
@@ -111,6 +112,20 @@ pub(crate) struct Manifest {
     /// Whether event files are missing or damaged: of what is written, not in the file.
     #[serde(skip)]
     pub has_lost_events: bool,
+    /// Why it is not known what came when recording had ended: not in the file.
+    #[serde(skip)]
+    pub late_problem: Option<String>,
+}
+
+/// What a part says of callbacks that came when recording had ended, none where it has no such file; and why that
+/// cannot be read.
+pub(super) fn read_late(part: &Path) -> (LateCallbacks, Option<String>) {
+    let read = match regular_files::read(&LateCallbacks::path(part), MOST_DESCRIPTION_BYTES) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return (LateCallbacks::default(), None),
+        read => read.and_then(|json| Ok(serde_json::from_slice(&json)?)),
+    };
+    let problem = |error| format!("late.json: {error}; how many callbacks came when recording had ended is not known");
+    read.map_or_else(|error| (LateCallbacks::default(), Some(problem(error))), |late| (late, None))
 }
 
 /// The manifest with its version, as it is written.
@@ -145,8 +160,17 @@ impl Manifest {
             return Err(Error::ManifestFormat { path, found: format, known: FORMAT });
         }
         let mut manifest: Self = serde_json::from_slice(&bytes).map_err(unreadable)?;
-        manifest.counts.add_late(&LateCallbacks::read(part));
+        let (late, problem) = read_late(part);
+        manifest.counts.add_late(&late);
+        manifest.late_problem = problem;
         Ok(manifest)
+    }
+
+    /// Everything that cannot be known because of damage, beginning with what is beside the journal.
+    pub(crate) fn all_problems(&self) -> Vec<String> {
+        let process = (!self.process_problem.is_empty())
+            .then(|| format!("{}; what it says of host, rank, NCCL and events is not known", self.process_problem));
+        process.iter().chain(&self.late_problem).chain(&self.problems).cloned().collect()
     }
 
     /// The same with the event files: a location whose file is missing or damaged has no events any more, and the loss

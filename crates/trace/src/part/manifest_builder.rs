@@ -5,7 +5,7 @@ use std::path::Path;
 use super::calls::RankDigest;
 use super::manifest::{
     AttributeDefinition, CommDefinition, Connection, GpuClockDefinition, GpuDefinition, LocationDefinition,
-    LocationKind, LocationOwner, Manifest, RegionDefinition, StepRangeDefinition, SwitchDefinition,
+    LocationKind, LocationOwner, Manifest, RegionDefinition, StepRangeDefinition, SwitchDefinition, read_late,
 };
 use super::recording::Recording;
 use crate::emit::attributes::Attribute;
@@ -50,6 +50,7 @@ impl Builder<'_> {
         let complete_since_ns = (removed.segments > 0).then(|| clock.nanoseconds(removed.since_ticks));
         Manifest {
             has_lost_events: false,
+            late_problem: read_late(self.part).1,
             part: part_name(self.part),
             process: self.recording.process.clone(),
             process_problem: self.recording.process_problem.clone(),

@@ -158,9 +158,9 @@ fn summary(manifest: Manifest) -> PartSummary {
     PartSummary {
         locations: manifest.locations.len() as u64,
         events: manifest.events(),
+        problems: manifest.all_problems(),
         part: manifest.part,
         records: manifest.records,
         counts: manifest.counts,
-        problems: manifest.problems,
     }
 }

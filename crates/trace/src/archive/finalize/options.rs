@@ -52,7 +52,7 @@ impl Known {
             Ok(manifest) => Self::Part {
                 options: manifest.options,
                 has_lost_events: manifest.has_lost_events,
-                problems: manifest.problems,
+                problems: manifest.all_problems(),
                 has_journal: part.join(JOURNAL).exists(),
             },
             Err(error) => Self::Unreadable { reason: error.to_string(), can_be_written: can_be_written(part, &error) },

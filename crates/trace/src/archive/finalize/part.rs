@@ -119,7 +119,7 @@ impl PartFinalizer<'_> {
             return Ok(Outcome::new(write_again(part, self.archive, false)));
         }
         if manifest.options == self.archive {
-            return Ok(done(part, &manifest.problems));
+            return Ok(done(part, &manifest.all_problems()));
         }
         if !manifest.options.same_events(&self.archive) {
             return Ok(Outcome::new(write_again(part, self.archive, false)));
@@ -129,7 +129,7 @@ impl PartFinalizer<'_> {
         let staging = Staging::create(part, write::STAGING)?;
         changed.write(&staging.path().join(MANIFEST))?;
         put_in_place(&staging, MANIFEST, part)?;
-        Ok(done(part, &manifest.problems))
+        Ok(done(part, &manifest.all_problems()))
     }
 }
 

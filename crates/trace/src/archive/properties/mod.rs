@@ -210,9 +210,7 @@ fn gpu_clocks(process: &Process) -> impl Iterator<Item = String> {
 fn problems(list: &mut List, processes: &[Process]) {
     let all = processes.iter().flat_map(|process| {
         let manifest = &process.manifest;
-        let own = (!manifest.process_problem.is_empty()).then_some(&manifest.process_problem);
-        let problems = own.into_iter().chain(&manifest.problems);
-        problems.map(|problem| format!("{}: {problem}", manifest.part))
+        manifest.all_problems().into_iter().map(|problem| format!("{}: {problem}", manifest.part))
     });
     let all: Vec<String> = all.collect();
     list.number("NCCL::PROBLEMS", all.len() as u64);
