@@ -1,6 +1,7 @@
 //! Jobs that hang, each in another way, and what is said of them: while they hang, of a snapshot, when they were killed
 //! under `run`, when they were finalized by hand, and when nothing but the archive is left.
 
+mod damaged;
 mod incomplete;
 mod job;
 mod ways;

@@ -22,7 +22,7 @@ fn recorded(variables: &[(&str, &str)], scripts: [&str; 3]) -> Scratch {
 }
 
 /// Says what `hang` says, and that its exit code is that of the documentation.
-fn cannot_tell(scratch: &Scratch, path: &Path) -> Ended {
+pub(super) fn cannot_tell(scratch: &Scratch, path: &Path) -> Ended {
     let ended = run(tool(scratch, "hang").arg(path)).with_code(2);
     assert!(ended.stdout.starts_with("CANNOT TELL: "), "{ended}");
     ended

@@ -91,9 +91,9 @@ impl Job {
         self.process_of(self.member(member)?)
     }
 
-    /// How long a rank has been in what it entered; none if it began after the moment of looking.
+    /// How long a rank has been in what it entered; none if it began after the moment of looking, or has no clock.
     pub(crate) fn waited_ns(&self, rank: &Rank, entered_ns: u64) -> Option<u64> {
-        self.process_of(rank)?.until_ns.checked_sub(entered_ns)
+        self.process_of(rank).filter(|process| process.has_clock)?.until_ns.checked_sub(entered_ns)
     }
 }
 
@@ -110,7 +110,7 @@ pub(crate) enum ProcessState {
     Ended,
     /// It is on another host and has recorded nothing for a while.
     Silent,
-    /// Only the archive of it is there, which does not say how it ended.
+    /// Only the archive of it is there, which does not say how it ended; or what says it is damaged.
     NotKnown,
 }
 
@@ -150,11 +150,14 @@ pub(crate) struct Process {
     pub(crate) last_record_ns: u64,
     /// The last time that NCCL called the plugin; 0 for never.
     pub(crate) last_event_ns: u64,
-    pub(crate) event_mask: u32,
+    /// None where it is not known what was recorded.
+    pub(crate) event_mask: Option<u32>,
     pub(crate) nccl_version: String,
     pub(crate) has_journal: bool,
     /// Whether no record is missing from some time on up to `until_ns`.
     pub(crate) is_whole: bool,
+    /// Whether its clock readings are there: without them no time of it is compared.
+    pub(crate) has_clock: bool,
     /// Of a flight recording of which the beginning is removed: from when on everything is there.
     pub(crate) kept_since_ns: Option<u64>,
     /// What is missing or unsure in what it recorded.

@@ -19,7 +19,7 @@ impl Survivors {
         let processes = ranks.filter_map(|rank| job.process_of(rank));
         Self {
             some_run: processes.clone().any(|one| one.state.is_alive()),
-            last_ns: processes.map(|one| one.until_ns).max().unwrap_or(0),
+            last_ns: processes.filter(|one| one.has_clock).map(|one| one.until_ns).max().unwrap_or(0),
         }
     }
 
@@ -27,8 +27,13 @@ impl Survivors {
     pub(crate) fn outlived(self, job: &Job, rank: &Rank) -> bool {
         job.process_of(rank).is_some_and(|process| {
             let until_ns = process.until_ns.saturating_add(OUTLIVED_NS);
-            matches!(process.state, ProcessState::Gone | ProcessState::Ended | ProcessState::NotKnown)
-                && (self.some_run || self.last_ns >= until_ns)
+            let is_later = process.has_clock && self.last_ns >= until_ns;
+            match process.state {
+                ProcessState::Gone | ProcessState::Ended => self.some_run || is_later,
+                // That others run says nothing: it may, too.
+                ProcessState::NotKnown => is_later,
+                _ => false,
+            }
         })
     }
 }

@@ -261,10 +261,11 @@ impl<'a> Reading<'a> {
             until_ns: last_reading_ns.max(calls.last_ns),
             last_record_ns: last_reading_ns.max(calls.last_ns),
             last_event_ns: calls.last_ns,
-            event_mask: doubts.event_mask,
+            event_mask: Some(doubts.event_mask),
             nccl_version: versions.into_iter().next().unwrap_or_default(),
             has_journal: false,
             is_whole: doubts.is_whole,
+            has_clock: last_reading_ns > 0,
             kept_since_ns: calls.first_ns.filter(|_| doubts.is_flight),
             problems: Vec::new(),
         }

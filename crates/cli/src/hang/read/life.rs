@@ -26,11 +26,13 @@ impl Here {
     }
 
     /// Whether a process that has not ended its recording runs.
-    pub(crate) fn state(&self, process: &ProcessInfo, last_record_ns: u64) -> ProcessState {
+    /// `is_sure`: whether all that tells it can be read.
+    pub(crate) fn state(&self, process: &ProcessInfo, last_record_ns: u64, is_sure: bool) -> ProcessState {
         match process.life() {
             host::Life::Running => ProcessState::Running,
             host::Life::Stopped => ProcessState::Stopped,
             host::Life::Gone => ProcessState::Gone,
+            host::Life::Unknown if !is_sure => ProcessState::NotKnown,
             // Its clock is believed: hosts of a cluster agree to far less than seconds.
             host::Life::Unknown if last_record_ns.saturating_add(FRESH_NS) >= self.now_ns => ProcessState::Running,
             host::Life::Unknown => ProcessState::Silent,
@@ -49,7 +51,7 @@ mod tests {
         let here = Here::look(now);
         let elsewhere =
             ProcessInfo { boot_id: "of another host".to_owned(), pid: std::process::id(), ..ProcessInfo::default() };
-        assert_eq!(here.state(&elsewhere, now - SECOND_NS), ProcessState::Running);
-        assert_eq!(here.state(&elsewhere, now - 60 * SECOND_NS), ProcessState::Silent);
+        assert_eq!(here.state(&elsewhere, now - SECOND_NS, true), ProcessState::Running);
+        assert_eq!(here.state(&elsewhere, now - 60 * SECOND_NS, true), ProcessState::Silent);
     }
 }

@@ -97,7 +97,11 @@ impl Part {
     pub(super) fn read(number: usize, directory: &Path, moment: &Moment) -> Self {
         let (info, problem) = read_process(directory);
         let mut process = unknown_process(directory, &info, moment);
-        process.problems.extend((!problem.is_empty()).then_some(problem));
+        let is_described = problem.is_empty();
+        process.event_mask = is_described.then_some(info.event_mask);
+        process.problems.extend(
+            (!is_described).then(|| format!("{problem}; what it says of host, rank, NCCL and events is not known")),
+        );
         let journal = directory.join(JOURNAL);
         if journal.is_dir() {
             match Recording::read(&journal) {
@@ -117,13 +121,13 @@ impl Part {
         if is_done(directory) {
             match WrittenPart::read(directory) {
                 Ok(written) => {
-                    process.event_mask = written.event_mask;
+                    process.event_mask = process.event_mask.and(Some(written.event_mask));
                     members = written_members(number, written, &process.part);
                 }
                 Err(error) => process.problems.push(error.to_string()),
             }
         } else {
-            process.state = moment.here.state(&info, info.session_start_realtime_ns);
+            process.state = moment.here.state(&info, info.session_start_realtime_ns, is_described);
             process.problems.push(match journal.symlink_metadata() {
                 Err(error) if error.kind() == ErrorKind::NotFound => {
                     format!("its journal is missing: {} was removed, or lost", journal.display())
@@ -155,28 +159,34 @@ impl Part {
             tables.clock_pairs.push(moment.pair);
         }
         let clock = HostClock::new(source, &tables.clock_pairs);
-        if clock.quality.calibration == Calibration::Assumed {
-            let problem = "its times are wrong: it recorded too short to know its clock";
-            process.problems.push(problem.to_owned());
-        }
+        process.has_clock = clock.quality.calibration != Calibration::Assumed && !tables.clock_pairs.is_empty();
         let offset = offset(&tables, &clock, started_ns);
-        let realtime = |ns: u64| ns.saturating_add_signed(offset);
+        let (has_clock, until_ns) = (process.has_clock, process.until_ns);
+        let realtime = |ns: u64| if has_clock { ns.saturating_add_signed(offset) } else { until_ns };
         tables.to_nanoseconds(&clock);
         let kept_since_ns = (tables.removed.segments > 0).then(|| clock.nanoseconds(tables.removed.since_ticks));
         process.has_journal = true;
         process.kept_since_ns = kept_since_ns.map(realtime);
-        process.last_event_ns = last_event(&tables).map_or(0, realtime);
-        process.last_record_ns = realtime(clock.nanoseconds(last_ticks));
-        process.state = moment.here.state(info, process.last_record_ns);
+        note_problems(&tables, &polled, &removed, &mut process);
+        if has_clock {
+            process.last_event_ns = last_event(&tables).map_or(0, realtime);
+            process.last_record_ns = realtime(clock.nanoseconds(last_ticks));
+        }
+        let is_sure = has_clock && process.event_mask.is_some();
+        process.state = moment.here.state(info, process.last_record_ns, is_sure);
         let ends = tables.comm_calls.iter().filter(|call| !call.is_init);
         let is_finalized = !tables.contexts.is_empty() && ends.count() == tables.contexts.len();
-        if process.state == ProcessState::Gone && is_finalized {
-            process.state = ProcessState::Ended;
+        match process.state {
+            ProcessState::Gone | ProcessState::NotKnown if is_finalized => process.state = ProcessState::Ended,
+            // Whether it ended its communicators is not there.
+            ProcessState::Gone if !has_clock || tables.contexts.is_empty() && !polled.problems.is_empty() => {
+                process.state = ProcessState::NotKnown;
+            }
+            _ => {}
         }
-        if !process.state.is_alive() {
+        if !process.state.is_alive() && has_clock {
             process.until_ns = process.last_record_ns.min(process.until_ns);
         }
-        note_problems(&tables, &polled, &removed, &mut process);
         let members = members(number, &process, info, &tables, journal.symbols(), realtime);
         Self { process, members }
     }
@@ -211,10 +221,11 @@ fn unknown_process(directory: &Path, info: &ProcessInfo, moment: &Moment) -> Pro
         until_ns: moment.pair.realtime_ns,
         last_record_ns: 0,
         last_event_ns: 0,
-        event_mask: info.event_mask,
+        event_mask: Some(info.event_mask),
         nccl_version: info.nccl_version.clone(),
         has_journal: false,
         is_whole: false,
+        has_clock: true,
         kept_since_ns: None,
         problems: Vec::new(),
     }
@@ -248,6 +259,9 @@ fn note_problems(tables: &Tables, polled: &Polled, removed: &Removed, process: &
     let lost = polled.losses.total();
     let switched = tables.switches.iter().any(SwitchAt::leaves_out);
     process.is_whole = lost == 0 && !switched && polled.problems.is_empty();
+    if !process.has_clock {
+        problems.push("its times are not compared: too few of its clock readings are there".to_owned());
+    }
     if process.kept_since_ns.is_some() {
         problems.push(format!(
             "a flight recording: {} from its beginning not kept",
@@ -290,6 +304,9 @@ fn members(
         if process.kept_since_ns.is_some_and(|since_ns| began_ns < since_ns) {
             rank.calls.positions = Positions::Unknown;
             rank.replays.positions = Positions::Unknown;
+        }
+        if !process.has_clock {
+            rank.open_calls.clear();
         }
         convert_times(&mut rank, &realtime);
         Some(RecordedMember {

@@ -25,7 +25,7 @@ pub(crate) fn comm_row<'a>(job: &Job, comm: &Comm, blockages: impl Iterator<Item
         ranks_missing: comm.missing(),
         messages: messages.collect(),
         sequences: Sequence::in_comm(comm).map(|sequence| sequence_row(job, comm, sequence)).collect(),
-        straggler: straggler(comm),
+        straggler: straggler(job, comm),
     }
 }
 

@@ -3,11 +3,11 @@
 use super::names;
 use crate::hang::job::{Comm, Job, Process, ProcessState, Rank, Source};
 use crate::hang::sequence::Sequence;
-use crate::units::plural;
 
 /// The reasons, the weightiest first; none where all of it is recorded, and ended.
 pub(super) fn doubts(job: &Job) -> Vec<String> {
-    let mut doubts = Vec::new();
+    // What is damaged may be why something else is not there.
+    let mut doubts: Vec<String> = job.processes.iter().filter_map(|process| of_process(job, process)).collect();
     if job.comms.is_empty() {
         doubts.push("no communicator was recorded".to_owned());
     }
@@ -19,7 +19,6 @@ pub(super) fn doubts(job: &Job) -> Vec<String> {
     for comm in &job.comms {
         doubts.extend(of_comm(job, comm));
     }
-    doubts.extend(job.processes.iter().filter_map(|process| of_process(job, process)));
     doubts.extend(job.missing.iter().chain(&job.signs).cloned());
     doubts
 }
@@ -73,16 +72,22 @@ fn may_be_in_its_last(job: &Job, rank: &Rank) -> bool {
 
 fn of_process(job: &Job, process: &Process) -> Option<String> {
     let who = process.address();
+    let first = process.problems.first().map_or("", String::as_str);
+    let others = match process.problems.len() {
+        0 | 1 => "",
+        _ => " (more below)",
+    };
     match process.state {
         // Of a process that ended all its communicators nothing was open.
-        ProcessState::Ended if process.has_journal || job.source == Source::Archive => None,
-        ProcessState::Ended => Some(format!("the journal of {who} is removed, and only its archive says what it did")),
+        ProcessState::Ended if process.has_clock && process.has_journal || job.source == Source::Archive => None,
+        ProcessState::Ended if !process.has_journal => {
+            Some(format!("the journal of {who} is removed, and only its archive says what it did"))
+        }
         _ if job.source == Source::Archive => None,
         _ if !process.has_journal => Some(format!("there is no journal of {who} here")),
-        _ if !process.is_whole => {
-            let problems = plural(process.problems.len() as u64, "problem", "problems");
-            Some(format!("not all that {who} did is recorded ({problems}, listed below)"))
-        }
+        _ if !process.is_whole => Some(format!("not all that {who} did is recorded: {first}{others}")),
+        _ if !process.has_clock => Some(format!("the times of {who} are not known: {first}{others}")),
+        ProcessState::NotKnown => Some(format!("how {who} ended is not known: {first}{others}")),
         _ => None,
     }
 }

@@ -108,7 +108,8 @@ fn verdict(
 /// Nobody is seen to wait for long. Of a job that is over no more can come, and what is not recorded is not known to be
 /// well.
 fn nobody_waits(job: &Job) -> (Kind, String) {
-    let doubts = if job.is_over() { doubts::doubts(job) } else { Vec::new() };
+    let is_unclear = job.processes.iter().any(|process| process.state == ProcessState::NotKnown);
+    let doubts = if job.is_over() || is_unclear { doubts::doubts(job) } else { Vec::new() };
     let Some((first, others)) = doubts.split_first() else {
         return (Kind::Nothing, format!("No hang: {}", sentences::nothing(job)));
     };

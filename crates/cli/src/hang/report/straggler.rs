@@ -1,7 +1,7 @@
 //! The rank that comes last in most collectives.
 
 use super::rows::Straggler;
-use crate::hang::job::Comm;
+use crate::hang::job::{Comm, Job, Rank};
 use crate::hang::tail::Tail;
 
 /// How many of the last collectives are looked at, and how many are enough.
@@ -12,8 +12,9 @@ const FEWEST_COLLECTIVES: u64 = 4;
 const FELT_NS: u64 = 10_000_000;
 
 /// The rank that came last in most of the last collectives. Differences between the clocks of hosts count, too.
-pub(crate) fn straggler(comm: &Comm) -> Option<Straggler> {
-    let tails = comm.ranks.values().map(|rank| &rank.calls);
+pub(crate) fn straggler(job: &Job, comm: &Comm) -> Option<Straggler> {
+    let has_clock = |rank: &Rank| job.process_of(rank).is_some_and(|process| process.has_clock);
+    let tails = comm.ranks.values().filter(|rank| has_clock(rank)).map(|rank| &rank.calls);
     let tails = tails.filter(|tail| tail.has_positions());
     if tails.clone().count() < 2 {
         return None;
@@ -22,7 +23,7 @@ pub(crate) fn straggler(comm: &Comm) -> Option<Straggler> {
     let first = tails.map(|tail| tail.before).max()?;
     let mut last_of: Vec<(u32, u64)> = Vec::new();
     for position in first.max(common.saturating_sub(MOST_COLLECTIVES))..common {
-        let ranks = comm.ranks.iter();
+        let ranks = comm.ranks.iter().filter(|(_, rank)| has_clock(rank));
         let mut entered: Vec<(u64, u32)> =
             ranks.filter_map(|(number, rank)| Some((rank.calls.at(position)?.entered_ns, *number))).collect();
         entered.sort_unstable();

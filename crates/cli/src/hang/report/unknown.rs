@@ -14,10 +14,11 @@ use crate::hang::sequence::Sequence;
 use crate::hang::tail::Positions;
 use crate::units::plural;
 
+/// Whether all processes record such events; of which that is not known, that is among its problems.
 pub(super) fn records(job: &Job, kind: Kind) -> bool {
     let is_archive = job.source == Source::Archive;
     let mut recorded = job.processes.iter().filter(|process| process.has_journal || is_archive);
-    recorded.all(|process| process.event_mask & kind.mask() != 0)
+    recorded.all(|process| process.event_mask.is_none_or(|mask| mask & kind.mask() != 0))
 }
 
 /// The remarks, one a line.
@@ -121,6 +122,9 @@ pub(super) fn is_before_api(version: &str) -> bool {
 fn never_seen(job: &Job) -> Option<String> {
     let processes = job.processes.iter();
     let size = processes.clone().filter_map(|one| one.launcher_size).max()?;
+    if processes.clone().any(|one| one.event_mask.is_none() && one.launcher_rank.is_none()) {
+        return None;
+    }
     if size > MOST_RANKS {
         return Some(format!(
             "The launcher says that there are {size} processes, which cannot be (is WORLD_SIZE, or what the launcher \

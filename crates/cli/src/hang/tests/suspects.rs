@@ -304,7 +304,7 @@ fn without_steps_nobody_inside_an_operation_is_accused() {
     };
     let mut job = calls([with(), with()]);
     for process in &mut job.processes {
-        process.event_mask = 0xffff & !(1 << 4);
+        process.event_mask = Some(0xffff & !(1 << 4));
     }
     let report = judge(&job);
     assert_eq!(suspect(&report).0, "unknown");
