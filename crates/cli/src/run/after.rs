@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use journal::part::environment::JobEnvironment;
-use journal::part::job::CLAIM;
 use journal::part::{JOURNAL, read_process};
 use journal::private;
 use trace::Progress;
@@ -31,10 +30,15 @@ pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnviro
     let out = directory.path();
     let mut hang = None;
     let parts = if out.join(PARTS).is_dir() { part_directories(out)? } else { Vec::new() };
+    let is_cleared = directory.was_cleared(parts.is_empty());
+    if is_cleared && !parts.is_empty() {
+        print::note(format_args!(
+            "{} was removed while the command ran: what was recorded before is lost, and not in what follows",
+            out.join(PARTS).display()
+        ));
+    }
     if parts.is_empty() {
-        // Of a launcher's tools, one that ends takes the claim back.
-        let is_removed = out.join(PARTS).is_dir() || !is_one_of_many(job) && !out.join(CLAIM).exists();
-        if is_removed {
+        if is_cleared {
             print::note(format_args!(
                 "nothing is left of what was recorded into {}: it was removed while the command ran",
                 out.display()

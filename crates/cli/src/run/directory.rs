@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use journal::part::environment::JobEnvironment;
@@ -35,6 +36,16 @@ pub(crate) struct Directory {
     path: PathBuf,
     /// Whether it was not there before.
     made: bool,
+    /// The directory of parts before the command ran; none where others of the job made it, too.
+    parts: Option<Stamps>,
+}
+
+/// When a directory was made, where that is known, and when something was last put into it or taken out.
+type Stamps = (Option<SystemTime>, Option<SystemTime>);
+
+fn stamps(directory: &Path) -> Option<Stamps> {
+    let data = directory.metadata().ok()?;
+    Some((data.created().ok(), data.modified().ok()))
 }
 
 impl Directory {
@@ -58,7 +69,7 @@ impl Directory {
         };
         let path =
             std::path::absolute(&path).with_context(|| format!("cannot understand the path {}", path.display()))?;
-        Ok(Self { path, made: false })
+        Ok(Self { path, made: false, parts: None })
     }
 
     /// Where it is.
@@ -103,7 +114,22 @@ impl Directory {
             ));
             self.path = path;
         }
+        if !is_one_of_many(job) {
+            let parts = self.path.join(PARTS);
+            private::directories(&parts).with_context(|| format!("cannot make {}", parts.display()))?;
+            self.parts = stamps(&parts);
+        }
         Ok(())
+    }
+
+    /// Whether somebody removed what was recorded while the command ran. `is_empty`: whether no part is there.
+    pub(crate) fn was_cleared(&self, is_empty: bool) -> bool {
+        let now = stamps(&self.path.join(PARTS));
+        match (self.parts, now) {
+            (Some((made, changed)), Some(now)) => made != now.0 || is_empty && changed != now.1,
+            (Some(_), None) => true,
+            (None, now) => is_empty && now.is_some(),
+        }
     }
 
     fn clear(&self, existing: Existing, job: &JobEnvironment) -> Result<()> {
@@ -140,7 +166,12 @@ impl Directory {
 
     /// Takes back the claim when nobody recorded, and the directory when this process made it and it is empty.
     pub(crate) fn forget_if_unused(&self) {
-        if self.path.join(PARTS).exists() {
+        let parts = self.path.join(PARTS);
+        if self.parts.is_some() {
+            // Only where it is empty.
+            let _not_empty = fs::remove_dir(&parts);
+        }
+        if parts.exists() {
             return;
         }
         // Nothing is recorded: the directory is nobody's.

@@ -84,7 +84,7 @@ fn nothing_recorded_is_explained_and_leaves_nothing_behind() {
 
 #[test]
 fn what_is_removed_while_it_runs_is_no_reason_to_guess() {
-    for command in ["rm -r trace", "mkdir trace/parts"] {
+    for command in ["rm -r trace", "rmdir trace/parts", "mkdir trace/parts/x; rmdir trace/parts/x"] {
         let scratch = Scratch::new();
         let output = scratch.run(&["-o", "trace"], command).output().expect("ran");
         let stderr = text(&output.stderr);
