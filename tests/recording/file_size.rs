@@ -18,6 +18,11 @@ fn limited(bytes: u64, command: &Command) -> Output {
 
 /// Runs a command under a limit of prlimit's.
 pub(crate) fn under(limit: &str, command: &Command) -> Output {
+    with_limit(limit, command).output().expect("prlimit runs")
+}
+
+/// A command under a limit of prlimit's.
+pub(crate) fn with_limit(limit: &str, command: &Command) -> Command {
     let mut limited = Command::new("prlimit");
     limited.arg(limit).arg(command.get_program()).args(command.get_args());
     limited.current_dir(command.get_current_dir().expect("a folder"));
@@ -27,7 +32,7 @@ pub(crate) fn under(limit: &str, command: &Command) -> Output {
             None => limited.env_remove(name),
         };
     }
-    limited.output().expect("prlimit runs")
+    limited
 }
 
 pub(crate) fn can_limit() -> bool {

@@ -8,7 +8,7 @@ use whole_plugin::machine::skip;
 use whole_plugin::process::{Ended, LIMIT, run, start, wait_for};
 use whole_plugin::scratch::Scratch;
 
-use crate::file_size::{can_limit, under};
+use crate::file_size::{can_limit, under, with_limit};
 use crate::{EVENTS, MUCH};
 
 /// Where nothing can be recorded: NCCL is asked for no events, and still gets a context.
@@ -180,6 +180,34 @@ fn a_limit_on_memory() {
         assert_eq!(archive.count("GROUPAPI::WRITTEN") + archive.count("GROUPAPI::LOST"), EVENTS, "{mib} MiB: {said}");
     }
     assert!(left > 3 && made > 0, "{left} archives were left to the tool, {made} were made");
+}
+
+/// Where address space is limited (`ulimit -v`) journals leave it to the program.
+#[test]
+fn journals_take_little_of_a_limited_address_space() {
+    const LIMIT_BYTES: u64 = 1 << 30;
+    if !can_limit() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let script = scratch.script(&MUCH.replace("finalize c", "take go\nfinalize c"));
+    let running = start(&mut with_limit(&format!("--as={LIMIT_BYTES}"), &script));
+    let mapped: Vec<u64> = wait_for("journals of two threads", || {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", running.id())).ok()?;
+        let journals = maps.lines().filter(|line| line.contains("/journal/"));
+        let sizes = journals.map(|line| {
+            let (begin, end) = line.split_whitespace().next().and_then(|range| range.split_once('-'))?;
+            let number = |text| u64::from_str_radix(text, 16).ok();
+            Some(number(end)? - number(begin)?)
+        });
+        let sizes: Vec<u64> = sizes.collect::<Option<_>>()?;
+        (sizes.len() >= 2).then_some(sizes)
+    });
+    assert!(mapped.iter().all(|bytes| *bytes <= LIMIT_BYTES / 256), "{mapped:?}");
+    std::fs::write(scratch.path().join("go.handle"), "0").expect("write");
+    let _ended = running.wait(LIMIT).with_code(0);
+    let _finalized = scratch.finalize().with_code(0);
+    assert_eq!(scratch.sound_archive().count("GROUPAPI::WRITTEN"), EVENTS);
 }
 
 /// What is gone is not said to be kept.

@@ -15,6 +15,10 @@ use crate::file_size;
 use crate::format::layout::{SEGMENT_BYTES, SEGMENTS_PER_FILE};
 use crate::lock::Lock;
 
+/// How many files fit under a limit on address space (`ulimit -v`): a thread has up to three mapped, and the program
+/// may need nearly all of the limit itself. RLIMIT_DATA does not count mappings that are shared.
+const FILES_IN_ADDRESS_SPACE: u64 = 256;
+
 /// Who records, and how much may be recorded.
 #[derive(Clone, Debug)]
 pub struct WriterOptions {
@@ -60,6 +64,8 @@ pub(crate) struct Space {
     pub(crate) options: WriterOptions,
     /// Absent where everything is kept.
     pub(crate) retention: Option<Retention>,
+    /// Most address space that a file may take; none without a limit on it.
+    most_mapped_bytes: Option<u64>,
     reserved_bytes: AtomicU64,
     full: AtomicBool,
     stop: Lock<Option<Stop>>,
@@ -67,10 +73,11 @@ pub(crate) struct Space {
 
 impl Space {
     /// Nothing is reserved.
-    pub(crate) const fn new(options: WriterOptions, retention: Option<Retention>) -> Self {
+    pub(crate) fn new(options: WriterOptions, retention: Option<Retention>) -> Self {
         Self {
             options,
             retention,
+            most_mapped_bytes: file_size::limit_of(libc::RLIMIT_AS).map(|bytes| bytes / FILES_IN_ADDRESS_SPACE),
             reserved_bytes: AtomicU64::new(0),
             full: AtomicBool::new(false),
             stop: Lock::new(None),
@@ -86,7 +93,7 @@ impl Space {
         // A file is what can be removed: in a flight recording one segment.
         let segments = match self.retention {
             Some(_) => 1,
-            None => segments_in(file_size::limit()),
+            None => segments_in([file_size::limit(), self.most_mapped_bytes].into_iter().flatten().min()),
         };
         JournalFile::create(&path, number, segments)
             .map_err(|error| self.stopped(Stop::System(format!("{}: {error}", path.display()))))
@@ -162,7 +169,7 @@ impl Space {
     }
 }
 
-/// How many segments go into a file where files have a limit.
+/// How many segments go into a file of at most `limit` bytes.
 fn segments_in(limit: Option<u64>) -> usize {
     let segments = limit.map_or(SEGMENTS_PER_FILE as u64, |bytes| bytes / SEGMENT_BYTES as u64);
     usize::try_from(segments).unwrap_or(SEGMENTS_PER_FILE).clamp(1, SEGMENTS_PER_FILE)
