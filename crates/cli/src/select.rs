@@ -15,7 +15,7 @@ pub(crate) struct Select {
     comm: Vec<String>,
 
     /// Only these ranks (of their communicators)
-    #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = rank)]
+    #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = listing::rank::<u32>)]
     pub(crate) rank: Vec<u32>,
 
     /// Only these functions, such as AllReduce,Send
@@ -89,11 +89,6 @@ impl Select {
         ];
         Present::of(trace, 0, |_| true).refuse_nothing(filters, found)
     }
-}
-
-/// Reads a rank.
-fn rank(text: &str) -> Result<u32, &'static str> {
-    text.parse().map_err(|_| "is no rank such as 3; several go with commas: 0,1,2")
 }
 
 /// Whether a communicator is meant by its name, with or without the number of its repetition.

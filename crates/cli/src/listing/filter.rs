@@ -18,7 +18,7 @@ pub(crate) struct Filter {
     comm: Vec<String>,
 
     /// Only of these ranks (of their communicators)
-    #[arg(long, value_name = "RANK", value_delimiter = ',', allow_negative_numbers = true)]
+    #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = rank::<i32>, allow_negative_numbers = true)]
     rank: Vec<i32>,
 
     /// Only of these kinds, such as Coll,ProxyStep
@@ -36,6 +36,11 @@ pub(crate) struct Filter {
     /// Print at most this many lines
     #[arg(long, value_name = "LINES")]
     pub(crate) limit: Option<u64>,
+}
+
+/// Reads a rank of a list.
+pub(crate) fn rank<T: FromStr>(text: &str) -> Result<T, &'static str> {
+    text.parse().map_err(|_| "is no rank such as 3; several go with commas: 0,1,2")
 }
 
 /// A time as it is typed.

@@ -24,7 +24,7 @@ use nccl_events::Kind;
 
 use crate::exit::Exit;
 use crate::place::{self, PARTS};
-pub(crate) use filter::{Filter, Time};
+pub(crate) use filter::{Filter, Time, rank};
 use output::Output;
 use process::Process;
 use stream::Schema;
