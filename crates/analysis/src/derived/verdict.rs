@@ -105,8 +105,8 @@ const fn is_late(cause: &Cause) -> bool {
 fn longest_awaited<'a>(given: &Given<'a>, causes: &[Cause]) -> Option<Awaited<'a>> {
     let is_named = |rank: u32| causes.iter().any(|it| it.rank == Some(rank) && is_late(it));
     let others = (0..).zip(given.ranks).filter(|(number, _)| !is_named(*number));
-    let (number, rank) = others.max_by_key(|(_, rank)| rank.awaited_ns())?;
-    let share = real(rank.awaited_ns()) / real(given.waiting.total.operations_ns.max(1));
+    let (number, rank) = others.max_by_key(|(_, rank)| rank.awaited_ns)?;
+    let share = real(rank.awaited_ns) / real(given.waiting.total.operations_ns.max(1));
     Some(Awaited { rank, share, by_chance: by_chance(given, number, rank) })
 }
 
@@ -129,7 +129,7 @@ fn nothing(given: &Given<'_>, is_partial: bool) -> String {
 
 /// "which chance explains (p = 0.04)", of what others waited longer for: its collectives or its messages.
 fn by_chance(given: &Given<'_>, number: u32, rank: &Rank) -> String {
-    let p_value = if rank.caused_ns >= rank.awaited_ns() - rank.caused_ns {
+    let p_value = if rank.caused_ns >= rank.awaited_ns - rank.caused_ns {
         rank.p_value
     } else if let Some(late) = given.late.iter().find(|it| it.rank == number) {
         late.p_value
@@ -147,9 +147,8 @@ fn by_chance(given: &Given<'_>, number: u32, rank: &Rank) -> String {
 /// A rank without a cause that others waited longer for than for one that is named.
 fn worse(given: &Given<'_>, causes: &[Cause]) -> Option<String> {
     let least_ns = causes.iter().filter(|it| is_late(it)).map(|it| it.lost_ns).min()?;
-    let Awaited { rank, by_chance, .. } =
-        longest_awaited(given, causes).filter(|it| it.rank.awaited_ns() > least_ns)?;
-    Some(format!("The others waited for {} as well, {}, {by_chance}.", rank.name, time(rank.awaited_ns())))
+    let Awaited { rank, by_chance, .. } = longest_awaited(given, causes).filter(|it| it.rank.awaited_ns > least_ns)?;
+    Some(format!("The others waited for {} as well, {}, {by_chance}.", rank.name, time(rank.awaited_ns)))
 }
 
 /// What the first collectives took.

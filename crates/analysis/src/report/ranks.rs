@@ -38,6 +38,8 @@ pub struct Rank {
     pub late_sender_ns: u64,
     /// How long others waited in sends because it had not come to receive, summed over them, in ns.
     pub late_receiver_ns: u64,
+    /// How long others waited for it, in collectives and in messages: the sum of these, in ns.
+    pub awaited_ns: u64,
     /// Of `caused_ns`, what is beyond what others wait for a rank by chance: without the median of the ranks that are
     /// not late, and without single long waits that are not its rule.
     pub lost_ns: u64,
@@ -47,14 +49,6 @@ pub struct Rank {
     pub trend_ns_per_s: Option<f64>,
     /// Where it changed while the job ran.
     pub change: Option<Change>,
-}
-
-impl Rank {
-    /// How long others waited for it, in collectives and in messages.
-    #[must_use]
-    pub const fn awaited_ns(&self) -> u64 {
-        self.caused_ns + self.late_sender_ns + self.late_receiver_ns
-    }
 }
 
 /// A rank as a member of a communicator.

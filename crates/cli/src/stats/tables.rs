@@ -215,7 +215,7 @@ fn ranks(report: &Report, wanted: &[u32]) -> Sheet {
             share(unclear_ns, operations_ns),
             Cell::Count(rank.last),
             Cell::Number(rank.last_expected),
-            time(rank.awaited_ns()),
+            time(rank.awaited_ns),
             Cell::Time(rank.lateness_ns),
             text(&rank.host),
             share(not_compared_ns, operations_ns),

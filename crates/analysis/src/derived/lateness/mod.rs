@@ -158,6 +158,7 @@ fn rank(
         caused_alone_ns,
         late_sender_ns,
         late_receiver_ns,
+        awaited_ns: caused_ns + late_sender_ns + late_receiver_ns,
         lost_ns: blame.lost_ns,
         lateness_ns: median(&mut arrivals.iter().map(|it| it.late_ns).collect::<Vec<f64>>()),
         trend_ns_per_s: trend(&series),

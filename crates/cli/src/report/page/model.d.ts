@@ -128,6 +128,7 @@ export interface Rank {
   caused_alone_ns: number;
   late_sender_ns: number;
   late_receiver_ns: number;
+  awaited_ns: number;
   lost_ns: number;
   lateness_ns: number;
   trend_ns_per_s: number | null;

@@ -24,7 +24,7 @@ export function skew({ report }, go) {
   const strips = report.ranks.length <= STRIPS;
   if (!strips) heatMap(element, heat);
   const rows = report.ranks.map((rank, index) => ({ ...rank, index }));
-  if (!strips) rows.sort((a, b) => b.caused_ns - a.caused_ns);
+  if (!strips) rows.sort((a, b) => b.awaited_ns - a.awaited_ns);
   const table = add(element, 'table', 'tight');
   const ms = (/** @type {number | null} */ ns) => (ns === null ? NONE : number(ns / 1e6, 3));
   const drawStrips = () => heat.strips(table);
@@ -40,7 +40,7 @@ export function skew({ report }, go) {
       cell: (row) => (row.instances === 0 ? NONE : number((row.last / row.instances) * 100)) },
     { title: html`by chance,<br>%`, number: true, key: (row) => row.last_expected / Math.max(1, row.instances),
       cell: (row) => (row.instances === 0 ? NONE : number((row.last_expected / row.instances) * 100)) },
-    { title: html`caused,<br>s`, number: true, key: (row) => row.caused_ns, cell: (row) => seconds(row.caused_ns) },
+    { title: html`caused,<br>s`, number: true, key: (row) => row.awaited_ns, cell: (row) => seconds(row.awaited_ns) },
   ], rows, { limit: [strips ? STRIPS : 24, 0], mark: (row) => row.index === worstOf(report), done: drawStrips });
   drawn(drawStrips);
   const heatAt = () => strips ? placeOf(table.querySelector('.strip'), element) : heatArea(element);

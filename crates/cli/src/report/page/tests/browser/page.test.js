@@ -21,6 +21,7 @@ test('the page has its sections in the order in which an expert reads', async ()
   assert.match(await text(page, '.verdict .v'), /^Rank 11 came late/);
   assert.equal(await text(page, '.verdict .v em'), 'Rank 11');
   assert.match(await text(page, '#time tbody tr.mark'), /^rank 11/);
+  assert.match(await text(page, '#skew tbody tr.mark'), /7\.15/, 'of collectives, and of sends and receives');
   assert.match(await text(page, '#completeness .lede'), /214 callbacks could not be recorded/);
   assert.match(await text(page, '#completeness'), /call different things\s*count: world: rank 3 has 8/);
   assert.match(await text(page, '#completeness'), /NCCL_OTF2_GPU=cupti NCCL_OTF2_CUPTI_KERNELS=all/);
