@@ -26,6 +26,12 @@ impl Hanging {
         run(self.scratch.tool(&["hang"]).arg(self.scratch.out()).args(arguments))
     }
 
+    /// What `top` says just now.
+    pub(crate) fn top(&self) -> Value {
+        let ended = run(self.scratch.tool(&["top", "--json"]).arg(self.scratch.out())).with_code(0);
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
+    }
+
     /// Looks until the report is as expected.
     pub(crate) fn until(&self, after: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         wait_for("such report", || {

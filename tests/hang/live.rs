@@ -1,6 +1,7 @@
 //! Jobs of real NCCL that hang, and what `nccl-otf2 hang` says of them: while they hang, and after everything was
 //! killed.
 
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -144,6 +145,27 @@ fn a_rank_killed_in_the_middle_is_found_at_once() {
     let report = job.kill().report("3000");
     assert_eq!(suspect(&report).0, "gone", "{report:#}");
     assert!(matches!(suspect(&report).1, 2 | 3), "{report:#}");
+}
+
+/// It is in the operation with the others, and does not wait for itself.
+#[test]
+fn a_stopped_process_waits_for_nobody() {
+    let arguments = ["--procs", "2", "--threads", "2", "--rounds", "0", "--ops", "one"];
+    let Some(job) = start("2.32.3", "standard", &arguments) else {
+        return;
+    };
+    let last = |report: &Value| report["communicators"][0]["sequences"][0]["last_complete"]["position"].as_u64();
+    let begun = job.until("3000", |report| last(report) >= Some(2));
+    let pid = begun["processes"][0]["pid"].as_u64().expect("a number").to_string();
+    let _sent = run(Command::new("kill").args(["-STOP", &pid])).with_code(0);
+    let report = job.until("0.5", has_reason("stopped"));
+    assert_eq!(suspect(&report).2, 2, "{report:#}");
+    let top = job.top();
+    let states = top["processes"].as_array().into_iter().flatten().map(|it| (it["pid"].to_string(), &it["state"]));
+    let states: Vec<_> = states.filter(|(it, _)| *it == pid).map(|(_, state)| state).collect();
+    assert_eq!(states, ["stopped"], "{top:#}");
+    let _sent = run(Command::new("kill").args(["-CONT", &pid])).with_code(0);
+    let _dead = job.kill();
 }
 
 #[test]

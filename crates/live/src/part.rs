@@ -64,7 +64,8 @@ impl Part {
             return;
         }
         self.process.state = match self.info.life() {
-            Life::Running | Life::Stopped => ProcessState::Running,
+            Life::Running => ProcessState::Running,
+            Life::Stopped => ProcessState::Stopped,
             Life::Gone if self.path.join(DONE).exists() || !self.path.join(JOURNAL).exists() => ProcessState::Finished,
             Life::Gone => ProcessState::Gone,
             Life::Unknown => ProcessState::Unknown,
@@ -102,7 +103,7 @@ impl Part {
             process.last_record_ns = events.last_record_ns();
         }
         let is_read = polled.behind_bytes == 0 && polled.records == 0;
-        let has_ended = !matches!(process.state, ProcessState::Running | ProcessState::Unknown);
+        let has_ended = matches!(process.state, ProcessState::Finished | ProcessState::Gone);
         if is_read && (polled.is_removed || has_ended) {
             if polled.is_removed {
                 process.state = ProcessState::Finished;

@@ -59,6 +59,8 @@ pub enum ProcessState {
     /// It runs and records.
     #[default]
     Running,
+    /// It is stopped, by a signal or a debugger.
+    Stopped,
     /// It closed its recording.
     Finished,
     /// It is gone without that.

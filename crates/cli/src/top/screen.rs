@@ -138,9 +138,12 @@ pub(super) fn summary(view: View<'_>) -> Vec<String> {
     let now = view.now;
     let count = |state| now.processes.iter().filter(|it| it.state == state).count() as u64;
     let mut states = vec![plural(count(ProcessState::Running), "process runs", "processes run")];
-    for (state, word) in
-        [(ProcessState::Finished, "finished"), (ProcessState::Gone, "gone"), (ProcessState::Unknown, "on other hosts")]
-    {
+    for (state, word) in [
+        (ProcessState::Stopped, "stopped"),
+        (ProcessState::Finished, "finished"),
+        (ProcessState::Gone, "gone"),
+        (ProcessState::Unknown, "on other hosts"),
+    ] {
         states.extend((count(state) > 0).then(|| format!("{} {word}", count(state))));
     }
     let sum = |get: fn(&live::Process) -> u64| now.processes.iter().map(get).sum::<u64>();

@@ -277,6 +277,7 @@ fn some_time(ns: u64) -> Cell {
 pub(super) fn state(process: &Process) -> &'static str {
     match process.state {
         ProcessState::Running => "running",
+        ProcessState::Stopped => "stopped",
         ProcessState::Finished => "finished",
         ProcessState::Gone => "gone",
         ProcessState::Unknown => "unknown",

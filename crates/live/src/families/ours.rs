@@ -81,9 +81,10 @@ fn following(rows: &Rows<'_>, out: &mut Vec<Family>) {
 }
 
 fn processes(rows: &Rows<'_>, out: &mut Vec<Family>) {
-    use ProcessState::{Finished, Gone, Running, Unknown};
+    use ProcessState::{Finished, Gone, Running, Stopped, Unknown};
     let processes = &rows.snapshot.processes;
-    let states = [("running", Running), ("finished", Finished), ("gone", Gone), ("unknown", Unknown)];
+    let states =
+        [("running", Running), ("stopped", Stopped), ("finished", Finished), ("gone", Gone), ("unknown", Unknown)];
     let states = states.map(|(name, state)| rows.row([("state", name.to_owned())], state));
     gauge("nccl_processes", "", "Processes of this node that are followed, by what they do").add(
         out,

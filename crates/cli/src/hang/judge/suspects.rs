@@ -106,6 +106,7 @@ impl<'a> Suspects<'a> {
 
     fn suspect(&mut self, reason: Reason, member: Member, chain: &Chain) {
         self.times_found += 1;
+        let process = self.job.member(member).map(|rank| rank.actor.process);
         let blockages = &chain.blockages;
         let found = self.found.entry((reason, member)).or_insert_with(|| Found {
             blockage: blockages.last().copied().unwrap_or(0),
@@ -116,7 +117,9 @@ impl<'a> Suspects<'a> {
         if blockages.len() > found.chain.len() {
             found.chain.clone_from(blockages);
         }
-        found.blocked.extend(&chain.blocked);
+        // Whoever is stopped waits for nobody, also where it is in the operation.
+        let is_itself = |actor: &&Actor| reason == Reason::Stopped && Some(actor.process) == process;
+        found.blocked.extend(chain.blocked.iter().filter(|actor| !is_itself(actor)));
     }
 
     /// Goes from a blockage to those that it is due to.

@@ -230,7 +230,8 @@ fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect) -> String {
 /// The verdict's line: the suspect, and how many wait for how long.
 pub(crate) fn verdict(job: &Job, blockages: &[Blockage], found: &Suspect) -> String {
     let text = suspect(job, blockages, found);
-    if found.reason == Reason::Deadlock {
+    // Of a job that is stopped as a whole nobody waits.
+    if found.reason == Reason::Deadlock || found.blocked == 0 {
         return text;
     }
     let longest = found.chain.iter().filter_map(|&at| blockages.get(at));

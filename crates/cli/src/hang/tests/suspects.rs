@@ -208,8 +208,9 @@ fn a_stopped_process_and_one_in_a_call_are_told_from_idle_ones() {
     let mut inside = calls([vec![open(20)], vec![open(20)]]);
     inside.processes[1].state = ProcessState::Stopped;
     let report = judge(&inside);
-    assert_eq!(suspect(&report), ("stopped", "world", 1, 2));
+    assert_eq!(suspect(&report), ("stopped", "world", 1, 1));
     assert!(report.verdict.text.contains("rank 1 [node:101] is in ncclAllReduce"), "{}", report.verdict.text);
+    assert!(report.verdict.text.contains("; 1 rank waits for "), "{}", report.verdict.text);
     assert_eq!(report.suspects[0].advice.as_deref(), Some("kill -CONT 101 lets it go on"));
     // All are.
     inside.processes[0].state = ProcessState::Stopped;
