@@ -88,7 +88,7 @@ fn nobody_is_late_in_a_pipeline_of_equal_stages() {
 /// is named.
 #[test]
 fn whom_others_wait_for_by_chance_is_said() {
-    for (among, why) in [(4, "about as long as they were"), (6, "as chance has it")] {
+    for (among, why) in [(4, "about as long as they were"), (6, "which chance explains")] {
         let mut script = Script::new(4, 30);
         for _ in 0..40 {
             script.compute(2 * MS, 5_000.0);
@@ -181,6 +181,29 @@ pub(crate) const ALL: [Situation; 9] = [
     ("a ring without buffers", || made(ring_without_buffers(0), Expected::Healthy, None)),
     ("a late receiver of large messages", || made(late_receiver(), late("late-receiver", 3), Some(100 * MS))),
 ];
+
+/// Whatever each of two slow ranks of a chain adds to the waits of those behind it is its own.
+#[test]
+fn two_slow_ranks_of_a_chain_share_what_the_others_wait() {
+    for (first_ns, second_ns) in [(MS, 2 * MS), (2 * MS, MS)] {
+        let mut script = Script::new(5, 30);
+        for _ in 0..60 {
+            script.compute(2 * MS, 2_000.0);
+            script.collective("ncclAllReduce", 0, MS / 5);
+            for rank in 0..4 {
+                script.work(rank, [0, first_ns, 0, second_ns][rank as usize], 2_000.0);
+                script.send(rank, rank + 1, MS / 20);
+            }
+        }
+        let report = stats(&script);
+        let awaited_ns = |rank: usize| report["ranks"][rank]["late_sender_ns"].as_f64().expect("a time");
+        // Ranks 2, 3 and 4 are behind the first, rank 4 is behind the second.
+        is_near(awaited_ns(1), (3 * 60 * first_ns) as f64);
+        is_near(awaited_ns(3), (60 * second_ns) as f64);
+        let all_ns: f64 = (0..5).map(awaited_ns).sum();
+        assert!(all_ns <= budget(&report, "waiting_ns"), "{all_ns}: {}", report["budget"]);
+    }
+}
 
 /// The others wait for a late rank once, not each for each message.
 #[test]

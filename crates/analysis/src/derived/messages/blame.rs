@@ -1,7 +1,8 @@
 //! Who is waited for in the end. What a rank did since it last met the one that waits for it, and what that one did in
 //! the same time, differ by the wait: the rank was longer outside of operations, it waited longer, or it transferred
-//! longer. The last is nobody's fault. Where it waited for more than it was longer outside, it would have waited
-//! instead had it been faster: the wait is passed on to those that it waited for. Else it is its own.
+//! longer. The last is nobody's fault. What it waited longer is passed on to those that it waited for, and what it was
+//! longer outside is its own. But where it was as much longer outside before it waited, too (a stage of a pipeline), it
+//! would have waited instead had it been faster: then the larger part has all.
 
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -156,12 +157,27 @@ impl Times<'_> {
         });
         let [outside_ns, waiting_ns, other_ns] = [0, 1, 2].map(|part| theirs[part].saturating_sub(own[part]));
         let blamed_ns = outside_ns + waiting_ns;
-        let (own_ns, passed_on_ns) = if outside_ns < waiting_ns { (0, blamed_ns) } else { (blamed_ns, 0) };
+        let (own_ns, passed_on_ns) = match recent.last() {
+            Some((first, _)) if self.longer_before_ns(rank, awaited, &its[*first]) < outside_ns => {
+                (outside_ns, waiting_ns)
+            }
+            _ if outside_ns < waiting_ns => (0, blamed_ns),
+            _ => (blamed_ns, 0),
+        };
         Parts {
             own_ns,
             waits: recent.into_iter().map(|(at, ns)| (at, share(passed_on_ns, ns, recent_ns))).collect(),
             all_ns: blamed_ns + other_ns,
         }
+    }
+
+    /// How much longer than a rank the awaited one was outside of operations before one of its waits, since it last met
+    /// those that it waited for then: had it been faster, it would have waited for longer.
+    fn longer_before_ns(&self, rank: usize, awaited: usize, its: &Wait) -> u64 {
+        let ranks = (small(awaited), job_rank(self.tables, its.other));
+        let since_ns = self.messages.last_met_ns(self.tables, ranks, its.start_ns);
+        let outside = |rank| its.start_ns - since_ns - self.messages.inside(rank).within(since_ns, its.start_ns);
+        outside(awaited).saturating_sub(outside(rank))
     }
 }
 
