@@ -158,7 +158,8 @@ fn a_stopped_process_waits_for_nobody() {
     let begun = job.until("3000", |report| last(report) >= Some(2));
     let pid = begun["processes"][0]["pid"].as_u64().expect("a number").to_string();
     let _sent = run(Command::new("kill").args(["-STOP", &pid])).with_code(0);
-    let report = job.until("0.5", has_reason("stopped"));
+    // The ranks of the other process come one after the other to where they wait.
+    let report = job.until("0.5", |report| has_reason("stopped")(report) && suspect(report).2 >= 2);
     assert_eq!(suspect(&report).2, 2, "{report:#}");
     let top = job.top();
     let states = top["processes"].as_array().into_iter().flatten().map(|it| (it["pid"].to_string(), &it["state"]));
