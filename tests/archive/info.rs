@@ -58,6 +58,12 @@ fn callbacks_after_the_end_are_counted_in_the_archive() {
     assert!(text.contains("callbacks after the end of recording: 4\n"), "{text}");
     let head = text.lines().find(|line| line.trim_start().starts_with("kind "));
     assert!(head.is_some_and(|head| head.ends_with(" late")), "{text}");
+    // They are in a file of their own, however often the rest is written again.
+    for lanes in ["cpu", "stream"] {
+        let mut again = scratch.tool(&["finalize", "--comm-locations", lanes]);
+        let _written = run(again.arg(scratch.out())).with_code(0);
+        assert_eq!(scratch.archive().count("PROXYSTEP::LATE"), 2, "{lanes}");
+    }
 }
 
 #[test]

@@ -284,11 +284,12 @@ impl Counts {
     pub fn add_late(&mut self, late: &LateCallbacks) {
         for kind in Kind::ALL {
             if let Some(starts) = late.starts.get(kind.name()) {
-                self.kind_mut(kind).late += starts;
+                let sum = &mut self.kind_mut(kind).late;
+                *sum = sum.saturating_add(*starts);
             }
         }
-        self.stops_late += late.stops;
-        self.states_late += late.states;
+        self.stops_late = self.stops_late.saturating_add(late.stops);
+        self.states_late = self.states_late.saturating_add(late.states);
     }
 }
 

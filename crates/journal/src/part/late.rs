@@ -23,7 +23,7 @@ impl LateCallbacks {
     /// All of them.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.starts.values().sum::<u64>() + self.stops + self.states
+        self.starts.values().chain([&self.stops, &self.states]).fold(0, |sum, it| sum.saturating_add(*it))
     }
 
     /// Where a part says it.

@@ -143,11 +143,23 @@ struct Version {
 }
 
 impl Manifest {
-    /// Reads a part's manifest.
+    /// Reads a part's manifest, with what came when recording had ended.
     ///
     /// # Errors
     /// It cannot be read, makes no sense, or another version wrote it.
     pub(crate) fn read(part: &Path) -> Result<Self, Error> {
+        let mut manifest = Self::as_written(part)?;
+        let (late, problem) = read_late(part);
+        manifest.counts.add_late(&late);
+        manifest.late_problem = problem;
+        Ok(manifest)
+    }
+
+    /// Reads a part's manifest alone.
+    ///
+    /// # Errors
+    /// As for [`Self::read`].
+    pub(crate) fn as_written(part: &Path) -> Result<Self, Error> {
         let path = part.join(MANIFEST);
         let bytes = regular_files::read(&path, MOST_MANIFEST_BYTES).map_err(io_error("read", &path))?;
         let unreadable = |error: serde_json::Error| Error::Manifest {
@@ -159,11 +171,7 @@ impl Manifest {
         if format != FORMAT {
             return Err(Error::ManifestFormat { path, found: format, known: FORMAT });
         }
-        let mut manifest: Self = serde_json::from_slice(&bytes).map_err(unreadable)?;
-        let (late, problem) = read_late(part);
-        manifest.counts.add_late(&late);
-        manifest.late_problem = problem;
-        Ok(manifest)
+        serde_json::from_slice(&bytes).map_err(unreadable)
     }
 
     /// Everything that cannot be known because of damage, beginning with what is beside the journal.

@@ -125,7 +125,7 @@ impl PartFinalizer<'_> {
             return Ok(Outcome::new(write_again(part, self.archive, false)));
         }
         // Its event files are good, only the definitions are made otherwise.
-        let changed = Manifest { options: self.archive, ..Manifest::read(part)? };
+        let changed = Manifest { options: self.archive, ..Manifest::as_written(part)? };
         let staging = Staging::create(part, write::STAGING)?;
         changed.write(&staging.path().join(MANIFEST))?;
         put_in_place(&staging, MANIFEST, part)?;
