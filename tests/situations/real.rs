@@ -103,6 +103,15 @@ fn a_slow_pair_is_found() {
     panic!("{found:#?}");
 }
 
+/// What rank 1 sends to rank 2 takes longer: rank 2 comes later to the next collective without having done more.
+#[test]
+fn a_rank_behind_a_slow_pair_is_not_late() {
+    let shape = ["--procs", "4", "--threads", "1", "--rounds", "30", "--ops", "one", "--slow-pair", "1,2,20000"];
+    let Some(report) = stats("2.32.3", &shape, true) else { return };
+    let causes = report["causes"].as_array().expect("causes");
+    assert!(!causes.iter().any(|cause| is_late(cause, 2)), "{causes:#?}");
+}
+
 /// The time of a rank in operations is within the time of the job, however many share a kernel.
 fn counts_once(release: &str) {
     let shape = ["--procs", "2", "--threads", "2", "--ops", "allreduce,alltoall,sendrecv", "--rounds", "6"];

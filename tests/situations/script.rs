@@ -44,6 +44,12 @@ impl Script {
         self.free_ns[rank as usize] += ns;
     }
 
+    /// The last operation of a rank transfers for longer by this.
+    pub(crate) fn transfers_longer(&mut self, rank: u32, ns: u64) {
+        self.free_ns[rank as usize] += ns;
+        self.ranks[rank as usize].last_mut().expect("an operation").stop_ns += ns;
+    }
+
     /// A number below this, as by chance.
     pub(crate) fn any(&mut self, below: u32) -> u32 {
         (self.random.next() * f64::from(below)) as u32

@@ -120,7 +120,7 @@ fn healthy_ring(job: Job, expected: Expected) -> Made {
 pub(crate) type Situation = (&'static str, fn() -> Made);
 
 /// Every situation.
-pub(crate) const ALL: [Situation; 24] = [
+pub(crate) const ALL: [Situation; 26] = [
     ("a rank late to the all-reduce of a mixture of experts", || {
         made(mixture_of_experts(MS), late(5), Some(40 * 7 * MS))
     }),
@@ -201,6 +201,26 @@ pub(crate) const ALL: [Situation; 24] = [
             groups.iter().for_each(|group| script.collective("ncclAllGather", *group, 2 * MS));
         }
         made(script, late(6), Some(60 * 3 * 2 * MS))
+    }),
+    ("the collectives of a rank end later than those of others, which wait for it in the next one", || {
+        let mut script = rounds(17, 1, |_, _| {});
+        for _ in 0..60 {
+            script.transfers_longer(2, 3 * MS);
+            script.compute(MS, 20_000.0);
+            script.collective("ncclAllReduce", 0, 2 * MS);
+        }
+        made(script, Expected::Healthy, None)
+    }),
+    ("the collectives of a rank end later, and another rank is late", || {
+        let mut script = rounds(18, 1, |_, _| {});
+        for _ in 0..60 {
+            script.transfers_longer(2, MS);
+            script.compute(3 * MS, 20_000.0);
+            script.late(5, 4 * MS);
+            script.collective("ncclAllReduce", 0, 2 * MS);
+        }
+        // Others than rank 2 wait for 4 ms, rank 2 for 3 ms.
+        made(script, late(5), Some(60 * (6 * 4 + 3) * MS))
     }),
     ("a pipeline of sends whose last stage comes late to the all-reduce", || {
         let mut script = Script::new(4, 16);

@@ -77,7 +77,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     let waiting = Waiting::of(trace, &tables, filter, &instances, &messages, &classes);
     classes.add_instances((trace, &tables, filter), &instances, waiting.of_classes());
     let length_ns = tables.clock.length_ns(trace).max(1);
-    let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, length_ns);
+    let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &messages, &waiting, length_ns);
     // What is needed of operations is derived: now there is room for what the network did.
     tables.add_network(trace, progress)?;
     let links = Links::of(&tables, filter);

@@ -68,13 +68,13 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
     Exception {
         rule: Rule::RoomLines,
         what: "crates/analysis",
-        most: 7450,
+        most: 7550,
         reason: "what is derived shares tables, instances and budgets, which a second crate would have to export",
     },
     Exception {
         rule: Rule::RoomLines,
         what: "crates/journal",
-        most: 6175,
+        most: 6180,
         reason: "the reader and the follower are two readings of one format, and which job a directory is of stands here",
     },
 ];

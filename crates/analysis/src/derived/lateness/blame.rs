@@ -33,7 +33,7 @@ pub(super) struct Trial {
     pub(super) last: u32,
     /// How many could have come last.
     pub(super) ranks: u32,
-    /// What all waited in it.
+    /// What all waited in it that this rank is to blame for.
     pub(super) waiting_ns: u64,
 }
 

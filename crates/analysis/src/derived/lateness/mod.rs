@@ -9,9 +9,10 @@ use rayon::prelude::*;
 use blame::{Blame, Trial, blame};
 
 use super::arrivals::is_awaited;
-use super::instances::{Instance, Instances, is_root};
+use super::instances::{Instance, Instances, Split, is_root};
 use super::maths::change::{change, trend};
-use super::maths::sample::{median, real};
+use super::maths::sample::{median, real, whole};
+use super::messages::Messages;
 use super::waiting::Waiting;
 use crate::archive::Trace;
 use crate::report::{Heat, Member, Rank};
@@ -40,9 +41,16 @@ pub(super) struct Lateness {
 }
 
 impl Lateness {
-    pub(super) fn of(trace: &Trace, tables: &Tables, instances: &Instances, waiting: &Waiting, length_ns: u64) -> Self {
+    pub(super) fn of(
+        trace: &Trace,
+        tables: &Tables,
+        instances: &Instances,
+        messages: &Messages,
+        waiting: &Waiting,
+        length_ns: u64,
+    ) -> Self {
         let arrivals = arrivals(tables, instances);
-        let trials = trials(tables, instances, waiting);
+        let trials = trials(tables, instances, messages, waiting);
         let of_rank = arrivals.iter().map(|arrivals| {
             let awaited = arrivals.iter().filter(|it| it.is_awaited && trials[large(it.instance)].is_some());
             awaited.map(|it| it.instance).collect()
@@ -66,18 +74,19 @@ fn counts(instance: &Instance) -> bool {
 }
 
 /// For each instance who came last, where somebody did.
-fn trials(tables: &Tables, instances: &Instances, waiting: &Waiting) -> Vec<Option<Trial>> {
+fn trials(tables: &Tables, instances: &Instances, messages: &Messages, waiting: &Waiting) -> Vec<Option<Trial>> {
     let made = instances.all.par_iter().enumerate().map(|(number, instance)| {
-        let last = instance.last.filter(|_| counts(instance))?;
+        let member = instance.last.filter(|_| counts(instance))?;
         let rows = instances.operations(instance);
         let starts = || rows.iter().map(|row| tables.operations.start_ns[large(*row)]);
         let (last, ranks) = match instance.flow {
-            Flow::AllToAll => (tables.members.row(last).job_rank, rows.len()),
-            Flow::ToRoot => (tables.members.row(last).job_rank, rows.len().saturating_sub(1)),
+            Flow::AllToAll => (tables.members.row(member).job_rank, rows.len()),
+            Flow::ToRoot => (tables.members.row(member).job_rank, rows.len().saturating_sub(1)),
             Flow::FromRoot { .. } if starts().max() > Some(instance.last_ns) => (NONE, rows.len()),
-            Flow::FromRoot { .. } => (tables.members.row(last).job_rank, rows.len()),
+            Flow::FromRoot { .. } => (tables.members.row(member).job_rank, rows.len()),
         };
-        let waiting_ns = waiting.in_instance(number);
+        let own_share = if last == NONE { 1.0 } else { own_share(tables, messages, instance, rows, member) };
+        let waiting_ns = whole(real(waiting.in_instance(number)) * own_share);
         Some(Trial {
             communicator: instance.communicator,
             time_ns: instance.first_ns,
@@ -87,6 +96,21 @@ fn trials(tables: &Tables, instances: &Instances, waiting: &Waiting) -> Vec<Opti
         })
     });
     made.collect()
+}
+
+/// The share of the waiting in an instance that the last rank is to blame for.
+fn own_share(tables: &Tables, messages: &Messages, instance: &Instance, rows: &[u32], last: u32) -> f64 {
+    let rank = |member: u32| tables.members.row(member).job_rank;
+    let (mut own_ns, mut all_ns) = (0, 0);
+    for row in rows {
+        let Split::Waits(until_ns) = instance.split(tables, *row) else {
+            continue;
+        };
+        let (start_ns, member) = (tables.operations.start_ns[large(*row)], tables.operations.member[large(*row)]);
+        all_ns += until_ns.saturating_sub(start_ns);
+        own_ns += messages.own_ns(tables, (rank(last), until_ns), (rank(member), start_ns));
+    }
+    if all_ns > 0 { real(own_ns) / real(all_ns) } else { 1.0 }
 }
 
 /// How often a rank came last, and how often chance would have it.

@@ -72,6 +72,24 @@ impl Messages {
         &self.inside[rank]
     }
 
+    /// What of a wait the awaited rank is to blame for; both are given with when they came. What it transferred for
+    /// longer in the collective in which the two last met is nobody's fault, unless it was as much longer outside of
+    /// operations since.
+    pub(in crate::derived) fn own_ns(&self, tables: &Tables, awaited: (u32, u64), waits: (u32, u64)) -> u64 {
+        let wait_ns = awaited.1.saturating_sub(waits.1);
+        let Some(ends) = self.last_ends_ns(tables, awaited, waits) else {
+            return wait_ns;
+        };
+        let since_ns = ends.0.min(ends.1);
+        if self.last_message_ns((awaited.0, waits.0), waits.1) > Some(since_ns) {
+            return wait_ns;
+        }
+        let outside =
+            |(rank, until_ns): (u32, u64)| until_ns - since_ns - self.inside(large(rank)).within(since_ns, until_ns);
+        let inherited_ns = ends.0.saturating_sub(ends.1);
+        wait_ns.saturating_sub(inherited_ns).max(outside(awaited).saturating_sub(outside(waits))).min(wait_ns)
+    }
+
     /// Whether two ranks had no message before a time: in the first one, NCCL makes ranks late that connect.
     pub(super) fn is_first(&self, ranks: (u32, u32), before_ns: u64) -> bool {
         self.met.get(&in_order(ranks)).and_then(|times| times.first()).is_none_or(|ns| *ns > before_ns)
@@ -79,17 +97,30 @@ impl Messages {
 
     /// When two ranks of the job last met before a time: in a message, or in a collective.
     pub(super) fn last_met_ns(&self, tables: &Tables, (a, b): (u32, u32), before_ns: u64) -> u64 {
-        let last = |times: Option<&Vec<u64>>| {
-            let times = times.map_or(&[][..], Vec::as_slice);
-            times[..times.partition_point(|ns| *ns <= before_ns)].last().copied()
-        };
+        let collective = self.last_ends_ns(tables, (a, before_ns), (b, before_ns)).map(|ends| ends.0.min(ends.1));
+        collective.max(self.last_message_ns((a, b), before_ns)).unwrap_or(0)
+    }
+
+    fn last_message_ns(&self, ranks: (u32, u32), before_ns: u64) -> Option<u64> {
+        last(self.met.get(&in_order(ranks)), before_ns)
+    }
+
+    /// When the last collective of two ranks of the job ended on each, before the time that is given with it.
+    fn last_ends_ns(&self, tables: &Tables, a: (u32, u64), b: (u32, u64)) -> Option<(u64, u64)> {
         let members = |rank: u32| tables.members.job_ranks[large(rank)].members.iter().copied();
         let communicator = |member: u32| tables.members.row(member).communicator;
-        let both = members(a).flat_map(|a| members(b).map(move |b| (a, b)));
+        let both = members(a.0).flat_map(|a| members(b.0).map(move |b| (a, b)));
         let both = both.filter(|(a, b)| communicator(*a) == communicator(*b));
-        let collectives = both.filter_map(|(a, b)| Some(last(self.others.get(&a))?.min(last(self.others.get(&b))?)));
-        collectives.chain(last(self.met.get(&in_order((a, b))))).max().unwrap_or(0)
+        let ends = both
+            .filter_map(|(of_a, of_b)| Some((last(self.others.get(&of_a), a.1)?, last(self.others.get(&of_b), b.1)?)));
+        ends.max_by_key(|ends| ends.0.min(ends.1))
     }
+}
+
+/// The last of ascending times that is not after one.
+fn last(times: Option<&Vec<u64>>, before_ns: u64) -> Option<u64> {
+    let times = times.map_or(&[][..], Vec::as_slice);
+    times[..times.partition_point(|ns| *ns <= before_ns)].last().copied()
 }
 
 const fn in_order((a, b): (u32, u32)) -> (u32, u32) {
