@@ -79,6 +79,22 @@ fn whom_others_wait_for_by_chance_is_named() {
     assert!(!sentence.contains("no rank,"), "{sentence}");
 }
 
+/// What a rank brings from the collective before is said as what it is.
+#[test]
+fn a_rank_that_only_transfers_longer_is_not_explained_by_chance() {
+    let (_, make) =
+        ALL.iter().find(|(name, _)| name.starts_with("the collectives of a rank end")).expect("a situation");
+    let made = make();
+    let report = stats(&made.job, &made.ranks, &[]);
+    let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
+    let wanted = "rank 2, ";
+    let why = "because it had transferred for longer in the collective before";
+    assert!(sentence.contains(wanted) && sentence.contains(why), "{sentence}");
+    // Of 60 times 3 ms that seven others wait, noise of computing is no part.
+    let inherited_ns = report["ranks"][2]["inherited_ns"].as_f64().expect("a time");
+    assert!((0.95..=1.0).contains(&(inherited_ns / (60.0 * 7.0 * 3e6))), "{inherited_ns}");
+}
+
 /// The first collective is named as what it is.
 #[test]
 fn warm_up_is_said() {

@@ -129,7 +129,9 @@ fn nothing(given: &Given<'_>, is_partial: bool) -> String {
 
 /// "which chance explains (p = 0.04)", of what others waited longer for: its collectives or its messages.
 fn by_chance(given: &Given<'_>, number: u32, rank: &Rank) -> String {
-    let p_value = if rank.caused_ns >= rank.awaited_ns - rank.caused_ns {
+    let p_value = if rank.inherited_ns > rank.awaited_ns / 2 {
+        return "because it had transferred for longer in the collective before".to_owned();
+    } else if rank.caused_ns >= rank.awaited_ns - rank.caused_ns {
         rank.p_value
     } else if let Some(late) = given.late.iter().find(|it| it.rank == number) {
         late.p_value

@@ -34,6 +34,8 @@ pub struct Rank {
     pub caused_ns: u64,
     /// How long others would not have waited if it had come with the last but one, summed over them, in ns.
     pub caused_alone_ns: u64,
+    /// Of `caused_ns`, what it came later because it had transferred longer in the collective before.
+    pub inherited_ns: u64,
     /// How long others waited in receives because it had not come to send, summed over them, in ns.
     pub late_sender_ns: u64,
     /// How long others waited in sends because it had not come to receive, summed over them, in ns.

@@ -118,6 +118,8 @@ fn own_share(tables: &Tables, messages: &Messages, instance: &Instance, rows: &[
 struct Counted {
     last: u64,
     expected: f64,
+    /// What others waited in those in which it came last, as far as it is to blame.
+    own_ns: u64,
 }
 
 impl Counted {
@@ -125,7 +127,10 @@ impl Counted {
         let mut found = Self::default();
         for trial in of_rank.iter().filter_map(|trial| trials[large(*trial)]) {
             found.expected += 1.0 / f64::from(trial.ranks.max(1));
-            found.last += u64::from(large(trial.last) == rank);
+            if large(trial.last) == rank {
+                found.last += 1;
+                found.own_ns += trial.waiting_ns;
+            }
         }
         found
     }
@@ -180,6 +185,7 @@ fn rank(
         p_value: blame.p_value,
         caused_ns,
         caused_alone_ns,
+        inherited_ns: caused_ns.saturating_sub(counted.own_ns),
         late_sender_ns,
         late_receiver_ns,
         awaited_ns: caused_ns + late_sender_ns + late_receiver_ns,

@@ -126,6 +126,7 @@ export interface Rank {
   p_value: number;
   caused_ns: number;
   caused_alone_ns: number;
+  inherited_ns: number;
   late_sender_ns: number;
   late_receiver_ns: number;
   awaited_ns: number;

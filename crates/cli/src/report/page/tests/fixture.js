@@ -214,7 +214,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       process: `rank ${rank} [node:1]`, host: `node${(rank >> 3) + 1}`, uncertainty_ns: 1200,
       members: [{ communicator: 0, rank, location: 100 + rank * 3 }], instances: steps, last: rank === late ? 130 : 5,
       budget: { ...budget, waiting_ns: rank === late ? 4e7 : 3e8 + rank * 1e6 }, last_expected: steps / ranks,
-      p_value: 0.5, caused_ns: rank === late ? 5.9e9 : 1e7, caused_alone_ns: 0, lost_ns: rank === late ? 5.8e9 : 0,
+      p_value: 0.5, caused_ns: rank === late ? 5.9e9 : 1e7, caused_alone_ns: 0, inherited_ns: 0, lost_ns: rank === late ? 5.8e9 : 0,
       late_sender_ns: 0, late_receiver_ns: rank === late ? 1.25e9 : 0, awaited_ns: rank === late ? 7.15e9 : 1e7,
       lateness_ns: rank === late ? 3.4e6 : 1000, trend_ns_per_s: rank === late ? 5e5 : null,
       change: rank === late ? { at_ns: time / 3, before: 0, after: 3.4e6 } : null })),
