@@ -50,6 +50,8 @@ fn who_holds_up_a_job_is_said_of_it_however_it_ends() {
         assert!(ended.stderr.contains("nccl-otf2: HANG: "), "{name}: {ended}");
         assert!(ended.stderr.contains("nccl-otf2 hang "), "{name}: {ended}");
         check(way, "killed", &job::report(&out), way.killed);
+        let watched = run(tool(&scratch, "watch").arg(&out).arg("--once")).with_code(1);
+        assert!(watched.stdout.contains("HANG: "), "{name}: {watched}");
         let text = run(tool(&scratch, "hang").arg(&out).args(["--after", "600"])).with_code(1);
         assert!(text.stdout.contains("before its recordings were removed"), "{name}: {text}");
         assert!(text.stderr.contains("with --after 10.000 s when the job was over"), "{name}: {text}");

@@ -95,6 +95,20 @@ fn a_rank_that_only_transfers_longer_is_not_explained_by_chance() {
     assert!((0.95..=1.0).contains(&(inherited_ns / (60.0 * 7.0 * 3e6))), "{inherited_ns}");
 }
 
+/// Of connections nothing is said where nothing was recorded of them.
+#[test]
+fn connections_without_steps_are_not_said_to_be_well() {
+    let said = |name: &str| {
+        let (_, make) = ALL.iter().find(|(known, _)| *known == name).expect("a situation");
+        let made = make();
+        stats(&made.job, &made.ranks, &[])["verdict"]["sentence"].as_str().expect("a sentence").to_owned()
+    };
+    for name in ["nothing", "each collective has another late rank, by chance"] {
+        let sentence = said(name);
+        assert!(sentence.contains("connections were not measured") && !sentence.contains("pair"), "{sentence}");
+    }
+}
+
 /// The first collective is named as what it is.
 #[test]
 fn warm_up_is_said() {

@@ -113,16 +113,22 @@ fn longest_awaited<'a>(given: &Given<'a>, causes: &[Cause]) -> Option<Awaited<'a
 /// What to say where no cause is named.
 fn nothing(given: &Given<'_>, is_partial: bool) -> String {
     let among = if is_partial { " in what was recorded, which is not all" } else { "" };
+    let is_measured = !given.tables.steps.is_empty();
+    let not_measured = "connections were not measured, which takes NCCL_OTF2_EVENTS=standard,ProxyStep";
     match longest_awaited(given, &[]).filter(|it| it.share >= LEAST_SHARE) {
         Some(Awaited { rank, share, by_chance }) => format!(
             "Nothing stands out beyond chance{among}: the others waited longest for {}, {:.1} % of the time of all ranks in \
-             operations, {by_chance}; no pair of ranks or channel loses 2 %.",
+             operations, {by_chance}; {}.",
             rank.name,
             share * 100.0,
+            if is_measured { "no pair of ranks or channel loses 2 %" } else { not_measured },
         ),
-        None => format!(
+        None if is_measured => format!(
             "Nothing stands out{among}: no rank, pair of ranks or channel loses 2 % of the time of all ranks in \
              operations."
+        ),
+        None => format!(
+            "Nothing stands out{among}: no rank loses 2 % of the time of all ranks in operations; {not_measured}."
         ),
     }
 }

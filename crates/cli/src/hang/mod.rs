@@ -129,7 +129,11 @@ pub(crate) fn hang(request: &Request) -> Result<Exit> {
 }
 
 /// Judges a job from its journals; where they are removed, from what was kept of the verdict, or from the archive.
-fn judge(path: &Path, after: f64) -> Result<Report> {
+///
+/// # Errors
+///
+/// When there is nothing to read.
+pub(crate) fn judge(path: &Path, after: f64) -> Result<Report> {
     if path.is_file() {
         return of_archive(path, after);
     }
@@ -156,11 +160,7 @@ fn judge(path: &Path, after: f64) -> Result<Report> {
 }
 
 /// Judges what the processes of a job have recorded so far.
-///
-/// # Errors
-///
-/// When there is nothing to read.
-pub(crate) fn look(directory: &Path, after: f64) -> Result<Report> {
+fn look(directory: &Path, after: f64) -> Result<Report> {
     let bar = Bar::new();
     let job = read::job(directory, &bar)?;
     Ok(report(directory, &job, after))

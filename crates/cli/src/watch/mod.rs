@@ -1,7 +1,7 @@
 //! `nccl-otf2 watch`: what `hang` says of a running job, and its slow operations, as events.
 //!
 //! ```text
-//!  hang::look ─► Report ───► hangs: is it new? ─┬─► outputs: stdout, a file, a command
+//!  hang::judge ► Report ───► hangs: is it new? ─┬─► outputs: stdout, a file, a command
 //!  live::Live ─► Snapshot ─► slow: is it new? ──┘
 //! ```
 
@@ -20,8 +20,7 @@ use anyhow::{Context as _, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Exit;
-use crate::hang::{Kind, Report, look};
-use crate::place;
+use crate::hang::{Kind, Report, judge};
 use crate::print;
 use commands::STEP;
 use hangs::Hangs;
@@ -48,6 +47,7 @@ pub(crate) fn watch(request: &Request) -> Result<Exit> {
         let is_unknown = report.verdict.kind == Kind::Unknown;
         if is_unknown {
             print::note(&report.verdict.text);
+            report.unknown.iter().for_each(print::note);
         }
         return Ok(if is_unknown { Exit::CannotDo } else { exit(&report) });
     }
@@ -106,7 +106,7 @@ struct Watcher<'a> {
 
 impl Watcher<'_> {
     fn look(&mut self) -> Result<Report> {
-        let report = look(place::job(&self.request.directory)?, self.request.hang_after)?;
+        let report = judge(&self.request.directory, self.request.hang_after)?;
         if let Some(change) = self.hangs.change(&report) {
             self.outputs.report(change, Event::Hang, &report, &report.verdict.text);
         }

@@ -57,7 +57,8 @@ export function pairs({ report }) {
   const slow = report.causes.find(({ kind }) => kind === 'slow-pair' || kind === 'slow-connection');
   const element = section('pairs', 'Pairs of ranks', 'nccl-otf2 stats --by pairs', html`Bytes of all
     pairs; times where the proxy moved them over the network${!report.run.has_steps && html`, which need
-    <code>NCCL_OTF2_EVENTS=full</code>`}. <b>${slow ? slow.sentence : 'No pair stands out.'}</b>`);
+    <code>NCCL_OTF2_EVENTS=standard,ProxyStep</code>`}. <b>${slow ? slow.sentence :
+    report.run.has_steps ? 'No pair stands out.' : 'Connections were not measured.'}</b>`);
   const linked = [...cells.values()].filter(({ link }) => link);
   linked.sort((a, b) => (b.link?.excess_ns ?? 0) - (a.link?.excess_ns ?? 0));
   const first = slow?.link && cells.get(`${slow.link.from} ${slow.link.to}`);

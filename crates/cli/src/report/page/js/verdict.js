@@ -86,7 +86,8 @@ function findings({ report }) {
       kernel runs on the GPU meanwhile.`, 'overlap', 'overlap')}
     ${isJudged && report.causes.length < 6 && row(0, 0, unit(`${rest}${report.verdict.is_partial ?
       ` in what was recorded, which is not all${lost === 0 ? '' : `; events lost: ${number(lost)}`}` :
-      '; all that was seen is here'}.`), 'completeness', 'completeness')}
+      `; all that was seen is here${
+      report.run.has_steps ? '' : ', and connections were not measured'}`}.`), 'completeness', 'completeness')}
     </tbody></table>`;
 }
 
