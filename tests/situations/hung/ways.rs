@@ -36,7 +36,7 @@ const BEHIND: &str = "2 ranks were in ncclAllReduce (sequence 1) of world when "
 const DONE_AND_WAITS: &str = "world\ndone 0\nwaits 1\nsleep";
 const WAITS_FIRST: &str = "world\nwaits 0\nsleep";
 
-pub(super) const WAYS: [Way; 13] = [
+pub(super) const WAYS: [Way; 14] = [
     always("skips the last", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nother 0\nsleep"], "not-called"),
     always("sleeps outside of NCCL", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nsleep"], "not-called"),
     Way {
@@ -68,6 +68,19 @@ pub(super) const WAYS: [Way; 13] = [
         ..always(
             "is stopped in the operation",
             [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nwaits 1\nkill 19"],
+            "gone",
+        )
+    },
+    Way {
+        live: hang("stopped"),
+        stats: "All recorded ranks have called ncclAllReduce (sequence 1) of world, and it had not ended",
+        ..always(
+            "is stopped in the operation, and others have called the next ones",
+            [
+                "world\ndone 0\nwaits 1\nwaits 2\nwaits 3\nsleep",
+                "world\ndone 0\nwaits 1\nwaits 2\nsleep",
+                "world\ndone 0\nwaits 1\nkill 19",
+            ],
             "gone",
         )
     },

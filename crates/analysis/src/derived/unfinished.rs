@@ -1,6 +1,6 @@
 //! Operations that were open when the recording ended, and the ranks without a recorded call of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::RegionRef;
 
@@ -43,21 +43,30 @@ pub(super) fn cause(
     let blocked = numbers.iter().filter_map(|number| instances.all.get(large(*number)));
     let blocked = blocked.map(|instance| Blocked::of(tables, instances, instance));
     let blocked: Vec<Blocked<'_>> = blocked.filter(|it| it.longest_ns >= LEAST_NS).collect();
+    // Ranks that were called to later collectives of a communicator wait for its first one all the same.
+    let mut begun_ns: BTreeMap<u32, u64> = BTreeMap::new();
+    for instance in blocked.iter().map(|it| it.instance) {
+        let first_ns = begun_ns.entry(instance.communicator).or_insert(instance.first_ns);
+        *first_ns = instance.first_ns.min(*first_ns);
+    }
+    let is_first = |it: &&Blocked<'_>| begun_ns.get(&it.instance.communicator) == Some(&it.instance.first_ns);
     // A rank that is missing in one communicator may wait in another: the one that waits nowhere holds up the others.
-    let holds_up = |it: &Blocked<'_>| it.absent.iter().any(|row| !waiting.contains(&job_rank(tables, *row)));
-    let first = blocked.iter().max_by_key(|it| (holds_up(it), !it.absent.is_empty(), it.longest_ns));
+    let waits_nowhere = |row: &u32| !waiting.contains(&job_rank(tables, *row));
+    let holds_up = |it: &Blocked<'_>| it.absent.iter().any(waits_nowhere);
+    let first = blocked.iter().filter(is_first).max_by_key(|it| (holds_up(it), !it.absent.is_empty(), it.longest_ns));
     let Some(first) = first else {
         return message(trace, tables, &open, ranks, operations_ns);
     };
     let mut behind: Vec<u32> = first.absent.clone();
-    behind.retain(|row| !holds_up(first) || !waiting.contains(&job_rank(tables, *row)));
+    behind.retain(|row| !holds_up(first) || waits_nowhere(row));
     Some(Cause {
-        rank: behind.first().map(|row| job_rank(tables, *row)),
+        // Ranks that wait for each other are not to blame one by one.
+        rank: behind.iter().find(|row| waits_nowhere(row)).map(|row| job_rank(tables, *row)),
         since_ns: Some(first.instance.first_ns),
         lost_ns: first.waited_ns,
         share: Some(share(first.waited_ns, operations_ns)),
         instances: blocked.len() as u64,
-        sentence: first.sentence(trace, tables, ranks, &behind),
+        sentence: first.sentence(trace, tables, ranks, &behind, holds_up(first)),
         ..Cause::of(CauseKind::Unfinished)
     })
 }
@@ -97,7 +106,7 @@ impl<'a> Blocked<'a> {
         }
     }
 
-    fn sentence(&self, trace: &Trace, tables: &Tables, ranks: &[Rank], behind: &[u32]) -> String {
+    fn sentence(&self, trace: &Trace, tables: &Tables, ranks: &[Rank], behind: &[u32], holds_up: bool) -> String {
         let instance = self.instance;
         let communicator = tables.members.communicators.get(large(instance.communicator));
         let communicator = communicator.map(|comm| trace.comm_name(*comm)).unwrap_or_default();
@@ -117,9 +126,10 @@ impl<'a> Blocked<'a> {
                 };
                 let last = behind.first().and_then(|row| last_call(trace, tables, *row));
                 let last = last.map_or_else(String::new, |last| format!("; {first}'s last there is {last}"));
+                let elsewhere = if holds_up { "" } else { ", which waits in another operation" };
                 format!(
                     "{inside} in {what} when the recording ended, for {longest}, and no call of it is recorded of \
-                     {first}{others}{last}."
+                     {first}{others}{elsewhere}{last}."
                 )
             }
             None if self.unrecorded > 0 => format!(
