@@ -36,6 +36,8 @@ pub(crate) struct Sheet {
     pub(crate) title: &'static str,
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Vec<Cell>>,
+    /// Why it has no rows, where it has none.
+    pub(crate) empty: &'static str,
     left_out: usize,
 }
 
@@ -46,7 +48,8 @@ impl Sheet {
             Some(name) => Column { name, is_short: false },
             None => Column { name, is_short: true },
         };
-        Self { title, columns: columns.iter().map(column).collect(), rows: Vec::new(), left_out: 0 }
+        let columns = columns.iter().map(column).collect();
+        Self { title, columns, rows: Vec::new(), empty: "nothing was recorded", left_out: 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -81,7 +84,7 @@ impl Sheet {
         let width = terminal_size::terminal_size().map(|(terminal_size::Width(width), _)| usize::from(width));
         into.paragraph(self.title);
         if self.rows.is_empty() {
-            into.line("  nothing was recorded");
+            into.line(format_args!("  {}", self.empty));
             return;
         }
         self.within(is_wide, width).into_iter().for_each(|line| into.line(line));

@@ -28,7 +28,7 @@ pub(super) enum By {
 
 /// A table of a report; of tables of ranks only those that are wanted.
 pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
-    match by {
+    let mut sheet = match by {
         By::Causes => causes(report),
         By::Operations => operations(report),
         By::Ranks => ranks(report, wanted),
@@ -37,7 +37,18 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
         By::Messages => messages(report, wanted),
         By::Overlap => overlap(report, wanted),
         By::Anomalies => anomalies(report),
-    }
+    };
+    sheet.empty = match by {
+        By::Causes | By::Anomalies => "none was found",
+        By::Pairs | By::Channels if !report.run.has_steps => {
+            "connections were not measured, which takes NCCL_OTF2_EVENTS=standard,ProxyStep"
+        }
+        By::Overlap if !report.run.has_other_kernels => {
+            "kernels of the program were not recorded, which takes CUPTI and NCCL_OTF2_CUPTI_KERNELS=all"
+        }
+        _ => sheet.empty,
+    };
+    sheet
 }
 
 /// Whether any table has such a column.

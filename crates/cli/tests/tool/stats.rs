@@ -55,6 +55,21 @@ fn one_table_is_sorted_filtered_and_given_as_csv() {
 }
 
 #[test]
+fn an_empty_table_says_why_it_is_empty() {
+    let scratch = Scratch::new();
+    let trace = Fixture::sound().write(scratch.path());
+    for (by, why) in [
+        ("causes", "none was found"),
+        ("pairs", "connections were not measured, which takes NCCL_OTF2_EVENTS=standard,ProxyStep"),
+        ("overlap", "kernels of the program were not recorded"),
+    ] {
+        let (code, out, err) = stats(&scratch, &trace, &["--by", by]);
+        assert_eq!(code, Some(0), "{err}");
+        assert!(out.contains(why), "{by}: {out}");
+    }
+}
+
+#[test]
 fn what_does_not_exist_is_an_error_that_says_what_does() {
     let scratch = Scratch::new();
     let trace = Fixture::sound().write(scratch.path());
