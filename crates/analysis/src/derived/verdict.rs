@@ -114,7 +114,7 @@ fn longest_awaited<'a>(given: &Given<'a>, causes: &[Cause]) -> Option<Awaited<'a
 fn nothing(given: &Given<'_>, is_partial: bool) -> String {
     let among = if is_partial { " in what was recorded, which is not all" } else { "" };
     let is_measured = !given.tables.steps.is_empty();
-    let not_measured = "connections were not measured, which takes NCCL_OTF2_EVENTS=standard,ProxyStep";
+    let not_measured = "connections were not measured, which takes a network and NCCL_OTF2_EVENTS=standard,ProxyStep";
     match longest_awaited(given, &[]).filter(|it| it.share >= LEAST_SHARE) {
         Some(Awaited { rank, share, by_chance }) => format!(
             "Nothing stands out beyond chance{among}: the others waited longest for {}, {:.1} % of the time of all ranks in \

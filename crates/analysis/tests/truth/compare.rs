@@ -102,7 +102,7 @@ fn what_does_not_compare_is_said() {
     let found = compared(&Job { timing: "enqueue", ..job.clone() }, &Job { timing: "enqueue", ..Job::healthy(41) });
     assert!(found.sentence.contains("enqueue does not time the operation itself"), "{}", found.sentence);
     let found = compared(&Job { instances: 30, ..job.clone() }, &job);
-    assert!(found.sentence.contains("50 are needed, A has 10 and B 100"), "{}", found.sentence);
+    assert!(found.sentence.contains("50 operations are needed, A has 10 and B 100"), "{}", found.sentence);
     assert!(found.basis.iter().any(|it| it.contains("ran 10 times in A and 100 times in B")), "{:#?}", found.basis);
 }
 

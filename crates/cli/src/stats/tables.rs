@@ -41,7 +41,7 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
     sheet.empty = match by {
         By::Causes | By::Anomalies => "none was found",
         By::Pairs | By::Channels if !report.run.has_steps => {
-            "connections were not measured, which takes NCCL_OTF2_EVENTS=standard,ProxyStep"
+            "connections were not measured, which takes a network and NCCL_OTF2_EVENTS=standard,ProxyStep"
         }
         By::Overlap if !report.run.has_other_kernels => {
             "kernels of the program were not recorded, which takes CUPTI and NCCL_OTF2_CUPTI_KERNELS=all"

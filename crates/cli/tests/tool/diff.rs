@@ -74,9 +74,12 @@ fn what_cannot_be_compared_does_not_pass() {
     let [a, b] = [("a", 10), ("b", 60)].map(|(name, broadcasts)| job(&scratch, name, broadcasts, 2_000));
     let (code, out, err) = diff(&scratch, &a, &b, &["--fail-if-slower", "5%"]);
     assert_eq!(code, Some(4), "{out}");
-    assert!(out.starts_with("The data does not allow to compare: 50 are needed, A has 10 and B 60"), "{out}");
+    assert!(
+        out.starts_with("The data does not allow to compare: 50 operations are needed, A has 10 and B 60"),
+        "{out}"
+    );
     let wanted = "could not see 5.0 %: 100.0 % of the time in operations of B cannot be compared, most of it ncclBroadcast \
-                  of 1 MiB on 2 ranks: 50 are needed, A has 10 and B 60";
+                  of 1 MiB on 2 ranks: 50 operations are needed, A has 10 and B 60";
     assert!(err.contains(wanted), "{err}");
     for (arguments, words) in [
         (["--fail-if-slower", "much"], "is a part such as 5%"),

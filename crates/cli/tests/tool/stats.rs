@@ -60,7 +60,7 @@ fn an_empty_table_says_why_it_is_empty() {
     let trace = Fixture::sound().write(scratch.path());
     for (by, why) in [
         ("causes", "none was found"),
-        ("pairs", "connections were not measured, which takes NCCL_OTF2_EVENTS=standard,ProxyStep"),
+        ("pairs", "connections were not measured, which takes a network and NCCL_OTF2_EVENTS=standard,ProxyStep"),
         ("overlap", "kernels of the program were not recorded"),
     ] {
         let (code, out, err) = stats(&scratch, &trace, &["--by", by]);

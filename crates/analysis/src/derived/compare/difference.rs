@@ -78,7 +78,9 @@ impl Estimate {
         let difference_ns = b - a;
         let intervals = self.a.interval(miss).zip(self.b.interval(miss));
         let interval_ns = intervals.map(|([a_low, a_high], [b_low, b_high])| {
-            [difference_ns - (b - b_low).hypot(a_high - a), difference_ns + (b_high - b).hypot(a - a_low)]
+            // No operation takes less than no time.
+            let low = difference_ns - (b - b_low).hypot(a_high - a);
+            [low.max(-a), difference_ns + (b_high - b).hypot(a - a_low)]
         });
         let outcome = match (interval_ns, self.error_ns.map(real)) {
             (Some([low, _]), Some(error)) if low > error => Outcome::Slower,
@@ -99,5 +101,20 @@ impl Estimate {
             slower_at_most: bounds.and_then(|([_, high], error)| of_a(high + error)),
             outcome,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nearly half of A's values are a thousand times the others: its median may be any of both.
+    #[test]
+    fn no_run_is_faster_by_more_than_all_of_its_time() {
+        let a: Vec<f64> = (0..200_u32).map(|at| if at * 7 % 20 < 9 { 10_000.0 } else { 10.0 }).collect();
+        let uneven: Vec<f64> = a.iter().enumerate().map(|(at, it)| if at % 40 < 6 { 10_000.0 } else { *it }).collect();
+        let found = Estimate::of(&uneven, &[10.0; 200], 0.5, Some(0)).expect("values").difference(0.05);
+        let [low_ns, _] = found.interval_ns.expect("an interval");
+        assert!(low_ns < 0.0 && low_ns >= -found.a_ns, "{found:?}");
     }
 }

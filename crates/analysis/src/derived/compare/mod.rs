@@ -180,7 +180,7 @@ impl<'a> Pair<'a> {
         let is_known = self.a.duration_error_ns.and(self.b.duration_error_ns).is_some();
         match timing {
             _ if of_a.min(of_b) < difference::LEAST as u64 => {
-                format!("{} are needed, A has {of_a} and B {of_b} that ended", difference::LEAST)
+                format!("{} operations are needed, A has {of_a} and B {of_b} that ended", difference::LEAST)
             }
             _ if is_known => "more are needed for that many groups".to_owned(),
             "kernelch" => "the error of the GPU's timer is not known".to_owned(),

@@ -251,7 +251,7 @@ export function comparison() {
       transfer: difference(outcome, 48_000, by, 800) };
   };
   const short = { ...group('ncclBroadcast', 'unclear', 0), median: null, waiting: null, transfer: null,
-    reason: '50 are needed, A has 10 and B 12' };
+    reason: '50 operations are needed, A has 10 and B 12' };
   const groups = [group('ncclAllReduce', 'slower', 5800), group('ncclAllGather', 'faster', -2100),
     group('ncclReduceScatter', 'no-difference', 300), short];
   const { run, verdict } = job({ ranks: 8, steps: 30 }).model.report;

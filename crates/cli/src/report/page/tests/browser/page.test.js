@@ -172,7 +172,7 @@ test('the page of two runs shows what differs, what could not be compared, and b
   }));
   assert.deepEqual(places.map((row) => row.map(Math.sign)), [[1, 1, 1], [-1, -1, -1], [-1, 1, 1]]);
   const why = await page.$$eval('#lacking tbody tr', (rows) => rows.map((row) => row.lastElementChild?.textContent));
-  assert.deepEqual(why, ['only in B', '50 are needed, A has 10 and B 12']);
+  assert.deepEqual(why, ['only in B', '50 operations are needed, A has 10 and B 12']);
   const differing = await page.$$eval('#runs tr.mark th', (heads) => heads.map((head) => head.textContent));
   assert.deepEqual(differing, ['NCCL release']);
   await picture(page, 'diff', true);
