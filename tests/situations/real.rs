@@ -108,8 +108,11 @@ fn a_slow_pair_is_found() {
 fn a_rank_behind_a_slow_pair_is_not_late() {
     let shape = ["--procs", "4", "--threads", "1", "--rounds", "30", "--ops", "one", "--slow-pair", "1,2,20000"];
     let Some(report) = stats("2.32.3", &shape, true) else { return };
-    let causes = report["causes"].as_array().expect("causes");
-    assert!(!causes.iter().any(|cause| is_late(cause, 2)), "{causes:#?}");
+    // A busy machine may make it late as well, by less than that.
+    let inherited_ns = report["ranks"][2]["inherited_ns"].as_u64().expect("a time");
+    let lost_ns = |cause: &Value| cause["lost_ns"].as_u64().expect("a time");
+    let mut late = report["causes"].as_array().expect("causes").iter().filter(|cause| is_late(cause, 2));
+    assert!(inherited_ns > 100_000_000 && late.all(|it| lost_ns(it) < inherited_ns / 2), "{report:#}");
 }
 
 /// The time of a rank in operations is within the time of the job, however many share a kernel.
