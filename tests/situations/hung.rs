@@ -57,7 +57,7 @@ fn who_holds_up_a_job_is_said_of_it_however_it_ends() {
         assert!(text.stderr.contains("with --after 10.000 s when the job was over"), "{name}: {text}");
 
         let over = run(tool(&scratch, "dump").arg(&out).args(["--wait", "1"])).with_code(2);
-        assert!(over.stderr.contains("the job is over: its archive is "), "{name}: {over}");
+        assert!(over.stderr.contains("no process records here any more; the archive is "), "{name}: {over}");
 
         let by_hand = scratch.path().join("copy");
         let finalized = run(tool(&scratch, "finalize").arg(&by_hand));

@@ -60,7 +60,7 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     if standing.there.is_empty() {
         if standing.awaited.is_empty() {
             if let Ok(anchor) = place::anchor(out) {
-                bail!("{}: the job is over: its archive is {}", out.display(), anchor.display());
+                bail!("{}: no process records here any more; the archive is {}", out.display(), anchor.display());
             }
             bail!(
                 "{out}: no process records here any more; `nccl-otf2 finalize {out}` makes the archive",

@@ -43,7 +43,7 @@ pub(super) fn cause(
     let blocked = numbers.iter().filter_map(|number| instances.all.get(large(*number)));
     let blocked = blocked.map(|instance| Blocked::of(tables, instances, instance));
     let blocked: Vec<Blocked<'_>> = blocked.filter(|it| it.longest_ns >= LEAST_NS).collect();
-    // Ranks that were called to later collectives of a communicator wait for its first one all the same.
+    // Ranks may have called later collectives of a communicator: they wait for the first that did not end.
     let mut begun_ns: BTreeMap<u32, u64> = BTreeMap::new();
     for instance in blocked.iter().map(|it| it.instance) {
         let first_ns = begun_ns.entry(instance.communicator).or_insert(instance.first_ns);

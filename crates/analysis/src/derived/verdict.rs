@@ -6,7 +6,7 @@ use super::causes::LEAST_SHARE;
 use super::instances::Instances;
 use super::lateness::IMPROBABLE;
 use super::maths::sample::real;
-use crate::report::{Cause, CauseKind, Clocks, Finding, Rank, Verdict};
+use crate::report::{CONNECTIONS_NOT_MEASURED, Cause, CauseKind, Clocks, Finding, Rank, Verdict};
 use crate::statements::Completeness;
 use crate::tables::{Tables, large, small};
 use crate::units::{count, plural, time};
@@ -114,21 +114,20 @@ fn longest_awaited<'a>(given: &Given<'a>, causes: &[Cause]) -> Option<Awaited<'a
 fn nothing(given: &Given<'_>, is_partial: bool) -> String {
     let among = if is_partial { " in what was recorded, which is not all" } else { "" };
     let is_measured = !given.tables.steps.is_empty();
-    let not_measured = "connections were not measured, which takes a network and NCCL_OTF2_EVENTS=standard,ProxyStep";
     match longest_awaited(given, &[]).filter(|it| it.share >= LEAST_SHARE) {
         Some(Awaited { rank, share, by_chance }) => format!(
             "Nothing stands out beyond chance{among}: the others waited longest for {}, {:.1} % of the time of all ranks in \
              operations, {by_chance}; {}.",
             rank.name,
             share * 100.0,
-            if is_measured { "no pair of ranks or channel loses 2 %" } else { not_measured },
+            if is_measured { "no pair of ranks or channel loses 2 %" } else { CONNECTIONS_NOT_MEASURED },
         ),
         None if is_measured => format!(
             "Nothing stands out{among}: no rank, pair of ranks or channel loses 2 % of the time of all ranks in \
              operations."
         ),
         None => format!(
-            "Nothing stands out{among}: no rank loses 2 % of the time of all ranks in operations; {not_measured}."
+            "Nothing stands out{among}: no rank loses 2 % of the time of all ranks in operations; {CONNECTIONS_NOT_MEASURED}."
         ),
     }
 }

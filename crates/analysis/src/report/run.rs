@@ -2,6 +2,10 @@
 
 use serde::Serialize;
 
+/// What is said of connections where a run has no steps.
+pub const CONNECTIONS_NOT_MEASURED: &str =
+    "connections were not measured, which takes a network and NCCL_OTF2_EVENTS=standard,ProxyStep";
+
 /// The job in numbers.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Run {
