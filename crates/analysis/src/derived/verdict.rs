@@ -6,7 +6,7 @@ use super::causes::LEAST_SHARE;
 use super::instances::Instances;
 use super::lateness::IMPROBABLE;
 use super::maths::sample::real;
-use crate::report::{CONNECTIONS_NOT_MEASURED, Cause, CauseKind, Clocks, Finding, Rank, Verdict};
+use crate::report::{Cause, CauseKind, Clocks, Finding, Rank, Run, Verdict};
 use crate::statements::Completeness;
 use crate::tables::{Tables, large, small};
 use crate::units::{count, plural, time};
@@ -82,9 +82,12 @@ pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, comp
     if main.is_some_and(|cause| cause.kind == CauseKind::Unfinished) {
         basis.push("`nccl-otf2 hang` says who waited for whom, and why.".to_owned());
     }
-    if is_partial {
-        basis
-            .push("The recording is not complete: what is missing is counted, `nccl-otf2 info` says where.".to_owned());
+    if completeness.is_cut() {
+        let sentence = "The recording is not complete: what is missing is counted, `nccl-otf2 info` says where.";
+        basis.push(sentence.to_owned());
+    } else if completeness.unfinished() > 0 {
+        let unfinished = plural(completeness.unfinished(), "event", "events");
+        basis.push(format!("No event was lost; {unfinished} had not ended when the recording did."));
     }
     Verdict { finding, sentence, is_partial, basis }
 }
@@ -114,21 +117,17 @@ fn longest_awaited<'a>(given: &Given<'a>, causes: &[Cause]) -> Option<Awaited<'a
 fn nothing(given: &Given<'_>, is_partial: bool) -> String {
     let among = if is_partial { " in what was recorded, which is not all" } else { "" };
     let is_measured = !given.tables.steps.is_empty();
+    let links = if is_measured { "no pair of ranks or channel loses 2 %" } else { Run::CONNECTIONS_NOT_MEASURED };
     match longest_awaited(given, &[]).filter(|it| it.share >= LEAST_SHARE) {
         Some(Awaited { rank, share, by_chance }) => format!(
             "Nothing stands out beyond chance{among}: the others waited longest for {}, {:.1} % of the time of all ranks in \
-             operations, {by_chance}; {}.",
+             operations, {by_chance}; {links}.",
             rank.name,
             share * 100.0,
-            if is_measured { "no pair of ranks or channel loses 2 %" } else { CONNECTIONS_NOT_MEASURED },
         ),
-        None if is_measured => format!(
-            "Nothing stands out{among}: no rank, pair of ranks or channel loses 2 % of the time of all ranks in \
-             operations."
-        ),
-        None => format!(
-            "Nothing stands out{among}: no rank loses 2 % of the time of all ranks in operations; {CONNECTIONS_NOT_MEASURED}."
-        ),
+        None => {
+            format!("Nothing stands out{among}: no rank loses 2 % of the time of all ranks in operations; {links}.")
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub use links::{Fit, Link, LinkKey, Waits};
 pub use measures::{Budget, Quantiles};
 pub use overlap::Overlap;
 pub use ranks::{Change, Heat, Member, Rank};
-pub use run::{CONNECTIONS_NOT_MEASURED, Run};
+pub use run::Run;
 pub use verdict::{Anomaly, Cause, CauseKind, Finding, Verdict};
 
 /// All that is derived of an archive.

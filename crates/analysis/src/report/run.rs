@@ -2,10 +2,6 @@
 
 use serde::Serialize;
 
-/// What is said of connections where a run has no steps.
-pub const CONNECTIONS_NOT_MEASURED: &str =
-    "connections were not measured, which takes a network and NCCL_OTF2_EVENTS=standard,ProxyStep";
-
 /// The job in numbers.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Run {
@@ -41,4 +37,10 @@ pub struct Run {
     pub has_transfers: bool,
     /// Whether steps of network transfers were recorded.
     pub has_steps: bool,
+}
+
+impl Run {
+    /// What is said of connections where a run has no steps.
+    pub const CONNECTIONS_NOT_MEASURED: &str =
+        "connections were not measured, which takes a network and NCCL_OTF2_EVENTS=standard,ProxyStep";
 }

@@ -91,9 +91,13 @@ impl Completeness {
     /// Whether something is missing that the archive owns up to: then ranks need not have all of each
     /// other's operations.
     pub fn is_partial(&self) -> bool {
+        self.is_cut() || self.unfinished() > 0
+    }
+
+    /// Whether something of what happened is not in the archive; events that had not ended are in it.
+    pub fn is_cut(&self) -> bool {
         self.lost() > 0
             || self.number("removed") > 0
-            || self.unfinished() > 0
             || self.problem_count > 0
             || self.ranks_missing > 0
             || !self.parts_left_out.is_empty()

@@ -1,6 +1,6 @@
 //! A sheet for each question.
 
-use analysis::report::{Anomaly, Budget, CONNECTIONS_NOT_MEASURED, Fit, Link, LinkKey, Quantiles, Report};
+use analysis::report::{Anomaly, Budget, Fit, Link, LinkKey, Quantiles, Report, Run};
 use clap::ValueEnum;
 
 use crate::sheet::{Cell, Sheet};
@@ -40,7 +40,7 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
     };
     sheet.empty = match by {
         By::Causes | By::Anomalies => "none was found",
-        By::Pairs | By::Channels if !report.run.has_steps => CONNECTIONS_NOT_MEASURED,
+        By::Pairs | By::Channels if !report.run.has_steps => Run::CONNECTIONS_NOT_MEASURED,
         By::Overlap if !report.run.has_other_kernels => {
             "kernels of the program were not recorded, which takes CUPTI and NCCL_OTF2_CUPTI_KERNELS=all"
         }

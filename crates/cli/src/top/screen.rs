@@ -84,7 +84,7 @@ impl Screen {
         // The column is one of this table.
         let _sorted = sheet.arrange(self.sort, None);
         let mut lower = sheet.within(false, Some(width)).into_iter();
-        let heads = lower.next().unwrap_or_else(|| "  nothing was recorded".to_owned());
+        let heads = lower.next().unwrap_or_else(|| "  nothing to show".to_owned());
         lines.push((Style::Bold, heads));
         let rows: Vec<String> = lower.collect();
         self.page = height.saturating_sub(lines.len() + 1).max(1);
@@ -153,8 +153,11 @@ pub(super) fn summary(view: View<'_>) -> Vec<String> {
     missing.extend((damaged > 0).then(|| plural(damaged, "record is damaged", "records are damaged")));
     let late = sum(|it| it.late_events);
     missing.extend((late > 0).then(|| plural(late, "event came late", "events came late")));
-    let missed = now.processes_missed + now.parts_unreadable;
-    missing.extend((missed > 0).then(|| plural(missed, "process cannot be read", "processes cannot be read")));
+    let (missed, unreadable) = (now.processes_missed, now.parts_unreadable);
+    missing.extend((missed > 0).then(|| {
+        plural(missed, "process ended and its journal is removed", "processes ended and their journals are removed")
+    }));
+    missing.extend((unreadable > 0).then(|| plural(unreadable, "part cannot be read", "parts cannot be read")));
     missing.extend(
         (now.folded > 0).then(|| format!("{} folded into `other`", plural(now.folded, "series is", "series are"))),
     );

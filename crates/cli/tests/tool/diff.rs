@@ -69,6 +69,19 @@ fn a_slower_run_is_named_and_fails_where_that_is_wanted() {
 }
 
 #[test]
+fn runs_that_vary_too_much_are_not_said_to_be_equal() {
+    let scratch = Scratch::new();
+    // Half of the broadcasts take four times as long as the others, at random: the median is one or the other.
+    let mixed = |number: u64| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63) * 6_000;
+    let [a, b] = ["a", "b"].map(|name| job_with(&scratch, name, 60, 2_000, mixed));
+    let (code, out, err) = diff(&scratch, &a, &b, &[]);
+    assert_eq!(code, Some(0), "{err}");
+    let wanted =
+        "The runs do not show whether they differ in 1 group of operations: only a change of the median by more than ";
+    assert!(out.starts_with(wanted), "{out}");
+}
+
+#[test]
 fn what_cannot_be_compared_does_not_pass() {
     let scratch = Scratch::new();
     let [a, b] = [("a", 10), ("b", 60)].map(|(name, broadcasts)| job(&scratch, name, broadcasts, 2_000));

@@ -4,6 +4,9 @@ use crate::derived::maths::sample::whole;
 use crate::report::{Comparison, Difference, Group, Kind, Outcome, Run};
 use crate::units::{bytes, plural, time};
 
+/// Where only a larger change would show, "no difference" would say too much.
+const COARSE: f64 = 0.5;
+
 /// "ncclAllReduce of 1 MiB on 8 ranks of 2 hosts".
 pub(super) fn what(kind: &Kind) -> String {
     let size = if kind.bytes_min == kind.bytes_max {
@@ -68,7 +71,18 @@ pub(super) fn sentence(of: &Comparison) -> String {
             let what = what(&most.b);
             format!("B is {comparative} in {number} of {groups}{others}: {most_of}{what}, {}.", change(most))
         }
-        (Outcome::NoDifference, _) => format!("No difference that the data shows in {groups}{}.", limit(of)),
+        (Outcome::NoDifference, _) => {
+            let limits = of.groups.iter().filter(|group| group.outcome != Outcome::Unclear);
+            let limit = limits.filter_map(|group| group.median?.resolution).max_by(f64::total_cmp);
+            let (answer, only) = match limit.is_some_and(|share| share >= COARSE) {
+                true => ("The runs do not show whether they differ", "only "),
+                false => ("No difference that the data shows", ""),
+            };
+            let shown = |share: f64| {
+                format!(": {only}a change of the median by more than {:.1} % would show in each", share * 100.0)
+            };
+            format!("{answer} in {groups}{}.", limit.map_or_else(String::new, shown))
+        }
         _ if of.groups.is_empty() => {
             "Nothing can be compared: no operations of both runs have the same shape of communicator, function, size \
              and timing."
@@ -79,15 +93,6 @@ pub(super) fn sentence(of: &Comparison) -> String {
             format!("The data does not allow to compare: {reason}.")
         }
     }
-}
-
-/// What change would have been seen.
-fn limit(of: &Comparison) -> String {
-    let limits = of.groups.iter().filter(|group| group.outcome != Outcome::Unclear);
-    let limits = limits.filter_map(|group| group.median?.resolution);
-    limits.max_by(f64::total_cmp).map_or_else(String::new, |share| {
-        format!(": a change of the median by more than {:.1} % would show in each", share * 100.0)
-    })
 }
 
 /// What the answer rests on.

@@ -105,11 +105,11 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
             let end_ns = process.map_or(job.now_ns, |process| process.until_ns);
             let before = time(job.now_ns.saturating_sub(end_ns));
             format!(
-                "the recording of {who} ended {before} before the last one (it was killed, crashed, or ended), and others wait for it in {what} of communicator {name}"
+                "the recording of {who} ended {before} before the last one (it was stopped, killed, crashed, or ended), and others wait for it in {what} of communicator {name}"
             )
         }
         Reason::Gone => format!(
-            "the process of {who} is gone (killed, crashed, or it ended without a word to NCCL), and others wait for it in {what} of communicator {name}"
+            "the process of {who} is gone (killed, maybe while it was stopped; crashed; or it ended without telling NCCL), and others wait for it in {what} of communicator {name}"
         ),
         Reason::Ended => format!(
             "{who} is through with communicator {name} (it ended it, or its process is over and its part is written), and others wait for it in {what}"
