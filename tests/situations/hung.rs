@@ -92,6 +92,7 @@ fn first_in_stats(way: &Way, out: &std::path::Path) {
     assert_eq!(found["finding"], "unfinished", "{name}: {found:#}");
     let cause = &stats["causes"][0];
     assert_eq!(cause["kind"], "unfinished", "{name}: {found:#}");
+    assert!(cause["share"].is_null(), "{name}: what did not end is no part of the time that shares are of");
     // Rank 2 of the job holds up the others, but where they wait for each other.
     assert!(cause["rank"].as_u64().is_none_or(|rank| rank == 2), "{name}: {cause:#}");
     assert_eq!(found["sentence"], job::report(out)["verdict"]["text"], "{name}: one verdict");

@@ -93,9 +93,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     let anomalies = given.anomalies();
     let mut causes = given.causes(&anomalies);
     // What never ended comes before what was slow.
-    let operations_ns = waiting.total.operations_ns;
-    let unfinished = unfinished::cause(trace, &tables, &instances, &ranks, operations_ns);
-    causes.splice(0..0, unfinished);
+    causes.splice(0..0, unfinished::cause(trace, &tables, &instances, &ranks));
     let completeness = Completeness::of(&trace.archive);
     let clocks = verdict::clocks(&tables, &instances, &ranks);
     let report = Report {

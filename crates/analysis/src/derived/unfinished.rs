@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use otf2::RegionRef;
 
 use super::instances::{Instance, Instances};
-use super::maths::sample::real;
 use crate::archive::Trace;
 use crate::report::{Cause, CauseKind, Rank};
 use crate::tables::{NO_SEQUENCE, Operation, Tables, large, small};
@@ -27,14 +26,9 @@ struct Blocked<'a> {
     unrecorded: u64,
 }
 
-/// What the ranks of the job waited for when the recording ended; none where nobody had waited for long.
-pub(super) fn cause(
-    trace: &Trace,
-    tables: &Tables,
-    instances: &Instances,
-    ranks: &[Rank],
-    operations_ns: u64,
-) -> Option<Cause> {
+/// What the ranks of the job waited for when the recording ended; none where nobody had waited for long. It has no share:
+/// its time is not in that of operations, which are those that ended.
+pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks: &[Rank]) -> Option<Cause> {
     let open: Vec<(u32, Operation)> = open(tables).collect();
     let waiting: BTreeSet<u32> = open.iter().map(|(_, it)| job_rank(tables, it.member)).collect();
     let mut numbers: Vec<u32> = open.iter().filter_map(|(row, _)| instances.of_operation(*row)).collect();
@@ -55,7 +49,7 @@ pub(super) fn cause(
     let holds_up = |it: &Blocked<'_>| it.absent.iter().any(waits_nowhere);
     let first = blocked.iter().filter(is_first).max_by_key(|it| (holds_up(it), !it.absent.is_empty(), it.longest_ns));
     let Some(first) = first else {
-        return message(trace, tables, &open, ranks, operations_ns);
+        return message(trace, tables, &open, ranks);
     };
     let mut behind: Vec<u32> = first.absent.clone();
     behind.retain(|row| !holds_up(first) || waits_nowhere(row));
@@ -64,16 +58,10 @@ pub(super) fn cause(
         rank: behind.iter().find(|row| waits_nowhere(row)).map(|row| job_rank(tables, *row)),
         since_ns: Some(first.instance.first_ns),
         lost_ns: first.waited_ns,
-        share: Some(share(first.waited_ns, operations_ns)),
         instances: blocked.len() as u64,
         sentence: first.sentence(trace, tables, ranks, &behind, holds_up(first)),
         ..Cause::of(CauseKind::Unfinished)
     })
-}
-
-/// Time that was lost beside what was spent in operations that ended.
-fn share(lost_ns: u64, operations_ns: u64) -> f64 {
-    real(lost_ns) / real(operations_ns.saturating_add(lost_ns).max(1))
 }
 
 fn job_rank(tables: &Tables, member: u32) -> u32 {
@@ -167,13 +155,7 @@ fn went_on(tables: &Tables, instance: &Instance, member: u32) -> bool {
 }
 
 /// A send or receive that had not ended.
-fn message(
-    trace: &Trace,
-    tables: &Tables,
-    open: &[(u32, Operation)],
-    ranks: &[Rank],
-    operations_ns: u64,
-) -> Option<Cause> {
+fn message(trace: &Trace, tables: &Tables, open: &[(u32, Operation)], ranks: &[Rank]) -> Option<Cause> {
     let waited = |it: &Operation| it.stop_ns.saturating_sub(it.start_ns);
     let long = || open.iter().map(|(_, it)| it).filter(|it| waited(it) >= LEAST_NS);
     let longest = long().max_by_key(|it| waited(it))?;
@@ -182,7 +164,6 @@ fn message(
     Some(Cause {
         since_ns: Some(longest.start_ns),
         lost_ns: waited_ns,
-        share: Some(share(waited_ns, operations_ns)),
         instances: long().count() as u64,
         sentence: format!(
             "{} had not ended {} when the recording did, after {}: whom it waited for is not said here.",
