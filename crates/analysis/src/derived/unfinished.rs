@@ -26,8 +26,8 @@ struct Blocked<'a> {
     unrecorded: u64,
 }
 
-/// What the ranks of the job waited for when the recording ended; none where nobody had waited for long. It has no share:
-/// its time is not in that of operations, which are those that ended.
+/// What the ranks of the job waited for when the recording ended; none where nobody had waited for long.
+/// It has no share: its time is not in that of operations, which are those that ended.
 pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks: &[Rank]) -> Option<Cause> {
     let open: Vec<(u32, Operation)> = open(tables).collect();
     let waiting: BTreeSet<u32> = open.iter().map(|(_, it)| job_rank(tables, it.member)).collect();
