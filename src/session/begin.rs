@@ -90,7 +90,8 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
     }
     let played_host = test_clock.map(|clock| clock.boot_id.clone());
     let pid = std::process::id();
-    let events = config::event_names(config.mask);
+    // Only kinds that NCCL can report: nobody is to miss others.
+    let event_mask = config.mask & event::kinds(comm.table);
     let working_directory = std::env::current_dir().unwrap_or_default();
     ProcessInfo {
         format: PROCESS_FORMAT,
@@ -108,8 +109,8 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
         table: comm.table.number(),
         plugin_version: VERSION.to_owned(),
         tick_source: clock::select().name().to_owned(),
-        event_mask: config.mask,
-        events: events.into_iter().map(str::to_owned).collect(),
+        event_mask,
+        events: config::event_names(event_mask).into_iter().map(str::to_owned).collect(),
         command: process_json::command(),
         working_directory: working_directory.display().to_string(),
         archive: config.archive,
