@@ -151,7 +151,7 @@ impl Rank {
 
     fn init(&mut self, context: ContextId, member: &Member) {
         let comm = CommInit {
-            table: 6,
+            table: nccl_events::Table::V6,
             comm_id: member.id,
             name: Name::NONE,
             nodes: i32::try_from(member.ranks.div_ceil(TENSOR)).expect("small"),

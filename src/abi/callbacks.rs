@@ -8,24 +8,25 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use crate::record;
 use crate::session::{self, InitReply};
 use nccl_events::id::EventId;
-use nccl_events::{Body, CommInit, Name, Start, State, StateArgs, state};
+use nccl_events::{Body, CommInit, Kind, Name, Start, State, StateArgs, state};
 
 use super::chained::{self, Communicator};
 use super::shapes::pointer;
 use super::sys::{ncclDebugLogger_t, ncclProfilerEventState_t, ncclResult_t, ncclSuccess};
-use super::{Descriptor, StateArguments, guard};
+use super::{Descriptor, Interface, StateArguments, guard};
 use crate::host::{live, logger, mask, version};
 
 /// `init` of v1 to v3: no communicator is described.
-pub(super) unsafe extern "C" fn init_v1<const TABLE: u8>(context: *mut *mut c_void, mask: *mut c_int) -> ncclResult_t {
-    let comm = CommInit { table: TABLE, comm_id: 0, name: Name::NONE, nodes: 0, ranks: 0, rank: -1, nccl_version: 0 };
+pub(super) unsafe extern "C" fn init_v1<D: Interface>(context: *mut *mut c_void, mask: *mut c_int) -> ncclResult_t {
+    let comm =
+        CommInit { table: D::TABLE, comm_id: 0, name: Name::NONE, nodes: 0, ranks: 0, rank: -1, nccl_version: 0 };
     let raw = Communicator { id: 0, name: ptr::null(), nodes: 0, ranks: 0, rank: -1, logger: None };
     // SAFETY: the pointers are NCCL's own, unchanged.
     unsafe { init(context, mask, &raw, comm) }
 }
 
 /// `init` of v4.
-pub(super) unsafe extern "C" fn init_v4(
+pub(super) unsafe extern "C" fn init_v4<D: Interface>(
     context: *mut *mut c_void,
     mask: *mut c_int,
     name: *const c_char,
@@ -36,11 +37,11 @@ pub(super) unsafe extern "C" fn init_v4(
     logger: ncclDebugLogger_t,
 ) -> ncclResult_t {
     // SAFETY: the arguments are NCCL's own, in the order of v5.
-    unsafe { init_v5::<4>(context, comm_hash, mask, name, nodes, ranks, rank, logger) }
+    unsafe { init_v5::<D>(context, comm_hash, mask, name, nodes, ranks, rank, logger) }
 }
 
 /// `init` of v5 to v7: the arguments of v4 in another order.
-pub(super) unsafe extern "C" fn init_v5<const TABLE: u8>(
+pub(super) unsafe extern "C" fn init_v5<D: Interface>(
     context: *mut *mut c_void,
     comm_id: u64,
     mask: *mut c_int,
@@ -51,7 +52,7 @@ pub(super) unsafe extern "C" fn init_v5<const TABLE: u8>(
     logger: ncclDebugLogger_t,
 ) -> ncclResult_t {
     let comm = CommInit {
-        table: TABLE,
+        table: D::TABLE,
         comm_id,
         // SAFETY: NCCL passes NULL or the communicator's name, which lives as long as the communicator.
         name: unsafe { Name::from_ptr(name) },
@@ -113,7 +114,7 @@ unsafe fn init(
 }
 
 /// `startEvent`.
-pub(super) unsafe extern "C" fn start_event<D: Descriptor, const TABLE: u8>(
+pub(super) unsafe extern "C" fn start_event<D: Interface>(
     context: *mut c_void,
     handle: *mut *mut c_void,
     descriptor: *mut D,
@@ -126,7 +127,7 @@ pub(super) unsafe extern "C" fn start_event<D: Descriptor, const TABLE: u8>(
         unsafe { record_start(context, descriptor) }
     };
     // SAFETY: the arguments are NCCL's own.
-    let chained = move || unsafe { start_chained::<D, TABLE>(context, descriptor) };
+    let chained = move || unsafe { start_chained::<D>(context, descriptor) };
     // SAFETY: NCCL passes NULL or where it wants the handle.
     unsafe { guard::start(handle, body, chained) };
     ncclSuccess
@@ -147,14 +148,14 @@ unsafe fn record_start<D: Descriptor>(context: *mut c_void, descriptor: NonNull<
 /// # Safety
 /// As `startEvent` of this table.
 #[cold]
-unsafe fn start_chained<D: Descriptor, const TABLE: u8>(context: *mut c_void, descriptor: *mut D) -> EventId {
+unsafe fn start_chained<D: Interface>(context: *mut c_void, descriptor: *mut D) -> EventId {
     let (Some(chain), Some(descriptor)) = (chained::chain(), NonNull::new(descriptor)) else {
         return EventId::NONE;
     };
     // SAFETY: NCCL found the callback in the table of this descriptor's version.
     let mut own = || unsafe { record_start(context, descriptor) };
     // SAFETY: as above.
-    unsafe { chain.start(TABLE, number(context), descriptor.cast(), &mut own) }
+    unsafe { chain.start(D::TABLE, number(context), descriptor.cast(), &mut own) }
 }
 
 /// `stopEvent`, in every version.
@@ -173,16 +174,16 @@ fn stop_chained(event: u64) {
 }
 
 /// `recordEventState`.
-pub(super) unsafe extern "C" fn record_event_state<A: StateArguments, const TABLE: u8>(
+pub(super) unsafe extern "C" fn record_event_state<D: Interface>(
     handle: *mut c_void,
     state: ncclProfilerEventState_t,
-    arguments: *mut A,
+    arguments: *mut D::Arguments,
 ) -> ncclResult_t {
     let event = number(handle);
     // SAFETY: NCCL found this function in a table whose versions have these arguments.
-    let body = move || unsafe { record_state::<A, TABLE>(event, state, arguments) };
+    let body = move || unsafe { record_state::<D>(event, state, arguments) };
     // SAFETY: as above.
-    let chained = move || unsafe { state_chained::<A, TABLE>(event, state, arguments) };
+    let chained = move || unsafe { state_chained::<D>(event, state, arguments) };
     guard::recording("recordEventState", body, chained);
     ncclSuccess
 }
@@ -190,12 +191,13 @@ pub(super) unsafe extern "C" fn record_event_state<A: StateArguments, const TABL
 /// # Safety
 /// The arguments are NULL or as [`StateArguments::read`] demands them.
 #[inline(always)]
-unsafe fn record_state<A: StateArguments, const TABLE: u8>(event: u64, state: u32, arguments: *mut A) {
+unsafe fn record_state<D: Interface>(event: u64, state: u32, arguments: *mut D::Arguments) {
     // RCCL's v6 has another state of this number, with other arguments.
-    let is_known = TABLE >= 7 || state != state::KERNEL_PHASE_STOP;
+    let has_phases = const { event::has(D::TABLE, Kind::KernelPhase) };
+    let is_known = has_phases || state != state::KERNEL_PHASE_STOP;
     let args = NonNull::new(arguments).filter(|_| is_known).map_or(StateArgs::None, |arguments| {
         // SAFETY: this function's contract.
-        unsafe { A::read(arguments, state) }
+        unsafe { D::Arguments::read(arguments, state) }
     });
     record::state(&State { event, state, args });
 }
@@ -205,29 +207,25 @@ unsafe fn record_state<A: StateArguments, const TABLE: u8>(event: u64, state: u3
 /// # Safety
 /// As `recordEventState` of this table.
 #[cold]
-unsafe fn state_chained<A: StateArguments, const TABLE: u8>(
-    event: u64,
-    state: ncclProfilerEventState_t,
-    arguments: *mut A,
-) {
+unsafe fn state_chained<D: Interface>(event: u64, state: ncclProfilerEventState_t, arguments: *mut D::Arguments) {
     let own = EventId::from_raw(event).own().get();
     // SAFETY: NCCL found the callback in a table whose versions have these arguments.
-    unsafe { record_state::<A, TABLE>(own, state, arguments) };
+    unsafe { record_state::<D>(own, state, arguments) };
     if let Some(chain) = chained::chain() {
         // SAFETY: as above.
-        unsafe { chain.state(TABLE, event, state, arguments.cast()) };
+        unsafe { chain.state(D::TABLE, event, state, arguments.cast()) };
     }
 }
 
 /// `finalize`, in every version.
-pub(super) unsafe extern "C" fn finalize<const TABLE: u8>(context: *mut c_void) -> ncclResult_t {
+pub(super) unsafe extern "C" fn finalize<D: Interface>(context: *mut c_void) -> ncclResult_t {
     // NULL: releases up to 2.27 finalize a communicator that failed before our `init`.
     if !context.is_null() {
         let context = number(context);
         if !is_stand_in(context) {
             guard::always("finalize", || {
                 if let Some(chain) = chained::chain() {
-                    chain.finalize(TABLE, context);
+                    chain.finalize(D::TABLE, context);
                 }
                 session::finalize(context);
             });

@@ -1,7 +1,7 @@
 //! NCCL's side of the plugin: the only place that knows C and versions.
 //!
 //! ```text
-//! tables     the seven exported tables ncclProfiler_v1 … v7: what NCCL's dlsym finds
+//! tables     the exported tables ncclProfiler_v1 … v7: what NCCL's dlsym finds
 //!   └ callbacks   the functions in them, generic over the version's descriptor
 //!       └ guard        the one boundary: catches panics, writes neutral results, the off-switch
 //!           └ v1 … v7      raw descriptor → event::Start;  states: raw arguments → event::StateArgs
@@ -35,7 +35,7 @@ pub use guard::is_off;
 
 use std::ptr::NonNull;
 
-use nccl_events::{Name, Start, StateArgs};
+use nccl_events::{Name, Start, StateArgs, Table};
 
 /// A descriptor of one version of the interface.
 trait Descriptor {
@@ -47,6 +47,12 @@ trait Descriptor {
     /// union member that `type` names are filled, and strings are NULL or NUL-terminated and stay valid as
     /// long as `start`. `tables.rs` upholds it by pairing each table with its own type; `start` ends with the callback.
     unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>);
+}
+
+/// A version of the interface, by its descriptor.
+trait Interface: Descriptor {
+    const TABLE: Table;
+    type Arguments: StateArguments;
 }
 
 /// The arguments of a state, of one version of the interface.

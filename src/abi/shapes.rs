@@ -30,28 +30,7 @@ pub(super) use {member, name};
 /// The kind that an event type names; a type is one bit of the activation mask.
 #[inline]
 pub(super) const fn kind(event_type: u64) -> Kind {
-    if !event_type.is_power_of_two() {
-        return Kind::Unknown;
-    }
-    match event_type.trailing_zeros() {
-        0 => Kind::Group,
-        1 => Kind::Coll,
-        2 => Kind::P2p,
-        3 => Kind::ProxyOp,
-        4 => Kind::ProxyStep,
-        5 => Kind::ProxyCtrl,
-        6 => Kind::KernelCh,
-        7 => Kind::NetPlugin,
-        8 => Kind::GroupApi,
-        9 => Kind::CollApi,
-        10 => Kind::P2pApi,
-        11 => Kind::KernelLaunch,
-        12 => Kind::CeColl,
-        13 => Kind::CeSync,
-        14 => Kind::CeBatch,
-        15 => Kind::KernelPhase,
-        _ => Kind::Unknown,
-    }
+    if event_type.is_power_of_two() { Kind::of_bit(event_type.trailing_zeros()) } else { Kind::Unknown }
 }
 
 /// A pointer that is kept as a number.

@@ -6,7 +6,7 @@
 use nccl_events::event;
 use std::ptr::NonNull;
 
-use nccl_events::{Body, Kind, Name, Start};
+use nccl_events::{Body, Kind, Name, Start, Table};
 
 use super::Descriptor;
 use super::shapes::{kind, member, name};
@@ -19,7 +19,8 @@ impl Descriptor for ncclProfilerEventDescr_v7_t {
         let v6 = pointer.cast::<ncclProfilerEventDescr_v6_t>();
         // SAFETY: the contract; v7 and the forks' v7 begin with v6's fields at v6's offsets (layout.rs).
         unsafe { ncclProfilerEventDescr_v6_t::read(v6, start) };
-        if version::current() >= version::FIRST_WITH_V7 {
+        // Forks of earlier releases export other structures under the name v7.
+        if version::current() >= const { Table::V7.first_of_series() } {
             // SAFETY: the contract, and the release is one whose v7 this is.
             let descriptor = unsafe { pointer.as_ref() };
             // SAFETY: as above; the body was read from this descriptor.

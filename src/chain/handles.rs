@@ -42,12 +42,12 @@ impl Place {
 }
 
 /// Numbers with their handles.
-pub(crate) struct Table {
+pub(crate) struct HandleTable {
     buckets: Box<[[Place; WAYS]]>,
     shift: u32,
 }
 
-impl Table {
+impl HandleTable {
     /// For about `2^bits` numbers.
     pub(crate) fn with_bits(bits: u32) -> Self {
         let bits = bits - WAYS.trailing_zeros();
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn open_events_stay_while_stopped_ones_make_room() {
-        let table = Table::with_bits(10);
+        let table = HandleTable::with_bits(10);
         let open: Vec<u64> = (1..=100).map(|number| number << 6).collect();
         for &id in &open {
             assert!(table.put(id, 7, &handles(id)));
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_never_stops_makes_room_in_the_end() {
-        let table = Table::with_bits(6);
+        let table = HandleTable::with_bits(6);
         for id in 1..10_000 {
             assert!(table.put(id, 0, &handles(id)));
             assert!(table.get(id).is_some(), "{id}");
@@ -188,7 +188,7 @@ mod tests {
     /// Threads put, read and take over each other's places: whatever is read belongs together.
     #[test]
     fn handles_of_several_events_never_mix() {
-        let table = Table::with_bits(4);
+        let table = HandleTable::with_bits(4);
         std::thread::scope(|scope| {
             for thread in 0..4_u64 {
                 let table = &table;

@@ -10,7 +10,7 @@ mod library;
 mod report;
 
 pub(crate) use asked::{asked_by, asks_for, begin_use, follow_masks, is_in_use, mask_of, note_asked};
-pub(crate) use handles::{ABSENT, Handles, NONE, Table};
+pub(crate) use handles::{ABSENT, HandleTable, Handles, NONE};
 pub(crate) use library::{Library, is_own};
 pub(crate) use report::{Count, count, leave_out, report, take_report, took};
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use journal::part::chain::ChainReport;
+use nccl_events::Table;
 use parking_lot::Mutex;
 
 use crate::host::logger;
@@ -36,8 +37,8 @@ pub(crate) fn count(count: Count) {
 }
 
 /// A plugin is called by this table.
-pub(crate) fn took(name: &str, table: u8) {
-    PLUGINS.lock().plugins.push(format!("{name} (v{table})"));
+pub(crate) fn took(name: &str, table: Table) {
+    PLUGINS.lock().plugins.push(format!("{name} ({table})"));
 }
 
 /// A plugin is not used, or not for a communicator. The user is told once.

@@ -11,8 +11,8 @@ use super::steps::STEPS;
 use super::{filter, refused};
 use crate::config::steps::StepRanges;
 use crate::host::{logger, mask, signals};
-use nccl_events::Kind;
 use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
+use nccl_events::{Kind, Table, event};
 
 /// The control file in the job's directory.
 pub const FILE: &str = "control";
@@ -47,9 +47,8 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// For the job in `out`, which was started to record `events` of `steps`. NCCL calls version `table` of the
-    /// interface, which has the kinds `known`.
-    pub(crate) fn new(out: &Path, events: u32, steps: StepRanges, table: u8, known: u32) -> Self {
+    /// For the job in `out`, which was started to record `events` of `steps`. NCCL calls by `table`.
+    pub(crate) fn new(out: &Path, events: u32, steps: StepRanges, table: Table) -> Self {
         RAISED.store(0, Ordering::Relaxed);
         let _of_no_recording = refused::take();
         let _of_no_recording = signals::TOGGLE.take();
@@ -57,7 +56,7 @@ impl Control {
         let control = Self {
             path: out.join(FILE),
             asked: events,
-            known,
+            known: event::kinds(table),
             wanted: Wanted { is_on: true, events },
             steps,
             due: Instant::now(),

@@ -13,22 +13,20 @@
 //! ```
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use crate::config::steps::{StepRange, StepRanges};
 use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
 use nccl_events::id::{ContextId, EventId};
-use nccl_events::{Body, Kind, Name, Start};
+use nccl_events::{Body, Kind, Name, Start, Table, event};
 
-/// The first version of the interface that reports calls.
-const FIRST_WITH_CALLS: u8 = 5;
 /// Communicators beyond this number at once are not counted.
 const COUNTERS: usize = 1024;
 
 /// The step ranges in force and the counters of all ranks.
 pub(super) struct Steps {
-    /// The version of the interface.
-    table: AtomicU8,
+    /// Whether NCCL reports calls.
+    reports_calls: AtomicBool,
     /// The ranges in order; 0 behind the last.
     ranges: [AtomicU64; StepRanges::MOST],
     /// The number of counted ranks that are inside a range.
@@ -41,7 +39,7 @@ pub(super) struct Steps {
 }
 
 pub(super) static STEPS: Steps = Steps {
-    table: AtomicU8::new(0),
+    reports_calls: AtomicBool::new(false),
     ranges: [const { AtomicU64::new(0) }; StepRanges::MOST],
     open_ranks: AtomicU32::new(0),
     counted_hash: AtomicU64::new(0),
@@ -147,8 +145,8 @@ const fn can_switch(kind: Kind, reports_calls: bool) -> bool {
 
 impl Steps {
     /// A session begins: no communicators, and the ranges of the job's environment.
-    pub(super) fn begin(&self, table: u8, ranges: &StepRanges) {
-        self.table.store(table, Relaxed);
+    pub(super) fn begin(&self, table: Table, ranges: &StepRanges) {
+        self.reports_calls.store(event::has(table, Kind::CollApi), Relaxed);
         for counter in &self.counters {
             counter.end();
         }
@@ -166,7 +164,7 @@ impl Steps {
     }
 
     fn reports_calls(&self) -> bool {
-        self.table.load(Relaxed) >= FIRST_WITH_CALLS
+        self.reports_calls.load(Relaxed)
     }
 
     /// Whether there are ranges.

@@ -6,8 +6,8 @@
 
 use super::driver::CudaError;
 use crate::config::gpu::{BackendChoice, CuptiKernels};
-use nccl_events::Kind;
 use nccl_events::gpu::Backend as BackendKind;
+use nccl_events::{Kind, Table, event};
 
 /// What the choice depends on.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Surroundings<'a> {
     /// The driver's answer about its version; `None` without a driver.
     pub(super) driver: Option<Result<u32, CudaError>>,
     /// The version of NCCL's profiler interface.
-    pub(super) table: u8,
+    pub(super) table: Table,
     /// The recorded kinds.
     pub(super) mask: u32,
     /// Whether an earlier session of the plugin loaded CUPTI.
@@ -36,9 +36,6 @@ pub(super) struct Decision {
     /// Whether every user must read it.
     pub(super) is_fault: bool,
 }
-
-/// The first interface that reports launches: NCCL 2.28's.
-const FIRST_WITH_LAUNCHES: u8 = 5;
 
 /// Libraries of tools that use CUPTI, or may use it.
 const LIBRARIES: [(&str, &str); 10] = [
@@ -93,7 +90,7 @@ pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decisio
         }
         Some(Ok(_)) => {}
     }
-    if there.table < FIRST_WITH_LAUNCHES {
+    if !event::has(there.table, Kind::KernelLaunch) {
         return Decision {
             is_fault: wanted,
             ..off("this NCCL does not report its launches; 2.28 and later do".to_owned())
@@ -178,7 +175,7 @@ mod tests {
         maps: &[],
         environment: &[],
         driver: Some(Ok(12080)),
-        table: 5,
+        table: Table::V5,
         mask: STANDARD,
         is_cupti_ours: false,
     };
@@ -290,7 +287,7 @@ mod tests {
         let no_driver = Surroundings { driver: None, ..PLAIN };
         let stub = Surroundings { driver: Some(Err(CudaError::STUB_LIBRARY)), ..PLAIN };
         let mismatch = Surroundings { driver: Some(Err(CudaError(803))), ..PLAIN };
-        let old = Surroundings { table: 4, ..PLAIN };
+        let old = Surroundings { table: Table::V4, ..PLAIN };
         let few = Surroundings { mask: Kind::Coll.mask(), ..PLAIN };
         // A user who asked for timing gets a warning; others only if something is wrong.
         for (there, text, is_fault) in [

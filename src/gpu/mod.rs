@@ -42,8 +42,8 @@ pub(crate) use facade::{disable, event_ends, launch_begins};
 use journal::clock::ticks;
 use journal::writer::{JournalWriter, SharedSlotWriter};
 use mailbox::{Mailbox, Message};
-use nccl_events::Name;
 use nccl_events::gpu::{Backend as BackendKind, GpuRecord};
+use nccl_events::{Name, Table};
 use output::JournalOutput;
 use worker::Worker;
 
@@ -68,7 +68,7 @@ pub(crate) struct Options {
     pub(crate) settings: GpuSettings,
     pub(crate) verbosity: Verbosity,
     /// The version of NCCL's profiler interface.
-    pub(crate) table: u8,
+    pub(crate) table: Table,
     /// The recorded kinds.
     pub(crate) mask: u32,
     pub(crate) writer: Arc<JournalWriter>,

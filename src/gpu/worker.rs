@@ -19,11 +19,9 @@ use super::facade;
 use super::mailbox::{Mailbox, Message};
 use super::output::JournalOutput;
 use crate::config::gpu::{BackendChoice, CuptiKernels, GpuSettings};
-use nccl_events::Kind;
 use nccl_events::gpu::Backend as BackendKind;
+use nccl_events::{Kind, Table, event};
 
-/// The first interface that reports copy-engine collectives: NCCL 2.29's.
-const FIRST_WITH_COPIES: u8 = 6;
 /// How often counts are written, for a process that is killed.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -42,7 +40,7 @@ pub(super) struct Worker {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) driver: Driver,
     pub(super) settings: GpuSettings,
-    pub(super) table: u8,
+    pub(super) table: Table,
     pub(super) mask: u32,
     pub(super) output: JournalOutput,
 }
@@ -186,7 +184,7 @@ impl Worker {
             library: self.settings.cupti_library.as_ref().map(PathBuf::from),
             cuda_home: cuda_home.map(|(_, folder)| PathBuf::from(folder)),
             all_kernels: self.settings.kernels == CuptiKernels::All,
-            copies: self.table >= FIRST_WITH_COPIES && self.mask & Kind::CeColl.mask() != 0,
+            copies: event::has(self.table, Kind::CeColl) && self.mask & Kind::CeColl.mask() != 0,
             yields: self.settings.backend == BackendChoice::Auto,
         };
         cupti::open(settings, self.driver)

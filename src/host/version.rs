@@ -12,9 +12,6 @@ use super::objects::Object;
 static VERSION: AtomicU32 = AtomicU32::new(0);
 static IS_RCCL: AtomicBool = AtomicBool::new(false);
 
-/// The first release with v7 (2.31). Forks export other structures under the name v7 before it.
-pub(crate) const FIRST_WITH_V7: u32 = 23_100;
-
 /// The version of the calling NCCL, as `ncclGetVersion` returns it (22809 is 2.28.9); 0 if it is not known.
 #[inline]
 #[must_use]

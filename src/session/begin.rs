@@ -25,7 +25,7 @@ use journal::part::process::{self as process_json, PROCESS_FORMAT, ProcessInfo};
 use journal::private;
 use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
 use nccl_events::id::ProcessTag;
-use nccl_events::{CommInit, Kind};
+use nccl_events::{CommInit, Kind, event};
 
 /// The plugin's version, with the commit where it was built from a checkout.
 pub const VERSION: &str = env!("NCCL_PROFILER_OTF2_VERSION");
@@ -46,8 +46,7 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, St
     if let Some(signal) = config.dump_signal {
         signals::DUMP.install(signal);
     }
-    let control =
-        Control::new(&directories.out, config.mask, config.steps.clone(), comm.table, kinds_of_table(comm.table));
+    let control = Control::new(&directories.out, config.mask, config.steps.clone(), comm.table);
     if let Some(signal) = config.toggle_signal {
         signals::TOGGLE.install(signal);
     }
@@ -83,17 +82,6 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, St
     })
 }
 
-/// The event kinds that a version of the interface has, as a mask.
-pub(crate) const fn kinds_of_table(table: u8) -> u32 {
-    match table {
-        1 | 2 => 0x3f,
-        3 | 4 => 0xff,
-        5 => 0xfff,
-        6 => 0x7fff,
-        _ => 0xffff,
-    }
-}
-
 /// The content of `process.json`.
 fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&TestClock>) -> ProcessInfo {
     let mut environment = JobEnvironment::of_process();
@@ -102,7 +90,8 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
     }
     let played_host = test_clock.map(|clock| clock.boot_id.clone());
     let pid = std::process::id();
-    let events = config::event_names(config.mask);
+    // Only kinds that NCCL can report: nobody is to miss others.
+    let event_mask = config.mask & event::kinds(comm.table);
     let working_directory = std::env::current_dir().unwrap_or_default();
     ProcessInfo {
         format: PROCESS_FORMAT,
@@ -117,11 +106,11 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
         environment,
         nccl_version: process_json::nccl_version_text(comm.nccl_version),
         library: if version::is_rccl() { "RCCL".to_owned() } else { String::new() },
-        table: comm.table,
+        table: comm.table.number(),
         plugin_version: VERSION.to_owned(),
         tick_source: clock::select().name().to_owned(),
-        event_mask: config.mask,
-        events: events.into_iter().map(str::to_owned).collect(),
+        event_mask,
+        events: config::event_names(event_mask).into_iter().map(str::to_owned).collect(),
         command: process_json::command(),
         working_directory: working_directory.display().to_string(),
         archive: config.archive,
@@ -174,7 +163,7 @@ fn say_beginning(config: &Config, comm: &CommInit<'_>, directories: &Directories
         scorep::Beginning::On(line) => say(config, &line),
         scorep::Beginning::Refused(line) => logger::warn(&line),
     }
-    let has_channels = |mask: u32| mask & kinds_of_table(comm.table) & Kind::KernelCh.mask() != 0;
+    let has_channels = |mask: u32| event::has(comm.table, Kind::KernelCh) && mask & Kind::KernelCh.mask() != 0;
     let why = match (has_channels(config.mask), has_channels(mask::chained())) {
         (true, _) => "kernel channels are recorded (NCCL_OTF2_EVENTS)",
         (false, true) => "a plugin asks for kernel channels (NCCL_OTF2_CHAIN)",

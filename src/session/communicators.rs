@@ -48,10 +48,10 @@ impl Communicators {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nccl_events::Name;
+    use nccl_events::{Name, Table};
 
     fn comm(comm_id: u64, rank: i32) -> CommInit<'static> {
-        CommInit { table: 7, comm_id, name: Name::NONE, nodes: 1, ranks: 2, rank, nccl_version: 0 }
+        CommInit { table: Table::V7, comm_id, name: Name::NONE, nodes: 1, ranks: 2, rank, nccl_version: 0 }
     }
 
     #[test]

@@ -22,8 +22,8 @@ use crate::scorep::{self, CommRegion, substrate};
 use crate::{control, gpu, record};
 use journal::clock::{self, ticks};
 use journal::writer::Lost;
-use nccl_events::CommInit;
 use nccl_events::id::{ContextId, ProcessTag};
+use nccl_events::{CommInit, event};
 
 mod advice;
 mod begin;
@@ -40,7 +40,6 @@ mod test_clock;
 
 pub use advice::kernel_channels;
 pub use begin::VERSION;
-pub(crate) use begin::kinds_of_table;
 use close::Moment;
 pub use foreign::refuse as refuse_foreign;
 pub use recorded::{Recorded, before_close};
@@ -88,7 +87,7 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     let _region = CommRegion::init();
     let (context, repetition) = session.communicators.add(session.tag, comm);
     // Only bits that this version of the interface has.
-    let mask = (session.config.mask | control::raised()) & kinds_of_table(comm.table);
+    let mask = (session.config.mask | control::raised()) & event::kinds(comm.table);
     record::with_slot_writer(Lost::Communicator, |slot_writer| {
         slot_writer.comm_init(context.get(), begin_ticks, repetition, comm)
     });

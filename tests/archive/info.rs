@@ -1,6 +1,7 @@
 //! What an archive says of itself reaches people: what NCCL does not report, what came too late, what was lost.
 
 use serde_json::Value;
+use whole_plugin::kinds;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
@@ -102,6 +103,21 @@ fn an_archive_says_what_its_release_does_not_report() {
         }
         let found = [grouped, broadcasts, channels].map(|words| property.contains(words));
         assert_eq!(found, holds, "{nccl} {events}: {property}");
+    }
+}
+
+#[test]
+fn an_archive_claims_no_kinds_that_the_interface_does_not_have() {
+    let in_time = WITH_LATE_CALLBACKS.split("start late").next().expect("the job");
+    for table in 1..=7_u32 {
+        let scratch = Scratch::new();
+        let mut job = scratch.script(in_time);
+        let _recorded = run(job.args(["--table", &table.to_string()]).env("NCCL_OTF2_EVENTS", "full")).with_code(0);
+        let _written = scratch.finalize();
+        let recorded = scratch.archive().properties()["NCCL::EVENTS"].clone();
+        assert_eq!(recorded.split(',').collect::<Vec<_>>(), kinds::of_table(table), "table {table}");
+        let (_, text) = said(&scratch);
+        assert!(text.lines().any(|line| line.split_whitespace().eq(["recorded", "full"])), "table {table}: {text}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nccl_events::event::{self, Start};
 use nccl_events::id::{ContextId, EventId, ProcessTag};
-use nccl_events::{Body, CommInit, Name, State, StateArgs, state as number};
+use nccl_events::{Body, CommInit, Name, State, StateArgs, Table, state as number};
 
 use crate::clock::{self, ClockPair};
 use crate::part::process::ProcessInfo;
@@ -124,7 +124,7 @@ impl Process {
         let context = ContextId::new(tag, 1);
         let rank = i32::try_from(who.rank).expect("few ranks");
         let comm = CommInit {
-            table: info.table,
+            table: Table::of_number(info.table).expect("a table"),
             comm_id: 0xabcd_ef01_2345_6789,
             name: Name::NONE,
             nodes: 1,

@@ -18,6 +18,7 @@ mod presets;
 mod progress;
 pub mod ranks;
 mod states;
+pub mod table;
 mod visible;
 
 pub use event::{Body, Kind, NetData, Start};
@@ -25,6 +26,7 @@ pub use name::Name;
 pub use presets::{FULL, LIGHT, STANDARD, completed, event_names};
 pub use progress::Progress;
 pub use states::{State, StateArgs, state};
+pub use table::{Release, Table};
 pub use visible::visible;
 
 /// More ranks than any machine has: a communicator, or a launcher, that claims more is not believed.
@@ -33,8 +35,8 @@ pub const MOST_RANKS: u32 = 1 << 22;
 /// What `init` says about a communicator.
 #[derive(Clone, Copy, Debug)]
 pub struct CommInit<'a> {
-    /// Which table NCCL called: 1 … 7.
-    pub table: u8,
+    /// Which table NCCL called.
+    pub table: Table,
     /// NCCL's id of the communicator, equal on all its ranks; 0 where the version has none (v1–v3).
     pub comm_id: u64,
     /// The user's name for it; often absent.

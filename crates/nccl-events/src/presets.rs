@@ -30,7 +30,7 @@ pub const LIGHT: u32 = mask_of(&[
 /// [`LIGHT`] and proxy operations.
 pub const STANDARD: u32 = LIGHT | Kind::ProxyOp.mask();
 /// Everything.
-pub const FULL: u32 = 0xffff;
+pub const FULL: u32 = mask_of(&Kind::ALL);
 
 /// The kinds of a mask by name, for people.
 #[must_use]

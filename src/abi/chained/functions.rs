@@ -6,7 +6,7 @@ use std::ptr::{self, NonNull};
 
 use super::super::sys::{self, ncclDebugLogger_t, ncclResult_t};
 use crate::chain::{self, Library};
-use crate::session::kinds_of_table;
+use nccl_events::{Table, event};
 
 type Pointer = *mut c_void;
 type InitV1 = unsafe extern "C" fn(*mut Pointer, *mut c_int) -> ncclResult_t;
@@ -59,17 +59,9 @@ pub(in crate::abi) struct Communicator {
     pub(in crate::abi) logger: ncclDebugLogger_t,
 }
 
-/// The last version whose descriptors have a layout of their own.
-const LAST_OF_ITS_OWN: u8 = 3;
-
-/// Whether a plugin's table can be called with what NCCL passes to another one.
-pub(super) const fn can_serve(plugin: u8, called: u8) -> bool {
-    plugin == called || plugin < called && plugin > LAST_OF_ITS_OWN
-}
-
 /// The kinds of events that a plugin's table can get; any where NCCL itself would pass any.
-pub(super) const fn kinds(plugin: u8, called: u8) -> u32 {
-    if plugin == called { u32::MAX } else { kinds_of_table(plugin) }
+pub(super) fn kinds(plugin: Table, called: Table) -> u32 {
+    if plugin == called { u32::MAX } else { event::kinds(plugin) }
 }
 
 /// A plugin's functions.
@@ -83,36 +75,36 @@ pub(super) struct Functions {
 }
 
 /// The best table of a library that can be served when NCCL calls `called`.
-pub(super) fn best(library: &Library, called: u8) -> Result<(u8, Functions), String> {
+pub(super) fn best(library: &Library, called: Table) -> Result<(Table, Functions), String> {
     let mut others = Vec::new();
-    for version in (1..=7).rev() {
+    for version in Table::ALL.into_iter().rev() {
         let Some(table) = find(library, version) else { continue };
         if chain::is_own(table.as_ptr().cast()) {
             return Err("that is this plugin itself".to_owned());
         }
-        if can_serve(version, called) {
+        if version.can_serve(called) {
             return Ok((version, Functions::read(table, version)?));
         }
-        others.push(format!("v{version}"));
+        others.push(version.to_string());
     }
     Err(match others.as_slice() {
-        [] => "it is no profiler plugin: it has no ncclProfiler_v1 … v7".to_owned(),
-        others => format!("NCCL calls by v{called}, which its tables cannot be served from: {}", others.join(", ")),
+        [] => format!("it is no profiler plugin: it has no ncclProfiler_v1 … {}", Table::NEWEST),
+        others => format!("NCCL calls by {called}, which its tables cannot be served from: {}", others.join(", ")),
     })
 }
 
-fn find(library: &Library, version: u8) -> Option<NonNull<AnyTable>> {
-    let symbol = CString::new(format!("ncclProfiler_v{version}")).ok()?;
+fn find(library: &Library, version: Table) -> Option<NonNull<AnyTable>> {
+    let symbol = CString::new(format!("ncclProfiler_{version}")).ok()?;
     NonNull::new(library.symbol(&symbol).cast_mut().cast())
 }
 
 impl Functions {
-    fn read(at: NonNull<AnyTable>, version: u8) -> Result<Self, String> {
+    fn read(at: NonNull<AnyTable>, version: Table) -> Result<Self, String> {
         // SAFETY: a symbol of this name is a table, as for NCCL, and the library stays loaded.
         let AnyTable { init, start, stop, state, finalize, .. } = unsafe { at.read() };
         let (Some(init), Some(start), Some(stop), Some(state), Some(finalize)) = (init, start, stop, state, finalize)
         else {
-            return Err(format!("its ncclProfiler_v{version} lacks a function"));
+            return Err(format!("its ncclProfiler_{version} lacks a function"));
         };
         Ok(Self { at, init, start, stop, state, finalize })
     }
@@ -127,7 +119,7 @@ impl Functions {
     /// `table` is the one of these functions, and the arguments are NCCL's.
     pub(super) unsafe fn init(
         &self,
-        table: u8,
+        table: Table,
         mask: *mut c_int,
         comm: &Communicator,
     ) -> Result<Pointer, ncclResult_t> {
@@ -136,14 +128,14 @@ impl Functions {
         let Communicator { id, name, nodes, ranks, rank, logger } = *comm;
         let result = match table {
             // SAFETY: the type of the first three tables; the pointers live during the call, the mask for ever.
-            1..=LAST_OF_ITS_OWN => unsafe { (self.init)(out, mask) },
-            4 => {
+            Table::V1 | Table::V2 | Table::V3 => unsafe { (self.init)(out, mask) },
+            Table::V4 => {
                 // SAFETY: the type in this table.
                 let init = unsafe { mem::transmute::<InitV1, InitV4>(self.init) };
                 // SAFETY: as above.
                 unsafe { init(out, mask, name, id, nodes, ranks, rank, logger) }
             }
-            _ => {
+            Table::V5 | Table::V6 | Table::V7 => {
                 // SAFETY: the type in later tables.
                 let init = unsafe { mem::transmute::<InitV1, InitV5>(self.init) };
                 // SAFETY: as above.

@@ -5,11 +5,7 @@ use std::ptr::NonNull;
 
 use super::super::shapes::{number, pointer};
 use super::super::sys::{ncclProfilerEventDescr_v1_t, ncclProfilerEventDescr_v5_t, ncclProfilerEventDescr_v6_t};
-use nccl_events::Kind;
-
-/// The last table without events of API calls. The parent of an operation is its group there, and what has a NULL
-/// parent is not reported.
-pub(super) const LAST_BEFORE_API: u8 = 4;
+use nccl_events::{Kind, Table};
 
 /// The parent, and the group of an operation that has both.
 pub(super) type Parents = [u64; 2];
@@ -20,7 +16,7 @@ pub(super) struct Links {
     pub(super) descriptor: NonNull<c_void>,
     pub(super) event_type: u64,
     pub(super) passed: Parents,
-    table: u8,
+    table: Table,
     parent: NonNull<*mut c_void>,
     group: Option<NonNull<*mut c_void>>,
 }
@@ -28,19 +24,20 @@ pub(super) struct Links {
 impl Links {
     /// # Safety
     /// NCCL passed the descriptor to `startEvent` of this table; it is used during this callback only.
-    pub(super) unsafe fn of(table: u8, descriptor: NonNull<c_void>) -> Self {
-        let event_type = if table <= LAST_BEFORE_API {
-            // SAFETY: up to v4 the type is the first byte.
-            u64::from(unsafe { descriptor.cast::<u8>().read() })
-        } else {
+    pub(super) unsafe fn of(table: Table, descriptor: NonNull<c_void>) -> Self {
+        let has_group = table.facts().has_parent_group;
+        let event_type = if has_group {
             // SAFETY: from v5 on the type is the first word.
             unsafe { descriptor.cast::<u64>().read() }
+        } else {
+            // SAFETY: up to v4 the type is the first byte.
+            u64::from(unsafe { descriptor.cast::<u8>().read() })
         };
         // SAFETY: takes an address inside the descriptor, and reads nothing.
         let parent = unsafe { &raw mut (*descriptor.cast::<ncclProfilerEventDescr_v1_t>().as_ptr()).parentObj };
         let union = descriptor.cast::<ncclProfilerEventDescr_v5_t>().as_ptr();
         let group = match event_type {
-            _ if table <= LAST_BEFORE_API => None,
+            _ if !has_group => None,
             // SAFETY: as for the parent; v6 and v7 begin with v5's fields.
             COLL => NonNull::new(unsafe { &raw mut (*union).__bindgen_anon_1.coll.parentGroup }),
             // SAFETY: as above.
@@ -67,14 +64,14 @@ impl Links {
     }
 
     /// What a plugin that is called by `table` finds in the place of its own parents: up to v4 the group is the parent.
-    pub(super) const fn for_plugin(&self, table: u8, [parent, group]: Parents) -> Parents {
-        let is_older = table <= LAST_BEFORE_API && self.table > LAST_BEFORE_API;
-        if is_older && self.group.is_some() { [group, group] } else { [parent, group] }
+    pub(super) const fn for_plugin(&self, table: Table, [parent, group]: Parents) -> Parents {
+        if self.group.is_some() && !table.facts().has_parent_group { [group, group] } else { [parent, group] }
     }
 
     /// Whether NCCL alone would not have told a plugin of this event: the plugin gave its parent no handle.
     pub(super) fn is_suppressed(&self, [parent, _]: Parents, process: c_int) -> bool {
-        self.table <= LAST_BEFORE_API && self.passed[0] != 0 && parent == 0 && !self.is_for_another(process)
+        let is_reported = self.table.facts().has_parent_group || parent != 0;
+        !is_reported && self.passed[0] != 0 && !self.is_for_another(process)
     }
 
     /// Whether it is a proxy operation for another process, whose communicator and whose parent it has.

@@ -15,14 +15,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::shapes::{kind, number, pointer};
-use crate::chain::{self, ABSENT, Count, Handles, Library, PLUGINS, Table};
+use crate::chain::{self, ABSENT, Count, HandleTable, Handles, Library, PLUGINS};
 use crate::config::Config;
 use crate::host::mask;
 pub(super) use functions::Communicator;
 use functions::Functions;
 use links::Links;
+use nccl_events::Table;
 use nccl_events::id::EventId;
-use nccl_events::state;
 
 /// The tables of events and of communicators have 2 to the power of these entries.
 const EVENT_BITS: u32 = 16;
@@ -47,8 +47,8 @@ pub(super) fn disable() {
 /// The plugins that are called.
 pub(super) struct Chain {
     plugins: Vec<Plugin>,
-    events: Table,
-    contexts: Table,
+    events: HandleTable,
+    contexts: HandleTable,
     /// Numbers the events that only chained plugins have.
     next: AtomicU64,
     process: c_int,
@@ -56,12 +56,12 @@ pub(super) struct Chain {
 
 struct Plugin {
     name: String,
-    table: u8,
+    table: Table,
     functions: Functions,
 }
 
 /// Loads the plugins, in the first `init`, which came through this table.
-pub(super) fn begin(table: u8) {
+pub(super) fn begin(table: Table) {
     static BEGUN: OnceLock<()> = OnceLock::new();
     BEGUN.get_or_init(|| {
         let names = Config::from_environment().chain;
@@ -84,8 +84,8 @@ pub(super) fn begin(table: u8) {
         mask::share();
         let chain = Chain {
             plugins,
-            events: Table::with_bits(EVENT_BITS),
-            contexts: Table::with_bits(COMMUNICATOR_BITS),
+            events: HandleTable::with_bits(EVENT_BITS),
+            contexts: HandleTable::with_bits(COMMUNICATOR_BITS),
             next: AtomicU64::new(1),
             process: std::process::id().cast_signed(),
         };
@@ -94,7 +94,7 @@ pub(super) fn begin(table: u8) {
     });
 }
 
-fn load(name: &str, table: u8, before: &[Plugin]) -> Result<Plugin, String> {
+fn load(name: &str, table: Table, before: &[Plugin]) -> Result<Plugin, String> {
     let library = Library::load(name)?;
     let (table, functions) = functions::best(&library, table)?;
     if before.iter().any(|other| other.functions.is_of(&functions)) {
@@ -108,11 +108,11 @@ impl Chain {
     ///
     /// # Safety
     /// NCCL passed `communicator` to `init` of this table.
-    pub(super) unsafe fn init(&self, table: u8, communicator: &Communicator) -> Handles {
+    pub(super) unsafe fn init(&self, table: Table, communicator: &Communicator) -> Handles {
         let mut contexts = [ABSENT; PLUGINS];
         for ((index, plugin), context) in self.plugins.iter().enumerate().zip(&mut contexts) {
-            if !functions::can_serve(plugin.table, table) {
-                let reason = format!("a second NCCL calls by v{table}, and the plugin is called by v{}", plugin.table);
+            if !plugin.table.can_serve(table) {
+                let reason = format!("a second NCCL calls by {table}, and the plugin is called by {}", plugin.table);
                 chain::leave_out(&plugin.name, &reason);
                 continue;
             }
@@ -138,11 +138,11 @@ impl Chain {
     }
 
     /// The communicator ends.
-    pub(super) fn finalize(&self, table: u8, context: u64) {
+    pub(super) fn finalize(&self, table: Table, context: u64) {
         let Some(contexts) = self.contexts.remove(context) else { return };
         for (plugin, context) in self.plugins.iter().zip(contexts) {
             // From 2.28 on NCCL does not finalize a NULL context.
-            if context != ABSENT && (context != 0 || table <= links::LAST_BEFORE_API) {
+            if context != ABSENT && (context != 0 || !table.facts().has_parent_group) {
                 // SAFETY: the plugin returned this context, and is told of its end once.
                 check(unsafe { plugin.functions.finalize(pointer(context)) });
             }
@@ -157,7 +157,7 @@ impl Chain {
     #[cold]
     pub(super) unsafe fn start(
         &self,
-        table: u8,
+        table: Table,
         context: u64,
         descriptor: NonNull<c_void>,
         own: &mut dyn FnMut() -> EventId,
@@ -247,13 +247,13 @@ impl Chain {
     /// # Safety
     /// NCCL passed `arguments` to `recordEventState` of this table.
     #[cold]
-    pub(super) unsafe fn state(&self, table: u8, id: u64, state: u32, arguments: *mut c_void) {
+    pub(super) unsafe fn state(&self, table: Table, id: u64, state: u32, arguments: *mut c_void) {
         let Some(handles) = self.handles(id) else { return };
         for (plugin, handle) in self.plugins.iter().zip(handles).filter(|(_, handle)| *handle != 0) {
-            let is_known = plugin.table == table || has_state(plugin.table, state);
+            let is_known = plugin.table == table || state <= plugin.table.facts().last_state;
             if is_known {
                 // SAFETY: the plugin returned this handle for this event; the arguments are the same in all tables
-                // that can be served by this one (`functions::can_serve`).
+                // that can be served by this one (`Table::can_serve`).
                 check(unsafe { plugin.functions.state(pointer(handle), state, arguments) });
             }
         }
@@ -274,16 +274,6 @@ impl Chain {
             chain::count(Count::CallsNotHandedOver);
         }
         known.map(|(_, handles)| handles)
-    }
-}
-
-/// Whether a table from version 4 on has a state.
-const fn has_state(table: u8, state: u32) -> bool {
-    match state {
-        state::GROUP_START_API_STOP | state::GROUP_END_API_START => table >= 5,
-        25..=30 => table >= 6,
-        state::KERNEL_PHASE_STOP => table >= 7,
-        _ => true,
     }
 }
 

@@ -3,17 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use nccl_events::Kind;
 use nccl_events::gpu::Backend;
+use nccl_events::{Kind, event};
 use nccl_profiler_otf2::config::gpu::BackendChoice;
 use nccl_profiler_otf2::gpu::{cupti_places, other_cupti_user, without_all_kernels};
 
 use super::find::Found;
 use super::here::Here;
+use super::library::Nccl;
 use super::report::Findings;
-
-/// The first table with launches: without them nothing on the GPU can be timed.
-const FIRST_WITH_LAUNCHES: u8 = 5;
 
 /// How GPU work would be timed.
 pub(super) fn timing(here: &Here, found: &[Found], findings: &mut Findings) {
@@ -32,7 +30,7 @@ pub(super) fn timing(here: &Here, found: &[Found], findings: &mut Findings) {
             "NCCL_OTF2_EVENTS leaves out KernelLaunch: GPU work is not timed",
             "NCCL_OTF2_EVENTS=light or more",
         );
-    } else if !found.is_empty() && found.iter().all(|one| one.nccl.table < FIRST_WITH_LAUNCHES) {
+    } else if !found.is_empty() && !found.iter().any(|one| reports_launches(&one.nccl)) {
         findings.note("gpu", "GPU work is not timed: NCCL reports its launches from 2.28 on", "");
     }
     driver(here, findings);
@@ -68,6 +66,11 @@ pub(super) fn timing(here: &Here, found: &[Found], findings: &mut Findings) {
             "NCCL_OTF2_CUPTI_LIB names the file of CUPTI's library",
         ),
     }
+}
+
+/// Whether there are launches: without them nothing on the GPU can be timed.
+fn reports_launches(nccl: &Nccl) -> bool {
+    nccl.called().is_some_and(|table| event::has(table, Kind::KernelLaunch))
 }
 
 fn driver(here: &Here, findings: &mut Findings) {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use memchr::memmem;
+use nccl_events::Table;
 use object::read::elf::{Dyn as _, ElfFile64};
 use object::{Architecture, Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache, elf};
 
@@ -30,6 +31,13 @@ pub(super) struct Nccl {
     pub(super) cuda: Option<String>,
     /// The highest version of the profiler interface that it asks for; 0 for none.
     pub(super) table: u8,
+}
+
+impl Nccl {
+    /// The table of the plugin that it calls; `None` where it has no profiler plugins.
+    pub(super) fn called(&self) -> Option<Table> {
+        Table::of_number(self.table.min(Table::NEWEST.number()))
+    }
 }
 
 /// A library or program.

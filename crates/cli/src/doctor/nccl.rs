@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nccl_events::Kind;
+use nccl_events::{Kind, Table, event};
 use nccl_profiler_otf2::session::kernel_channels;
 use trace::blind_spots;
 
@@ -13,15 +13,11 @@ use super::report::{Findings, NcclRow};
 use super::slot::slot;
 use super::storage;
 
-/// The highest table of this version's plugin.
-const HIGHEST_TABLE: u8 = 7;
-
 /// What a recording with this library would be like.
 pub(super) fn judge(here: &Here, found: &Found, findings: &mut Findings) -> NcclRow {
     let Found { library, nccl, by } = found;
     let (release, path) = (&nccl.release, library.path.display());
     let name = if nccl.is_rccl { "RCCL" } else { "NCCL" };
-    let table = nccl.table.min(HIGHEST_TABLE);
     let cuda = nccl.cuda.as_ref().map_or_else(String::new, |cuda| format!(" for CUDA {cuda}"));
     let text = format!("{name} {release}{cuda} in {path} ({by})");
     let mut row = NcclRow {
@@ -30,38 +26,35 @@ pub(super) fn judge(here: &Here, found: &Found, findings: &mut Findings) -> Nccl
         is_rccl: nccl.is_rccl,
         release: release.clone(),
         cuda: nccl.cuda.clone(),
-        table,
+        table: nccl.called().map_or(0, Table::number),
         plugin_names: Vec::new(),
         plugin: None,
         profiler: None,
         blind_spots: Vec::new(),
     };
-    if table == 0 {
+    let Some(table) = nccl.called() else {
         findings.problem(
             "nccl",
             format!("{text} has no profiler plugins: nothing of it can be recorded"),
             "NCCL 2.23 or later",
         );
         return row;
-    }
+    };
     if nccl.is_rccl {
         findings.warning(
             "nccl",
-            format!("{text}: table v{table} is used, as RCCL's sources say; it was not run"),
+            format!("{text}: table {table} is used, as RCCL's sources say; it was not run"),
             "docs/RELEASES.md §3; look at the archive with nccl-otf2 check",
         );
     } else {
-        findings.ok("nccl", format!("{text}: table v{table} is used"));
+        findings.ok("nccl", format!("{text}: table {table} is used"));
         row.blind_spots = blind_spots(nccl.number, here.config.mask);
-        known_problems(here, nccl, findings);
+        known_problems(here, nccl, table, findings);
     }
-    if nccl.table > HIGHEST_TABLE {
+    if nccl.table > table.number() {
         findings.note(
             "nccl",
-            format!(
-                "{name} {release} has table v{}, newer than this plugin's v{HIGHEST_TABLE}: NCCL translates",
-                nccl.table
-            ),
+            format!("{name} {release} has table v{}, newer than this plugin's {table}: NCCL translates", nccl.table),
             "look for a newer version of this project",
         );
     }
@@ -73,9 +66,9 @@ pub(super) fn judge(here: &Here, found: &Found, findings: &mut Findings) -> Nccl
 }
 
 /// What is known to go wrong with a release and these settings.
-fn known_problems(here: &Here, nccl: &Nccl, findings: &mut Findings) {
+fn known_problems(here: &Here, nccl: &Nccl, table: Table, findings: &mut Findings) {
     let release = &nccl.release;
-    if here.config.mask & Kind::KernelCh.mask() != 0 && nccl.table >= 3 {
+    if here.config.mask & Kind::KernelCh.mask() != 0 && event::has(table, Kind::KernelCh) {
         findings.warning(
             "events",
             format!("kernel channels are to be recorded: {}", kernel_channels(nccl.number)),
@@ -101,7 +94,7 @@ fn known_problems(here: &Here, nccl: &Nccl, findings: &mut Findings) {
             "NCCL 2.28 or later, or a network plugin without profiler events",
         );
     }
-    if nccl.table < 4 {
+    if !table.facts().describes_communicators {
         findings.note(
             "events",
             format!("NCCL {release} gives plugins no log, and neither names nor sizes of communicators; who is the last process is known only from the launcher"),

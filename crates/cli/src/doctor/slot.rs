@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use nccl_events::Table;
+
 use super::here::Here;
 use super::library::{Library, OURS};
 use super::report::Findings;
@@ -190,7 +192,7 @@ fn loaded(
     match library.profiler {
         None => findings.problem(
             "plugin",
-            format!("{given}: {shown} is no profiler plugin: it exports no ncclProfiler_v1 … v7"),
+            format!("{given}: {shown} is no profiler plugin: it exports no ncclProfiler_v1 … {}", Table::NEWEST),
             &advice,
         ),
         Some(OURS) => findings.ok("plugin", format!("{given}: NCCL {release} loads {shown}, this project's plugin")),

@@ -152,7 +152,6 @@ pub(crate) struct Process {
     pub(crate) last_event_ns: u64,
     /// None where it is not known what was recorded.
     pub(crate) event_mask: Option<u32>,
-    pub(crate) nccl_version: String,
     pub(crate) has_journal: bool,
     /// Whether no record is missing from some time on up to `until_ns`.
     pub(crate) is_whole: bool,

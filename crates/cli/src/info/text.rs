@@ -1,7 +1,7 @@
 //! Everything `info` says, for people.
 
 use analysis::Matching;
-use nccl_events::{FULL, LIGHT, STANDARD, event_names};
+use nccl_events::{FULL, LIGHT, STANDARD, event, event_names};
 
 use crate::print::Text;
 use crate::table::Side::{Left, Right};
@@ -55,7 +55,7 @@ fn head(report: &Report, text: &mut Text) {
     };
     fact("NCCL", &report.nccl_versions);
     fact("table", &report.profiler_tables);
-    let event_sets: Vec<String> = report.event_sets.iter().map(|set| preset(set)).collect();
+    let event_sets: Vec<String> = report.event_sets.iter().map(|set| preset(set, &report.profiler_tables)).collect();
     fact("recorded", &event_sets);
     fact("command", &commands(&report.commands));
     fact("job", &report.job);
@@ -107,10 +107,13 @@ fn clocks(report: &Report) -> Option<String> {
     })
 }
 
-/// The short name of an event set that has one.
-fn preset(events: &str) -> String {
+/// The short name of an event set that has one with one of the tables: a table lacks kinds that came later.
+fn preset(events: &str, tables: &[String]) -> String {
+    let tables = nccl_events::Table::ALL.into_iter().filter(|table| tables.contains(&format!("ncclProfiler_{table}")));
+    let tables: Vec<u32> = tables.map(event::kinds).collect();
     let presets = [("light", LIGHT), ("standard", STANDARD), ("full", FULL)];
-    let found = presets.iter().find(|(_, mask)| event_names(*mask).join(",") == events);
+    let found =
+        presets.iter().find(|(_, mask)| tables.iter().any(|kinds| event_names(mask & kinds).join(",") == events));
     found.map_or_else(|| events.to_owned(), |(name, _)| (*name).to_owned())
 }
 
@@ -308,7 +311,10 @@ mod tests {
 
     #[test]
     fn event_sets_with_a_name_are_called_by_it() {
-        assert_eq!(preset(&event_names(STANDARD).join(",")), "standard");
-        assert_eq!(preset("Coll,KernelCh"), "Coll,KernelCh");
+        let table = |number: u32| [format!("ncclProfiler_v{number}")];
+        assert_eq!(preset(&event_names(STANDARD).join(","), &table(7)), "standard");
+        assert_eq!(preset("Coll,KernelCh", &table(7)), "Coll,KernelCh");
+        let of_v1 = "Group,Coll,P2p,ProxyOp,ProxyStep,ProxyCtrl";
+        assert_eq!((preset(of_v1, &table(1)).as_str(), preset(of_v1, &table(5)).as_str()), ("full", of_v1));
     }
 }

@@ -56,7 +56,7 @@ fn part(out: &Path, rank: u32, all_reduces: u64) -> PathBuf {
     let name = CString::new(hostile("world")).expect("no NUL");
     process.context = ContextId::new(ProcessTag::new(u16::try_from(0x100 + rank).expect("few")), 2);
     let comm = CommInit {
-        table: 5,
+        table: nccl_events::Table::V5,
         comm_id: 0x1234,
         name: Name::from_cstr(&name),
         nodes: 1,

@@ -47,7 +47,7 @@ pub struct ProcessInfo {
     pub plugin_version: String,
     /// Where ticks come from.
     pub tick_source: String,
-    /// The activation mask asked for.
+    /// The activation mask asked for, cut to what the table has.
     pub event_mask: u32,
     /// The same by name.
     pub events: Vec<String>,

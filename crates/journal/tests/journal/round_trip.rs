@@ -170,7 +170,15 @@ fn arguments_of_every_state_come_back() {
 #[test]
 fn communicators_and_clocks_come_back() {
     let name = leaked("world");
-    let comm = CommInit { table: 7, comm_id: 1 << 63, name, nodes: 2, ranks: 8, rank: 5, nccl_version: 23203 };
+    let comm = CommInit {
+        table: nccl_events::Table::V7,
+        comm_id: 1 << 63,
+        name,
+        nodes: 2,
+        ranks: 8,
+        rank: 5,
+        nccl_version: 23203,
+    };
     let clocks = ClockPair::read();
     let (records, outcome) = recorded(|to| {
         to.comm_init(0xc0, 77, 3, &comm);

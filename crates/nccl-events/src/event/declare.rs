@@ -3,7 +3,7 @@
 macro_rules! events {
     ($(
         $(#[$meta:meta])*
-        $name:ident $(<$strings:ident>)? = $number:literal, $words:literal words { $($fields:tt)* }
+        $name:ident $(<$strings:ident>)? = $number:literal since $table:ident, $words:literal words { $($fields:tt)* }
     )*) => {
         $($crate::event::packed::packed! {
             $(#[$meta])*
@@ -11,8 +11,7 @@ macro_rules! events {
             $name $(<$strings>)?, $words words { $($fields)* }
         })*
 
-        /// The event kinds, numbered by NCCL's own bit: `1 << kind` is the event type in the activation mask
-        /// (`profiler_v7.h`: v1 has bits 0–5, v3 6–7, v5 8–11, v6 12–14, v7 15).
+        /// The event kinds, numbered by NCCL's own bit: `1 << kind` is the event type in the activation mask.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum Kind {
@@ -31,6 +30,24 @@ macro_rules! events {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
+                }
+            }
+
+            /// The kind of this bit in NCCL's activation mask; [`Kind::Unknown`] for all other bits.
+            #[must_use]
+            #[inline]
+            pub const fn of_bit(bit: u32) -> Self {
+                match bit {
+                    $($number => Self::$name,)*
+                    _ => Self::Unknown,
+                }
+            }
+
+            /// The first table that has it.
+            #[must_use]
+            pub const fn since(self) -> Table {
+                match self {
+                    $(Self::$name => Table::$table,)*
                 }
             }
 

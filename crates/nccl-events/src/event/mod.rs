@@ -9,19 +9,22 @@ pub(crate) mod listing;
 mod net;
 mod net_words;
 pub(crate) mod packed;
+mod since;
 
 use crate::Name;
+use crate::table::Table;
 use declare::events;
 pub use listing::{Style, Value};
 pub use net::NetData;
 pub use packed::{Field, Word};
+pub use since::{has, kinds};
 
 events! {
     /// Operations that are launched together.
-    Group = 0, 3 words {}
+    Group = 0 since V1, 3 words {}
 
     /// A collective below the API.
-    Coll<S> = 1, 12 words {
+    Coll<S> = 1 since V1, 12 words {
         func: S [10 0] "func",
         sequence: u64 [3 0] "seq",
         algorithm: S [10 32] "algo",
@@ -47,7 +50,7 @@ events! {
     }
 
     /// A send or receive below the API.
-    P2p<S> = 2, 9 words {
+    P2p<S> = 2 since V1, 9 words {
         func: S [8 0] "func",
         peer: i32 [2 32] "peer",
         /// v4+; garbage when v4 runs on NCCL ≥ 2.28, never size anything by it.
@@ -65,7 +68,7 @@ events! {
     }
 
     /// The proxy's work for one channel of an operation and one peer.
-    ProxyOp = 3, 5 words {
+    ProxyOp = 3 since V1, 5 words {
         channel: u8 [4 32] "channel",
         peer: i32 [3 0] "peer",
         steps: i32 [3 32] "steps",
@@ -75,34 +78,34 @@ events! {
     }
 
     /// One transfer of a proxy operation.
-    ProxyStep = 4, 3 words {
+    ProxyStep = 4 since V1, 3 words {
         step: i32 [2 32] "step",
     }
 
     /// What the proxy thread does between transfers.
-    ProxyCtrl = 5, 3 words {}
+    ProxyCtrl = 5 since V1, 3 words {}
 
     /// A collective's kernel on one channel.
-    KernelCh = 6, 4 words {
+    KernelCh = 6 since V3, 4 words {
         channel: u8 [2 32] "channel",
         /// The GPU's globaltimer; 0 where the release has no GPU time (v3).
         gpu_ns: u64 [3 0] "pTimer",
     }
 
     /// An event of a network plugin.
-    NetPlugin = 7, 8 words {
+    NetPlugin = 7 since V3, 8 words {
         id: i64 [3 0] "netId",
         data: NetData [4 0] "net",
     }
 
     /// `ncclGroupStart` to `ncclGroupEnd`, or one call outside of these.
-    GroupApi = 8, 3 words {
+    GroupApi = 8 since V5, 3 words {
         depth: i32 [2 32] "depth",
         graph_captured: bool [flag] "graphCaptured",
     }
 
     /// A call of a collective.
-    CollApi<S> = 9, 7 words {
+    CollApi<S> = 9 since V5, 7 words {
         func: S [6 0] "func",
         /// Elements.
         count: u64 [3 0] "count",
@@ -114,7 +117,7 @@ events! {
     }
 
     /// A call of a send or receive.
-    P2pApi<S> = 10, 7 words {
+    P2pApi<S> = 10 since V5, 7 words {
         func: S [6 0] "func",
         /// Elements.
         count: u64 [3 0] "count",
@@ -125,12 +128,12 @@ events! {
     }
 
     /// A launch of a kernel.
-    KernelLaunch = 11, 4 words {
+    KernelLaunch = 11 since V5, 4 words {
         stream: u64 [3 0] "stream" address,
     }
 
     /// A collective by copy engines.
-    CeColl<S> = 12, 12 words {
+    CeColl<S> = 12 since V6, 12 words {
         func: S [9 0] "func",
         sequence: u64 [3 0] "seq",
         ce_sequence: u32 [11 0] "ceSeq",
@@ -149,20 +152,20 @@ events! {
     }
 
     /// A synchronisation of a copy-engine collective.
-    CeSync = 13, 3 words {
+    CeSync = 13 since V6, 3 words {
         complete: bool [flag] "isComplete",
         ranks: i32 [2 32] "nranks",
     }
 
     /// A batch of copies of a copy-engine collective.
-    CeBatch = 14, 4 words {
+    CeBatch = 14 since V6, 4 words {
         operations: i32 [2 32] "operations",
         bytes: u64 [3 0] "bytes",
         intra_sync: bool [flag] "intraSync",
     }
 
     /// A phase of a collective's kernel on one channel.
-    KernelPhase<S> = 15, 4 words {
+    KernelPhase<S> = 15 since V7, 4 words {
         channel: u8 [2 32] "channel",
         phase: u8 [2 40] "phase",
         name: S [2 48] "phaseName",
@@ -170,8 +173,8 @@ events! {
         gpu_ns: u64 [3 0] "pTimer",
     }
 
-    /// A type that this version of the plugin does not know: counted, not an error.
-    Unknown = 16, 4 words {
+    /// A type that this version of the plugin does not know: counted, not an error. Any table may pass one.
+    Unknown = 16 since V1, 4 words {
         /// As NCCL passed it.
         event_type: u64 [3 0] "eventType",
     }

@@ -7,26 +7,12 @@ use std::fmt;
 use crate::archive::processes::Process;
 use crate::part::manifest::Manifest;
 use journal::part::process::nccl_version_text;
-use nccl_events::Kind;
+use nccl_events::table::NOW;
+use nccl_events::{Kind, Release, Table, event};
 
-/// A number as `ncclGetVersion` gives it: 22809 is 2.28.9.
-const fn release(minor: u32, patch: u32) -> u32 {
+const fn release(minor: u32, patch: u32) -> Release {
     20_000 + minor * 100 + patch
 }
-
-/// Until now.
-const NOW: u32 = u32::MAX;
-
-/// The releases that each table serves: the first and the last, by table version from 1.
-pub(crate) const TABLES: [(u32, u32); 7] = [
-    (release(23, 4), release(23, 99)),
-    (release(24, 3), release(25, 99)),
-    (release(26, 2), release(26, 99)),
-    (release(27, 3), release(27, 99)),
-    (release(28, 3), release(28, 99)),
-    (release(29, 2), release(30, 99)),
-    (release(31, 2), NOW),
-];
 
 /// Which recordings a blind spot is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,9 +90,9 @@ const COPIES_JOINED: &str = "COPIES_JOINED";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlindSpot {
     /// The first release that has it.
-    pub first: u32,
+    pub first: Release,
     /// The last.
-    pub last: u32,
+    pub last: Release,
     /// With which events recorded.
     pub when: When,
     /// What is not seen.
@@ -126,11 +112,10 @@ impl BlindSpot {
     #[must_use]
     pub(crate) fn releases(&self) -> String {
         let [first, last] = [self.first, self.last].map(|end| {
-            let table = TABLES.iter().find(|(_, last)| *last == end);
             // The last patch of a series is not known while NVIDIA can still publish one.
-            match table.filter(|_| end != NOW) {
-                Some(_) => format!("2.{}", end / 100 % 100),
-                None => nccl_version_text(end),
+            match Table::ALL.into_iter().any(|table| table.last() == end) && end != NOW {
+                true => format!("2.{}", end / 100 % 100),
+                false => nccl_version_text(end),
             }
         });
         match (self.first, self.last) {
@@ -145,7 +130,7 @@ const fn spot(first: u32, last: u32, when: When, unseen: &'static str, why: &'st
     BlindSpot { first, last, when, unseen, why }
 }
 
-const FIRST: u32 = release(23, 4);
+const FIRST: Release = Table::V1.facts().first;
 
 /// All that is known.
 #[rustfmt::skip]
@@ -193,10 +178,7 @@ fn version_number(text: &str) -> Option<u32> {
 /// process of which nothing is known, all.
 fn applies(spot: &BlindSpot, manifest: &Manifest) -> bool {
     let info = &manifest.process;
-    let by_table = || {
-        let table = usize::from(info.table).checked_sub(1)?;
-        TABLES.get(table).copied()
-    };
+    let by_table = || Table::of_number(info.table).map(|table| (table.facts().first, table.last()));
     let known = version_number(&info.nccl_version).map(|version| (version, version));
     let (first, last) = known.or_else(by_table).unwrap_or((0, NOW));
     spot.is_in(first, last) && spot.when.holds(manifest)
@@ -204,7 +186,8 @@ fn applies(spot: &BlindSpot, manifest: &Manifest) -> bool {
 
 /// What a release (22809 is 2.28.9) will not report to a recording of these events, one a line.
 #[must_use]
-pub fn of_release(release: u32, event_mask: u32) -> Vec<String> {
+pub fn of_release(release: Release, event_mask: u32) -> Vec<String> {
+    let event_mask = event_mask & Table::of_release(release).map_or(0, event::kinds);
     let spots = BLIND_SPOTS.iter().filter(|spot| spot.is_in(release, release) && spot.when.holds_with(event_mask));
     spots.map(|spot| format!("{}: {}", spot.unseen, spot.why)).collect()
 }

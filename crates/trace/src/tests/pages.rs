@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use journal::part::process::nccl_version_text;
+use nccl_events::Table;
 use nccl_events::gpu::GpuCount;
 use tables::counts::{Counts, KindCounts};
 use whole_plugin::kinds;
 
-use crate::archive::blind_spots::{BLIND_SPOTS, TABLES};
+use crate::archive::blind_spots::BLIND_SPOTS;
 use crate::links::gpu_work::Fates;
 
 const BEGIN: &str = "<!-- releases -->\n";
@@ -42,15 +43,10 @@ fn the_page_lists_the_blind_spots_of_the_table() {
     assert!(page == current, "{} differs from archive/blind_spots.rs: {way_out}", path.display());
 }
 
-/// The table version that a release calls.
-fn table_of(version: u32) -> usize {
-    1 + TABLES.iter().skip(1).take_while(|(first, _)| *first <= version).count()
-}
-
 fn tables() -> String {
     let mut text = String::from("| release | table | events | what is not seen |\n|---|---|---|---|\n");
     for release in RELEASES {
-        let table = u32::try_from(table_of(release)).expect("a table");
+        let table = u32::from(Table::of_release(release).expect("a table").number());
         let numbered = BLIND_SPOTS.iter().zip(1..);
         let numbers = numbered.filter(|(spot, _)| spot.is_in(release, release)).map(|(_, number)| number.to_string());
         let numbers: Vec<String> = numbers.collect();

@@ -22,8 +22,15 @@ fn record(out: &std::path::Path, rank: u32) {
     let mut process = Process::begin(out, who);
     let tag = ProcessTag::new(u16::try_from(0x100 + rank).expect("few ranks"));
     let context = ContextId::new(tag, 2);
-    let nothing =
-        CommInit { table: 2, comm_id: 0, name: Name::NONE, nodes: 0, ranks: 0, rank: -1, nccl_version: 22403 };
+    let nothing = CommInit {
+        table: nccl_events::Table::V2,
+        comm_id: 0,
+        name: Name::NONE,
+        nodes: 0,
+        ranks: 0,
+        rank: -1,
+        nccl_version: 22403,
+    };
     process.main.comm_init(context.get(), clock::ticks(), 0, &nothing);
     for (sequence, func) in (0..).zip([c"AllReduce", c"Broadcast", c"Reduce", c"AllGather"]) {
         let coll = Body::Coll(event::Coll {

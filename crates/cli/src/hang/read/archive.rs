@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use analysis::tables::{Member, Members};
-use analysis::{Clock, Instance, Instances, Shows, Step, Trace, is_nccl, property, statement, unsigned};
+use analysis::{Clock, Instance, Instances, Shows, Step, Trace, is_nccl, property, unsigned};
 use anyhow::{Context as _, Result, bail};
 use clocks::anchors;
 use nccl_events::archive::{LocationKind, RANK, Timing};
@@ -250,7 +250,6 @@ impl<'a> Reading<'a> {
         // The plugin reads the clocks once a second: that shows how long it was there.
         let last_reading_ns = anchors.and_then(|anchors| anchors.last().map(|last| last.realtime_ns)).unwrap_or(0);
         let is_ended = calls.inits > 0 && calls.inits == calls.destroys;
-        let versions = statement::lines(&self.trace.archive, "NCCL::VERSION");
         Process {
             part: self.trace.group_name(group).to_owned(),
             host: self.trace.host(group).and_then(|host| self.trace.node_name(host)).unwrap_or_default().to_owned(),
@@ -262,7 +261,6 @@ impl<'a> Reading<'a> {
             last_record_ns: last_reading_ns.max(calls.last_ns),
             last_event_ns: calls.last_ns,
             event_mask: Some(doubts.event_mask),
-            nccl_version: versions.into_iter().next().unwrap_or_default(),
             has_journal: false,
             is_whole: doubts.is_whole,
             has_clock: last_reading_ns > 0,

@@ -222,7 +222,6 @@ fn unknown_process(directory: &Path, info: &ProcessInfo, moment: &Moment) -> Pro
         last_record_ns: 0,
         last_event_ns: 0,
         event_mask: Some(info.event_mask),
-        nccl_version: info.nccl_version.clone(),
         has_journal: false,
         is_whole: false,
         has_clock: true,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nccl_events::state;
+use nccl_events::{Table, state};
 use tables::{Event, ProxyOp, ProxyStep, Tables};
 
 use crate::hang::operation::{Wait, WaitState};
@@ -41,8 +41,7 @@ impl Proxies {
     /// Finds what is open. `table`: the version of the interface that NCCL called.
     pub(crate) fn of(tables: &Tables, table: u8) -> Self {
         let mut proxies = Self {
-            // From 2.27 on a transfer enters a state when the proxy begins with it.
-            begins_with_state: table >= 4,
+            begins_with_state: Table::of_number(table).is_some_and(|table| table.facts().begins_with_state),
             ..Self::default()
         };
         for op in &tables.events.proxy_ops {

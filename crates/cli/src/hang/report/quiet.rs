@@ -7,7 +7,7 @@ use nccl_events::Kind;
 use super::names;
 use super::ranks::stage_text;
 use super::rows::{QuietReport, QuietRow};
-use super::unknown::{is_before_api, records};
+use super::unknown::records;
 use crate::hang::job::{Actor, Comm, Job, Process, ProcessState, Rank};
 use crate::hang::judge::quiet::Quiet;
 use crate::hang::sequence::Sequence;
@@ -40,8 +40,7 @@ pub(crate) fn report(job: &Job, quiet: &Quiet) -> QuietReport {
 /// Whether calls of NCCL's functions would be in the records: then a rank without an open one is in none of them.
 fn reports_calls(job: &Job, quiet: &Quiet) -> bool {
     let mut processes = quiet.processes.iter().filter_map(|&index| job.processes.get(index));
-    records(job, Kind::CollApi)
-        && processes.all(|process| process.event_mask.is_some() && !is_before_api(&process.nccl_version))
+    records(job, Kind::CollApi) && processes.all(|process| process.event_mask.is_some())
 }
 
 /// A row for each GPU of each process: its ranks in all communicators are one line of work.

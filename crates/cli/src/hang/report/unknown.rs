@@ -38,8 +38,7 @@ pub(crate) fn unknown(job: &Job, blockages: &[Blockage], kind: VerdictKind) -> V
     if all_entered && !records(job, Kind::ProxyStep) {
         unknown.push("The steps of network transfers were not recorded (NCCL_OTF2_EVENTS=standard,ProxyStep): whether a transfer waits for the GPU, for the peer or for the network is not known.".to_owned());
     }
-    let mut versions = job.processes.iter().map(|one| &one.nccl_version);
-    if !records(job, Kind::CollApi) || versions.any(|version| is_before_api(version)) {
+    if !records(job, Kind::CollApi) {
         unknown.push("There are no API events (NCCL 2.28 and later, not left out of NCCL_OTF2_EVENTS): a rank that is inside the call and one that has not called look alike, and collectives of CUDA graphs look like others.".to_owned());
     }
     for comm in &job.comms {
@@ -110,12 +109,6 @@ fn position_unknown(comm: &Comm) -> Vec<String> {
         }
     }
     remarks
-}
-
-pub(super) fn is_before_api(version: &str) -> bool {
-    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    let (major, minor) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    major == 2 && minor < 28
 }
 
 /// Ranks of the launcher that no process has: only of processes that have recorded is it known that they came.

@@ -27,7 +27,6 @@ fn process(number: usize) -> Process {
         last_record_ns: NOW_NS,
         last_event_ns: NOW_NS - SECOND_NS,
         event_mask: Some(0xffff),
-        nccl_version: "2.28.9".to_owned(),
         has_journal: true,
         is_whole: true,
         has_clock: true,

@@ -40,7 +40,7 @@ impl SlotWriter {
             comm.comm_id,
             pair(comm.nodes.cast_unsigned(), comm.ranks.cast_unsigned()),
             pair(comm.rank.cast_unsigned(), comm.nccl_version),
-            pair(u32::from(name) | u32::from(comm.table) << 16, repetition),
+            pair(u32::from(name) | u32::from(comm.table.number()) << 16, repetition),
         ];
         self.put_at(record, 0, begin_ticks, context, payload)
     }

@@ -1,7 +1,6 @@
 //! Collective and point-to-point operations as they ran, on the location of the communicator's rank. What NCCL makes of
 //! sends and receives is shown around them; those of them that overlap are beside it, on siblings.
 
-use nccl_events::Kind;
 use std::collections::BTreeMap;
 
 use crate::links::interval::Interval;
@@ -14,12 +13,10 @@ use crate::timeline::model::ProcessModel;
 use journal::format::record::Symbol;
 use journal::part::options::CollectiveRecords;
 use nccl_events::archive::RegionClass;
+use nccl_events::{Kind, Table, event};
 use tables::OperationRow;
 use tables::index::{index, index_u32};
 use tables::switches::Cut;
-
-/// The first version of the interface that tells of calls.
-const TELLS_CALLS: u8 = 5;
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     // A rank that did nothing is still a member of its communicator.
@@ -219,7 +216,8 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
 /// reported alike on all ranks.
 fn counts_alike(model: &ProcessModel<'_>, context: u32, of_rank: &[Shown]) -> bool {
     let context = model.tables.contexts.get(index(context));
-    let tells_calls = context.is_some_and(|context| context.comm.table >= TELLS_CALLS);
+    let table = context.and_then(|context| Table::of_number(context.comm.table));
+    let tells_calls = table.is_some_and(|table| event::has(table, Kind::CollApi));
     let mut activities = of_rank.iter().filter_map(|shown| model.links.activity(shown.activity()));
     tells_calls || !activities.any(|activity| activity.tells_of_graphs(model.tables))
 }
