@@ -16,6 +16,7 @@ use crate::host::{logger, memory};
 use crate::scorep::substrate;
 use crate::{chain, record, scorep};
 use journal::part::JOURNAL;
+use journal::part::environment::JobEnvironment;
 use journal::part::late::LateCallbacks;
 use journal::part::scorep::ScorepReport;
 use journal::writer::JournalWriter;
@@ -293,9 +294,10 @@ fn say_loss(summary: &PartSummary) {
 }
 
 /// Logs that something is left to do. Up to 2.26 NCCL lends no logger, and does not say how large a communicator is, so
-/// that no process knows that it is the last: then the line goes to stderr.
+/// that no process knows that it is the last: then the line goes to stderr, of one rank where the launcher numbers them.
 fn say_unfinished(config: &Config, line: &str) {
-    if config.verbosity == Verbosity::Normal && !logger::was_lent() {
+    let is_first = JobEnvironment::of_process().rank.unwrap_or(0) == 0;
+    if config.verbosity == Verbosity::Normal && !logger::was_lent() && is_first {
         logger::warn(line);
     } else {
         say(config, line);

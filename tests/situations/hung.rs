@@ -54,6 +54,7 @@ fn who_holds_up_a_job_is_said_of_it_however_it_ends() {
         assert!(watched.stdout.contains("HANG: "), "{name}: {watched}");
         let text = run(tool(&scratch, "hang").arg(&out).args(["--after", "600"])).with_code(1);
         assert!(text.stdout.contains("before its recordings were removed"), "{name}: {text}");
+        assert!(!text.stdout.contains("under way"), "{name}: of what is over nothing is: {text}");
         assert!(text.stderr.contains("with --after 10.000 s when the job was over"), "{name}: {text}");
 
         let stats = run(tool(&scratch, "stats").arg(&out)).with_code(0);

@@ -36,10 +36,15 @@ fn budget(report: &Value, part: &str) -> f64 {
 
 /// Four stages; every one receives, computes 1 ms and sends. Stage 1 computes longer.
 fn pipeline(more_ns: u64, seed: u64) -> Script {
+    pipeline_of([0, more_ns, 0, 0], seed)
+}
+
+/// The same, where any stage may compute longer.
+fn pipeline_of(more_ns: [u64; 4], seed: u64) -> Script {
     let mut script = Script::new(4, seed);
     for _ in 0..100 {
-        for stage in 0..4 {
-            script.work(stage, MS + if stage == 1 { more_ns } else { 0 }, 5_000.0);
+        for (stage, more_ns) in (0..).zip(more_ns) {
+            script.work(stage, MS + more_ns, 5_000.0);
             if stage < 3 {
                 script.send(stage, stage + 1, MS / 10);
             }
@@ -61,6 +66,18 @@ fn a_late_stage_of_a_pipeline_is_the_one_that_all_others_wait_for() {
     is_near(of(1)["late_sender_ns"].as_f64().expect("a number"), 50e6);
     // Stage 0 receives nothing, which takes stage 1 a tenth of a millisecond more.
     is_near(of(0)["late_receiver_ns"].as_f64().expect("a number"), 60e6);
+}
+
+/// The slowest stage sets the pace: without it the others would wait for the other slow one less than half as long.
+#[test]
+fn of_two_slow_stages_of_a_pipeline_the_slower_one_comes_first() {
+    for (more_ns, slowest) in [([0, MS, MS * 2 / 5, 0], 1), ([0, MS * 2 / 5, MS, 0], 2)] {
+        let report = stats(&pipeline_of(more_ns, 7));
+        let causes = report["causes"].as_array().expect("causes");
+        assert_eq!(causes[0]["rank"], slowest, "{causes:#?}");
+        let lost_ns: Vec<u64> = causes.iter().filter_map(|it| it["lost_ns"].as_u64()).collect();
+        assert!(lost_ns.is_sorted_by(|a, b| a >= b), "{lost_ns:?}");
+    }
 }
 
 /// What ranks caused has what others waited for them in messages.

@@ -67,9 +67,16 @@ pub(crate) fn put_first(anchor: &Path, verdict: &mut Verdict) {
     let judged = || of_archive(anchor, AFTER_SECONDS).ok().filter(|report| is_unfinished && tells(report));
     if let Some(report) = kept.or_else(judged) {
         let own = std::mem::replace(&mut verdict.sentence, report.verdict.text);
-        verdict.basis.insert(0, own);
+        let advice = report.suspects.into_iter().next().and_then(|suspect| suspect.advice);
+        verdict.basis.splice(0..0, [own].into_iter().chain(advice.map(sentence)));
         verdict.finding = Finding::Unfinished;
     }
+}
+
+/// A remark as a sentence.
+fn sentence(text: String) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| format!("{}{}.", first.to_uppercase(), letters.as_str()))
 }
 
 /// What the archive says, where its own counts say that something is wrong.

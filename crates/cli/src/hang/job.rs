@@ -131,6 +131,11 @@ impl ProcessState {
     pub(crate) const fn is_alive(self) -> bool {
         matches!(self, Self::Running | Self::Stopped)
     }
+
+    /// Whether its recording is over. Of a silent process that is not known.
+    pub(crate) const fn is_over(self) -> bool {
+        matches!(self, Self::Gone | Self::Ended | Self::NotKnown)
+    }
 }
 
 /// A process.

@@ -138,10 +138,18 @@ fn owned(timing: BTreeMap<&str, u64>) -> BTreeMap<String, u64> {
 
 fn durations(mut all: Vec<u64>) -> Option<Durations> {
     all.sort_unstable();
-    Some(Durations { min: *all.first()?, median: *all.get(all.len() / 2)?, max: *all.last()?, total: all.iter().sum() })
+    let [low, high] = middle(&all)?;
+    Some(Durations { min: *all.first()?, median: low.midpoint(high), max: *all.last()?, total: all.iter().sum() })
 }
 
 fn bandwidths(mut all: Vec<f64>) -> Option<Bandwidths> {
     all.sort_unstable_by(f64::total_cmp);
-    Some(Bandwidths { median: *all.get(all.len() / 2)?, max: *all.last()? })
+    let [low, high] = middle(&all)?;
+    Some(Bandwidths { median: low.midpoint(high), max: *all.last()? })
+}
+
+/// The two between which the median is, of sorted values.
+fn middle<T: Copy>(all: &[T]) -> Option<[T; 2]> {
+    let last = all.len().checked_sub(1)?;
+    Some([*all.get(last / 2)?, *all.get(all.len() / 2)?])
 }

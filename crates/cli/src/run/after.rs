@@ -64,13 +64,13 @@ pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnviro
             ((), hang) = judged(out, out, true, || complete_all(out, keep_journal, &bar))?;
         }
     }
-    say_what_there_is(out, job);
     if let Some(Ending { text, .. }) = hang {
         let mut lines = Text::default();
         lines.line(text);
-        lines.line(format_args!("  more of it: nccl-otf2 hang {}", out.display()));
+        lines.line(format_args!("  who waits for whom:        nccl-otf2 hang {}", out.display()));
         print::notes(&lines);
     }
+    say_what_there_is(out, job);
     Ok(())
 }
 

@@ -51,7 +51,7 @@ fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
             let Some(process) = job.process_of(rank).filter(|_| quiet.processes.contains(&rank.actor.process)) else {
                 continue;
             };
-            let (at_ns, text) = last_seen(comm, rank);
+            let (at_ns, text) = last_seen(comm, rank, process.state.is_over());
             let mut row = row(job, process);
             row.rank = Some(*number);
             row.job_rank = rank.job_rank;
@@ -100,7 +100,7 @@ fn open_call(process: &Process, call: &crate::hang::operation::OpenCall) -> Stri
 }
 
 /// The last operation of a rank, and when it was called.
-fn last_seen(comm: &Comm, rank: &Rank) -> (u64, String) {
+fn last_seen(comm: &Comm, rank: &Rank, is_over: bool) -> (u64, String) {
     let calls = Sequence::ALL.into_iter().filter_map(|sequence| {
         let tail = sequence.of(rank);
         let call = tail.list.last()?;
@@ -108,12 +108,12 @@ fn last_seen(comm: &Comm, rank: &Rank) -> (u64, String) {
             true => names::position(tail.count(), sequence.is_from_beginning(comm)),
             false => "not known which".to_owned(),
         };
-        let stage = stage_text(call.progress.stage);
+        let stage = stage_text(call.progress.stage, is_over);
         Some((call.entered_ns, format!("{} ({at}): {stage}", names::call(&call.what))))
     });
     let messages = rank.messages.last().map(|message| {
         let direction = if message.is_send { "to" } else { "from" };
-        let stage = stage_text(message.progress.stage);
+        let stage = stage_text(message.progress.stage, is_over);
         (message.entered_ns, format!("{} {direction} {}: {stage}", message.func(), names::ranks(comm, &[message.peer])))
     });
     let last = calls.chain(messages).max();

@@ -59,7 +59,9 @@ pub(crate) fn rank_row(
         format!("{} for {}", call.what, time(since))
     });
     let open_calls: Vec<String> = open_calls.collect();
-    let mut text = whereabouts(comm, rank, call, entered, until_ns);
+    let process = job.process_of(rank);
+    let is_over = process.is_some_and(|process| process.state.is_over());
+    let mut text = whereabouts(comm, rank, call, entered, (until_ns, is_over));
     for call in &open_calls {
         text += "; ";
         text += call;
@@ -67,7 +69,6 @@ pub(crate) fn rank_row(
     if has_failed {
         text += ", and not all ranks came: they failed";
     }
-    let process = job.process_of(rank);
     RankRow {
         rank: number,
         job_rank: comm.job_rank(number),
@@ -87,7 +88,13 @@ pub(crate) fn rank_row(
     }
 }
 
-fn whereabouts(comm: &Comm, rank: &Rank, call: Option<&Call>, entered: Entered, until_ns: u64) -> String {
+fn whereabouts(
+    comm: &Comm,
+    rank: &Rank,
+    call: Option<&Call>,
+    entered: Entered,
+    (until_ns, is_over): (u64, bool),
+) -> String {
     let Some(call) = call else {
         return match entered {
             _ if rank.finalized => "has ended the communicator".to_owned(),
@@ -96,7 +103,7 @@ fn whereabouts(comm: &Comm, rank: &Rank, call: Option<&Call>, entered: Entered, 
         };
     };
     let what = names::call(&call.what);
-    let stage = stage_text(call.progress.stage);
+    let stage = stage_text(call.progress.stage, is_over);
     let mut text = match entered {
         Entered::No => return format!("not there; its last: {what}, {stage}"),
         Entered::Unknown => format!("where in the order is not known; {what}: {stage}"),
@@ -114,14 +121,17 @@ fn whereabouts(comm: &Comm, rank: &Rank, call: Option<&Call>, entered: Entered, 
     text
 }
 
-pub(super) const fn stage_text(stage: Stage) -> &'static str {
+pub(super) const fn stage_text(stage: Stage, is_over: bool) -> &'static str {
     match stage {
-        Stage::Calling => "in the call, which has not returned",
+        Stage::Calling if !is_over => "in the call, which has not returned",
+        Stage::Calling => "in the call, which had not returned when the recording ended",
         Stage::Called => "called",
-        Stage::Launching => "in the launch of its kernel, which has not returned",
+        Stage::Launching if !is_over => "in the launch of its kernel, which has not returned",
+        Stage::Launching => "in the launch of its kernel, which had not returned when the recording ended",
         Stage::Enqueued => "enqueued",
         Stage::Launched => "launched",
-        Stage::Running => "under way",
+        Stage::Running if !is_over => "under way",
+        Stage::Running => "had not ended when the recording did",
         Stage::Transferred => "its transfers have ended",
         Stage::Done => "done",
     }

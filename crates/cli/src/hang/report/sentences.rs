@@ -292,10 +292,11 @@ pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
 pub(crate) fn died(job: &Job, first: &Process, n: usize) -> String {
     let others = job.processes.iter().filter(|one| one.state.is_alive());
     format!(
-        "{} gone (the first is {}) and {} on; nobody waits in NCCL",
+        "{} gone (the first is {}, whose last record is from {} before) and {}; nobody waits in NCCL",
         plural(n as u64, "process is", "processes are"),
         first.address(),
-        plural(others.count() as u64, "other goes", "others go"),
+        time(job.now_ns.saturating_sub(first.last_record_ns)),
+        plural(others.count() as u64, "other runs", "others run"),
     )
 }
 

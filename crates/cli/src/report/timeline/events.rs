@@ -33,6 +33,7 @@ const OWN: [&str; 9] = [
 
 /// A region instance.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(Default))]
 pub(super) struct Event {
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
@@ -50,6 +51,8 @@ pub(super) struct Event {
     /// Index of the name.
     pub(super) name: u32,
     pub(super) depth: u32,
+    /// It had not ended when the recording did.
+    pub(super) is_unfinished: bool,
 }
 
 /// The value of an attribute.
@@ -129,6 +132,7 @@ struct Reading<'a> {
     event: Option<AttributeRef>,
     parent: Option<AttributeRef>,
     sequence: Option<AttributeRef>,
+    unfinished: Option<AttributeRef>,
 }
 
 impl<'a> Reading<'a> {
@@ -148,6 +152,7 @@ impl<'a> Reading<'a> {
             event: named("nccl.event"),
             parent: named("nccl.parent"),
             sequence: named("nccl.seq"),
+            unfinished: named("nccl.unfinished"),
             shared: attributes
                 .filter(|(_, name)| !OWN.contains(name))
                 .map(|(reference, name)| (reference, name.to_owned()))
@@ -220,6 +225,7 @@ impl<'a> Reading<'a> {
             location,
             name: self.regions.get(&slice.region).copied().unwrap_or(0),
             depth: slice.depth,
+            is_unfinished: own(self.unfinished).is_some_and(|flag| flag != 0),
         }
     }
 }

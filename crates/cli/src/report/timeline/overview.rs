@@ -47,7 +47,12 @@ impl Overview {
                 functions.push(event.name);
                 functions.len() - 1
             });
-            let waiting_ns = if event.waiting_ns == NONE { 0 } else { event.waiting_ns };
+            // Whether what had not ended waited or transferred is not known: it is no transfer.
+            let waiting_ns = match event.waiting_ns {
+                _ if event.is_unfinished => event.end_ns - event.begin_ns,
+                NONE => 0,
+                waiting_ns => waiting_ns,
+            };
             let arrived = (event.begin_ns + waiting_ns).min(event.end_ns);
             shares.add(location.row, true, (event.begin_ns, arrived), 0);
             shares.add(location.row, false, (arrived, event.end_ns), u8::try_from(function).unwrap_or(u8::MAX));
@@ -85,5 +90,25 @@ impl Shares {
     fn bytes(&self) -> Vec<u8> {
         let shares = self.cells.iter().map(|share| (share.min(1.0) * 255.0).round() as u8);
         shares.chain(self.most.iter().map(|(_, function)| *function)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use otf2::LocationRef;
+
+    use super::super::places::Location;
+    use super::*;
+
+    /// Of a hang a page would show seconds of transfer.
+    #[test]
+    fn what_had_not_ended_is_no_transfer() {
+        let locations = [Location::operations(LocationRef::new(0))];
+        let ended = Event { begin_ns: 0, end_ns: 50, waiting_ns: NONE, ..Event::default() };
+        let open = Event { begin_ns: 50, end_ns: 100, is_unfinished: true, ..ended };
+        let made = Overview::of(&[ended, open], &locations, 1, 100);
+        let (transfer, rest) = made.cells.split_at(made.bins.bins);
+        assert!(transfer[..50].iter().all(|share| *share == 255) && transfer[50..].iter().all(|share| *share == 0));
+        assert!(rest[..50].iter().all(|share| *share == 0) && rest[50..100].iter().all(|share| *share == 255));
     }
 }

@@ -33,6 +33,11 @@ pub(super) struct Location {
 }
 
 impl Location {
+    #[cfg(test)]
+    pub(super) fn operations(reference: LocationRef) -> Self {
+        Self { reference, name: String::new(), kind: OPERATION, row: 0, id: 0, ranks: None }
+    }
+
     /// Whether operations run on it.
     pub(super) fn is_operations(&self) -> bool {
         self.kind == OPERATION

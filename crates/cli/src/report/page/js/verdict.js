@@ -70,6 +70,7 @@ function findings({ report }) {
   const { finding } = report.verdict;
   const isJudged = finding === 'unfinished' || finding === 'causes' || finding === 'healthy';
   const rest = report.causes.length === 0 ? 'Nothing stands out' : 'Nothing else stands out';
+  const among = finding === 'unfinished' && lost === 0 ? ' among what ended' : ' in what was recorded, which is not all';
   if (!isJudged && exposed === null) return '';
   return html`<table class="finds"><caption class="sr">Findings, by the time that all ranks lost</caption>
     <thead><tr><th class="n" scope="col" style="width:60px">lost, s</th>
@@ -85,7 +86,7 @@ function findings({ report }) {
     ${exposed !== null && row(null, NONE, html`<b>${percent(exposed)} of communication time is exposed:</b> no other
       kernel runs on the GPU meanwhile.`, 'overlap', 'overlap')}
     ${isJudged && report.causes.length < 6 && row(0, 0, unit(`${rest}${report.verdict.is_partial ?
-      ` in what was recorded, which is not all${lost === 0 ? '' : `; events lost: ${number(lost)}`}` :
+      `${among}${lost === 0 ? '' : `; events lost: ${number(lost)}`}` :
       `; all that was seen is here${
       report.run.has_steps ? '' : ', and connections were not measured'}`}.`), 'completeness', 'completeness')}
     </tbody></table>`;

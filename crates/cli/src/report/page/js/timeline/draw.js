@@ -121,6 +121,10 @@ export class Frame {
   /** @param {Events} events @param {number} at @param {number} y @param {number} height */
   operation(events, at, y, height) {
     const { context, view, palette } = this;
+    if (this.store.isUnfinished(events, at)) {
+      this.unfinished(events, at, y, height);
+      return;
+    }
     const region = palette.regions[events.name[at]];
     const arrived = events.begin[at] + Math.max(0, events.waiting[at]);
     const [left, middle, right] = [events.begin[at], arrived, events.end[at]].map((ns) =>
@@ -147,6 +151,28 @@ export class Frame {
     if (width > 56 && height > 12) {
       context.fillStyle = region.text;
       context.fillText(region.label, Math.max(GUTTER, middle) + 5, y + height / 2 + 0.5, width - 8);
+    }
+    context.globalAlpha = 1;
+  }
+
+  /** Neither waiting nor transfer: which of them it was is not known. @param {Events} events @param {number} at
+   * @param {number} y @param {number} height */
+  unfinished(events, at, y, height) {
+    const { context, view, palette } = this;
+    const [left, right] = [events.begin[at], events.end[at]].map((ns) =>
+      Math.max(GUTTER - 4, Math.min(view.width + 4, xOf(view, ns))));
+    const width = Math.max(1, right - left);
+    context.globalAlpha = view.matches && !view.matches(events, at) ? 0.18 : 1;
+    context.fillStyle = palette.get('accent-soft');
+    context.fillRect(left, y, width, height);
+    context.strokeStyle = palette.get('accent');
+    context.lineWidth = 1;
+    context.strokeRect(left + 0.5, y + 0.5, Math.max(0, width - 1), height - 1);
+    if (width > 120 && height > 12) {
+      context.font = `10.5px ${palette.sans}`;
+      context.fillStyle = palette.get('accent');
+      context.fillText(`${palette.regions[events.name[at]].label}, not ended`, Math.max(GUTTER, left) + 5,
+        y + height / 2 + 0.5, width - 8);
     }
     context.globalAlpha = 1;
   }
@@ -183,6 +209,7 @@ export class Frame {
     const { palette, store } = this;
     const name = store.timeline.names[events.name[at]];
     if (name === 'ncclKernelLaunch') return palette.get('launch');
+    if (store.isUnfinished(events, at)) return palette.get('accent-soft');
     if (row.kind === 'step') return /^(Send|Recv)Wait$|^ProxyStep/.test(name) ? palette.get('seq') : palette.flat;
     // Transfers and channels have the colour of their operation.
     if (row.kind === 'transfer' || row.kind === 'channel') {

@@ -30,7 +30,8 @@ export function facts(store, item) {
     found.push(['waiting', html`${duration(wait)} ${unit(percent(whole > 0 ? wait / whole : 0))}`],
       ['transfer', duration(whole - wait)]);
   }
-  found.push([wait >= 0 ? 'whole' : 'time', duration(whole)]);
+  const isUnfinished = store.isUnfinished(events, at);
+  found.push([isUnfinished ? 'not ended for' : wait >= 0 ? 'whole' : 'time', duration(whole)]);
   if (location.kind === 'operation') found.push(...bandwidths(nameOf(store, item), size, location, whole, wait));
   else if (size > 0 && whole > 0) found.push(['rate', `${gigabytes((size / whole) * 1e9)} GB/s`]);
   for (const [name, value] of set) {
@@ -81,7 +82,7 @@ function peers(store, { peers: all, last, operation }) {
   const x = (/** @type {number} */ ns) => ((ns - low) / Math.max(1, high - low)) * width;
   const rows = shown.map((item, line) => {
     const { events, at } = item;
-    const arrived = beginOf(item) + Math.max(0, events.waiting[at]);
+    const arrived = store.isUnfinished(events, at) ? endOf(item) : beginOf(item) + Math.max(0, events.waiting[at]);
     const style = item === last ? 'fill:var(--accent);font-weight:600' : item.at === operation?.at &&
       item.events === operation.events ? 'fill:var(--ink);font-weight:600' : '';
     const name = rankOf(store, item).name;
@@ -117,7 +118,8 @@ function chain(store, { call, launch, operation, work, last }) {
     steps.push([`${work.length === 1 ? 'its' : `first of ${work.length}`} ${locationOf(store, work[0]).kind}${
       work.length === 1 ? '' : 's'}`, beginOf(work[0])]);
   }
-  steps.push(['ends', endOf(operation)]);
+  const ends = store.isUnfinished(operation.events, operation.at) ? 'recording ends' : 'ends';
+  steps.push([ends, endOf(operation)]);
   return html`<h4>From the call to the network, ${rankOf(store, operation).name}</h4><ol class="chain">${steps.map(
     ([what, at]) => html`<li><span>${what}</span><span>${at === origin ? '0' : `${at < origin ? '' : '+ '}${
       duration(at - origin)}`}</span></li>`)}</ol>`;

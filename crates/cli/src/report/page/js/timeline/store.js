@@ -36,7 +36,15 @@ export class Store {
     this.sums = new Map();
     /** @type {Location[][]} */
     this.byRow = timeline.rows.map(() => []);
+    const isUnfinished = (/** @type {[string, unknown][]} */ set) =>
+      set.some(([name, value]) => name === 'nccl.unfinished' && value !== 0);
+    this.unfinished = new Set(timeline.attributes.flatMap((set, at) => (isUnfinished(set) ? [at] : [])));
     timeline.locations.forEach((location, index) => this.byRow[location.row]?.push({ ...location, id: index }));
+  }
+
+  /** Whether an event had not ended when the recording did. @param {Events} events @param {number} at */
+  isUnfinished(events, at) {
+    return this.unfinished.has(events.attributes[at]);
   }
 
   async open() {

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { deflateSync } from 'node:zlib';
 
 import { decodeChunk, inflate, signed, Varints } from '#page/encoding';
+import { facts } from '#page/timeline/panel';
 import { beginOf, locationOf, nameOf, related } from '#page/timeline/related';
 import { layout, rowAt } from '#page/timeline/rows';
 import { matcher } from '#page/timeline/search';
@@ -102,4 +103,19 @@ test('a search takes words and conditions', async () => {
   assert.equal(count('nothing-like-it'), 0);
   const late = Number(count('wait>2ms'));
   assert.ok(late > 300 && late < 400, `${late} waited for the late rank`);
+});
+
+test('what had not ended is shown neither as waiting nor as transfer', async () => {
+  const store = await opened();
+  await store.needAll();
+  const [item] = store.all(({ kind }) => kind === 'operation');
+  assert.equal(store.isUnfinished(item.events, item.at), false);
+  const { timeline } = structuredClone(given.model);
+  timeline.attributes[0].push(['nccl.unfinished', 1]);
+  const hung = new Store(timeline, () => null, () => {});
+  hung.chunks = store.chunks;
+  assert.equal(hung.isUnfinished(item.events, item.at), true);
+  item.events.waiting[item.at] = -1;
+  const named = facts(hung, item).map(([name]) => name);
+  assert.ok(named.includes('not ended for') && !named.includes('transfer'), named.join());
 });
