@@ -8,6 +8,7 @@
 
 mod hung;
 mod messages;
+mod passed_on;
 mod real;
 mod script;
 mod slow;

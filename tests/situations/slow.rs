@@ -6,6 +6,7 @@ use whole_plugin::scratch::Scratch;
 use whole_plugin::synthetic::{self, Job, Operation};
 
 use super::messages;
+use super::passed_on;
 use super::script::time_ns;
 use super::table::{ALL, mixture_of_experts};
 
@@ -19,7 +20,7 @@ pub(crate) fn stats(job: &Job, ranks: &[Vec<Operation>], arguments: &[&str]) -> 
 
 #[test]
 fn each_situation_has_its_verdict() {
-    let all = || ALL.iter().chain(&messages::ALL);
+    let all = || ALL.iter().chain(&messages::ALL).chain(&passed_on::ALL);
     let found = all().filter_map(|(name, make)| {
         let made = make();
         let report = stats(&made.job, &made.ranks, &[]);
@@ -42,7 +43,7 @@ fn contradicts(report: &Value) -> Option<String> {
     let mut late = causes.iter().filter(|cause| cause["kind"] == "late-rank");
     let more = late.find(|cause| {
         let rank = &ranks[cause["rank"].as_u64().expect("a rank") as usize];
-        cause["lost_ns"].as_u64() > rank["caused_ns"].as_u64()
+        cause["lost_ns"].as_u64() > rank["awaited_ns"].as_u64()
     });
     more.map(|cause| format!("more is lost than caused: {cause:#}"))
 }
@@ -73,9 +74,9 @@ fn whom_others_wait_for_by_chance_is_named() {
     let report = stats(&made.job, &made.ranks, &[]);
     let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
     let ranks = report["ranks"].as_array().expect("ranks");
-    let most = ranks.iter().max_by_key(|rank| rank["caused_ns"].as_u64()).expect("ranks");
+    let most = ranks.iter().max_by_key(|rank| rank["awaited_ns"].as_u64()).expect("ranks");
     let wanted = format!("the others waited longest for {}", most["name"].as_str().expect("a name"));
-    assert!(sentence.contains(&wanted) && sentence.contains("as chance has it"), "{sentence}");
+    assert!(sentence.contains(&wanted) && sentence.contains("about as long as they were"), "{sentence}");
     assert!(!sentence.contains("no rank,"), "{sentence}");
 }
 
@@ -88,7 +89,7 @@ fn a_rank_that_only_transfers_longer_is_not_explained_by_chance() {
     let report = stats(&made.job, &made.ranks, &[]);
     let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
     let wanted = "rank 2, ";
-    let why = "because it had transferred for longer in the collective before";
+    let why = "because it had waited or transferred for longer itself before";
     assert!(sentence.contains(wanted) && sentence.contains(why), "{sentence}");
     // Of 60 times 3 ms that seven others wait, noise of computing is no part.
     let inherited_ns = report["ranks"][2]["inherited_ns"].as_f64().expect("a time");

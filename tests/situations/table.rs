@@ -227,7 +227,6 @@ pub(crate) const ALL: [Situation; 26] = [
         for _ in 0..61 {
             script.compute(MS, 5_000.0);
             (0..3).for_each(|rank| script.send(rank, rank + 1, MS));
-            script.align();
             script.late(3, 2 * MS);
             script.collective("ncclAllReduce", 0, 2 * MS);
         }

@@ -43,6 +43,8 @@ pub struct Arrivals {
     pub end_ns: u64,
     /// The place of the last to arrive, where it was last by more than the clocks' error.
     pub last: Option<usize>,
+    /// The place of one that others wait for at the end, whether or not the clocks say that it was the last.
+    pub latest: Option<usize>,
     /// How far arrivals can be off against that of the last; or why arrivals cannot be compared.
     pub error_ns: Result<u64, Incomparable>,
 }
@@ -74,6 +76,7 @@ impl Arrivals {
             last_ns: 0,
             end_ns: ranks.iter().map(|rank| rank.stop_ns).max().unwrap_or(0),
             last: None,
+            latest: None,
             error_ns: Err(Incomparable::RankMissing),
         };
         let awaited = ranks.iter().enumerate().filter(|(_, rank)| is_awaited(flow, rank.is_root));
@@ -96,6 +99,7 @@ impl Arrivals {
             Flow::AllToAll | Flow::ToRoot => others().all(is_later),
             Flow::FromRoot { .. } => others().any(is_later),
         };
+        found.latest = Some(last).filter(|_| found.error_ns.is_ok());
         found.last = (found.error_ns.is_ok() && is_last).then_some(last);
         found
     }

@@ -39,6 +39,9 @@ pub struct Instance {
     pub error_ns: Result<u64, Incomparable>,
     /// Whether it is the first of its function on its communicator: NCCL connects the ranks in it, and nobody is late.
     pub is_warm_up: bool,
+    /// The operation that others wait for at the end: that of `last`, or one of those that came last within the clocks'
+    /// error. [`NONE`] where arrivals cannot be compared.
+    pub(super) awaited: u32,
     from: u32,
     to: u32,
 }
@@ -153,6 +156,7 @@ impl Instances {
                 last: None,
                 error_ns: Err(Incomparable::RankMissing),
                 is_warm_up: repeat == 0 && matches!(first.sequence, 0 | NO_SEQUENCE),
+                awaited: NONE,
                 from,
                 to: small(self.rows.len()),
             };
@@ -244,6 +248,8 @@ impl Instance {
             Err(Incomparable::RankMissing) => found.error_ns,
             _ => self.measured(tables, rows).and(found.error_ns),
         };
+        let latest = found.latest.filter(|_| self.is_comparable());
+        self.awaited = latest.map_or(NONE, |at| rows[at]);
         let last = found.last.filter(|_| self.is_comparable());
         self.last = last.map(|at| tables.operations.member[large(rows[at])]);
         self

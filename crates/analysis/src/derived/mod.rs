@@ -5,7 +5,8 @@
 //!         ├► classes     by function, communicator and size
 //!         ├► messages    sends with their receives, and which end waited for the other
 //!         ├► waiting     the time of ranks, split into waiting and transfer
-//!         ├► lateness    by rank: how often last, trend, change; blame: the part that chance does not explain
+//!         ├► lateness    by rank: how often last, trend, change; who is outside of operations for longer than others,
+//!         │              and what they waited for it
 //!         ├► links       by pair and channel: latency, rate, slowdown against the others
 //!         └► overlap     kernels of NCCL's beside others
 //!  all of these ─► anomalies ─► causes ─► verdict
@@ -40,7 +41,7 @@ use crate::tables::{NONE, Tables, large, small};
 
 use anomalies::Given;
 use classes::Classes;
-use lateness::{Lateness, late};
+use lateness::{Lateness, Outside, late};
 use links::Links;
 use messages::Messages;
 use waiting::Waiting;
@@ -74,10 +75,12 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     let instances = Instances::of(trace, &tables, filter);
     let mut classes = Classes::of(trace, &tables, filter);
     let messages = Messages::of(trace, &tables, filter);
-    let waiting = Waiting::of(trace, &tables, filter, &instances, &messages, &classes);
+    let outside = Outside::of(&tables, filter, &instances, &messages);
+    let waiting = Waiting::of(trace, &tables, filter, &instances, &messages, &classes, &outside.late());
+    let late = late(&outside, &waiting.blame);
     classes.add_instances((trace, &tables, filter), &instances, waiting.of_classes());
     let length_ns = tables.clock.length_ns(trace).max(1);
-    let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &messages, &waiting, length_ns);
+    let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, &late, length_ns);
     // What is needed of operations is derived: now there is room for what the network did.
     tables.add_network(trace, progress)?;
     let links = Links::of(&tables, filter);
@@ -86,7 +89,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
         instances: &instances,
         classes: &classes,
         waiting: &waiting,
-        late: &late(&tables, filter, &waiting.messages),
+        late: &late,
         links: &links,
         ranks: &ranks,
     };
@@ -175,7 +178,7 @@ fn sent(trace: &Trace, tables: &Tables, filter: &Filter, waiting: &Waiting) -> V
             (sum.count, sum.bytes) = (sum.count + 1, sum.bytes.saturating_add(operation.bytes));
         }
     }
-    for (pair, (late_sender_ns, late_receiver_ns)) in &waiting.messages.pairs {
+    for (pair, (late_sender_ns, late_receiver_ns)) in &waiting.blame.pairs {
         let sum = sums.entry(*pair).or_default();
         (sum.late_sender_ns, sum.late_receiver_ns) = (*late_sender_ns, *late_receiver_ns);
     }

@@ -13,6 +13,8 @@ use crate::units::{count, plural, time};
 
 /// Where more of the matched collectives cannot be compared, "nothing stands out" would say too much.
 const LEAST_COMPARABLE: f64 = 0.5;
+/// A probability that is little, and not little enough to name a rank.
+const UNLIKELY: f64 = 0.05;
 /// A probability that is written as 1.00.
 const LIKELY: f64 = 0.995;
 
@@ -27,7 +29,7 @@ pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, comp
     let main = causes.first().filter(|cause| cause.kind != CauseKind::Unknown || !is_unclear);
     let (finding, sentence) = match main {
         Some(cause) if cause.kind == CauseKind::Unfinished => (Finding::Unfinished, cause.sentence.clone()),
-        Some(cause) => (Finding::Causes, cause.sentence.clone()),
+        Some(cause) => (Finding::Causes, format!("{}{}", late_ranks(given, causes), cause.sentence)),
         None if tables.operations.is_empty() => {
             (Finding::Nothing, "There are no operations of NCCL in this archive.".to_owned())
         }
@@ -92,6 +94,29 @@ pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, comp
     Verdict { finding, sentence, is_partial, basis }
 }
 
+/// Several ranks that are late, before the first of them.
+fn late_ranks(given: &Given<'_>, causes: &[Cause]) -> String {
+    const SEVERAL: usize = 3;
+    let late: Vec<&Cause> = causes.iter().filter(|it| is_late(it) && !it.is_stall).collect();
+    if late.len() < SEVERAL || !causes.first().is_some_and(is_late) {
+        return String::new();
+    }
+    let ranks = || late.iter().filter_map(|it| given.ranks.get(large(it.rank?)));
+    let mut hosts: Vec<&str> = ranks().map(|rank| rank.host.as_str()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    let of_host = |host: &str| given.ranks.iter().filter(|rank| rank.host == host).count();
+    let which = match hosts.as_slice() {
+        [host] if of_host(host) == late.len() && of_host(host) < given.ranks.len() => format!("all those of {host}"),
+        _ => {
+            let mut names: Vec<&str> = ranks().map(|rank| rank.name.as_str()).take(SEVERAL).collect();
+            names.extend((late.len() > SEVERAL).then_some("…"));
+            names.join(", ")
+        }
+    };
+    format!("{} of {} ranks are late ({which}). ", late.len(), given.ranks.len())
+}
+
 /// A rank that others waited for.
 struct Awaited<'a> {
     rank: &'a Rank,
@@ -108,8 +133,10 @@ const fn is_late(cause: &Cause) -> bool {
 fn longest_awaited<'a>(given: &Given<'a>, causes: &[Cause]) -> Option<Awaited<'a>> {
     let is_named = |rank: u32| causes.iter().any(|it| it.rank == Some(rank) && is_late(it));
     let others = (0..).zip(given.ranks).filter(|(number, _)| !is_named(*number));
-    let (number, rank) = others.max_by_key(|(_, rank)| rank.awaited_ns)?;
-    let share = real(rank.awaited_ns) / real(given.waiting.total.operations_ns.max(1));
+    // Those that wait for a rank do not know that it had waited itself.
+    let waited_ns = |rank: &Rank| rank.awaited_ns + rank.inherited_ns;
+    let (number, rank) = others.max_by_key(|(_, rank)| waited_ns(rank))?;
+    let share = real(waited_ns(rank)) / real(given.waiting.total.operations_ns.max(1));
     Some(Awaited { rank, share, by_chance: by_chance(given, number, rank) })
 }
 
@@ -131,21 +158,20 @@ fn nothing(given: &Given<'_>, is_partial: bool) -> String {
     }
 }
 
-/// "which chance explains (p = 0.04)", of what others waited longer for: its collectives or its messages.
+/// Why a rank that others waited for is not called late.
 fn by_chance(given: &Given<'_>, number: u32, rank: &Rank) -> String {
-    let p_value = if rank.inherited_ns > rank.awaited_ns / 2 {
-        return "because it had transferred for longer in the collective before".to_owned();
-    } else if rank.caused_ns >= rank.awaited_ns - rank.caused_ns {
-        rank.p_value
-    } else if let Some(late) = given.late.iter().find(|it| it.rank == number) {
-        late.p_value
-    } else {
-        return "though it was outside of operations about as long as they were".to_owned();
-    };
-    match p_value {
-        // It is late, but the most of what it caused others cause as well.
+    let more_ns = given.late.get(large(number)).map_or(0, |late| late.lost_ns);
+    match rank.p_value {
+        _ if rank.inherited_ns > rank.awaited_ns => {
+            "because it had waited or transferred for longer itself before".to_owned()
+        }
+        _ if more_ns < rank.awaited_ns / 2 => {
+            "though it was outside of operations about as long as they were".to_owned()
+        }
+        // It is late, but by too little.
         ..IMPROBABLE => "as they wait for others".to_owned(),
-        ..LIKELY => format!("which chance explains (p = {p_value:.2})"),
+        p_value @ ..UNLIKELY => format!("which chance may explain (p = {p_value:.3})"),
+        p_value @ ..LIKELY => format!("which chance explains (p = {p_value:.2})"),
         _ => "as chance has it".to_owned(),
     }
 }

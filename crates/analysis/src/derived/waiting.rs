@@ -4,7 +4,7 @@ use super::classes::Classes;
 use super::filter::Filter;
 use super::instances::{Instances, Split};
 use super::maths::union::subtract;
-use super::messages::{Blame, Messages, OfRank, Wait};
+use super::messages::{Blame, Messages, OfRank, Wait, WaitsIn};
 use crate::archive::Trace;
 use crate::report::Budget;
 use crate::tables::{NONE, Tables, large};
@@ -33,8 +33,8 @@ pub(super) struct Waiting {
     caused: Vec<(u64, u64)>,
     /// For each instance the time of its ranks, and of that the waiting.
     instances: Vec<(u64, u64)>,
-    /// Who was waited for in sends and receives.
-    pub(super) messages: Blame,
+    /// Who was waited for in the end.
+    pub(super) blame: Blame,
 }
 
 impl Waiting {
@@ -45,6 +45,7 @@ impl Waiting {
         instances: &Instances,
         messages: &Messages,
         classes: &Classes,
+        late: &[bool],
     ) -> Self {
         let ranks = tables.members.job_ranks.len();
         let mut found = Self {
@@ -74,7 +75,7 @@ impl Waiting {
                 found.add(tables, instances, rank, &part);
             }));
         }
-        found.messages = Blame::of(tables, messages, &waits);
+        found.blame = Blame::of(tables, instances, messages, &waits, late);
         found
     }
 
@@ -142,7 +143,7 @@ struct Rows {
 
 impl Rows {
     /// The time of a rank, cut at its operations: at those that are compared first, then at the others, which have
-    /// what is left. The parts add up to the union of all. Gives what of the waiting in messages is in them.
+    /// what is left. The parts add up to the union of all. Gives the waiting in order and apart.
     fn parts(
         mut self,
         tables: &Tables,
@@ -160,6 +161,7 @@ impl Rows {
         by_start(&mut self.others);
         let class = |row| classes.number(tables, row).unwrap_or(NONE);
         let mut taken = Taken::default();
+        let mut waits: Vec<Wait> = Vec::new();
         let mut covered_ns = 0;
         for row in self.compared {
             let (start_ns, stop_ns) = (operations.start_ns[large(row)].max(covered_ns), operations.stop_ns[large(row)]);
@@ -175,13 +177,21 @@ impl Rows {
                 Split::Waits(until_ns) => (before(until_ns), 0),
                 Split::Unclear(until_ns) => (0, before(until_ns)),
             };
+            // In the first one NCCL makes ranks late that connect.
+            let other = instance.awaited;
+            if waiting_ns > 0 && !instance.is_warm_up && ![NONE, row].contains(&other) {
+                let waits_in = WaitsIn::Collective(number);
+                waits.push(Wait { start_ns, stop_ns: start_ns + waiting_ns, row, other, waits_in });
+            }
             let alone_ns = waiting_ns.saturating_sub(before(instance.second_ns));
             let transfer_ns = operations_ns - waiting_ns - unclear_ns;
             let budget = Budget { operations_ns, waiting_ns, transfer_ns, unclear_ns, not_compared_ns: 0 };
             each(Part { instance: Some(number), class: class(row), budget, alone_ns });
         }
-        let waits: Vec<Wait> = of_messages.waits.iter().flat_map(|wait| apart(wait, &taken.all)).collect();
-        let mut waiting = Taken::of(waits.iter().map(|it| (it.start_ns, it.stop_ns)).collect());
+        let in_messages: Vec<Wait> = of_messages.waits.iter().flat_map(|wait| apart(wait, &taken.all)).collect();
+        let mut waiting = Taken::of(in_messages.iter().map(|it| (it.start_ns, it.stop_ns)).collect());
+        waits.extend(in_messages);
+        waits.sort_unstable_by_key(|it| it.start_ns);
         let mut unclear = Taken::of(subtract(&of_messages.unclear, &taken.all));
         covered_ns = 0;
         for row in self.others {

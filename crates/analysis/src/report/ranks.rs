@@ -28,22 +28,24 @@ pub struct Rank {
     pub last: u64,
     /// How often chance would have made it the last.
     pub last_expected: f64,
-    /// How probable it is at most that chance makes others wait so long for any rank. Below 0.001 a rank is late.
+    /// How probable it is at most that chance makes any rank be outside of operations for so much longer than others,
+    /// or be waited for so long. Below 0.001 a rank is late.
     pub p_value: f64,
     /// How long others waited for it in collectives, summed over them, in ns.
     pub caused_ns: u64,
     /// How long others would not have waited if it had come with the last but one, summed over them, in ns.
     pub caused_alone_ns: u64,
-    /// Of `caused_ns`, what it came later because it had transferred longer in the collective before.
+    /// Of `caused_ns`, what it came later because it had itself waited or transferred for longer before.
     pub inherited_ns: u64,
     /// How long others waited in receives because it had not come to send, summed over them, in ns.
     pub late_sender_ns: u64,
     /// How long others waited in sends because it had not come to receive, summed over them, in ns.
     pub late_receiver_ns: u64,
-    /// How long others waited for it, in collectives and in messages: the sum of these, in ns.
+    /// How long others waited for it in the end, in collectives and in messages, summed over them, in ns: where they
+    /// waited for a rank that had waited for it, that is among it. While several late ranks are missing, each has an
+    /// equal share.
     pub awaited_ns: u64,
-    /// Of `caused_ns`, what is beyond what others wait for a rank by chance: without the median of the ranks that are
-    /// not late, and without single long waits that are not its rule.
+    /// Of `awaited_ns`, what is because it was outside of operations for longer than those that waited.
     pub lost_ns: u64,
     /// How much later it came than the median of the ranks, in ns.
     pub lateness_ns: f64,

@@ -7,8 +7,9 @@ mod stalls;
 use super::anomalies::Given;
 use super::lateness::{IMPROBABLE, Late};
 use super::maths::sample::{real, whole};
+use super::messages::Waited;
 use crate::report::{Anomaly, Cause, CauseKind, Rank};
-use crate::tables::{large, small};
+use crate::tables::small;
 use crate::units::{count, plural, time};
 
 /// Less of the time of all ranks in operations is no cause.
@@ -17,9 +18,8 @@ pub(super) const LEAST_SHARE: f64 = 0.02;
 impl Given<'_> {
     /// The causes: those of many operations, that which lost most first, then those of few.
     pub(super) fn causes(&self, anomalies: &[Anomaly]) -> Vec<Cause> {
-        let mut causes: Vec<Cause> =
-            self.ranks.iter().enumerate().filter_map(|(at, it)| self.late_rank(at, it)).collect();
-        causes.extend(self.late.iter().filter_map(|late| self.late_in_messages(late)));
+        let ranks = self.ranks.iter().zip(self.late).enumerate();
+        let mut causes: Vec<Cause> = ranks.filter_map(|(at, (rank, late))| self.late(at, rank, late)).collect();
         causes.extend(self.slow_links());
         causes.extend(self.stalls(anomalies, &causes));
         causes.retain(|cause| cause.share.map_or(cause.lost_ns > 0, |share| share >= LEAST_SHARE));
@@ -27,56 +27,47 @@ impl Given<'_> {
         causes
     }
 
-    fn late_rank(&self, number: usize, rank: &Rank) -> Option<Cause> {
-        if rank.p_value >= IMPROBABLE || rank.lost_ns == 0 {
-            return None;
-        }
-        // Behind the others for the most part, or since something changed.
-        let changed = rank.change.filter(|change| change.after > change.before && change.after > rank.lateness_ns);
-        let since_ns = changed.map(|change| change.at_ns);
-        let since = since_ns.map(|at_ns| format!(" from {} on", time(at_ns))).unwrap_or_default();
-        let share = self.share(rank.lost_ns);
-        let sentence = format!(
-            "{} comes late{since}: the others waited {} for it beyond what chance explains{}. It was the last in {} of \
-             {} collectives; chance makes it {}.",
-            capital(&rank.name),
-            time(rank.lost_ns),
-            of_all(share),
-            count(rank.last),
-            count(rank.instances),
-            count(whole(rank.last_expected)),
-        );
-        Some(Cause {
-            rank: Some(small(number)),
-            since_ns,
-            lost_ns: rank.lost_ns,
-            share,
-            instances: rank.last,
-            sentence,
-            ..Cause::of(CauseKind::LateRank)
-        })
-    }
-
-    fn late_in_messages(&self, late: &Late) -> Option<Cause> {
-        let rank = self.ranks.get(large(late.rank))?;
+    fn late(&self, number: usize, rank: &Rank, late: &Late) -> Option<Cause> {
         if late.p_value >= IMPROBABLE || late.lost_ns == 0 {
             return None;
         }
         let share = self.share(late.lost_ns);
-        let (kind, does, what) = match late.is_sender {
-            true => (CauseKind::LateSender, "sends late", "in receives"),
-            false => (CauseKind::LateReceiver, "receives late", "in sends"),
+        let Waited { receives_ns, sends_ns, collectives_ns } = late.waited;
+        let (kind, what) = match () {
+            () if collectives_ns >= receives_ns.max(sends_ns) => (CauseKind::LateRank, "comes late"),
+            () if receives_ns >= sends_ns => (CauseKind::LateSender, "sends late"),
+            () => (CauseKind::LateReceiver, "receives late"),
+        };
+        // Behind the others for the most part, or since something changed.
+        let changed = rank.change.filter(|change| change.after > change.before && change.after > rank.lateness_ns);
+        let since_ns = changed.filter(|_| kind == CauseKind::LateRank).map(|change| change.at_ns);
+        let since = since_ns.map(|at_ns| format!(" from {} on", time(at_ns))).unwrap_or_default();
+        let often = match kind {
+            CauseKind::LateRank if real(rank.last) > rank.last_expected => format!(
+                " It was the last in {} of {} collectives; chance makes it {}.",
+                count(rank.last),
+                count(rank.instances),
+                count(whole(rank.last_expected)),
+            ),
+            _ => format!(" They waited for {} of its operations.", count(late.times)),
         };
         let sentence = format!(
-            "{} {does}: {} waited {} for it, mostly {what}{}. They waited for {} of its sends and receives.",
+            "{} {what}{since}: {} waited {} for it{}. It spent {} more outside of operations than they did.{often}",
             capital(&rank.name),
-            plural(late.waited, "rank", "ranks"),
+            plural(late.ranks, "rank", "ranks"),
             time(late.lost_ns),
             of_all(share),
-            count(late.times),
+            time(late.more_ns),
         );
-        let rank = Some(late.rank);
-        Some(Cause { rank, lost_ns: late.lost_ns, share, instances: late.times, sentence, ..Cause::of(kind) })
+        Some(Cause {
+            rank: Some(small(number)),
+            since_ns,
+            lost_ns: late.lost_ns,
+            share,
+            instances: if kind == CauseKind::LateRank { rank.last } else { late.times },
+            sentence,
+            ..Cause::of(kind)
+        })
     }
 
     /// The share of the time of all ranks in operations; none where no operation was measured.

@@ -45,6 +45,16 @@ impl Covered {
         last.map_or(0, |((start, stop), before_ns)| before_ns + until_ns.min(*stop) - start)
     }
 
+    /// From the first one to the last.
+    pub(in crate::derived) fn span(&self) -> Option<(u64, u64)> {
+        Some((self.intervals.first()?.0, self.intervals.last()?.1))
+    }
+
+    /// How many there are.
+    pub(in crate::derived) fn count(&self) -> u64 {
+        self.intervals.len() as u64
+    }
+
     pub(in crate::derived) fn within(&self, from_ns: u64, until_ns: u64) -> u64 {
         self.until(until_ns) - self.until(from_ns)
     }

@@ -6,55 +6,77 @@
 
 use std::collections::{BTreeMap, BinaryHeap};
 
+use nccl_events::collective::Flow;
+
 use super::compared::{Messages, job_rank};
-use super::ranks::Wait;
-use crate::derived::maths::sample::{real, whole};
+use super::ranks::{Wait, WaitsIn};
+use crate::derived::instances::Instances;
 use crate::derived::maths::union::Covered;
-use crate::tables::{Tables, large, small};
+use crate::tables::{NONE, Tables, large, small};
 
 /// The most recent waits of the awaited rank that are examined for one wait. Earlier ones are ignored.
 const MOST: usize = 64;
+/// A wait is shared among the last so many late ranks.
+const MOST_MISSING: usize = 4;
 
-/// An operation that others waited for.
+/// How long ranks waited in receives, in sends and in collectives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::derived) struct Waited {
+    pub(in crate::derived) receives_ns: u64,
+    pub(in crate::derived) sends_ns: u64,
+    pub(in crate::derived) collectives_ns: u64,
+}
+
+impl Waited {
+    pub(in crate::derived) const fn all_ns(&self) -> u64 {
+        self.receives_ns + self.sends_ns + self.collectives_ns
+    }
+
+    fn add(&mut self, waits_in: WaitsIn, ns: u64) {
+        *match waits_in {
+            WaitsIn::Receive => &mut self.receives_ns,
+            WaitsIn::Send => &mut self.sends_ns,
+            WaitsIn::Collective(_) => &mut self.collectives_ns,
+        } += ns;
+    }
+}
+
+/// What others waited for a rank of the job.
 #[derive(Clone, Debug, Default)]
-pub(in crate::derived) struct Meeting {
+pub(in crate::derived) struct Awaited {
+    pub(in crate::derived) sum: Waited,
     /// How long each rank of the job waited, where it did.
-    pub(in crate::derived) waited: BTreeMap<u32, u64>,
-    /// How long they waited in receives, summed over them.
-    pub(in crate::derived) for_send_ns: u64,
-    /// How long they waited in sends.
-    pub(in crate::derived) for_receive_ns: u64,
+    pub(in crate::derived) by: BTreeMap<u32, u64>,
+    /// Its operations that others waited for, by when they began, and for how long.
+    pub(in crate::derived) operations: BTreeMap<u64, u64>,
 }
 
-impl Meeting {
-    /// How long they waited.
-    pub(in crate::derived) fn lost_ns(&self) -> u64 {
-        self.for_send_ns + self.for_receive_ns
-    }
-
-    /// The effective number of ranks that waited: the sum of their waits divided by the longest.
-    pub(in crate::derived) fn count(&self) -> u64 {
-        let longest_ns = self.waited.values().copied().max().unwrap_or(0);
-        whole(real(self.lost_ns()) / real(longest_ns.max(1)))
-    }
-}
-
-/// For what was waited, by the rank of the job and when it came.
+/// For what was waited.
 #[derive(Clone, Debug, Default)]
 pub(in crate::derived) struct Blame {
-    pub(in crate::derived) meetings: BTreeMap<(u32, u64), Meeting>,
+    /// By rank of the job.
+    pub(in crate::derived) ranks: Vec<Awaited>,
     /// By communicator, sender and receiver there: how long the receiver waited for the sender, and the other way.
     pub(in crate::derived) pairs: BTreeMap<(u32, u32, u32), (u64, u64)>,
 }
 
 impl Blame {
-    /// Of what each rank of the job waited: in order and apart.
-    pub(in crate::derived) fn of(tables: &Tables, messages: &Messages, waits: &[Vec<Wait>]) -> Self {
-        let mut found = Self::default();
+    /// Of what each rank of the job waited: in order and apart. Where others wait for several of the ranks that are
+    /// `late`, each has its share.
+    pub(in crate::derived) fn of(
+        tables: &Tables,
+        instances: &Instances,
+        messages: &Messages,
+        waits: &[Vec<Wait>],
+        late: &[bool],
+    ) -> Self {
+        let mut found = Self { ranks: vec![Awaited::default(); waits.len()], ..Self::default() };
         let waited = waits.iter().map(|waits| Covered::of(waits.iter().map(|it| (it.start_ns, it.stop_ns)).collect()));
         let times = Times { tables, messages, waits, waited: waited.collect() };
-        // By a rank and the number of its wait: the ranks to which this wait was passed on, and how long they waited.
-        let mut passed_on: BTreeMap<(usize, usize), BTreeMap<u32, u64>> = BTreeMap::new();
+        let mut missing = Missing { tables, instances, late, of_instance: BTreeMap::new() };
+        // By a rank and the number of its wait: the ranks to which this wait was passed on, in what they waited, and
+        // for how long.
+        let mut passed_on: BTreeMap<(usize, usize), BTreeMap<(u32, WaitsIn), u64>> = BTreeMap::new();
         let last = |rank: usize, number: usize| {
             let (at, _) = waits[rank][..number].iter().enumerate().next_back()?;
             Some((waits[rank][at].stop_ns, rank, at))
@@ -66,22 +88,31 @@ impl Blame {
             let wait = &waits[rank][at];
             found.add_pair(tables, wait);
             let mut ranks = passed_on.remove(&(rank, at)).unwrap_or_default();
-            *ranks.entry(small(rank)).or_default() += wait.stop_ns - wait.start_ns;
-            let awaited = job_rank(tables, wait.other);
-            let parts = times.parts(rank, large(awaited), wait);
-            for (waits, ns) in ranks {
-                let own_ns = parts.of(ns, parts.own_ns);
-                if own_ns > 0 && waits != awaited {
-                    let came_ns = tables.operations.start_ns[large(wait.other)];
-                    let meeting = found.meetings.entry((awaited, came_ns)).or_default();
-                    *meeting.waited.entry(waits).or_default() += own_ns;
-                    let sum = if wait.is_send { &mut meeting.for_receive_ns } else { &mut meeting.for_send_ns };
-                    *sum += own_ns;
-                }
-                for (earlier, part_ns) in &parts.waits {
-                    let part_ns = parts.of(ns, *part_ns);
-                    if part_ns > 0 {
-                        *passed_on.entry((large(awaited), *earlier)).or_default().entry(waits).or_default() += part_ns;
+            let waits_in = match wait.waits_in {
+                WaitsIn::Collective(_) => WaitsIn::Collective(NONE),
+                waits_in => waits_in,
+            };
+            let wait_ns = wait.stop_ns - wait.start_ns;
+            *ranks.entry((small(rank), waits_in)).or_default() += wait_ns;
+            for (wait, part_ns) in missing.shares(wait) {
+                let awaited = job_rank(tables, wait.other);
+                let parts = times.parts(rank, large(awaited), &wait);
+                let came_ns = tables.operations.start_ns[large(wait.other)];
+                for ((waits, waits_in), ns) in &ranks {
+                    let ns = share(*ns, part_ns, wait_ns);
+                    let own_ns = parts.of(ns, parts.own_ns);
+                    if own_ns > 0 && *waits != awaited {
+                        let blamed = &mut found.ranks[large(awaited)];
+                        blamed.sum.add(*waits_in, own_ns);
+                        *blamed.by.entry(*waits).or_default() += own_ns;
+                        *blamed.operations.entry(came_ns).or_default() += own_ns;
+                    }
+                    for (earlier, part_ns) in &parts.waits {
+                        let part_ns = parts.of(ns, *part_ns);
+                        if part_ns > 0 {
+                            let to = passed_on.entry((large(awaited), *earlier)).or_default();
+                            *to.entry((*waits, *waits_in)).or_default() += part_ns;
+                        }
                     }
                 }
             }
@@ -90,18 +121,61 @@ impl Blame {
     }
 
     fn add_pair(&mut self, tables: &Tables, wait: &Wait) {
+        let is_send = match wait.waits_in {
+            WaitsIn::Send => true,
+            WaitsIn::Receive => false,
+            WaitsIn::Collective(_) => return,
+        };
         let operation = tables.operations.row(large(wait.row));
         let member = tables.members.row(operation.member);
-        let ends = if wait.is_send { (member.rank, operation.partner) } else { (operation.partner, member.rank) };
+        let ends = if is_send { (member.rank, operation.partner) } else { (operation.partner, member.rank) };
         let pair = self.pairs.entry((member.communicator, ends.0, ends.1)).or_default();
-        let waited = if wait.is_send { &mut pair.1 } else { &mut pair.0 };
+        let waited = if is_send { &mut pair.1 } else { &mut pair.0 };
         *waited += wait.stop_ns - wait.start_ns;
     }
+}
 
-    /// How long others waited for a rank of the job: in receives for its sends, and in sends for its receives.
-    pub(in crate::derived) fn of_rank(&self, rank: u32) -> (u64, u64) {
-        let meetings = self.meetings.range((rank, 0)..=(rank, u64::MAX)).map(|(_, meeting)| meeting);
-        meetings.fold((0, 0), |sum, it| (sum.0 + it.for_send_ns, sum.1 + it.for_receive_ns))
+/// Who was missing in collectives, of the ranks that are late.
+struct Missing<'a> {
+    tables: &'a Tables,
+    instances: &'a Instances,
+    late: &'a [bool],
+    /// By instance: when late ranks came, and their operations.
+    of_instance: BTreeMap<u32, Vec<(u64, u32)>>,
+}
+
+impl Missing<'_> {
+    /// A wait by those that were missing, each until it came, and how much of the wait is its share: while several are
+    /// missing, each has an equal one. Those that came first of many have none.
+    fn shares(&mut self, wait: &Wait) -> Vec<(Wait, u64)> {
+        let whole_ns = wait.stop_ns - wait.start_ns;
+        let WaitsIn::Collective(number) = wait.waits_in else {
+            return vec![(*wait, whole_ns)];
+        };
+        let (tables, instances, late) = (self.tables, self.instances, self.late);
+        let came = self.of_instance.entry(number).or_insert_with(|| {
+            let instance = &instances.all[large(number)];
+            let rows = instances.operations(instance).iter().copied();
+            // Else only one rank is waited for.
+            let rows = rows.filter(|row| instance.flow == Flow::AllToAll && late[large(job_rank(tables, *row))]);
+            let mut came: Vec<(u64, u32)> = rows.map(|row| (tables.operations.start_ns[large(row)], row)).collect();
+            came.sort_unstable();
+            came
+        });
+        let from = came.partition_point(|(ns, _)| *ns <= wait.start_ns);
+        let behind = came.partition_point(|(ns, _)| *ns < wait.stop_ns);
+        let mut missing: Vec<(u64, u32)> =
+            came[from.max(behind.saturating_sub(MOST_MISSING))..behind.max(from)].to_vec();
+        missing.retain(|(_, row)| *row != wait.other);
+        missing.push((wait.stop_ns, wait.other));
+        let (mut before_ns, mut share_ns) = (wait.start_ns, 0);
+        let count = missing.len() as u64;
+        let shares = (0..count).zip(missing).map(|(at, (stop_ns, other))| {
+            share_ns += (stop_ns - before_ns) / (count - at);
+            before_ns = stop_ns;
+            (Wait { stop_ns, other, ..*wait }, share_ns)
+        });
+        shares.collect()
     }
 }
 
@@ -135,14 +209,15 @@ impl Times<'_> {
     /// What a wait of a rank for another one is made of.
     fn parts(&self, rank: usize, awaited: usize, wait: &Wait) -> Parts {
         let ranks = (small(rank), small(awaited));
-        if self.messages.is_first(ranks, wait.start_ns) {
+        let is_message = !matches!(wait.waits_in, WaitsIn::Collective(_));
+        if is_message && self.messages.is_first(ranks, wait.start_ns) {
             return Parts::default();
         }
         let its = &self.waits[awaited];
         let behind = its.partition_point(|it| it.stop_ns < wait.stop_ns);
         let first = behind.saturating_sub(MOST);
         // Both are compared from one time on, whichever that is.
-        let met_ns = self.messages.last_met_ns(self.tables, ranks, wait.start_ns);
+        let met_ns = self.messages.last_met_ns(self.tables, (ranks.0, wait.start_ns), (ranks.1, wait.stop_ns));
         let since_ns = if first > 0 { met_ns.max(its[first - 1].stop_ns.min(wait.start_ns)) } else { met_ns };
         let recent = (first..behind).rev().take_while(|at| its[*at].stop_ns > since_ns);
         let recent: Vec<(usize, u64)> =
@@ -174,8 +249,8 @@ impl Times<'_> {
     /// How much longer than a rank the awaited one was outside of operations before one of its waits, since it last met
     /// those that it waited for then: had it been faster, it would have waited for longer.
     fn longer_before_ns(&self, rank: usize, awaited: usize, its: &Wait) -> u64 {
-        let ranks = (small(awaited), job_rank(self.tables, its.other));
-        let since_ns = self.messages.last_met_ns(self.tables, ranks, its.start_ns);
+        let (awaited_rank, other) = (small(awaited), job_rank(self.tables, its.other));
+        let since_ns = self.messages.last_met_ns(self.tables, (awaited_rank, its.start_ns), (other, its.start_ns));
         let outside = |rank| its.start_ns - since_ns - self.messages.inside(rank).within(since_ns, its.start_ns);
         outside(awaited).saturating_sub(outside(rank))
     }

@@ -68,26 +68,8 @@ impl Messages {
     }
 
     /// When a rank of the job was in operations.
-    pub(super) fn inside(&self, rank: usize) -> &Covered {
+    pub(in crate::derived) fn inside(&self, rank: usize) -> &Covered {
         &self.inside[rank]
-    }
-
-    /// What of a wait the awaited rank is to blame for; both are given with when they came. What it transferred for
-    /// longer in the collective in which the two last met is nobody's fault, unless it was as much longer outside of
-    /// operations since.
-    pub(in crate::derived) fn own_ns(&self, tables: &Tables, awaited: (u32, u64), waits: (u32, u64)) -> u64 {
-        let wait_ns = awaited.1.saturating_sub(waits.1);
-        let Some(ends) = self.last_ends_ns(tables, awaited, waits) else {
-            return wait_ns;
-        };
-        let since_ns = ends.0.min(ends.1);
-        if self.last_message_ns((awaited.0, waits.0), waits.1) > Some(since_ns) {
-            return wait_ns;
-        }
-        let outside =
-            |(rank, until_ns): (u32, u64)| until_ns - since_ns - self.inside(large(rank)).within(since_ns, until_ns);
-        let inherited_ns = ends.0.saturating_sub(ends.1);
-        wait_ns.saturating_sub(inherited_ns).max(outside(awaited).saturating_sub(outside(waits))).min(wait_ns)
     }
 
     /// Whether two ranks had no message before a time: in the first one, NCCL makes ranks late that connect.
@@ -95,10 +77,10 @@ impl Messages {
         self.met.get(&in_order(ranks)).and_then(|times| times.first()).is_none_or(|ns| *ns > before_ns)
     }
 
-    /// When two ranks of the job last met before a time: in a message, or in a collective.
-    pub(super) fn last_met_ns(&self, tables: &Tables, (a, b): (u32, u32), before_ns: u64) -> u64 {
-        let collective = self.last_ends_ns(tables, (a, before_ns), (b, before_ns)).map(|ends| ends.0.min(ends.1));
-        collective.max(self.last_message_ns((a, b), before_ns)).unwrap_or(0)
+    /// When two ranks of the job last met, in a message or a collective, before the times that are given with them.
+    pub(super) fn last_met_ns(&self, tables: &Tables, a: (u32, u64), b: (u32, u64)) -> u64 {
+        let collective = self.last_ends_ns(tables, a, b).map(|ends| ends.0.min(ends.1));
+        collective.max(self.last_message_ns((a.0, b.0), a.1.min(b.1))).unwrap_or(0)
     }
 
     fn last_message_ns(&self, ranks: (u32, u32), before_ns: u64) -> Option<u64> {

@@ -1,4 +1,4 @@
-//! Sends and receives: which belong together, and who waits for whom.
+//! Sends and receives: which belong together, and who waits for whom, in collectives as well.
 //!
 //! ```text
 //!  pairing    the n-th send of a rank to another is the n-th receive there
@@ -13,6 +13,6 @@ mod pairing;
 mod ranks;
 mod waits;
 
-pub(super) use blame::{Blame, Meeting};
+pub(super) use blame::{Awaited, Blame, Waited};
 pub(super) use compared::Messages;
-pub(super) use ranks::{OfRank, Wait};
+pub(super) use ranks::{OfRank, Wait, WaitsIn};

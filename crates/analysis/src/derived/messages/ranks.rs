@@ -5,6 +5,15 @@ use super::waits::Until;
 use crate::derived::maths::union::{subtract, union};
 use crate::tables::{Tables, large};
 
+/// In what a rank waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::derived) enum WaitsIn {
+    Receive,
+    Send,
+    /// With the number of the instance.
+    Collective(u32),
+}
+
 /// A time in which a rank waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::derived) struct Wait {
@@ -12,12 +21,11 @@ pub(in crate::derived) struct Wait {
     pub(in crate::derived) start_ns: u64,
     /// Until when.
     pub(in crate::derived) stop_ns: u64,
-    /// The send or receive that waited.
+    /// The operation that waited.
     pub(in crate::derived) row: u32,
-    /// Its other end.
+    /// Its other end, or that of the rank that came last.
     pub(in crate::derived) other: u32,
-    /// Whether it sends.
-    pub(in crate::derived) is_send: bool,
+    pub(in crate::derived) waits_in: WaitsIn,
 }
 
 /// The waiting of a rank.
@@ -48,10 +56,11 @@ impl OfRank {
                     Until::Never => {}
                     Until::Unclear(until_ns) => unclear_ns = until_ns.min(end_ns).max(unclear_ns),
                     Until::Other(until_ns) => {
-                        let (stop_ns, is_send) = (until_ns.min(end_ns), pairing.is_send(*row));
+                        let stop_ns = until_ns.min(end_ns);
+                        let waits_in = if pairing.is_send(*row) { WaitsIn::Send } else { WaitsIn::Receive };
                         let is_later = last.is_none_or(|last| last.stop_ns < stop_ns);
                         if let Some(other) = pairing.other(*row).filter(|_| is_later) {
-                            last = Some(Wait { start_ns, stop_ns, row: *row, other, is_send });
+                            last = Some(Wait { start_ns, stop_ns, row: *row, other, waits_in });
                         }
                     }
                 }
@@ -92,7 +101,7 @@ mod tests {
 
     #[test]
     fn waits_that_overlap_count_once() {
-        let wait = |start_ns, stop_ns, other| Wait { start_ns, stop_ns, row: 0, other, is_send: false };
+        let wait = |start_ns, stop_ns, other| Wait { start_ns, stop_ns, row: 0, other, waits_in: WaitsIn::Receive };
         let all = vec![wait(0, 10, 1), wait(2, 8, 2), wait(4, 20, 3), wait(30, 31, 4), wait(30, 35, 5)];
         let found = [wait(0, 4, 1), wait(4, 20, 3), wait(30, 35, 5)];
         assert_eq!(apart(all), found);
