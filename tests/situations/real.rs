@@ -35,7 +35,7 @@ fn late_last_rank(shape: &[&str], ranks: u64, rounds: u64) {
         let causes = report["causes"].as_array().expect("causes");
         // All the others wait for the last in every round but the first, which is warm-up.
         let truth_ns = (ranks - 1) * (rounds - 1) * pause_ms * 1_000_000;
-        let caused_ns = report["ranks"][ranks as usize - 1]["caused_ns"].as_u64().expect("a time");
+        let caused_ns = report["ranks"][ranks as usize - 1]["awaited_ns"].as_u64().expect("a time");
         let is_right = causes.first().is_some_and(|cause| {
             let lost_ns = cause["lost_ns"].as_u64().expect("a time");
             let truth_ns = truth_ns as f64;

@@ -120,8 +120,7 @@ fn boundaries(tables: &Tables, instances: &Instances, messages: &Messages, spans
             let last_ns = spans.iter().flatten().map(|span| span.1).max().unwrap_or(0);
             let mut pauses: Vec<u64> = (0..spans.len()).map(|rank| messages.inside(rank).count()).collect();
             pauses.sort_unstable();
-            // A round of a pipeline has about four.
-            let count = (pauses.get(pauses.len() / 2).copied().unwrap_or(0) / 4).clamp(1, MOST_BLOCKS as u64);
+            let count = pauses.get(pauses.len() / 2).copied().unwrap_or(0).clamp(1, MOST_BLOCKS as u64);
             (0..=count).map(|at| first_ns + (last_ns - first_ns) * at / count).collect()
         }
     };

@@ -59,7 +59,8 @@ export function operations({ report }) {
         ${percent(budget.transfer_ns / budget.operations_ns)} moves bytes${budget.unclear_ns > 0 &&
         html`, of ${percent(budget.unclear_ns / budget.operations_ns)} the clocks do not tell`}${
         budget.not_compared_ns > 0 && html`, and ${percent(budget.not_compared_ns / budget.operations_ns)} is in sends,
-        receives and others that are not compared`}.</b> Busbw counts both, as nccl-tests do; beside it is that of
+        receives and others that are not compared`}.</b> ${report.verdict.finding === 'unfinished' &&
+        'What had not ended is in none of these times. '}Busbw counts both, as nccl-tests do; beside it is that of
         the transfer alone, which tells what the links give.`);
   const most = rows.reduce((a, row) => Math.max(a, total(row)), 1);
   keys(element, rows.map((row) => row.budget), 'transfer, in the colour of the function', '');
