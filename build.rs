@@ -1,22 +1,15 @@
-//! Binds wrapper.h, sets the plugin's link arguments, and names the version.
+//! Binds wrapper.h.
 
 use std::env;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const CHECKED_IN: &str = "src/abi/bindings.rs";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
-    bind_wrapper()?;
-    // NCCL closes the plugin with the last communicator and may load it again: the maintenance thread's code
-    // and the handles of late callbacks must outlive that.
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libnccl-profiler-otf2.so");
-    println!("cargo::rustc-env=NCCL_PROFILER_OTF2_VERSION={}", version());
-    Ok(())
+    bind_wrapper()
 }
 
 /// Puts the bindings into OUT_DIR: the checked-in ones, or with the feature `buildtime-bindgen` new ones.
@@ -55,26 +48,4 @@ pub(crate) fn generate_bindings(header: &Path) -> Result<String, bindgen::Bindge
         .disable_header_comment()
         .generate()?;
     Ok(bindings.to_string())
-}
-
-/// The package version, and in a git tree what `git describe` adds to it.
-fn version() -> String {
-    let package = env::var("CARGO_PKG_VERSION").unwrap_or_default();
-    // The log of HEAD changes with every commit and every checkout.
-    if let Some(log) = git(&["rev-parse", "--git-path", "logs/HEAD"])
-        && Path::new(&log).exists()
-    {
-        println!("cargo::rerun-if-changed={log}");
-    }
-    match git(&["describe", "--tags", "--always", "--dirty"]) {
-        Some(described) if described != format!("v{package}") => format!("{package} ({described})"),
-        _ => package,
-    }
-}
-
-/// What git says, or nothing where there is no git or no repository of ours.
-fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    (output.status.success() && !text.trim().is_empty()).then(|| text.trim().to_owned())
 }

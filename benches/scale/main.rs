@@ -17,8 +17,7 @@ use rank::Rank;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
-    words.retain(|word| *word != "--bench");
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["finalize", out] => measured(Path::new(out), |out| {
             let done = finalize(out, &FinalizeOptions::default(), &()).expect("finalized");
@@ -33,8 +32,6 @@ fn main() {
         ["record", ranks, events, out] => {
             record(number(ranks), u64::from(number(events)), Path::new(out));
         }
-        // `cargo bench` runs all there is; this takes minutes and gigabytes.
-        [] => println!("scale: nothing is run without being asked for (cargo xtask scale)"),
         other => panic!("{other:?}: cargo xtask scale --help"),
     }
 }

@@ -2,9 +2,13 @@
 
 # NCCL_PROFILER_PLUGIN=otf2 makes NCCL look for this name on the library path.
 set(plugin_name "libnccl-profiler-otf2.so")
+# TF_PLUGGABLE_DEVICE_LIBRARY_PATH names this one.
+set(tensorflow_name "libnccl-otf2-tensorflow.so")
 
-install(FILES "${plugin_built}" RENAME "${plugin_name}" DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-  PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+foreach(library IN ITEMS plugin tensorflow)
+  install(FILES "${${library}_built}" RENAME "${${library}_name}" DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+    PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+endforeach()
 # SCOREP_SUBSTRATE_PLUGINS=nccl_otf2 makes Score-P look for this name: the same file, so that a process has it once.
 install(CODE "
   file(CREATE_LINK \"${plugin_name}\"

@@ -1,4 +1,5 @@
-# Looks into an installed file: cmake -DCHECK=... -DLIBRARY=... -DNM=... -DREADELF=... [-DMOST=BYTES] -P elf.cmake
+# Looks into an installed file:
+#   cmake -DCHECK=... -DLIBRARY=... -DNM=... -DREADELF=... [-DMOST=BYTES] [-DEXPORTS=A,B] -P elf.cmake
 
 function(output variable)
   execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE text ERROR_VARIABLE error RESULT_VARIABLE result)
@@ -13,23 +14,22 @@ if(CHECK STREQUAL "exports")
   string(STRIP "${text}" text)
   string(REPLACE "\n" ";" found "${text}")
   list(SORT found)
-  set(wanted "SCOREP_SubstratePlugin_nccl_otf2_get_info")
-  list(APPEND wanted "TF_InitProfiler")
-  foreach(version RANGE 1 7)
-    list(APPEND wanted "ncclProfiler_v${version}")
-  endforeach()
+  string(REPLACE "," ";" wanted "${EXPORTS}")
+  list(SORT wanted)
   if(NOT "${found}" STREQUAL "${wanted}")
     message(FATAL_ERROR "exported: ${found}\nmust be: ${wanted}")
   endif()
 
 elseif(CHECK STREQUAL "soname")
   output(text "${READELF}" -d --wide "${LIBRARY}")
-  if(NOT text MATCHES "\\(SONAME\\)[^\n]*\\[libnccl-profiler-otf2\\.so\\]")
-    message(FATAL_ERROR "the soname is not libnccl-profiler-otf2.so:\n${text}")
+  get_filename_component(name "${LIBRARY}" NAME)
+  string(REPLACE "." "\\." pattern "${name}")
+  if(NOT text MATCHES "\\(SONAME\\)[^\n]*\\[${pattern}\\]")
+    message(FATAL_ERROR "the soname is not ${name}:\n${text}")
   endif()
 
 elseif(CHECK STREQUAL "nodelete")
-  # NCCL closes the library with the last communicator while threads of ours may still run in it.
+  # NCCL closes the plugin with the last communicator while threads of ours may still run in it.
   output(text "${READELF}" -d --wide "${LIBRARY}")
   if(NOT text MATCHES "\\(FLAGS_1\\)[^\n]*NODELETE")
     message(FATAL_ERROR "not linked with -z nodelete:\n${text}")
@@ -45,7 +45,7 @@ elseif(CHECK STREQUAL "otf2_linkage")
     # Messages of libotf2 name its source files.
     file(STRINGS "${LIBRARY}" own REGEX "otf2_archive_int\\.c" LIMIT_COUNT 1)
     if(NOT own)
-      message(FATAL_ERROR "libotf2 is not in the plugin")
+      message(FATAL_ERROR "libotf2 is not in ${LIBRARY}")
     endif()
     output(needed "${READELF}" -d --wide "${LIBRARY}")
     if(needed MATCHES "\\(NEEDED\\)[^\n]*(otf2|open-trace-format)")
@@ -59,7 +59,7 @@ elseif(CHECK STREQUAL "faults")
   # Debug builds panic on demand, for tests.
   file(STRINGS "${LIBRARY}" planted REGEX "planted" LIMIT_COUNT 1)
   if(planted)
-    message(FATAL_ERROR "a panic on demand is in the plugin: ${planted}")
+    message(FATAL_ERROR "a panic on demand is in ${LIBRARY}: ${planted}")
   endif()
 
 elseif(CHECK STREQUAL "size")

@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::chained;
 use super::shapes::pointer;
-use crate::host::{logger, mask, panics};
+use crate::host::mask;
 use crate::record;
+use in_process::{panics, stderr};
 use nccl_events::id::EventId;
 
 static SWITCH: Switch = Switch::new(stop_recording);
@@ -148,7 +149,7 @@ impl Switch {
             if first {
                 (self.stop)();
                 let reason = reason(payload.as_ref());
-                logger::say_to_stderr(&format!(
+                stderr::say(&format!(
                     "internal error in {callback}: {reason}{}; this process records no further events, the job goes on",
                     panics::location()
                 ));

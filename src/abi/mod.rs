@@ -6,6 +6,7 @@
 //!       └ guard        the one boundary: catches panics, writes neutral results, the off-switch
 //!           └ v1 … v7      raw descriptor → event::Start;  states: raw arguments → event::StateArgs
 //!           └ chained      the plugins behind this one
+//! recorded   what TensorFlow's library asks
 //! live, mask, logger, version   what libnccl lends us while a communicator lives
 //! ```
 //!
@@ -16,6 +17,7 @@ mod callbacks;
 mod chained;
 mod guard;
 pub mod layout;
+pub mod recorded;
 mod shapes;
 mod states;
 pub mod sys;

@@ -2,8 +2,8 @@
 
 use std::ffi::{CStr, CString, c_void};
 
-use crate::host::objects::Object;
 use crate::host::version;
+use in_process::objects::Object;
 
 /// A loaded library. It stays loaded: its threads may run at any time.
 pub(crate) struct Library(*mut c_void);
@@ -34,8 +34,8 @@ impl Library {
 /// Whether an address lies in this plugin itself.
 pub(crate) fn is_own(address: *const c_void) -> bool {
     static HERE: u8 = 0;
-    let base = |address| Object::of(address).map(|object| object.base);
-    base(address).is_some_and(|found| Some(found) == base((&raw const HERE).cast()))
+    let base = |address: usize| Object::of(address).map(|object| object.base);
+    base(address.addr()).is_some_and(|found| Some(found) == base((&raw const HERE).addr()))
 }
 
 /// The files to try.

@@ -14,7 +14,7 @@ pub(crate) use handles::{ABSENT, HandleTable, Handles, NONE};
 pub(crate) use library::{Library, is_own};
 pub(crate) use report::{Count, count, leave_out, report, take_report, took};
 
-use crate::config::MOST_CHAINED;
+use settings::MOST_CHAINED;
 
 /// Most plugins.
 pub(crate) const PLUGINS: usize = MOST_CHAINED;

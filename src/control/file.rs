@@ -1,7 +1,6 @@
 //! The lines of a control file.
 
-use crate::config;
-use crate::config::steps::StepRanges;
+use settings::steps::StepRanges;
 
 /// A line that is neither empty nor a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +29,7 @@ fn line_of(text: &str) -> Result<Line, String> {
         ("recording", rest) if rest.eq_ignore_ascii_case("off") => Ok(Line::Recording(false)),
         ("recording", _) => Err(format!("\"{text}\" is not `recording on` or `recording off`")),
         ("events", "") => Err("`events` without a list".to_owned()),
-        ("events", list) => config::event_kinds(list).map(Line::Events),
+        ("events", list) => settings::event_kinds(list).map(Line::Events),
         ("steps", list) => StepRanges::parse(list).map(Line::Steps),
         _ => Err(format!("\"{text}\" is not `recording on`, `recording off`, `events LIST` or `steps LIST`")),
     }
@@ -46,7 +45,7 @@ mod tests {
         let read: Vec<_> = lines(text).collect();
         assert_eq!(read[0], (1, Ok(Line::Recording(false))));
         assert_eq!(read[1], (4, Ok(Line::Recording(true))));
-        let light_without = config::LIGHT & !nccl_events::Kind::Coll.mask();
+        let light_without = settings::LIGHT & !nccl_events::Kind::Coll.mask();
         assert_eq!(read[2], (5, Ok(Line::Events(light_without))));
         let steps = StepRanges::parse("3,7-9").expect("two ranges");
         assert_eq!(read[8], (11, Ok(Line::Steps(steps))));

@@ -9,10 +9,10 @@ use super::file::{self, Line};
 use super::kinds::wanted_kinds;
 use super::steps::STEPS;
 use super::{filter, refused};
-use crate::config::steps::StepRanges;
 use crate::host::{logger, mask, signals};
 use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
 use nccl_events::{Kind, Table, event};
+use settings::steps::StepRanges;
 
 /// The control file in the job's directory.
 pub const FILE: &str = "control";

@@ -5,7 +5,7 @@
 //! wanted gets no handle and is counted. The maintenance thread follows the control file and the toggle signal
 //! ([`Control`]), and records every switch in the journal. The session says when communicators begin and end.
 //!
-//! This room imports `config` and `host`.
+//! This room imports `host` only.
 
 mod file;
 mod filter;

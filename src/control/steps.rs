@@ -15,10 +15,10 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
-use crate::config::steps::{StepRange, StepRanges};
 use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
 use nccl_events::id::{ContextId, EventId};
 use nccl_events::{Body, Kind, Name, Start, Table, event};
+use settings::steps::{StepRange, StepRanges};
 
 /// Communicators beyond this number at once are not counted.
 const COUNTERS: usize = 1024;

@@ -5,9 +5,10 @@
 //! disturb no tool.
 
 use super::driver::CudaError;
-use crate::config::gpu::{BackendChoice, CuptiKernels};
+use cupti_sys::other_user;
 use nccl_events::gpu::Backend as BackendKind;
 use nccl_events::{Kind, Table, event};
+use settings::gpu::BackendChoice;
 
 /// What the choice depends on.
 #[derive(Clone, Copy, Debug)]
@@ -36,31 +37,6 @@ pub(super) struct Decision {
     /// Whether every user must read it.
     pub(super) is_fault: bool,
 }
-
-/// Libraries of tools that use CUPTI, or may use it.
-const LIBRARIES: [(&str, &str); 10] = [
-    ("libtorch_cuda", "PyTorch's profiler"),
-    ("libtorch_cpu", "PyTorch's profiler"),
-    ("libkineto", "PyTorch's profiler"),
-    ("libscorep_adapter_cuda", "Score-P"),
-    ("libTAU", "TAU"),
-    ("libToolsInjection", "Nsight Systems"),
-    ("libInterceptorInjectionTarget", "Nsight"),
-    ("libcuda-injection", "Nsight Compute"),
-    ("libsanitizer-", "Compute Sanitizer"),
-    ("libcupti.so", "whoever has loaded libcupti"),
-];
-
-/// Variables of such tools; they count unless their value is a no. A name that ends with `_` is a prefix.
-const VARIABLES: [(&str, &str); 7] = [
-    ("CUDA_INJECTION64_PATH", "what is injected into CUDA"),
-    ("NSYS_", "Nsight Systems"),
-    ("NV_COMPUTE_PROFILER_", "Nsight Compute"),
-    ("SCOREP_CUDA_ENABLE", "Score-P"),
-    ("KINETO_USE_DAEMON", "PyTorch's profiler"),
-    ("TAU_CUPTI_API", "TAU"),
-    ("LD_PRELOAD", "what is preloaded"),
-];
 
 /// Chooses.
 pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decision {
@@ -120,56 +96,10 @@ pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decisio
     Decision { backend, line, is_fault: false }
 }
 
-/// What a user has to know who wants all kernels recorded, which only CUPTI does, and gets this backend.
-#[must_use]
-pub fn without_all_kernels(kernels: CuptiKernels, backend: BackendKind) -> Option<&'static str> {
-    let is_in_vain = kernels == CuptiKernels::All && backend == BackendKind::Events;
-    is_in_vain.then_some(
-        "NCCL_OTF2_CUPTI_KERNELS=all has no effect, because CUDA events time NCCL's launches only: set NCCL_OTF2_GPU=cupti, too, and use no other profiler of GPUs in this job, PyTorch's among them, which may get nothing then",
-    )
-}
-
-/// Another tool that may use CUPTI in a process with these files and this environment, and the sign of it.
-#[must_use]
-pub fn other_user(
-    maps: &[String],
-    environment: &[(String, String)],
-    is_cupti_ours: bool,
-) -> Option<(&'static str, String)> {
-    for (library, who) in LIBRARIES {
-        if library == "libcupti.so" && is_cupti_ours {
-            continue;
-        }
-        let file = |path: &String| Some(path.rsplit('/').next()?.to_owned());
-        let mut files = maps.iter().filter_map(file);
-        if let Some(file) = files.find(|file| file.starts_with(library)) {
-            return Some((who, format!("{file} is loaded")));
-        }
-    }
-    for (variable, who) in VARIABLES {
-        let is_sign = |name: &str, value: &str| match variable {
-            "LD_PRELOAD" => name == variable && (value.contains("njection") || value.contains("nsys")),
-            prefix if prefix.ends_with('_') => name.starts_with(prefix) && is_yes(value),
-            _ => name == variable && is_yes(value),
-        };
-        let sign = environment.iter().find(|(name, value)| is_sign(name, value));
-        if let Some((name, _)) = sign {
-            return Some((who, format!("{name} is set")));
-        }
-    }
-    None
-}
-
-/// Whether a variable's value is not a no.
-fn is_yes(value: &str) -> bool {
-    let no = ["", "0", "no", "none", "off", "false"];
-    !no.contains(&value.trim().to_ascii_lowercase().as_str())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::STANDARD;
+    use settings::STANDARD;
 
     const PLAIN: Surroundings<'_> = Surroundings {
         maps: &[],
@@ -269,17 +199,6 @@ mod tests {
         assert_eq!(decide(BackendChoice::Events, &PLAIN).backend, BackendKind::Events);
         assert_eq!(decide(BackendChoice::Cupti, &PLAIN).backend, BackendKind::Cupti);
         assert_eq!(decide(BackendChoice::Off, &PLAIN).backend, BackendKind::Off);
-    }
-
-    #[test]
-    fn all_kernels_need_cupti() {
-        use CuptiKernels::{All, Nccl};
-        let line = without_all_kernels(All, BackendKind::Events).expect("a line");
-        assert!(line.contains("NCCL_OTF2_CUPTI_KERNELS=all") && line.contains("set NCCL_OTF2_GPU=cupti"), "{line}");
-        assert!(line.len() <= nccl_events::Name::MAX_BYTES, "it fits into the journal");
-        for (kernels, backend) in [(All, BackendKind::Cupti), (Nccl, BackendKind::Events), (All, BackendKind::Off)] {
-            assert_eq!(without_all_kernels(kernels, backend), None);
-        }
     }
 
     #[test]

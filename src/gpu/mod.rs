@@ -7,10 +7,9 @@
 //! ```
 //!
 //! The plugin calls CUDA without holding a lock, not in a forked child, and not on a thread of CUDA's own. It calls
-//! nothing of CUDA with `NCCL_OTF2_GPU=off`, and if no driver is loaded. This room imports `config` and `host`; others
+//! nothing of CUDA with `NCCL_OTF2_GPU=off`, and if no driver is loaded. This room imports `host` only; others
 //! use the facade and [`Gpus`] only.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -30,13 +29,8 @@ mod mailbox;
 mod output;
 mod worker;
 
-use crate::config::Verbosity;
-use crate::config::gpu::{BackendChoice, GpuSettings};
 use crate::host::logger;
-use cupti_sys::Search;
-use cupti_sys::mapped::Mapped;
 use decide::{Decision, Surroundings, decide};
-pub use decide::{other_user as other_cupti_user, without_all_kernels};
 use driver::Driver;
 pub(crate) use facade::{disable, event_ends, launch_begins};
 use journal::clock::ticks;
@@ -45,14 +39,9 @@ use mailbox::{Mailbox, Message};
 use nccl_events::gpu::{Backend as BackendKind, GpuRecord};
 use nccl_events::{Name, Table};
 use output::JournalOutput;
+use settings::Verbosity;
+use settings::gpu::{BackendChoice, GpuSettings};
 use worker::Worker;
-
-/// The files and names by which a process that has these libraries would look for CUPTI.
-#[must_use]
-pub fn cupti_places(named: Option<PathBuf>, libraries: Vec<PathBuf>) -> Vec<PathBuf> {
-    let cuda_home = std::env::var_os("CUDA_HOME").map(PathBuf::from);
-    cupti_sys::load::places(&Search { explicit: named, cuda_home }, &Mapped::of(libraries))
-}
 
 /// How long `init` waits for the worker, which may have to load a library.
 const LONGEST_BEGINNING: Duration = Duration::from_secs(2);

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::backend::Output;
-use crate::config::Verbosity;
 use crate::host::logger;
 use journal::clock::ticks;
 use journal::writer::{JournalWriter, SharedSlotWriter, SlotWriter};
 use nccl_events::Name;
 use nccl_events::gpu::{Backend as BackendKind, GpuCount, GpuRecord};
+use settings::Verbosity;
 
 /// The name of the worker's thread and slot.
 pub(super) const NAME: &str = "nccl-otf2-gpu";

@@ -11,16 +11,16 @@ use cupti_sys::mapped::Mapped;
 
 use super::backend::{Backend, Output};
 use super::cupti::{self, NotUsed, Opened};
-use super::decide::{Decision, Surroundings, decide, without_all_kernels};
+use super::decide::{Decision, Surroundings, decide};
 use super::devices::Devices;
 use super::driver::Driver;
 use super::events::Events;
 use super::facade;
 use super::mailbox::{Mailbox, Message};
 use super::output::JournalOutput;
-use crate::config::gpu::{BackendChoice, CuptiKernels, GpuSettings};
 use nccl_events::gpu::Backend as BackendKind;
 use nccl_events::{Kind, Table, event};
+use settings::gpu::{BackendChoice, CuptiKernels, GpuSettings, without_all_kernels};
 
 /// How often counts are written, for a process that is killed.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(1);

@@ -10,6 +10,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::live;
+use in_process::stderr;
 
 static LOGGER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static LENT: AtomicBool = AtomicBool::new(false);
@@ -59,23 +60,8 @@ pub fn info(message: &str) {
 ///
 /// NCCL's log gets it as INFO, because a WARN would become the text of `ncclGetLastError`.
 pub fn warn(message: &str) {
-    say_to_stderr(message);
+    stderr::say(message);
     say_to_nccl(message);
-}
-
-/// Writes one line to stderr; allowed in callbacks. A line that cannot be written is lost.
-pub(crate) fn say_to_stderr(message: &str) {
-    let line = line(message) + "\n";
-    // Standard error can be a file, and that file as large as files may be.
-    journal::file_size::without_signal(|| {
-        // SAFETY: the buffer lives during the call and is as long as said.
-        let _ = unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
-    });
-}
-
-/// One line, whatever names and files from outside have in it. It has no NUL.
-fn line(message: &str) -> String {
-    format!("nccl-otf2: {}", nccl_events::visible(message))
 }
 
 fn say_to_nccl(message: &str) {
@@ -85,7 +71,7 @@ fn say_to_nccl(message: &str) {
     }
     // SAFETY: `remember` stored a function of exactly this type, and it is not NULL.
     let logger: Logger = unsafe { mem::transmute::<*mut (), Logger>(logger) };
-    let Ok(line) = CString::new(line(message)) else {
+    let Ok(line) = CString::new(stderr::line(message)) else {
         return;
     };
     // SAFETY: libnccl is loaded while a communicator lives. The format takes one string; NCCL keeps none of

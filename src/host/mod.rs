@@ -1,16 +1,14 @@
 //! The process around the plugin: what libnccl lends while a communicator lives (logger, mask, version), and exit,
-//! fork, signals, panics and loaded objects.
+//! fork and signals.
 //!
 //! `shared` gives every thread its share of the state that is on, in `per_thread`, and `memory` has some for callbacks
 //! when the system has none. The rest runs in `init` and
-//! `finalize`, at exit, and on the plugin's own threads. This room imports no other one.
+//! `finalize`, at exit, and on the plugin's own threads. This room imports no other one of the plugin.
 
 pub(crate) mod live;
 pub mod logger;
 pub mod mask;
 pub(crate) mod memory;
-pub(crate) mod objects;
-pub(crate) mod panics;
 pub(crate) mod per_thread;
 pub(crate) mod process;
 pub(crate) mod shared;

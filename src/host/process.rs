@@ -1,6 +1,5 @@
 //! The process and its threads: exit, fork, user, names, random bits.
 
-use std::mem::MaybeUninit;
 use std::sync::Once;
 
 /// Calls `action` in every forked child, before `fork` returns there. Only the first call has an effect.
@@ -24,12 +23,6 @@ pub(crate) fn at_exit(action: extern "C" fn()) {
     });
 }
 
-/// The user who owns the files that this process makes.
-pub(crate) fn effective_user() -> u32 {
-    // SAFETY: returns a number, touches no memory, cannot fail.
-    unsafe { libc::geteuid() }
-}
-
 /// The calling thread's name as the system knows it (at most 15 bytes).
 pub(crate) fn thread_name() -> String {
     let mut name = [0_u8; 16];
@@ -37,16 +30,6 @@ pub(crate) fn thread_name() -> String {
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(name.get(..length).unwrap_or(&[])).into_owned()
-}
-
-/// The date and time in UTC of a number of seconds since 1970.
-pub(crate) fn utc(seconds: u64) -> libc::tm {
-    let seconds = libc::time_t::try_from(seconds).unwrap_or(0);
-    let mut time = MaybeUninit::<libc::tm>::zeroed();
-    // SAFETY: both pointers are to variables that live during the call.
-    unsafe { libc::gmtime_r(&raw const seconds, time.as_mut_ptr()) };
-    // SAFETY: zeroes are a valid value, whether or not gmtime_r filled it.
-    unsafe { time.assume_init() }
 }
 
 /// Sixteen random bits.

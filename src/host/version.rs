@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use super::objects::Object;
+use in_process::objects::Object;
 
 static VERSION: AtomicU32 = AtomicU32::new(0);
 static IS_RCCL: AtomicBool = AtomicBool::new(false);
@@ -27,7 +27,7 @@ pub fn is_rccl() -> bool {
 
 /// Asks the library that contains one of `addresses`, the first that answers.
 pub(crate) fn learn(addresses: [*const c_void; 2]) {
-    let mut callers = addresses.into_iter().filter_map(Object::of);
+    let mut callers = addresses.into_iter().filter_map(|address| Object::of(address.addr()));
     IS_RCCL.store(callers.any(|caller| caller.file_name().contains("librccl")), Ordering::Relaxed);
     if let Some(version) = addresses.into_iter().find_map(ask) {
         VERSION.store(version, Ordering::Relaxed);
@@ -35,15 +35,15 @@ pub(crate) fn learn(addresses: [*const c_void; 2]) {
 }
 
 fn ask(address: *const c_void) -> Option<u32> {
-    let home = Object::of(address)?;
+    let home = Object::of(address.addr())?;
     // SAFETY: the path is a string of the dynamic linker, valid while the object is loaded, which it is since
     // it is calling us. With RTLD_NOLOAD nothing is loaded and no constructor runs.
-    let handle = unsafe { libc::dlopen(home.path, libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
+    let handle = unsafe { libc::dlopen(home.path(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
     // A program with NCCL linked into it has no handle of its own; its symbols are in the global scope.
     let scope = if handle.is_null() { libc::RTLD_DEFAULT } else { handle };
     // SAFETY: the scope is a handle of dlopen or RTLD_DEFAULT, the name is a string.
     let symbol = unsafe { libc::dlsym(scope, GET_VERSION.as_ptr()) };
-    let version = Object::of(symbol).filter(|object| object.base == home.base).and_then(|_| call(symbol));
+    let version = Object::of(symbol.addr()).filter(|object| object.base == home.base).and_then(|_| call(symbol));
     if !handle.is_null() {
         // SAFETY: gives back the reference that dlopen took above.
         let _ = unsafe { libc::dlclose(handle) };

@@ -14,11 +14,11 @@ use super::operations::{Facts, Operations};
 use super::presence::{self, Absence, Presence, Tier};
 use super::report::{self, Count, Counts};
 use super::setup::Setup;
-use crate::config::ScorepMode;
 use journal::clock;
 use journal::part::scorep::ScorepReport;
 use nccl_events::id::EventId;
 use nccl_events::{Body, CommInit, Kind, Name, Start, State, state};
+use settings::ScorepMode;
 
 /// Nothing is forwarded to Score-P.
 const OFF: u8 = 0;

@@ -11,7 +11,7 @@
 //! outside of its measurement, with time that goes back. So each call needs a [`guard::Measured`], which only a thread
 //! gets that may call.
 //!
-//! Callbacks of all threads, `init` and `finalize` run this code. This room imports `config` and `host`.
+//! Callbacks of all threads, `init` and `finalize` run this code. This room imports `host` only.
 
 mod bridge;
 mod calls;

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
-use crate::host::objects::Object;
+use in_process::objects::Object;
 
 /// A location of Score-P.
 #[repr(C)]
@@ -26,7 +26,7 @@ pub(super) fn find(name: &CStr) -> Option<ptr::NonNull<c_void>> {
 pub(super) fn library_of(name: &CStr) -> Option<String> {
     let symbol = find(name)?;
     // Score-P's libraries are never unloaded.
-    Some(Object::of(symbol.as_ptr())?.file_name())
+    Some(Object::of(symbol.addr().get())?.file_name())
 }
 
 macro_rules! functions {

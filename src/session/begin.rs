@@ -3,15 +3,13 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use super::advice;
 use super::communicators::Communicators;
 use super::directories::Directories;
 use super::maintenance::{MAINTENANCE_NAME, Maintenance};
-use super::snapshot::Maker;
+use super::snapshots::Maker;
 use super::state::{Session, describe, say};
 use super::test_clock::TestClock;
 use crate::chain;
-use crate::config::{self, Config, Verbosity};
 use crate::control::{Control, LargestCommunicator};
 use crate::gpu::{self, Gpus};
 use crate::host::{logger, mask, process, signals, version};
@@ -26,9 +24,7 @@ use journal::private;
 use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
 use nccl_events::id::ProcessTag;
 use nccl_events::{CommInit, Kind, event};
-
-/// The plugin's version, with the commit where it was built from a checkout.
-pub const VERSION: &str = env!("NCCL_PROFILER_OTF2_VERSION");
+use settings::{Config, VERSION, Verbosity};
 
 /// Begins a session, with the communicator that NCCL makes first.
 ///
@@ -110,7 +106,7 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
         plugin_version: VERSION.to_owned(),
         tick_source: clock::select().name().to_owned(),
         event_mask,
-        events: config::event_names(event_mask).into_iter().map(str::to_owned).collect(),
+        events: settings::event_names(event_mask).into_iter().map(str::to_owned).collect(),
         command: process_json::command(),
         working_directory: working_directory.display().to_string(),
         archive: config.archive,
@@ -146,7 +142,7 @@ fn open_journal(
 }
 
 fn say_beginning(config: &Config, comm: &CommInit<'_>, directories: &Directories, scorep: scorep::Beginning) {
-    let events = config::event_set(config.mask);
+    let events = settings::event_set(config.mask);
     let out = directories.out.display();
     let chained = chain::report().plugins;
     let behind = if chained.is_empty() { String::new() } else { format!(", with {} behind it", chained.join(", ")) };
@@ -171,6 +167,6 @@ fn say_beginning(config: &Config, comm: &CommInit<'_>, directories: &Directories
     };
     // One rank speaks for the communicator; v1 to v3 do not say which rank this is.
     if comm.rank <= 0 && config.verbosity > Verbosity::Quiet {
-        logger::warn(&format!("{why}: {}", advice::kernel_channels(comm.nccl_version)));
+        logger::warn(&format!("{why}: {}", settings::kernel_channels(comm.nccl_version)));
     }
 }

@@ -9,18 +9,18 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::recorded::{Recorded, closes};
 use super::state::{Session, describe, say};
-use crate::config::{Config, Finalize, Verbosity};
 use crate::host::{logger, memory};
 use crate::scorep::substrate;
 use crate::{chain, record, scorep};
+use in_process::recorded::tell_tensorflow;
 use journal::part::JOURNAL;
 use journal::part::environment::JobEnvironment;
 use journal::part::late::LateCallbacks;
 use journal::part::scorep::ScorepReport;
 use journal::writer::JournalWriter;
 use journal::{file_size, private};
+use settings::{Config, Finalize, Verbosity};
 use trace::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, part_directories, unify, write_part};
 
 /// The largest journal that is written inside the job. Writing needs about three times as much memory,
@@ -61,14 +61,15 @@ fn end(session: Session, moment: Moment) {
     record::end();
     let scorep_report = scorep::end();
     *LAST_PART.lock() = Some(session.part.clone());
-    let recorded = Recorded::of(&session);
+    let recorded = session.recorded();
     let Session { config, out, part, writer, maintenance, gpus, .. } = session;
     if let Some(gpus) = gpus {
         gpus.end();
     }
     maintenance.stop();
-    if moment == Moment::LastFinalize {
-        closes(&recorded);
+    // At exit nobody takes profiles any more.
+    if let (Moment::LastFinalize, Some(recorded)) = (moment, &recorded) {
+        tell_tensorflow(recorded);
     }
     if is_removed(&part) {
         logger::warn(&format!(

@@ -2,14 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::calendar::date_and_time;
-use super::foreign;
-use crate::config::{self, Config, PathValues};
 use crate::scorep::substrate;
 use journal::part::job::{self, JobDirectory};
 use journal::part::process::ProcessInfo;
 use journal::part::{JOURNAL, PARTS};
 use journal::private;
+use regular_files::refuse_foreign;
+use settings::{Config, PathValues};
 
 /// The directories of one session.
 pub(super) struct Directories {
@@ -63,19 +62,19 @@ impl Directories {
 fn output(config: &Config, values: &PathValues, process: &ProcessInfo) -> Result<JobDirectory, String> {
     let now_ns = process.session_start_realtime_ns;
     let relative = match (&config.directory, substrate::archive_directory()) {
-        (Some(template), _) => config::expand(template, values).into(),
+        (Some(template), _) => settings::expand(template, values).into(),
         (None, Some(directory)) => directory,
-        (None, None) if values.job.is_some() => config::expand("nccl-otf2-%j", values).into(),
-        (None, None) => format!("nccl-otf2-{}", date_and_time(now_ns / 1_000_000_000)).into(),
+        (None, None) if values.job.is_some() => settings::expand("nccl-otf2-%j", values).into(),
+        (None, None) => format!("nccl-otf2-{}", settings::date_and_time(now_ns / 1_000_000_000)).into(),
     };
     let path =
         std::path::absolute(&relative).map_err(|error| format!("NCCL_OTF2_DIR={}: {error}", relative.display()))?;
-    foreign::refuse(&path, "NCCL_OTF2_DIR")?;
+    refuse_foreign(&path, "NCCL_OTF2_DIR")?;
     let refused = |error| format!("{}: {error} (NCCL_OTF2_DIR says where the archive goes)", path.display());
     let place = job::directory(&path, &process.environment, process.first_comm).map_err(refused)?;
     let parts = place.path.join(PARTS);
-    foreign::refuse(&place.path, "NCCL_OTF2_DIR")?;
-    foreign::refuse(&parts, "NCCL_OTF2_DIR")?;
+    refuse_foreign(&place.path, "NCCL_OTF2_DIR")?;
+    refuse_foreign(&parts, "NCCL_OTF2_DIR")?;
     private::directories(&parts).map_err(refused)?;
     Ok(place)
 }
@@ -87,10 +86,10 @@ fn journal(config: &Config, values: &PathValues, part: &Path, name: &str) -> Res
         private::directory(&inside).map_err(|error| format!("{}: {error}", inside.display()))?;
         return Ok(inside);
     };
-    let outside = PathBuf::from(config::expand(template, values)).join(name);
+    let outside = PathBuf::from(settings::expand(template, values)).join(name);
     let outside = std::path::absolute(&outside).unwrap_or(outside);
     let parent = outside.parent().unwrap_or(&outside);
-    foreign::refuse(parent, "NCCL_OTF2_JOURNAL_DIR")?;
+    refuse_foreign(parent, "NCCL_OTF2_JOURNAL_DIR")?;
     let made = private::directories(parent).and_then(|()| private::directory(&outside));
     made.map_err(|error| format!("NCCL_OTF2_JOURNAL_DIR: {}: {error}", outside.display()))?;
     // A reader of the part finds the journal without knowing the variable.

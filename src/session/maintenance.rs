@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::snapshot::Maker;
+use super::snapshots::Maker;
 use super::test_clock::TestClock;
 use crate::control::{self, Control};
-use crate::host::{logger, memory, panics};
+use crate::host::{logger, memory};
+use in_process::panics;
 use journal::clock::{self, ClockPair};
 use journal::writer::{JournalWriter, SharedSlotWriter, SlotWriter};
 use nccl_events::CommInit;

@@ -16,33 +16,27 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::config::{Config, Verbosity};
-use crate::host::{logger, memory, panics, process};
+use crate::host::{logger, memory, process};
 use crate::scorep::{self, CommRegion, substrate};
 use crate::{control, gpu, record};
+use in_process::panics;
+use in_process::recorded::Recorded;
 use journal::clock::{self, ticks};
 use journal::writer::Lost;
 use nccl_events::id::{ContextId, ProcessTag};
 use nccl_events::{CommInit, event};
+use settings::{Config, Verbosity};
 
-mod advice;
 mod begin;
-mod calendar;
 mod close;
 mod communicators;
 mod directories;
-mod foreign;
 mod maintenance;
-mod recorded;
-pub mod snapshot;
+mod snapshots;
 mod state;
 mod test_clock;
 
-pub use advice::kernel_channels;
-pub use begin::VERSION;
 use close::Moment;
-pub use foreign::refuse as refuse_foreign;
-pub use recorded::{Recorded, before_close};
 use state::Session;
 
 /// What NCCL gets back from `init`.
@@ -152,7 +146,7 @@ pub fn recorded() -> Option<Recorded> {
     let slot = SESSION.lock();
     let session = slot.session.as_ref()?;
     session.maintenance.record_clocks();
-    Some(Recorded::of(session))
+    session.recorded()
 }
 
 fn idle() -> InitReply {

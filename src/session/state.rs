@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use super::communicators::Communicators;
 use super::maintenance::Maintenance;
-use crate::config::{Config, Verbosity};
 use crate::control::LargestCommunicator;
 use crate::gpu::Gpus;
 use crate::host::logger;
+use in_process::recorded::Recorded;
 use journal::writer::{JournalWriter, Stop};
 use nccl_events::id::ProcessTag;
+use settings::{Config, Verbosity};
 
 /// A session: first `init` to last `finalize`.
 pub(super) struct Session {
@@ -27,6 +28,13 @@ pub(super) struct Session {
     pub(super) maintenance: Maintenance,
     /// Absent if the user wants no GPU timing, or if there is no driver.
     pub(super) gpus: Option<Arc<Gpus>>,
+}
+
+impl Session {
+    /// What it has recorded so far.
+    pub(super) fn recorded(&self) -> Option<Recorded> {
+        Recorded::new(&self.part, self.writer.reserved_bytes())
+    }
 }
 
 /// Logs a line that is no warning, as `NCCL_OTF2_VERBOSITY` says.

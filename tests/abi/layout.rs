@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use nccl_profiler_otf2::abi::layout::FACTS;
+use recorder::abi::layout::FACTS;
 
 use super::{compiler, root, text};
 

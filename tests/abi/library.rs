@@ -5,8 +5,8 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_ulong, c_void};
 use std::ptr;
 
-use nccl_profiler_otf2::abi::{sys, tables};
-use nccl_profiler_otf2::host::{logger, mask, version};
+use recorder::abi::{sys, tables};
+use recorder::host::{logger, mask, version};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use nccl_profiler_otf2::config::VARIABLES;
+use settings::VARIABLES;
 use whole_plugin::built;
 
 /// Set to write the tables into the pages instead of comparing.

@@ -13,7 +13,7 @@ use std::ptr;
 use std::time::Duration;
 
 use journal::layout::SEGMENT_BYTES;
-use nccl_profiler_otf2::abi::{sys, tables};
+use recorder::abi::{sys, tables};
 use whole_plugin::process::wait_for;
 use whole_plugin::scratch::{Scratch, recording};
 

@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
 
-use nccl_profiler_otf2::abi::sys;
+use recorder::abi::sys;
 use whole_plugin::built;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;

@@ -1,4 +1,4 @@
-/* Registers the plugin's profiler as TensorFlow does, with structs of several sizes between guard bytes. */
+/* Registers the profiler as TensorFlow does, with structs of several sizes between guard bytes. */
 #include <assert.h>
 #include <dlfcn.h>
 #include <stddef.h>
@@ -96,7 +96,7 @@ static int offer(size_t registration_size, size_t profiler_size, size_t function
   return 1;
 }
 
-/* Every callback of a plugin that was built to panic in it returns, and says that there are no bytes. */
+/* Every callback of a library that was built to panic in it returns, and says that there are no bytes. */
 static void panics(void) {
   Place registration, profiler, functions;
   prepare(&registration, 64);
@@ -123,12 +123,12 @@ static void panics(void) {
 
 int main(int count, char **arguments) {
   assert(count == 2 || count == 3);
-  void *plugin = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
-  if (plugin == NULL) {
+  void *library = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) {
     fprintf(stderr, "%s\n", dlerror());
     return 1;
   }
-  init = (Init)dlsym(plugin, "TF_InitProfiler");
+  init = (Init)dlsym(library, "TF_InitProfiler");
   assert(init);
   if (count == 3) {
     panics();

@@ -1,4 +1,4 @@
-//! The plugin as TensorFlow's profiler, and what TensorFlow's viewer reads of an export.
+//! The library that is TensorFlow's profiler, beside the plugin, and what TensorFlow's viewer reads of an export.
 
 mod archive;
 mod export;

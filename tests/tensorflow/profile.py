@@ -1,7 +1,7 @@
 """A TensorFlow program whose process also drives NCCL: profiles with and without collectives in them.
 
-Arguments: the plugin, libnccl.so.2, a folder for the profiles, and who loads the plugin first ("tensorflow", "nccl"),
-or that TensorFlow does not ("apart").
+Arguments: TensorFlow's profiler, the plugin, libnccl.so.2, a folder for the profiles, and who loads a library first
+("tensorflow", "nccl"), or that TensorFlow loads none ("apart").
 Prints what was called while each profile was taken, as JSON.
 """
 
@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-plugin, nccl_library, folder, first = sys.argv[1:]
+profiler, plugin, nccl_library, folder, first = sys.argv[1:]
 RANKS = 2
 FLOAT32, SUM = 7, 0
 ELEMENTS = 1024
@@ -55,17 +55,17 @@ def must(result):
     assert result == 0, result
 
 
-def instances():
-    """The plugin as the loader sees it: device and inode of each mapping of a file of its name."""
+def instances(library):
+    """A library as the loader sees it: device and inode of each mapping of a file of its name."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
-        lines = [line.split() for line in maps if os.path.basename(plugin) in line]
+        lines = [line.split() for line in maps if os.path.basename(library) in line]
     return sorted({(line[3], line[4]) for line in lines if line[1].startswith("r-x")})
 
 
-def bases():
+def bases(library):
     """Where it is mapped from its beginning: one address for each instance."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
-        lines = [line.split() for line in maps if os.path.basename(plugin) in line]
+        lines = [line.split() for line in maps if os.path.basename(library) in line]
     return sorted({line[0] for line in lines if line[2] == "00000000"})
 
 
@@ -76,7 +76,7 @@ def main():
         nccl.all_reduce(1)
     if first != "apart":
         # TensorFlow loads what this names when it is imported.
-        os.environ["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"] = plugin
+        os.environ["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"] = profiler
     import tensorflow as tf
 
     profiles = []
@@ -103,8 +103,17 @@ def main():
         nccl.destroy()
         return times
 
+    def whole(times):
+        """The plugin is loaded, records and ends while a profile is taken."""
+        job = Nccl()
+        job.all_reduce(times)
+        job.destroy()
+        return times
+
     if nccl is None:
         profile("before", lambda: 0)
+        if first == "tensorflow":
+            profile("whole", lambda: whole(7))
         nccl = Nccl()
     profile("three", lambda: all_reduce(3))
     nccl.all_reduce(2)
@@ -115,7 +124,8 @@ def main():
     nccl = Nccl()
     profile("again", lambda: all_reduce(6))
     nccl.destroy()
-    print(json.dumps({"profiles": profiles, "instances": instances(), "bases": bases()}))
+    libraries = [{"instances": instances(one), "bases": bases(one)} for one in (profiler, plugin)]
+    print(json.dumps({"profiles": profiles, "libraries": libraries}))
 
 
 main()

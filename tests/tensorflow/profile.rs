@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use whole_plugin::built::{fake_gpu, plugin, root};
+use whole_plugin::built::{fake_gpu, plugin, root, tensorflow_library};
 use whole_plugin::machine::{nccl_library, tensorflow};
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
@@ -35,14 +35,14 @@ struct Job {
 }
 
 impl Job {
-    /// Runs `profile.py`; `first` says who loads the plugin first, or that TensorFlow does not.
+    /// Runs `profile.py`; `first` says who loads a library first, or that TensorFlow loads none.
     fn run(first: &str) -> Option<Self> {
         let python = tensorflow()?;
         let library = nccl_library("2.28.9")?;
         let scratch = Scratch::new();
         let mut job = scratch.command(&python);
         job.arg("-B").arg(root().join("tests/tensorflow/profile.py"));
-        job.arg(plugin()).arg(library).arg(scratch.path()).arg(first);
+        job.arg(tensorflow_library()).arg(plugin()).arg(library).arg(scratch.path()).arg(first);
         job.envs(VARIABLES).env("LD_PRELOAD", fake_gpu()).env("TF_CPP_MIN_LOG_LEVEL", "2");
         job.env("NCCL_PROFILER_PLUGIN", plugin()).env("NCCL_OTF2_EVENTS", "full");
         let ended = run(&mut job).with_code(0);
@@ -148,22 +148,25 @@ impl Profile {
     }
 }
 
-/// One profile after the other, with and without a recording, whoever loads the library first.
+/// One profile after the other, with and without a recording, whoever loads a library first.
 #[test]
 fn profiles_have_what_nccl_did_in_their_time() {
-    for (first, before) in [("tensorflow", 0), ("nccl", 1)] {
+    for (first, before, whole) in [("tensorflow", 0, Some(7)), ("nccl", 1, None)] {
         let Some(job) = Job::run(first) else {
             return;
         };
-        let instances = |name: &str| job.said[name].as_array().expect("a list").len();
-        assert_eq!((instances("instances"), instances("bases")), (1, 1), "{first}: one library, loaded once");
+        for library in job.said["libraries"].as_array().expect("both") {
+            let instances = |name: &str| library[name].as_array().expect("a list").len();
+            assert_eq!((instances("instances"), instances("bases")), (1, 1), "{first}: one library, loaded once");
+        }
         let profiles = job.profiles();
         let folders: Vec<PathBuf> = profiles.iter().map(|profile| profile.folder.clone()).collect();
         for (profile, space) in profiles.iter().zip(job.read(&folders)) {
             profile.check(&space);
         }
         let calls: BTreeSet<u64> = profiles.iter().map(|profile| profile.calls).collect();
-        assert_eq!(calls, [0, 3, 4, 5, 6].into());
+        let expected: BTreeSet<u64> = [0, 3, 4, 5, 6].into_iter().chain(whole).collect();
+        assert_eq!(calls, expected, "{first}");
         job.check_archive(before + BETWEEN);
     }
 }

@@ -2,7 +2,7 @@
 
 /// Now, in UTC, as `20261121-100312`.
 pub(crate) fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string()
+    settings::date_and_time(journal::clock::realtime_ns() / 1_000_000_000)
 }
 
 /// A moment in ns since 1970, in UTC, as `2026-11-21 10:03:12 UTC`.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use nccl_profiler_otf2::session::snapshot::{self, Request as Snapshot, Standing};
+use snapshots::{Request as Snapshot, Standing};
 use trace::FinalizeOptions;
 
 use crate::exit::Exit;
@@ -51,7 +51,7 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     let out = &request.directory;
     place::job(out)?;
     let asked =
-        Snapshot::make(out).with_context(|| format!("cannot make {}", out.join(snapshot::REQUEST).display()))?;
+        Snapshot::make(out).with_context(|| format!("cannot make {}", out.join(snapshots::REQUEST).display()))?;
     let standing = wait(out, &asked, Duration::from_secs(request.wait));
     // Who comes late is not to begin a snapshot that nobody waits for.
     let gone = withdraw(out, &asked);
@@ -96,7 +96,7 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
 fn wait(out: &Path, asked: &Snapshot, limit: Duration) -> Result<Standing> {
     let give_up = Instant::now() + limit;
     loop {
-        let standing = snapshot::standing(out, asked).with_context(|| format!("cannot read {}", out.display()))?;
+        let standing = snapshots::standing(out, asked).with_context(|| format!("cannot read {}", out.display()))?;
         if standing.awaited.is_empty() || Instant::now() >= give_up {
             return Ok(standing);
         }
@@ -106,7 +106,7 @@ fn wait(out: &Path, asked: &Snapshot, limit: Duration) -> Result<Standing> {
 
 /// Takes the request back if nobody has put it aside.
 fn withdraw(out: &Path, asked: &Snapshot) -> Result<()> {
-    let path = out.join(snapshot::REQUEST);
+    let path = out.join(snapshots::REQUEST);
     if Snapshot::find(out).ok().flatten().as_ref() != Some(asked) {
         return Ok(());
     }

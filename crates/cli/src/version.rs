@@ -6,8 +6,7 @@ use journal::layout::FORMAT_VERSION;
 
 /// The version of the tool.
 pub(crate) fn short() -> &'static str {
-    // The tool is built of the same tree.
-    nccl_profiler_otf2::session::VERSION
+    settings::VERSION
 }
 
 /// The version of everything that has a say in what archives look like.

@@ -11,7 +11,8 @@
 //! * [`load`](mod@load): which of the libraries on a machine is the one of this process;
 //! * [`driver`]: whether there is a driver, without which most releases of CUPTI must not even be asked for their
 //!   version;
-//! * [`mapped`]: which libraries the process has.
+//! * [`mapped`]: which libraries the process has;
+//! * [`other_user`]: which other tool may use CUPTI in it.
 //!
 //! The numbers are checked against NVIDIA's headers by `cargo xtask cupti-layout`; the headers are not part of this
 //! repository.
@@ -23,7 +24,9 @@ pub mod functions;
 pub mod load;
 pub mod mapped;
 pub mod record;
+mod users;
 
 pub use code::Code;
 pub use functions::Functions;
 pub use load::{Library, LoadError, Search, load};
+pub use users::other_user;

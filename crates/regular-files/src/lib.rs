@@ -1,10 +1,14 @@
 //! Opens files for reading that somebody else may have put there: what is no regular file of a sensible size is an
-//! error, and never blocks, fills memory or has an effect.
+//! error, and never blocks, fills memory or has an effect. Refuses directories to write to that another user planted.
 
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::Path;
+
+mod foreign;
+
+pub use foreign::refuse_foreign;
 
 /// The most bytes of a description: `process.json` and what else a part says about its process in JSON.
 pub const MOST_DESCRIPTION_BYTES: u64 = 16 << 20;

@@ -16,13 +16,13 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use super::shapes::{kind, number, pointer};
 use crate::chain::{self, ABSENT, Count, HandleTable, Handles, Library, PLUGINS};
-use crate::config::Config;
 use crate::host::mask;
 pub(super) use functions::Communicator;
 use functions::Functions;
 use links::Links;
 use nccl_events::Table;
 use nccl_events::id::EventId;
+use settings::Config;
 
 /// The tables of events and of communicators have 2 to the power of these entries.
 const EVENT_BITS: u32 = 16;

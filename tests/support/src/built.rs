@@ -8,6 +8,12 @@ pub fn plugin() -> PathBuf {
     built("libnccl_profiler_otf2.so")
 }
 
+/// TensorFlow's profiler.
+#[must_use]
+pub fn tensorflow_library() -> PathBuf {
+    built("libnccl_otf2_tensorflow.so")
+}
+
 /// The tool.
 #[must_use]
 pub fn nccl_otf2() -> PathBuf {

@@ -11,9 +11,9 @@ pub(crate) fn run() -> Result<()> {
     packages::ensure(&[OTF2, LIBCLANG])?;
     heading("bindings");
     // Each writes into the source tree when its variable tells it to, and never else.
-    let mut profiler = cargo::command("build");
-    profiler.args(["--package", "nccl-profiler-otf2", "--features", "buildtime-bindgen"]);
-    run_command(profiler.env("BINDGEN_WRITE", "1"))?;
+    let mut recorder = cargo::command("build");
+    recorder.args(["--package", "recorder", "--features", "buildtime-bindgen"]);
+    run_command(recorder.env("BINDGEN_WRITE", "1"))?;
     let mut otf2 = cargo::command("test");
     otf2.args(["--package", "otf2-sys", "--test", "bindings"]);
     run_command(otf2.env("OTF2_SYS_UPDATE_BINDINGS", "1"))

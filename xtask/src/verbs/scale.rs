@@ -36,28 +36,28 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    // With the plugin and the tool, so that an earlier `cargo build --release` is not built anew.
+    cargo::build(Profile::Release, &["nccl-profiler-otf2", "nccl-otf2", "scale"])?;
     let (ranks, events) = (args.ranks.to_string(), args.events.to_string());
     match args.parts {
         _ if args.read => read(&ranks, &events, &args.dir),
-        Some(parts) => bench(&["parts", &parts.to_string()], &args.dir),
-        None => bench(&["journals", &ranks, &events], &args.dir),
+        Some(parts) => scale(&["parts", &parts.to_string()], &args.dir),
+        None => scale(&["journals", &ranks, &events], &args.dir),
     }
 }
 
-fn bench(words: &[&str], folder: &Path) -> Result<()> {
+fn scale(words: &[&str], folder: &Path) -> Result<()> {
+    let program = cargo::built(Profile::Release, "scale")?;
     process::heading("scale");
-    let mut bench = cargo::command("bench");
-    bench.args(["--package", "nccl-profiler-otf2", "--bench", "scale", "--"]);
-    process::run(bench.args(words).arg(folder))
+    process::run(Command::new(program).args(words).arg(folder))
 }
 
 /// Makes the archive of a job, and reads it with each verb that reads all of it.
 fn read(ranks: &str, events: &str, folder: &Path) -> Result<()> {
-    cargo::build(Profile::Release, &["nccl-otf2"])?;
     let tool = cargo::built(Profile::Release, "nccl-otf2")?;
     let folder = tempfile::tempdir_in(folder).context("make a folder")?;
     let job = folder.path();
-    bench(&["record", ranks, events], job)?;
+    scale(&["record", ranks, events], job)?;
     process::heading("read");
     for verb in [&["finalize"][..], &["info", "--json"], &["stats", "--json"], &["report"], &["check"]] {
         let mut command = Command::new(&tool);

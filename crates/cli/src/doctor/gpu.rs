@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cupti_sys::mapped::Mapped;
+use cupti_sys::{Search, other_user};
 use nccl_events::gpu::Backend;
 use nccl_events::{Kind, event};
-use nccl_profiler_otf2::config::gpu::BackendChoice;
-use nccl_profiler_otf2::gpu::{cupti_places, other_cupti_user, without_all_kernels};
+use settings::gpu::{BackendChoice, without_all_kernels};
 
 use super::find::Found;
 use super::here::Here;
@@ -37,7 +38,7 @@ pub(super) fn timing(here: &Here, found: &[Found], findings: &mut Findings) {
     let cupti = cupti(here, found);
     let torch = found.iter().filter_map(|one| torch_beside(&one.library.path));
     let files: Vec<String> = torch.map(|file| file.display().to_string()).collect();
-    let other = other_cupti_user(&files, &here.variables, false);
+    let other = other_user(&files, &here.variables, false);
     let wants_cupti = settings.backend == BackendChoice::Cupti;
     let is_timed_by_cupti = match settings.backend {
         BackendChoice::Cupti => cupti.is_some(),
@@ -91,9 +92,12 @@ fn driver(here: &Here, findings: &mut Findings) {
 
 /// The file of CUPTI that a job with these NCCLs would find.
 fn cupti(here: &Here, found: &[Found]) -> Option<PathBuf> {
-    let named = here.config.gpu.cupti_library.as_ref().map(PathBuf::from);
+    let search = Search {
+        explicit: here.config.gpu.cupti_library.as_ref().map(PathBuf::from),
+        cuda_home: here.variable("CUDA_HOME").map(PathBuf::from),
+    };
     let libraries = found.iter().map(|one| one.library.path.clone());
-    let places = cupti_places(named, libraries.collect());
+    let places = cupti_sys::load::places(&search, &Mapped::of(libraries.collect()));
     places.iter().filter_map(|place| place.to_str()).find_map(|place| here.loader.find(place))
 }
 

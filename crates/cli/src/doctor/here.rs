@@ -4,8 +4,8 @@ use std::env;
 use std::path::PathBuf;
 
 use journal::part::environment::JobEnvironment;
-use nccl_profiler_otf2::config::Config;
 use rustix::system::uname;
+use settings::Config;
 
 use super::loader::Loader;
 use super::report::Findings;

@@ -16,7 +16,6 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use nccl_profiler_otf2::config;
 
 use crate::exit::Exit;
 use crate::print;
@@ -92,7 +91,7 @@ fn look(request: &Request) -> Result<Report> {
     system::container(&here, &mut findings);
     system::scorep(&here, &mut findings);
     let releases: Vec<&str> = rows.iter().map(|row| row.release.as_str()).collect();
-    let events = config::event_set(here.config.mask);
+    let events = settings::event_set(here.config.mask);
     let ready = format!("NCCL {} can be recorded ({events} events) into {}", releases.join(" and "), out.display());
     Ok(findings.report(rows, ready))
 }

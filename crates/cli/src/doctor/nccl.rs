@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nccl_events::{Kind, Table, event};
-use nccl_profiler_otf2::session::kernel_channels;
+use settings::kernel_channels;
 use trace::blind_spots;
 
 use super::find::Found;

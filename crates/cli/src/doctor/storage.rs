@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nccl_profiler_otf2::config::{self, PathValues};
-use nccl_profiler_otf2::session::refuse_foreign;
+use regular_files::refuse_foreign;
 use rustix::fs::{statfs, statvfs};
+use settings::PathValues;
 
 use super::here::Here;
 use super::report::Findings;
@@ -51,7 +51,7 @@ pub(super) fn directories(here: &Here, findings: &mut Findings) -> PathBuf {
         rank: here.job.rank,
     };
     let absolute = |template: &str| {
-        let path = PathBuf::from(config::expand(template, &values));
+        let path = PathBuf::from(settings::expand(template, &values));
         std::path::absolute(&path).unwrap_or(path)
     };
     let named = here.config.directory.as_deref();

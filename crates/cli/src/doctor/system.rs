@@ -5,8 +5,8 @@ use std::path::Path;
 
 use journal::clock::{TickSource, select};
 use journal::layout::SEGMENT_BYTES;
-use nccl_profiler_otf2::config::ScorepMode;
 use rustix::process::{Resource, getrlimit};
+use settings::ScorepMode;
 
 use super::here::Here;
 use super::report::Findings;

@@ -11,8 +11,8 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use journal::part::environment::JobEnvironment;
 use journal::part::job::{self, CLAIM, JobDirectory, OTHER_JOBS};
 use journal::private;
-use nccl_profiler_otf2::config::{self, PathValues};
 use rustix::system::uname;
+use settings::PathValues;
 
 use crate::calendar;
 use crate::hang;
@@ -213,7 +213,7 @@ fn expand(source: &str, template: &str, job: &JobEnvironment) -> Result<String> 
         bail!("{source}={template} is another directory in every process (%p): name one for all with --out");
     }
     let host = uname().nodename().to_string_lossy().into_owned();
-    Ok(config::expand(template, &PathValues { host, process_id: 0, job: job.job.clone(), rank: job.rank }))
+    Ok(settings::expand(template, &PathValues { host, process_id: 0, job: job.job.clone(), rank: job.rank }))
 }
 
 #[cfg(test)]

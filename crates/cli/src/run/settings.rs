@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args;
-use nccl_profiler_otf2::config::{Config, VARIABLES};
+use settings::{Config, VARIABLES};
 
 use crate::print;
 

@@ -41,7 +41,7 @@ pub(super) fn of(tree: &Tree, file: &str) -> String {
 pub(super) fn group(room: &str) -> &'static str {
     match room {
         _ if room.starts_with("tests/doubles/") => "doubles",
-        _ if room.starts_with("tests") || room == "benches" => "tests",
+        _ if room.starts_with("tests") || room.starts_with("benches") => "tests",
         "xtask" => "xtask",
         _ => "product",
     }

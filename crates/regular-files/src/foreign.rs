@@ -4,8 +4,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use crate::host::process;
-
 /// Permissions of a directory like `/tmp`: all users can write, none can remove the files of others.
 const STICKY_FOR_ALL: u32 = 0o1002;
 
@@ -15,14 +13,14 @@ const STICKY_FOR_ALL: u32 = 0o1002;
 ///
 /// # Errors
 /// What is wrong with it, as a sentence with the path.
-pub fn refuse(path: &Path, variable: &str) -> Result<(), String> {
+pub fn refuse_foreign(path: &Path, variable: &str) -> Result<(), String> {
     if let Some(link) = path.ancestors().skip(1).find(|above| is_planted_link(above)) {
         return Err(because(link, "is a link of", variable));
     }
     let Ok(data) = fs::symlink_metadata(path) else {
         return Ok(()); // it does not exist, so this process makes it
     };
-    if data.uid() == process::effective_user() {
+    if data.uid() == effective_user() {
         return Ok(());
     }
     if data.is_symlink() {
@@ -43,7 +41,7 @@ fn is_planted_link(path: &Path) -> bool {
     };
     data.is_symlink()
         && is_where_all_can_write(path)
-        && ![0, process::effective_user()].contains(&data.uid())
+        && ![0, effective_user()].contains(&data.uid())
         && path.parent().and_then(owner) != Some(data.uid())
 }
 
@@ -58,4 +56,10 @@ fn because(path: &Path, what: &str, variable: &str) -> String {
         "{} {what} another user (uid {owner}), in a directory that others can write to: name another place ({variable})",
         path.display()
     )
+}
+
+/// The user who owns the files that this process makes.
+fn effective_user() -> u32 {
+    // SAFETY: returns a number, touches no memory, cannot fail.
+    unsafe { libc::geteuid() }
 }

@@ -4,10 +4,10 @@
 //! written to; what a larger one has beyond is left as it is.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::profile;
-use crate::host::{logger, panics};
+use crate::profile;
+use in_process::recorded::{Recorded, SessionEndsFunction};
+use in_process::{panics, stderr};
 
 /// `TF_Status`: set to success by TensorFlow, and left so.
 type Status = *mut c_void;
@@ -175,7 +175,7 @@ unsafe extern "C" fn collect_data_xspace(
     unsafe { size.write(written.unwrap_or(0)) };
 }
 
-/// A fault on demand, in debug builds only, as in `record::fault`: for a profiler whose extension is the magic number.
+/// A fault on demand, in debug builds only: for a profiler whose extension is the magic number.
 ///
 /// # Safety
 /// As for [`start`].
@@ -194,27 +194,27 @@ unsafe extern "C" fn destroy_profiler(_profiler: *mut Profiler) {}
 /// Nothing was allocated for it.
 unsafe extern "C" fn destroy_profiler_fns(_functions: *mut ProfilerFunctions) {}
 
-/// Runs a callback: a panic must not get into TensorFlow.
-fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(result) => Some(result),
-        Err(payload) => {
-            forget(payload);
-            let said = catch_unwind(|| {
-                logger::say_to_stderr(&format!(
-                    "internal error in TensorFlow's profile{}; the profile lacks NCCL, the recording goes on",
-                    panics::location()
-                ));
-            });
-            if let Err(payload) = said {
-                forget(payload);
-            }
-            None
-        }
+/// The plugin ends a session: its journal may be removed after this returns. Called inside NCCL's last `finalize`.
+///
+/// # Safety
+/// `recorded` is NULL or readable.
+// SAFETY: the name is this project's, and the plugin asks for it by this library's handle.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nccl_otf2_session_ends_v1(recorded: *const Recorded) {
+    // SAFETY: NULL or readable (contract).
+    if let Some(recorded) = unsafe { recorded.as_ref() } {
+        guarded(|| profile::session_ends(recorded));
     }
 }
 
-#[expect(clippy::mem_forget, reason = "dropping a payload can panic again, outside of any guard")]
-fn forget(payload: Box<dyn std::any::Any + Send>) {
-    std::mem::forget(payload);
+const _: SessionEndsFunction = nccl_otf2_session_ends_v1;
+
+/// Runs a callback: a panic must not get into TensorFlow, or NCCL.
+fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
+    panics::guarded(body, || {
+        stderr::say(&format!(
+            "internal error in TensorFlow's profile{}; the profile lacks NCCL, the recording goes on",
+            panics::location()
+        ));
+    })
 }

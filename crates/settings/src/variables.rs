@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use super::config::{Config, Finalize, MOST_CHAINED, ScorepMode, Verbosity};
 use super::events::event_mask;
 use super::gpu::{BackendChoice, CuptiKernels};
-use super::settings::{Config, Finalize, MOST_CHAINED, ScorepMode, Verbosity};
 use super::steps::StepRanges;
 use super::values::{choice, signal, size};
 use journal::format::layout::SEGMENT_BYTES;

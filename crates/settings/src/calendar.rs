@@ -1,9 +1,10 @@
 //! Dates in names of directories.
 
-use crate::host::process::utc;
+use std::mem::MaybeUninit;
 
 /// `20261121-100312`, in UTC, for a number of seconds since 1970.
-pub(super) fn date_and_time(seconds: u64) -> String {
+#[must_use]
+pub fn date_and_time(seconds: u64) -> String {
     let time = utc(seconds);
     format!(
         "{:04}{:02}{:02}-{:02}{:02}{:02}",
@@ -14,6 +15,16 @@ pub(super) fn date_and_time(seconds: u64) -> String {
         time.tm_min,
         time.tm_sec
     )
+}
+
+/// The date and time in UTC of a number of seconds since 1970.
+fn utc(seconds: u64) -> libc::tm {
+    let seconds = libc::time_t::try_from(seconds).unwrap_or(0);
+    let mut time = MaybeUninit::<libc::tm>::zeroed();
+    // SAFETY: both pointers are to variables that live during the call.
+    unsafe { libc::gmtime_r(&raw const seconds, time.as_mut_ptr()) };
+    // SAFETY: zeroes are a valid value, whether or not gmtime_r filled it.
+    unsafe { time.assume_init() }
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! A profile, from start to stop; then the bytes that were made of it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::planes::{Begin, planes};
-use crate::host::{logger, panics};
-use crate::session::{self, Recorded};
+use crate::planes::{Begin, planes};
+use in_process::recorded::{Recorded, ask_plugin};
+use in_process::stderr;
 use journal::clock::{self, ticks};
 
 /// The largest journal of a profile that is read inside the job: reading takes about three times as much memory.
@@ -30,8 +29,8 @@ struct Profile {
 /// A profile begins; what is left of the one before goes.
 pub(super) fn start() {
     clock::select();
-    session::before_close(session_ends);
-    let recorded = session::recorded().map(|recorded| (recorded.part, recorded.journal_bytes));
+    // What is wrong with the plugin is said once, at the end.
+    let recorded = ask_plugin().ok().flatten().map(|recorded| (recorded.part(), recorded.journal_bytes));
     if let Some(mut profile) = lock() {
         profile.xspace = Vec::new();
         profile.recorded = recorded;
@@ -42,8 +41,10 @@ pub(super) fn start() {
 /// The profile ends.
 pub(super) fn stop() {
     if let Some(mut profile) = lock() {
-        if let Some(recorded) = session::recorded() {
-            profile.add(&recorded);
+        match ask_plugin() {
+            Ok(Some(recorded)) => profile.add(&recorded),
+            Err(reason) if profile.begin.is_some() => say_lacking(&reason),
+            Ok(None) | Err(_) => {}
         }
         profile.begin = None;
     }
@@ -67,15 +68,10 @@ pub(super) fn take(buffer: &mut [u8]) -> usize {
     bytes
 }
 
-/// A session ends, and its journal may go with it. Runs inside NCCL's last `finalize`.
-fn session_ends(recorded: &Recorded) {
-    let ended = catch_unwind(AssertUnwindSafe(|| {
-        if let Some(mut profile) = lock() {
-            profile.add(recorded);
-        }
-    }));
-    if ended.is_err() {
-        logger::warn(&format!("internal error in TensorFlow's profile{}; it lacks NCCL", panics::location()));
+/// A session ends, and its journal may go with it.
+pub(super) fn session_ends(recorded: &Recorded) {
+    if let Some(mut profile) = lock() {
+        profile.add(recorded);
     }
 }
 
@@ -85,23 +81,28 @@ impl Profile {
         let Some(begin) = &self.begin else {
             return;
         };
-        let before = self.recorded.as_ref().filter(|(part, _)| *part == recorded.part);
+        let part = recorded.part();
+        let before = self.recorded.as_ref().filter(|(before, _)| *before == part);
         let grown = recorded.journal_bytes.saturating_sub(before.map_or(0, |(_, bytes)| *bytes));
         if grown > LIMIT_BYTES {
-            logger::warn(&format!(
-                "TensorFlow's profile lacks NCCL: {} MiB were recorded meanwhile, more than {} MiB; profile fewer \
-                 steps, or use `nccl-otf2 export --format xplane` after the job",
+            say_lacking(&format!(
+                "{} MiB were recorded meanwhile, more than {} MiB; profile fewer steps, or use `nccl-otf2 export \
+                 --format xplane` after the job",
                 grown >> 20,
                 LIMIT_BYTES >> 20
             ));
             return;
         }
         // Serialized XSpaces concatenate.
-        match planes(&recorded.part, begin) {
+        match planes(&part, begin) {
             Ok(planes) => self.xspace.extend(planes),
-            Err(reason) => logger::warn(&format!("TensorFlow's profile lacks NCCL: {reason}; the recording goes on")),
+            Err(reason) => say_lacking(&format!("{reason}; the recording goes on")),
         }
     }
+}
+
+fn say_lacking(reason: &str) {
+    stderr::say(&format!("TensorFlow's profile lacks NCCL: {reason}"));
 }
 
 fn lock() -> Option<MutexGuard<'static, Profile>> {

@@ -4,7 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::request::{Request, standing};
 use crate::chain;
 use crate::host::{logger, signals};
 use journal::clock;
@@ -12,6 +11,7 @@ use journal::part::process::ProcessInfo;
 use journal::part::{JOURNAL, PARTS, PROCESS, part_name};
 use journal::private;
 use journal::writer::JournalWriter;
+use snapshots::{Request, standing};
 
 /// How often the maintenance thread looks for the file.
 const INTERVAL: Duration = Duration::from_secs(1);

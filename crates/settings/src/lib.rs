@@ -6,11 +6,14 @@
 //! Reading never fails: a bad value keeps the default and leaves a line in [`Config::remarks`]. So does a variable that
 //! has our prefix and does not exist; the line names the nearest one that does.
 //!
-//! The plugin reads the environment in the first `init`, on the thread that calls it. This room imports no other one.
+//! The plugin reads the environment in the first `init`, on the thread that calls it. The tool checks and shows the
+//! same.
 
+mod advice;
+mod calendar;
+mod config;
 mod events;
 pub mod gpu;
-mod settings;
 pub mod steps;
 mod template;
 #[cfg(test)]
@@ -18,11 +21,16 @@ mod tests;
 mod values;
 mod variables;
 
+pub use advice::kernel_channels;
+pub use calendar::date_and_time;
+pub use config::{Config, Finalize, MOST_CHAINED, ScorepMode, Verbosity};
 pub use events::{FULL, LIGHT, STANDARD, event_kinds, event_mask, event_names, event_set};
-pub use settings::{Config, Finalize, MOST_CHAINED, ScorepMode, Verbosity};
 pub use template::{PathValues, expand};
 use values::{nearest, number};
 pub use variables::{VARIABLES, Variable};
+
+/// The version of the plugin and of the tool, with the commit where they were built from a checkout.
+pub const VERSION: &str = env!("NCCL_PROFILER_OTF2_VERSION");
 
 /// NCCL's own variable for an event mask, which counts when `NCCL_OTF2_EVENTS` is not set.
 const NCCL_EVENT_MASK: &str = "NCCL_PROFILE_EVENT_MASK";

@@ -1,15 +1,21 @@
-//! Requests for snapshots, and how far the processes of a job are with one.
+//! Snapshots: archives of what a job has recorded so far, while it runs on.
+//!
+//! A user makes the file `dump` in the job's directory, or sends a signal to any of the job's processes, which then
+//! makes the file. Every process looks for it about once a second, and copies its part into `snapshots/<when>/parts/`.
+//! `<when>` is the time of the file, so it is the same for all processes. The process that finds that all have copied
+//! their parts moves the file to `snapshots/<when>/request`. The snapshot is then a job's directory like any other, of
+//! which `nccl-otf2 finalize` makes an archive. `nccl-otf2 dump` does all of this.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::session::calendar::date_and_time;
 use journal::host::Life;
 use journal::part::process::ProcessInfo;
 use journal::part::{PARTS, part_name, read_process};
 use journal::private;
+use settings::date_and_time;
 use trace::{is_done, part_directories};
 
 /// The file in the job's directory that requests a snapshot.

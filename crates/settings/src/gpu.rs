@@ -1,5 +1,7 @@
 //! The settings of GPU timing.
 
+use nccl_events::gpu::Backend;
+
 /// How GPU work is timed (`NCCL_OTF2_GPU`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BackendChoice {
@@ -44,4 +46,29 @@ pub struct GpuSettings {
     pub kernels: CuptiKernels,
     /// The path of CUPTI's library (`NCCL_OTF2_CUPTI_LIB`).
     pub cupti_library: Option<String>,
+}
+
+/// What a user has to know who wants all kernels recorded, which only CUPTI does, and gets this backend.
+#[must_use]
+pub fn without_all_kernels(kernels: CuptiKernels, backend: Backend) -> Option<&'static str> {
+    let is_in_vain = kernels == CuptiKernels::All && backend == Backend::Events;
+    is_in_vain.then_some(
+        "NCCL_OTF2_CUPTI_KERNELS=all has no effect, because CUDA events time NCCL's launches only: set NCCL_OTF2_GPU=cupti, too, and use no other profiler of GPUs in this job, PyTorch's among them, which may get nothing then",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_kernels_need_cupti() {
+        use CuptiKernels::{All, Nccl};
+        let line = without_all_kernels(All, Backend::Events).expect("a line");
+        assert!(line.contains("NCCL_OTF2_CUPTI_KERNELS=all") && line.contains("set NCCL_OTF2_GPU=cupti"), "{line}");
+        assert!(line.len() <= nccl_events::Name::MAX_BYTES, "it fits into the journal");
+        for (kernels, backend) in [(All, Backend::Cupti), (Nccl, Backend::Events), (All, Backend::Off)] {
+            assert_eq!(without_all_kernels(kernels, backend), None);
+        }
+    }
 }

@@ -1,0 +1,60 @@
+//! The tools that share CUPTI with this one. In most releases it serves one tool at a time, and the second can lose its
+//! records without an error.
+
+/// Libraries of tools that use CUPTI, or may use it.
+const LIBRARIES: [(&str, &str); 10] = [
+    ("libtorch_cuda", "PyTorch's profiler"),
+    ("libtorch_cpu", "PyTorch's profiler"),
+    ("libkineto", "PyTorch's profiler"),
+    ("libscorep_adapter_cuda", "Score-P"),
+    ("libTAU", "TAU"),
+    ("libToolsInjection", "Nsight Systems"),
+    ("libInterceptorInjectionTarget", "Nsight"),
+    ("libcuda-injection", "Nsight Compute"),
+    ("libsanitizer-", "Compute Sanitizer"),
+    ("libcupti.so", "whoever has loaded libcupti"),
+];
+
+/// Variables of such tools; they count unless their value is a no. A name that ends with `_` is a prefix.
+const VARIABLES: [(&str, &str); 7] = [
+    ("CUDA_INJECTION64_PATH", "what is injected into CUDA"),
+    ("NSYS_", "Nsight Systems"),
+    ("NV_COMPUTE_PROFILER_", "Nsight Compute"),
+    ("SCOREP_CUDA_ENABLE", "Score-P"),
+    ("KINETO_USE_DAEMON", "PyTorch's profiler"),
+    ("TAU_CUPTI_API", "TAU"),
+    ("LD_PRELOAD", "what is preloaded"),
+];
+
+/// Another tool that may use CUPTI in a process with these files and this environment, and the sign of it.
+#[must_use]
+pub fn other_user(maps: &[String], environment: &[(String, String)], is_ours: bool) -> Option<(&'static str, String)> {
+    for (library, who) in LIBRARIES {
+        if library == "libcupti.so" && is_ours {
+            continue;
+        }
+        let file = |path: &String| Some(path.rsplit('/').next()?.to_owned());
+        let mut files = maps.iter().filter_map(file);
+        if let Some(file) = files.find(|file| file.starts_with(library)) {
+            return Some((who, format!("{file} is loaded")));
+        }
+    }
+    for (variable, who) in VARIABLES {
+        let is_sign = |name: &str, value: &str| match variable {
+            "LD_PRELOAD" => name == variable && (value.contains("njection") || value.contains("nsys")),
+            prefix if prefix.ends_with('_') => name.starts_with(prefix) && is_yes(value),
+            _ => name == variable && is_yes(value),
+        };
+        let sign = environment.iter().find(|(name, value)| is_sign(name, value));
+        if let Some((name, _)) = sign {
+            return Some((who, format!("{name} is set")));
+        }
+    }
+    None
+}
+
+/// Whether a variable's value is not a no.
+fn is_yes(value: &str) -> bool {
+    let no = ["", "0", "no", "none", "off", "false"];
+    !no.contains(&value.trim().to_ascii_lowercase().as_str())
+}

@@ -1,0 +1,117 @@
+//! What the plugin and TensorFlow's library say to each other.
+//!
+//! Each is loaded by somebody else, in any order, and works without the other. So neither links the other: it looks for
+//! the function at the moment when it needs it, in a library that the process has loaded already. A function whose
+//! argument changes gets another name, so that libraries of two versions do not misread each other.
+//!
+//! | function | in | called |
+//! |---|---|---|
+//! | `nccl_otf2_recorded_v1` | `libnccl-profiler-otf2.so` | when a profile begins or ends: what is recorded now |
+//! | `nccl_otf2_session_ends_v1` | `libnccl-otf2-tensorflow.so` | when a session ends, before its journal is removed |
+
+use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::mem;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+/// The system's `PATH_MAX`, with the NUL.
+const MOST_PATH_BYTES: usize = 4096;
+
+/// What a session has recorded so far.
+#[repr(C)]
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// How much of the disk its journal has.
+    pub journal_bytes: u64,
+    /// Its part of the job's directory: a path with a NUL behind it.
+    part: [u8; MOST_PATH_BYTES],
+}
+
+/// `nccl_otf2_recorded_v1`: fills its argument and returns 1; returns 0 if nothing is recorded.
+pub type RecordedFunction = unsafe extern "C" fn(*mut Recorded) -> c_int;
+/// `nccl_otf2_session_ends_v1`: reads its argument.
+pub type SessionEndsFunction = unsafe extern "C" fn(*const Recorded);
+
+impl Recorded {
+    /// None for a path that no system call takes.
+    #[must_use]
+    pub fn new(part: &Path, journal_bytes: u64) -> Option<Self> {
+        let path = part.as_os_str().as_bytes();
+        let mut bytes = [0; MOST_PATH_BYTES];
+        let (place, _nul) = bytes.split_at_mut_checked(path.len()).filter(|(_, rest)| !rest.is_empty())?;
+        place.copy_from_slice(path);
+        Some(Self { journal_bytes, part: bytes })
+    }
+
+    /// Its part of the job's directory.
+    #[must_use]
+    pub fn part(&self) -> PathBuf {
+        let path = self.part.split(|byte| *byte == 0).next().unwrap_or_default();
+        OsStr::from_bytes(path).into()
+    }
+}
+
+/// Asks the plugin what it records. None if this process has no plugin, or it records nothing.
+///
+/// # Errors
+/// The plugin is of another version.
+pub fn ask_plugin() -> Result<Option<Recorded>, String> {
+    const PLUGIN: &CStr = c"libnccl-profiler-otf2.so";
+    let Some(plugin) = loaded(PLUGIN) else {
+        return Ok(None);
+    };
+    let Some(function) = symbol(plugin, c"nccl_otf2_recorded_v1") else {
+        return Err("the libnccl-profiler-otf2.so in this process is of another version".to_owned());
+    };
+    // SAFETY: a function of this name in the plugin has this type.
+    let function = unsafe { mem::transmute::<NonNull<c_void>, RecordedFunction>(function) };
+    let mut recorded = Recorded { journal_bytes: 0, part: [0; MOST_PATH_BYTES] };
+    // SAFETY: the argument is a variable of ours, and the plugin stays loaded (`-z nodelete`).
+    let is_recording = unsafe { function(&raw mut recorded) };
+    Ok((is_recording != 0).then_some(recorded))
+}
+
+/// Has TensorFlow's library read what a session recorded, if this process has that library.
+pub fn tell_tensorflow(recorded: &Recorded) {
+    const LIBRARY: &CStr = c"libnccl-otf2-tensorflow.so";
+    let Some(function) = loaded(LIBRARY).and_then(|library| symbol(library, c"nccl_otf2_session_ends_v1")) else {
+        return;
+    };
+    // SAFETY: a function of this name in that library has this type.
+    let function = unsafe { mem::transmute::<NonNull<c_void>, SessionEndsFunction>(function) };
+    // SAFETY: the argument lives during the call, and the library stays loaded (`-z nodelete`).
+    unsafe { function(recorded) };
+}
+
+/// A library of this process, by its soname, wherever its file is. It is not loaded by this.
+fn loaded(soname: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: a string; nothing is loaded, so no constructor runs. Both libraries stay loaded, so the handle is kept.
+    NonNull::new(unsafe { libc::dlopen(soname.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) })
+}
+
+fn symbol(library: NonNull<c_void>, name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: the handle is of `loaded`, which does not close it; the name is a string.
+    NonNull::new(unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_arrives_as_it_was() {
+        let longest = "x".repeat(MOST_PATH_BYTES - 1);
+        for path in ["/job/parts/host-7-1", "", "/caf\u{e9}", &longest] {
+            let recorded = Recorded::new(Path::new(path), 7).expect("short enough");
+            assert_eq!((recorded.part().as_path(), recorded.journal_bytes), (Path::new(path), 7));
+        }
+        assert!(Recorded::new(Path::new(&"x".repeat(MOST_PATH_BYTES)), 7).is_none());
+    }
+
+    #[test]
+    fn without_the_other_library_there_is_nothing() {
+        assert!(ask_plugin().expect("no plugin").is_none());
+        tell_tensorflow(&Recorded::new(Path::new("/"), 0).expect("a path"));
+    }
+}
