@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::tables::{NONE, Tables};
 use analysis::{Fields, MatchedCollectives};
 use nccl_events::archive::{LocationKind, PROCESS_ID, STREAM_ID, THREAD_ID};
+use nccl_events::collective::Function;
 use otf2::{LocationGroupRef, LocationRef};
 
 use super::json::{Args, AttributeNames, Place};
@@ -209,12 +210,13 @@ impl<'a> Job<'a> {
         let member = members.row(operation.member);
         let (number, size) = (member.communicator, members.size(member.communicator));
         let name = trace.region_name(operation.function);
-        let function = pytorch::function(&name);
+        let function = Function::of_region(&name);
         let is_root = operation.partner == member.rank;
         let known = self.elements.binary_search_by_key(&operation.event, |(event, ..)| *event);
         let (_, count, datatype) = known.ok().map_or((0, 0, ""), |at| self.elements[at]);
-        let (given, gotten) = pytorch::elements(function, count, size as u64, is_root);
-        args.text("Collective name", pytorch::collective(function));
+        let elements = |it: Function| it.elements(count, size as u64, is_root);
+        let (given, gotten) = function.map_or((count, count), elements);
+        args.text("Collective name", pytorch::collective(&name));
         args.number("In msg nelems", given);
         args.number("Out msg nelems", gotten);
         args.number("Group size", size);
@@ -227,10 +229,8 @@ impl<'a> Job<'a> {
         }
         let peer = members.find(number, operation.partner).filter(|_| operation.partner != NONE);
         let peer = peer.and_then(|row| self.ranks.get(large(members.row(row).job_rank)));
-        match (function, peer) {
-            ("Send", Some(peer)) => args.number("Dst Rank", peer),
-            ("Recv", Some(peer)) => args.number("Src Rank", peer),
-            _ => {}
+        if let (Some(is_send), Some(peer)) = (function.and_then(Function::is_send), peer) {
+            args.number(if is_send { "Dst Rank" } else { "Src Rank" }, peer);
         }
     }
 

@@ -134,7 +134,7 @@ impl<'a> Locations<'a> {
                 args.attributes(trace, &job.attributes, &slice.attributes);
                 let name = trace.region_name(slice.region);
                 let texts = algorithm_and_protocol(job, slice);
-                let name = pytorch::kernel(pytorch::function(&name), texts.0, texts.1);
+                let name = pytorch::kernel(&name, texts.0, texts.1);
                 events.complete("kernel", &name, place, (kernel.start_ns, kernel.stop_ns), &args);
                 if kernel.launch != 0 {
                     events.arrow(false, id(number), place, kernel.start_ns);

@@ -77,7 +77,7 @@ fn row<'a>(
         bytes: signed(it.bytes),
         flow: match it.flow {
             Flow::AllToAll => "all-to-all",
-            Flow::FromRoot { .. } => "from-root",
+            Flow::FromRoot => "from-root",
             Flow::ToRoot => "to-root",
         },
         ranks: i32::try_from(operations).unwrap_or(i32::MAX),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::tables::{NONE, Tables};
+use analysis::tables::{NONE, Tables, is_send};
 use analysis::{Fields, MatchedCollectives, RegionInfo, Shows};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass};
@@ -112,11 +112,10 @@ fn messages(source: &Source<'_>, tables: &Tables) -> Vec<(u64, u64)> {
     let mut ends: BTreeMap<(u32, u32, u32), Ends> = BTreeMap::new();
     for operation in tables.operations.rows().filter(|it| it.partner != NONE) {
         let member = tables.members.row(operation.member);
-        let name = source.trace.region(operation.function).map(|region| region.name);
-        let (from, to, end) = match name {
-            Some("ncclSend") => (member.rank, operation.partner, 0),
-            Some("ncclRecv") => (operation.partner, member.rank, 1),
-            _ => continue,
+        let (from, to, end) = match is_send(source.trace, operation.function) {
+            Some(true) => (member.rank, operation.partner, 0),
+            Some(false) => (operation.partner, member.rank, 1),
+            None => continue,
         };
         let of_pair = ends.entry((member.communicator, from, to)).or_default();
         of_pair[end].push((operation.start_ns, operation.event));

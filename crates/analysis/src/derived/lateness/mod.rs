@@ -82,8 +82,8 @@ fn trials(tables: &Tables, instances: &Instances, messages: &Messages, waiting: 
         let (last, ranks) = match instance.flow {
             Flow::AllToAll => (tables.members.row(member).job_rank, rows.len()),
             Flow::ToRoot => (tables.members.row(member).job_rank, rows.len().saturating_sub(1)),
-            Flow::FromRoot { .. } if starts().max() > Some(instance.last_ns) => (NONE, rows.len()),
-            Flow::FromRoot { .. } => (tables.members.row(member).job_rank, rows.len()),
+            Flow::FromRoot if starts().max() > Some(instance.last_ns) => (NONE, rows.len()),
+            Flow::FromRoot => (tables.members.row(member).job_rank, rows.len()),
         };
         let own_share = if last == NONE { 1.0 } else { own_share(tables, messages, instance, rows, member) };
         let waiting_ns = whole(real(waiting.in_instance(number)) * own_share);
@@ -147,7 +147,7 @@ fn arrivals(tables: &Tables, instances: &Instances) -> Vec<Vec<Arrival>> {
             let late_ns = real(time_ns) - real(instance.median_ns);
             let is_awaited = is_awaited(instance.flow, is_root(tables, &tables.operations.row(large(*row))));
             // Where one has the data only that one's lateness counts.
-            if is_awaited || !matches!(instance.flow, Flow::FromRoot { .. }) {
+            if is_awaited || !matches!(instance.flow, Flow::FromRoot) {
                 arrivals[large(rank)].push(Arrival { instance: number, time_ns, late_ns, is_awaited });
             }
         }

@@ -1,5 +1,7 @@
 //! Which kernel of a trace is which of ours.
 
+use nccl_events::collective::Function;
+
 use super::read::{Foreign, Kernel};
 use crate::kineto::job::Job;
 use crate::kineto::kernels::large;
@@ -115,15 +117,15 @@ impl<'a> Matching<'a> {
         let kernel = self.job.kernels.get(number);
         let operation = self.job.tables.operations.row(large(kernel.operation));
         let name = self.job.source.trace.region_name(operation.function);
-        let function = pytorch::function(&name);
-        let is_other = wanted.family.is_some() && pytorch::family(function) != wanted.family;
+        let is_other = wanted.family.is_some() && pytorch::family(&name) != wanted.family;
         // A kernel of several functions is named after any of them.
         if is_other && kernel.operations == 1 {
             return None;
         }
         let member = self.job.tables.members.row(kernel.member);
         let size = self.job.tables.members.size(member.communicator) as u64;
-        let own = pytorch::elements(function, operation.bytes, size, operation.partner == member.rank);
+        let (bytes, is_root) = (operation.bytes, operation.partner == member.rank);
+        let own = Function::of_region(&name).map_or((bytes, bytes), |it| it.elements(bytes, size, is_root));
         let is_size = wanted.bytes.is_none_or(|bytes| kernel.operations > 1 || bytes == [own.0, own.1]);
         Some(is_other || !is_size)
     }
