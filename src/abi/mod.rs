@@ -15,7 +15,6 @@
 mod callbacks;
 mod chained;
 mod guard;
-pub mod layout;
 mod shapes;
 mod states;
 pub mod sys;
