@@ -15,6 +15,8 @@
 //! knows nothing of OTF2; the writing half has no global state and runs equally in the plugin and in the
 //! tool. `docs/DESIGN.md` is the map of the house.
 
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
 pub mod abi;
 mod chain;
 pub mod config;

@@ -19,7 +19,7 @@ pub(crate) struct Panic(ManuallyDrop<Box<dyn Any + Send>>);
 
 /// Runs what is called from outside, or must not end its thread: a panic goes no further.
 ///
-/// Nothing here allocates unless something panics. The caller sees to it that what the panic left half-done is not used.
+/// Nothing here allocates unless something panics. The caller does not use what the panic left half-done.
 #[inline]
 pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, Panic> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| Panic(ManuallyDrop::new(payload)))
