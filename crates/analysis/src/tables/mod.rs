@@ -14,7 +14,7 @@ use crate::archive::Trace;
 
 pub use columns::Short;
 pub use members::{JobRank, Member, Members};
-pub(crate) use members::{large, small};
+pub(crate) use nccl_events::index::{index as large, index_u32 as small};
 pub use read::{Tables, phase};
 pub use rows::{
     Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Step, Steps, Transfer,

@@ -2,6 +2,7 @@
 
 use analysis::report::{Budget, Cause, Fit, Link, LinkKey, OperationClass, Quantiles, Rank, Report, Run};
 use clap::ValueEnum;
+use nccl_events::index::index;
 use serde::Serialize;
 
 use crate::sheet::{Cell, Sheet};
@@ -74,12 +75,12 @@ fn share(part: u64, whole: u64) -> Cell {
 }
 
 fn communicator(report: &Report, number: u32) -> String {
-    let communicator = report.communicators.get(usize::try_from(number).unwrap_or(usize::MAX));
+    let communicator = report.communicators.get(index(number));
     communicator.map(|it| it.name.clone()).unwrap_or_default()
 }
 
 fn rank(report: &Report, number: u32) -> String {
-    let rank = report.ranks.get(usize::try_from(number).unwrap_or(usize::MAX));
+    let rank = report.ranks.get(index(number));
     rank.map(|it| it.name.clone()).unwrap_or_default()
 }
 

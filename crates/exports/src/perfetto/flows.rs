@@ -6,6 +6,7 @@ use analysis::tables::{NONE, Tables, is_send};
 use analysis::{Fields, MatchedCollectives, RegionInfo, Shows};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass};
+use nccl_events::index::index;
 
 use super::tracks::{Space, Uuids};
 use crate::error::Result;
@@ -42,7 +43,7 @@ impl Flows {
         let uuids = Uuids::of(trace);
         let tables = Tables::read(trace, source.progress)?;
         let collectives = MatchedCollectives::of(trace, &tables, source.filter);
-        let event = |row: u32| tables.operations.event[large(row)];
+        let event = |row: u32| tables.operations.event[index(row)];
         let mut found = Vec::new();
         for (number, instance) in (0..).zip(&collectives.all) {
             let rows = collectives.operations(instance).iter();
@@ -127,8 +128,4 @@ fn messages(source: &Source<'_>, tables: &Tables) -> Vec<(u64, u64)> {
         found.extend(sends.into_iter().zip(receives).map(|((_, send), (_, receive))| (send, receive)));
     }
     found
-}
-
-fn large(row: u32) -> usize {
-    usize::try_from(row).unwrap_or(usize::MAX)
 }
