@@ -14,7 +14,8 @@
  *
  * The types that NCCL names are named as NCCL names them. The members of the descriptors' unions have
  * names of their own here, each with the version that introduced its shape, so that versions which share a
- * shape share a type. Sizes and offsets are asserted in src/abi/layout.rs and tests/c/abi_layout.c.
+ * shape share a type. The bindings assert the sizes and offsets that a C compiler gives them; the tests call the plugin
+ * with structures that tests/doubles/plugin-host lays out by a reading of its own.
  *
  * Only LP64 (x86-64, aarch64). C11 and C++11.
  */

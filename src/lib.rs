@@ -2,6 +2,8 @@
 //!
 //! `docs/DESIGN.md` is the map of the house: §2 has the way from a callback to an archive, §3 what each module owns.
 
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
 pub mod abi;
 mod chain;
 pub mod control;

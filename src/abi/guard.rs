@@ -4,10 +4,7 @@
 //! recording off for the process, and is said once. What the guard runs is safe code of ours; nothing
 //! here allocates unless something panicked.
 
-use std::any::Any;
 use std::ffi::c_void;
-use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -15,7 +12,8 @@ use super::chained;
 use super::shapes::pointer;
 use crate::host::mask;
 use crate::record;
-use in_process::{panics, stderr};
+use in_process::panics::{self, Panic};
+use in_process::stderr;
 use nccl_events::id::EventId;
 
 static SWITCH: Switch = Switch::new(stop_recording);
@@ -130,11 +128,11 @@ impl Switch {
 
     #[inline]
     fn run<R>(&self, callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
-        // AssertUnwindSafe: whatever the panic left half-done is not looked at again, since all is off then.
-        match catch_unwind(AssertUnwindSafe(body)) {
+        // Whatever a panic left half-done is not looked at again, since all is off then.
+        match panics::catch(body) {
             Ok(result) => Some(result),
-            Err(payload) => {
-                self.turn_off(callback, payload);
+            Err(panic) => {
+                self.turn_off(callback, &panic);
                 None
             }
         }
@@ -143,43 +141,22 @@ impl Switch {
     /// Stops the recording and says why, once. On stderr only: NCCL's logger asks CUDA for the device, which a
     /// callback on CUDA's own thread must not do.
     #[cold]
-    fn turn_off(&self, callback: &'static str, payload: Box<dyn Any + Send>) {
-        let first = self.state.swap(OFF, Ordering::Relaxed) != OFF;
-        let said = catch_unwind(AssertUnwindSafe(|| {
-            if first {
-                (self.stop)();
-                let reason = reason(payload.as_ref());
-                stderr::say(&format!(
-                    "internal error in {callback}: {reason}{}; this process records no further events, the job goes on",
-                    panics::location()
-                ));
-            }
-        }));
-        forget(payload);
-        if let Err(payload) = said {
-            forget(payload);
+    fn turn_off(&self, callback: &'static str, panic: &Panic) {
+        if self.state.swap(OFF, Ordering::Relaxed) == OFF {
+            return;
         }
+        let _said = panics::catch(|| {
+            (self.stop)();
+            stderr::say(&format!(
+                "internal error in {callback}: {panic}; this process records no further events, the job goes on"
+            ));
+        });
     }
-}
-
-/// The words of a panic.
-fn reason(payload: &(dyn Any + Send)) -> &str {
-    payload
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("a panic without words")
-}
-
-#[expect(clippy::mem_forget, reason = "dropping a payload can panic again, outside of any guard")]
-fn forget(payload: Box<dyn Any + Send>) {
-    mem::forget(payload);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::panic::panic_any;
     use std::sync::atomic::AtomicU32;
 
     /// As NCCL sees a callback: a panic that gets out of it aborts the process.
@@ -224,37 +201,10 @@ mod tests {
         unsafe { switch.start(ptr::null_mut(), || EventId::NONE, || EventId::NONE) };
     }
 
-    struct PanicsWhenDropped;
-
-    impl Drop for PanicsWhenDropped {
-        fn drop(&mut self) {
-            panic!("dropped");
-        }
-    }
-
-    #[test]
-    fn a_payload_that_panics_when_dropped_is_not_dropped() {
-        extern "C" fn callback(switch: &Switch) -> bool {
-            switch.run("the test", || panic_any(PanicsWhenDropped)).is_none()
-        }
-        let switch = Switch::new(|| {});
-        assert!(callback(&switch));
-        assert!(switch.is_off());
-    }
-
     #[test]
     fn a_panic_while_stopping_is_caught_too() {
         let switch = Switch::new(|| panic!("while stopping"));
         assert_eq!(callback(&switch, true), 0);
         assert!(switch.is_off());
-    }
-
-    #[test]
-    fn the_words_of_a_panic_are_found() {
-        let formatted: Box<dyn Any + Send> = Box::new(format!("number {}", 3));
-        let fixed: Box<dyn Any + Send> = Box::new("fixed");
-        assert_eq!(reason(formatted.as_ref()), "number 3");
-        assert_eq!(reason(fixed.as_ref()), "fixed");
-        assert_eq!(reason(&5_u8), "a panic without words");
     }
 }

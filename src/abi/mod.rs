@@ -16,7 +16,6 @@
 mod callbacks;
 mod chained;
 mod guard;
-pub mod layout;
 pub mod recorded;
 mod shapes;
 mod states;

@@ -42,7 +42,7 @@ pub(super) fn number(pointer: *const c_void) -> u64 {
 /// A number as NCCL holds it.
 #[inline]
 pub(super) fn pointer(number: u64) -> *mut c_void {
-    #[expect(clippy::cast_possible_truncation, reason = "pointers have 64 bits: layout.rs asserts LP64")]
+    #[expect(clippy::cast_possible_truncation, reason = "pointers have 64 bits: bindings.rs asserts LP64")]
     ptr::without_provenance_mut(number as usize)
 }
 

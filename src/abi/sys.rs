@@ -11,6 +11,7 @@
     clippy::allow_attributes_without_reason,
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
+    clippy::indexing_slicing,
     reason = "bindgen's output; wrapper.h has the words"
 )]
 

@@ -12,7 +12,7 @@ use super::sys::{ncclProfilerColl_v4_t, ncclProfilerColl_v5_t, ncclProfilerEvent
 /// The fields that v4 has: v5 appends one.
 #[inline]
 fn as_v4(raw: &ncclProfilerColl_v5_t) -> &ncclProfilerColl_v4_t {
-    // SAFETY: v5's structure begins with v4's fields at v4's offsets (layout.rs asserts both).
+    // SAFETY: v5's structure begins with v4's fields at v4's offsets (bindings.rs asserts both).
     unsafe { &*(&raw const *raw).cast::<ncclProfilerColl_v4_t>() }
 }
 

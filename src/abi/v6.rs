@@ -49,7 +49,7 @@ impl Descriptor for ncclProfilerEventDescr_v6_t {
             }
             _ => {
                 let pointer = pointer.cast::<ncclProfilerEventDescr_v5_t>();
-                // SAFETY: the contract; v6 has the size of v5 and v5's members at v5's offsets (layout.rs).
+                // SAFETY: the contract; v6 has the size of v5 and v5's members at v5's offsets (bindings.rs).
                 return unsafe { ncclProfilerEventDescr_v5_t::read(pointer, start) };
             }
         };

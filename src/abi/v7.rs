@@ -17,7 +17,7 @@ impl Descriptor for ncclProfilerEventDescr_v7_t {
     #[inline(always)]
     unsafe fn read(pointer: NonNull<Self>, start: &mut Start<Name<'_>>) {
         let v6 = pointer.cast::<ncclProfilerEventDescr_v6_t>();
-        // SAFETY: the contract; v7 and the forks' v7 begin with v6's fields at v6's offsets (layout.rs).
+        // SAFETY: the contract; v7 and the forks' v7 begin with v6's fields at v6's offsets (bindings.rs).
         unsafe { ncclProfilerEventDescr_v6_t::read(v6, start) };
         // Forks of earlier releases export other structures under the name v7.
         if version::current() >= const { Table::V7.first_of_series() } {

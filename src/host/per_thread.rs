@@ -5,11 +5,11 @@
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::memory;
+use in_process::panics;
 
 /// A value for each thread that asks for it; dropped when the thread ends.
 pub(crate) struct PerThread<T: 'static> {
@@ -100,5 +100,5 @@ impl<T: 'static> PerThread<T> {
 unsafe extern "C" fn end<T>(value: *mut c_void) {
     // SAFETY: the contract.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };
-    let _panicked = catch_unwind(AssertUnwindSafe(|| drop(value)));
+    let _panicked = panics::catch(|| drop(value));
 }

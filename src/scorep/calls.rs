@@ -10,8 +10,9 @@ use std::cell::Cell;
 
 use super::guard::Measured;
 use super::presence::Tier;
-use super::regions::{Attribute, CallRegion, Function, Other, element_bytes};
+use super::regions::{Attribute, CallRegion, Function, Other};
 use super::setup::Setup;
+use nccl_events::collective::element_bytes;
 use nccl_events::{Body, Name, event};
 
 /// A region to enter.

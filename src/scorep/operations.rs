@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 mod index;
 
-use super::regions::{ALGORITHMS, Function, Timing, element_bytes};
+use super::regions::{ALGORITHMS, Function, Timing};
 use index::Index;
+use nccl_events::collective::element_bytes;
 use nccl_events::{Body, Name, Start};
 
 /// The capacity: enough for a program that enqueues many small collectives without waiting.

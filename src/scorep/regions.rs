@@ -1,6 +1,9 @@
 //! The definitions in Score-P: regions, roles, attributes. Names are those of the archive.
 
-use std::ffi::{CStr, c_int};
+use std::borrow::Cow;
+use std::ffi::{CStr, CString, c_int};
+
+use nccl_events::collective::{self, Flow};
 
 /// `SCOREP_PARADIGM_USER`: NCCL has no paradigm of its own, and Score-P treats that of CUDA in a special way.
 pub(super) const PARADIGM: c_int = 1;
@@ -12,40 +15,22 @@ const COLLECTIVE: c_int = 14;
 const POINT_TO_POINT: c_int = 15;
 const KERNEL_LAUNCH: c_int = 45;
 
-/// A function of NCCL: an index into `FUNCTIONS`.
+/// What a call or an operation does: an index into [`collective::Function::ALL`]; the one behind stands for all
+/// functions that this version does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Function(u8);
 
 /// The source file of all regions.
 pub(super) const FILE: &CStr = c"NCCL";
 
-/// NCCL's name, the name of the regions of its calls and its operations, the operation's canonical name, the role.
-///
-/// Score-P takes regions for one whose definitions are equal: the canonical name keeps operations apart from calls.
-const FUNCTIONS: [(&[u8], &CStr, &CStr, c_int); 11] = [
-    (b"AllReduce", c"ncclAllReduce", c"ncclAllReduce operation", ALL_TO_ALL),
-    (b"AllGather", c"ncclAllGather", c"ncclAllGather operation", ALL_TO_ALL),
-    (b"ReduceScatter", c"ncclReduceScatter", c"ncclReduceScatter operation", ALL_TO_ALL),
-    (b"AlltoAll", c"ncclAlltoAll", c"ncclAlltoAll operation", ALL_TO_ALL),
-    (b"Broadcast", c"ncclBroadcast", c"ncclBroadcast operation", ONE_TO_ALL),
-    (b"Scatter", c"ncclScatter", c"ncclScatter operation", ONE_TO_ALL),
-    (b"Reduce", c"ncclReduce", c"ncclReduce operation", ALL_TO_ONE),
-    (b"Gather", c"ncclGather", c"ncclGather operation", ALL_TO_ONE),
-    (b"Send", c"ncclSend", c"ncclSend operation", POINT_TO_POINT),
-    (b"Recv", c"ncclRecv", c"ncclRecv operation", POINT_TO_POINT),
-    // The last entry stands for all functions that this version does not know.
-    (b"", c"nccl function", c"nccl function operation", COLLECTIVE),
-];
-
 impl Function {
     /// The number of functions.
-    pub(super) const NUMBER: usize = FUNCTIONS.len();
+    pub(super) const NUMBER: usize = collective::Function::ALL.len() + 1;
 
     /// The function with this name.
     pub(super) fn named(name: &[u8]) -> Self {
-        let known = FUNCTIONS.iter().position(|(known, ..)| *known == name);
-        let index = known.unwrap_or(Self::NUMBER - 1);
-        Self(u8::try_from(index).unwrap_or(0))
+        let known = collective::Function::ALL.iter().position(|function| function.name().as_bytes() == name);
+        Self(u8::try_from(known.unwrap_or(Self::NUMBER - 1)).unwrap_or(0))
     }
 
     pub(super) const fn from_number(number: u8) -> Self {
@@ -58,6 +43,23 @@ impl Function {
 
     pub(super) const fn index(self) -> usize {
         self.0 as usize
+    }
+}
+
+/// The regions of functions, by index.
+fn functions() -> impl Iterator<Item = (&'static CStr, c_int)> {
+    let known = collective::Function::ALL.into_iter().map(|function| (function.call(), role(function)));
+    known.chain([(c"nccl function", COLLECTIVE)])
+}
+
+const fn role(function: collective::Function) -> c_int {
+    match function {
+        collective::Function::Collective(collective) => match collective.flow() {
+            Flow::AllToAll => ALL_TO_ALL,
+            Flow::FromRoot => ONE_TO_ALL,
+            Flow::ToRoot => ALL_TO_ONE,
+        },
+        collective::Function::Send | collective::Function::Recv | collective::Function::SendRecv => POINT_TO_POINT,
     }
 }
 
@@ -92,35 +94,38 @@ pub(super) enum CallRegion {
 }
 
 /// The number of regions of calls.
-pub(super) const CALLS: usize = FUNCTIONS.len() + OTHERS.len();
+pub(super) const CALLS: usize = Function::NUMBER + OTHERS.len();
 
 impl CallRegion {
     /// Its index among the regions of calls.
     pub(super) const fn index(self) -> usize {
         match self {
             Self::Of(function) => function.index(),
-            Self::Other(other) => FUNCTIONS.len() + other as usize,
+            Self::Other(other) => Function::NUMBER + other as usize,
         }
     }
 }
 
 /// A region that is to be defined.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Region {
     pub(super) name: &'static CStr,
-    pub(super) canonical: &'static CStr,
+    /// Score-P takes regions for one whose definitions are equal: this keeps operations apart from calls.
+    pub(super) canonical: Cow<'static, CStr>,
     pub(super) role: c_int,
 }
 
 /// The regions of calls, by index.
 pub(super) fn calls() -> impl Iterator<Item = Region> {
-    let functions = FUNCTIONS.iter().map(|(_, name, _, role)| (*name, *role));
-    functions.chain(OTHERS).map(|(name, role)| Region { name, canonical: name, role })
+    functions().chain(OTHERS).map(|(name, role)| Region { name, canonical: name.into(), role })
 }
 
 /// The regions of operations, by index.
 pub(super) fn operations() -> impl Iterator<Item = Region> {
-    FUNCTIONS.iter().map(|&(_, name, canonical, role)| Region { name, canonical, role })
+    functions().map(|(name, role)| {
+        let canonical = CString::new([name.to_bytes(), b" operation"].concat()).unwrap_or_default();
+        Region { name, canonical: canonical.into(), role }
+    })
 }
 
 /// NCCL's algorithms, which are defined in Score-P beforehand.
@@ -194,14 +199,16 @@ pub(super) const ATTRIBUTES: [(&CStr, &CStr, c_int); 8] = [
     ),
 ];
 
-/// The size of an element by NCCL's name of the type; 0 for a type that this version does not know.
-pub(super) fn element_bytes(datatype: &[u8]) -> u64 {
-    let name = datatype.strip_prefix(b"nccl").unwrap_or(datatype);
-    match name {
-        b"Int8" | b"Char" | b"Uint8" | b"Float8e4m3" | b"Float8e5m2" => 1,
-        b"Float16" | b"Half" | b"Bfloat16" => 2,
-        b"Int32" | b"Int" | b"Uint32" | b"Float32" | b"Float" => 4,
-        b"Int64" | b"Uint64" | b"Float64" | b"Double" => 8,
-        _ => 0,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_without_a_direction_is_point_to_point() {
+        let region = |name: &[u8]| operations().nth(Function::named(name).index()).expect("a region");
+        let [both, send, unknown] = [&b"SendRecv"[..], b"Send", b"PutSignal"].map(region);
+        assert_eq!((both.name, both.role), (c"ncclSendRecv", send.role));
+        assert_eq!(&*both.canonical, c"ncclSendRecv operation");
+        assert_eq!((unknown.name, unknown.role), (c"nccl function", COLLECTIVE));
     }
 }

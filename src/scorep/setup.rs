@@ -92,8 +92,8 @@ impl Definitions {
         let mut operations = regions::operations();
         let region = |next: Option<Region>| {
             let Region { name, canonical, role } = next?;
-            let is_excluded = functions.is_excluded(regions::FILE, name, canonical);
-            (!is_excluded).then(|| functions.new_region(name, canonical, file, regions::PARADIGM, role))
+            let is_excluded = functions.is_excluded(regions::FILE, name, &canonical);
+            (!is_excluded).then(|| functions.new_region(name, &canonical, file, regions::PARADIGM, role))
         };
         let (name, about, unit) = regions::BYTES_METRIC;
         let location = shows_operations.then(|| {

@@ -6,13 +6,14 @@
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
-use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+
+use in_process::panics;
 
 /// Version of the interface, the same in 7.1, 8.4 and 9.0.
 const VERSION: u32 = 3;
@@ -228,7 +229,7 @@ extern "C" fn get_requirement(flag: c_int) -> bool {
 /// The program ends: Score-P still accepts events, and the directory still has its name.
 extern "C" fn program_end(_location: *mut c_void, _ticks: u64, _status: c_int, _region: u32) {
     // A panic must not get into Score-P.
-    let _caught = catch_unwind(|| {
+    let _caught = panics::catch(|| {
         if let Some(end) = AT_PROGRAM_END.get() {
             end();
         }

@@ -191,7 +191,7 @@ extern "C" fn in_forked_child() {
 
 /// The process exits. If NCCL has not finalized its communicators, this writes what there is.
 extern "C" fn at_exit() {
-    let _caught = std::panic::catch_unwind(scorep::at_exit);
+    let _caught = panics::catch(scorep::at_exit);
     end_of_program();
 }
 
@@ -202,7 +202,7 @@ fn end_of_measured_program() {
 }
 
 fn end_of_program() {
-    let ended = std::panic::catch_unwind(|| {
+    let ended = panics::catch(|| {
         if FORKED.load(Ordering::Relaxed) {
             return;
         }
@@ -227,10 +227,9 @@ fn end_of_program() {
             ));
         }
     });
-    if ended.is_err() {
+    if let Err(panic) = ended {
         logger::warn(&format!(
-            "internal error at exit{}; the journal is kept, `nccl-otf2 finalize` makes the archive",
-            panics::location()
+            "internal error at exit: {panic}; the journal is kept, `nccl-otf2 finalize` makes the archive"
         ));
     }
 }

@@ -1,7 +1,7 @@
 //! The interface to NCCL: the bindings against the headers, the built library, and what its functions survive.
 
 mod bindings;
-mod layout;
+mod header;
 mod library;
 mod plugin;
 

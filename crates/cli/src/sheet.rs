@@ -30,6 +30,9 @@ pub(crate) struct Column {
     pub(crate) is_short: bool,
 }
 
+/// A column's name, as for [`Sheet::new`], and its cell of a row.
+pub(crate) type ColumnOf<R> = (&'static str, fn(&R) -> Cell);
+
 /// A table.
 #[derive(Debug)]
 pub(crate) struct Sheet {
@@ -42,6 +45,13 @@ pub(crate) struct Sheet {
 }
 
 impl Sheet {
+    /// A row for each of `rows`.
+    pub(crate) fn of<R>(title: &'static str, rows: impl IntoIterator<Item = R>, columns: &[ColumnOf<R>]) -> Self {
+        let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+        let rows = rows.into_iter().map(|row| columns.iter().map(|(_, cell)| cell(&row)).collect()).collect();
+        Self { rows, ..Self::new(title, &names) }
+    }
+
     /// Columns by name; those that begin with `+` are shown only where the table is asked for.
     pub(crate) fn new(title: &'static str, columns: &[&'static str]) -> Self {
         let column = |name: &&'static str| match name.strip_prefix('+') {

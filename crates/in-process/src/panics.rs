@@ -1,6 +1,8 @@
-//! Panics of our code: all are caught, and the catcher reports each in one line.
+//! Panics of our code: all are caught here, and the catcher reports each in one line.
 
 use std::any::Any;
+use std::fmt;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
@@ -10,6 +12,36 @@ use crate::objects::Object;
 
 /// The location of the last panic.
 static LAST: Mutex<String> = Mutex::new(String::new());
+
+/// A panic that was caught: its words and its place. What it carried is never dropped, for that can panic again.
+pub struct Panic(ManuallyDrop<Box<dyn Any + Send>>);
+
+/// Runs what is called from outside, or must not end its thread: a panic goes no further.
+///
+/// Nothing here allocates unless something panics. The caller does not use what the panic left half-done.
+///
+/// # Errors
+///
+/// The panic.
+#[inline]
+pub fn catch<R>(body: impl FnOnce() -> R) -> Result<R, Panic> {
+    catch_unwind(AssertUnwindSafe(body)).map_err(|payload| Panic(ManuallyDrop::new(payload)))
+}
+
+impl fmt::Display for Panic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.downcast_ref::<&str>().copied();
+        let words = text.or_else(|| self.0.downcast_ref::<String>().map(String::as_str));
+        formatter.write_str(words.unwrap_or("a panic without words"))?;
+        formatter.write_str(&location())
+    }
+}
+
+impl fmt::Debug for Panic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
 
 /// Keeps Rust's report of panics off the host's stderr. Only the first call has an effect.
 ///
@@ -37,26 +69,6 @@ pub fn location() -> String {
     last.map_or_else(String::new, |last| last.clone())
 }
 
-/// Runs code of ours for C code: a panic must not get into that. What is done about one may panic, too.
-pub fn guarded<R>(body: impl FnOnce() -> R, panicked: impl FnOnce()) -> Option<R> {
-    // AssertUnwindSafe: the caller says what becomes of state that a panic left half-done.
-    match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(result) => Some(result),
-        Err(payload) => {
-            forget(payload);
-            if let Err(payload) = catch_unwind(AssertUnwindSafe(panicked)) {
-                forget(payload);
-            }
-            None
-        }
-    }
-}
-
-#[expect(clippy::mem_forget, reason = "dropping a payload can panic again, outside of any guard")]
-fn forget(payload: Box<dyn Any + Send>) {
-    std::mem::forget(payload);
-}
-
 /// Whether this code lies in another object than the program itself.
 fn is_shared_library() -> bool {
     // SAFETY: reads a word of the auxiliary vector; 0 where there is none.
@@ -65,4 +77,33 @@ fn is_shared_library() -> bool {
     let program = Object::of(headers as usize);
     let ours = Object::of((&raw const LAST).addr());
     program.zip(ours).is_some_and(|(program, ours)| program.base != ours.base)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::panic_any;
+
+    use super::*;
+
+    #[test]
+    fn the_words_of_a_panic_are_found() {
+        let words = |body: fn()| catch(body).expect_err("panics").to_string();
+        assert!(words(|| panic!("number {}", std::hint::black_box(3))).starts_with("number 3"));
+        assert!(words(|| panic!("fixed")).starts_with("fixed"));
+        assert!(words(|| panic_any(5_u8)).starts_with("a panic without words"));
+    }
+
+    struct PanicsWhenDropped;
+
+    impl Drop for PanicsWhenDropped {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+
+    #[test]
+    fn a_payload_that_panics_when_dropped_is_not_dropped() {
+        let caught = catch(|| drop(catch(|| panic_any(PanicsWhenDropped))));
+        assert!(caught.is_ok());
+    }
 }

@@ -13,6 +13,8 @@
 //! Writing is one thread per slot and never waits; reading needs nothing from the writer. [`reader`] reads what there
 //! is, once; [`follow`] goes on where it left off, while the process records.
 
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
 pub mod clock;
 pub mod file_size;
 pub mod follow;

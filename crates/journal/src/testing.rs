@@ -1,5 +1,5 @@
 //! For tests: recorded processes to read and write, by the journal's own writer. Feature `testing` only.
-#![expect(clippy::missing_panics_doc, reason = "what is not as it should be fails the test")]
+#![expect(clippy::missing_panics_doc, clippy::expect_used, reason = "what is not as it should be fails the test")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -13,6 +13,7 @@ pub mod control;
 pub mod event;
 pub mod gpu;
 pub mod id;
+pub mod index;
 mod name;
 mod presets;
 mod progress;

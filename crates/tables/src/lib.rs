@@ -23,12 +23,13 @@ pub mod counts;
 mod event;
 mod finish;
 mod ids;
-pub mod index;
 mod kinds;
 mod operation;
 mod row;
 mod states;
 pub mod switches;
+
+pub use nccl_events::index;
 
 pub use self::contexts::ContextName;
 pub use self::event::{Event, Fields, Head};

@@ -211,10 +211,15 @@ const _: SessionEndsFunction = nccl_otf2_session_ends_v1;
 
 /// Runs a callback: a panic must not get into TensorFlow, or NCCL.
 fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
-    panics::guarded(body, || {
-        stderr::say(&format!(
-            "internal error in TensorFlow's profile{}; the profile lacks NCCL, the recording goes on",
-            panics::location()
-        ));
-    })
+    match panics::catch(body) {
+        Ok(result) => Some(result),
+        Err(panic) => {
+            let _said = panics::catch(|| {
+                stderr::say(&format!(
+                    "internal error in TensorFlow's profile: {panic}; the profile lacks NCCL, the recording goes on"
+                ));
+            });
+            None
+        }
+    }
 }

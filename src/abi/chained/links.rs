@@ -10,8 +10,8 @@ use nccl_events::{Kind, Table};
 /// The parent, and the group of an operation that has both.
 pub(super) type Parents = [u64; 2];
 
-/// A descriptor, and where its parents are. All tables have type and parent at the same offsets (layout.rs), and v5 to
-/// v7 the group.
+/// A descriptor, and where its parents are. All tables have type and parent at the same offsets (bindings.rs), and v5
+/// to v7 the group.
 pub(super) struct Links {
     pub(super) descriptor: NonNull<c_void>,
     pub(super) event_type: u64,
@@ -80,7 +80,7 @@ impl Links {
             return false;
         }
         let descriptor = self.descriptor.cast::<ncclProfilerEventDescr_v6_t>().as_ptr();
-        // SAFETY: takes an address inside the descriptor; all tables have proxy operations at this offset (layout.rs).
+        // SAFETY: takes an address inside the descriptor; all tables have this at its offset (bindings.rs).
         let pid = unsafe { &raw const (*descriptor).__bindgen_anon_1.proxyOp.pid };
         // SAFETY: the type says that NCCL filled it.
         let pid = unsafe { pid.read() };

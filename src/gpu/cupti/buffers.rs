@@ -10,11 +10,11 @@
 //! process, because CUPTI's global callbacks carry no user data.
 
 use std::ffi::c_void;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use super::fork;
+use in_process::panics;
 
 /// The size of a buffer.
 pub(super) const BYTES: usize = 4 << 20;
@@ -251,7 +251,7 @@ fn map() -> *mut u8 {
 fn guarded(callback: impl FnOnce()) {
     if !fork::is_child() {
         // After a panic the buffer is not used any more.
-        let _panicked = catch_unwind(AssertUnwindSafe(callback));
+        let _panicked = panics::catch(callback);
     }
 }
 

@@ -3,11 +3,12 @@
 //! `cuptiActivityFlushAll` waits for CUPTI's own threads, and disabling a kind waits for contexts. The worker waits for
 //! these calls for a bounded time.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
+
+use in_process::panics;
 
 type Task = Box<dyn FnOnce() + Send>;
 
@@ -87,7 +88,7 @@ fn work(shared: &Shared) {
         if let Some(task) = state.task.take() {
             drop(state);
             // A task that panics counts as done.
-            let _panicked = catch_unwind(AssertUnwindSafe(task));
+            let _panicked = panics::catch(task);
             state = shared.state.lock();
             state.done += 1;
             shared.changed.notify_all();

@@ -168,9 +168,15 @@ impl Given<'_> {
             let text = format!("steps from {} to {} on channel {channel} took {excess} more", pair.1, pair.2);
             (CauseKind::SlowConnection, text)
         } else if gpu_ns > longer_ns * 0.3 && gpu_ns >= peer_ns {
-            (CauseKind::WaitedForGpu, format!("proxies waited {} more for GPUs, summed over steps", time(whole(gpu_ns))))
+            (
+                CauseKind::WaitedForGpu,
+                format!("proxies waited {} more for GPUs, summed over steps", time(whole(gpu_ns))),
+            )
         } else if peer_ns > longer_ns * 0.3 {
-            (CauseKind::WaitedForPeer, format!("proxies waited {} more for receivers, summed over steps", time(whole(peer_ns))))
+            (
+                CauseKind::WaitedForPeer,
+                format!("proxies waited {} more for receivers, summed over steps", time(whole(peer_ns))),
+            )
         } else {
             (CauseKind::Unknown, "the recording does not say why".to_owned())
         };

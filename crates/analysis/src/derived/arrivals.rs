@@ -53,7 +53,7 @@ pub struct Arrivals {
 pub(super) const fn is_awaited(flow: Flow, is_root: bool) -> bool {
     match flow {
         Flow::AllToAll => true,
-        Flow::FromRoot { .. } => is_root,
+        Flow::FromRoot => is_root,
         Flow::ToRoot => !is_root,
     }
 }
@@ -88,7 +88,7 @@ impl Arrivals {
         let other_starts = others().map(|(_, rank)| rank.start_ns);
         found.second_ns = match flow {
             Flow::AllToAll | Flow::ToRoot => other_starts.max(),
-            Flow::FromRoot { .. } => other_starts.min(),
+            Flow::FromRoot => other_starts.min(),
         }
         .map_or(found.last_ns, |second_ns| second_ns.min(found.last_ns));
         found.error_ns = found.most_error_ns(flow, ranks, |at| error_ns(last, at));
@@ -97,7 +97,7 @@ impl Arrivals {
         };
         let is_last = match flow {
             Flow::AllToAll | Flow::ToRoot => others().all(is_later),
-            Flow::FromRoot { .. } => others().any(is_later),
+            Flow::FromRoot => others().any(is_later),
         };
         found.latest = Some(last).filter(|_| found.error_ns.is_ok());
         found.last = (found.error_ns.is_ok() && is_last).then_some(last);

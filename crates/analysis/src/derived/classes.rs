@@ -10,7 +10,7 @@ use super::instances::{Instances, Split};
 use super::maths::sample::{quantiles, real};
 use crate::archive::Trace;
 use crate::report::{Budget, OperationClass};
-use crate::tables::{Operation, Tables, collective, large, small};
+use crate::tables::{self, Operation, Tables, large, small};
 
 /// Communicator, function, and binary logarithm of the size.
 type Key = (u32, RegionRef, u32);
@@ -71,7 +71,7 @@ impl Classes {
                 continue;
             };
             skews[large(number)].push(real(instance.skew_ns()));
-            let Some(shape) = collective(trace, instance.function) else {
+            let Some(collective) = tables::collective(trace, instance.function) else {
                 continue;
             };
             // A value for each operation of a rank, as those of busbw are.
@@ -81,7 +81,7 @@ impl Classes {
                 let transfer_ns = operation.stop_ns.saturating_sub(until_ns.max(operation.start_ns));
                 if transfer_ns > 0 && filter.wants_rank(&tables.members, operation.member) {
                     let seconds = real(transfer_ns) / 1e9;
-                    transfers[large(number)].push(shape.bandwidths(operation.bytes, small(rows.len()), seconds).1);
+                    transfers[large(number)].push(collective.bandwidths(operation.bytes, small(rows.len()), seconds).1);
                 }
             }
         }
@@ -96,7 +96,7 @@ impl Classes {
 
 fn class(trace: &Trace, tables: &Tables, key: Key, function: String, rows: &[u32]) -> OperationClass {
     let (communicator, region, _) = key;
-    let shape = collective(trace, region);
+    let collective = tables::collective(trace, region);
     let ranks = small(tables.members.size(communicator));
     let mut class = OperationClass { function, communicator, bytes_min: u64::MAX, ..OperationClass::default() };
     let (mut durations, mut algorithm, mut bus) = (Vec::new(), Vec::new(), Vec::new());
@@ -112,8 +112,8 @@ fn class(trace: &Trace, tables: &Tables, key: Key, function: String, rows: &[u32
         }
         let duration_ns = operation.stop_ns.saturating_sub(operation.start_ns);
         durations.push(real(duration_ns));
-        if let Some(shape) = shape.filter(|_| operation.has_bandwidth && duration_ns > 0) {
-            let bandwidths = shape.bandwidths(operation.bytes, ranks, real(duration_ns) / 1e9);
+        if let Some(collective) = collective.filter(|_| operation.has_bandwidth && duration_ns > 0) {
+            let bandwidths = collective.bandwidths(operation.bytes, ranks, real(duration_ns) / 1e9);
             algorithm.push(bandwidths.0);
             bus.push(bandwidths.1);
         }

@@ -1,7 +1,7 @@
 //! The same collective on all its ranks: who arrived when, and what of that the clocks allow to say.
 
 use nccl_events::archive::Timing;
-use nccl_events::collective::Flow;
+use nccl_events::collective::{Collective, Flow};
 use otf2::RegionRef;
 use rayon::prelude::*;
 
@@ -87,7 +87,7 @@ impl Instances {
         let mut flow = |function: RegionRef| match flows.iter().find(|(known, _)| *known == function) {
             Some((_, flow)) => *flow,
             None => {
-                let flow = collective(trace, function).map(|shape| shape.flow);
+                let flow = collective(trace, function).map(Collective::flow);
                 flows.push((function, flow));
                 flow
             }

@@ -37,7 +37,7 @@ use crate::archive::Trace;
 use crate::report::{self, Communicator, Report, Run};
 use crate::statements::Completeness;
 use crate::statements::statement;
-use crate::tables::{NONE, Tables, large, small};
+use crate::tables::{NONE, Tables, is_send, large, small};
 
 use anomalies::Given;
 use classes::Classes;
@@ -170,9 +170,7 @@ fn communicators(trace: &Trace, tables: &Tables) -> Vec<Communicator> {
 fn sent(trace: &Trace, tables: &Tables, filter: &Filter, waiting: &Waiting) -> Vec<report::Messages> {
     let mut sums: BTreeMap<(u32, u32, u32), report::Messages> = BTreeMap::new();
     for operation in tables.operations.rows().filter(|it| it.partner != NONE) {
-        if trace.region(operation.function).is_some_and(|region| region.name == "ncclSend")
-            && filter.wants(trace, &tables.members, &operation)
-        {
+        if is_send(trace, operation.function) == Some(true) && filter.wants(trace, &tables.members, &operation) {
             let member = tables.members.row(operation.member);
             let sum = sums.entry((member.communicator, member.rank, operation.partner)).or_default();
             (sum.count, sum.bytes) = (sum.count + 1, sum.bytes.saturating_add(operation.bytes));

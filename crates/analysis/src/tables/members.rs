@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nccl_events::archive::LocationKind;
+use nccl_events::index::{index as large, index_u32 as small};
 use nccl_events::ranks::{Seats, number};
 use otf2::{AttributeValue, CommRef, LocationGroupRef, LocationRef};
 
@@ -258,13 +259,4 @@ fn gpu_timer(trace: &Trace, location: LocationRef) -> Option<u64> {
 
 fn bounded(error_ns: u64) -> Option<u64> {
     (error_ns <= LARGEST_ERROR_NS).then_some(error_ns)
-}
-
-/// Rows are numbered with 32 bits: an archive of more has no room in memory.
-pub(crate) fn small(at: usize) -> u32 {
-    u32::try_from(at).unwrap_or(u32::MAX)
-}
-
-pub(crate) fn large(row: u32) -> usize {
-    usize::try_from(row).unwrap_or(usize::MAX)
 }

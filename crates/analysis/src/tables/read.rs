@@ -7,10 +7,11 @@ use nccl_events::Progress;
 use nccl_events::archive::Timing;
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::gpu::is_of_nccl;
+use nccl_events::index::{index as large, index_u32 as small};
 use otf2::{LocationRef, RegionRef};
 use rayon::prelude::*;
 
-use super::members::{Members, large, small};
+use super::members::Members;
 use super::rows::{
     Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Step, Steps, Transfer,
     Transfers,

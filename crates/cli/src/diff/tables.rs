@@ -10,39 +10,42 @@ pub(super) fn sheets(comparison: &Comparison) -> [Sheet; 3] {
 }
 
 fn groups(groups: &[Group]) -> Sheet {
-    let columns = [
-        "function", "bytes", "ranks", "outcome", "median_a", "median_b", "change", "from", "to", "waiting", "transfer",
-        "p99", "count_a", "count_b", "hosts", "timing", "reason",
-    ];
-    let mut sheet = Sheet::new("operations, B against A", &columns);
-    for group in groups {
-        let median = |get: fn(&Difference) -> f64| group.median.map_or(Cell::None, |it| Cell::Time(get(&it)));
-        let bound = |at: usize| {
-            let bound = group.median.and_then(|it| Some(it.interval_ns?[at] / it.a_ns));
-            bound.filter(|bound| bound.is_finite()).map_or(Cell::None, Cell::Share)
-        };
-        let change = group.median.and_then(|it| it.share);
-        sheet.rows.push(vec![
-            Cell::Text(group.b.function.clone()),
-            Cell::Bytes(group.b.bytes_max),
-            Cell::Count(group.b.ranks.into()),
-            Cell::Text(outcome(group.outcome).to_owned()),
-            median(|it| it.a_ns),
-            median(|it| it.b_ns),
-            change.map_or(Cell::None, Cell::Share),
-            bound(0),
-            bound(1),
-            shown(group.waiting).map_or(Cell::None, |it| Cell::Time(it.difference_ns)),
-            shown(group.transfer).map_or(Cell::None, |it| Cell::Time(it.difference_ns)),
-            shown(group.p99).and_then(|it| it.share).map_or(Cell::None, Cell::Share),
-            Cell::Count(group.a.count),
-            Cell::Count(group.b.count),
-            Cell::Count(group.b.hosts.into()),
-            Cell::Text(group.b.timing.clone()),
-            group.reason.clone().map_or(Cell::None, Cell::Text),
-        ]);
+    fn median(group: &Group, get: fn(&Difference) -> f64) -> Cell {
+        group.median.map_or(Cell::None, |it| Cell::Time(get(&it)))
     }
-    sheet
+    fn bound(group: &Group, at: usize) -> Cell {
+        let bound = group.median.and_then(|it| Some(it.interval_ns?[at] / it.a_ns));
+        bound.filter(|bound| bound.is_finite()).map_or(Cell::None, Cell::Share)
+    }
+    fn change(difference: Option<Difference>) -> Cell {
+        difference.and_then(|it| it.share).map_or(Cell::None, Cell::Share)
+    }
+    fn time(difference: Option<Difference>) -> Cell {
+        difference.map_or(Cell::None, |it| Cell::Time(it.difference_ns))
+    }
+    Sheet::of(
+        "operations, B against A",
+        groups,
+        &[
+            ("function", |it| Cell::Text(it.b.function.clone())),
+            ("bytes", |it| Cell::Bytes(it.b.bytes_max)),
+            ("ranks", |it| Cell::Count(it.b.ranks.into())),
+            ("outcome", |it| Cell::Text(outcome(it.outcome).to_owned())),
+            ("median_a", |it| median(it, |it| it.a_ns)),
+            ("median_b", |it| median(it, |it| it.b_ns)),
+            ("change", |it| change(it.median)),
+            ("from", |it| bound(it, 0)),
+            ("to", |it| bound(it, 1)),
+            ("waiting", |it| time(shown(it.waiting))),
+            ("transfer", |it| time(shown(it.transfer))),
+            ("p99", |it| change(shown(it.p99))),
+            ("count_a", |it| Cell::Count(it.a.count)),
+            ("count_b", |it| Cell::Count(it.b.count)),
+            ("hosts", |it| Cell::Count(it.b.hosts.into())),
+            ("timing", |it| Cell::Text(it.b.timing.clone())),
+            ("reason", |it| it.reason.clone().map_or(Cell::None, Cell::Text)),
+        ],
+    )
 }
 
 /// A difference that the data shows.
@@ -60,17 +63,17 @@ const fn outcome(outcome: Outcome) -> &'static str {
 }
 
 fn only(title: &'static str, kinds: &[Kind]) -> Sheet {
-    let mut sheet = Sheet::new(title, &["function", "bytes", "ranks", "count", "hosts", "timing", "communicators"]);
-    for kind in kinds {
-        sheet.rows.push(vec![
-            Cell::Text(kind.function.clone()),
-            Cell::Bytes(kind.bytes_max),
-            Cell::Count(kind.ranks.into()),
-            Cell::Count(kind.count),
-            Cell::Count(kind.hosts.into()),
-            Cell::Text(kind.timing.clone()),
-            Cell::Text(kind.communicators.join(", ")),
-        ]);
-    }
-    sheet
+    Sheet::of(
+        title,
+        kinds,
+        &[
+            ("function", |it| Cell::Text(it.function.clone())),
+            ("bytes", |it| Cell::Bytes(it.bytes_max)),
+            ("ranks", |it| Cell::Count(it.ranks.into())),
+            ("count", |it| Cell::Count(it.count)),
+            ("hosts", |it| Cell::Count(it.hosts.into())),
+            ("timing", |it| Cell::Text(it.timing.clone())),
+            ("communicators", |it| Cell::Text(it.communicators.join(", "))),
+        ],
+    )
 }

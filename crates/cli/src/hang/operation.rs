@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use nccl_events::collective::{Collective, Flow};
+
 /// What a call asks for: the same on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Signature {
@@ -17,8 +19,7 @@ impl Signature {
     /// Whether what each rank gets depends on all ranks: then it is complete on none before all have entered. Transfers
     /// that ended before that have failed: when a peer dies NCCL stops them like any others.
     pub(crate) fn needs_all(&self) -> bool {
-        let funcs = ["AllReduce", "AllGather", "ReduceScatter", "AlltoAll"];
-        funcs.contains(&&*self.func)
+        Collective::named(&*self.func).is_some_and(|collective| collective.flow() == Flow::AllToAll)
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use nccl_events::index::index;
+
 const NAMES: [&str; 32] = [
     "ProxyOpSendPosted",
     "ProxyOpSendRemFifoWait",
@@ -39,8 +41,7 @@ const NAMES: [&str; 32] = [
 
 /// A state's name; its number when no release defines it.
 pub(crate) fn name(state: u32) -> Cow<'static, str> {
-    let place = usize::try_from(state).unwrap_or(usize::MAX);
-    NAMES.get(place).map_or_else(|| state.to_string().into(), |name| Cow::Borrowed(*name))
+    NAMES.get(index(state)).map_or_else(|| state.to_string().into(), |name| Cow::Borrowed(*name))
 }
 
 /// Whether NCCL says something with this state; where it does not, its absence says nothing either.

@@ -1,7 +1,9 @@
 //! A sheet for each question.
 
-use analysis::report::{Anomaly, Budget, Fit, Link, LinkKey, Quantiles, Report, Run};
+use analysis::report::{Budget, Cause, Fit, Link, LinkKey, OperationClass, Quantiles, Rank, Report, Run};
 use clap::ValueEnum;
+use nccl_events::index::index;
+use serde::Serialize;
 
 use crate::sheet::{Cell, Sheet};
 
@@ -73,12 +75,12 @@ fn share(part: u64, whole: u64) -> Cell {
 }
 
 fn communicator(report: &Report, number: u32) -> String {
-    let communicator = report.communicators.get(usize::try_from(number).unwrap_or(usize::MAX));
+    let communicator = report.communicators.get(index(number));
     communicator.map(|it| it.name.clone()).unwrap_or_default()
 }
 
 fn rank(report: &Report, number: u32) -> String {
-    let rank = report.ranks.get(usize::try_from(number).unwrap_or(usize::MAX));
+    let rank = report.ranks.get(index(number));
     rank.map(|it| it.name.clone()).unwrap_or_default()
 }
 
@@ -89,85 +91,71 @@ fn is_wanted(report: &Report, number: Option<u32>, wanted: &[u32]) -> bool {
 }
 
 fn causes(report: &Report) -> Sheet {
-    let mut sheet = Sheet::new(
+    Sheet::of(
         "causes of lost time: times overlap and do not add up",
-        &["lost", "share", "cause", "since", "+sentence"],
-    );
-    for cause in &report.causes {
-        let kind = serde_json::to_value(cause.kind).unwrap_or_default();
-        let who = cause.rank.map(|number| rank(report, number));
-        let who = who.or(cause.link.map(|key| link(report, &key))).or(cause.host.clone());
-        let what = format!("{}: {}", kind.as_str().unwrap_or_default(), who.unwrap_or_default());
-        sheet.rows.push(vec![
-            time(cause.lost_ns),
-            of(cause.share, Cell::Share),
-            text(what.trim_end_matches(": ")),
-            of(cause.since_ns, time),
-            text(&cause.sentence),
-        ]);
-    }
-    sheet
+        report.causes.iter().map(|cause| (report, cause)),
+        &[
+            ("lost", |(_, it)| time(it.lost_ns)),
+            ("share", |(_, it)| of(it.share, Cell::Share)),
+            ("cause", |(report, it)| text(cause(report, it))),
+            ("since", |(_, it)| of(it.since_ns, time)),
+            ("+sentence", |(_, it)| text(&it.sentence)),
+        ],
+    )
+}
+
+/// "slow_rank: rank 3".
+fn cause(report: &Report, cause: &Cause) -> String {
+    let who = cause.rank.map(|number| rank(report, number));
+    let who = who.or(cause.link.map(|key| link(report, &key))).or(cause.host.clone());
+    let what = format!("{}: {}", word(cause.kind), who.unwrap_or_default());
+    what.trim_end_matches(": ").to_owned()
+}
+
+/// What JSON calls it.
+fn word(kind: impl Serialize) -> String {
+    let kind = serde_json::to_value(kind).unwrap_or_default();
+    kind.as_str().unwrap_or_default().to_owned()
 }
 
 fn operations(report: &Report) -> Sheet {
-    let mut sheet = Sheet::new(
-        "operations, counted on every rank",
-        &[
-            "function",
-            "bytes",
-            "count",
-            "median",
-            "p99",
-            "busbw",
-            "transfer_busbw",
-            "waiting",
-            "communicator",
-            "timing",
-            "+bytes_min",
-            "+unfinished",
-            "+min",
-            "+p95",
-            "+max",
-            "+total",
-            "+algbw",
-            "+comparable",
-            "+skew_median",
-            "+skew_p99",
-            "+transfer",
-            "+unclear",
-        ],
-    );
-    for class in &report.operations {
-        let duration = |get: fn(&Quantiles) -> f64| of(class.duration_ns.as_ref(), |it| Cell::Time(get(it)));
-        let median = |of_what: &Option<Quantiles>| of(of_what.as_ref(), |it| Cell::Rate(it.median));
-        let skew = |get: fn(&Quantiles) -> f64| of(class.skew_ns.as_ref(), |it| Cell::Time(get(it)));
-        let budget = &class.budget;
-        sheet.rows.push(vec![
-            text(&class.function),
-            Cell::Bytes(class.bytes_max),
-            Cell::Count(class.count),
-            duration(|it| it.median),
-            duration(|it| it.p99),
-            median(&class.busbw),
-            median(&class.transfer_busbw),
-            compared(budget, budget.waiting_ns),
-            text(communicator(report, class.communicator)),
-            text(timing(&class.timing)),
-            Cell::Bytes(class.bytes_min),
-            Cell::Count(class.unfinished),
-            duration(|it| it.min),
-            duration(|it| it.p95),
-            duration(|it| it.max),
-            duration(|it| it.total),
-            median(&class.algbw),
-            Cell::Count(class.comparable),
-            skew(|it| it.median),
-            skew(|it| it.p99),
-            compared(budget, budget.transfer_ns),
-            compared(budget, budget.unclear_ns),
-        ]);
+    fn duration(class: &OperationClass, get: fn(&Quantiles) -> f64) -> Cell {
+        of(class.duration_ns.as_ref(), |it| Cell::Time(get(it)))
     }
-    sheet
+    fn skew(class: &OperationClass, get: fn(&Quantiles) -> f64) -> Cell {
+        of(class.skew_ns.as_ref(), |it| Cell::Time(get(it)))
+    }
+    fn median(rates: Option<&Quantiles>) -> Cell {
+        of(rates, |it| Cell::Rate(it.median))
+    }
+    Sheet::of(
+        "operations, counted on every rank",
+        report.operations.iter().map(|class| (report, class)),
+        &[
+            ("function", |(_, it)| text(&it.function)),
+            ("bytes", |(_, it)| Cell::Bytes(it.bytes_max)),
+            ("count", |(_, it)| Cell::Count(it.count)),
+            ("median", |(_, it)| duration(it, |it| it.median)),
+            ("p99", |(_, it)| duration(it, |it| it.p99)),
+            ("busbw", |(_, it)| median(it.busbw.as_ref())),
+            ("transfer_busbw", |(_, it)| median(it.transfer_busbw.as_ref())),
+            ("waiting", |(_, it)| compared(&it.budget, it.budget.waiting_ns)),
+            ("communicator", |(report, it)| text(communicator(report, it.communicator))),
+            ("timing", |(_, it)| text(timing(&it.timing))),
+            ("+bytes_min", |(_, it)| Cell::Bytes(it.bytes_min)),
+            ("+unfinished", |(_, it)| Cell::Count(it.unfinished)),
+            ("+min", |(_, it)| duration(it, |it| it.min)),
+            ("+p95", |(_, it)| duration(it, |it| it.p95)),
+            ("+max", |(_, it)| duration(it, |it| it.max)),
+            ("+total", |(_, it)| duration(it, |it| it.total)),
+            ("+algbw", |(_, it)| median(it.algbw.as_ref())),
+            ("+comparable", |(_, it)| Cell::Count(it.comparable)),
+            ("+skew_median", |(_, it)| skew(it, |it| it.median)),
+            ("+skew_p99", |(_, it)| skew(it, |it| it.p99)),
+            ("+transfer", |(_, it)| compared(&it.budget, it.budget.transfer_ns)),
+            ("+unclear", |(_, it)| compared(&it.budget, it.budget.unclear_ns)),
+        ],
+    )
 }
 
 /// The share of a part; none where nothing is compared over ranks.
@@ -184,207 +172,146 @@ fn timing(timing: &std::collections::BTreeMap<String, u64>) -> String {
 }
 
 fn ranks(report: &Report, wanted: &[u32]) -> Sheet {
-    let mut sheet = Sheet::new(
-        "ranks: their time in operations, and how late they come",
-        &[
-            "rank",
-            "operations",
-            "waiting",
-            "transfer",
-            "unclear",
-            "last",
-            "expected",
-            "caused",
-            "lateness",
-            "host",
-            "+not_compared",
-            "+late_sender",
-            "+late_receiver",
-            "+caused_alone",
-            "+lost",
-            "+collectives",
-            "+p_value",
-            "+trend_per_s",
-            "+changed_at",
-            "+before",
-            "+after",
-            "+process",
-        ],
-    );
-    for (number, rank) in (0..).zip(&report.ranks) {
-        if !is_wanted(report, Some(number), wanted) {
-            continue;
-        }
-        let Budget { operations_ns, waiting_ns, transfer_ns, unclear_ns, not_compared_ns } = rank.budget;
-        sheet.rows.push(vec![
-            text(&rank.name),
-            time(operations_ns),
-            share(waiting_ns, operations_ns),
-            share(transfer_ns, operations_ns),
-            share(unclear_ns, operations_ns),
-            Cell::Count(rank.last),
-            Cell::Number(rank.last_expected),
-            time(rank.awaited_ns),
-            Cell::Time(rank.lateness_ns),
-            text(&rank.host),
-            share(not_compared_ns, operations_ns),
-            time(rank.late_sender_ns),
-            time(rank.late_receiver_ns),
-            time(rank.caused_alone_ns),
-            time(rank.lost_ns),
-            Cell::Count(rank.instances),
-            Cell::Number(rank.p_value),
-            of(rank.trend_ns_per_s, Cell::Time),
-            of(rank.change.map(|it| it.at_ns), time),
-            of(rank.change.map(|it| it.before), Cell::Time),
-            of(rank.change.map(|it| it.after), Cell::Time),
-            text(&rank.process),
-        ]);
+    fn part(rank: &Rank, get: fn(&Budget) -> u64) -> Cell {
+        share(get(&rank.budget), rank.budget.operations_ns)
     }
-    sheet
+    let ranks = (0..).zip(&report.ranks).filter(|(number, _)| is_wanted(report, Some(*number), wanted));
+    Sheet::of(
+        "ranks: their time in operations, and how late they come",
+        ranks.map(|(_, rank)| rank),
+        &[
+            ("rank", |it| text(&it.name)),
+            ("operations", |it| time(it.budget.operations_ns)),
+            ("waiting", |it| part(it, |budget| budget.waiting_ns)),
+            ("transfer", |it| part(it, |budget| budget.transfer_ns)),
+            ("unclear", |it| part(it, |budget| budget.unclear_ns)),
+            ("last", |it| Cell::Count(it.last)),
+            ("expected", |it| Cell::Number(it.last_expected)),
+            ("caused", |it| time(it.awaited_ns)),
+            ("lateness", |it| Cell::Time(it.lateness_ns)),
+            ("host", |it| text(&it.host)),
+            ("+not_compared", |it| part(it, |budget| budget.not_compared_ns)),
+            ("+late_sender", |it| time(it.late_sender_ns)),
+            ("+late_receiver", |it| time(it.late_receiver_ns)),
+            ("+caused_alone", |it| time(it.caused_alone_ns)),
+            ("+lost", |it| time(it.lost_ns)),
+            ("+collectives", |it| Cell::Count(it.instances)),
+            ("+p_value", |it| Cell::Number(it.p_value)),
+            ("+trend_per_s", |it| of(it.trend_ns_per_s, Cell::Time)),
+            ("+changed_at", |it| of(it.change.map(|change| change.at_ns), time)),
+            ("+before", |it| of(it.change.map(|change| change.before), Cell::Time)),
+            ("+after", |it| of(it.change.map(|change| change.after), Cell::Time)),
+            ("+process", |it| text(&it.process)),
+        ],
+    )
 }
 
 fn links(title: &'static str, report: &Report, links: &[Link], wanted: &[u32]) -> Sheet {
-    let mut sheet = Sheet::new(
-        title,
-        &[
-            "from",
-            "to",
-            "channel",
-            "steps",
-            "bytes",
-            "latency",
-            "latency_least",
-            "rate_fit",
-            "rate_least",
-            "rate",
-            "slowdown",
-            "communicator",
-            "+excess",
-            "+busy",
-            "+r_squared",
-            "+r_squared_least",
-            "+changed_at",
-            "+before",
-            "+after",
-            "+send_gpu_wait",
-            "+send_peer_wait",
-            "+send_wait",
-            "+recv_wait",
-            "+recv_flush_wait",
-            "+recv_gpu_wait",
-        ],
-    );
-    for link in links {
-        let key = &link.key;
-        if !wanted.is_empty() && !is_wanted(report, key.from, wanted) && !is_wanted(report, key.to, wanted) {
-            continue;
-        }
-        let latency = |fit: Option<Fit>| of(fit.and_then(|it| it.latency_ns), Cell::Time);
-        let rate = |fit: Option<Fit>| of(fit.and_then(|it| it.rate), Cell::Rate);
-        let r_squared = |fit: Option<Fit>| of(fit.and_then(|it| it.r_squared), Cell::Number);
-        let to = key.to.map(|number| rank(report, number)).or(key.peer.map(|peer| format!("rank {peer}")));
-        let waits = &link.waits;
-        sheet.rows.push(vec![
-            of(key.from, |number| text(rank(report, number))),
-            of(to, text),
-            of(key.channel.map(u64::from), Cell::Count),
-            Cell::Count(link.steps),
-            Cell::Bytes(link.bytes),
-            latency(link.all),
-            latency(link.least),
-            rate(link.all),
-            rate(link.least),
-            of(link.rate, Cell::Rate),
-            of(link.slowdown, Cell::Number),
-            text(communicator(report, key.communicator)),
-            time(link.excess_ns),
-            time(link.busy_ns),
-            r_squared(link.all),
-            r_squared(link.least),
-            of(link.change.map(|it| it.at_ns), time),
-            of(link.change.map(|it| it.before), Cell::Number),
-            of(link.change.map(|it| it.after), Cell::Number),
-            time(waits.send_gpu_ns),
-            time(waits.send_peer_ns),
-            time(waits.send_ns),
-            time(waits.recv_ns),
-            time(waits.recv_flush_ns),
-            time(waits.recv_gpu_ns),
-        ]);
+    fn latency(fit: Option<Fit>) -> Cell {
+        of(fit.and_then(|it| it.latency_ns), Cell::Time)
     }
-    sheet
+    fn rate(fit: Option<Fit>) -> Cell {
+        of(fit.and_then(|it| it.rate), Cell::Rate)
+    }
+    fn r_squared(fit: Option<Fit>) -> Cell {
+        of(fit.and_then(|it| it.r_squared), Cell::Number)
+    }
+    let is_wanted = |key: &LinkKey| [key.from, key.to].into_iter().any(|end| is_wanted(report, end, wanted));
+    Sheet::of(
+        title,
+        links.iter().filter(|link| is_wanted(&link.key)).map(|link| (report, link)),
+        &[
+            ("from", |(report, it)| of(it.key.from, |number| text(rank(report, number)))),
+            ("to", |(report, it)| of(receiver(report, &it.key), text)),
+            ("channel", |(_, it)| of(it.key.channel.map(u64::from), Cell::Count)),
+            ("steps", |(_, it)| Cell::Count(it.steps)),
+            ("bytes", |(_, it)| Cell::Bytes(it.bytes)),
+            ("latency", |(_, it)| latency(it.all)),
+            ("latency_least", |(_, it)| latency(it.least)),
+            ("rate_fit", |(_, it)| rate(it.all)),
+            ("rate_least", |(_, it)| rate(it.least)),
+            ("rate", |(_, it)| of(it.rate, Cell::Rate)),
+            ("slowdown", |(_, it)| of(it.slowdown, Cell::Number)),
+            ("communicator", |(report, it)| text(communicator(report, it.key.communicator))),
+            ("+excess", |(_, it)| time(it.excess_ns)),
+            ("+busy", |(_, it)| time(it.busy_ns)),
+            ("+r_squared", |(_, it)| r_squared(it.all)),
+            ("+r_squared_least", |(_, it)| r_squared(it.least)),
+            ("+changed_at", |(_, it)| of(it.change.map(|change| change.at_ns), time)),
+            ("+before", |(_, it)| of(it.change.map(|change| change.before), Cell::Number)),
+            ("+after", |(_, it)| of(it.change.map(|change| change.after), Cell::Number)),
+            ("+send_gpu_wait", |(_, it)| time(it.waits.send_gpu_ns)),
+            ("+send_peer_wait", |(_, it)| time(it.waits.send_peer_ns)),
+            ("+send_wait", |(_, it)| time(it.waits.send_ns)),
+            ("+recv_wait", |(_, it)| time(it.waits.recv_ns)),
+            ("+recv_flush_wait", |(_, it)| time(it.waits.recv_flush_ns)),
+            ("+recv_gpu_wait", |(_, it)| time(it.waits.recv_gpu_ns)),
+        ],
+    )
+}
+
+fn receiver(report: &Report, key: &LinkKey) -> Option<String> {
+    key.to.map(|number| rank(report, number)).or(key.peer.map(|peer| format!("rank {peer}")))
 }
 
 /// "rank 3 → rank 11", "channel 5".
 fn link(report: &Report, key: &LinkKey) -> String {
     let channel = key.channel.map(|channel| format!("channel {channel}"));
-    let to = key.to.map(|number| rank(report, number)).or(key.peer.map(|peer| format!("rank {peer}")));
-    let pair = key.from.zip(to).map(|(from, to)| format!("{} → {to}", rank(report, from)));
+    let ends = key.from.zip(receiver(report, key));
+    let pair = ends.map(|(from, to)| format!("{} → {to}", rank(report, from)));
     [pair, channel].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 fn messages(report: &Report, wanted: &[u32]) -> Sheet {
-    let mut sheet = Sheet::new(
-        "messages between ranks: how long one end waited because the other came late",
-        &["from", "to", "count", "bytes", "late_sender", "late_receiver", "communicator"],
-    );
     let mut messages: Vec<_> = report.messages.iter().collect();
+    messages.retain(|it| is_wanted(report, it.from, wanted) || is_wanted(report, it.to, wanted));
     messages.sort_by_key(|it| std::cmp::Reverse(it.late_sender_ns + it.late_receiver_ns));
-    for it in messages {
-        if is_wanted(report, it.from, wanted) || is_wanted(report, it.to, wanted) {
-            sheet.rows.push(vec![
-                of(it.from, |number| text(rank(report, number))),
-                of(it.to, |number| text(rank(report, number))),
-                Cell::Count(it.count),
-                Cell::Bytes(it.bytes),
-                time(it.late_sender_ns),
-                time(it.late_receiver_ns),
-                text(communicator(report, it.communicator)),
-            ]);
-        }
-    }
-    sheet
+    Sheet::of(
+        "messages between ranks: how long one end waited because the other came late",
+        messages.into_iter().map(|it| (report, it)),
+        &[
+            ("from", |(report, it)| of(it.from, |number| text(rank(report, number)))),
+            ("to", |(report, it)| of(it.to, |number| text(rank(report, number)))),
+            ("count", |(_, it)| Cell::Count(it.count)),
+            ("bytes", |(_, it)| Cell::Bytes(it.bytes)),
+            ("late_sender", |(_, it)| time(it.late_sender_ns)),
+            ("late_receiver", |(_, it)| time(it.late_receiver_ns)),
+            ("communicator", |(report, it)| text(communicator(report, it.communicator))),
+        ],
+    )
 }
 
 fn overlap(report: &Report, wanted: &[u32]) -> Sheet {
-    let mut sheet = Sheet::new(
+    let ranks = report.overlap.iter().flatten().filter(|it| is_wanted(report, Some(it.rank), wanted));
+    Sheet::of(
         "kernels: communication beside computation",
-        &["rank", "communication", "computation", "overlap", "exposed", "exposed_share"],
-    );
-    for it in report.overlap.iter().flatten().filter(|it| is_wanted(report, Some(it.rank), wanted)) {
-        sheet.rows.push(vec![
-            text(rank(report, it.rank)),
-            time(it.communication_ns),
-            time(it.computation_ns),
-            time(it.overlap_ns),
-            time(it.exposed_ns),
-            share(it.exposed_ns, it.communication_ns),
-        ]);
-    }
-    sheet
+        ranks.map(|it| (report, it)),
+        &[
+            ("rank", |(report, it)| text(rank(report, it.rank))),
+            ("communication", |(_, it)| time(it.communication_ns)),
+            ("computation", |(_, it)| time(it.computation_ns)),
+            ("overlap", |(_, it)| time(it.overlap_ns)),
+            ("exposed", |(_, it)| time(it.exposed_ns)),
+            ("exposed_share", |(_, it)| share(it.exposed_ns, it.communication_ns)),
+        ],
+    )
 }
 
 fn anomalies(report: &Report) -> Sheet {
-    let mut sheet = Sheet::new(
+    Sheet::of(
         "collectives that took far longer than others of their kind",
-        &["lost", "what", "+start", "+end", "+median", "+skew", "+sequence", "+cause", "+location", "+event"],
-    );
-    for it in &report.anomalies {
-        let Anomaly { kind, location, event, .. } = it;
-        let kind = serde_json::to_value(kind).unwrap_or_default();
-        sheet.rows.push(vec![
-            time(it.lost_ns),
-            text(&it.sentence),
-            time(it.start_ns),
-            time(it.end_ns),
-            Cell::Time(it.median_ns),
-            time(it.skew_ns),
-            of(it.sequence, Cell::Count),
-            text(kind.as_str().unwrap_or_default()),
-            Cell::Count(*location),
-            of(*event, Cell::Count),
-        ]);
-    }
-    sheet
+        &report.anomalies,
+        &[
+            ("lost", |it| time(it.lost_ns)),
+            ("what", |it| text(&it.sentence)),
+            ("+start", |it| time(it.start_ns)),
+            ("+end", |it| time(it.end_ns)),
+            ("+median", |it| Cell::Time(it.median_ns)),
+            ("+skew", |it| time(it.skew_ns)),
+            ("+sequence", |it| of(it.sequence, Cell::Count)),
+            ("+cause", |it| text(word(it.kind))),
+            ("+location", |it| Cell::Count(it.location)),
+            ("+event", |it| of(it.event, Cell::Count)),
+        ],
+    )
 }

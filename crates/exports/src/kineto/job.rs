@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::tables::{NONE, Tables};
 use analysis::{Fields, MatchedCollectives};
 use nccl_events::archive::{LocationKind, PROCESS_ID, STREAM_ID, THREAD_ID};
+use nccl_events::collective::Function;
+use nccl_events::index::index;
 use otf2::{LocationGroupRef, LocationRef};
 
 use super::json::{Args, AttributeNames, Place};
-use super::kernels::{Kernels, large};
+use super::kernels::Kernels;
 use super::pytorch;
 use crate::error::Result;
 use crate::source::Source;
@@ -73,7 +75,7 @@ impl<'a> Job<'a> {
         let locations = trace.definitions.locations.keys();
         job.owners = locations.filter_map(|location| Some((*location, job.owner(*location)?))).collect();
         for (location, rank) in &job.owners {
-            job.locations[large(*rank)].push(*location);
+            job.locations[index(*rank)].push(*location);
         }
         Ok(job)
     }
@@ -82,13 +84,13 @@ impl<'a> Job<'a> {
     pub(super) fn world_size(&self) -> usize {
         let members = &self.tables.members;
         let sizes = (0..).zip(&members.communicators).map(|(number, _)| members.size(number));
-        let highest = self.ranks.iter().map(|rank| large(*rank) + 1);
+        let highest = self.ranks.iter().map(|rank| index(*rank) + 1);
         sizes.chain(highest).max().unwrap_or(0)
     }
 
     /// The process of a rank.
     pub(super) fn process(&self, rank: u32) -> LocationGroupRef {
-        self.tables.members.job_ranks[large(rank)].process
+        self.tables.members.job_ranks[index(rank)].process
     }
 
     /// The number that the system gave to a process.
@@ -99,7 +101,7 @@ impl<'a> Job<'a> {
 
     /// The number of a rank's GPU in its process, where it is known.
     pub(super) fn device(&self, rank: u32) -> u64 {
-        let group = self.tables.members.job_ranks[large(rank)].group;
+        let group = self.tables.members.job_ranks[index(rank)].group;
         let definition = self.source.trace.definitions.location_groups.get(&group);
         definition.and_then(|it| number(self.source.trace, &it.properties, "ordinal")).unwrap_or(0)
     }
@@ -111,7 +113,7 @@ impl<'a> Job<'a> {
 
     /// The locations of a rank, ascending, with those threads of its process that are of no other rank.
     pub(super) fn locations_of(&self, rank: u32) -> impl Iterator<Item = LocationRef> + '_ {
-        self.locations[large(rank)].iter().copied()
+        self.locations[index(rank)].iter().copied()
     }
 
     fn owner(&self, location: LocationRef) -> Option<u32> {
@@ -164,7 +166,7 @@ impl<'a> Job<'a> {
     fn member_location(&self, location: LocationRef) -> LocationRef {
         let trace = self.source.trace;
         let member = trace.rank_of(location);
-        let member = member.and_then(|(comm, rank)| trace.members(comm).get(large(rank)));
+        let member = member.and_then(|(comm, rank)| trace.members(comm).get(index(rank)));
         member.copied().unwrap_or(location)
     }
 
@@ -176,7 +178,7 @@ impl<'a> Job<'a> {
 
     /// The number of a location on its rank, from 1.
     pub(super) fn number_on_rank(&self, rank: u32, location: LocationRef) -> u64 {
-        self.locations[large(rank)].partition_point(|it| *it < location) as u64 + 1
+        self.locations[index(rank)].partition_point(|it| *it < location) as u64 + 1
     }
 
     /// The first rank of a rank's process, which its threads belong to.
@@ -199,44 +201,43 @@ impl<'a> Job<'a> {
     /// The rank of an operation.
     pub(super) fn rank(&self, row: u32) -> u32 {
         let members = &self.tables.members;
-        members.row(self.tables.operations.member[large(row)]).job_rank
+        members.row(self.tables.operations.member[index(row)]).job_rank
     }
 
     /// Says of an operation what PyTorch's profiler says of the kernel of a collective.
     pub(super) fn add_collective(&self, row: u32, args: &mut Args) {
         let (trace, members) = (self.source.trace, &self.tables.members);
-        let operation = self.tables.operations.row(large(row));
+        let operation = self.tables.operations.row(index(row));
         let member = members.row(operation.member);
         let (number, size) = (member.communicator, members.size(member.communicator));
         let name = trace.region_name(operation.function);
-        let function = pytorch::function(&name);
+        let function = Function::of_region(&name);
         let is_root = operation.partner == member.rank;
         let known = self.elements.binary_search_by_key(&operation.event, |(event, ..)| *event);
         let (_, count, datatype) = known.ok().map_or((0, 0, ""), |at| self.elements[at]);
-        let (given, gotten) = pytorch::elements(function, count, size as u64, is_root);
-        args.text("Collective name", pytorch::collective(function));
+        let elements = |it: Function| it.elements(count, size as u64, is_root);
+        let (given, gotten) = function.map_or((count, count), elements);
+        args.text("Collective name", pytorch::collective(&name));
         args.number("In msg nelems", given);
         args.number("Out msg nelems", gotten);
         args.number("Group size", size);
         args.text("dtype", pytorch::datatype(datatype));
-        if let Some(comm) = members.communicators.get(large(number)) {
+        if let Some(comm) = members.communicators.get(index(number)) {
             args.text("Process Group Name", &trace.comm_name(*comm));
         }
-        if let Some(ranks) = self.groups.get(large(number)).and_then(Option::as_ref) {
+        if let Some(ranks) = self.groups.get(index(number)).and_then(Option::as_ref) {
             args.text("Process Group Ranks", ranks);
         }
         let peer = members.find(number, operation.partner).filter(|_| operation.partner != NONE);
-        let peer = peer.and_then(|row| self.ranks.get(large(members.row(row).job_rank)));
-        match (function, peer) {
-            ("Send", Some(peer)) => args.number("Dst Rank", peer),
-            ("Recv", Some(peer)) => args.number("Src Rank", peer),
-            _ => {}
+        let peer = peer.and_then(|row| self.ranks.get(index(members.row(row).job_rank)));
+        if let (Some(is_send), Some(peer)) = (function.and_then(Function::is_send), peer) {
+            args.number(if is_send { "Dst Rank" } else { "Src Rank" }, peer);
         }
     }
 
     /// Says how long an operation waited for the last rank of its collective, as far as the clocks allow to say.
     pub(super) fn add_waiting(&self, row: u32, args: &mut Args) {
-        let instance = self.instances.of_operation(row).and_then(|number| self.instances.all.get(large(number)));
+        let instance = self.instances.of_operation(row).and_then(|number| self.instances.all.get(index(number)));
         let Some(instance) = instance.filter(|it| it.is_comparable()) else {
             return;
         };
@@ -247,7 +248,7 @@ impl<'a> Job<'a> {
         args.number("nccl.skew_ns", instance.skew_ns());
         if let Some(last) = instance.last {
             let rank = self.tables.members.row(last).job_rank;
-            args.number("nccl.last_rank", self.ranks[large(rank)]);
+            args.number("nccl.last_rank", self.ranks[index(rank)]);
         }
     }
 
@@ -255,7 +256,7 @@ impl<'a> Job<'a> {
     pub(super) fn members_of(&self, communicator: u32) -> Option<Vec<u32>> {
         let members = &self.tables.members;
         let size = u32::try_from(members.size(communicator)).ok()?;
-        let rank = |rank| Some(self.ranks[large(members.row(members.find(communicator, rank)?).job_rank)]);
+        let rank = |rank| Some(self.ranks[index(members.row(members.find(communicator, rank)?).job_rank)]);
         (0..size).map(rank).collect()
     }
 

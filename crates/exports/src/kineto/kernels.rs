@@ -6,6 +6,7 @@ use analysis::Shows;
 use analysis::tables::Tables;
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
+use nccl_events::index::index;
 
 use crate::error::Result;
 use crate::source::Source;
@@ -93,7 +94,7 @@ impl Kernels {
                     is_measured,
                 });
             }
-            found.of_operation[large(row)] = u32::try_from(at).ok();
+            found.of_operation[index(row)] = u32::try_from(at).ok();
         }
         let launches = (0..).zip(&found.all).filter(|(_, it)| it.launch != 0);
         found.by_launch = launches.map(|(number, it)| (it.launch, number)).collect();
@@ -104,7 +105,7 @@ impl Kernels {
 
     /// The number of the kernel of an operation; none of one that had not ended.
     pub(super) fn of_operation(&self, row: u32) -> Option<u32> {
-        self.of_operation.get(large(row)).copied().flatten()
+        self.of_operation.get(index(row)).copied().flatten()
     }
 
     /// The number of the kernel that a launch, or the enqueueing that stands for it, launched.
@@ -114,7 +115,7 @@ impl Kernels {
     }
 
     pub(super) fn get(&self, number: u32) -> &Kernel {
-        &self.all[large(number)]
+        &self.all[index(number)]
     }
 
     /// Those of a member, by start.
@@ -152,8 +153,4 @@ fn enqueued(source: &Source<'_>) -> Result<Vec<Enqueued>> {
     let mut found = found.concat();
     found.sort_unstable_by_key(|it| it.operation);
     Ok(found)
-}
-
-pub(super) fn large(row: u32) -> usize {
-    usize::try_from(row).unwrap_or(usize::MAX)
 }

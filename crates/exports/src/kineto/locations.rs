@@ -2,11 +2,11 @@
 
 use analysis::{Shows, Slice};
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
+use nccl_events::index::index;
 use otf2::LocationRef;
 
 use super::job::{FIRST_OWN_PID, Job};
 use super::json::{Args, Events, Place};
-use super::kernels::large;
 use super::pytorch;
 use crate::error::Result;
 use crate::output::Output;
@@ -41,7 +41,7 @@ impl<'a> Locations<'a> {
         let Some(rank) = job.rank_of(location) else {
             return Ok(Written::default());
         };
-        let output = self.outputs[large(rank)].as_ref();
+        let output = self.outputs[index(rank)].as_ref();
         match job.source.trace.location_kind(location) {
             Some(LocationKind::ApiThread | LocationKind::CallbackThread) => self.thread(location, rank),
             kind => {
@@ -77,7 +77,7 @@ impl<'a> Locations<'a> {
                 (_, Some(kernel)) => Some(job.kernels.get(kernel).operation),
                 _ => job.operation(event),
             };
-            let Some(events) = &mut files[large(operation.map_or(first, |row| job.rank(row)))] else {
+            let Some(events) = &mut files[index(operation.map_or(first, |row| job.rank(row)))] else {
                 return;
             };
             let mut args = Args::default();
@@ -125,7 +125,7 @@ impl<'a> Locations<'a> {
                 return;
             };
             let kernel = job.kernels.get(number);
-            let timing = job.tables.operations.timing[large(row)];
+            let timing = job.tables.operations.timing[index(row)];
             if !kernel.is_measured {
                 written.enqueued += 1;
             } else if kernel.operation == row && !(has_streams && timing == Some(Timing::Cupti)) {
@@ -134,7 +134,7 @@ impl<'a> Locations<'a> {
                 args.attributes(trace, &job.attributes, &slice.attributes);
                 let name = trace.region_name(slice.region);
                 let texts = algorithm_and_protocol(job, slice);
-                let name = pytorch::kernel(pytorch::function(&name), texts.0, texts.1);
+                let name = pytorch::kernel(&name, texts.0, texts.1);
                 events.complete("kernel", &name, place, (kernel.start_ns, kernel.stop_ns), &args);
                 if kernel.launch != 0 {
                     events.arrow(false, id(number), place, kernel.start_ns);
@@ -149,7 +149,7 @@ impl<'a> Locations<'a> {
         let (job, trace) = (self.job, self.job.source.trace);
         let place = job.stream(rank, location);
         let stream = (place.pid, job.stream_number(rank, location, place));
-        let members = &job.tables.members.job_ranks[large(rank)].members;
+        let members = &job.tables.members.job_ranks[index(rank)].members;
         self.selection.slices(location, |slice| {
             let fields = trace.fields_of(&slice.attributes);
             let is_nccl = fields.parent.is_some() || fields.external_correlation.is_some();

@@ -19,6 +19,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use nccl_events::archive::LocationKind;
+use nccl_events::index::index;
 use otf2::LocationRef;
 use rayon::prelude::*;
 
@@ -115,9 +116,9 @@ fn head(job: &Job<'_>, rank: u32) -> String {
         "{{\n  \"schemaVersion\": 1,\n  \"distributedInfo\": {{\"backend\": \"nccl\", \"rank\": {}, \"world_size\": {}}},\n  \
          \"deviceProperties\": [{{\"id\": {device}, \"name\": {}}}],\n  \"displayTimeUnit\": \"ms\",\n  \
          \"baseTimeNanoseconds\": {},\n  \"traceEvents\": [\n",
-        job.ranks[kernels::large(rank)],
+        job.ranks[index(rank)],
         job.world_size(),
-        quoted(job.source.trace.group_name(job.tables.members.job_ranks[kernels::large(rank)].group)),
+        quoted(job.source.trace.group_name(job.tables.members.job_ranks[index(rank)].group)),
         job.source.begin_ns()
     )
 }
@@ -135,10 +136,10 @@ fn last_event(job: &Job<'_>) -> String {
 fn names(job: &Job<'_>, selection: &Selection<'_>, rank: u32, output: &Output) -> Result<()> {
     let trace = job.source.trace;
     let mut events = Events::new(output, None);
-    let (process, number) = (job.process(rank), job.ranks[kernels::large(rank)]);
+    let (process, number) = (job.process(rank), job.ranks[index(rank)]);
     let (host, device) = (job.process_id(process).unwrap_or(0), job.device(rank));
     let own = FIRST_OWN_PID + u64::from(rank);
-    let group = job.tables.members.job_ranks[kernels::large(rank)].group;
+    let group = job.tables.members.job_ranks[index(rank)].group;
     events.name("process", Place { pid: host, tid: 0 }, trace.group_name(process), 0);
     events.name("process", Place { pid: device, tid: 0 }, trace.group_name(group), FIRST_OWN_PID);
     events.name("process", Place { pid: own, tid: 0 }, &format!("NCCL of rank {number}"), FIRST_OWN_PID + 1);

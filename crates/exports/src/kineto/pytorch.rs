@@ -1,40 +1,25 @@
 //! The names that PyTorch has for NCCL's functions and types.
 
-use nccl_events::collective::element_bytes;
+use nccl_events::collective::{Collective, Function, element_bytes};
 
-/// The function of a region's name: `ncclAllGather (CE)` shows an `AllGather`.
-pub(super) fn function(region: &str) -> &str {
-    let name = region.split(' ').next().unwrap_or(region);
-    name.strip_prefix("nccl").unwrap_or(name)
-}
-
-/// What PyTorch calls a function.
-pub(super) fn collective(function: &str) -> &str {
+/// What PyTorch calls the function of a region.
+pub(super) fn collective(region: &str) -> &str {
+    let Some(function) = Function::of_region(region) else {
+        return region.strip_prefix("nccl").unwrap_or(region);
+    };
     match function {
-        "AllReduce" => "allreduce",
-        "AllGather" => "_allgather_base",
-        "ReduceScatter" => "_reduce_scatter_base",
-        "AlltoAll" => "all_to_all",
-        "Broadcast" => "broadcast",
-        "Reduce" => "reduce",
-        "Gather" => "gather",
-        "Scatter" => "scatter",
-        "Send" => "send",
-        "Recv" => "recv",
-        other => other,
-    }
-}
-
-/// How many elements a rank gives and gets, by the count of the call.
-pub(super) fn elements(function: &str, count: u64, ranks: u64, is_root: bool) -> (u64, u64) {
-    let all = count.saturating_mul(ranks);
-    match function {
-        "AllGather" => (count, all),
-        "ReduceScatter" => (all, count),
-        "AlltoAll" => (all, all),
-        "Gather" => (count, if is_root { all } else { 0 }),
-        "Scatter" => (if is_root { all } else { 0 }, count),
-        _ => (count, count),
+        Function::Collective(Collective::AllReduce) => "allreduce",
+        Function::Collective(Collective::AllGather) => "_allgather_base",
+        Function::Collective(Collective::ReduceScatter) => "_reduce_scatter_base",
+        Function::Collective(Collective::AlltoAll) => "all_to_all",
+        Function::Collective(Collective::Broadcast) => "broadcast",
+        Function::Collective(Collective::Reduce) => "reduce",
+        Function::Collective(Collective::Gather) => "gather",
+        Function::Collective(Collective::Scatter) => "scatter",
+        Function::Send => "send",
+        Function::Recv => "recv",
+        // PyTorch has no name for it.
+        Function::SendRecv => function.name(),
     }
 }
 
@@ -68,39 +53,53 @@ pub(super) fn bytes(datatype: &str) -> Option<u64> {
 }
 
 /// The name of a kernel of which NCCL said what it does. Without the reduction and the types, which it did not say.
-pub(super) fn kernel(function: &str, algorithm: Option<&str>, protocol: Option<&str>) -> String {
-    let Some(family) = family(function).filter(|family| *family != MESSAGES) else {
-        return "ncclDevKernel_SendRecv".to_owned();
-    };
-    let mut name = format!("ncclDevKernel_{family}");
-    for word in [algorithm, protocol].into_iter().flatten() {
-        name.push('_');
-        name.push_str(word);
+pub(super) fn kernel(region: &str, algorithm: Option<&str>, protocol: Option<&str>) -> String {
+    let family = family(region).unwrap_or(Function::SendRecv);
+    let mut name = format!("ncclDevKernel_{}", family.name());
+    if family != Function::SendRecv {
+        for word in [algorithm, protocol].into_iter().flatten() {
+            name.push('_');
+            name.push_str(word);
+        }
     }
     name
 }
 
-/// Kernels of sends and receives, and of collectives that are made of them.
-const MESSAGES: &str = "SendRecv";
+/// The function whose kernels run a function: sends, receives and what is made of them share one.
+const fn kernels(function: Function) -> Function {
+    match function {
+        Function::Collective(Collective::AlltoAll | Collective::Gather | Collective::Scatter)
+        | Function::Send
+        | Function::Recv
+        | Function::SendRecv => Function::SendRecv,
+        Function::Collective(
+            Collective::AllReduce
+            | Collective::AllGather
+            | Collective::ReduceScatter
+            | Collective::Broadcast
+            | Collective::Reduce,
+        ) => function,
+    }
+}
 
-/// Which kernels run a function, by the name of the function, of a kernel, or of one of PyTorch's collectives.
-pub(super) fn family(name: &str) -> Option<&'static str> {
+/// The function whose kernels run what a region, a kernel, or one of PyTorch's collectives is named after.
+pub(super) fn family(name: &str) -> Option<Function> {
     let letters: String = name.chars().filter(char::is_ascii_alphabetic).collect();
     let letters = letters.to_ascii_lowercase();
-    let families = [
-        ("allreduce", "AllReduce"),
-        ("reducescatter", "ReduceScatter"),
-        ("allgather", "AllGather"),
-        ("send", MESSAGES),
-        ("recv", MESSAGES),
-        ("alltoall", MESSAGES),
-        ("broadcast", "Broadcast"),
-        ("gather", MESSAGES),
-        ("scatter", MESSAGES),
-        ("reduce", "Reduce"),
-        ("barrier", "AllReduce"),
+    let parts = [
+        ("allreduce", Function::Collective(Collective::AllReduce)),
+        ("reducescatter", Function::Collective(Collective::ReduceScatter)),
+        ("allgather", Function::Collective(Collective::AllGather)),
+        ("send", Function::Send),
+        ("recv", Function::Recv),
+        ("alltoall", Function::Collective(Collective::AlltoAll)),
+        ("broadcast", Function::Collective(Collective::Broadcast)),
+        ("gather", Function::Collective(Collective::Gather)),
+        ("scatter", Function::Collective(Collective::Scatter)),
+        ("reduce", Function::Collective(Collective::Reduce)),
+        ("barrier", Function::Collective(Collective::AllReduce)),
     ];
-    families.iter().find(|(part, _)| letters.contains(part)).map(|(_, family)| *family)
+    parts.iter().find(|(part, _)| letters.contains(part)).map(|(_, function)| kernels(*function))
 }
 
 /// Whether a kernel is NCCL's, by the name that the profiler gives.
@@ -110,7 +109,7 @@ pub(super) fn is_nccl(kernel: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{family, is_nccl, kernel};
+    use super::{Function, family, is_nccl, kernel};
 
     #[test]
     fn names_of_kernels_say_their_function() {
@@ -124,7 +123,7 @@ mod tests {
             ("all_to_allv", Some("SendRecv")),
         ];
         for (name, wanted) in names {
-            assert_eq!(family(name), wanted, "{name}");
+            assert_eq!(family(name).map(Function::name), wanted, "{name}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use analysis::tables::Tables;
 use analysis::{Incomparable, MatchedCollective, MatchedCollectives, Trace};
 use nccl_events::collective::Flow;
+use nccl_events::index::index;
 
 use super::rows;
 use super::sheet::{Sheets, Written};
@@ -39,7 +40,7 @@ impl Collectives {
             let operations = matched.operations(instance);
             for row in operations {
                 let waiting_ns = instance.waiting_ns(&tables, *row).filter(|_| instance.is_comparable()).map(signed);
-                let event = tables.operations.event[large(*row)];
+                let event = tables.operations.event[index(*row)];
                 of_operations.push(OfOperation { event, instance: number, waiting_ns });
             }
             instances.push(row(trace, &tables, instance, number, operations.len()));
@@ -77,7 +78,7 @@ fn row<'a>(
         bytes: signed(it.bytes),
         flow: match it.flow {
             Flow::AllToAll => "all-to-all",
-            Flow::FromRoot { .. } => "from-root",
+            Flow::FromRoot => "from-root",
             Flow::ToRoot => "to-root",
         },
         ranks: i32::try_from(operations).unwrap_or(i32::MAX),
@@ -100,8 +101,8 @@ fn row<'a>(
 fn ranks<'a>(trace: &'a Trace, tables: &Tables) -> impl Iterator<Item = rows::Rank<'a>> {
     let members = &tables.members;
     members.all.iter().filter_map(|member| {
-        let job_rank = members.job_ranks.get(large(member.job_rank))?;
-        let comm = members.communicators.get(large(member.communicator))?;
+        let job_rank = members.job_ranks.get(index(member.job_rank))?;
+        let comm = members.communicators.get(index(member.communicator))?;
         let name = trace.definitions.comms.get(comm).and_then(|comm| trace.definitions.string(comm.name));
         Some(rows::Rank {
             communicator: small(member.communicator),
@@ -116,8 +117,4 @@ fn ranks<'a>(trace: &'a Trace, tables: &Tables) -> impl Iterator<Item = rows::Ra
             location: member.location.get().cast_signed(),
         })
     })
-}
-
-fn large(row: u32) -> usize {
-    usize::try_from(row).unwrap_or(usize::MAX)
 }

@@ -1,5 +1,6 @@
 //! The attributes of an event as arguments of its slice.
 
+use nccl_events::index::index;
 use std::collections::BTreeSet;
 
 use analysis::Trace;
@@ -39,8 +40,7 @@ impl<'a> AttributeNames<'a> {
     }
 
     fn get(&self, attribute: AttributeRef) -> (Option<usize>, &'a str) {
-        let at = usize::try_from(attribute.get()).unwrap_or(usize::MAX);
-        self.all.get(at).copied().unwrap_or((None, "unnamed"))
+        self.all.get(index(attribute.get())).copied().unwrap_or((None, "unnamed"))
     }
 }
 

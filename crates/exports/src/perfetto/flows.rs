@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use analysis::tables::{NONE, Tables};
+use analysis::tables::{NONE, Tables, is_send};
 use analysis::{Fields, MatchedCollectives, RegionInfo, Shows};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass};
+use nccl_events::index::index;
 
 use super::tracks::{Space, Uuids};
 use crate::error::Result;
@@ -42,7 +43,7 @@ impl Flows {
         let uuids = Uuids::of(trace);
         let tables = Tables::read(trace, source.progress)?;
         let collectives = MatchedCollectives::of(trace, &tables, source.filter);
-        let event = |row: u32| tables.operations.event[large(row)];
+        let event = |row: u32| tables.operations.event[index(row)];
         let mut found = Vec::new();
         for (number, instance) in (0..).zip(&collectives.all) {
             let rows = collectives.operations(instance).iter();
@@ -112,11 +113,10 @@ fn messages(source: &Source<'_>, tables: &Tables) -> Vec<(u64, u64)> {
     let mut ends: BTreeMap<(u32, u32, u32), Ends> = BTreeMap::new();
     for operation in tables.operations.rows().filter(|it| it.partner != NONE) {
         let member = tables.members.row(operation.member);
-        let name = source.trace.region(operation.function).map(|region| region.name);
-        let (from, to, end) = match name {
-            Some("ncclSend") => (member.rank, operation.partner, 0),
-            Some("ncclRecv") => (operation.partner, member.rank, 1),
-            _ => continue,
+        let (from, to, end) = match is_send(source.trace, operation.function) {
+            Some(true) => (member.rank, operation.partner, 0),
+            Some(false) => (operation.partner, member.rank, 1),
+            None => continue,
         };
         let of_pair = ends.entry((member.communicator, from, to)).or_default();
         of_pair[end].push((operation.start_ns, operation.event));
@@ -128,8 +128,4 @@ fn messages(source: &Source<'_>, tables: &Tables) -> Vec<(u64, u64)> {
         found.extend(sends.into_iter().zip(receives).map(|((_, send), (_, receive))| (send, receive)));
     }
     found
-}
-
-fn large(row: u32) -> usize {
-    usize::try_from(row).unwrap_or(usize::MAX)
 }

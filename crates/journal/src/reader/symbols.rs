@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use nccl_events::index::index;
+
 use crate::format::record::Symbol;
 
 /// The strings, by number.
@@ -31,7 +33,6 @@ impl Symbols {
     /// The string of a number; empty for [`Symbol::NONE`].
     #[must_use]
     pub fn text(&self, symbol: Symbol) -> &str {
-        let index = usize::try_from(symbol.0).unwrap_or(usize::MAX);
-        index.checked_sub(1).and_then(|index| self.texts.get(index)).map_or("", String::as_str)
+        index(symbol.0).checked_sub(1).and_then(|index| self.texts.get(index)).map_or("", String::as_str)
     }
 }

@@ -2,7 +2,7 @@
 
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::collective::Pattern;
+use nccl_events::collective::{Function, Pattern};
 use nccl_events::event::P2pApi;
 
 use super::derived::DerivedCall;
@@ -124,11 +124,7 @@ impl Calls {
         let messages = group.messages.as_ref().filter(|_| group.depth == 1)?;
         let (context, count, datatype, ..) = messages.same?;
         let (rank, ranks) = ranks(context)?;
-        let is_send = |func: &Symbol| match symbols.text(*func) {
-            "Send" => Some(true),
-            "Recv" => Some(false),
-            _ => None,
-        };
+        let is_send = |func: &Symbol| Function::named(symbols.text(*func))?.is_send();
         let sends: Option<Vec<bool>> = messages.funcs.iter().map(is_send).collect();
         let pattern = Pattern::of(&sends?, ranks)?;
         Some((call.group, DerivedCall { pattern, context, count, datatype, rank, ranks }))

@@ -2,7 +2,7 @@
 
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::collective::{Shape, element_bytes, shape};
+use nccl_events::collective::{Collective, element_bytes};
 use rustc_hash::FxHashMap;
 
 use crate::sums::Sums;
@@ -11,7 +11,7 @@ use crate::sums::Sums;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Function {
     pub(crate) name: Symbol,
-    pub(crate) shape: Option<Shape>,
+    pub(crate) collective: Option<Collective>,
 }
 
 /// Meanings of strings.
@@ -33,7 +33,7 @@ impl Meanings {
         *self.functions.entry((func, is_by_copy_engines)).or_insert_with(|| {
             let text = symbols.text(func);
             let suffix = if is_by_copy_engines { " (CE)" } else { "" };
-            Function { name: sums.name(&format!("nccl{text}{suffix}")), shape: shape(text) }
+            Function { name: sums.name(&format!("nccl{text}{suffix}")), collective: Collective::named(text) }
         })
     }
 

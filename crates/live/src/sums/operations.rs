@@ -3,7 +3,7 @@
 use analysis::median;
 use journal::format::record::Symbol;
 use nccl_events::archive::Timing;
-use nccl_events::collective::Shape;
+use nccl_events::collective::Collective;
 use tables::interval::Interval;
 
 use super::communicators::{Member, OTHER};
@@ -22,7 +22,7 @@ pub(crate) struct EndedOperation {
     pub(crate) is_point_to_point: bool,
     pub(crate) peer: Option<i32>,
     pub(crate) bytes: u64,
-    pub(crate) shape: Option<Shape>,
+    pub(crate) collective: Option<Collective>,
     /// Whether it is known how much data it moved: the number of ranks is known, and nothing of it is missing.
     pub(crate) has_bandwidth: bool,
     pub(crate) root: i32,
@@ -110,15 +110,15 @@ impl Operations {
         sum.window.count += 1;
         sum.window.bytes += ended.bytes;
         sum.window.duration_ns += duration_ns;
-        if let Some(shape) = ended.shape
+        if let Some(collective) = ended.collective
             && ended.has_bandwidth
             && timing.is_measured()
             && !is_shared
             && duration_ns > 0
             && sum.bandwidths.len() < MOST_BANDWIDTHS
         {
-            sum.bandwidths.push(shape.bandwidths(ended.bytes, ranks, seconds(duration_ns)).0);
-            sum.bus_factor = shape.bus_factor(ranks);
+            sum.bandwidths.push(collective.bandwidths(ended.bytes, ranks, seconds(duration_ns)).0);
+            sum.bus_factor = collective.bus_factor(ranks);
         }
     }
 }

@@ -51,7 +51,7 @@ impl Skews {
         communicator: &Communicator,
         (bounds, budget): (&'static [f64], &mut Budget),
     ) {
-        let (Some((sequence, replay)), Some(shape)) = (ended.sequence, ended.shape) else {
+        let (Some((sequence, replay)), Some(collective)) = (ended.sequence, ended.collective) else {
             return;
         };
         let ranks = communicator.ranks();
@@ -79,7 +79,7 @@ impl Skews {
         {
             // The first collective of a function, in which NCCL connects ranks: `stats` blames nobody for it either.
             let is_warm_up = (sequence, replay) == (0, 0);
-            self.compare(ended.member.communicator, (shape.flow, is_warm_up), came, bounds, budget);
+            self.compare(ended.member.communicator, (collective.flow(), is_warm_up), came, bounds, budget);
         }
         while self.order.len() > MOST_WAITING {
             if let Some(oldest) = self.order.pop_front() {
@@ -115,7 +115,7 @@ impl Skews {
             let waited = ranks.iter().map(|rank| arrivals.last_ns.min(rank.stop_ns).saturating_sub(rank.start_ns));
             let late = self.late.entry(Member { communicator, rank: last.rank }).or_default();
             // A root that others wait for came last only where nobody came after it.
-            let is_from_root = matches!(flow, Flow::FromRoot { .. });
+            let is_from_root = matches!(flow, Flow::FromRoot);
             late.last += u64::from(!is_from_root || ranks.iter().all(|rank| rank.start_ns <= arrivals.last_ns));
             late.caused_waiting_ns += waited.sum::<u64>();
         }

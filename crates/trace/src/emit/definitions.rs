@@ -62,7 +62,10 @@ pub(crate) struct RegionText {
 fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
     let (name, func) = match key.name {
         RegionName::Fixed(name) => (name.to_owned(), ""),
-        RegionName::Derived(pattern) => (format!("nccl{}", pattern.func()), pattern.func()),
+        RegionName::Derived(pattern) => {
+            let func = pattern.collective().name();
+            (format!("nccl{func}"), func)
+        }
         RegionName::Plugin(id) => (format!("net plugin {id:#x}"), ""),
         RegionName::Copy(kind) => (copy_kind(kind).to_owned(), ""),
         RegionName::Mangled(name) => {

@@ -15,6 +15,7 @@ use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::model::ProcessModel;
 use journal::format::record::Symbol;
 use nccl_events::archive::Timing;
+use nccl_events::collective::Collective;
 use nccl_events::state;
 use tables::OperationRow;
 use tables::index::index;
@@ -227,8 +228,7 @@ impl Details<'_, '_> {
     }
 
     fn root(&mut self, func: Symbol, root: i32) -> otf2::Result<()> {
-        let shape = self.model.meanings.shape(func);
-        if shape.is_some_and(|shape| shape.has_root()) {
+        if self.model.meanings.collective(func).is_some_and(Collective::has_root) {
             return self.add(Attribute::Root, AttributeValue::I32(root));
         }
         Ok(())

@@ -14,7 +14,7 @@ use crate::timeline::model::CommunicatorMember;
 use crate::timeline::model::ProcessModel;
 use journal::format::record::Symbol;
 use nccl_events::archive::Timing;
-use nccl_events::collective::{Shape as CollectiveShape, shape};
+use nccl_events::collective::Collective;
 use tables::EventRow;
 use tables::OperationRow;
 
@@ -195,23 +195,23 @@ impl Emitter<'_> {
             OperationRow::CeColl(row) => Some(model.tables[row].fields.root),
             OperationRow::P2p(_) => None,
         };
-        let (shape, bytes, root): (CollectiveShape, u64, i32) = match root {
+        let (collective, bytes, root): (Collective, u64, i32) = match root {
             Some(root) => {
                 let operation = model.tables.operation(operation);
                 let bytes = self.bytes(operation.count, operation.datatype);
-                (model.meanings.shape(operation.func)?, bytes, root)
+                (model.meanings.collective(operation.func)?, bytes, root)
             }
             None => {
                 let (_, call) = model.links.derived.of_member(activity)?;
                 let bytes = self.bytes(call.count, call.datatype);
-                (shape(call.pattern.func())?, bytes, call.rank)
+                (call.pattern.collective(), bytes, call.rank)
             }
         };
-        let root = u32::try_from(root).ok().filter(|_| shape.has_root());
+        let root = u32::try_from(root).ok().filter(|_| collective.has_root());
         let is_root = root == Some(member.rank);
-        let (bytes_sent, bytes_received) = shape.bytes(bytes, member.ranks_in_bytes(), is_root);
+        let (bytes_sent, bytes_received) = collective.bytes(bytes, member.ranks_in_bytes(), is_root);
         Some(otf2::Collective {
-            op: collective::operation(shape.collective),
+            op: collective::operation(collective),
             comm: CommRef::new(member.comm),
             root,
             bytes_sent,

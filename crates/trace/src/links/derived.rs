@@ -18,7 +18,7 @@ use super::operations::Activities;
 use crate::links::interval::Interval;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::collective::Pattern;
+use nccl_events::collective::{Function, Pattern};
 use tables::index::{index, index_u32};
 use tables::interval::around;
 use tables::{ContextName, GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
@@ -93,11 +93,7 @@ fn recognise(tables: &Tables, symbols: &Symbols, calls: Vec<Row<P2pApi>>) -> Opt
         if *all.get_or_insert(one) != one {
             return None;
         }
-        sends.push(match symbols.text(func) {
-            "Send" => true,
-            "Recv" => false,
-            _ => return None,
-        });
+        sends.push(Function::named(symbols.text(func))?.is_send()?);
     }
     let (context, count, datatype, ..) = all?;
     let comm = &tables.contexts.get(index(context.at()?))?.comm;

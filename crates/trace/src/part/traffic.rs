@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use self::rows::{End, Key, Passage, Traffic};
 use crate::links::operations::Activity;
 use crate::timeline::model::ProcessModel;
-use nccl_events::collective::{Flow, shape};
+use nccl_events::collective::{Flow, Function};
 use nccl_events::{Kind, state};
 use tables::communicators::CommIdentity;
 use tables::index::{index, index_u32};
@@ -144,13 +144,16 @@ impl Traffic {
                     *next += 1;
                     (list(None), function, Some(sequence), *next - 1)
                 }
-                OperationRow::P2p(row) if numbered.messages => match u32::try_from(model.tables[row].fields.peer) {
-                    Ok(peer) if peer != member.rank => {
-                        let line = list(Some((peer, func == "Send")));
-                        (line, self.function(MESSAGE), None, operation.count)
+                OperationRow::P2p(row) if numbered.messages => {
+                    let is_send = model.meanings.function(operation.func).and_then(Function::is_send);
+                    let peer = u32::try_from(model.tables[row].fields.peer).ok();
+                    match peer.zip(is_send) {
+                        Some((peer, is_send)) if peer != member.rank => {
+                            (list(Some((peer, is_send))), self.function(MESSAGE), None, operation.count)
+                        }
+                        _ => continue,
                     }
-                    _ => continue,
-                },
+                }
                 _ => continue,
             };
             let list = lists.entry(line).or_default();
@@ -185,13 +188,13 @@ impl Traffic {
             return;
         };
         let is_root = u32::try_from(model.tables[row].fields.root) == Ok(one.rank);
-        let Some(shape) = shape(model.symbols.text(one.operation.func)) else {
+        let Some(collective) = model.meanings.collective(one.operation.func) else {
             return;
         };
         // Who is waited for, and who waits.
-        let (enters, leaves) = match shape.flow {
+        let (enters, leaves) = match collective.flow() {
             Flow::AllToAll => (true, true),
-            Flow::FromRoot { .. } => (is_root, !is_root),
+            Flow::FromRoot => (is_root, !is_root),
             Flow::ToRoot => (!is_root, is_root),
         };
         let passage = Passage {

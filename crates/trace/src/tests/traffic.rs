@@ -109,8 +109,12 @@ fn a_root_waits_or_is_waited_for() {
 
 /// A message of rank 1 to rank 0, or from it, with one step.
 fn message(stream: &mut Stream, is_send: bool) {
+    message_of(stream, if is_send { "Send" } else { "Recv" }, is_send);
+}
+
+fn message_of(stream: &mut Stream, func: &str, is_send: bool) {
     let p2p = Body::P2p(event::P2p {
-        func: stream.symbols.intern(if is_send { "Send" } else { "Recv" }),
+        func: stream.symbols.intern(func),
         buffer: 0,
         datatype: Symbol::NONE,
         count: 4,
@@ -149,6 +153,14 @@ fn steps_are_sent_when_they_could_be_and_received_when_they_were() {
     stream.state(32, 130, state::PROXY_STEP_RECV_FLUSH_WAIT, StateArgs::None);
     let received = [(0, 1, (-1, -1), false, 160), (0, 1, (0, 0), false, 130)];
     assert_eq!(ends(&said(&mut stream)), received);
+}
+
+/// Version 1 of the interface has a number that says neither: such a message bounds no clock.
+#[test]
+fn a_message_without_a_direction_has_no_ends() {
+    let mut stream = on_hosts(2);
+    message_of(&mut stream, "SendRecv", true);
+    assert_eq!(said(&mut stream), Traffic::default());
 }
 
 #[test]

@@ -104,7 +104,7 @@ fn arrivals(tables: &Tables, instances: &Instances) -> Vec<Vec<Arrival>> {
             let late_ns = real(time_ns) - real(instance.median_ns);
             let is_awaited = is_awaited(instance.flow, is_root(tables, &tables.operations.row(large(*row))));
             // Where one has the data only that one's lateness counts.
-            if is_awaited || !matches!(instance.flow, Flow::FromRoot { .. }) {
+            if is_awaited || !matches!(instance.flow, Flow::FromRoot) {
                 arrivals[large(rank)].push(Arrival { instance: number, time_ns, late_ns, is_awaited });
             }
         }

@@ -6,7 +6,7 @@ use otf2::RegionRef;
 
 use crate::archive::Trace;
 use crate::statements::Completeness;
-use crate::tables::{NO_SEQUENCE, NONE, Tables, collective, large, small};
+use crate::tables::{self, NO_SEQUENCE, NONE, Tables, collective, large, small};
 
 /// The other ends of sends and receives.
 #[derive(Debug, Default)]
@@ -103,11 +103,7 @@ fn is_send(trace: &Trace, known: &mut Vec<(RegionRef, Option<bool>)>, function: 
     if let Some((_, is_send)) = known.iter().find(|(region, _)| *region == function) {
         return *is_send;
     }
-    let is_send = match trace.region(function).map(|region| region.name) {
-        Some("ncclSend") => Some(true),
-        Some("ncclRecv") => Some(false),
-        _ => None,
-    };
+    let is_send = tables::is_send(trace, function);
     known.push((function, is_send));
     is_send
 }

@@ -9,6 +9,7 @@ use analysis::{Clock, Instance, Instances, Shows, Step, Trace, is_nccl, property
 use anyhow::{Context as _, Result, bail};
 use clocks::anchors;
 use nccl_events::archive::{LocationKind, RANK, Timing};
+use nccl_events::collective::Function;
 use nccl_events::{Kind, Progress as _};
 use otf2::{LocationGroupRef, LocationRef};
 use rayon::prelude::*;
@@ -211,7 +212,7 @@ impl<'a> Reading<'a> {
             })),
             Kind::P2p => Some(Operation::Message(Message {
                 peer: fields.peer?,
-                is_send: func == "Send",
+                is_send: Function::named(func)?.is_send()?,
                 number: 0,
                 count,
                 datatype: datatype.into(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use nccl_events::collective::{Collective, Function};
 use nccl_events::{Body, event, state};
 use tables::{EventRow, Head, P2p, Row, Tables};
 
@@ -212,7 +213,7 @@ impl<'a> Reader<'a> {
             _ => return None,
         };
         let func = self.name(func);
-        let has_root = matches!(&*func, "Broadcast" | "Reduce" | "Gather" | "Scatter");
+        let has_root = Collective::named(&*func).is_some_and(Collective::has_root);
         Some(Call {
             what: Signature { func, count, datatype: self.name(datatype), root: has_root.then_some(root) },
             from_api: call.is_some(),
@@ -226,10 +227,10 @@ impl<'a> Reader<'a> {
     fn message(&mut self, row: Row<P2p>, ran_until: RanUntil, rank: &mut Rank) {
         let operation = &self.tables[row];
         let P2p { func, datatype, count, peer, .. } = operation.fields;
-        let Ok(peer) = u32::try_from(peer) else {
+        let is_send = Function::named(&*self.name(func)).and_then(Function::is_send);
+        let (Ok(peer), Some(is_send)) = (u32::try_from(peer), is_send) else {
             return;
         };
-        let is_send = &*self.name(func) == "Send";
         let number = rank.message_counts.entry((peer, is_send)).or_default();
         let number = std::mem::replace(number, *number + 1);
         let progress = self.progresses.progress(None, Some(EventRow::P2p(row)), ran_until);

@@ -1,8 +1,10 @@
 //! Which kernel of a trace is which of ours.
 
+use nccl_events::collective::Function;
+use nccl_events::index::index;
+
 use super::read::{Foreign, Kernel};
 use crate::kineto::job::Job;
-use crate::kineto::kernels::large;
 use crate::kineto::pytorch;
 use crate::line::Line;
 
@@ -39,7 +41,7 @@ struct Wanted<'k> {
 impl<'a> Matching<'a> {
     pub(super) fn of(job: &'a Job<'a>, rank: u32) -> Self {
         let kernels = &job.kernels;
-        let job_rank = &job.tables.members.job_ranks[large(rank)];
+        let job_rank = &job.tables.members.job_ranks[index(rank)];
         let slack_ns = SLACK_NS + i128::from(job_rank.clock_uncertainty_ns().unwrap_or(0));
         let members = job_rank.members.iter().map(|row| {
             let communicator = job.tables.members.row(*row).communicator;
@@ -61,7 +63,7 @@ impl<'a> Matching<'a> {
             let launched_ns = kernel.launched_ns.map_or(start_ns, |at_ns| clock.at(at_ns));
             let wanted = Wanted { kernel, start_ns, stop_ns, launched_ns };
             if let Some(number) = self.best(&wanted) {
-                self.is_taken[large(number)] = true;
+                self.is_taken[index(number)] = true;
                 found.push((kernel.event, number));
             }
         }
@@ -72,7 +74,7 @@ impl<'a> Matching<'a> {
     /// How many operations of a rank ran within a span of time in kernels that were not matched.
     pub(super) fn unmatched(&self, from_ns: i128, to_ns: i128) -> u64 {
         let measured = self.members.iter().flat_map(|member| &member.measured);
-        let left = measured.filter(|number| !self.is_taken[large(**number)]).map(|it| self.job.kernels.get(*it));
+        let left = measured.filter(|number| !self.is_taken[index(**number)]).map(|it| self.job.kernels.get(*it));
         let within = left.filter(|it| i128::from(it.start_ns) >= from_ns && i128::from(it.stop_ns) <= to_ns);
         within.map(|it| u64::from(it.operations)).sum()
     }
@@ -89,7 +91,7 @@ impl<'a> Matching<'a> {
             let before = member.enqueued.partition_point(|it| launch(it) < wanted.launched_ns - ENQUEUED_NS);
             let near = |it: &&u32| launch(it) <= wanted.launched_ns + ENQUEUED_NS;
             let enqueued = member.enqueued[before..].iter().take_while(near);
-            for number in measured.chain(enqueued).filter(|it| !self.is_taken[large(**it)]) {
+            for number in measured.chain(enqueued).filter(|it| !self.is_taken[index(**it)]) {
                 let Some(is_other_size) = self.differs(*number, wanted.kernel) else {
                     continue;
                 };
@@ -113,17 +115,17 @@ impl<'a> Matching<'a> {
     /// Whether it has another size; none where it does something else.
     fn differs(&self, number: u32, wanted: &Kernel) -> Option<bool> {
         let kernel = self.job.kernels.get(number);
-        let operation = self.job.tables.operations.row(large(kernel.operation));
+        let operation = self.job.tables.operations.row(index(kernel.operation));
         let name = self.job.source.trace.region_name(operation.function);
-        let function = pytorch::function(&name);
-        let is_other = wanted.family.is_some() && pytorch::family(function) != wanted.family;
+        let is_other = wanted.family.is_some() && pytorch::family(&name) != wanted.family;
         // A kernel of several functions is named after any of them.
         if is_other && kernel.operations == 1 {
             return None;
         }
         let member = self.job.tables.members.row(kernel.member);
         let size = self.job.tables.members.size(member.communicator) as u64;
-        let own = pytorch::elements(function, operation.bytes, size, operation.partner == member.rank);
+        let (bytes, is_root) = (operation.bytes, operation.partner == member.rank);
+        let own = Function::of_region(&name).map_or((bytes, bytes), |it| it.elements(bytes, size, is_root));
         let is_size = wanted.bytes.is_none_or(|bytes| kernel.operations > 1 || bytes == [own.0, own.1]);
         Some(is_other || !is_size)
     }

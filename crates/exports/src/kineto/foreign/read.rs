@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use nccl_events::collective::Function;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -38,7 +39,7 @@ pub(super) struct Kernel {
     /// When it was launched, where the launch is in the trace.
     pub(super) launched_ns: Option<i128>,
     /// What it does, by its name or by PyTorch's of the collective.
-    pub(super) family: Option<&'static str>,
+    pub(super) family: Option<Function>,
     pub(super) group_size: Option<u64>,
     /// Ranks of the job in its group: the first ones, where there are many.
     pub(super) ranks: Vec<u32>,

@@ -2,7 +2,6 @@
 
 use journal::reader::Symbols;
 use nccl_events::archive::Timing;
-use nccl_events::collective::shape;
 use tables::interval::{Interval, Known, share_kernel};
 
 use crate::process::derived::EndedCollective;
@@ -122,8 +121,8 @@ impl OpenEvents {
             let Some(member) = self.contexts.get(call.context).and_then(|context| context.member) else {
                 continue;
             };
-            let shape = shape(call.pattern.func());
-            let (function, algorithm) = (sums.name(&format!("nccl{}", call.pattern.func())), sums.name(""));
+            let collective = call.pattern.collective();
+            let (function, algorithm) = (sums.name(&format!("nccl{}", collective.name())), sums.name(""));
             sums.operation(&EndedOperation {
                 member,
                 function,
@@ -131,7 +130,7 @@ impl OpenEvents {
                 is_point_to_point: false,
                 peer: None,
                 bytes: call.count.saturating_mul(self.meanings.element_bytes(call.datatype, symbols)),
-                shape,
+                collective: Some(collective),
                 has_bandwidth: is_whole,
                 root: call.rank,
                 sequence: None,
@@ -167,7 +166,7 @@ impl OpenEvents {
             is_point_to_point: peer.is_some(),
             peer,
             bytes: started.count.saturating_mul(self.meanings.element_bytes(started.datatype, symbols)),
-            shape: function.shape,
+            collective: function.collective,
             has_bandwidth: false,
             root,
             sequence,

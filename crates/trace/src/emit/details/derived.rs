@@ -5,7 +5,6 @@ use otf2::AttributeValue;
 use super::Details;
 use crate::emit::attributes::Attribute;
 use crate::links::derived::DerivedCall;
-use nccl_events::collective::shape;
 use tables::index::index;
 use tables::{EventRow, P2pApi};
 
@@ -34,7 +33,7 @@ impl Details<'_, '_> {
         let first = &self.model.tables[first];
         self.number(Attribute::Parent, first.parent, 0)?;
         self.elements(call.count, call.datatype)?;
-        if shape(call.pattern.func()).is_some_and(|shape| shape.has_root()) {
+        if call.pattern.collective().has_root() {
             self.add(Attribute::Root, AttributeValue::I32(call.rank))?;
         }
         let P2pApi { stream, graph_captured, user_tag, .. } = first.fields;
@@ -79,7 +78,6 @@ impl Details<'_, '_> {
         }
         let element = model.meanings.element_bytes(call.datatype);
         let bytes = call.count.saturating_mul(element);
-        let shape = shape(call.pattern.func());
-        self.bandwidths(shape, bytes, call.ranks, interval)
+        self.bandwidths(Some(call.pattern.collective()), bytes, call.ranks, interval)
     }
 }

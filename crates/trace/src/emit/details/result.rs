@@ -5,7 +5,7 @@ use otf2::AttributeValue;
 use super::Details;
 use crate::emit::attributes::Attribute;
 use crate::links::interval::Interval;
-use nccl_events::collective::Shape;
+use nccl_events::collective::Collective;
 use tables::OperationRow;
 
 impl Details<'_, '_> {
@@ -31,14 +31,14 @@ impl Details<'_, '_> {
         };
         let element = model.meanings.element_bytes(operation.datatype);
         let bytes = operation.count.saturating_mul(element);
-        let shape = model.meanings.shape(operation.func);
-        self.bandwidths(shape, bytes, member.ranks, interval)
+        let collective = model.meanings.collective(operation.func);
+        self.bandwidths(collective, bytes, member.ranks, interval)
     }
 
     /// What a collective of `bytes` a rank reached, where it is known when it ran.
     pub(super) fn bandwidths(
         &mut self,
-        shape: Option<Shape>,
+        collective: Option<Collective>,
         bytes: u64,
         ranks: u32,
         interval: Interval,
@@ -48,8 +48,8 @@ impl Details<'_, '_> {
         if interval.unfinished || !measured || seconds <= 0.0 {
             return Ok(());
         }
-        if let Some(shape) = shape {
-            let (bandwidth, bus) = shape.bandwidths(bytes, ranks, seconds);
+        if let Some(collective) = collective {
+            let (bandwidth, bus) = collective.bandwidths(bytes, ranks, seconds);
             self.add(Attribute::AlgorithmBandwidth, AttributeValue::F64(bandwidth))?;
             self.add(Attribute::BusBandwidth, AttributeValue::F64(bus))?;
         }

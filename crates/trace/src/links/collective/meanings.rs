@@ -2,14 +2,14 @@
 
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::collective::{Shape, element_bytes, shape};
+use nccl_events::collective::{Collective, Function, element_bytes};
 use tables::index::index;
 
 /// What a string means where it names a data type or a function.
 #[derive(Clone, Copy, Debug, Default)]
 struct Meaning {
     element_bytes: u64,
-    shape: Option<Shape>,
+    function: Option<Function>,
 }
 
 /// The meanings of all strings.
@@ -23,7 +23,7 @@ impl Meanings {
         let none = Meaning::default();
         let named = symbols.all().map(|symbol| {
             let text = symbols.text(symbol);
-            Meaning { element_bytes: element_bytes(text), shape: shape(text) }
+            Meaning { element_bytes: element_bytes(text), function: Function::named(text) }
         });
         Self([none].into_iter().chain(named).collect())
     }
@@ -35,11 +35,18 @@ impl Meanings {
         self.0.get(index(datatype.0)).map_or(0, |meaning| meaning.element_bytes)
     }
 
-    /// The shape of a collective, see [`shape`].
+    /// The function with this name.
     #[must_use]
     #[inline]
-    pub(crate) fn shape(&self, func: Symbol) -> Option<Shape> {
-        self.0.get(index(func.0))?.shape
+    pub(crate) fn function(&self, func: Symbol) -> Option<Function> {
+        self.0.get(index(func.0))?.function
+    }
+
+    /// The collective with this name.
+    #[must_use]
+    #[inline]
+    pub(crate) fn collective(&self, func: Symbol) -> Option<Collective> {
+        self.function(func)?.collective()
     }
 }
 
@@ -54,7 +61,7 @@ mod tests {
         let known = texts.map(|text| symbols.intern(text));
         let meanings = Meanings::of(&symbols);
         assert_eq!(known.map(|symbol| meanings.element_bytes(symbol)), [8, 0, 0, 1, 0]);
-        let is_collective = known.map(|symbol| meanings.shape(symbol).is_some());
+        let is_collective = known.map(|symbol| meanings.collective(symbol).is_some());
         assert_eq!(is_collective, [false, true, false, false, false]);
         let unknown = [Symbol::NONE, Symbol(99)];
         assert_eq!(unknown.map(|symbol| meanings.element_bytes(symbol)), [0, 0]);

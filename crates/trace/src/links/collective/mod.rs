@@ -2,7 +2,7 @@
 
 pub(crate) mod meanings;
 
-use nccl_events::collective::{Collective, Flow, shape};
+use nccl_events::collective::{Collective, Flow, Function};
 use otf2::{CollectiveOp, RegionRole};
 
 /// OTF2's operation.
@@ -23,11 +23,13 @@ pub(crate) const fn operation(collective: Collective) -> CollectiveOp {
 /// The role of the region of a function.
 #[must_use]
 pub(crate) fn role(func: &str) -> RegionRole {
-    match (func, shape(func).map(|shape| shape.flow)) {
-        ("Send" | "Recv" | "SendRecv", _) => RegionRole::Point2Point,
-        (_, Some(Flow::AllToAll)) => RegionRole::CollAll2All,
-        (_, Some(Flow::FromRoot { .. })) => RegionRole::CollOne2All,
-        (_, Some(Flow::ToRoot)) => RegionRole::CollAll2One,
-        (_, None) => RegionRole::CollOther,
+    match Function::named(func) {
+        Some(Function::Collective(collective)) => match collective.flow() {
+            Flow::AllToAll => RegionRole::CollAll2All,
+            Flow::FromRoot => RegionRole::CollOne2All,
+            Flow::ToRoot => RegionRole::CollAll2One,
+        },
+        Some(Function::Send | Function::Recv | Function::SendRecv) => RegionRole::Point2Point,
+        None => RegionRole::CollOther,
     }
 }

@@ -8,7 +8,7 @@ use super::{Call, CallLists, Digest, RankCalls, RankDigest, StepRanges};
 use crate::links::Links;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::collective::{element_bytes, shape};
+use nccl_events::collective::{Collective, element_bytes};
 use tables::OperationRow;
 use tables::communicators::Comms;
 use tables::index::{index, index_u32};
@@ -47,19 +47,17 @@ impl Known {
     }
 }
 
-/// NCCL moves bytes in some functions, whatever type the caller names, and ranks may name different ones.
 fn call((func, count, datatype, root): Raw, symbols: &Symbols) -> Call {
     let func = symbols.text(func);
-    let shape = shape(func);
+    let collective = Collective::named(func);
     let datatype = symbols.text(datatype);
     let element = element_bytes(datatype);
-    let (count, datatype) = match func {
-        "AllGather" | "Broadcast" | "AlltoAll" | "Gather" | "Scatter" if element > 0 => {
-            (count.saturating_mul(element), "")
-        }
-        _ => (count, datatype),
+    let (count, datatype) = if collective.is_some_and(Collective::moves_bytes) && element > 0 {
+        (count.saturating_mul(element), "")
+    } else {
+        (count, datatype)
     };
-    let has_root = shape.is_some_and(|shape| shape.has_root());
+    let has_root = collective.is_some_and(Collective::has_root);
     Call { func: func.to_owned(), count, datatype: datatype.to_owned(), root: if has_root { root } else { -1 } }
 }
 

@@ -13,6 +13,7 @@ use crate::timeline::model::ProcessModel;
 use journal::format::record::Symbol;
 use journal::part::options::CollectiveRecords;
 use nccl_events::archive::RegionClass;
+use nccl_events::collective::Function;
 use nccl_events::{Kind, Table, event};
 use tables::OperationRow;
 use tables::index::{index, index_u32};
@@ -235,18 +236,15 @@ fn exchange(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, shown: &Sho
     let member = model.comms.member(shown.context)?;
     let ranks = model.comms.comm(member)?.ranks;
     let OperationRow::P2p(row) = operation else {
-        if model.meanings.shape(shown.func).is_some() {
+        if model.meanings.collective(shown.func).is_some() {
             builder.counts.sizes_unknown += u64::from(ranks == 0);
             return Some(Exchange::Collective);
         }
         builder.counts.collectives_unknown += 1;
         return None;
     };
-    let exchange = match model.symbols.text(shown.func) {
-        "Send" => Some(Exchange::Send),
-        "Recv" => Some(Exchange::Receive),
-        _ => None,
-    };
+    let is_send = model.meanings.function(shown.func).and_then(Function::is_send);
+    let exchange = is_send.map(|is_send| if is_send { Exchange::Send } else { Exchange::Receive });
     let peer = u32::try_from(model.tables[row].fields.peer).ok();
     let known = peer.filter(|&peer| ranks == 0 || peer < ranks);
     if known.is_none() || exchange.is_none() {

@@ -55,8 +55,8 @@ fn moved(model: &ProcessModel<'_>, row: OperationRow, operation: &Operation<'_>,
         OperationRow::Coll(_) => {
             // Without the number of ranks a bandwidth would be made up.
             let member = model.member_of(operation).filter(|member| member.knows_ranks)?;
-            let shape = model.meanings.shape(operation.func)?;
-            Some(shape.buffer_bytes(bytes, member.ranks.into()))
+            let collective = model.meanings.collective(operation.func)?;
+            Some(collective.buffer_bytes(bytes, member.ranks.into()))
         }
         OperationRow::P2p(_) => Some(bytes),
         OperationRow::CeColl(_) => None,

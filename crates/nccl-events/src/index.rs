@@ -1,4 +1,4 @@
-//! Indices into the tables of a process, kept in 32 bits: a million operations hold several of them each.
+//! Indices into tables, kept in 32 bits: a million operations hold several of them each.
 
 /// From the index as tables keep it. They hold fewer than 2³² rows.
 #[must_use]

@@ -1,0 +1,250 @@
+//! NCCL's functions: names, how data moves, bytes and bandwidths. Writers and readers of archives share this.
+
+use std::ffi::CStr;
+
+mod pattern;
+
+pub use pattern::Pattern;
+
+/// A function of NCCL that moves data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    /// All ranks of a communicator take part.
+    Collective(Collective),
+    /// `ncclSend`
+    Send,
+    /// `ncclRecv`
+    Recv,
+    /// A send or a receive, NCCL does not say which: only version 1 of the interface has a number for it.
+    SendRecv,
+}
+
+/// The collectives of NCCL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collective {
+    /// `ncclAllReduce`
+    AllReduce,
+    /// `ncclAllGather`
+    AllGather,
+    /// `ncclReduceScatter`
+    ReduceScatter,
+    /// `ncclAlltoAll`
+    AlltoAll,
+    /// `ncclBroadcast`
+    Broadcast,
+    /// `ncclScatter`
+    Scatter,
+    /// `ncclReduce`
+    Reduce,
+    /// `ncclGather`
+    Gather,
+}
+
+/// How data moves in a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Everybody to everybody.
+    AllToAll,
+    /// The root to everybody.
+    FromRoot,
+    /// Everybody to the root.
+    ToRoot,
+}
+
+impl Function {
+    /// All functions.
+    pub const ALL: [Self; 11] = [
+        Self::Collective(Collective::AllReduce),
+        Self::Collective(Collective::AllGather),
+        Self::Collective(Collective::ReduceScatter),
+        Self::Collective(Collective::AlltoAll),
+        Self::Collective(Collective::Broadcast),
+        Self::Collective(Collective::Scatter),
+        Self::Collective(Collective::Reduce),
+        Self::Collective(Collective::Gather),
+        Self::Send,
+        Self::Recv,
+        Self::SendRecv,
+    ];
+
+    /// The function that NCCL's events call so (`AllReduce`); `None` for one this version does not know.
+    #[must_use]
+    pub fn named(name: impl AsRef<[u8]>) -> Option<Self> {
+        let name = name.as_ref();
+        Self::ALL.into_iter().find(|function| function.name().as_bytes() == name)
+    }
+
+    /// The function that a region of an archive shows: `ncclAllGather (CE)` shows an `AllGather`.
+    #[must_use]
+    pub fn of_region(region: &str) -> Option<Self> {
+        Self::named(region.split(' ').next()?.strip_prefix("nccl")?)
+    }
+
+    /// What NCCL's events call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let call = self.call().to_str().unwrap_or_default();
+        call.strip_prefix("nccl").unwrap_or(call)
+    }
+
+    /// The function in NCCL's API, which regions are named after.
+    #[must_use]
+    pub const fn call(self) -> &'static CStr {
+        match self {
+            Self::Collective(Collective::AllReduce) => c"ncclAllReduce",
+            Self::Collective(Collective::AllGather) => c"ncclAllGather",
+            Self::Collective(Collective::ReduceScatter) => c"ncclReduceScatter",
+            Self::Collective(Collective::AlltoAll) => c"ncclAlltoAll",
+            Self::Collective(Collective::Broadcast) => c"ncclBroadcast",
+            Self::Collective(Collective::Scatter) => c"ncclScatter",
+            Self::Collective(Collective::Reduce) => c"ncclReduce",
+            Self::Collective(Collective::Gather) => c"ncclGather",
+            Self::Send => c"ncclSend",
+            Self::Recv => c"ncclRecv",
+            Self::SendRecv => c"ncclSendRecv",
+        }
+    }
+
+    /// The collective, if it is one.
+    #[must_use]
+    pub const fn collective(self) -> Option<Collective> {
+        match self {
+            Self::Collective(collective) => Some(collective),
+            Self::Send | Self::Recv | Self::SendRecv => None,
+        }
+    }
+
+    /// Whether it sends to its peer (`true`) or receives; `None` for a collective, and where NCCL does not say.
+    #[must_use]
+    pub const fn is_send(self) -> Option<bool> {
+        match self {
+            Self::Send => Some(true),
+            Self::Recv => Some(false),
+            Self::SendRecv | Self::Collective(_) => None,
+        }
+    }
+
+    /// Elements in the buffers that a rank sends from and receives into, by the call's count.
+    #[must_use]
+    pub const fn elements(self, count: u64, ranks: u64, is_root: bool) -> (u64, u64) {
+        match self {
+            Self::Collective(collective) => collective.elements(count, ranks, is_root),
+            Self::Send | Self::Recv | Self::SendRecv => (count, count),
+        }
+    }
+}
+
+impl Collective {
+    /// The collective that NCCL's events call so; `None` for other functions.
+    #[must_use]
+    pub fn named(name: impl AsRef<[u8]>) -> Option<Self> {
+        Function::named(name)?.collective()
+    }
+
+    /// What NCCL's events call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Function::Collective(self).name()
+    }
+
+    /// How data moves.
+    #[must_use]
+    pub const fn flow(self) -> Flow {
+        match self {
+            Self::AllReduce | Self::AllGather | Self::ReduceScatter | Self::AlltoAll => Flow::AllToAll,
+            Self::Broadcast | Self::Scatter => Flow::FromRoot,
+            Self::Reduce | Self::Gather => Flow::ToRoot,
+        }
+    }
+
+    /// Whether the collective has a root.
+    #[must_use]
+    pub const fn has_root(self) -> bool {
+        !matches!(self.flow(), Flow::AllToAll)
+    }
+
+    /// Whether NCCL copies without arithmetic. Then only the number of bytes counts, whatever type the caller names,
+    /// and ranks may name different ones.
+    #[must_use]
+    pub const fn moves_bytes(self) -> bool {
+        match self {
+            Self::AllGather | Self::AlltoAll | Self::Broadcast | Self::Scatter | Self::Gather => true,
+            Self::AllReduce | Self::ReduceScatter | Self::Reduce => false,
+        }
+    }
+
+    /// Bytes sent and received by a rank: `bytes` is count × type size, `ranks` the communicator's
+    /// size (Score-P's logical convention).
+    #[must_use]
+    pub const fn bytes(self, bytes: u64, ranks: u64, is_root: bool) -> (u64, u64) {
+        let all = bytes.saturating_mul(ranks);
+        match (self.flow(), is_root) {
+            (Flow::AllToAll, _) => (all, all),
+            (Flow::FromRoot, true) => (all, bytes),
+            (Flow::FromRoot, false) => (0, bytes),
+            (Flow::ToRoot, true) => (bytes, all),
+            (Flow::ToRoot, false) => (bytes, 0),
+        }
+    }
+
+    const fn elements(self, count: u64, ranks: u64, is_root: bool) -> (u64, u64) {
+        let all = count.saturating_mul(ranks);
+        let on_root = if is_root { all } else { 0 };
+        match self {
+            Self::AllReduce | Self::Broadcast | Self::Reduce => (count, count),
+            Self::AllGather => (count, all),
+            Self::ReduceScatter => (all, count),
+            Self::AlltoAll => (all, all),
+            Self::Gather => (count, on_root),
+            Self::Scatter => (on_root, count),
+        }
+    }
+
+    /// What bandwidths are computed from: the larger of a rank's buffers, as in nccl-tests.
+    #[must_use]
+    pub fn buffer_bytes(self, bytes: u64, ranks: u64) -> u64 {
+        let (sent, received) = self.elements(bytes, ranks, true);
+        sent.max(received)
+    }
+
+    /// Algorithm and bus bandwidth in bytes per second of a collective that took `seconds`; `bytes` is count × type
+    /// size.
+    #[must_use]
+    pub fn bandwidths(self, bytes: u64, ranks: u32, seconds: f64) -> (f64, f64) {
+        let algorithm = approximate(self.buffer_bytes(bytes, ranks.into())) / seconds;
+        (algorithm, algorithm * self.bus_factor(ranks))
+    }
+
+    /// Bus bandwidth per algorithm bandwidth, as in nccl-tests.
+    #[must_use]
+    pub fn bus_factor(self, ranks: u32) -> f64 {
+        let ranks = f64::from(ranks.max(1));
+        let pieces = match self {
+            Self::AllReduce => 2.0 * ranks - 2.0,
+            Self::AllGather | Self::ReduceScatter | Self::AlltoAll | Self::Scatter | Self::Gather => ranks - 1.0,
+            Self::Broadcast | Self::Reduce => ranks,
+        };
+        pieces / ranks
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a bandwidth does not need 64 bits of its bytes")]
+fn approximate(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+/// Bytes of an element of a datatype by NCCL's name; 0 for one this version does not know.
+#[must_use]
+pub fn element_bytes(datatype: impl AsRef<[u8]>) -> u64 {
+    let datatype = datatype.as_ref();
+    match datatype.strip_prefix(b"nccl").unwrap_or(datatype) {
+        b"Int8" | b"Char" | b"Uint8" | b"Float8e4m3" | b"Float8e5m2" => 1,
+        b"Float16" | b"Half" | b"Bfloat16" => 2,
+        b"Int32" | b"Int" | b"Uint32" | b"Float32" | b"Float" => 4,
+        b"Int64" | b"Uint64" | b"Float64" | b"Double" => 8,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

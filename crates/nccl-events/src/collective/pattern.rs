@@ -1,0 +1,100 @@
+//! Collectives that NCCL makes of sends and receives, by the order of these.
+
+use super::Collective;
+
+/// A collective that NCCL makes of sends and receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pattern {
+    /// `ncclAlltoAll`
+    AlltoAll,
+    /// `ncclGather`, on its root.
+    Gather,
+    /// `ncclScatter`, on its root.
+    Scatter,
+}
+
+impl Pattern {
+    /// The function that the program called.
+    #[must_use]
+    pub const fn collective(self) -> Collective {
+        match self {
+            Self::AlltoAll => Collective::AlltoAll,
+            Self::Gather => Collective::Gather,
+            Self::Scatter => Collective::Scatter,
+        }
+    }
+
+    /// Whether all ranks recognise it: then it has one collective record, and its members have no messages. The same
+    /// bytes are not reported twice.
+    #[must_use]
+    pub const fn is_collective_record(self) -> bool {
+        matches!(self, Self::AlltoAll)
+    }
+
+    /// The pattern of the calls of a group on `ranks`; `true` is a send.
+    #[must_use]
+    pub fn of(sends: &[bool], ranks: usize) -> Option<Self> {
+        if ranks < 2 {
+            return None;
+        }
+        let alternate = sends.chunks(2).all(|pair| pair == [true, false]);
+        if alternate && sends.len() == ranks.checked_mul(2)? {
+            return Some(Self::AlltoAll);
+        }
+        if sends.len() != ranks.checked_add(1)? {
+            return None;
+        }
+        match sends {
+            [true, received @ ..] if received.iter().all(|&send| !send) => Some(Self::Gather),
+            [sent @ .., false] if sent.iter().all(|&send| send) => Some(Self::Scatter),
+            _ => None,
+        }
+    }
+
+    /// Transfers between this rank and the others.
+    #[must_use]
+    pub const fn transfers(self, ranks: usize) -> usize {
+        let others = ranks.saturating_sub(1);
+        match self {
+            Self::AlltoAll => 2 * others,
+            Self::Gather | Self::Scatter => others,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_calls_tells_the_collective() {
+        let of = |calls: &str, ranks| {
+            let sends: Vec<bool> = calls.chars().map(|call| call == 'S').collect();
+            Pattern::of(&sends, ranks)
+        };
+        for (calls, ranks, pattern) in [
+            ("SRSR", 2, Pattern::AlltoAll),
+            ("SRR", 2, Pattern::Gather),
+            ("SSR", 2, Pattern::Scatter),
+            ("SRSRSR", 3, Pattern::AlltoAll),
+            ("SRRR", 3, Pattern::Gather),
+            ("SSSR", 3, Pattern::Scatter),
+        ] {
+            assert_eq!(of(calls, ranks), Some(pattern), "{calls} on {ranks}");
+        }
+        for (calls, ranks) in [
+            ("", 0),
+            ("S", 2),
+            ("R", 2),
+            ("SR", 1),
+            ("SRS", 2),
+            ("SRSR", 3),
+            ("RSRS", 2),
+            ("SRRS", 2),
+            ("RRR", 2),
+            ("SSS", 2),
+        ] {
+            assert_eq!(of(calls, ranks), None, "{calls} on {ranks}");
+        }
+    }
+}

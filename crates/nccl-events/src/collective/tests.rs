@@ -1,0 +1,105 @@
+use super::*;
+
+/// NCCL's name, whether it has a root, whether it moves bytes, whether it sends; elements in the buffers of a root and
+/// of another rank, with a count of 10 on 4 ranks, as NCCL's API documents them.
+type Facts = (&'static str, bool, bool, Option<bool>, [(u64, u64); 2]);
+
+const FACTS: [Facts; 11] = [
+    ("AllReduce", false, false, None, [(10, 10), (10, 10)]),
+    ("AllGather", false, true, None, [(10, 40), (10, 40)]),
+    ("ReduceScatter", false, false, None, [(40, 10), (40, 10)]),
+    ("AlltoAll", false, true, None, [(40, 40), (40, 40)]),
+    ("Broadcast", true, true, None, [(10, 10), (10, 10)]),
+    ("Scatter", true, true, None, [(40, 10), (0, 10)]),
+    ("Reduce", true, false, None, [(10, 10), (10, 10)]),
+    ("Gather", true, true, None, [(10, 40), (10, 0)]),
+    ("Send", false, false, Some(true), [(10, 10), (10, 10)]),
+    ("Recv", false, false, Some(false), [(10, 10), (10, 10)]),
+    ("SendRecv", false, false, None, [(10, 10), (10, 10)]),
+];
+
+#[test]
+fn each_function_has_its_facts() {
+    for (function, (name, has_root, moves_bytes, is_send, elements)) in Function::ALL.into_iter().zip(FACTS) {
+        assert_eq!(Function::named(name), Some(function));
+        assert_eq!(function.name(), name);
+        let collective = function.collective();
+        assert_eq!(collective.is_some_and(Collective::has_root), has_root, "{name}");
+        assert_eq!(collective.is_some_and(Collective::moves_bytes), moves_bytes, "{name}");
+        assert_eq!(function.is_send(), is_send, "{name}");
+        assert_eq!([true, false].map(|is_root| function.elements(10, 4, is_root)), elements, "{name}");
+    }
+    assert_eq!(Function::named("PutSignal"), None);
+}
+
+#[test]
+fn regions_are_named_after_functions() {
+    assert_eq!(Function::of_region("ncclSend"), Some(Function::Send));
+    assert_eq!(Function::of_region("ncclAllGather (CE) enqueue"), Function::named("AllGather"));
+    assert_eq!(Function::of_region("AllGather"), None);
+}
+
+/// The table of docs/MAPPING.md §5, "Communication records", is Score-P's convention.
+#[test]
+fn bytes_are_those_of_the_documentation() {
+    let page = include_str!("../../../../docs/MAPPING.md");
+    let table = page.split("| NCCL | OTF2 | bytes sent / received |").nth(1).expect("the table");
+    let mut rows = 0;
+    for row in table.lines().skip(2).take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let collective = Collective::named(cells[1]).expect(cells[1]);
+        let (on_root, elsewhere) = match cells[3] {
+            "N·b / N·b" => ((40, 40), (40, 40)),
+            "root sends N·b, all receive b" => ((40, 10), (0, 10)),
+            "all send b, root receives N·b" => ((10, 40), (10, 0)),
+            other => panic!("{other}"),
+        };
+        assert_eq!(collective.bytes(10, 4, true), on_root, "{}", cells[1]);
+        assert_eq!(collective.bytes(10, 4, false), elsewhere, "{}", cells[1]);
+        assert_eq!(collective.has_root(), cells[3].contains("root"), "{}", cells[1]);
+        rows += 1;
+    }
+    assert_eq!(rows, 8);
+}
+
+/// What nccl-tests prints for a run of 2 ms on 8 ranks with 1 000 000 float32 as the call's count: the size
+/// is the buffer of a rank that has them all, count × 4 where each has all, and × ranks where `count` is a piece.
+#[test]
+fn bandwidths_follow_nccl_tests() {
+    const WHOLE: f64 = 4e6;
+    const PIECES: f64 = 8.0 * 4e6;
+    for (func, size, factor) in [
+        ("AllReduce", WHOLE, 2.0 * 7.0 / 8.0),
+        ("Broadcast", WHOLE, 1.0),
+        ("Reduce", WHOLE, 1.0),
+        ("AllGather", PIECES, 7.0 / 8.0),
+        ("ReduceScatter", PIECES, 7.0 / 8.0),
+        ("AlltoAll", PIECES, 7.0 / 8.0),
+        ("Gather", PIECES, 7.0 / 8.0),
+        ("Scatter", PIECES, 7.0 / 8.0),
+    ] {
+        let collective = Collective::named(func).expect("known");
+        let (algorithm, bus) = collective.bandwidths(4_000_000, 8, 2e-3);
+        assert!((algorithm / (size / 2e-3) - 1.0).abs() < 1e-12, "{func}");
+        assert!((bus / algorithm - factor).abs() < 1e-12, "{func}");
+    }
+    // Sends and receives share a kernel with others: no bandwidth of their own.
+    for func in ["Send", "Recv", "SendRecv"] {
+        assert_eq!(Collective::named(func), None, "{func}");
+    }
+}
+
+#[test]
+fn a_rank_alone_has_no_bus() {
+    let bus = |func| Collective::named(func).expect("known").bandwidths(100, 1, 1.0).1;
+    assert!(bus("AllReduce").abs() < 1e-12);
+    assert!(bus("AllGather").abs() < 1e-12);
+    assert!((bus("Broadcast") - 100.0).abs() < 1e-12);
+}
+
+#[test]
+fn datatypes_by_name() {
+    assert_eq!(element_bytes("ncclFloat32"), 4);
+    assert_eq!(element_bytes("ncclBfloat16"), 2);
+    assert_eq!(element_bytes("Unknown"), 0);
+}
