@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use job::interval::Earlier;
 use journal::format::record::{Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Removed, Symbols};
 use nccl_events::Body;
@@ -10,7 +11,6 @@ use rustc_hash::FxHashMap;
 use tables::builder::TableBuilder;
 use tables::communicators::Comms;
 use tables::communicators::devices::Devices;
-use tables::interval::Earlier;
 
 use super::gpu::RecentBounds;
 use crate::sums::{Communicators, Member};

@@ -1,9 +1,9 @@
 //! Collectives that NCCL makes of sends and receives: what their members come to.
 
+use job::interval::{Interval, around};
 use journal::format::record::Symbol;
 use nccl_events::collective::Pattern;
 use rustc_hash::FxHashMap;
-use tables::interval::{Interval, around};
 
 /// A call that NCCL made into sends and receives.
 #[derive(Clone, Copy, Debug)]

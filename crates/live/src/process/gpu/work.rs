@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 
 use clocks::gpu::samples::{Placed, Sample, SampleClock};
+use job::interval::Interval;
 use journal::format::record::Symbol;
 use nccl_events::archive::Timing;
 use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock, GpuRecord};
 use rustc_hash::FxHashMap;
-use tables::interval::Interval;
 
 use crate::process::clock::ProcessClock;
 use crate::process::newest::Newest;

@@ -1,9 +1,9 @@
 //! The operations of a kernel are summed up together: some of them tell when others ran.
 
+use job::interval::{Interval, Known, share_kernel};
 use journal::reader::Symbols;
 use nccl_events::archive::Timing;
 use nccl_events::collective::shape;
-use tables::interval::{Interval, Known, share_kernel};
 
 use crate::process::derived::EndedCollective;
 use crate::process::open::OpenEvents;
