@@ -1,7 +1,5 @@
 //! The communicator ranks of a process.
 
-use std::collections::VecDeque;
-
 use job::interval::Earlier;
 use journal::format::record::{Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Removed, Symbols};
@@ -32,8 +30,10 @@ pub(crate) struct Context {
     pub(crate) member: Option<Member>,
     /// Ticks of the last event.
     pub(crate) last: u64,
-    /// Operations that are not summed up, in the order in which they were read.
-    pub(crate) queue: VecDeque<u64>,
+    /// Operations of which not all threads were read up to their start, each with that.
+    pub(crate) coming: Vec<(u64, u64)>,
+    /// The others that are not summed up.
+    pub(crate) queue: Vec<u64>,
     pub(crate) earlier: Earlier,
     /// Whether NCCL reported of any operation when it ran.
     pub(crate) reports_times: bool,

@@ -1,10 +1,13 @@
 //! Kernel channels that have not ended.
 
+use std::collections::BTreeMap;
+
+use job::stamps::{Work, judge, pair};
 use nccl_events::event::KernelCh;
 use rustc_hash::FxHashMap;
 
 use crate::process::ids::{Fate, Seen};
-use crate::process::operations::{Operations, widen};
+use crate::process::operations::{Operations, Started, widen};
 
 /// A collective's kernel on one channel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,37 +25,27 @@ struct Channel {
     stop: u64,
 }
 
-/// After this many distrusted kernels in a row, the kernel that they were compared with is the wrong one.
-const MOST_DISTRUSTED: u32 = 4;
+/// So many kernels of a channel that were believed are held against those that come.
+const BELIEVED: usize = 8;
 
-/// The last kernel of a channel of which the stamps were trusted.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ring {
-    enqueued: u64,
-    plan: u64,
+/// A kernel channel that ended, with plausible stamps.
+#[derive(Clone, Copy, Debug)]
+struct Stamped {
+    operation: u64,
     gpu_start_ns: u64,
-    /// How many were not trusted since then.
-    distrusted: u32,
+    gpu_stop_ns: u64,
+    start: u64,
+    reported: u64,
+    stop: u64,
 }
 
-impl Ring {
-    /// Whether a start on the GPU can be that of a kernel: those of a channel run in the order in which they were
-    /// enqueued.
-    fn trusts(&mut self, (enqueued, plan): (u64, u64), gpu_start_ns: u64) -> bool {
-        let is_same_kernel = plan != 0 && plan == self.plan;
-        let is_in_order = match enqueued >= self.enqueued {
-            true => gpu_start_ns > self.gpu_start_ns,
-            false => gpu_start_ns < self.gpu_start_ns,
-        };
-        if !is_same_kernel && !is_in_order && self.distrusted < MOST_DISTRUSTED {
-            self.distrusted += 1;
-            return false;
-        }
-        if enqueued >= self.enqueued {
-            *self = Self { enqueued, plan, gpu_start_ns, distrusted: 0 };
-        }
-        true
-    }
+/// What ran on a channel.
+#[derive(Debug, Default)]
+struct Ring {
+    /// The last ones that were believed, in the order of launches.
+    believed: Vec<Work<Option<usize>>>,
+    /// Those that are not judged yet.
+    stamped: Vec<Stamped>,
 }
 
 /// A stamp of the GPU's timer that was not after a tick of the host.
@@ -68,15 +61,10 @@ pub(crate) struct Bound {
 pub(crate) struct Kernels {
     all: FxHashMap<u64, Channel>,
     /// By context and channel.
-    rings: FxHashMap<(u32, u8), Ring>,
+    rings: BTreeMap<(u32, u8), Ring>,
     /// What bounds the GPUs' clocks from above, since this was last looked at.
     pub(crate) bounds: Vec<Bound>,
     pub(crate) late: u64,
-}
-
-/// Start and stop by themselves: both there, possible, and in this order.
-const fn is_plausible(start_gpu_ns: u64, stop_gpu_ns: u64) -> bool {
-    start_gpu_ns != 0 && start_gpu_ns <= stop_gpu_ns && stop_gpu_ns <= i64::MAX.unsigned_abs()
 }
 
 impl Kernels {
@@ -137,35 +125,68 @@ impl Kernels {
         }
         let channel = *channel;
         self.all.remove(&id);
-        let stamps = self.stamps(&channel, operations);
-        if let Some(operation) = operations.get_mut(channel.operation) {
-            operation.open = operation.open.saturating_sub(u32::from(channel.is_awaited));
-            operation.kernel_on_host = widen(operation.kernel_on_host, channel.start, ticks.max(channel.start));
-            operation.last = ticks.max(operation.last);
-            if let Some((start, stop)) = stamps {
-                operation.gpu = widen(operation.gpu, start, stop);
-            }
+        let Some(operation) = operations.get_mut(channel.operation) else {
+            return;
+        };
+        operation.open = operation.open.saturating_sub(u32::from(channel.is_awaited));
+        operation.kernel_on_host = widen(operation.kernel_on_host, channel.start, ticks.max(channel.start));
+        operation.last = ticks.max(operation.last);
+        if let Ok((gpu_start_ns, gpu_stop_ns)) = pair(channel.gpu_start_ns, channel.gpu_stop_ns) {
+            operation.unjudged += 1;
+            let Channel { operation, start, reported, .. } = channel;
+            let stamped = Stamped { operation, gpu_start_ns, gpu_stop_ns, start, reported, stop: ticks };
+            self.rings.entry((channel.context, channel.channel)).or_default().stamped.push(stamped);
         }
     }
 
-    /// The GPU's start and stop where they can be trusted: NCCL reads them from a ring, where they may be those of a
-    /// later kernel of the channel.
-    fn stamps(&mut self, channel: &Channel, operations: &Operations) -> Option<(u64, u64)> {
-        let Channel { context, gpu_start_ns, gpu_stop_ns, operation, .. } = *channel;
-        if !is_plausible(gpu_start_ns, gpu_stop_ns) {
-            return None;
-        }
-        let started = operations.get(operation).and_then(|operation| operation.started);
-        if let Some(started) = started {
-            let ring = self.rings.entry((context, channel.channel)).or_default();
-            if !ring.trusts((started.enqueued, started.plan), gpu_start_ns) {
-                return None;
+    /// Judges the stamps that were reported in a span of 2^`shift` ticks when all threads were read up to the end of
+    /// the next span. Spans are the same whenever they are read, and so is what is believed.
+    pub(crate) fn judge(&mut self, until: u64, shift: u32, operations: &mut Operations) {
+        for ring in self.rings.values_mut() {
+            let first = |ring: &Ring| ring.stamped.iter().map(|it| it.stop >> shift).min();
+            while let Some(span) = first(ring).filter(|span| span + 2 <= until >> shift) {
+                ring.judge(span, shift, &mut self.bounds, operations);
             }
         }
-        self.bounds.push(Bound { operation, gpu_ns: gpu_start_ns, ticks: channel.start });
-        if channel.reported != 0 {
-            self.bounds.push(Bound { operation, gpu_ns: gpu_stop_ns, ticks: channel.reported });
+    }
+}
+
+impl Ring {
+    fn judge(&mut self, span: u64, shift: u32, bounds: &mut Vec<Bound>, operations: &mut Operations) {
+        let mut works = std::mem::take(&mut self.believed);
+        for (at, it) in self.stamped.iter().enumerate().filter(|(_, it)| it.stop >> shift <= span + 1) {
+            let started = operations.get(it.operation).and_then(|operation| operation.started);
+            works.extend(started.map(|Started { enqueued, plan, .. }| {
+                let Stamped { gpu_start_ns: start_gpu_ns, gpu_stop_ns: stop_gpu_ns, .. } = *it;
+                Work { enqueued, plan, start_gpu_ns, stop_gpu_ns, of: Some(at) }
+            }));
         }
-        Some((gpu_start_ns, gpu_stop_ns))
+        works.sort_unstable();
+        let mut is_trusted: Vec<bool> = self.stamped.iter().map(|it| it.stop >> shift == span).collect();
+        judge(&works, |at, _| {
+            if let Some(is_trusted) = at.and_then(|at| is_trusted.get_mut(at)) {
+                *is_trusted = false;
+            }
+        });
+        works.retain(|work| work.of.is_none_or(|at| is_trusted.get(at) == Some(&true)));
+        let forgotten = works.len().saturating_sub(BELIEVED);
+        self.believed.extend(works.drain(forgotten..).map(|work| Work { of: None, ..work }));
+        let mut is_trusted = is_trusted.into_iter();
+        self.stamped.retain(|it| {
+            let is_trusted = is_trusted.next() == Some(true);
+            if it.stop >> shift != span {
+                return true;
+            }
+            if let Some(operation) = operations.get_mut(it.operation) {
+                operation.unjudged = operation.unjudged.saturating_sub(1);
+                if is_trusted {
+                    operation.gpu = widen(operation.gpu, it.gpu_start_ns, it.gpu_stop_ns);
+                    let bound = |gpu_ns, ticks| Bound { operation: it.operation, gpu_ns, ticks };
+                    bounds.push(bound(it.gpu_start_ns, it.start));
+                    bounds.extend((it.reported != 0).then(|| bound(it.gpu_stop_ns, it.reported)));
+                }
+            }
+            false
+        });
     }
 }
