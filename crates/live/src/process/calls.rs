@@ -20,7 +20,7 @@ use super::kept::Kept;
 const MOST: usize = 1 << 17;
 
 /// Nearly always one.
-type Few<T> = SmallVec<[T; 1]>;
+pub(crate) type Few<T> = SmallVec<[T; 1]>;
 
 /// A launch of a kernel.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +110,7 @@ pub(crate) struct OfCall {
 /// The launches that a kernel may have had.
 #[derive(Debug, Default)]
 pub(crate) struct Launches {
-    all: Vec<At<Launch>>,
+    all: Few<At<Launch>>,
     /// The launch that is as far in the order of launches as the plan is in that of plans.
     by_order: Option<Launch>,
 }
@@ -200,18 +200,20 @@ impl Calls {
         self.plans.get_or(id, ticks, Plan::default).start = Some(ticks);
     }
 
-    /// When a launch plan began, if that was recorded.
-    pub(crate) fn plan(&self, id: u64) -> Option<u64> {
-        self.plans.get(id)?.start
-    }
-
-    /// What the call says of an operation that began in a context, on a thread, in a plan. Operations come in the order
-    /// in which they began, when all threads were read up to then.
-    pub(crate) fn arrange(&mut self, call: u64, start: u64, (context, thread, plan): (u32, u64, u64)) -> OfCall {
+    /// What the call says of an operation that began in a context, on a thread, in a plan, and when the plan did.
+    /// Operations come in the order in which they began, when all threads were read up to then.
+    pub(crate) fn arrange(
+        &mut self,
+        call: u64,
+        start: u64,
+        (context, thread, plan_id): (u32, u64, u64),
+    ) -> (OfCall, Option<u64>) {
+        let plan = (plan_id != 0).then(|| self.plans.get_or(plan_id, start, Plan::default));
+        let enqueued = plan.as_ref().and_then(|plan| plan.start);
         let call = self.calls.get_mut(&call);
         let Some((call, group)) = call.and_then(|call| self.groups.get_mut(call.group).map(|group| (call, group)))
         else {
-            return OfCall::default();
+            return (OfCall::default(), enqueued);
         };
         let mut of_call = OfCall { group: call.group, is_captured: call.is_captured, ..OfCall::default() };
         group.open += 1;
@@ -222,28 +224,27 @@ impl Calls {
             group_stop: group.is_known.then_some(group.stop),
         };
         if call.is_captured && reported.is_at_capture() {
-            return OfCall { is_at_capture: true, ..of_call };
+            return (OfCall { is_at_capture: true, ..of_call }, enqueued);
         }
         call.operations += 1;
         if call.is_captured {
-            return OfCall { replay: call.operations, ..of_call };
+            return (OfCall { replay: call.operations, ..of_call }, enqueued);
         }
         of_call.is_first = call.operations == 1;
         group.unserved = group.unserved.saturating_sub(of_call.is_first.into());
-        if plan != 0 {
-            let groups = &mut self.plans.get_or(plan, start, Plan::default).groups;
-            if !groups.contains(&call.group) {
-                groups.push(call.group);
-                group.plans.push(PlanOfGroup { id: plan, context, start });
-            }
+        if let Some(plan) = plan
+            && !plan.groups.contains(&call.group)
+        {
+            plan.groups.push(call.group);
+            group.plans.push(PlanOfGroup { id: plan_id, context, start });
         }
-        of_call
+        (of_call, enqueued)
     }
 
-    fn launches_of(&self, group: u64, context: u32) -> Vec<At<Launch>> {
+    fn launches_of(&self, group: u64, context: u32) -> Few<At<Launch>> {
         let group = self.groups.get(group).into_iter();
         let of_context = group.flat_map(|group| group.launches.iter()).filter(|launch| launch.context == context);
-        let mut launches: Vec<At<Launch>> = of_context.map(|launch| At { start: launch.start, of: *launch }).collect();
+        let mut launches: Few<At<Launch>> = of_context.map(|launch| At { start: launch.start, of: *launch }).collect();
         launches.sort_by_key(|launch| launch.start);
         launches
     }
@@ -316,13 +317,17 @@ impl Calls {
 
     /// The operations of a kernel were summed up.
     pub(crate) fn end_kernel(&mut self, plan: u64, context: u32, operations: impl Iterator<Item = OfCall>) {
-        let of_plan = self.group_of_plan(plan, context);
-        let others = self.plans.remove(plan).map(|plan| plan.groups).unwrap_or_default();
-        for other in others.iter().filter(|group| of_plan.is_some() && of_plan != Some(**group)) {
-            if let Some(group) = self.groups.get_mut(*other) {
-                group.plans.retain(|known| known.id != plan);
+        if self.plans.get(plan).is_some_and(|plan| plan.groups.len() > 1)
+            && let Some(of_plan) = self.group_of_plan(plan, context)
+        {
+            let groups = self.plans.get(plan).map(|plan| plan.groups.clone());
+            for other in groups.unwrap_or_default().into_iter().filter(|group| *group != of_plan) {
+                if let Some(group) = self.groups.get_mut(other) {
+                    group.plans.retain(|known| known.id != plan);
+                }
             }
         }
+        self.plans.remove(plan);
         for call in operations {
             if let Some(group) = self.groups.get_mut(call.group) {
                 group.open = group.open.saturating_sub(1);
@@ -366,3 +371,6 @@ impl Calls {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use nccl_events::event::KernelCh;
 use rustc_hash::FxHashMap;
 
 use crate::process::ids::{Fate, Seen};
-use crate::process::operations::{Operations, Started, widen};
+use crate::process::operations::{Operations, widen};
 
 /// A collective's kernel on one channel.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,24 +28,24 @@ struct Channel {
 /// So many kernels of a channel that were believed are held against those that come.
 const BELIEVED: usize = 8;
 
-/// A kernel channel that ended, with plausible stamps.
+/// A kernel channel that ended. Times are ticks.
 #[derive(Clone, Copy, Debug)]
-struct Stamped {
+struct Ended {
+    id: u64,
     operation: u64,
-    gpu_start_ns: u64,
-    gpu_stop_ns: u64,
     start: u64,
     reported: u64,
     stop: u64,
+    is_judged: bool,
 }
 
-/// What ran on a channel.
+/// What ran on a channel, with stamps that are plausible by themselves.
 #[derive(Debug, Default)]
 struct Ring {
-    /// The last ones that were believed, in the order of launches.
-    believed: Vec<Work<Option<usize>>>,
-    /// Those that are not judged yet.
-    stamped: Vec<Stamped>,
+    /// Those that came since.
+    coming: Vec<(Ended, (u64, u64))>,
+    /// Those that are judged, and the last ones that were believed, in the order of launches.
+    works: Vec<Work<Ended>>,
 }
 
 /// A stamp of the GPU's timer that was not after a tick of the host.
@@ -131,11 +131,11 @@ impl Kernels {
         operation.open = operation.open.saturating_sub(u32::from(channel.is_awaited));
         operation.kernel_on_host = widen(operation.kernel_on_host, channel.start, ticks.max(channel.start));
         operation.last = ticks.max(operation.last);
-        if let Ok((gpu_start_ns, gpu_stop_ns)) = pair(channel.gpu_start_ns, channel.gpu_stop_ns) {
+        if let Ok(stamps) = pair(channel.gpu_start_ns, channel.gpu_stop_ns) {
             operation.unjudged += 1;
             let Channel { operation, start, reported, .. } = channel;
-            let stamped = Stamped { operation, gpu_start_ns, gpu_stop_ns, start, reported, stop: ticks };
-            self.rings.entry((channel.context, channel.channel)).or_default().stamped.push(stamped);
+            let ended = Ended { id, operation, start, reported, stop: ticks, is_judged: false };
+            self.rings.entry((channel.context, channel.channel)).or_default().coming.push((ended, stamps));
         }
     }
 
@@ -143,8 +143,8 @@ impl Kernels {
     /// the next span. Spans are the same whenever they are read, and so is what is believed.
     pub(crate) fn judge(&mut self, until: u64, shift: u32, operations: &mut Operations) {
         for ring in self.rings.values_mut() {
-            let first = |ring: &Ring| ring.stamped.iter().map(|it| it.stop >> shift).min();
-            while let Some(span) = first(ring).filter(|span| span + 2 <= until >> shift) {
+            while let Some(span) = ring.first_span(shift).filter(|span| span + 2 <= until >> shift) {
+                ring.take_in(span + 1, shift, operations);
                 ring.judge(span, shift, &mut self.bounds, operations);
             }
         }
@@ -152,41 +152,57 @@ impl Kernels {
 }
 
 impl Ring {
-    fn judge(&mut self, span: u64, shift: u32, bounds: &mut Vec<Bound>, operations: &mut Operations) {
-        let mut works = std::mem::take(&mut self.believed);
-        for (at, it) in self.stamped.iter().enumerate().filter(|(_, it)| it.stop >> shift <= span + 1) {
-            let started = operations.get(it.operation).and_then(|operation| operation.started);
-            works.extend(started.map(|Started { enqueued, plan, .. }| {
-                let Stamped { gpu_start_ns: start_gpu_ns, gpu_stop_ns: stop_gpu_ns, .. } = *it;
-                Work { enqueued, plan, start_gpu_ns, stop_gpu_ns, of: Some(at) }
-            }));
+    fn first_span(&self, shift: u32) -> Option<u64> {
+        let works = self.works.iter().map(|work| &work.of).filter(|of| !of.is_judged);
+        let all = works.chain(self.coming.iter().map(|(of, _)| of));
+        all.map(|of| of.stop >> shift).min()
+    }
+
+    /// Takes in what ended up to a span.
+    fn take_in(&mut self, last: u64, shift: u32, operations: &Operations) {
+        let ended = self.coming.extract_if(.., |(of, _)| of.stop >> shift <= last);
+        for (of, (start_gpu_ns, stop_gpu_ns)) in ended {
+            let started = operations.get(of.operation).and_then(|operation| operation.started);
+            let (enqueued, plan) = started.map_or((of.start, 0), |started| (started.enqueued, started.plan));
+            self.works.push(Work { enqueued, plan, start_gpu_ns, stop_gpu_ns, of });
         }
-        works.sort_unstable();
-        let mut is_trusted: Vec<bool> = self.stamped.iter().map(|it| it.stop >> shift == span).collect();
-        judge(&works, |at, _| {
-            if let Some(is_trusted) = at.and_then(|at| is_trusted.get_mut(at)) {
-                *is_trusted = false;
-            }
-        });
-        works.retain(|work| work.of.is_none_or(|at| is_trusted.get(at) == Some(&true)));
-        let forgotten = works.len().saturating_sub(BELIEVED);
-        self.believed.extend(works.drain(forgotten..).map(|work| Work { of: None, ..work }));
-        let mut is_trusted = is_trusted.into_iter();
-        self.stamped.retain(|it| {
-            let is_trusted = is_trusted.next() == Some(true);
-            if it.stop >> shift != span {
+        let order = |work: &Work<Ended>| (work.enqueued, work.plan, work.start_gpu_ns, work.stop_gpu_ns, work.of.id);
+        if !self.works.is_sorted_by_key(order) {
+            self.works.sort_unstable_by_key(order);
+        }
+    }
+
+    /// Judges what ended in a span.
+    fn judge(&mut self, span: u64, shift: u32, bounds: &mut Vec<Bound>, operations: &mut Operations) {
+        let mut distrusted = Vec::new();
+        judge(&self.works, |of, _| distrusted.push(of.id));
+        distrusted.sort_unstable();
+        let mut believed = 0;
+        self.works.retain_mut(|work| {
+            let of = &mut work.of;
+            if of.is_judged || of.stop >> shift != span {
+                believed += usize::from(of.is_judged);
                 return true;
             }
-            if let Some(operation) = operations.get_mut(it.operation) {
-                operation.unjudged = operation.unjudged.saturating_sub(1);
-                if is_trusted {
-                    operation.gpu = widen(operation.gpu, it.gpu_start_ns, it.gpu_stop_ns);
-                    let bound = |gpu_ns, ticks| Bound { operation: it.operation, gpu_ns, ticks };
-                    bounds.push(bound(it.gpu_start_ns, it.start));
-                    bounds.extend((it.reported != 0).then(|| bound(it.gpu_stop_ns, it.reported)));
-                }
+            of.is_judged = true;
+            let Some(operation) = operations.get_mut(of.operation) else {
+                return false;
+            };
+            operation.unjudged = operation.unjudged.saturating_sub(1);
+            if distrusted.binary_search(&of.id).is_ok() {
+                return false;
             }
-            false
+            operation.gpu = widen(operation.gpu, work.start_gpu_ns, work.stop_gpu_ns);
+            let bound = |gpu_ns, ticks| Bound { operation: of.operation, gpu_ns, ticks };
+            bounds.push(bound(work.start_gpu_ns, of.start));
+            bounds.extend((of.reported != 0).then(|| bound(work.stop_gpu_ns, of.reported)));
+            believed += 1;
+            true
+        });
+        self.works.retain(|work| {
+            let is_forgotten = work.of.is_judged && believed > BELIEVED;
+            believed -= usize::from(is_forgotten);
+            !is_forgotten
         });
     }
 }

@@ -5,7 +5,7 @@ use journal::reader::Symbols;
 use nccl_events::archive::Timing;
 use nccl_events::collective::shape;
 
-use crate::process::calls::{Launch, OfCall};
+use crate::process::calls::{Few, Launch, OfCall};
 use crate::process::derived::Execution;
 use crate::process::open::OpenEvents;
 use crate::process::operations::{Details, Operation, Started};
@@ -70,8 +70,8 @@ impl OpenEvents {
 
     /// Sums up the operations of a kernel.
     pub(super) fn end_kernel(&mut self, at: u32, kernel: &[Task], sums: &mut Sums, symbols: &Symbols) {
-        let mut calls: Vec<OfCall> = Vec::with_capacity(kernel.len());
-        let mut ended: Vec<Ended> = Vec::with_capacity(kernel.len());
+        let mut calls: Few<OfCall> = Few::new();
+        let mut ended: Few<Ended> = Few::with_capacity(kernel.len());
         let mut launches = None;
         for task in kernel {
             let Some(operation) = self.operations.remove(task.id) else {
@@ -115,8 +115,8 @@ impl OpenEvents {
         let Some(context) = self.contexts.get_mut(at) else {
             return;
         };
-        let mut intervals: Vec<Interval> = Vec::with_capacity(ended.len());
-        let mut errors_ns: Vec<Option<u64>> = Vec::with_capacity(ended.len());
+        let mut intervals: Few<Interval> = Few::with_capacity(ended.len());
+        let mut errors_ns: Few<Option<u64>> = Few::with_capacity(ended.len());
         for it in ended {
             let Ended { operation, started, .. } = it;
             let clock_ns = self.clock.error_ns(started.start);
@@ -128,18 +128,26 @@ impl OpenEvents {
                 errors_ns.push(Some(error_ns + clock_ns));
                 continue;
             }
-            let launched = it.own_launch().map_or(started.start, |launch| launch.stop.unwrap_or(launch.start));
-            let stop = operation.stop.unwrap_or(started.start);
             let span = |(from, to): (u64, u64), ns: &dyn Fn(u64) -> u64| (ns(from), ns(to));
+            let ns = |ticks| self.clock.ns(ticks);
             let clock = context.gpu.clock();
-            let known = Known {
-                launched: self.clock.ns(launched),
-                enqueued: span((started.start, stop), &|ticks| self.clock.ns(ticks)),
-                kernel: operation.gpu.map(|gpu| span(gpu, &|gpu_ns| clock.host_ns(gpu_ns))),
-                kernel_on_host: operation.kernel_on_host.map(|it| span(it, &|ticks| self.clock.ns(ticks))),
-                proxy_last: operation.proxy_last.map(|last| self.clock.ns(last)),
-                unfinished: false,
-                is_by_copy_engines: started.is_by_copy_engines,
+            // The clock is not asked for what would not count.
+            let known = match (operation.gpu, operation.kernel_on_host) {
+                (Some(gpu), _) => {
+                    Known { kernel: Some(span(gpu, &|gpu_ns| clock.host_ns(gpu_ns))), ..Known::default() }
+                }
+                (None, Some(kernel)) => Known { kernel_on_host: Some(span(kernel, &ns)), ..Known::default() },
+                (None, None) => {
+                    let launch = it.own_launch();
+                    let launched = launch.map_or(started.start, |launch| launch.stop.unwrap_or(launch.start));
+                    Known {
+                        launched: ns(launched),
+                        enqueued: span((started.start, operation.stop.unwrap_or(started.start)), &ns),
+                        proxy_last: operation.proxy_last.map(ns),
+                        is_by_copy_engines: started.is_by_copy_engines,
+                        ..Known::default()
+                    }
+                }
             };
             let interval = Interval::of(&known, 0);
             intervals.push(interval);

@@ -100,9 +100,10 @@ impl OpenEvents {
                 if let Some(operation) = self.operations.get_mut(id)
                     && let Some(started) = &mut operation.started
                 {
-                    started.enqueued = self.calls.plan(started.plan).unwrap_or(started.start);
                     let at = (place, started.thread, started.plan);
-                    operation.call = Some(self.calls.arrange(started.parent, started.start, at));
+                    let (call, enqueued) = self.calls.arrange(started.parent, started.start, at);
+                    operation.call = Some(call);
+                    started.enqueued = enqueued.unwrap_or(started.start);
                     context.queue.push(id);
                 }
             }
