@@ -13,9 +13,9 @@
 //! * An operation is summed up when all of it that began has ended and nothing came for a while ([`Options::settle`]);
 //!   what comes later is counted ([`Process::late_events`]).
 //! * What CUPTI and CUDA events tell of a launch is used where it comes soon; of kernels that graphs replay it is not.
-//! * The GPU's timer is placed by the last bounds of a communicator rank, not by all of the job, and stamps are held
-//!   against those of kernels before them only. So times by it differ within the residual of that clock.
-//! * An operation's launch is the last one of its call's group on the communicator.
+//! * The GPU's timer is placed by the last bounds of a communicator rank, not by all of the job, so times by it differ
+//!   within the residual of that clock. Stamps are held against those that are reported up to a second later.
+//! * The k-th plan of a group has its k-th launch as long as more plans may be reported.
 //! * What another process's proxy did for an operation (PXN) is not known.
 //! * Arrivals are compared of collectives with a number of NCCL's, not of those that are made of sends and receives.
 //! * Steps and operations that never ended are not summed up; they are open ([`Rank::open`]).

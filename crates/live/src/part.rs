@@ -152,7 +152,7 @@ impl Reading {
                     tick_source: self.follower.tick_source(),
                     event_mask: info.event_mask,
                 };
-                self.events = Some(OpenEvents::new(recorder, Some(since)));
+                self.events = Some(OpenEvents::new(recorder, Some(since), settle));
             }
             return Ok(polled);
         };
@@ -161,8 +161,7 @@ impl Reading {
         let polled = self.follower.poll(events, most_bytes)?;
         let symbols = self.follower.symbols();
         let now = polled.oldest_unread_ticks.into_iter().chain(now).min().unwrap_or(events.last());
-        let settle_ns = u64::try_from(settle.as_nanos()).unwrap_or(u64::MAX);
-        let until = Until::Ticks(now, settle_ns);
+        let until = Until::Ticks(now);
         if polled.behind_bytes == 0 && self.settled.elapsed() < settle / 4 {
             events.take_in(until, sums, symbols, owner);
         } else {

@@ -34,7 +34,7 @@ pub use nccl_events::index;
 pub use self::contexts::ContextName;
 pub use self::event::{Event, Fields, Head};
 pub use self::kinds::{EventRow, Events, InTable};
-pub use self::operation::{Operation, OperationRow, interval};
+pub use self::operation::{Operation, OperationRow};
 pub use self::row::Row;
 
 use std::ops::Index;

@@ -1,196 +1,376 @@
-//! Calls of NCCL's interface, as far as operations refer to them: groups with their launches, and captured calls.
+//! Calls of NCCL's interface, as far as operations refer to them: groups with their calls, launches and plans.
+//!
+//! A group is kept until its operations were summed up, and captured ones as long as there is room: a graph is replayed
+//! for as long as the process runs.
 
+use job::capture::Reported;
+use job::derived;
+use job::launch::{At, in_order, last_before};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::collective::{Function, Pattern};
 use nccl_events::event::P2pApi;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::derived::DerivedCall;
-use super::newest::Newest;
+use super::ids::{Fate, Seen};
+use super::kept::Kept;
 
-/// The most calls without capture that are kept, and the most groups and plans: what a table of 4096 entries holds.
-const MOST: usize = 3_500;
-/// The most captured calls that are kept: a graph is replayed for as long as the process runs.
-const MOST_CAPTURED: usize = 1 << 16;
+/// The most calls that are kept.
+const MOST: usize = 1 << 17;
+
+/// Nearly always one.
+pub(crate) type Few<T> = SmallVec<[T; 1]>;
 
 /// A launch of a kernel.
 #[derive(Clone, Copy, Debug)]
-struct Launch {
+pub(crate) struct Launch {
+    pub(crate) id: u64,
+    context: u32,
+    thread: u64,
+    pub(crate) start: u64,
+    pub(crate) stop: Option<u64>,
+}
+
+/// A launch plan (one kernel) with an operation of a call of the group, and when the first of these began.
+#[derive(Clone, Copy, Debug)]
+struct PlanOfGroup {
     id: u64,
     context: u32,
-    slot: u16,
     start: u64,
-    stop: Option<u64>,
 }
 
 /// `ncclGroupStart` to `ncclGroupEnd`.
 #[derive(Debug, Default)]
 struct Group {
+    /// Whether its start was read.
+    is_known: bool,
+    is_captured: bool,
     depth: i32,
     stop: Option<u64>,
-    launches: Vec<Launch>,
+    calls: Few<u64>,
+    launches: Few<Launch>,
+    plans: Few<PlanOfGroup>,
     messages: Option<Box<Messages>>,
+    /// Calls without an operation.
+    unserved: u32,
+    /// Operations that are not summed up.
+    open: u32,
 }
 
-/// What the calls of sends and receives in a group have in common: context, count, type, stream, captured.
-type Same = (u32, u64, Symbol, u64, bool);
+impl Group {
+    /// Whether no operation of it is to come: each launch had its plan, or each call its operation.
+    fn is_over(&self) -> bool {
+        let launched = self.launches.len();
+        let is_served = self.unserved == 0 || launched > 0 && self.plans.len() >= launched;
+        self.stop.is_some() && self.open == 0 && is_served && !self.is_captured
+    }
+}
 
-/// Calls of sends and receives of a group, in their order.
-#[derive(Debug, Default)]
+/// The calls of sends and receives of a group.
+#[derive(Debug)]
 struct Messages {
-    /// None of none, and of calls that differ.
-    same: Option<Same>,
-    funcs: Vec<Symbol>,
+    calls: derived::Calls<u32>,
+    /// The collective that they are, once that was asked for.
+    are: Option<Option<DerivedCall>>,
 }
 
 /// A call of a collective, or of a send or receive.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     group: u64,
-    slot: u16,
+    thread: u64,
     is_captured: bool,
-    /// How many operations it had.
+    /// How many operations it had, but for those at capture.
     operations: u64,
 }
 
-/// What a call says of one of its operations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A launch plan.
+#[derive(Debug, Default)]
+struct Plan {
+    /// When its start was made.
+    start: Option<u64>,
+    /// The groups of its operations, in the order of these.
+    groups: Few<u64>,
+}
+
+/// What the call of an operation says of it.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OfCall {
-    /// Its launch, where that is its own.
-    pub(crate) launch: Option<u64>,
-    /// When its launch returned, where that is its own.
-    pub(crate) launched: Option<u64>,
-    /// What its kernel cannot have begun before.
-    pub(crate) earliest: Option<u64>,
-    pub(crate) replay: u64,
+    /// 0 where the call is not known.
+    group: u64,
+    pub(crate) is_captured: bool,
     pub(crate) is_at_capture: bool,
+    /// From 1; 0 of what was not captured.
+    pub(crate) replay: u64,
+    /// A second operation of a call that was not captured is a replay: the launch is not its own.
+    pub(crate) is_first: bool,
+}
+
+/// The launches that a kernel may have had.
+#[derive(Debug, Default)]
+pub(crate) struct Launches {
+    all: Few<At<Launch>>,
+    /// The launch that is as far in the order of launches as the plan is in that of plans.
+    by_order: Option<Launch>,
+}
+
+impl Launches {
+    /// The launch of an operation of the kernel.
+    pub(crate) fn of(&self, start: u64, call: &OfCall) -> Option<Launch> {
+        let launch = self.by_order.or_else(|| last_before(&self.all, start).map(|launch| launch.of));
+        launch.filter(|_| !call.is_captured)
+    }
 }
 
 /// The calls of a process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Calls {
-    groups: Newest<Group>,
-    calls: Newest<Call>,
-    captured: Newest<Call>,
+    groups: Kept<Group>,
+    calls: FxHashMap<u64, Call>,
     /// The group of each launch that has not returned.
-    launching: Newest<u64>,
-    /// When launch plans began.
-    plans: Newest<u64>,
-}
-
-impl Default for Calls {
-    fn default() -> Self {
-        Self {
-            groups: Newest::new(MOST),
-            calls: Newest::new(MOST),
-            captured: Newest::new(MOST_CAPTURED),
-            launching: Newest::new(MOST),
-            plans: Newest::new(MOST),
-        }
-    }
+    launching: FxHashMap<u64, u64>,
+    plans: Kept<Plan>,
+    /// Calls that were forgotten before they had an operation, because there were too many.
+    pub(crate) late: u64,
 }
 
 impl Calls {
-    pub(crate) fn start_call(&mut self, id: u64, slot: u16, group: u64, is_captured: bool) {
-        let call = Call { group, slot, is_captured, operations: 0 };
-        let calls = if is_captured { &mut self.captured } else { &mut self.calls };
-        calls.get_or(id, || call);
+    /// Gives the group of the call; one outside of groups is a group for itself.
+    fn add(&mut self, id: u64, (ticks, thread, group): (u64, u64, u64), is_captured: bool) -> &mut Group {
+        let group_id = if group == 0 { id } else { group };
+        self.calls.insert(id, Call { group: group_id, thread, is_captured, operations: 0 });
+        let group = self.groups.get_or(group_id, ticks, Group::default);
+        group.calls.push(id);
+        group.unserved += 1;
+        group.is_captured |= is_captured;
+        group
+    }
+
+    pub(crate) fn start_call(&mut self, id: u64, at: (u64, u64, u64), is_captured: bool) {
+        self.add(id, at, is_captured);
     }
 
     /// A call of a send or receive.
-    pub(crate) fn start_message(&mut self, id: u64, slot: u16, group: u64, (context, call): (u32, &P2pApi<Symbol>)) {
-        self.start_call(id, slot, group, call.graph_captured);
-        let messages = &mut self.groups.get_or(group, Group::default).messages;
-        let messages = messages.get_or_insert_default();
-        let same = (context, call.count, call.datatype, call.stream, call.graph_captured);
-        let is_first = messages.funcs.is_empty();
-        messages.same = if is_first { Some(same) } else { messages.same.filter(|known| *known == same) };
-        messages.funcs.push(call.func);
+    pub(crate) fn start_message(&mut self, id: u64, at: (u64, u64, u64), (context, call): (u32, &P2pApi<Symbol>)) {
+        let group = self.add(id, at, call.graph_captured);
+        match &mut group.messages {
+            Some(messages) => messages.calls.add(context, call),
+            None => {
+                let calls = derived::Calls::new(context, call);
+                group.messages = Some(Box::new(Messages { calls, are: None }));
+            }
+        }
     }
 
-    pub(crate) fn start_group(&mut self, id: u64, depth: i32) {
-        self.groups.get_or(id, Group::default).depth = depth;
+    pub(crate) fn start_group(&mut self, id: u64, ticks: u64, depth: i32) {
+        let group = self.groups.get_or(id, ticks, Group::default);
+        (group.is_known, group.depth) = (true, depth);
     }
 
-    /// The collective that a send or receive belongs to, and its group. `ranks` says of a context its rank and size.
-    pub(crate) fn derived(
-        &mut self,
-        call: u64,
-        symbols: &Symbols,
-        ranks: impl Fn(u32) -> Option<(i32, usize)>,
-    ) -> Option<(u64, DerivedCall)> {
-        let call = self.captured.get(call).or_else(|| self.calls.get(call))?;
-        let group = self.groups.get(call.group)?;
-        let messages = group.messages.as_ref().filter(|_| group.depth == 1)?;
-        let (context, count, datatype, ..) = messages.same?;
-        let (rank, ranks) = ranks(context)?;
-        let is_send = |func: &Symbol| Function::named(symbols.text(*func))?.is_send();
-        let sends: Option<Vec<bool>> = messages.funcs.iter().map(is_send).collect();
-        let pattern = Pattern::of(&sends?, ranks)?;
-        Some((call.group, DerivedCall { pattern, context, count, datatype, rank, ranks }))
-    }
-
-    pub(crate) fn stop_group(&mut self, id: u64, ticks: u64) {
-        let group = self.groups.get_or(id, Group::default);
+    pub(crate) fn stop_group(&mut self, id: u64, ticks: u64, seen: &Seen) {
+        // NCCL 2.28–2.32 stops stale handles again.
+        if self.groups.get(id).is_none() && seen.fate(id) != Fate::Coming {
+            return;
+        }
+        let group = self.groups.get_or(id, ticks, Group::default);
         group.stop.get_or_insert(ticks);
+        if group.is_over() {
+            self.forget_group(id);
+        }
     }
 
-    pub(crate) fn start_launch(&mut self, id: u64, slot: u16, (ticks, group, context): (u64, u64, u32)) {
-        let launch = Launch { id, context, slot, start: ticks, stop: None };
-        let launches = &mut self.groups.get_or(group, Group::default).launches;
-        // Most groups have one.
-        launches.reserve_exact(1);
-        launches.push(launch);
-        self.launching.get_or(id, || group);
+    pub(crate) fn start_launch(&mut self, id: u64, (ticks, thread, group): (u64, u64, u64), context: u32) {
+        if group != 0 {
+            let launch = Launch { id, context, thread, start: ticks, stop: None };
+            self.groups.get_or(group, ticks, Group::default).launches.push(launch);
+            self.launching.insert(id, group);
+        }
     }
 
     pub(crate) fn stop_launch(&mut self, id: u64, ticks: u64) {
-        let group = self.launching.get(id).copied();
-        if let Some(group) = group.and_then(|group| self.groups.get_mut(group))
-            && let Some(launch) = group.launches.iter_mut().find(|launch| launch.id == id)
-        {
+        let group = self.launching.remove(&id).and_then(|group| self.groups.get_mut(group));
+        let launch = group.and_then(|group| group.launches.iter_mut().find(|launch| launch.id == id));
+        if let Some(launch) = launch {
             launch.stop.get_or_insert(ticks);
         }
     }
 
     pub(crate) fn start_plan(&mut self, id: u64, ticks: u64) {
-        self.plans.get_or(id, || ticks);
+        self.plans.get_or(id, ticks, Plan::default).start = Some(ticks);
     }
 
-    /// When a launch plan began.
-    pub(crate) fn plan(&self, id: u64) -> Option<u64> {
-        self.plans.get(id).copied()
-    }
-
-    /// What the call of an operation says of it: by the last launch of the call's group on the communicator. None where
-    /// the call is not known.
-    pub(crate) fn of_operation(&mut self, call: u64, slot: u16, start: u64, context: u32) -> Option<OfCall> {
-        let captured = self.captured.get_mut(call);
-        let call = match captured {
-            Some(call) => call,
-            None => self.calls.get_mut(call)?,
+    /// What the call says of an operation that began in a context, on a thread, in a plan, and when the plan did.
+    /// Operations come in the order in which they began, when all threads were read up to then.
+    pub(crate) fn arrange(
+        &mut self,
+        call: u64,
+        start: u64,
+        (context, thread, plan_id): (u32, u64, u64),
+    ) -> (OfCall, Option<u64>) {
+        let plan = (plan_id != 0).then(|| self.plans.get_or(plan_id, start, Plan::default));
+        let enqueued = plan.as_ref().and_then(|plan| plan.start);
+        let call = self.calls.get_mut(&call);
+        let Some((call, group)) = call.and_then(|call| self.groups.get_mut(call.group).map(|group| (call, group)))
+        else {
+            return (OfCall::default(), enqueued);
         };
-        let group = self.groups.get_mut(call.group);
-        let launches = group.as_ref().map_or(&[][..], |group| &group.launches[..]);
-        if call.is_captured {
-            // Reported inside the call's group, or by the thread that launched that: it did not run.
-            let is_in_group = group.as_ref().is_some_and(|group| group.stop.is_none_or(|stop| start <= stop));
-            let is_launcher = launches.iter().any(|launch| launch.slot == slot);
-            let is_at_capture = if slot == call.slot { is_in_group } else { is_launcher };
-            call.operations += u64::from(!is_at_capture);
-            let replay = if is_at_capture { 0 } else { call.operations };
-            return Some(OfCall { launch: None, launched: None, earliest: Some(start), replay, is_at_capture });
+        let mut of_call = OfCall { group: call.group, is_captured: call.is_captured, ..OfCall::default() };
+        group.open += 1;
+        let reported = Reported {
+            start,
+            is_callers_thread: thread == call.thread,
+            thread_launched: group.launches.iter().any(|launch| launch.thread == thread),
+            group_stop: group.is_known.then_some(group.stop),
+        };
+        if call.is_captured && reported.is_at_capture() {
+            return (OfCall { is_at_capture: true, ..of_call }, enqueued);
         }
         call.operations += 1;
-        let launch = launches.iter().rev().find(|launch| launch.context == context && launch.start <= start);
-        // A second operation of one call is a replay.
-        let own = launch.filter(|_| call.operations == 1);
-        Some(OfCall {
-            launch: own.map(|launch| launch.id),
-            launched: own.map(|launch| launch.stop.unwrap_or(launch.start)),
-            earliest: launch.map(|launch| launch.start),
-            replay: 0,
-            is_at_capture: false,
-        })
+        if call.is_captured {
+            return (OfCall { replay: call.operations, ..of_call }, enqueued);
+        }
+        of_call.is_first = call.operations == 1;
+        group.unserved = group.unserved.saturating_sub(of_call.is_first.into());
+        if let Some(plan) = plan
+            && !plan.groups.contains(&call.group)
+        {
+            plan.groups.push(call.group);
+            group.plans.push(PlanOfGroup { id: plan_id, context, start });
+        }
+        (of_call, enqueued)
+    }
+
+    fn launches_of(&self, group: u64, context: u32) -> Few<At<Launch>> {
+        let group = self.groups.get(group).into_iter();
+        let of_context = group.flat_map(|group| group.launches.iter()).filter(|launch| launch.context == context);
+        let mut launches: Few<At<Launch>> = of_context.map(|launch| At { start: launch.start, of: *launch }).collect();
+        launches.sort_by_key(|launch| launch.start);
+        launches
+    }
+
+    /// The group whose launches a plan may have: that of its first operation where there are some. NCCL gives a launch
+    /// the group of one operation, and groups may be nested.
+    fn group_of_plan(&self, plan: u64, context: u32) -> Option<u64> {
+        let has_launches = |group: &u64| {
+            let group = self.groups.get(*group);
+            group.is_some_and(|group| group.launches.iter().any(|launch| launch.context == context))
+        };
+        self.plans.get(plan)?.groups.iter().copied().find(has_launches)
+    }
+
+    /// The launches of a kernel that is summed up, by its plan, or by its only operation where that is not known.
+    pub(crate) fn launches(&self, plan: u64, call: &OfCall, context: u32) -> Launches {
+        let group = if plan == 0 { Some(call.group) } else { self.group_of_plan(plan, context) };
+        let Some(group) = group else {
+            return Launches::default();
+        };
+        let all = self.launches_of(group, context);
+        let by_order = if all.len() < 2 { None } else { self.by_order(plan, &all, (group, context)) };
+        Launches { all, by_order }
+    }
+
+    fn by_order(&self, plan: u64, launches: &[At<Launch>], (id, context): (u64, u32)) -> Option<Launch> {
+        let group = self.groups.get(id)?;
+        // Those that were summed up are in the list of their group only.
+        let is_of_it = |plan: &&PlanOfGroup| {
+            let is_open = self.plans.get(plan.id).is_some();
+            plan.context == context && (!is_open || self.group_of_plan(plan.id, context) == Some(id))
+        };
+        let mut plans: Vec<&PlanOfGroup> = group.plans.iter().filter(is_of_it).collect();
+        plans.sort_by_key(|plan| (plan.start, plan.id));
+        let at = plans.iter().position(|known| known.id == plan)?;
+        let is_in_order = in_order(launches, plans.iter().map(|plan| plan.start), group.unserved > 0);
+        launches.get(at).filter(|_| is_in_order).map(|launch| launch.of)
+    }
+
+    /// The collective that a send or receive belongs to, and its group. `ranks` says of a context its rank and size.
+    pub(crate) fn derived(
+        &mut self,
+        call: &OfCall,
+        symbols: &Symbols,
+        ranks: impl Fn(u32) -> Option<(i32, usize)>,
+    ) -> Option<(u64, DerivedCall)> {
+        let group = self.groups.get_mut(call.group).filter(|group| group.depth == 1)?;
+        let messages = group.messages.as_mut()?;
+        let calls = &messages.calls;
+        let are = messages.are.get_or_insert_with(|| {
+            let derived::Same { context, count, datatype, .. } = calls.same()?;
+            let (rank, ranks) = ranks(context)?;
+            let pattern = calls.pattern(ranks, symbols)?;
+            Some(DerivedCall { pattern, context, count, datatype, rank, ranks })
+        });
+        Some((call.group, (*are)?))
+    }
+
+    /// The calls of a group are no collective after all.
+    pub(crate) fn are_no_collective(&mut self, group: u64) {
+        if let Some(messages) = self.groups.get_mut(group).and_then(|group| group.messages.as_mut()) {
+            messages.are = Some(None);
+        }
+    }
+
+    /// Whether operations of a group are not summed up.
+    pub(crate) fn has_open(&self, group: u64) -> bool {
+        self.groups.get(group).is_some_and(|group| group.open > 0)
+    }
+
+    /// The operations of a kernel were summed up.
+    pub(crate) fn end_kernel(&mut self, plan: u64, context: u32, operations: impl Iterator<Item = OfCall>) {
+        if self.plans.get(plan).is_some_and(|plan| plan.groups.len() > 1)
+            && let Some(of_plan) = self.group_of_plan(plan, context)
+        {
+            let groups = self.plans.get(plan).map(|plan| plan.groups.clone());
+            for other in groups.unwrap_or_default().into_iter().filter(|group| *group != of_plan) {
+                if let Some(group) = self.groups.get_mut(other) {
+                    group.plans.retain(|known| known.id != plan);
+                }
+            }
+        }
+        self.plans.remove(plan);
+        for call in operations {
+            if let Some(group) = self.groups.get_mut(call.group) {
+                group.open = group.open.saturating_sub(1);
+                if group.is_over() {
+                    self.forget_group(call.group);
+                }
+            }
+        }
+    }
+
+    /// Forgets what had no operation since then; until `now` all was read.
+    pub(crate) fn forget(&mut self, before: u64, now: u64) {
+        while let Some(id) = self.groups.oldest(before) {
+            match self.groups.get(id).is_some_and(|group| group.open > 0 || group.is_captured) {
+                true => self.groups.keep_again(id, now),
+                false => self.forget_group(id),
+            }
+        }
+        while self.calls.len() > MOST
+            && let Some(id) = self.groups.oldest(u64::MAX)
+        {
+            self.late += self.groups.get(id).map_or(0, |group| group.unserved.into());
+            self.forget_group(id);
+        }
+        while let Some(id) = self.plans.oldest(before) {
+            match self.plans.get(id).is_some_and(|plan| !plan.groups.is_empty()) {
+                true => self.plans.keep_again(id, now),
+                false => drop(self.plans.remove(id)),
+            }
+        }
+    }
+
+    fn forget_group(&mut self, id: u64) {
+        if let Some(group) = self.groups.remove(id) {
+            for call in group.calls.iter() {
+                self.calls.remove(call);
+            }
+            for launch in group.launches.iter().filter(|launch| launch.stop.is_none()) {
+                self.launching.remove(&launch.id);
+            }
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

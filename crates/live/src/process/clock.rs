@@ -158,6 +158,11 @@ impl ProcessClock {
         ticks.saturating_sub(u64::try_from(length).unwrap_or(u64::MAX))
     }
 
+    /// How many ticks `ns` are.
+    pub(crate) fn ticks_of(&self, ns: u64) -> u64 {
+        u64::MAX - self.before(u64::MAX, ns)
+    }
+
     /// CLOCK_REALTIME of CLOCK_MONOTONIC.
     pub(crate) fn realtime_ns(&self, monotonic_ns: u64) -> u64 {
         let ours = self.ours.iter().flatten().last();

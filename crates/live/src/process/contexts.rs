@@ -1,7 +1,6 @@
 //! The communicator ranks of a process.
 
-use std::collections::VecDeque;
-
+use job::interval::Earlier;
 use journal::format::record::{Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Removed, Symbols};
 use nccl_events::Body;
@@ -10,7 +9,6 @@ use rustc_hash::FxHashMap;
 use tables::builder::TableBuilder;
 use tables::communicators::Comms;
 use tables::communicators::devices::Devices;
-use tables::interval::Earlier;
 
 use super::gpu::RecentBounds;
 use crate::sums::{Communicators, Member};
@@ -32,8 +30,10 @@ pub(crate) struct Context {
     pub(crate) member: Option<Member>,
     /// Ticks of the last event.
     pub(crate) last: u64,
-    /// Operations that are not summed up, in the order in which they were read.
-    pub(crate) queue: VecDeque<u64>,
+    /// Operations of which not all threads were read up to their start, each with that.
+    pub(crate) coming: Vec<(u64, u64)>,
+    /// The others that are not summed up.
+    pub(crate) queue: Vec<u64>,
     pub(crate) earlier: Earlier,
     /// Whether NCCL reported of any operation when it ran.
     pub(crate) reports_times: bool,

@@ -1,9 +1,10 @@
 //! Collectives that NCCL makes of sends and receives: what their members come to.
 
+use job::derived::Members;
+use job::interval::{Interval, around};
 use journal::format::record::Symbol;
 use nccl_events::collective::Pattern;
 use rustc_hash::FxHashMap;
-use tables::interval::{Interval, around};
 
 /// A call that NCCL made into sends and receives.
 #[derive(Clone, Copy, Debug)]
@@ -20,23 +21,11 @@ pub(crate) struct DerivedCall {
 
 /// One execution of it.
 #[derive(Debug)]
-struct Execution {
-    call: DerivedCall,
-    interval: Interval,
-    /// Function and peer of its members.
-    seen: Vec<(Symbol, i32)>,
-    /// Whether its members are those of another call after all.
-    is_other: bool,
-    last: u64,
-}
-
-/// An execution that is over.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EndedCollective {
+pub(crate) struct Execution {
     pub(crate) call: DerivedCall,
     pub(crate) interval: Interval,
-    /// Whether all of its sends and receives are known.
-    pub(crate) is_whole: bool,
+    members: Members,
+    last: u64,
 }
 
 /// Executions that are not summed up, by group and replay.
@@ -49,32 +38,28 @@ impl Derived {
         &mut self,
         (group, replay): (u64, u64),
         call: DerivedCall,
-        (func, peer): (Symbol, i32),
+        (func, peer): (&str, i32),
         (interval, last): (Interval, u64),
     ) {
-        let new = || Execution { call, interval, seen: Vec::new(), is_other: false, last };
+        let new = || Execution { call, interval, members: Members::new(call.rank, call.ranks), last };
         let one = self.0.entry((group, replay)).or_insert_with(new);
         one.interval = around([one.interval, interval].into_iter()).unwrap_or(interval);
         one.last = last.max(one.last);
-        let is_member = usize::try_from(peer).is_ok_and(|peer| peer < call.ranks);
-        one.is_other |= !is_member || one.seen.contains(&(func, peer));
-        one.seen.push((func, peer));
+        one.members.add(func, peer);
     }
 
-    /// Those of which nothing came since then.
-    pub(crate) fn take(&mut self, before: u64) -> Vec<EndedCollective> {
-        let over = self.0.extract_if(|_, one| one.last < before).filter(|(_, one)| !one.is_other);
-        let mut over: Vec<_> = over.map(|(key, one)| (key, one.ended())).collect();
+    /// Those of which nothing came since then and no member is open, each with its group.
+    pub(crate) fn take(&mut self, before: u64, has_open: impl Fn(u64) -> bool) -> Vec<(u64, Execution)> {
+        let over = self.0.extract_if(|(group, _), one| one.last < before && !has_open(*group));
+        let mut over: Vec<_> = over.collect();
         over.sort_unstable_by_key(|(key, _)| *key);
-        over.into_iter().map(|(_, ended)| ended).collect()
+        over.into_iter().map(|((group, _), one)| (group, one)).collect()
     }
 }
 
 impl Execution {
-    fn ended(&self) -> EndedCollective {
-        let own = self.seen.iter().filter(|(_, peer)| *peer == self.call.rank).count();
-        // What a rank sends to itself in place NCCL leaves out: both ends of it.
-        let is_whole = self.seen.len() - own == self.call.pattern.transfers(self.call.ranks) && own % 2 == 0;
-        EndedCollective { call: self.call, interval: self.interval, is_whole }
+    /// Whether all of its sends and receives are known; `None` if they are those of another call after all.
+    pub(crate) fn is_whole(&self) -> Option<bool> {
+        Some(self.members.missing(self.call.pattern)? == 0)
     }
 }

@@ -1,14 +1,12 @@
 //! Proxy operations and their steps that have not ended.
 
+use job::transfers::{STEP_SLOTS, slot};
 use nccl_events::event::{ProxyOp, ProxyStep};
 use nccl_events::{StateArgs, state};
 use rustc_hash::FxHashMap;
 
 use super::ids::{Fate, Seen};
 use super::operations::Operations;
-
-/// How many steps of a proxy operation are under way at most: NCCL keeps one handle for each.
-const STEP_SLOTS: usize = 8;
 
 /// Proxy operations of one rank that go to the same peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +16,9 @@ pub(crate) struct Connection {
     pub(crate) peer: i32,
     pub(crate) is_send: bool,
 }
+
+/// So many of the last steps may get their own stop after the end that was inferred.
+const MOST_INFERRED: usize = 256;
 
 /// A step that ended. Times are ticks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,10 +32,12 @@ pub(crate) struct Step {
     pub(crate) third: u64,
     pub(crate) stop: u64,
     pub(crate) bytes: u64,
-    slot: usize,
+    slot: u8,
     /// The proxy operation; 0 before its start was read.
     transfer: u64,
     has_states: bool,
+    /// Its own id where something else told its end; 0 otherwise.
+    inferred: u64,
 }
 
 /// A proxy operation.
@@ -47,7 +50,7 @@ struct Transfer {
     /// Whether the operation waits for its end.
     is_awaited: bool,
     stop: Option<u64>,
-    steps: [u64; STEP_SLOTS],
+    steps: [u64; STEP_SLOTS as usize],
     /// Steps that ended before its start was read.
     early: Vec<Step>,
 }
@@ -156,10 +159,10 @@ impl Network {
             }
         }
         self.speak(id, operations);
-        let steps = self.transfers.get(&id).map_or([0; STEP_SLOTS], |transfer| transfer.steps);
+        let steps = self.transfers.get(&id).map_or_else(Default::default, |transfer| transfer.steps);
         // NCCL 2.24–2.26 forgets the stop of some steps.
         for step in steps.into_iter().filter(|step| *step != 0) {
-            self.end_step(step, ticks);
+            self.infer_end(step, ticks);
         }
         let Some(transfer) = self.transfers.remove(&id) else {
             return;
@@ -187,11 +190,11 @@ impl Network {
             self.transfers.entry(parent).or_default();
         }
         self.speak(parent, operations);
-        let slot = usize::try_from(step.step.rem_euclid(8)).unwrap_or(0);
-        let before = self.transfers.get_mut(&parent).and_then(|transfer| transfer.steps.get_mut(slot));
+        let slot = slot(step.step);
+        let before = self.transfers.get_mut(&parent).and_then(|transfer| transfer.steps.get_mut(usize::from(slot)));
         let before = before.map_or(0, |place| std::mem::replace(place, id));
         if before != 0 {
-            self.end_step(before, ticks);
+            self.infer_end(before, ticks);
         }
         let step = self.steps.entry(id).or_default();
         (step.start, step.transfer, step.slot) = (ticks, parent, slot);
@@ -239,11 +242,27 @@ impl Network {
     }
 
     pub(crate) fn stop_step(&mut self, id: u64, ticks: u64, seen: &Seen) {
+        let is_ended = !self.steps.contains_key(&id) && seen.fate(id) == Fate::Over;
+        // Steps of which the end was inferred are not summed up yet; its own stop counts more.
+        let inferred =
+            is_ended.then(|| self.ended.iter_mut().rev().take(MOST_INFERRED).find(|step| step.inferred == id));
+        if let Some(step) = inferred.flatten() {
+            step.stop = ticks.max(step.start);
+            return;
+        }
         match self.step(id, seen) {
             Some(step) if step.transfer == 0 => step.stop = ticks,
             Some(_) => self.end_step(id, ticks),
             None => {}
         }
+    }
+
+    /// Its slot is used again, or its proxy operation stopped.
+    fn infer_end(&mut self, id: u64, ticks: u64) {
+        if let Some(step) = self.steps.get_mut(&id) {
+            step.inferred = id;
+        }
+        self.end_step(id, ticks);
     }
 
     fn end_step(&mut self, id: u64, ticks: u64) {
@@ -254,7 +273,7 @@ impl Network {
         let Some(transfer) = self.transfers.get_mut(&step.transfer) else {
             return;
         };
-        if let Some(place) = transfer.steps.get_mut(step.slot).filter(|place| **place == id) {
+        if let Some(place) = transfer.steps.get_mut(usize::from(step.slot)).filter(|place| **place == id) {
             *place = 0;
         }
         if !step.has_states {

@@ -1,5 +1,7 @@
 //! Events of a process that have not ended, and what they refer to, filled in by records.
 
+use std::time::Duration;
+
 use journal::clock::{ClockPair, TickSource, monotonic_ns};
 use journal::format::record::{Record, RecordBody, Records, Symbol};
 use nccl_events::event::{KernelCh, ProxyOp};
@@ -41,6 +43,12 @@ pub(crate) struct OpenEvents {
     pub(super) derived: Derived,
     pub(super) gpu: GpuWork,
     pub(super) meanings: Meanings,
+    /// By slot: the system's id of the thread that writes there, or a number that is none.
+    threads: Vec<u64>,
+    /// How long is waited for more of an operation.
+    pub(super) settle_ns: u64,
+    /// Spans of stamps that are judged together have 2 to the power of this ticks, once that is known.
+    pub(super) stamps_shift: Option<u32>,
     /// Of connections: where their sums are.
     pub(super) places: Vec<Option<Places>>,
     /// Ticks of the last record.
@@ -51,7 +59,7 @@ pub(crate) struct OpenEvents {
 
 impl OpenEvents {
     /// `since` is a pair of our clocks that is some time ago.
-    pub(crate) fn new(recorder: Recorder, since: Option<ClockPair>) -> Self {
+    pub(crate) fn new(recorder: Recorder, since: Option<ClockPair>, settle: Duration) -> Self {
         Self {
             recorder,
             seen: Seen::new(recorder.tag),
@@ -64,6 +72,9 @@ impl OpenEvents {
             derived: Derived::default(),
             gpu: GpuWork::default(),
             meanings: Meanings::default(),
+            threads: Vec::new(),
+            settle_ns: u64::try_from(settle.as_nanos()).unwrap_or(u64::MAX),
+            stamps_shift: None,
             places: Vec::new(),
             last: 0,
             without_communicator: 0,
@@ -87,7 +98,23 @@ impl OpenEvents {
 
     /// Events that came after their operation was taken to be over, or whose start is not known.
     pub(crate) const fn late(&self) -> u64 {
-        self.operations.late + self.network.late + self.kernels.late
+        self.operations.late + self.network.late + self.kernels.late + self.calls.late
+    }
+
+    /// The thread that writes in a slot.
+    fn thread(&self, slot: u16) -> u64 {
+        let known = self.threads.get(usize::from(slot)).copied().filter(|id| *id != 0);
+        known.unwrap_or_else(|| u64::from(slot) + (1 << 32))
+    }
+
+    fn begin_thread(&mut self, slot: u16, id: u32) {
+        let slot = usize::from(slot);
+        if slot >= self.threads.len() {
+            self.threads.resize(slot + 1, 0);
+        }
+        if let Some(thread) = self.threads.get_mut(slot) {
+            *thread = id.into();
+        }
     }
 
     fn start_operation(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
@@ -95,15 +122,13 @@ impl OpenEvents {
             self.without_communicator += 1;
             return;
         };
-        let Some(mut started) = Started::of(slot, ticks, start) else {
+        let Some(started) = Started::of(self.thread(slot), ticks, start) else {
             return;
         };
-        started.enqueued = self.calls.plan(started.plan).unwrap_or(ticks);
-        let call = self.calls.of_operation(started.parent, slot, ticks, context);
-        self.operations.start(id, started).call = call;
+        self.operations.start(id, started);
         self.contexts.hint(context, || of_start(slot, ticks, id, start), &start.body, start.rank);
         if let Some(context) = self.contexts.get_mut(context) {
-            context.queue.push_back(id);
+            context.coming.push((ticks, id));
             context.last = ticks.max(context.last);
         }
     }
@@ -141,6 +166,7 @@ impl Records for OpenEvents {
                 self.last = ticks.max(self.last);
                 self.clock.add(ClockPair { ticks, monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks });
             }
+            RecordBody::ThreadBegin { thread_id, .. } => self.begin_thread(slot, thread_id),
             RecordBody::Gpu(gpu) => self.gpu.add(ticks, id, &gpu),
             RecordBody::CommInit(_) | RecordBody::CommKnown(_) => self.contexts.init(record),
             RecordBody::CommFinalize { .. } => self.contexts.finalize(id),
@@ -165,19 +191,23 @@ impl Records for OpenEvents {
             Body::KernelCh(fields) => self.start_kernel(ticks, id, start, fields),
             Body::Coll(_) | Body::P2p(_) | Body::CeColl(_) => self.start_operation(slot, ticks, id, start),
             Body::Group(_) => self.calls.start_plan(id, ticks),
-            Body::CollApi(call) => self.calls.start_call(id, slot, start.parent, call.graph_captured),
+            Body::CollApi(call) => {
+                let at = (ticks, self.thread(slot), start.parent);
+                self.calls.start_call(id, at, call.graph_captured);
+            }
             Body::P2pApi(call) => {
                 if let Some(context) = self.contexts.place(start.context) {
-                    self.calls.start_message(id, slot, start.parent, (context, call));
+                    let at = (ticks, self.thread(slot), start.parent);
+                    self.calls.start_message(id, at, (context, call));
                 }
             }
             Body::KernelLaunch(_) => {
                 if let Some(context) = self.contexts.place(start.context) {
-                    self.calls.start_launch(id, slot, (ticks, start.parent, context));
+                    self.calls.start_launch(id, (ticks, self.thread(slot), start.parent), context);
                 }
             }
             Body::GroupApi(group) => {
-                self.calls.start_group(id, group.depth);
+                self.calls.start_group(id, ticks, group.depth);
                 if let Some(context) = self.contexts.place(start.context).and_then(|at| self.contexts.get_mut(at)) {
                     context.last = ticks.max(context.last);
                 }
@@ -199,7 +229,7 @@ impl Records for OpenEvents {
                     operation.stop.get_or_insert(ticks);
                 }
             }
-            Kind::GroupApi => self.calls.stop_group(id, ticks),
+            Kind::GroupApi => self.calls.stop_group(id, ticks, seen),
             Kind::KernelLaunch => self.calls.stop_launch(id, ticks),
             _ => {}
         }

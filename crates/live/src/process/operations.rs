@@ -1,5 +1,6 @@
 //! Operations that have not ended, with what their children tell.
 
+use job::has_ended;
 use journal::format::record::Symbol;
 use nccl_events::{Body, Start};
 use rustc_hash::FxHashMap;
@@ -13,7 +14,7 @@ pub(crate) struct Started {
     pub(crate) start: u64,
     /// When its kernel was enqueued: its launch plan began.
     pub(crate) enqueued: u64,
-    pub(crate) slot: u16,
+    pub(crate) thread: u64,
     /// The call.
     pub(crate) parent: u64,
     /// The launch plan (one kernel); 0 for none.
@@ -33,7 +34,7 @@ pub(crate) enum Details {
 }
 
 impl Started {
-    pub(crate) fn of(slot: u16, ticks: u64, start: &Start<Symbol>) -> Option<Self> {
+    pub(crate) fn of(thread: u64, ticks: u64, start: &Start<Symbol>) -> Option<Self> {
         let (func, datatype, count, plan, details) = match start.body {
             Body::Coll(coll) => {
                 let (sequence, root) = (coll.sequence, coll.root);
@@ -54,7 +55,7 @@ impl Started {
         Some(Self {
             start: ticks,
             enqueued: ticks,
-            slot,
+            thread,
             parent: start.parent,
             plan,
             func,
@@ -84,8 +85,10 @@ pub(crate) struct Operation {
     pub(crate) not_after: Option<(u64, u64)>,
     /// When the last record of it was made.
     pub(crate) last: u64,
-    /// What its call says of it, once that was read.
+    /// What its call says of it, once all threads were read up to its start.
     pub(crate) call: Option<OfCall>,
+    /// Kernel channels of which the stamps were not judged yet.
+    pub(crate) unjudged: u32,
 }
 
 impl Operation {
@@ -96,7 +99,7 @@ impl Operation {
 
     /// Whether nothing says that it goes on.
     pub(crate) const fn has_ended(&self) -> bool {
-        self.open == 0 && (self.stop.is_some() || self.has_times())
+        has_ended(self.open > 0, self.stop.is_some(), self.has_times())
     }
 }
 

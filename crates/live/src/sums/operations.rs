@@ -1,10 +1,10 @@
 //! Operations that ended, by what they are.
 
 use analysis::median;
+use job::interval::Interval;
 use journal::format::record::Symbol;
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
-use tables::interval::Interval;
 
 use super::communicators::{Member, OTHER};
 use super::series::{Budget, Series};

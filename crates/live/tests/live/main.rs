@@ -3,3 +3,4 @@
 mod equal;
 mod hostile;
 mod rig;
+mod rules;

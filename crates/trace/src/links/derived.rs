@@ -1,27 +1,16 @@
-//! Collectives that NCCL makes of sends and receives: `ncclAlltoAll`, `ncclGather` and `ncclScatter`.
-//!
-//! ```text
-//!  GroupApi, depth 1 ──┬── P2pApi Send ── P2p ─┐
-//!   (NCCL's own)       ├── P2pApi Recv ── P2p ─┤  members
-//!                      └── …             ── P2p ─┘
-//! ```
-//!
-//! A call of `ncclSend` or `ncclRecv` outside a user's group has a group of its own, so more than one of them in a
-//! group of depth 1 are NCCL's. Their order tells which collective it is, on N ranks: an all-to-all is a send and a
-//! receive N times, the root of a gather one send and N receives, that of a scatter N sends and one receive. On the
-//! other ranks of those two NCCL does what it does for a lone `ncclSend` or `ncclRecv`: nothing tells them apart, and
-//! a user's group is never guessed at.
+//! Collectives that NCCL makes of sends and receives, and their executions.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::operations::Activities;
 use crate::links::interval::Interval;
+use job::derived::{Calls, Members};
+use job::interval::around;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::collective::{Function, Pattern};
+use nccl_events::collective::Pattern;
 use tables::index::{index, index_u32};
-use tables::interval::around;
-use tables::{ContextName, GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
+use tables::{GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
 
 /// A call that NCCL made into sends and receives.
 #[derive(Clone, Debug)]
@@ -79,52 +68,35 @@ pub(crate) struct DerivedCollectives {
     by_member: BTreeMap<u32, u32>,
 }
 
-/// The fields of a call of `ncclSend` or `ncclRecv` that are the same in all calls of a collective.
-type Same = (ContextName, u64, Symbol, u64, bool);
-
 /// The call that a group's sends and receives are, if they are one.
 fn recognise(tables: &Tables, symbols: &Symbols, calls: Vec<Row<P2pApi>>) -> Option<DerivedCall> {
-    let mut sends = Vec::with_capacity(calls.len());
-    let mut all: Option<Same> = None;
-    for &row in &calls {
-        let call = &tables[row];
-        let P2pApi { func, count, datatype, stream, graph_captured, .. } = call.fields;
-        let one = (call.context, count, datatype, stream, graph_captured);
-        if *all.get_or_insert(one) != one {
-            return None;
-        }
-        sends.push(Function::named(symbols.text(func))?.is_send()?);
-    }
-    let (context, count, datatype, ..) = all?;
-    let comm = &tables.contexts.get(index(context.at()?))?.comm;
+    let mut events = calls.iter().map(|&row| &tables[row]);
+    let first = events.next()?;
+    let mut all = Calls::new(first.context, &first.fields);
+    events.for_each(|call| all.add(call.context, &call.fields));
+    let same = all.same()?;
+    let comm = &tables.contexts.get(index(same.context.at()?))?.comm;
     let ranks = u32::try_from(comm.ranks).ok()?;
-    let pattern = Pattern::of(&sends, index(ranks))?;
-    Some(DerivedCall { pattern, calls, count, datatype, rank: comm.rank, ranks })
+    let pattern = all.pattern(index(ranks), symbols)?;
+    Some(DerivedCall { pattern, calls, count: same.count, datatype: same.datatype, rank: comm.rank, ranks })
 }
 
 /// How many transfers of an execution are missing; `None` if its members are not those of such a call after all.
-fn missing(tables: &Tables, call: &DerivedCall, activities: &Activities, members: &[u32]) -> Option<u32> {
-    let mut own = 0_u32;
-    let mut others = 0_usize;
-    let mut seen = BTreeSet::new();
+fn missing(
+    (tables, symbols): (&Tables, &Symbols),
+    call: &DerivedCall,
+    activities: &Activities,
+    members: &[u32],
+) -> Option<u32> {
+    let mut all = Members::new(call.rank, index(call.ranks));
     for &member in members {
         let OperationRow::P2p(row) = activities.all.get(index(member))?.operation else {
             return None;
         };
         let P2p { func, peer, .. } = tables[row].fields;
-        let in_range = u32::try_from(peer).is_ok_and(|peer| peer < call.ranks);
-        if !in_range || !seen.insert((func, peer)) {
-            return None;
-        }
-        if peer == call.rank {
-            own += 1;
-        } else {
-            others += 1;
-        }
+        all.add(symbols.text(func), peer);
     }
-    // What a rank sends to itself in place NCCL leaves out: both ends of it.
-    let transfers = call.pattern.transfers(index(call.ranks));
-    Some(index_u32(transfers.checked_sub(others)?) + own % 2)
+    all.missing(call.pattern)
 }
 
 /// The calls of sends and receives in groups that are NCCL's own, by group, each in the order of time.
@@ -178,7 +150,7 @@ impl DerivedCollectives {
             let members = executions.into_values();
             let found: Option<Vec<(Vec<u32>, u32)>> = members
                 .map(|members| {
-                    let missing = missing(tables, &call, activities, &members)?;
+                    let missing = missing((tables, symbols), &call, activities, &members)?;
                     Some((members, missing))
                 })
                 .collect();

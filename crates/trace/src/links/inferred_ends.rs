@@ -3,17 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use job::transfers::slot;
 use nccl_events::Kind;
 use tables::{ProxyCtrl, ProxyOp, ProxyStep, Row, Tables};
-
-/// How many steps of a proxy operation are under way at most: NCCL keeps one handle for each.
-pub(crate) const STEP_SLOTS: i32 = 8;
-
-/// The slot of a step: 0 … 7.
-#[must_use]
-pub(crate) fn slot(step: i32) -> u8 {
-    u8::try_from(step.rem_euclid(STEP_SLOTS)).unwrap_or(0)
-}
 
 /// When something without a stop had ended.
 #[derive(Debug, Default)]

@@ -4,12 +4,12 @@
 use crate::links::gpu_work::{GpuWork, RanBy};
 use crate::links::operations::{Activities, Activity};
 use clocks::gpu::GpuClock;
+use job::interval::{Earlier, Known, share_kernel};
 use nccl_events::archive::Timing;
 use tables::index::index;
-use tables::interval::{Earlier, Known, share_kernel};
 use tables::{Operation, Tables};
 
-pub(crate) use tables::interval::Interval;
+pub(crate) use job::interval::Interval;
 
 fn measured(
     tables: &Tables,

@@ -1,20 +1,11 @@
-//! Which kernel launch an operation had. NCCL does not say: a launch names the API group, as the operation's call
-//! does, and a group has a launch for each plan (kernel) of each communicator.
-//!
-//! ```text
-//!  GroupApi ──┬── KernelLaunch 1     Group 1 ── Coll, Coll     the k-th plan has the k-th launch
-//!             └── KernelLaunch 2     Group 2 ── P2p
-//! ```
-//!
-//! Plans are mostly reported right after their launch, but all later, by CUDA's callback thread, where the host stream
-//! is busy or launches block. So the order counts, and time only where the numbers of plans and launches differ:
-//! because something was lost, or does not name its plan.
+//! Gives operations their kernel launches.
 
 use std::cell::Cell;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::operations::Activities;
+use job::launch::{At, in_order, last_before};
 use tables::{ContextName, EventRow, Head, KernelLaunch, Operation, Row, Tables};
 
 /// The handles of an API group, or a plan, and the communicator.
@@ -25,34 +16,32 @@ type Sequence = (u64, ContextName, u64);
 /// Launches by group and communicator.
 #[derive(Debug, Default)]
 struct Launches {
-    /// All: of which, start and row, in order.
-    all: Vec<Launch>,
+    /// All, those of a group and communicator together and by start.
+    all: Vec<At<Row<KernelLaunch>>>,
     /// Where in them those of each group and communicator begin, in order.
     begins: Vec<(Of, usize)>,
     /// Which were asked for last: groups come in order, so the next ones are beside them.
     last: Cell<usize>,
 }
 
-/// A launch: of which, start and row.
-type Launch = (Of, u64, Row<KernelLaunch>);
-
 impl Launches {
     fn new(tables: &Tables) -> Self {
         let with_group = tables.rows::<KernelLaunch>().filter(|(_, launch)| launch.parent != 0);
-        let all = with_group.map(|(row, launch)| ((launch.parent, launch.context), launch.start, row));
-        let mut all: Vec<Launch> = all.collect();
+        let all = with_group.map(|(of, launch)| ((launch.parent, launch.context), At { start: launch.start, of }));
+        let mut all: Vec<(Of, At<Row<KernelLaunch>>)> = all.collect();
         all.sort_unstable();
         let mut begins: Vec<(Of, usize)> = Vec::with_capacity(all.len());
-        for (at, (of, ..)) in all.iter().enumerate() {
+        for (at, (of, _)) in all.iter().enumerate() {
             if begins.last().is_none_or(|(last, _)| last != of) {
                 begins.push((*of, at));
             }
         }
+        let all = all.into_iter().map(|(_, launch)| launch).collect();
         Self { all, begins, last: Cell::new(0) }
     }
 
     /// Those of a group and communicator, by start; none where there are none.
-    fn of(&self, of: Of) -> &[Launch] {
+    fn of(&self, of: Of) -> &[At<Row<KernelLaunch>>] {
         let is_at = |at: &usize| self.begins.get(*at).is_some_and(|begin| begin.0 == of);
         let last = self.last.get();
         let near = [last, last + 1].into_iter().find(is_at);
@@ -118,22 +107,12 @@ fn by_order(plans: &FxHashMap<Of, Plan>, launches: &Launches) -> FxHashMap<Of, R
             continue;
         };
         let launches = launches.of((group, context));
-        let mut pairs = launches.iter().zip(plans);
-        let in_time = pairs.all(|(launch, plan)| launch.1 <= plan.1);
-        if launches.len() == plans.len() && in_time {
+        if in_order(launches, plans.iter().map(|plan| plan.1), false) {
             let pairs = plans.iter().zip(launches);
-            linked.extend(pairs.map(|(plan, launch)| ((plan.2, context), launch.2)));
+            linked.extend(pairs.map(|(plan, launch)| ((plan.2, context), launch.of)));
         }
     }
     linked
-}
-
-/// The last launch of the group on the communicator that began by then.
-fn last_before(launches: &Launches, of: Of, time: u64) -> Option<Row<KernelLaunch>> {
-    let launches = launches.of(of);
-    let after = launches.partition_point(|&(_, start, _)| start <= time);
-    let last = launches.get(after.checked_sub(1)?)?;
-    Some(last.2)
 }
 
 /// Gives operations their launches.
@@ -151,7 +130,7 @@ pub(super) fn link(tables: &Tables, activities: &mut Activities) {
         let group = plans.get(&plan).map_or(call.parent, |plan| plan.group);
         let of = (group, operation.context);
         let launch = by_order.get(&plan).copied();
-        let launch = launch.or_else(|| last_before(&launches, of, operation.start));
+        let launch = launch.or_else(|| last_before(launches.of(of), operation.start).map(|launch| launch.of));
         if launch.is_some() {
             activity.launch = launch;
             // A second operation of one call is a replay.

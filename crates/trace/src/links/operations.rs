@@ -1,5 +1,6 @@
 //! Collectives, sends and receives, each with what belongs to it.
 
+use job::has_ended;
 use tables::index::{index, index_u32};
 use tables::{KernelLaunch, OperationRow, Row, Tables};
 
@@ -122,12 +123,12 @@ impl Activities {
         self.all.get_mut(index(at))
     }
 
-    /// Finds those that never ended themselves. A stop that got lost says nothing against children that ended.
+    /// Finds those that never ended themselves.
     pub(super) fn find_unfinished(&mut self, tables: &Tables) {
         for activity in &mut self.all {
-            let nothing_ended = activity.proxy_last.is_none() && activity.kernel_host.is_none();
-            let has_no_stop = || tables.operation(activity.operation).stop().is_none();
-            activity.unfinished |= nothing_ended && has_no_stop();
+            let ended_children = activity.proxy_last.is_some() || activity.kernel_host.is_some();
+            let has_stop = ended_children || tables.operation(activity.operation).stop().is_some();
+            activity.unfinished = !has_ended(activity.unfinished, has_stop, ended_children);
         }
     }
 }

@@ -1,18 +1,9 @@
 //! Replays of a CUDA graph: what NCCL reports again at each launch of a captured call.
-//!
-//! ```text
-//!  capture   GroupApi ── CollApi (graph captured)         once, on the calling thread
-//!  replay 1      Group ── Coll, parent: that CollApi      CUDA's callback thread
-//!  replay 2      Group ── Coll, the same parent
-//! ```
-//!
-//! A launch plan without network transfers and kernel channels is reported at capture instead, on the calling
-//! thread inside the call's group: that is no execution, and NCCL never tells of its replays. A nonblocking
-//! communicator launches from a thread of its own, where the group may be over: that thread has the kernel launch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::operations::{Activities, Activity};
+use job::capture::Reported;
 use tables::index::index;
 use tables::{ContextName, EventRow, Head, KernelLaunch, Operation, Row, Tables};
 
@@ -38,19 +29,19 @@ fn captured_calls(tables: &Tables) -> BTreeSet<(u64, ContextName)> {
     groups.chain(messages.map(|call| (call.parent, call.context))).collect()
 }
 
-/// Whether the group of the call was still under way, on the thread of the call; or it was reported on another thread
-/// that launched the group: NCCL launches a captured call only when it is captured.
 fn is_reported_at_capture(
     tables: &Tables,
     launch_threads: &BTreeSet<(u64, u32)>,
     operation: &Operation<'_>,
     call: &Head,
 ) -> bool {
-    if operation.thread != call.thread {
-        return launch_threads.contains(&(call.parent, operation.thread));
-    }
-    let group = tables.head_of(call.parent);
-    group.is_some_and(|group| group.stop().is_none_or(|stop| operation.start <= stop))
+    let reported = Reported {
+        start: operation.start,
+        is_callers_thread: operation.thread == call.thread,
+        thread_launched: launch_threads.contains(&(call.parent, operation.thread)),
+        group_stop: tables.head_of(call.parent).map(Head::stop),
+    };
+    reported.is_at_capture()
 }
 
 /// Numbers the replays of each captured call in the order of time.

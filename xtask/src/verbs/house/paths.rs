@@ -29,8 +29,12 @@ pub(super) enum How {
 pub(super) fn in_tokens(tokens: TokenStream, found: &mut Vec<Used>) {
     let mut open: Option<Used> = None;
     let mut colons = 0;
+    let mut dots = 0;
     for token in tokens {
+        // A word after one dot is a field or a method.
+        let is_member = std::mem::take(&mut dots) == 1;
         match token {
+            TokenTree::Ident(_) if is_member => {}
             TokenTree::Ident(word) => {
                 let line = word.span().start().line;
                 let before = if colons == 2 { open.take() } else { None };
@@ -45,6 +49,9 @@ pub(super) fn in_tokens(tokens: TokenStream, found: &mut Vec<Used>) {
                     && mark.as_char() == '!'
                 {
                     used.how = How::Macro;
+                }
+                if matches!(&other, TokenTree::Punct(mark) if mark.as_char() == '.') {
+                    dots = if is_member { 2 } else { 1 };
                 }
                 found.extend(open.take());
                 if let TokenTree::Group(group) = other {

@@ -1,5 +1,8 @@
 //! Kernel channels that have not ended.
 
+use std::collections::BTreeMap;
+
+use job::stamps::{Work, judge, pair};
 use nccl_events::event::KernelCh;
 use rustc_hash::FxHashMap;
 
@@ -22,37 +25,27 @@ struct Channel {
     stop: u64,
 }
 
-/// After this many distrusted kernels in a row, the kernel that they were compared with is the wrong one.
-const MOST_DISTRUSTED: u32 = 4;
+/// So many kernels of a channel that were believed are held against those that come.
+const BELIEVED: usize = 8;
 
-/// The last kernel of a channel of which the stamps were trusted.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ring {
-    enqueued: u64,
-    plan: u64,
-    gpu_start_ns: u64,
-    /// How many were not trusted since then.
-    distrusted: u32,
+/// A kernel channel that ended. Times are ticks.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    id: u64,
+    operation: u64,
+    start: u64,
+    reported: u64,
+    stop: u64,
+    is_judged: bool,
 }
 
-impl Ring {
-    /// Whether a start on the GPU can be that of a kernel: those of a channel run in the order in which they were
-    /// enqueued.
-    fn trusts(&mut self, (enqueued, plan): (u64, u64), gpu_start_ns: u64) -> bool {
-        let is_same_kernel = plan != 0 && plan == self.plan;
-        let is_in_order = match enqueued >= self.enqueued {
-            true => gpu_start_ns > self.gpu_start_ns,
-            false => gpu_start_ns < self.gpu_start_ns,
-        };
-        if !is_same_kernel && !is_in_order && self.distrusted < MOST_DISTRUSTED {
-            self.distrusted += 1;
-            return false;
-        }
-        if enqueued >= self.enqueued {
-            *self = Self { enqueued, plan, gpu_start_ns, distrusted: 0 };
-        }
-        true
-    }
+/// What ran on a channel, with stamps that are plausible by themselves.
+#[derive(Debug, Default)]
+struct Ring {
+    /// Those that came since.
+    coming: Vec<(Ended, (u64, u64))>,
+    /// Those that are judged, and the last ones that were believed, in the order of launches.
+    works: Vec<Work<Ended>>,
 }
 
 /// A stamp of the GPU's timer that was not after a tick of the host.
@@ -68,15 +61,10 @@ pub(crate) struct Bound {
 pub(crate) struct Kernels {
     all: FxHashMap<u64, Channel>,
     /// By context and channel.
-    rings: FxHashMap<(u32, u8), Ring>,
+    rings: BTreeMap<(u32, u8), Ring>,
     /// What bounds the GPUs' clocks from above, since this was last looked at.
     pub(crate) bounds: Vec<Bound>,
     pub(crate) late: u64,
-}
-
-/// Start and stop by themselves: both there, possible, and in this order.
-const fn is_plausible(start_gpu_ns: u64, stop_gpu_ns: u64) -> bool {
-    start_gpu_ns != 0 && start_gpu_ns <= stop_gpu_ns && stop_gpu_ns <= i64::MAX.unsigned_abs()
 }
 
 impl Kernels {
@@ -137,35 +125,84 @@ impl Kernels {
         }
         let channel = *channel;
         self.all.remove(&id);
-        let stamps = self.stamps(&channel, operations);
-        if let Some(operation) = operations.get_mut(channel.operation) {
-            operation.open = operation.open.saturating_sub(u32::from(channel.is_awaited));
-            operation.kernel_on_host = widen(operation.kernel_on_host, channel.start, ticks.max(channel.start));
-            operation.last = ticks.max(operation.last);
-            if let Some((start, stop)) = stamps {
-                operation.gpu = widen(operation.gpu, start, stop);
-            }
+        let Some(operation) = operations.get_mut(channel.operation) else {
+            return;
+        };
+        operation.open = operation.open.saturating_sub(u32::from(channel.is_awaited));
+        operation.kernel_on_host = widen(operation.kernel_on_host, channel.start, ticks.max(channel.start));
+        operation.last = ticks.max(operation.last);
+        if let Ok(stamps) = pair(channel.gpu_start_ns, channel.gpu_stop_ns) {
+            operation.unjudged += 1;
+            let Channel { operation, start, reported, .. } = channel;
+            let ended = Ended { id, operation, start, reported, stop: ticks, is_judged: false };
+            self.rings.entry((channel.context, channel.channel)).or_default().coming.push((ended, stamps));
         }
     }
 
-    /// The GPU's start and stop where they can be trusted: NCCL reads them from a ring, where they may be those of a
-    /// later kernel of the channel.
-    fn stamps(&mut self, channel: &Channel, operations: &Operations) -> Option<(u64, u64)> {
-        let Channel { context, gpu_start_ns, gpu_stop_ns, operation, .. } = *channel;
-        if !is_plausible(gpu_start_ns, gpu_stop_ns) {
-            return None;
-        }
-        let started = operations.get(operation).and_then(|operation| operation.started);
-        if let Some(started) = started {
-            let ring = self.rings.entry((context, channel.channel)).or_default();
-            if !ring.trusts((started.enqueued, started.plan), gpu_start_ns) {
-                return None;
+    /// Judges the stamps that were reported in a span of 2^`shift` ticks when all threads were read up to the end of
+    /// the next span. Spans are the same whenever they are read, and so is what is believed.
+    pub(crate) fn judge(&mut self, until: u64, shift: u32, operations: &mut Operations) {
+        for ring in self.rings.values_mut() {
+            while let Some(span) = ring.first_span(shift).filter(|span| span + 2 <= until >> shift) {
+                ring.take_in(span + 1, shift, operations);
+                ring.judge(span, shift, &mut self.bounds, operations);
             }
         }
-        self.bounds.push(Bound { operation, gpu_ns: gpu_start_ns, ticks: channel.start });
-        if channel.reported != 0 {
-            self.bounds.push(Bound { operation, gpu_ns: gpu_stop_ns, ticks: channel.reported });
+    }
+}
+
+impl Ring {
+    fn first_span(&self, shift: u32) -> Option<u64> {
+        let works = self.works.iter().map(|work| &work.of).filter(|of| !of.is_judged);
+        let all = works.chain(self.coming.iter().map(|(of, _)| of));
+        all.map(|of| of.stop >> shift).min()
+    }
+
+    /// Takes in what ended up to a span.
+    fn take_in(&mut self, last: u64, shift: u32, operations: &Operations) {
+        let ended = self.coming.extract_if(.., |(of, _)| of.stop >> shift <= last);
+        for (of, (start_gpu_ns, stop_gpu_ns)) in ended {
+            let started = operations.get(of.operation).and_then(|operation| operation.started);
+            let (enqueued, plan) = started.map_or((of.start, 0), |started| (started.enqueued, started.plan));
+            self.works.push(Work { enqueued, plan, start_gpu_ns, stop_gpu_ns, of });
         }
-        Some((gpu_start_ns, gpu_stop_ns))
+        let order = |work: &Work<Ended>| (work.enqueued, work.plan, work.start_gpu_ns, work.stop_gpu_ns, work.of.id);
+        if !self.works.is_sorted_by_key(order) {
+            self.works.sort_unstable_by_key(order);
+        }
+    }
+
+    /// Judges what ended in a span.
+    fn judge(&mut self, span: u64, shift: u32, bounds: &mut Vec<Bound>, operations: &mut Operations) {
+        let mut distrusted = Vec::new();
+        judge(&self.works, |of, _| distrusted.push(of.id));
+        distrusted.sort_unstable();
+        let mut believed = 0;
+        self.works.retain_mut(|work| {
+            let of = &mut work.of;
+            if of.is_judged || of.stop >> shift != span {
+                believed += usize::from(of.is_judged);
+                return true;
+            }
+            of.is_judged = true;
+            let Some(operation) = operations.get_mut(of.operation) else {
+                return false;
+            };
+            operation.unjudged = operation.unjudged.saturating_sub(1);
+            if distrusted.binary_search(&of.id).is_ok() {
+                return false;
+            }
+            operation.gpu = widen(operation.gpu, work.start_gpu_ns, work.stop_gpu_ns);
+            let bound = |gpu_ns, ticks| Bound { operation: of.operation, gpu_ns, ticks };
+            bounds.push(bound(work.start_gpu_ns, of.start));
+            bounds.extend((of.reported != 0).then(|| bound(work.stop_gpu_ns, of.reported)));
+            believed += 1;
+            true
+        });
+        self.works.retain(|work| {
+            let is_forgotten = work.of.is_judged && believed > BELIEVED;
+            believed -= usize::from(is_forgotten);
+            !is_forgotten
+        });
     }
 }

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 
 use clocks::gpu::samples::{Placed, Sample, SampleClock};
+use job::interval::Interval;
 use journal::format::record::Symbol;
 use nccl_events::archive::Timing;
 use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock, GpuRecord};
 use rustc_hash::FxHashMap;
-use tables::interval::Interval;
 
 use crate::process::clock::ProcessClock;
-use crate::process::newest::Newest;
+use crate::process::kept::Kept;
 
 /// A clock is fitted to this many samples. More are kept, and times of launches: what is summed up is seconds old.
 const SAMPLES: usize = 64;
@@ -82,16 +82,10 @@ impl Clock {
 }
 
 /// What GPUs did for a process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct GpuWork {
-    launches: Newest<Ran>,
+    launches: Kept<Ran>,
     clocks: FxHashMap<ClockKey, Clock>,
-}
-
-impl Default for GpuWork {
-    fn default() -> Self {
-        Self { launches: Newest::new(MOST_LAUNCHES), clocks: FxHashMap::default() }
-    }
 }
 
 impl GpuWork {
@@ -113,10 +107,20 @@ impl GpuWork {
         if launch != 0 && start_ns != 0 && end_ns != 0 {
             let samples = self.clocks.get(&clock).map_or(0, |clock| clock.all);
             let span = Span { clock, samples, start_ns, end_ns, uncertainty_ns };
-            let ran = self.launches.get_or(launch, Ran::default);
+            let ran = self.launches.get_or(launch, ticks, Ran::default);
             let by = if clock.0 == GpuClock::Cupti { &mut ran.by_cupti } else { &mut ran.by_events };
             *by = Some(by.map_or(span, |known| known.widen(span)));
+            if self.launches.len() > MOST_LAUNCHES
+                && let Some(oldest) = self.launches.oldest(u64::MAX)
+            {
+                self.launches.remove(oldest);
+            }
         }
+    }
+
+    /// Whether any launches are timed.
+    pub(crate) fn times_launches(&self) -> bool {
+        !self.clocks.is_empty()
     }
 
     /// Whether it is to be expected that a launch is timed, and is not yet, or that the next sample of its clock comes.

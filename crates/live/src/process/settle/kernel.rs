@@ -1,10 +1,11 @@
 //! The operations of a kernel are summed up together: some of them tell when others ran.
 
+use job::interval::{Interval, Known, share_kernel};
 use journal::reader::Symbols;
 use nccl_events::archive::Timing;
-use tables::interval::{Interval, Known, share_kernel};
 
-use crate::process::derived::EndedCollective;
+use crate::process::calls::{Few, Launch, OfCall};
+use crate::process::derived::Execution;
 use crate::process::open::OpenEvents;
 use crate::process::operations::{Details, Operation, Started};
 use crate::sums::{EndedOperation, Member, Sums};
@@ -21,63 +22,131 @@ pub(super) struct Task {
     pub(super) has_times: bool,
     /// Whether children are not to be expected.
     pub(super) is_alone: bool,
-    /// Whether a GPU is yet to tell when it ran.
-    pub(super) is_awaited: bool,
     pub(super) last: u64,
 }
 
-/// The launch of an operation that may be timed.
-pub(super) fn launch(id: u64, started: &Started, operation: &Operation) -> Option<u64> {
-    if started.is_by_copy_engines { Some(id) } else { operation.call?.launch }
+/// An operation that ended, with its launch where that is known.
+struct Ended {
+    id: u64,
+    operation: Operation,
+    started: Started,
+    call: OfCall,
+    launch: Option<Launch>,
+}
+
+impl Ended {
+    /// Its launch where that is its own.
+    fn own_launch(&self) -> Option<Launch> {
+        self.launch.filter(|_| self.call.is_first)
+    }
+
+    /// What GPUs time of it.
+    fn timed(&self) -> Option<u64> {
+        if self.started.is_by_copy_engines { Some(self.id) } else { Some(self.own_launch()?.id) }
+    }
 }
 
 impl OpenEvents {
+    /// Whether a GPU is yet to tell when a kernel ran.
+    pub(super) fn is_awaited(&self, at: u32, kernel: &[Task]) -> bool {
+        if !self.gpu.times_launches() {
+            return false;
+        }
+        let mut launches = None;
+        kernel.iter().any(|task| {
+            let Some(operation) = self.operations.get(task.id) else {
+                return false;
+            };
+            if operation.started.is_some_and(|started| started.is_by_copy_engines) {
+                return self.gpu.awaits(task.id);
+            }
+            let call = operation.call.unwrap_or_default();
+            let launches = launches.get_or_insert_with(|| self.calls.launches(task.plan, &call, at));
+            let launch = launches.of(task.start, &call).filter(|_| call.is_first);
+            launch.is_some_and(|launch| self.gpu.awaits(launch.id))
+        })
+    }
+
     /// Sums up the operations of a kernel.
     pub(super) fn end_kernel(&mut self, at: u32, kernel: &[Task], sums: &mut Sums, symbols: &Symbols) {
-        let mut ended: Vec<(u64, Operation, Started)> = Vec::with_capacity(kernel.len());
+        let mut calls: Few<OfCall> = Few::new();
+        let mut ended: Few<Ended> = Few::with_capacity(kernel.len());
+        let mut launches = None;
         for task in kernel {
-            let Some(mut operation) = self.operations.remove(task.id) else {
+            let Some(operation) = self.operations.remove(task.id) else {
                 continue;
             };
             self.network.forget(&operation.unreported);
-            let Some(started) = operation.started else {
+            let (Some(started), Some(call)) = (operation.started, operation.call) else {
                 continue;
             };
-            if operation.call.is_none() {
-                operation.call = self.calls.of_operation(started.parent, started.slot, started.start, at);
-            }
+            calls.push(call);
             // Put into a graph, it did not run.
-            if !operation.call.is_some_and(|call| call.is_at_capture) {
-                ended.push((task.id, operation, started));
+            if !call.is_at_capture {
+                let launches = launches.get_or_insert_with(|| self.calls.launches(task.plan, &call, at));
+                let launch = launches.of(task.start, &call);
+                ended.push(Ended { id: task.id, operation, started, call, launch });
             }
         }
+        self.bound_gpu_clock(at, &ended);
+        self.sum_up(at, &ended, sums, symbols);
+        let plan = kernel.first().map_or(0, |task| task.plan);
+        self.calls.end_kernel(plan, at, calls.into_iter());
+    }
+
+    /// No kernel began before its launch, or ended after its end was reported.
+    fn bound_gpu_clock(&mut self, at: u32, ended: &[Ended]) {
         let Some(context) = self.contexts.get_mut(at) else {
             return;
         };
-        let mut intervals: Vec<Interval> = Vec::with_capacity(ended.len());
-        let mut errors_ns: Vec<Option<u64>> = Vec::with_capacity(ended.len());
-        let launches: Vec<Option<u64>> = ended.iter().map(|(id, it, started)| launch(*id, started, it)).collect();
-        for ((_, operation, started), launch) in ended.iter().zip(&launches) {
+        for it in ended {
+            if let Some((gpu_ns, _)) = it.operation.gpu {
+                // A graph was launched long before, or nobody knows when.
+                let launched = it.launch.map(|launch| launch.start);
+                let earliest = if it.call.is_captured { Some(it.started.start) } else { launched };
+                let not_before = earliest.map(|earliest| (gpu_ns, self.clock.ns(earliest)));
+                context.gpu.add(gpu_ns, not_before, it.operation.not_after);
+            }
+        }
+    }
+
+    fn sum_up(&mut self, at: u32, ended: &[Ended], sums: &mut Sums, symbols: &Symbols) {
+        let Some(context) = self.contexts.get_mut(at) else {
+            return;
+        };
+        let mut intervals: Few<Interval> = Few::with_capacity(ended.len());
+        let mut errors_ns: Few<Option<u64>> = Few::with_capacity(ended.len());
+        for it in ended {
+            let Ended { operation, started, .. } = it;
             let clock_ns = self.clock.error_ns(started.start);
-            let is_shared = || launches.iter().filter(|other| *other == launch).count() > 1;
-            if let Some((interval, error_ns)) = launch.and_then(|launch| self.gpu.ran(launch, is_shared(), &self.clock))
+            let timed = it.timed();
+            let is_shared = || ended.iter().filter(|other| other.timed() == timed).count() > 1;
+            if let Some((interval, error_ns)) = timed.and_then(|launch| self.gpu.ran(launch, is_shared(), &self.clock))
             {
                 intervals.push(interval);
                 errors_ns.push(Some(error_ns + clock_ns));
                 continue;
             }
-            let call = operation.call.unwrap_or_default();
-            let stop = operation.stop.unwrap_or(started.start);
             let span = |(from, to): (u64, u64), ns: &dyn Fn(u64) -> u64| (ns(from), ns(to));
+            let ns = |ticks| self.clock.ns(ticks);
             let clock = context.gpu.clock();
-            let known = Known {
-                launched: self.clock.ns(call.launched.unwrap_or(started.start)),
-                enqueued: span((started.start, stop), &|ticks| self.clock.ns(ticks)),
-                kernel: operation.gpu.map(|gpu| span(gpu, &|gpu_ns| clock.host_ns(gpu_ns))),
-                kernel_on_host: operation.kernel_on_host.map(|it| span(it, &|ticks| self.clock.ns(ticks))),
-                proxy_last: operation.proxy_last.map(|last| self.clock.ns(last)),
-                unfinished: false,
-                is_by_copy_engines: started.is_by_copy_engines,
+            // The clock is not asked for what would not count.
+            let known = match (operation.gpu, operation.kernel_on_host) {
+                (Some(gpu), _) => {
+                    Known { kernel: Some(span(gpu, &|gpu_ns| clock.host_ns(gpu_ns))), ..Known::default() }
+                }
+                (None, Some(kernel)) => Known { kernel_on_host: Some(span(kernel, &ns)), ..Known::default() },
+                (None, None) => {
+                    let launch = it.own_launch();
+                    let launched = launch.map_or(started.start, |launch| launch.stop.unwrap_or(launch.start));
+                    Known {
+                        launched: ns(launched),
+                        enqueued: span((started.start, operation.stop.unwrap_or(started.start)), &ns),
+                        proxy_last: operation.proxy_last.map(ns),
+                        is_by_copy_engines: started.is_by_copy_engines,
+                        ..Known::default()
+                    }
+                }
             };
             let interval = Interval::of(&known, 0);
             intervals.push(interval);
@@ -91,17 +160,17 @@ impl OpenEvents {
             self.without_communicator += ended.len() as u64;
             return;
         };
-        for ((_, operation, started), (interval, error_ns)) in ended.iter().zip(intervals.into_iter().zip(errors_ns)) {
-            self.add_to_derived((operation, started), interval, symbols);
-            let ended = self.summed_up((operation, started), (member, interval, error_ns), sums, symbols);
-            let has_bandwidth = knows_ranks && !started.is_by_copy_engines;
+        for (it, (interval, error_ns)) in ended.iter().zip(intervals.into_iter().zip(errors_ns)) {
+            self.add_to_derived(it, interval, symbols);
+            let ended = self.summed_up(it, (member, interval, error_ns), sums, symbols);
+            let has_bandwidth = knows_ranks && !it.started.is_by_copy_engines;
             sums.operation(&EndedOperation { has_bandwidth, ..ended });
         }
     }
 
     /// A send or receive may be one of those that a collective is made of.
-    fn add_to_derived(&mut self, (operation, started): (&Operation, &Started), interval: Interval, symbols: &Symbols) {
-        let Details::PointToPoint { peer } = started.details else {
+    fn add_to_derived(&mut self, it: &Ended, interval: Interval, symbols: &Symbols) {
+        let Details::PointToPoint { peer } = it.started.details else {
             return;
         };
         let contexts = &self.contexts;
@@ -109,15 +178,21 @@ impl OpenEvents {
             let (rank, ranks) = contexts.get(context)?.said;
             Some((rank, usize::try_from(ranks).ok()?))
         };
-        if let Some((group, call)) = self.calls.derived(started.parent, symbols, ranks) {
-            let replay = operation.call.map_or(0, |call| call.replay);
-            self.derived.add((group, replay), call, (started.func, peer), (interval, operation.last));
+        if let Some((group, call)) = self.calls.derived(&it.call, symbols, ranks) {
+            let member = (symbols.text(it.started.func), peer);
+            self.derived.add((group, it.call.replay), call, member, (interval, it.operation.last));
         }
     }
 
-    /// Sums up collectives that were made of sends and receives.
+    /// Sums up collectives that were made of sends and receives, of which nothing came since then; all at the end.
     pub(super) fn settle_derived(&mut self, before: u64, sums: &mut Sums, symbols: &Symbols) {
-        for EndedCollective { call, interval, is_whole } in self.derived.take(before) {
+        let has_open = |group| before != u64::MAX && self.calls.has_open(group);
+        for (group, execution) in self.derived.take(before, has_open) {
+            let Execution { call, interval, .. } = execution;
+            let Some(is_whole) = execution.is_whole() else {
+                self.calls.are_no_collective(group);
+                continue;
+            };
             let Some(member) = self.contexts.get(call.context).and_then(|context| context.member) else {
                 continue;
             };
@@ -142,17 +217,16 @@ impl OpenEvents {
 
     fn summed_up(
         &mut self,
-        (operation, started): (&Operation, &Started),
+        Ended { started, call, .. }: &Ended,
         (member, interval, error_ns): (Member, Interval, Option<u64>),
         sums: &mut Sums,
         symbols: &Symbols,
     ) -> EndedOperation {
         let function = self.meanings.function(started.func, started.is_by_copy_engines, (symbols, sums));
-        let replay = operation.call.map_or(0, |call| call.replay);
         let (algorithm, peer, sequence, root) = match started.details {
             Details::Collective { sequence, root, algorithm, protocol } => {
                 let algorithm = self.meanings.algorithm((algorithm, protocol), (symbols, sums));
-                (algorithm, None, Some((sequence, replay)), root)
+                (algorithm, None, Some((sequence, call.replay)), root)
             }
             Details::PointToPoint { peer } => {
                 let none = self.meanings.algorithm(Default::default(), (symbols, sums));

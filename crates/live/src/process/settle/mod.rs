@@ -9,7 +9,7 @@ mod kernel;
 use journal::reader::Symbols;
 use nccl_events::Kind;
 
-use self::kernel::{Task, launch};
+use self::kernel::Task;
 use super::open::OpenEvents;
 use crate::sums::{Connection, EndedStep, Sums};
 
@@ -28,8 +28,8 @@ const FOR_CLOCK_PAIRS_NS: u64 = 300_000_000;
 /// Up to when all records were read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until {
-    /// These ticks; after that many ns without a record nothing more is expected.
-    Ticks(u64, u64),
+    /// These ticks.
+    Ticks(u64),
     /// The end.
     End,
 }
@@ -39,7 +39,6 @@ struct KernelState {
     has_ended: bool,
     has_times: bool,
     is_alone: bool,
-    is_awaited: bool,
     last: u64,
 }
 
@@ -49,7 +48,6 @@ impl KernelState {
             has_ended: tasks.iter().all(|task| task.has_ended),
             has_times: tasks.iter().any(|task| task.has_times),
             is_alone: tasks.iter().all(|task| task.is_alone),
-            is_awaited: tasks.iter().any(|task| task.is_awaited),
             last: tasks.iter().map(|task| task.last).max().unwrap_or(0),
         }
     }
@@ -58,28 +56,70 @@ impl KernelState {
 impl OpenEvents {
     /// Sums up what is over. `owner` is the process by its number, and its part.
     pub(crate) fn settle(&mut self, until: Until, sums: &mut Sums, symbols: &Symbols, owner: (usize, &str)) {
+        self.clock.update(self.before_clock_pairs(until));
+        self.arrange(until);
+        self.judge_stamps(until);
         self.take_in(until, sums, symbols, owner);
-        let contexts = u32::try_from(self.contexts.all.len()).unwrap_or(u32::MAX);
-        for context in 0..contexts {
+        for context in self.places_of_contexts() {
             self.settle_context(context, until, sums, symbols);
         }
-        let before = match until {
-            Until::Ticks(now, settle_ns) => {
-                let before = self.clock.before(now, FOR_CHILDREN * settle_ns);
-                self.operations.forget_unstarted(before, &self.seen);
-                self.clock.before(now, FOR_EARLIER * settle_ns)
-            }
+        let before = self.before(until, FOR_CHILDREN);
+        if let Until::Ticks(now) = until {
+            self.operations.forget_unstarted(before, &self.seen);
+            self.calls.forget(before, now);
+        }
+        self.settle_derived(self.before(until, FOR_EARLIER), sums, symbols);
+    }
+
+    fn places_of_contexts(&self) -> std::ops::Range<u32> {
+        0..u32::try_from(self.contexts.all.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The ticks so many times as long ago as is waited for more of an operation.
+    fn before(&self, until: Until, times: u64) -> u64 {
+        match until {
             Until::End => u64::MAX,
-        };
-        self.settle_derived(before, sums, symbols);
+            Until::Ticks(now) => self.clock.before(now, times.saturating_mul(self.settle_ns)),
+        }
+    }
+
+    fn before_clock_pairs(&self, until: Until) -> u64 {
+        match until {
+            Until::Ticks(now) => self.clock.before(now, FOR_CLOCK_PAIRS_NS),
+            Until::End => u64::MAX,
+        }
+    }
+
+    /// Links operations with their calls: all that these are linked by was recorded before.
+    fn arrange(&mut self, until: Until) {
+        let until = self.before(until, 0);
+        for (place, context) in (0..).zip(&mut self.contexts.all) {
+            let mut arranged: Vec<(u64, u64)> = context.coming.extract_if(.., |(start, _)| *start < until).collect();
+            arranged.sort_unstable();
+            for (_, id) in arranged {
+                if let Some(operation) = self.operations.get_mut(id)
+                    && let Some(started) = &mut operation.started
+                {
+                    let at = (place, started.thread, started.plan);
+                    let (call, enqueued) = self.calls.arrange(started.parent, started.start, at);
+                    operation.call = Some(call);
+                    started.enqueued = enqueued.unwrap_or(started.start);
+                    context.queue.push(id);
+                }
+            }
+        }
+    }
+
+    fn judge_stamps(&mut self, until: Until) {
+        let until = self.before(until, 0);
+        let shift = || self.clock.ticks_of(self.settle_ns / 2).max(1).ilog2();
+        let shift = *self.stamps_shift.get_or_insert_with(shift);
+        self.kernels.judge(until, shift, &mut self.operations);
     }
 
     /// Sums up steps, and finds out who contexts are.
     pub(crate) fn take_in(&mut self, until: Until, sums: &mut Sums, symbols: &Symbols, owner: (usize, &str)) {
-        let before = match until {
-            Until::Ticks(now, _) => self.clock.before(now, FOR_CLOCK_PAIRS_NS),
-            Until::End => u64::MAX,
-        };
+        let before = self.before_clock_pairs(until);
         self.clock.update(before);
         self.contexts.identify(&mut sums.communicators, symbols, owner);
         self.kernels.bounds.retain(|bound| {
@@ -135,15 +175,15 @@ impl OpenEvents {
             let Some((operation, started)) = self.operations.get(id).and_then(|it| Some((it, it.started?))) else {
                 continue;
             };
+            let is_at_capture = operation.call.is_some_and(|call| call.is_at_capture);
             tasks.push(Task {
                 enqueued: started.enqueued,
                 plan: started.plan,
                 start: started.start,
                 id,
-                has_ended: operation.has_ended(),
+                has_ended: operation.has_ended() && operation.unjudged == 0,
                 has_times: operation.has_times(),
-                is_alone: started.is_by_copy_engines || operation.call.is_some_and(|call| call.is_at_capture),
-                is_awaited: launch(id, &started, operation).is_some_and(|launch| self.gpu.awaits(launch)),
+                is_alone: started.is_by_copy_engines || is_at_capture,
                 last: operation.last,
             });
         }
@@ -172,22 +212,16 @@ impl OpenEvents {
             (false, false) => 1,
         };
         let member = context.member;
-        let quiet_for = |times: u64| match until {
-            Until::End => u64::MAX,
-            Until::Ticks(now, settle_ns) => self.clock.before(now, times * settle_ns),
-        };
         let [quiet, quiet_without_children, quiet_without_gpu, quiet_after_earlier] =
-            [1, patience, FOR_GPU, FOR_EARLIER].map(quiet_for);
+            [1, patience, FOR_GPU, FOR_EARLIER].map(|times| self.before(until, times));
         let mut kept = Vec::new();
         let mut over = Vec::new();
         for (number, (tasks, kernel)) in kernels.iter().enumerate() {
             let is_timed = kernel.has_times || kernel.is_alone || number < last_timed;
-            let before = match (is_timed, kernel.is_awaited) {
-                (false, _) => quiet_without_children,
-                (true, true) => quiet_without_gpu,
-                (true, false) => quiet,
-            };
-            let is_over = kernel.has_ended && kernel.last < before;
+            let before = if is_timed { quiet } else { quiet_without_children };
+            let is_quiet = kernel.has_ended && kernel.last < before;
+            let waits_for_gpu = || is_timed && kernel.last >= quiet_without_gpu && self.is_awaited(at, tasks);
+            let is_over = is_quiet && !waits_for_gpu();
             let is_in_order = kept.is_empty() || kernel.last < quiet_after_earlier;
             if is_over && is_in_order && (member.is_some() || matches!(until, Until::End)) {
                 over.push(*tasks);
@@ -196,25 +230,10 @@ impl OpenEvents {
             }
         }
         for kernel in over {
-            self.bound_gpu_clock(at, kernel);
             self.end_kernel(at, kernel, sums, symbols);
         }
         if let Some(context) = self.contexts.get_mut(at) {
-            context.queue = kept.into();
-        }
-    }
-
-    /// No kernel began before its launch, or ended after its end was reported.
-    fn bound_gpu_clock(&mut self, at: u32, kernel: &[Task]) {
-        let Some(context) = self.contexts.get_mut(at) else {
-            return;
-        };
-        for operation in kernel.iter().filter_map(|task| self.operations.get(task.id)) {
-            if let Some((gpu_ns, _)) = operation.gpu {
-                let earliest = operation.call.and_then(|call| call.earliest);
-                let not_before = earliest.map(|earliest| (gpu_ns, self.clock.ns(earliest)));
-                context.gpu.add(gpu_ns, not_before, operation.not_after);
-            }
+            context.queue = kept;
         }
     }
 }

@@ -3,6 +3,7 @@
 mod phases;
 
 use self::phases::Around;
+use crate::links::stamps::count;
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey};
@@ -23,7 +24,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             builder.count_without_communicator(model.tables.is_of_foreign_context(event));
         }
         if let Some(why) = model.links.stamps.distrust(row) {
-            why.count(&mut builder.counts);
+            count(why, &mut builder.counts);
         }
         let (start, end) = span(model, row, event);
         let key = LocationKey::Channel(owner, event.fields.channel);

@@ -7,13 +7,13 @@
 //!   recv:  start ─ RecvWait ──── 11 ─ RecvFlushWait ─ 12 ─ RecvGPUWait ─── stop
 //! ```
 
-use crate::links::inferred_ends::slot;
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::instance::{InstanceKind, Source};
 use crate::timeline::location::{LocationKey, Owner, Siblings};
 use crate::timeline::locations::by_location::ByLocation;
 use crate::timeline::locations::parts::Parts;
 use crate::timeline::model::ProcessModel;
+use job::transfers::slot;
 use nccl_events::{Kind, state};
 use tables::{Event, EventRow, ProxyOp, ProxyStep, Row};
 

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::links::stamps::{Distrust, pair};
+use crate::links::stamps::count;
 use crate::timeline::builder::LocationBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionName};
 use crate::timeline::model::ProcessModel;
 use clocks::gpu::GpuClock;
+use job::stamps::{Distrust, pair};
 use nccl_events::Kind;
 use nccl_events::archive::RegionClass;
 use tables::{KernelCh, KernelPhase, Row};
@@ -51,14 +52,14 @@ pub(super) fn build(
         let (start, stop) = match pair(phase.fields.gpu_ns, phase.state_value()) {
             Ok(stamps) => stamps,
             Err(why) => {
-                why.count(&mut location.builder().counts);
+                count(why, &mut location.builder().counts);
                 continue;
             }
         };
         let (start, stop) = (around.clock.host_ns(start), around.clock.host_ns(stop));
         // One that lies outside its channel is not of it: the ring has been overrun.
         if start < from || stop > to {
-            Distrust::Outside.count(&mut location.builder().counts);
+            count(Distrust::Outside, &mut location.builder().counts);
             continue;
         }
         spans.push((start, stop, row));
@@ -68,7 +69,7 @@ pub(super) fn build(
     for (start, end, row) in spans {
         // Phases follow each other; stamps that say otherwise are of different works.
         if start < free_from {
-            Distrust::Outside.count(&mut location.builder().counts);
+            count(Distrust::Outside, &mut location.builder().counts);
             continue;
         }
         free_from = end;

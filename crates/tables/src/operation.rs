@@ -1,7 +1,5 @@
 //! Collectives, sends and receives: what all operations have.
 
-pub mod interval;
-
 use std::ops::Deref;
 
 use crate::{CeColl, Coll, EventRow, Head, P2p, Row, Tables};

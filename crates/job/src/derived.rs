@@ -1,0 +1,151 @@
+//! Collectives that NCCL makes of sends and receives: `ncclAlltoAll`, `ncclGather` and `ncclScatter`.
+//!
+//! ```text
+//!  GroupApi, depth 1 ──┬── P2pApi Send ── P2p ─┐
+//!   (NCCL's own)       ├── P2pApi Recv ── P2p ─┤  members
+//!                      └── …             ── P2p ─┘
+//! ```
+//!
+//! A call of `ncclSend` or `ncclRecv` outside a user's group has a group of its own, so more than one of them in a
+//! group of depth 1 are NCCL's. Their order tells which collective it is, on N ranks: an all-to-all is a send and a
+//! receive N times, the root of a gather one send and N receives, that of a scatter N sends and one receive. On the
+//! other ranks of those two NCCL does what it does for a lone `ncclSend` or `ncclRecv`: nothing tells them apart, and
+//! a user's group is never guessed at.
+
+use journal::format::record::Symbol;
+use journal::reader::Symbols;
+use nccl_events::collective::Pattern;
+use nccl_events::event::P2pApi;
+
+/// What is the same in all calls of a collective; `C` names a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Same<C> {
+    /// Their context.
+    pub context: C,
+    /// Elements to or from each rank.
+    pub count: u64,
+    /// Their type.
+    pub datatype: Symbol,
+    stream: u64,
+    is_captured: bool,
+}
+
+/// Calls of sends and receives of a group, in their order.
+#[derive(Clone, Debug)]
+pub struct Calls<C> {
+    same: Same<C>,
+    differ: bool,
+    funcs: Vec<Symbol>,
+}
+
+fn is_send(func: &str) -> Option<bool> {
+    match func {
+        "Send" => Some(true),
+        "Recv" => Some(false),
+        _ => None,
+    }
+}
+
+impl<C: Copy + PartialEq> Calls<C> {
+    /// The first one of a group.
+    #[must_use]
+    pub fn new(context: C, call: &P2pApi<Symbol>) -> Self {
+        Self { same: Same::of(context, call), differ: false, funcs: vec![call.func] }
+    }
+
+    /// The next one.
+    pub fn add(&mut self, context: C, call: &P2pApi<Symbol>) {
+        self.differ |= Same::of(context, call) != self.same;
+        self.funcs.push(call.func);
+    }
+
+    /// What they have in common, `None` where they differ.
+    #[must_use]
+    pub fn same(&self) -> Option<Same<C>> {
+        (!self.differ).then_some(self.same)
+    }
+
+    /// The collective that they are on so many ranks, if they are one.
+    #[must_use]
+    pub fn pattern(&self, ranks: usize, symbols: &Symbols) -> Option<Pattern> {
+        let sends: Option<Vec<bool>> = self.funcs.iter().map(|func| is_send(symbols.text(*func))).collect();
+        Pattern::of(&sends.filter(|_| !self.differ)?, ranks)
+    }
+}
+
+impl<C> Same<C> {
+    fn of(context: C, call: &P2pApi<Symbol>) -> Self {
+        let P2pApi { count, datatype, stream, graph_captured: is_captured, .. } = *call;
+        Self { context, count, datatype, stream, is_captured }
+    }
+}
+
+/// The sends and receives of one execution of such a call, on rank `rank` of `ranks`.
+#[derive(Clone, Debug)]
+pub struct Members {
+    rank: i32,
+    ranks: usize,
+    /// A bit for each peer: those that were received from, then those that were sent to.
+    seen: Vec<u64>,
+    own: u32,
+    others: usize,
+    /// Whether one is none of such a call.
+    are_others: bool,
+}
+
+impl Members {
+    /// None yet.
+    #[must_use]
+    pub fn new(rank: i32, ranks: usize) -> Self {
+        let seen = vec![0; (2 * ranks).div_ceil(64)];
+        Self { rank, ranks, seen, own: 0, others: 0, are_others: false }
+    }
+
+    /// A send or receive.
+    pub fn add(&mut self, func: &str, peer: i32) {
+        let at = usize::try_from(peer).ok().filter(|peer| *peer < self.ranks).zip(is_send(func));
+        let at = at.map(|(peer, is_send)| peer + if is_send { self.ranks } else { 0 });
+        let Some((at, word)) = at.and_then(|at| Some((at, self.seen.get_mut(at / 64)?))) else {
+            self.are_others = true;
+            return;
+        };
+        self.are_others |= *word & (1 << (at % 64)) != 0;
+        *word |= 1 << (at % 64);
+        match peer == self.rank {
+            true => self.own += 1,
+            false => self.others += 1,
+        }
+    }
+
+    /// How many of them are missing; `None` if they are not those of such a call after all.
+    #[must_use]
+    pub fn missing(&self, pattern: Pattern) -> Option<u32> {
+        let missing = pattern.transfers(self.ranks).checked_sub(self.others).filter(|_| !self.are_others)?;
+        // What a rank sends to itself in place NCCL leaves out: both ends of it.
+        Some(u32::try_from(missing).unwrap_or(u32::MAX).saturating_add(self.own % 2))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing(members: &[(&str, i32)]) -> Option<u32> {
+        let mut all = Members::new(1, 40);
+        members.iter().for_each(|(func, peer)| all.add(func, *peer));
+        all.missing(Pattern::AlltoAll)
+    }
+
+    #[test]
+    fn each_rank_is_sent_to_and_received_from_once() {
+        let whole: Vec<_> = (0..40).flat_map(|peer| [("Send", peer), ("Recv", peer)]).collect();
+        assert_eq!(missing(&whole), Some(0));
+        let others: Vec<_> = whole.iter().copied().filter(|(_, peer)| *peer != 1).collect();
+        assert_eq!(missing(&others), Some(0), "a rank need not send to itself");
+        assert_eq!(missing(&others[..77]), Some(1));
+        assert_eq!(missing(&whole[..3]), Some(77), "one end of what it sends to itself, and all but two others");
+        for wrong in [("Send", 40), ("Send", -1), ("Recv", 3), ("AllReduce", 1)] {
+            assert_eq!(missing(&[&others[..], &[wrong]].concat()), None, "{wrong:?}");
+        }
+    }
+}

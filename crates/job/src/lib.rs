@@ -1,0 +1,21 @@
+//! Which events of a process belong together, and when its operations ran: rules without a store.
+//!
+//! The writer of archives (`trace`) asks them when it has read a whole journal, `live` when all threads were read up to
+//! the end of an operation. Events are named by what the caller has for them. Times are compared only, so they may be
+//! ticks.
+
+#![forbid(unsafe_code)]
+
+pub mod capture;
+pub mod derived;
+pub mod interval;
+pub mod launch;
+pub mod stamps;
+pub mod transfers;
+
+/// Whether an operation has ended: all that began of it did, and it stopped itself or some of it did. A stop that got
+/// lost says nothing against children that ended.
+#[must_use]
+pub const fn has_ended(has_open_children: bool, has_stop: bool, has_ended_children: bool) -> bool {
+    !has_open_children && (has_stop || has_ended_children)
+}

@@ -1,0 +1,64 @@
+//! Things by id that are kept until they are removed, or were kept for long.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
+
+/// Things by id.
+#[derive(Debug)]
+pub(super) struct Kept<T> {
+    all: FxHashMap<u64, T>,
+    /// Since when each is kept, and its id: also of those that were removed.
+    order: VecDeque<(u64, u64)>,
+}
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self { all: FxHashMap::default(), order: VecDeque::new() }
+    }
+}
+
+impl<T> Kept<T> {
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn get(&self, id: u64) -> Option<&T> {
+        self.all.get(&id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: u64) -> Option<&mut T> {
+        self.all.get_mut(&id)
+    }
+
+    pub(super) fn get_or(&mut self, id: u64, ticks: u64, new: impl FnOnce() -> T) -> &mut T {
+        self.all.entry(id).or_insert_with(|| {
+            self.order.push_back((ticks, id));
+            new()
+        })
+    }
+
+    pub(super) fn remove(&mut self, id: u64) -> Option<T> {
+        let removed = self.all.remove(&id);
+        while let Some((_, id)) = self.order.front()
+            && !self.all.contains_key(id)
+        {
+            self.order.pop_front();
+        }
+        removed
+    }
+
+    /// The one that is kept for longest, and since before then: it is removed, or kept again.
+    pub(super) fn oldest(&mut self, before: u64) -> Option<u64> {
+        while let Some((_, id)) = self.order.pop_front_if(|(since, _)| *since < before) {
+            if self.all.contains_key(&id) {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    pub(super) fn keep_again(&mut self, id: u64, ticks: u64) {
+        self.order.push_back((ticks, id));
+    }
+}

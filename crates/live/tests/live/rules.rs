@@ -1,0 +1,230 @@
+//! What a process does is written here, so the truth is known: which launch an operation has, which kernel stamps are
+//! of, and which sends and receives are a collective.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use journal::clock::{ClockPair, monotonic_ns};
+use journal::host::boot_id;
+use journal::part::process::ProcessInfo;
+use journal::testing::{self, NO_PROCESS, Process, Who};
+use journal::writer::SlotWriter;
+use live::{Live, Operation, Snapshot};
+use nccl_events::id::{ContextId, EventId};
+use nccl_events::{Body, Name, StateArgs, event, state as number};
+use tempfile::tempdir;
+use whole_plugin::scratch::Scratch;
+
+use crate::rig::{Told, counters, kept, options, stats, to_the_end};
+
+fn begin(out: &Path, ranks: u32, pid: u32) -> Process {
+    let info = ProcessInfo {
+        boot_id: boot_id(),
+        pid,
+        table: 6,
+        event_mask: 0xffff,
+        nccl_version: "2.30.7".to_owned(),
+        ..ProcessInfo::default()
+    };
+    Process::begin_as(&out.join("parts/rank0"), Who { rank: 0, ranks, in_environment: true }, &info)
+}
+
+/// A thread of the rank that is tested.
+struct Caller<'a> {
+    context: ContextId,
+    slot: &'a mut SlotWriter,
+}
+
+impl Caller<'_> {
+    fn start(&mut self, parent: EventId, body: Body<Name<'_>>) -> EventId {
+        self.slot.start(&testing::start(self.context, parent.get(), 0, body))
+    }
+
+    fn stop(&mut self, events: &[EventId]) {
+        events.iter().for_each(|event| self.slot.stop(event.get()));
+    }
+
+    fn group(&mut self) -> EventId {
+        self.start(EventId::NONE, Body::GroupApi(event::GroupApi { graph_captured: false, depth: 1 }))
+    }
+
+    fn all_reduce(&mut self, group: EventId) -> EventId {
+        let func = Name::from_cstr(c"AllReduce");
+        let call = self.start(group, Body::CollApi(event::CollApi { func, stream: 1, ..event::CollApi::default() }));
+        self.stop(&[call]);
+        call
+    }
+
+    fn launch(&mut self, group: EventId) -> EventId {
+        self.start(group, Body::KernelLaunch(event::KernelLaunch { stream: 1 }))
+    }
+
+    fn plan(&mut self) -> EventId {
+        self.start(EventId::NONE, Body::Group(event::Group {}))
+    }
+
+    /// A group with a call, its launch and its operation of `count` floats.
+    fn launched(&mut self, sequence: u64, count: u64) -> EventId {
+        let group = self.group();
+        let call = self.all_reduce(group);
+        let launch = self.launch(group);
+        let plan = self.plan();
+        let operation = self.start(call, all_reduce(sequence, plan, count));
+        self.stop(&[launch, operation, plan, group]);
+        operation
+    }
+}
+
+fn all_reduce(sequence: u64, plan: EventId, count: u64) -> Body<Name<'static>> {
+    let Body::Coll(fields) = testing::all_reduce(sequence, plan.get()) else { panic!("it is a collective") };
+    Body::Coll(event::Coll { count, ..fields })
+}
+
+fn of_main(process: &mut Process) -> Caller<'_> {
+    Caller { context: process.context, slot: &mut process.main }
+}
+
+fn of_proxy(process: &mut Process) -> Caller<'_> {
+    Caller { context: process.context, slot: &mut process.proxy }
+}
+
+/// A rank sends to all ranks and receives from all, as `ncclAlltoAll` does.
+fn all_to_all(process: &mut Process, ranks: i32) {
+    let mut main = of_main(process);
+    let (group, mut calls) = (main.group(), Vec::new());
+    for peer in 0..ranks {
+        for func in [c"Send", c"Recv"].map(Name::from_cstr) {
+            let datatype = Name::from_cstr(c"ncclInt8");
+            let call = event::P2pApi { func, count: 100, datatype, stream: 1, ..event::P2pApi::default() };
+            let call = main.start(group, Body::P2pApi(call));
+            main.stop(&[call]);
+            calls.push((call, event::P2p { func, datatype, count: 100, peer, channels: 1, ..event::P2p::default() }));
+        }
+    }
+    let launch = main.launch(group);
+    let plan = main.plan();
+    let with_plan = |of: event::P2p<_>| Body::P2p(event::P2p { parent_group: plan.get(), ..of });
+    let operations: Vec<EventId> = calls.into_iter().map(|(call, of)| main.start(call, with_plan(of))).collect();
+    main.stop(&operations);
+    main.stop(&[launch, plan, group]);
+}
+
+fn count_of(snapshot: &Snapshot, function: &str) -> u64 {
+    let of_function = snapshot.operations.iter().filter(|it| it.function == function);
+    of_function.map(|it| it.count).sum()
+}
+
+/// 64 ranks make 128 sends and receives of each, and all are recorded within the second that is waited.
+#[test]
+fn all_collectives_of_sends_and_receives_are_counted() {
+    let directory = tempdir().expect("a directory");
+    let mut process = begin(directory.path(), 64, NO_PROCESS);
+    for _ in 0..60 {
+        all_to_all(&mut process, 64);
+    }
+    let _part = process.end();
+    let snapshot = to_the_end(&mut Live::new(directory.path(), options()));
+    let counts = ["ncclAlltoAll", "ncclSend", "ncclRecv"].map(|function| count_of(&snapshot, function));
+    assert_eq!(counts, [60, 60 * 64, 60 * 64]);
+}
+
+/// The first of two kernels is so late to report that its slot has the stamps of the second.
+#[test]
+fn stamps_are_those_of_the_last_kernel_that_reports_them() {
+    let directory = tempdir().expect("a directory");
+    let mut process = begin(directory.path(), 2, NO_PROCESS);
+    let mut stamped = |sequence, count| {
+        let operation = of_main(&mut process).launched(sequence, count);
+        let gpu_start_ns = monotonic_ns();
+        std::thread::sleep(Duration::from_millis(5));
+        (operation, gpu_start_ns, monotonic_ns())
+    };
+    let [first, second] = [(0, 1000), (1, 16_000)].map(|(sequence, count)| stamped(sequence, count));
+    let (_, gpu_ns, stop_gpu_ns) = second;
+    for (operation, ..) in [first, second] {
+        let mut proxy = of_proxy(&mut process);
+        let kernel = proxy.start(operation, Body::KernelCh(event::KernelCh { channel: 0, gpu_ns }));
+        proxy.slot.state(&testing::state(kernel, number::KERNEL_CH_STOP, StateArgs::GpuTime { gpu_ns: stop_gpu_ns }));
+        proxy.stop(&[kernel]);
+    }
+    let _part = process.end();
+    let snapshot = to_the_end(&mut Live::new(directory.path(), options()));
+    let timing = |it: &Operation| (it.bytes, it.timing);
+    let mut timings: Vec<_> = snapshot.operations.iter().map(timing).collect();
+    timings.sort_unstable();
+    assert_eq!(timings, [(4000, "kernelch-host"), (64_000, "kernelch")]);
+}
+
+/// A thread launches, another one reports the operation, and whoever reads in between does not see the launch yet.
+#[test]
+fn an_operation_has_its_launch_whenever_it_is_read() {
+    let directory = tempdir().expect("a directory");
+    let pid = std::process::id();
+    let mut process = begin(directory.path(), 2, pid);
+    // Two readings of the process's clocks: all who follow it place times by these.
+    std::thread::sleep(Duration::from_millis(20));
+    process.maintenance.clock_pair(&ClockPair::read());
+    let mut early = Live::new(directory.path(), options());
+    let mut main = of_main(&mut process);
+    let group = main.group();
+    let call = main.all_reduce(group);
+    while early.poll().records > 0 || early.snapshot().processes.iter().all(|it| it.records == 0) {}
+    // What is read first is what is older: the other thread's.
+    let mut proxy = of_proxy(&mut process);
+    let other = proxy.plan();
+    proxy.stop(&[other]);
+    let mut main = of_main(&mut process);
+    let launch = main.launch(group);
+    let before_ns = monotonic_ns();
+    main.stop(&[launch]);
+    let after_ns = monotonic_ns();
+    std::thread::sleep(Duration::from_millis(40));
+    let mut proxy = of_proxy(&mut process);
+    let plan = proxy.plan();
+    let operation = proxy.start(call, all_reduce(0, plan, 1000));
+    proxy.stop(&[operation, plan]);
+    let pid = i32::try_from(pid).expect("a process id");
+    let transfer = event::ProxyOp { pid, channel: 0, peer: 1, steps: 1, chunk_bytes: 512, is_send: true };
+    let transfer = proxy.start(operation, Body::ProxyOp(transfer));
+    proxy.slot.state(&testing::state(transfer, number::PROXY_OP_IN_PROGRESS, StateArgs::None));
+    let least_ns = monotonic_ns() - after_ns;
+    proxy.stop(&[transfer]);
+    let most_ns = monotonic_ns() - before_ns;
+    of_main(&mut process).stop(&[group]);
+    early.poll();
+    let [early, late] = [early, Live::new(directory.path(), options())].map(|mut live| {
+        let began = Instant::now();
+        loop {
+            live.poll();
+            let snapshot = live.snapshot();
+            if !snapshot.operations.is_empty() {
+                return snapshot;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "{snapshot:#?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let _part = process.end();
+    let [operation] = early.operations.as_slice() else { panic!("{:?}", early.operations) };
+    assert_eq!((operation.count, operation.timing), (1, "proxy"));
+    // A clock of the processor's counter is some hundred ns off.
+    let took_ns = operation.duration.sum_ns;
+    assert!((least_ns - 2000..most_ns + 2000).contains(&took_ns), "{took_ns} not in {least_ns}..{most_ns}");
+    assert_eq!(counters(&early), counters(&late));
+}
+
+/// Eight ranks in four processes call everything again and again: far more calls than a second is waited for.
+#[test]
+fn many_calls_of_real_nccl_are_summed_up_as_stats_does() {
+    let scratch = Scratch::new();
+    let arguments = ["--procs", "4", "--threads", "2", "--ops", "calls28", "--rounds", "100"];
+    let Some(mut job) = scratch.nccl("2.28.9", &arguments) else { return };
+    job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", "off");
+    kept(job);
+    let told = Told::of(&to_the_end(&mut Live::new(&scratch.out(), options())));
+    assert!(scratch.finalize().status.success());
+    let by_stats = Told::by_stats(&stats(&scratch));
+    let all_to_alls = by_stats.operations.iter().filter(|(class, _)| class.1 == "ncclAlltoAll");
+    assert_eq!(all_to_alls.map(|(_, of)| of.count).sum::<u64>(), 800);
+    told.assert_counts(&by_stats);
+}
