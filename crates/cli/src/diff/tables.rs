@@ -26,7 +26,7 @@ fn groups(groups: &[Group]) -> Sheet {
             Cell::Text(group.b.function.clone()),
             Cell::Bytes(group.b.bytes_max),
             Cell::Count(group.b.ranks.into()),
-            Cell::Text(outcome(group.outcome).to_owned()),
+            Cell::Text(outcome(group).to_owned()),
             median(|it| it.a_ns),
             median(|it| it.b_ns),
             change.map_or(Cell::None, Cell::Share),
@@ -50,8 +50,9 @@ fn shown(difference: Option<Difference>) -> Option<Difference> {
     difference.filter(|it| matches!(it.outcome, Outcome::Faster | Outcome::Slower))
 }
 
-const fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
+const fn outcome(group: &Group) -> &'static str {
+    match group.outcome {
+        _ if group.is_coarse => "not shown",
         Outcome::Faster => "faster",
         Outcome::Slower => "slower",
         Outcome::NoDifference => "no difference",
