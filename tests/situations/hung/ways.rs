@@ -161,6 +161,9 @@ pub(super) fn script(rank: usize, words: &str) -> String {
                  start rp ProxyOp ctx=c parent=ro rank={rank} channel=0 peer={argument} steps=1 is_send=0\n\
                  state rp ProxyOpInProgress\n"
             ),
+            "group_end" => {
+                "start gg GroupApi ctx=c depth=1\nstate gg GroupStartApiStop\nstate gg GroupEndApiStart\n".to_owned()
+            }
             "group" => "start gg GroupApi ctx=c depth=2\nstate gg GroupStartApiStop\n".to_owned(),
             "sleep" if argument.is_empty() => "sleep 600s\n".to_owned(),
             _ => format!("{line}\n"),
