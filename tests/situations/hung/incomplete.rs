@@ -56,6 +56,18 @@ fn of_a_rank_without_a_record_it_cannot_be_told() {
     let _archive = cannot_tell(&scratch, &scratch.out().join("traces.otf2"));
 }
 
+/// A part that was removed, or a process without the plugin: the others being through does not tell of it.
+#[test]
+fn a_missing_part_is_a_reason_though_all_others_are_through() {
+    let scratch = recorded(&[("NCCL_OTF2_FINALIZE", "offline")], [WELL, WELL, "exit 0"]);
+    let journals = cannot_tell(&scratch, &scratch.out());
+    let _finalized = scratch.finalize();
+    let _kept = fs::remove_file(scratch.out().join("hang.json"));
+    for said in [journals, cannot_tell(&scratch, &scratch.out())] {
+        assert!(said.stdout.contains("of rank 2 of communicator world there is no record"), "{said}");
+    }
+}
+
 /// A journal that ends early, in a call that all others wait in.
 #[test]
 fn what_is_cut_off_is_not_said_to_be_missing() {
