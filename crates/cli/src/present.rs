@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use analysis::tables::{Member, Members};
 use analysis::{Clock, Shows, Trace};
 use anyhow::{Result, bail, ensure};
 use nccl_events::archive::LocationKind;
@@ -19,6 +20,8 @@ pub(crate) struct Present {
     pub(crate) communicators: BTreeSet<String>,
     /// Ranks that were recorded, of the communicators that are asked for.
     pub(crate) ranks: BTreeSet<i64>,
+    /// Their numbers in the job, where these are known and others.
+    pub(crate) in_job: Option<BTreeSet<i64>>,
     /// Names of its functions.
     pub(crate) functions: BTreeSet<String>,
     /// When it begins.
@@ -39,13 +42,24 @@ impl Present {
             let members = (0..).zip(trace.members(comm));
             members.filter(|(_, location)| is_recorded(**location)).map(|(rank, _)| rank)
         };
+        let ranks: BTreeSet<i64> = comms().filter(|comm| is_wanted(*comm)).flat_map(ranks).collect();
+        let members = Members::of(trace);
+        let comm =
+            |member: &Member| usize::try_from(member.communicator).ok().and_then(|at| members.communicators.get(at));
+        let wanted = members.all.iter().filter(|member| comm(member).is_some_and(|comm| is_wanted(*comm)));
+        let in_job = wanted.map(|member| {
+            let of_job = members.job_ranks.get(usize::try_from(member.job_rank).ok()?);
+            of_job?.number.map(i64::from)
+        });
+        let in_job = in_job.collect::<Option<BTreeSet<i64>>>().filter(|in_job| *in_job != ranks);
         let regions = trace.definitions.regions.keys().copied();
         let regions = regions.filter(|region| matches!(trace.shows(*region), Some(Shows::Operation(_))));
         let length_ns = Clock::of(trace).length_ns(trace);
         Self {
             what: "the archive",
             communicators: comms().map(|comm| trace.comm_name(comm)).collect(),
-            ranks: comms().filter(|comm| is_wanted(*comm)).flat_map(ranks).collect(),
+            ranks,
+            in_job,
             functions: regions.filter_map(|region| Some(trace.region(region)?.name.to_owned())).collect(),
             begin_ns,
             end_ns: (length_ns > 0).then(|| begin_ns.saturating_add(length_ns)),
@@ -63,7 +77,13 @@ impl Present {
     /// Refuses ranks that it does not have.
     pub(crate) fn has_ranks(&self, wanted: impl IntoIterator<Item = i64>) -> Result<()> {
         match wanted.into_iter().find(|rank| !self.ranks.contains(rank)) {
-            Some(rank) => bail!("no rank {rank}: {} has {}", self.what, ranks(&self.ranks)),
+            Some(rank) => {
+                let in_job = self.in_job.as_ref().map_or_else(String::new, |in_job| {
+                    let in_job = ranks(in_job);
+                    format!(" in these communicators, {in_job} of the job; --rank takes the number in the communicator")
+                });
+                bail!("no rank {rank}: {} has {}{in_job}", self.what, ranks(&self.ranks))
+            }
             None => Ok(()),
         }
     }
@@ -152,12 +172,16 @@ mod tests {
             what: "the archive",
             communicators: ["dp".to_owned(), "pp".to_owned()].into(),
             ranks: [0, 1, 2, 5].into(),
+            in_job: None,
             functions: (0..20).map(|at| format!("nccl{at:02}")).collect(),
             begin_ns: 5_000_000_000,
             end_ns: Some(8_200_000_000),
         };
         let said = |result: Result<()>| result.expect_err("refused").to_string();
         assert_eq!(said(present.has_ranks([1, 77])), "no rank 77: the archive has ranks 0 to 2, 5");
+        let in_job = Present { in_job: Some([4, 5, 6, 9].into()), what: "the archive", ..Present::default() };
+        let in_job = said(Present { ranks: [0, 1, 2, 5].into(), ..in_job }.has_ranks([4]));
+        assert!(in_job.contains("ranks 0 to 2, 5 in these communicators, ranks 4 to 6, 9 of the job;"), "{in_job}");
         let wanted = ["dp".to_owned(), "tp".to_owned()];
         let is_there = |name: &str| present.communicators.contains(name);
         assert_eq!(

@@ -164,7 +164,7 @@ fn text(cell: &Cell) -> String {
         Cell::Time(ns) => time(ns.round() as u64),
         Cell::Rate(rate) => bandwidth(*rate),
         Cell::Number(number) => format!("{number:.2}"),
-        Cell::Share(share) => format!("{:.1} %", share * 100.0),
+        Cell::Share(share) => format!("{:.1} %", share * 100.0).replace('-', "−"),
         Cell::None => "-".to_owned(),
     }
 }

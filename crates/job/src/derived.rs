@@ -14,7 +14,7 @@
 
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::collective::Pattern;
+use nccl_events::collective::{Function, Pattern};
 use nccl_events::event::P2pApi;
 
 /// What is the same in all calls of a collective; `C` names a context.
@@ -39,11 +39,7 @@ pub struct Calls<C> {
 }
 
 fn is_send(func: &str) -> Option<bool> {
-    match func {
-        "Send" => Some(true),
-        "Recv" => Some(false),
-        _ => None,
-    }
+    Function::named(func)?.is_send()
 }
 
 impl<C: Copy + PartialEq> Calls<C> {

@@ -56,6 +56,18 @@ fn of_a_rank_without_a_record_it_cannot_be_told() {
     let _archive = cannot_tell(&scratch, &scratch.out().join("traces.otf2"));
 }
 
+/// A part that was removed, or a process without the plugin: the others being through does not tell of it.
+#[test]
+fn a_missing_part_is_a_reason_though_all_others_are_through() {
+    let scratch = recorded(&[("NCCL_OTF2_FINALIZE", "offline")], [WELL, WELL, "exit 0"]);
+    let journals = cannot_tell(&scratch, &scratch.out());
+    let _finalized = scratch.finalize();
+    let _kept = fs::remove_file(scratch.out().join("hang.json"));
+    for said in [journals, cannot_tell(&scratch, &scratch.out())] {
+        assert!(said.stdout.contains("of rank 2 of communicator world there is no record"), "{said}");
+    }
+}
+
 /// A journal that ends early, in a call that all others wait in.
 #[test]
 fn what_is_cut_off_is_not_said_to_be_missing() {
@@ -94,6 +106,29 @@ fn a_verdict_of_the_archive_is_kept_and_found_again() {
     let said = run(tool(&scratch, "hang").arg(scratch.out())).with_code(1);
     assert_eq!(said.stdout.lines().next(), line, "{finalized}");
     assert!(said.stdout.contains("kept in hang.json"), "{said}");
+}
+
+/// Nobody is in an operation: all but rank 2 are in a call that makes a connection. Too short to be sure.
+#[test]
+fn stats_does_not_say_that_all_is_well_where_hang_does_not() {
+    let scratch = Scratch::new();
+    let connects = "world\ndone 0\ngroup_end\nsleep 3s\nkill 9";
+    let scripts = [connects, connects, "world\ndone 0\nsleep 3s\nkill 9"];
+    let begin = |(rank, words)| start(scratch.rank(rank, 3, &script(rank, words)).env("NCCL_OTF2_EVENTS", "standard"));
+    let running: Vec<Running> = scripts.into_iter().enumerate().map(begin).collect();
+    running.into_iter().for_each(|one| drop(one.wait(LIMIT)));
+    let hang = |path: &Path| run(tool(&scratch, "hang").arg(path).args(["--after", "1"])).with_code(1).stdout;
+    let journals = hang(&scratch.out());
+    let _finalized = scratch.finalize();
+    let _kept = fs::remove_file(scratch.out().join("hang.json"));
+    for said in [journals, hang(&scratch.out().join("traces.otf2"))] {
+        assert!(
+            said.starts_with("HANG: rank 2 ") && said.contains(" in no call of NCCL, and all other ranks "),
+            "{said}"
+        );
+    }
+    let stats = run(tool(&scratch, "stats").arg(scratch.out())).with_code(0).stdout;
+    assert!(stats.starts_with("CANNOT TELL: "), "{stats}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ const BEHIND: &str = "2 ranks were in ncclAllReduce (sequence 1) of world when "
 const DONE_AND_WAITS: &str = "world\ndone 0\nwaits 1\nsleep";
 const WAITS_FIRST: &str = "world\nwaits 0\nsleep";
 
-pub(super) const WAYS: [Way; 14] = [
+pub(super) const WAYS: [Way; 15] = [
     always("skips the last", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nother 0\nsleep"], "not-called"),
     always("sleeps outside of NCCL", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nsleep"], "not-called"),
     Way {
@@ -116,6 +116,16 @@ pub(super) const WAYS: [Way; 14] = [
             "not-called",
         )
     },
+    Way {
+        // Rank 1 of the communicator of ranks 1 and 2: rank 0 waits for both, and rank 1 for it.
+        ranks: &[1],
+        stats: "1 rank was in ncclAllReduce (sequence ",
+        ..always(
+            "at the end of a chain",
+            [DONE_AND_WAITS, "world\npair 0\ndone 0\npair_waits 0\nsleep", "world\npair 1\ndone 0\nsleep"],
+            "not-called",
+        )
+    },
     always("ended early", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nfinalize c\nexit 0"], "ended"),
 ];
 
@@ -151,6 +161,9 @@ pub(super) fn script(rank: usize, words: &str) -> String {
                  start rp ProxyOp ctx=c parent=ro rank={rank} channel=0 peer={argument} steps=1 is_send=0\n\
                  state rp ProxyOpInProgress\n"
             ),
+            "group_end" => {
+                "start gg GroupApi ctx=c depth=1\nstate gg GroupStartApiStop\nstate gg GroupEndApiStart\n".to_owned()
+            }
             "group" => "start gg GroupApi ctx=c depth=2\nstate gg GroupStartApiStop\n".to_owned(),
             "sleep" if argument.is_empty() => "sleep 600s\n".to_owned(),
             _ => format!("{line}\n"),

@@ -53,15 +53,48 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
     };
     let mut behind: Vec<u32> = first.absent.clone();
     behind.retain(|row| !holds_up(first) || waits_nowhere(row));
+    let elsewhere = match (holds_up(first), is_circle(tables, &blocked, first)) {
+        (true, _) => Elsewhere::Nobody,
+        (false, true) => Elsewhere::ForEachOther,
+        (false, false) => Elsewhere::All,
+    };
     Some(Cause {
         // Ranks that wait for each other are not to blame one by one.
         rank: behind.iter().find(|row| waits_nowhere(row)).map(|row| job_rank(tables, *row)),
         since_ns: Some(first.instance.first_ns),
         lost_ns: first.waited_ns,
         instances: blocked.len() as u64,
-        sentence: first.sentence(trace, tables, ranks, &behind, holds_up(first)),
+        sentence: first.sentence(trace, tables, ranks, &behind, elsewhere),
         ..Cause::of(CauseKind::Unfinished)
     })
+}
+
+/// Where ranks are that did not come.
+#[derive(Clone, Copy)]
+enum Elsewhere {
+    /// In no operation.
+    Nobody,
+    /// All wait in other operations.
+    All,
+    /// All wait in other operations, and some for those who wait for them.
+    ForEachOther,
+}
+
+/// Whether one of the ranks that did not come waits, at the end of a chain, for one that came.
+fn is_circle(tables: &Tables, blocked: &[Blocked<'_>], first: &Blocked<'_>) -> bool {
+    let numbers = |rows: &[u32]| -> BTreeSet<u32> { rows.iter().map(|row| job_rank(tables, *row)).collect() };
+    let here = numbers(&first.inside);
+    let waits: Vec<_> = blocked.iter().map(|it| (numbers(&it.inside), numbers(&it.absent))).collect();
+    let mut reached = numbers(&first.absent);
+    let mut next: Vec<u32> = reached.iter().copied().collect();
+    while let Some(rank) = next.pop() {
+        if here.contains(&rank) {
+            return true;
+        }
+        let waited_for = waits.iter().filter(|(inside, _)| inside.contains(&rank)).flat_map(|(_, absent)| absent);
+        next.extend(waited_for.filter(|rank| reached.insert(**rank)));
+    }
+    false
 }
 
 fn job_rank(tables: &Tables, member: u32) -> u32 {
@@ -94,7 +127,7 @@ impl<'a> Blocked<'a> {
         }
     }
 
-    fn sentence(&self, trace: &Trace, tables: &Tables, ranks: &[Rank], behind: &[u32], holds_up: bool) -> String {
+    fn sentence(&self, trace: &Trace, tables: &Tables, ranks: &[Rank], behind: &[u32], elsewhere: Elsewhere) -> String {
         let instance = self.instance;
         let communicator = tables.members.communicators.get(large(instance.communicator));
         let communicator = communicator.map(|comm| trace.comm_name(*comm)).unwrap_or_default();
@@ -114,7 +147,14 @@ impl<'a> Blocked<'a> {
                 };
                 let last = behind.first().and_then(|row| last_call(trace, tables, *row));
                 let last = last.map_or_else(String::new, |last| format!("; {first}'s last there is {last}"));
-                let elsewhere = if holds_up { "" } else { ", which waits in another operation" };
+                let verb = if names.len() == 1 { "waits" } else { "wait" };
+                let elsewhere = match elsewhere {
+                    Elsewhere::Nobody => String::new(),
+                    Elsewhere::All => format!(", which {verb} in another operation"),
+                    Elsewhere::ForEachOther => {
+                        format!(", which {verb} in another operation: ranks wait for each other")
+                    }
+                };
                 format!(
                     "{inside} in {what} when the recording ended, for {longest}, and no call of it is recorded of \
                      {first}{others}{elsewhere}{last}."

@@ -115,6 +115,8 @@ pub struct Group {
     pub b: Kind,
     /// That of the median; where it shows no difference, that of p99.
     pub outcome: Outcome,
+    /// Whether "no difference" would say too much: only a change of the median by half and more would show.
+    pub is_coarse: bool,
     /// Why the outcome is unclear; null where it is not.
     pub reason: Option<String>,
     /// Time of a collective, the mean of its ranks: median over collectives.

@@ -108,6 +108,16 @@ fn a_late_rank_is_named_with_its_beginning() {
     assert!(report.ranks[5].p_value < 1e-20);
 }
 
+/// Of three pairs none stands out by itself, and on each channel one does.
+#[test]
+fn a_slow_pair_of_three_ranks_is_one_cause() {
+    let wrong = Wrong::SlowPair { from: 1, latency: 3.0, time: 3.0 };
+    let report = see(&Job { ranks: 3, wrong, ..Job::healthy(8) }).report;
+    let slow = report.causes.iter().filter(|cause| cause.link.is_some());
+    let slow: Vec<_> = slow.map(|cause| (cause.kind, cause.link.and_then(|link| link.from))).collect();
+    assert_eq!(slow, [(CauseKind::SlowPair, Some(1))], "{:#?}", report.causes);
+}
+
 #[test]
 fn a_slow_pair_has_its_latency_and_rate() {
     let job = Job { wrong: Wrong::SlowPair { from: 3, latency: 3.0, time: 2.0 }, ..Job::healthy(3) };

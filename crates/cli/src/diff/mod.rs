@@ -15,6 +15,7 @@ use clap::Args;
 
 use crate::archive;
 use crate::exit::Exit;
+use crate::hang;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;
@@ -42,7 +43,7 @@ not in them: compare two runs of the same program first, to see how much that is
 Exit codes: 0 printed; 2 wrong usage or an archive that cannot be read. With --fail-if-slower 0 means that the data \
 shows that B is not slower by more than this: the interval of every group's median, with the clocks' error, ends below. \
 3 slower: the data shows it, in the median or p99 of any group, and by more than this. 4 the data shows neither: a \
-group's interval reaches further, or what cannot be compared takes as much of B's time. stderr says which, and what \
+group's interval reaches further, what cannot be compared takes as much of B's time, or B did not end. stderr says which, and what \
 change the runs show; longer runs show smaller ones.
 
 --json prints everything (docs/REFERENCE.md, `diff --json`).";
@@ -60,7 +61,7 @@ pub(crate) struct Request {
     b: PathBuf,
 
     /// Exit with 3 if B is slower by more than this, with 4 if the runs do not show whether it is
-    #[arg(long, value_name = "PERCENT", value_parser = share)]
+    #[arg(long, value_name = "PERCENT", value_parser = share, allow_negative_numbers = true)]
     fail_if_slower: Option<f64>,
 
     /// Print at most this many rows of a table
@@ -79,7 +80,7 @@ pub(crate) struct Request {
 fn share(text: &str) -> Result<f64, String> {
     let percent = text.trim().trim_end_matches('%').trim_end().parse::<f64>();
     let percent = percent.ok().filter(|percent| percent.is_finite() && *percent >= 0.0);
-    percent.map(|percent| percent / 100.0).ok_or_else(|| "is a part such as 5% or 0.5%".to_owned())
+    percent.map(|percent| percent / 100.0).ok_or_else(|| "is a part such as 5% or 0.5%, not below 0".to_owned())
 }
 
 /// Compares two runs.
@@ -119,7 +120,9 @@ fn observe(path: &Path, select: &Select) -> Result<Observed> {
     let analysis = analyse(&trace, &filter, &bar);
     drop(bar);
     let damaged = || format!("{} is damaged, `nccl-otf2 check` says more", path.display());
-    let analysis = analysis.with_context(damaged)?;
+    let mut analysis = analysis.with_context(damaged)?;
+    let report = &mut analysis.report;
+    hang::put_first(&trace.anchor, &report.completeness, &mut report.verdict);
     select.refuse_nothing(&trace, matched(&analysis.report)).with_context(|| path.display().to_string())?;
     Ok(Observed::of(&trace, &analysis.tables, &analysis.instances, &analysis.report, &filter))
 }

@@ -30,7 +30,7 @@ fn groups(groups: &[Group]) -> Sheet {
             ("function", |it| Cell::Text(it.b.function.clone())),
             ("bytes", |it| Cell::Bytes(it.b.bytes_max)),
             ("ranks", |it| Cell::Count(it.b.ranks.into())),
-            ("outcome", |it| Cell::Text(outcome(it.outcome).to_owned())),
+            ("outcome", |it| Cell::Text(outcome(it).to_owned())),
             ("median_a", |it| median(it, |it| it.a_ns)),
             ("median_b", |it| median(it, |it| it.b_ns)),
             ("change", |it| change(it.median)),
@@ -53,8 +53,9 @@ fn shown(difference: Option<Difference>) -> Option<Difference> {
     difference.filter(|it| matches!(it.outcome, Outcome::Faster | Outcome::Slower))
 }
 
-const fn outcome(outcome: Outcome) -> &'static str {
-    match outcome {
+const fn outcome(group: &Group) -> &'static str {
+    match group.outcome {
+        _ if group.is_coarse => "not shown",
         Outcome::Faster => "faster",
         Outcome::Slower => "slower",
         Outcome::NoDifference => "no difference",

@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use analysis::Completeness;
 use analysis::report::{Finding, Verdict};
 use anyhow::Result;
 use journal::part::JOURNAL;
@@ -16,7 +17,6 @@ use super::report::rows::{Kind, Report};
 use super::{AFTER_SECONDS, look, of_archive, stored};
 use crate::place;
 use crate::print;
-use crate::summary::Summary;
 
 /// How a job stood when its archive was made.
 #[derive(Debug)]
@@ -59,18 +59,27 @@ pub(crate) fn judged<T>(
 }
 
 /// Puts the verdict that was kept beside an archive before what the archive itself says: it was judged from more. Where
-/// something had not ended, and nothing was kept, the archive is judged.
-pub(crate) fn put_first(anchor: &Path, verdict: &mut Verdict) {
-    let is_unfinished = verdict.finding == Finding::Unfinished;
+/// nothing was kept, and something is wrong, the archive is judged.
+pub(crate) fn put_first(anchor: &Path, completeness: &Completeness, verdict: &mut Verdict) {
+    let is_unfinished = completeness.unfinished() > 0 || verdict.finding == Finding::Unfinished;
     let tells = |report: &Report| report.verdict.found || is_unfinished && report.verdict.kind == Kind::Unknown;
     let kept = anchor.parent().and_then(|directory| stored::read(directory).ok().flatten()).filter(tells);
-    let judged = || of_archive(anchor, AFTER_SECONDS).ok().filter(|report| is_unfinished && tells(report));
+    let is_to_judge = is_unfinished || is_wrong(completeness);
+    let judged = || is_to_judge.then(|| of_archive(anchor, AFTER_SECONDS).ok()).flatten().filter(tells);
     if let Some(report) = kept.or_else(judged) {
         let own = std::mem::replace(&mut verdict.sentence, report.verdict.text);
         let advice = report.suspects.into_iter().next().and_then(|suspect| suspect.advice);
         verdict.basis.splice(0..0, [own].into_iter().chain(advice.map(sentence)));
-        verdict.finding = Finding::Unfinished;
+        if is_unfinished || report.verdict.kind != Kind::Mismatch {
+            verdict.finding = Finding::Unfinished;
+        }
     }
+}
+
+/// Whether the counts of an archive say that something did not end, or that ranks differ.
+fn is_wrong(completeness: &Completeness) -> bool {
+    let matching = &completeness.matching;
+    completeness.unfinished() > 0 || matching.number() > 0 || matching.ranks_behind.number > 0
 }
 
 /// A remark as a sentence.
@@ -81,9 +90,8 @@ fn sentence(text: String) -> String {
 
 /// What the archive says, where its own counts say that something is wrong.
 fn found_in(archive: &Path) -> Option<Report> {
-    let summary = Summary::read(archive).ok()?;
-    let is_wrong = summary.unfinished > 0 || summary.mismatches > 0 || summary.ranks_behind > 0;
-    let report = is_wrong.then(|| of_archive(archive, AFTER_SECONDS).ok()).flatten()?;
+    let completeness = Completeness::of(&crate::archive::open(archive).ok()?.archive);
+    let report = is_wrong(&completeness).then(|| of_archive(archive, AFTER_SECONDS).ok()).flatten()?;
     report.verdict.found.then_some(report)
 }
 

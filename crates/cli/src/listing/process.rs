@@ -259,6 +259,7 @@ pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<Present>
             })
             .collect(),
         ranks: ranks.map(i64::from).collect(),
+        in_job: None,
         functions: BTreeSet::new(),
         begin_ns,
         end_ns: ends.and_then(|ends| ends.into_iter().max()),

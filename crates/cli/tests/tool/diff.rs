@@ -13,7 +13,11 @@ pub(super) fn job(scratch: &Scratch, name: &str, broadcasts: u64, ns: u64) -> Pa
     job_with(scratch, name, broadcasts, ns, |number| number * 7 % 10)
 }
 
-fn job_with(scratch: &Scratch, name: &str, broadcasts: u64, ns: u64, more_ns: impl Fn(u64) -> u64) -> PathBuf {
+fn job_with(scratch: &Scratch, name: &str, number: u64, ns: u64, more_ns: impl Fn(u64) -> u64) -> PathBuf {
+    write(scratch, name, &broadcasts(number, ns, more_ns))
+}
+
+fn broadcasts(broadcasts: u64, ns: u64, more_ns: impl Fn(u64) -> u64) -> Fixture {
     let mut fixture = Fixture::sound();
     for steps in &mut fixture.ranks {
         for number in 0..broadcasts {
@@ -28,6 +32,10 @@ fn job_with(scratch: &Scratch, name: &str, broadcasts: u64, ns: u64, more_ns: im
         }
     }
     fixture.span.1 = 20_000 + broadcasts * 10_000;
+    fixture
+}
+
+fn write(scratch: &Scratch, name: &str, fixture: &Fixture) -> PathBuf {
     let directory = scratch.join(name);
     std::fs::create_dir(&directory).expect("a directory");
     fixture.write(&directory)
@@ -79,6 +87,31 @@ fn runs_that_vary_too_much_are_not_said_to_be_equal() {
     let wanted =
         "The runs do not show whether they differ in 1 group of operations: only a change of the median by more than ";
     assert!(out.starts_with(wanted), "{out}");
+    let row = out.lines().find(|line| line.trim().starts_with("ncclBroadcast")).expect("a row");
+    assert!(row.contains("not shown") && !out.contains("no difference"), "{out}");
+}
+
+/// The last broadcast of B, 20 s long on rank 0, has no end: it is no time of an operation, and no proof of anything.
+#[test]
+fn a_run_that_did_not_end_does_not_pass() {
+    let scratch = Scratch::new();
+    let [a, b] = ["a", "b"].map(|name| {
+        let mut fixture = broadcasts(60, 2_000, |number| number * 7 % 10);
+        if name == "b" {
+            let start = fixture.span.1;
+            fixture.span.1 += 20_000_000_000;
+            fixture.ranks[0].extend([Step::EnterUnfinished(start, BROADCAST), Step::Leave(fixture.span.1, BROADCAST)]);
+            fixture.property("NCCL::COUNT::COLL::UNFINISHED", "1");
+        }
+        write(&scratch, name, &fixture)
+    });
+    let (code, out, err) = diff(&scratch, &a, &b, &["--fail-if-slower", "20%"]);
+    assert_eq!(code, Some(4), "{out}{err}");
+    assert!(out.starts_with("B did not end: ") && out.contains("\n  No difference that the data shows in 1 "), "{out}");
+    assert!(err.contains("could not see 20.0 %: B did not end: "), "{err}");
+    let (code, out, _) = diff(&scratch, &b, &a, &["--fail-if-slower", "20%"]);
+    assert_eq!(code, Some(0), "{out}");
+    assert!(out.starts_with("A did not end: "), "{out}");
 }
 
 #[test]
@@ -91,11 +124,13 @@ fn what_cannot_be_compared_does_not_pass() {
         out.starts_with("The data does not allow to compare: 50 operations are needed, A has 10 and B 60"),
         "{out}"
     );
+    assert!(!out.contains("confidence"), "of no interval: {out}");
     let wanted = "could not see 5.0 %: 100.0 % of the time in operations of B cannot be compared, most of it ncclBroadcast \
                   of 1 MiB on 2 ranks: 50 operations are needed, A has 10 and B 60";
     assert!(err.contains(wanted), "{err}");
     for (arguments, words) in [
         (["--fail-if-slower", "much"], "is a part such as 5%"),
+        (["--fail-if-slower", "-5"], "is a part such as 5% or 0.5%, not below 0"),
         (["--comm", "nobody"], "no communicator is called nobody"),
         (["--rank", "7"], "no rank 7: the archive has ranks 0 to 1"),
     ] {

@@ -153,6 +153,7 @@ fn comparison(outcome: Outcome, answer: Option<Answer>, report: &Report) -> Comp
         a: kind.clone(),
         b: kind.clone(),
         outcome,
+        is_coarse: true,
         reason: Some(String::new()),
         median: Some(full),
         p99: Some(full),

@@ -1,6 +1,6 @@
 //! Links that are slower than others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{capital, of_all};
 use crate::derived::anomalies::Given;
@@ -44,7 +44,15 @@ impl Given<'_> {
         let rest = rest.flat_map(|(_, cells)| cells.iter().copied());
         let rest: Vec<&Cell> = rest.filter(|it| !slow_channels.contains(&(it.pair.0, it.channel))).collect();
         let singles = rest.iter().map(|cell| ((cell.pair, cell.channel), vec![*cell])).collect();
-        for (pair, channel) in outstanding(&singles, |(pair, _)| pair.0, 1) {
+        let mut slow: BTreeSet<(Pair, u32)> = outstanding(&singles, |(pair, _)| pair.0, 1).into_iter().collect();
+        // Among few pairs none stands out as such: it is slow where all its channels are.
+        for (pair, cells) in &by_pair {
+            if cells.len() > 1 && cells.iter().all(|cell| slow.contains(&(*pair, cell.channel))) {
+                causes.extend(self.pair(*pair).map(|link| self.slow_link(CauseKind::SlowPair, link)));
+                slow.retain(|(of, _)| of != pair);
+            }
+        }
+        for (pair, channel) in slow {
             if let Some([cell]) = singles.get(&(pair, channel)).map(Vec::as_slice) {
                 let link = LinkKey { channel: Some(channel), ..key(self.tables, pair) };
                 let link =

@@ -1,8 +1,8 @@
 //! Is B slower by more than a limit? "No" needs data that would show it.
 
-use super::sentences::what;
+use super::sentences::{did_not_end, what};
 use crate::derived::maths::sample::real;
-use crate::report::{Answer, Comparison, Group, Kind, Limit, Outcome};
+use crate::report::{Answer, Comparison, Finding, Group, Kind, Limit, Outcome};
 use crate::units::plural;
 
 impl Comparison {
@@ -30,10 +30,11 @@ fn percent(share: f64) -> String {
 /// Why B may be slower by more than that; none where it is not.
 fn not_shown(comparison: &Comparison, share: f64) -> Option<String> {
     let groups = &comparison.groups;
-    if groups.is_empty() {
+    let mut reasons: Vec<String> = unfinished(comparison).into_iter().collect();
+    if groups.is_empty() && reasons.is_empty() {
         return Some(format!("could not see {}. {}", percent(share), comparison.sentence));
     }
-    let mut reasons: Vec<String> = uncompared(comparison, share).into_iter().collect();
+    reasons.extend(uncompared(comparison, share));
     let at_most = |group: &Group| group.median.and_then(|it| it.slower_at_most).unwrap_or(f64::INFINITY);
     let compared = groups.iter().filter(|it| it.outcome != Outcome::Unclear);
     let open: Vec<&Group> = compared.filter(|group| at_most(group) >= share).collect();
@@ -43,6 +44,18 @@ fn not_shown(comparison: &Comparison, share: f64) -> Option<String> {
         format!("in {} of {number}, {}", open.len(), reach(group, open.len()))
     }));
     (!reasons.is_empty()).then(|| format!("could not see {}: {}", percent(share), reasons.join("; ")))
+}
+
+/// What of B did not end: how long it would have taken is not known.
+fn unfinished(comparison: &Comparison) -> Option<String> {
+    let [_, b] = &comparison.runs;
+    let kinds = comparison.groups.iter().map(|it| &it.b).chain(&comparison.only_b);
+    let unfinished: u64 = kinds.map(|kind| kind.unfinished).sum();
+    match b.verdict.finding {
+        Finding::Unfinished => Some(did_not_end("B", b)),
+        _ if unfinished == 0 => None,
+        _ => Some(format!("{} of B had not ended", plural(unfinished, "operation", "operations"))),
+    }
 }
 
 /// What of B cannot be compared, where that takes so much of its time.

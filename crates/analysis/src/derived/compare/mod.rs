@@ -26,6 +26,8 @@ use sample::{Class, Sample, Shape, samples};
 
 /// How probable it is that all intervals of a comparison hold their true values.
 const CONFIDENCE: f64 = 0.99;
+/// Where only a larger change would show, "no difference" would say too much.
+const COARSE: f64 = 0.5;
 
 /// What is compared of a run.
 #[derive(Clone, Debug)]
@@ -161,10 +163,12 @@ impl<'a> Pair<'a> {
         if let Some(p99) = p99.filter(|it| outcome == Outcome::NoDifference && it.outcome != Outcome::Unclear) {
             outcome = p99.outcome;
         }
+        let resolution = median.and_then(|it| it.resolution);
         Group {
             a: self.a.kind.clone(),
             b: self.b.kind.clone(),
             outcome,
+            is_coarse: outcome == Outcome::NoDifference && resolution.is_some_and(|share| share >= COARSE),
             reason: (outcome == Outcome::Unclear).then(|| self.reason()),
             median,
             p99,

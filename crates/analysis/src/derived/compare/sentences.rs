@@ -1,11 +1,8 @@
 //! A comparison in words.
 
 use crate::derived::maths::sample::whole;
-use crate::report::{Comparison, Difference, Group, Kind, Outcome, Run};
+use crate::report::{Compared, Comparison, Difference, Finding, Group, Kind, Outcome, Run};
 use crate::units::{bytes, plural, time};
-
-/// Where only a larger change would show, "no difference" would say too much.
-const COARSE: f64 = 0.5;
 
 /// "ncclAllReduce of 1 MiB on 8 ranks of 2 hosts".
 pub(super) fn what(kind: &Kind) -> String {
@@ -53,8 +50,24 @@ fn change(group: &Group) -> String {
     text + whither
 }
 
-/// The answer.
+/// "B did not end: HANG: …".
+pub(super) fn did_not_end(name: &str, run: &Compared) -> String {
+    format!("{name} did not end: {}", run.verdict.sentence)
+}
+
+/// The run that did not end; of two that did not, the one to judge.
+fn stuck(of: &Comparison) -> Option<(&'static str, &Compared)> {
+    let [a, b] = &of.runs;
+    [("B", b), ("A", a)].into_iter().find(|(_, run)| run.verdict.finding == Finding::Unfinished)
+}
+
+/// The answer: that a run did not end comes before what differs in the operations that ended.
 pub(super) fn sentence(of: &Comparison) -> String {
+    stuck(of).map_or_else(|| differences(of), |(name, run)| did_not_end(name, run))
+}
+
+/// What differs in the operations that ended.
+fn differences(of: &Comparison) -> String {
     let number = |outcome| of.groups.iter().filter(|it| it.outcome == outcome).count() as u64;
     let compared = of.groups.len() as u64 - number(Outcome::Unclear);
     let groups = plural(compared, "group of operations", "groups of operations");
@@ -74,7 +87,7 @@ pub(super) fn sentence(of: &Comparison) -> String {
         (Outcome::NoDifference, _) => {
             let limits = of.groups.iter().filter(|group| group.outcome != Outcome::Unclear);
             let limit = limits.filter_map(|group| group.median?.resolution).max_by(f64::total_cmp);
-            let (answer, only) = match limit.is_some_and(|share| share >= COARSE) {
+            let (answer, only) = match of.groups.iter().any(|group| group.is_coarse) {
                 true => ("The runs do not show whether they differ", "only "),
                 false => ("No difference that the data shows", ""),
             };
@@ -97,12 +110,20 @@ pub(super) fn sentence(of: &Comparison) -> String {
 
 /// What the answer rests on.
 pub(super) fn basis(of: &Comparison) -> Vec<String> {
-    let mut basis = vec![format!(
-        "With {:.0} % confidence for all intervals together; they hold what varies during these runs, not what differs \
-         from run to run.",
-        of.confidence * 100.0
-    )];
-    for (name, run) in ["A", "B"].into_iter().zip(&of.runs) {
+    let mut basis = Vec::new();
+    let stuck = stuck(of).map(|(name, _)| name);
+    if stuck.is_some() {
+        basis.push(differences(of));
+    }
+    let mut measures = of.groups.iter().flat_map(|it| [it.median, it.p99, it.waiting, it.transfer]).flatten();
+    if measures.any(|it| it.interval_ns.is_some()) {
+        basis.push(format!(
+            "With {:.0} % confidence for all intervals together; they hold what varies during these runs, not what \
+             differs from run to run.",
+            of.confidence * 100.0
+        ));
+    }
+    for (name, run) in ["A", "B"].into_iter().zip(&of.runs).filter(|(name, _)| Some(*name) != stuck) {
         basis.push(format!("{name}: {}", run.verdict.sentence));
     }
     let [a, b] = of.runs.each_ref().map(|it| &it.run);

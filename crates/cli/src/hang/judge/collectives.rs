@@ -218,7 +218,9 @@ impl<'a> Entered<'a> {
             let is_open = !call.progress.stage.is_over();
             let is_waiting = is_open || has_failed || self.may_have_failed(rank, call);
             let waited_ns = self.of.job.waited_ns(rank, call.entered_ns)?;
-            (is_waiting && !self.is_outlived(rank) && self.shows_ends(rank)).then_some((*number, waited_ns))
+            let had_waited = || some_are_absent && Survivors::had_waited(self.of.job, waited_ns);
+            let is_there = !self.is_outlived(rank) || had_waited();
+            (is_waiting && is_there && self.shows_ends(rank)).then_some((*number, waited_ns))
         });
         waiters.collect()
     }

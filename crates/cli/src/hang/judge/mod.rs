@@ -18,17 +18,17 @@ mod unknown_position;
 
 use super::job::Job;
 use super::sequence::Sequence;
-use blockage::Blockage;
+use blockage::{Blockage, Cause};
 use collectives::Collectives;
-use survivors::{AllSurvivors, Survivors};
+use survivors::{AllSurvivors, LONG_AT_THE_END_NS, Survivors};
 use suspects::{Suspect, Suspects};
 
 /// What is found in a job.
 pub(crate) struct Judgement {
     /// Everything that somebody waits for.
     pub(crate) blockages: Vec<Blockage>,
-    /// Those that are no short wait for the last rank, as in any healthy job.
-    pub(crate) lasting: Vec<Blockage>,
+    /// Those that are no short wait for the last rank, as in any healthy job: indices of them.
+    pub(crate) lasting: Vec<usize>,
     /// Who holds up the job, the likeliest first.
     pub(crate) suspects: Vec<Suspect>,
     /// Whether the suspects are those of waits that are no proof of a hang.
@@ -37,24 +37,22 @@ pub(crate) struct Judgement {
     pub(crate) is_brief: bool,
 }
 
-/// A job that ends while ranks wait for this long may have hung, whatever `--after` is: the times of the dead are up to
-/// a second short.
-const LONG_AT_THE_END_NS: u64 = 1_000_000_000;
-
 /// Judges a job. `after_ns`: who waits for less is not counted as hanging.
 pub(crate) fn judge(job: &Job, after_ns: u64) -> Judgement {
     let comms = 0..job.comms.len();
     let blockages: Vec<Blockage> = comms.flat_map(|comm| of_comm(job, comm)).collect();
     let survivors = AllSurvivors::of(job);
-    let lasting = |after_ns: u64| -> Vec<Blockage> {
-        let all = blockages.iter();
-        all.filter(|one| one.longest_ns() >= after_ns || suspects::is_final(&survivors, one)).cloned().collect()
+    let lasting = |after_ns: u64| -> Vec<usize> {
+        let all = blockages.iter().enumerate();
+        let lasting = all.filter(|(_, one)| one.longest_ns() >= after_ns || suspects::is_final(&survivors, one));
+        lasting.map(|(index, _)| index).collect()
     };
     let (sure, long) = (lasting(after_ns), lasting(LONG_AT_THE_END_NS));
     let is_unsure = sure.is_empty() && job.is_over() && !long.is_empty();
     let is_brief = job.is_over() && long.is_empty();
     let lasting = if is_unsure { long } else { sure };
-    Judgement { suspects: Suspects::find(job, &survivors, &lasting), is_unsure, is_brief, blockages, lasting }
+    let suspects = Suspects::find(job, &survivors, &blockages, &lasting);
+    Judgement { suspects, is_unsure, is_brief, blockages, lasting }
 }
 
 /// Everything that somebody waits for in a communicator.
@@ -73,9 +71,12 @@ fn of_comm(job: &Job, index: usize) -> Vec<Blockage> {
     let mut found: Vec<Blockage> = Sequence::in_comm(comm).filter_map(in_sequence).collect();
     let survivors = Survivors::of(job, comm);
     for (number, rank) in &comm.ranks {
-        if !survivors.outlived(job, rank) {
-            found.extend(messages::blockages(job, survivors, (index, *number), rank));
+        let mut waits = messages::blockages(job, survivors, (index, *number), rank);
+        if survivors.outlived(job, rank) {
+            let is_absent = |one: &Blockage| matches!(one.cause, Cause::Absent(_));
+            waits.retain(|one| is_absent(one) && Survivors::had_waited(job, one.longest_ns()));
         }
+        found.extend(waits);
     }
     found
 }

@@ -5,6 +5,9 @@ use crate::hang::job::{Comm, Job, Member, ProcessState, Rank};
 /// A process that others outlived by this much was gone before them: its last record is at most a second old when
 /// it goes.
 const OUTLIVED_NS: u64 = 2_000_000_000;
+/// A job that ends while ranks wait for this long may have hung, whatever `--after` is: the times of the dead are up to
+/// a second short.
+pub(super) const LONG_AT_THE_END_NS: u64 = 1_000_000_000;
 
 /// Until when the processes of a communicator lived.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +38,12 @@ impl Survivors {
                 _ => false,
             }
         })
+    }
+
+    /// Whether a rank that was outlived had waited in vain for so long: of a job that is over it may have been killed
+    /// before the others, or have given up.
+    pub(crate) fn had_waited(job: &Job, waited_ns: u64) -> bool {
+        job.is_over() && waited_ns >= LONG_AT_THE_END_NS
     }
 }
 

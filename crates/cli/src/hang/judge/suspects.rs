@@ -15,6 +15,8 @@ use crate::hang::job::{Actor, Job, Member, ProcessState};
 
 /// From how many blockages the search begins: those that last longest. All lead to the same few ranks.
 const MOST_STARTS: usize = 1000;
+/// A rank that waits for this long is not about to call what others wait for: whom it waits for holds up them, too.
+const IN_A_CHAIN_NS: u64 = 100_000_000;
 
 /// Who holds up the job.
 #[derive(Clone, Debug)]
@@ -47,11 +49,19 @@ pub(crate) struct Suspects<'a> {
     job: &'a Job,
     survivors: &'a AllSurvivors<'a>,
     blockages: &'a [Blockage],
+    /// Who waits in each.
+    waiters: Vec<BTreeSet<Actor>>,
     /// The blockages that an actor waits in.
     waiting: BTreeMap<Actor, Vec<usize>>,
     found: BTreeMap<(Reason, Member), Found>,
     /// How often somebody was found.
     times_found: usize,
+}
+
+fn waiters(job: &Job, blockage: &Blockage) -> BTreeSet<Actor> {
+    let waiters = blockage.waiters.iter();
+    let ranks = waiters.filter_map(|(rank, _)| job.member((blockage.comm, *rank)));
+    ranks.map(|rank| rank.actor).collect()
 }
 
 /// What led to a suspect.
@@ -64,28 +74,33 @@ struct Found {
 /// From somebody who waits to the rank that holds it up.
 #[derive(Debug, Default)]
 struct Chain {
-    /// Who waits at its beginning.
-    blocked: BTreeSet<Actor>,
     blockages: Vec<usize>,
     /// All blockages that were looked at.
     seen: BTreeSet<usize>,
 }
 
 impl<'a> Suspects<'a> {
-    /// The suspects, the likeliest first.
-    pub(crate) fn find(job: &'a Job, survivors: &'a AllSurvivors<'a>, blockages: &'a [Blockage]) -> Vec<Suspect> {
-        let mut search =
-            Self { job, survivors, blockages, waiting: BTreeMap::new(), found: BTreeMap::new(), times_found: 0 };
-        for (index, blockage) in blockages.iter().enumerate() {
-            for actor in search.waiters(blockage) {
-                search.waiting.entry(actor).or_default().push(index);
+    /// The suspects, the likeliest first: those of the blockages that last.
+    pub(crate) fn find(
+        job: &'a Job,
+        survivors: &'a AllSurvivors<'a>,
+        blockages: &'a [Blockage],
+        lasting: &[usize],
+    ) -> Vec<Suspect> {
+        let waiters = blockages.iter().map(|blockage| waiters(job, blockage)).collect();
+        let (waiting, found) = (BTreeMap::new(), BTreeMap::new());
+        let mut search = Self { job, survivors, blockages, waiters, waiting, found, times_found: 0 };
+        for (index, (blockage, waiters)) in blockages.iter().zip(&search.waiters).enumerate() {
+            if lasting.binary_search(&index).is_ok() || blockage.longest_ns() >= IN_A_CHAIN_NS {
+                for actor in waiters {
+                    search.waiting.entry(*actor).or_default().push(index);
+                }
             }
         }
-        let mut starts: Vec<(usize, &Blockage)> = blockages.iter().enumerate().collect();
-        starts.sort_by_key(|(_, blockage)| Reverse(blockage.longest_ns()));
-        for (index, blockage) in starts.into_iter().take(MOST_STARTS) {
-            let mut chain = Chain { blocked: search.waiters(blockage), ..Chain::default() };
-            search.follow(index, &mut chain);
+        let mut starts: Vec<usize> = lasting.to_vec();
+        starts.sort_by_key(|index| Reverse(blockages.get(*index).map(Blockage::longest_ns)));
+        for index in starts.into_iter().take(MOST_STARTS) {
+            search.follow(index, &mut Chain::default());
         }
         let found = search.found.into_iter();
         let suspects = found.map(|((reason, member), found)| Suspect {
@@ -98,16 +113,12 @@ impl<'a> Suspects<'a> {
         without_repetitions(job, suspects.collect())
     }
 
-    fn waiters(&self, blockage: &Blockage) -> BTreeSet<Actor> {
-        let waiters = blockage.waiters.iter();
-        let ranks = waiters.filter_map(|(rank, _)| self.job.member((blockage.comm, *rank)));
-        ranks.map(|rank| rank.actor).collect()
-    }
-
     fn suspect(&mut self, reason: Reason, member: Member, chain: &Chain) {
         self.times_found += 1;
         let process = self.job.member(member).map(|rank| rank.actor.process);
         let blockages = &chain.blockages;
+        // All along the chain wait because of it.
+        let blocked = blockages.iter().filter_map(|index| self.waiters.get(*index)).flatten();
         let found = self.found.entry((reason, member)).or_insert_with(|| Found {
             blockage: blockages.last().copied().unwrap_or(0),
             chain: blockages.clone(),
@@ -119,7 +130,7 @@ impl<'a> Suspects<'a> {
         }
         // Whoever is stopped waits for nobody, also where it is in the operation.
         let is_itself = |actor: &&Actor| reason == Reason::Stopped && Some(actor.process) == process;
-        found.blocked.extend(chain.blocked.iter().filter(|actor| !is_itself(actor)));
+        found.blocked.extend(blocked.filter(|actor| !is_itself(actor)));
     }
 
     /// Goes from a blockage to those that it is due to.
@@ -198,7 +209,9 @@ impl<'a> Suspects<'a> {
         };
         let process = self.job.process_of(rank);
         let state = process.map_or(ProcessState::Running, |process| process.state);
-        let is_gone = self.survivors.outlived(member);
+        let elsewhere = self.waits_in(member);
+        // One that had waited in vain before it was gone is not what its end is due to.
+        let is_gone = elsewhere.is_empty() && self.survivors.outlived(member);
         if is_gone && matches!(state, ProcessState::Gone | ProcessState::NotKnown) {
             self.suspect(Reason::Gone, member, chain);
             return;
@@ -211,7 +224,6 @@ impl<'a> Suspects<'a> {
             self.suspect(Reason::Stopped, member, chain);
             return;
         }
-        let elsewhere = self.waits_in(member);
         for &next in &elsewhere {
             if let Some(from) = chain.blockages.iter().position(|index| *index == next) {
                 // Where it is not known whether a member of a circle is waited for there may be no circle.

@@ -1,6 +1,6 @@
 //! From an archive to a [`Job`], where the journals are removed: what its operations, calls and properties say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use clocks::anchors;
 use nccl_events::archive::{LocationKind, RANK, Timing};
 use nccl_events::collective::Function;
+use nccl_events::id::EventId;
 use nccl_events::{Kind, Progress as _};
 use otf2::{LocationGroupRef, LocationRef};
 use rayon::prelude::*;
@@ -44,16 +45,14 @@ pub(crate) fn archive(path: &Path, bar: &Bar) -> Result<Job> {
         bar.step();
         rank
     });
-    let ranks: Vec<(Rank, u64)> = ranks.collect::<otf2::Result<_>>().context("cannot read the archive")?;
+    let ranks: Vec<Found> = ranks.collect::<otf2::Result<_>>().context("cannot read the archive")?;
     bar.end();
-    let mut processes = reading.processes(&members, &doubts)?;
-    for (member, (_, last_ns)) in members.all.iter().zip(&ranks) {
-        if let Some(process) = processes.of_member(&members, member) {
-            process.until_ns = process.until_ns.max(*last_ns);
-        }
+    let mut processes = reading.processes(&doubts)?;
+    for (member, found) in members.all.iter().zip(&ranks) {
+        processes.add(&members, member, found);
     }
     let mut job = Job { source: Source::Archive, missing: doubts.missing, signs: doubts.signs, ..Job::default() };
-    for (member, (mut rank, _)) in members.all.iter().zip(ranks) {
+    for (member, Found { mut rank, .. }) in members.all.iter().zip(ranks) {
         let Some(of_job) = usize::try_from(member.job_rank).ok().and_then(|at| members.job_ranks.get(at)) else {
             continue;
         };
@@ -67,7 +66,7 @@ pub(crate) fn archive(path: &Path, bar: &Bar) -> Result<Job> {
             rank.calls.positions = Positions::Unknown;
             rank.replays.positions = Positions::Unknown;
         }
-        rank.open_calls = processes.open_calls.get(number).cloned().unwrap_or_default();
+        rank.open_calls = processes.open_calls(number, member.job_rank);
         let at = usize::try_from(member.communicator).unwrap_or(usize::MAX);
         while job.comms.len() <= at && job.comms.len() < members.communicators.len() {
             job.comms.push(reading.comm(&members, job.comms.len()));
@@ -96,15 +95,49 @@ struct Reading<'a> {
 struct Processes {
     all: Vec<Process>,
     numbers: BTreeMap<LocationGroupRef, usize>,
-    /// Of each process: its calls that have not returned.
-    open_calls: Vec<Vec<OpenCall>>,
+    /// Of each process: its calls that have not returned, with the slots of their threads.
+    open_calls: Vec<Vec<(Option<u16>, OpenCall)>>,
+    /// Of each process: the ranks of the job, all and by the slots of the threads that called their operations.
+    callers: BTreeMap<usize, BTreeMap<Option<u16>, BTreeSet<u32>>>,
 }
 
 impl Processes {
-    fn of_member(&mut self, members: &Members, member: &Member) -> Option<&mut Process> {
-        let of_job = members.job_ranks.get(usize::try_from(member.job_rank).ok()?)?;
-        self.all.get_mut(*self.numbers.get(&of_job.process)?)
+    fn add(&mut self, members: &Members, member: &Member, found: &Found) {
+        let of_job = usize::try_from(member.job_rank).ok().and_then(|at| members.job_ranks.get(at));
+        let Some(number) = of_job.and_then(|of_job| self.numbers.get(&of_job.process)) else {
+            return;
+        };
+        if let Some(process) = self.all.get_mut(*number) {
+            process.until_ns = process.until_ns.max(found.last_ns);
+        }
+        let callers = self.callers.entry(*number).or_default();
+        for slot in found.slots.iter().map(|slot| Some(*slot)).chain([None]) {
+            callers.entry(slot).or_default().insert(member.job_rank);
+        }
     }
+
+    /// The calls of a rank's process that have not returned and may be the rank's.
+    fn open_calls(&self, process: usize, job_rank: u32) -> Vec<OpenCall> {
+        let callers = self.callers.get(&process);
+        let all = callers.and_then(|callers| callers.get(&None));
+        let calls = self.open_calls.get(process).into_iter().flatten().filter_map(|(slot, call)| {
+            let of_slot = slot.and_then(|slot| callers?.get(&Some(slot)));
+            let ranks = of_slot.or(all)?;
+            let whose = if ranks.len() > 1 { " (a thread of its process; of which rank is not known)" } else { "" };
+            let call = OpenCall { what: format!("{}{whose}", call.what), ..call.clone() };
+            ranks.contains(&job_rank).then_some(call)
+        });
+        calls.collect()
+    }
+}
+
+/// What is found of a rank of a communicator.
+struct Found {
+    rank: Rank,
+    /// When it was last seen to do something.
+    last_ns: u64,
+    /// The slots of the threads that called its operations.
+    slots: BTreeSet<u16>,
 }
 
 /// What the threads of a process called.
@@ -112,7 +145,7 @@ impl Processes {
 struct Calls {
     inits: u64,
     destroys: u64,
-    open: Vec<OpenCall>,
+    open: Vec<(Option<u16>, OpenCall)>,
     first_ns: Option<u64>,
     last_ns: u64,
 }
@@ -149,16 +182,17 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// What a rank of a communicator did, and when it was last seen to do something.
-    fn rank(&self, location: LocationRef) -> otf2::Result<(Rank, u64)> {
+    /// What a rank of a communicator did.
+    fn rank(&self, location: LocationRef) -> otf2::Result<Found> {
         let mut found: Vec<(u64, Kind, bool, Operation)> = Vec::new();
-        let mut last_ns = 0;
+        let (mut last_ns, mut slots) = (0, BTreeSet::new());
         let siblings = self.trace.siblings(location).iter().copied();
         let locations: Vec<LocationRef> = [location].into_iter().chain(siblings).collect();
         self.instances(&locations, |instance| {
             last_ns = last_ns.max(self.ns(instance.end));
             if let Some(Shows::Operation(kind)) = instance.shows {
                 let is_replay = instance.fields.replay.is_some();
+                slots.extend(instance.fields.parent.map(|parent| EventId::from_raw(parent).slot()));
                 let operation = self.operation(kind, instance);
                 found.extend(operation.map(|operation| (self.ns(instance.start), kind, is_replay, operation)));
             }
@@ -183,7 +217,7 @@ impl<'a> Reading<'a> {
         }
         rank.calls = tail(calls);
         rank.replays = tail(replays);
-        Ok((rank, last_ns))
+        Ok(Found { rank, last_ns, slots })
     }
 
     fn operation(&self, kind: Kind, instance: &Instance<'a>) -> Option<Operation> {
@@ -223,18 +257,12 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn processes(&self, members: &Members, doubts: &Doubts) -> Result<Processes> {
+    fn processes(&self, doubts: &Doubts) -> Result<Processes> {
         let mut calls = self.calls()?;
         let mut found = Processes::default();
         for group in self.trace.processes() {
             let mut calls = calls.remove(&group).unwrap_or_default();
-            calls.open.sort_by_key(|call| call.since_ns);
-            let ranks = members.job_ranks.iter().filter(|rank| rank.process == group).count();
-            if ranks > 1 {
-                for call in &mut calls.open {
-                    call.what += " (a thread of its process; of which rank is not known)";
-                }
-            }
+            calls.open.sort_by_key(|(_, call)| call.since_ns);
             found.numbers.insert(group, found.all.len());
             found.all.push(self.process(group, &calls, doubts));
             found.open_calls.push(calls.open);
@@ -288,7 +316,8 @@ impl<'a> Reading<'a> {
                 calls.inits += u64::from(name == "ncclCommInitRank");
                 calls.destroys += u64::from(name == "ncclCommDestroy");
                 if let (true, Some(what)) = (instance.fields.is_unfinished, inside(instance.shows, &name)) {
-                    calls.open.push(OpenCall { what, is_in_nccl: true, since_ns: start_ns });
+                    let slot = instance.fields.event.map(|event| EventId::from_raw(event).slot());
+                    calls.open.push((slot, OpenCall { what, is_in_nccl: true, since_ns: start_ns }));
                 } else {
                     calls.last_ns = calls.last_ns.max(end_ns);
                 }

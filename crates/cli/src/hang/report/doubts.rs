@@ -40,16 +40,12 @@ pub(super) fn way_out(job: &Job) -> &'static str {
 }
 
 fn of_comm(job: &Job, comm: &Comm) -> Vec<String> {
-    let mut ranks = comm.ranks.values().filter(|rank| !rank.finalized).peekable();
-    // Who ended the communicator was through with it.
-    if ranks.peek().is_none() {
-        return Vec::new();
-    }
     let mut doubts = Vec::new();
     let missing = comm.missing();
     if !missing.is_empty() {
         doubts.push(format!("of {} of communicator {} there is no record", names::ranks(comm, &missing), comm.name));
     }
+    // Who ended the communicator was through with it.
     let open_ended = comm.ranks.iter().filter(|(_, rank)| !rank.finalized && may_be_in_its_last(job, rank));
     let open_ended: Vec<u32> = open_ended.map(|(number, _)| *number).collect();
     if !open_ended.is_empty() {

@@ -30,8 +30,8 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
     let communicators: Vec<CommRow> = comms.collect();
     let suspects = judgement.suspects.iter();
     // Made once: in a large communicator each rank can be a suspect, and the text of a wait lists all of them.
-    let waits: Vec<String> = judgement.lasting.iter().map(|blockage| sentences::waits(job, blockage)).collect();
-    let suspects = suspects.map(|suspect| suspect_row(job, (&judgement.lasting, &waits), suspect));
+    let waits: Vec<String> = judgement.blockages.iter().map(|blockage| sentences::waits(job, blockage)).collect();
+    let suspects = suspects.map(|suspect| suspect_row(job, (&judgement.blockages, &waits), suspect));
     let silence = silence::find(job, after_ns);
     let (kind, text) = verdict(job, &judgement, &communicators, silence.as_ref(), after_ns);
     let silence = silence.filter(|_| kind == Kind::Quiet);
@@ -44,7 +44,7 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
         verdict: Verdict { found: !matches!(kind, Kind::Waiting | Kind::Nothing | Kind::Unknown), kind, text },
         suspects: suspects.collect(),
         quiet: silence.map(|silence| quiet::report(job, &silence)),
-        unknown: unknown::unknown(job, &judgement.lasting, kind),
+        unknown: unknown::unknown(job, &judgement, kind),
         processes: job.processes.iter().map(process_row).collect(),
         communicators,
         archive_events: None,
@@ -59,7 +59,7 @@ fn verdict(
     after_ns: u64,
 ) -> (Kind, String) {
     let suspect = judgement.suspects.first();
-    let suspected = suspect.map(|suspect| sentences::verdict(job, &judgement.lasting, suspect));
+    let suspected = suspect.map(|suspect| sentences::verdict(job, &judgement.blockages, suspect));
     if let Some(text) = suspected.as_ref().filter(|_| !judgement.is_unsure) {
         let doubt = if judgement.is_brief { "; a job that works can be killed in so short a wait, too" } else { "" };
         return (Kind::Hang, format!("HANG: {text}{doubt}"));

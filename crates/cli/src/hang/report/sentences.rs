@@ -279,13 +279,31 @@ pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
     // Of equal ones the first.
     let longest = calls.rev().max_by_key(|(for_ns, ..)| *for_ns);
     let (for_ns, member, comm, call) = longest.filter(|(for_ns, ..)| *for_ns >= after_ns.max(1))?;
+    let in_call = format!("{} of communicator {} for {}, and it has not returned", call.what, comm.name, time(for_ns));
+    let who = names::member(job, member);
+    let outside = outside(job, comm);
+    if outside.is_empty() {
+        return Some(format!(
+            "{who} is {in_call}; nobody is seen to wait in an operation: maybe a connection is being made, and its peer \
+             does not come"
+        ));
+    }
     Some(format!(
-        "{} is {} of communicator {} for {}, and it has not returned; nobody is seen to wait in an operation: maybe a connection is being made, and its peer does not come",
-        names::member(job, member),
-        call.what,
-        comm.name,
-        time(for_ns)
+        "{} {} in no call of NCCL, and all other ranks of the communicator are: {who} is {in_call}; maybe a connection is \
+         being made, and its peer does not come",
+        names::members(job, member.0, &outside),
+        names::verb(&outside, "is", "are"),
     ))
+}
+
+/// The ranks of a communicator that are in no call, where most are in one.
+fn outside(job: &Job, comm: &Comm) -> Vec<u32> {
+    let is_known = |rank: &Rank| job.process_of(rank).is_some_and(|process| process.is_whole) && !rank.finalized;
+    let is_inside = |rank: &Rank| rank.open_calls.iter().any(|call| call.is_in_nccl);
+    let (inside, outside): (Vec<_>, Vec<_>) = comm.ranks.iter().partition(|(_, rank)| is_inside(rank));
+    let all_known = comm.missing().is_empty() && outside.iter().all(|(_, rank)| is_known(rank));
+    let is_clear = all_known && outside.len() <= inside.len();
+    outside.into_iter().filter(|_| is_clear).map(|(number, _)| *number).collect()
 }
 
 /// Some processes are gone, and nobody waits for them yet.

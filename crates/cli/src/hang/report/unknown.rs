@@ -9,7 +9,8 @@ use super::names;
 use super::rows::Kind as VerdictKind;
 use super::sentences::NO_NUMBERS;
 use crate::hang::job::{Comm, Job, ProcessState, Rank, Source};
-use crate::hang::judge::blockage::{Blockage, Cause};
+use crate::hang::judge::Judgement;
+use crate::hang::judge::blockage::Cause;
 use crate::hang::sequence::Sequence;
 use crate::hang::tail::Positions;
 use crate::units::plural;
@@ -22,14 +23,14 @@ pub(super) fn records(job: &Job, kind: Kind) -> bool {
 }
 
 /// The remarks, one a line.
-pub(crate) fn unknown(job: &Job, blockages: &[Blockage], kind: VerdictKind) -> Vec<String> {
+pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Vec<String> {
     let mut unknown = Vec::new();
     match kind {
         VerdictKind::Unknown => unknown.extend(doubts(job)),
         _ => unknown.extend(job.missing.iter().cloned()),
     }
-    let mut causes = blockages.iter().map(|blockage| &blockage.cause);
-    let all_entered = causes.any(|cause| matches!(cause, Cause::AllEntered(_)));
+    let lasting = judgement.lasting.iter().filter_map(|index| judgement.blockages.get(*index));
+    let all_entered = lasting.map(|blockage| &blockage.cause).any(|cause| matches!(cause, Cause::AllEntered(_)));
     if !records(job, Kind::ProxyOp) {
         unknown.push("Network transfers were not recorded (NCCL_OTF2_EVENTS=standard): that a collective was called is known, whether it ended is not.".to_owned());
     } else if !records(job, Kind::KernelCh) {
@@ -52,7 +53,7 @@ pub(crate) fn unknown(job: &Job, blockages: &[Blockage], kind: VerdictKind) -> V
         }
     }
     unknown.extend(job.comms.iter().flat_map(position_unknown));
-    if blockages.is_empty() {
+    if judgement.lasting.is_empty() {
         unknown.push("Waiting outside recorded operations is not seen: while communicators are created, split or destroyed, on a stream, or outside NCCL.".to_owned());
     }
     let silent = job.processes.iter().filter(|one| one.state == ProcessState::Silent);

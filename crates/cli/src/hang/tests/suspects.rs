@@ -36,6 +36,35 @@ fn the_end_of_a_chain_of_waits_is_the_suspect() {
     assert_eq!(report.suspects[0].chain.len(), 2);
 }
 
+/// A wait that is shorter than `--after` is a link of the chain all the same, and its rank waits because of the last.
+#[test]
+fn who_waits_longest_does_not_decide_whom_a_chain_ends_with() {
+    for (in_a, in_b) in [(20, 30), (20, 2), (2, 20)] {
+        let a = vec![(0, rank(0, vec![open(in_a)])), (1, rank(1, Vec::new())), (2, rank(2, Vec::new()))];
+        let b = vec![(0, rank(1, vec![open(in_b)])), (1, rank(2, Vec::new()))];
+        let report = judge(&job(3, vec![comm("A", 3, a), comm("B", 2, b)]));
+        let (reason, _, _, blocked) = suspect(&report);
+        let all: Vec<Option<u32>> = report.suspects.iter().map(|one| one.job_rank).collect();
+        let wanted = if in_a < 10 { 1 } else { 2 };
+        assert_eq!((reason, blocked, all), ("not-called", wanted, vec![Some(2)]), "{in_a} {in_b}: {report:#?}");
+    }
+}
+
+/// Launchers kill one process after the other: that one is gone when others still wait does not undo its wait.
+#[test]
+fn who_was_killed_first_had_waited_as_well() {
+    let a = vec![(0, rank(0, vec![open(24)])), (1, rank(1, Vec::new())), (2, rank(2, Vec::new()))];
+    let b = vec![(0, rank(1, vec![open(26)])), (1, rank(2, Vec::new()))];
+    let mut job = job(3, vec![comm("A", 3, a), comm("B", 2, b)]);
+    for (process, before_s) in job.processes.iter_mut().zip([6, 3, 0]) {
+        process.state = ProcessState::Gone;
+        process.until_ns = NOW_NS - before_s * SECOND_NS;
+    }
+    let report = judge(&job);
+    let (reason, _, _, blocked) = suspect(&report);
+    assert_eq!((reason, report.suspects[0].job_rank, blocked), ("not-called", Some(2), 2), "{report:#?}");
+}
+
 /// Four ranks; 2 and 3 are also ranks 0 and 1 of `tp`, where 3 is missing. 1 waits for 2 in `pp`.
 fn in_groups() -> Job {
     let world = (0..4).map(|number| (number, rank(number as usize, vec![done(60)])));

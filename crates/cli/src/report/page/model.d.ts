@@ -267,6 +267,7 @@ export interface Group {
   a: Kind;
   b: Kind;
   outcome: Outcome;
+  is_coarse: boolean;
   reason: string | null;
   median: Difference | null;
   p99: Difference | null;

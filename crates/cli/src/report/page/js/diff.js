@@ -14,6 +14,9 @@ import { budgetBar, micros } from '#page/operations';
 
 const OUTCOMES = { slower: 'slower', faster: 'faster', 'no-difference': 'no difference', unclear: 'unclear' };
 
+/** @param {Group} group */
+const said = ({ outcome, is_coarse: isCoarse }) => (isCoarse ? 'not shown' : OUTCOMES[outcome]);
+
 /** With its sign. @param {number | null | undefined} value @param {(value: number) => string} text */
 const signed = (value, text) => (value === null || value === undefined ? NONE : (value > 0 ? '+' : '') + text(value));
 
@@ -30,7 +33,7 @@ export function diff({ comparison, title, tool }) {
   fill(byId('facts'), html`<h1>${title}</h1>${runs.map(({ run, ranks }, at) => html`<span>${'AB'[at]}
     <b>${run.anchor}</b> ${run.start_ns !== null && date(run.start_ns)}, <b>${number(ranks)}</b> rank${
     ranks !== 1 && 's'}</span>`)}`);
-  const who = /^B is (slower|faster)/.exec(sentence)?.[0] ?? '';
+  const who = /^(B is (slower|faster)|[AB] did not end)/.exec(sentence)?.[0] ?? '';
   fill(byId('verdict'), html`<h2 class="sr">Verdict</h2><p class="v"><em>${who}</em>${sentence.slice(who.length)}</p>
     <p class="because">${basis.join(' ')}</p>`);
   operations(comparison);
@@ -99,7 +102,7 @@ function columns(most, confidence) {
       cell: (row) => signed(shown(row.transfer, 'difference_ns'), micros) },
     { title: html`count<br>A`, number: true, key: (row) => row.a.count, cell: (row) => number(row.a.count) },
     { title: html`count<br>B`, number: true, key: (row) => row.b.count, cell: (row) => number(row.b.count) },
-    { title: 'in B', key: (row) => OUTCOMES[row.outcome], cell: (row) => OUTCOMES[row.outcome] },
+    { title: 'in B', key: said, cell: said },
   ];
 }
 
@@ -194,6 +197,7 @@ function howTo({ runs, confidence }, tool) {
     ['interval', `with a probability of ${percent(confidence)} all intervals hold their true values; what varies from `
       + 'run to run, such as nodes and other jobs, is not in them'],
     ['no difference', 'the interval holds 0, or the change is within the clocks’ error'],
+    ['not shown', 'no difference, where only a change by half and more would show'],
     ['waiting', 'from a rank’s arrival to that of the last rank; hatched'],
     ['transfer', 'from the last arrival to the end; solid. The medians of both need not add up to that of the whole'],
     ['waiting, transfer, p99', `${NONE} where the data shows no change`],

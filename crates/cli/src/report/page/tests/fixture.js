@@ -246,8 +246,8 @@ export function comparison() {
     const kind = { function: name, ranks: 8, hosts: 2, communicators: ['world'], bytes_min: 1 << 20,
       bytes_max: 1 << 20, timing: 'cupti', operations: 800, unfinished: 0, count: 100,
       total_ns: 8e7 };
-    return { a: kind, b: { ...kind, count: 120 }, outcome, reason: null, median: difference(outcome, 68_200, by, 900),
-      p99: null, waiting: difference('no-difference', 20_000, 10, 300),
+    return { a: kind, b: { ...kind, count: 120 }, outcome, is_coarse: false, reason: null,
+      median: difference(outcome, 68_200, by, 900), p99: null, waiting: difference('no-difference', 20_000, 10, 300),
       transfer: difference(outcome, 48_000, by, 800) };
   };
   const short = { ...group('ncclBroadcast', 'unclear', 0), median: null, waiting: null, transfer: null,
