@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name};
 use otf2::{Archive, AttributeRef, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef};
+use schema::AttributeId;
 
 use crate::communicators::Communicators;
 use crate::fields::{Attributes, Fields};
@@ -166,9 +167,21 @@ impl Trace {
     /// What the attributes of an event say, or those of the ENTER and LEAVE of a [`crate::Slice`].
     #[must_use]
     pub fn fields_of(&self, attributes: &[(AttributeRef, AttributeValue)]) -> Fields<'_> {
-        let mut fields = Fields::default();
+        self.read_fields(attributes)
+    }
+
+    /// The attributes among these that a structure of [`schema::fields!`] has.
+    #[must_use]
+    pub fn read_fields<'a, F: schema::Fields<'a>>(&'a self, attributes: &[(AttributeRef, AttributeValue)]) -> F {
+        let mut fields = F::default();
         self.attributes.add(&self.definitions, attributes, &mut fields);
         fields
+    }
+
+    /// Which attribute of NCCL's this is.
+    #[must_use]
+    pub fn attribute(&self, attribute: AttributeRef) -> Option<AttributeId> {
+        self.attributes.get(attribute)
     }
 
     pub(crate) fn add_fields<'a>(&'a self, event: &Event, fields: &mut Fields<'a>) {

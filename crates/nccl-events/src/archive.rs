@@ -188,6 +188,12 @@ impl Timing {
         }
     }
 
+    /// What has this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|timing| timing.name() == name)
+    }
+
     /// Whether it says how long an operation ran, not only how long something around it.
     #[must_use]
     pub const fn is_measured(self) -> bool {

@@ -73,7 +73,7 @@ fn unfinished(source: &Source<'_>, selection: &Selection<'_>, location: Location
         }
         EventKind::Leave(_) => {
             let number = open.pop();
-            found.extend(number.filter(|_| source.trace.fields(event).is_unfinished));
+            found.extend(number.filter(|_| source.trace.fields(event).is_unfinished == Some(true)));
         }
         _ => {}
     })?;

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use analysis::{Open, Step, Trace, statement};
+use nccl_events::archive::Timing;
 use otf2::{Archive, Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef, Message, SystemTreeNodeRef};
 
 use crate::check::findings::Findings;
@@ -64,7 +65,9 @@ pub(super) fn gpu_residual_ns(archive: &Archive) -> u64 {
 /// When an operation began that was just entered; none where that was not measured.
 fn begin(entered: &Open<'_>) -> Option<u64> {
     match entered.fields.timing? {
-        "kernelch" | "kernelch-host" | "proxy" => Some(entered.start.saturating_sub(entered.fields.start_moved_ns)),
+        Timing::KernelChannel | Timing::KernelChannelHost | Timing::Proxy => {
+            Some(entered.start.saturating_sub(entered.fields.start_moved_ns.unwrap_or(0)))
+        }
         _ => None,
     }
 }

@@ -5,25 +5,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::{Fields, Instance, Shows, Step, Trace, statement};
 use nccl_events::Kind;
 use nccl_events::archive::LocationKind;
+use nccl_events::archive::Timing;
 use otf2::{LocationGroupRef, LocationGroupType, LocationRef};
 
 use crate::check::findings::Findings;
 use crate::check::rules::Rule;
 
 /// An operation as it is written.
-struct Operation<'a> {
+struct Operation {
     start: u64,
     end: u64,
     /// Its GPU; none where communicators are threads.
     gpu: Option<LocationGroupRef>,
-    timing: Option<&'a str>,
+    timing: Option<Timing>,
 }
 
 /// The work of GPUs, process by process: threads and communicators come before channels and streams.
 pub(super) struct GpuWork<'a> {
     trace: &'a Trace,
     /// By event id.
-    operations: BTreeMap<u64, Operation<'a>>,
+    operations: BTreeMap<u64, Operation>,
     /// External ids of launches.
     launches: BTreeSet<u64>,
     /// The largest residual of GPU clocks; none where nothing is said of them.
@@ -70,7 +71,7 @@ impl<'a> GpuWork<'a> {
                 self.operations.insert(id, operation);
             }
             // One with times that make no sense is shown by the host's.
-            (Some(Shows::Work(Kind::KernelCh)), _) if !instance.fields.is_suspicious => {
+            (Some(Shows::Work(Kind::KernelCh)), _) if instance.fields.is_suspicious != Some(true) => {
                 self.channel(location, instance, findings);
             }
             (None, _) if self.trace.location_kind(location) == Some(LocationKind::Stream) => {
@@ -89,13 +90,14 @@ impl<'a> GpuWork<'a> {
         (known.group_type == LocationGroupType::Accelerator).then_some(group)
     }
 
-    fn operation(&self, instance: &Instance<'_>) -> Option<&Operation<'a>> {
+    fn operation(&self, instance: &Instance<'_>) -> Option<&Operation> {
         self.operations.get(&instance.fields.parent?)
     }
 
     fn channel(&mut self, location: LocationRef, channel: &Instance<'_>, findings: &mut Findings) {
         let operation = self.operation(channel);
-        let Some(Operation { start, end, .. }) = operation.filter(|operation| operation.timing == Some("kernelch"))
+        let Some(Operation { start, end, .. }) =
+            operation.filter(|operation| operation.timing == Some(Timing::KernelChannel))
         else {
             return;
         };
@@ -132,7 +134,7 @@ impl<'a> GpuWork<'a> {
             findings.at((self.trace, location), Some(work.start), rule, message);
         };
         let is_outside = work.start < operation.start || work.end > operation.end;
-        if operation.timing == Some("cupti") && is_outside {
+        if operation.timing == Some(Timing::Cupti) && is_outside {
             let message = format!(
                 "it runs from {} to {}, its operation from {} to {}",
                 work.start, work.end, operation.start, operation.end

@@ -39,7 +39,7 @@ impl Written {
         let entered = match step {
             Step::Entered(entered) => entered,
             Step::Left(left) => {
-                self.unfinished += u64::from(left.fields.is_unfinished);
+                self.unfinished += u64::from(left.fields.is_unfinished == Some(true));
                 return;
             }
             Step::Inside => return,
