@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use tables::counts::Counts;
+use schema::Counts;
 use tables::{ContextName, Event, EventRow, KernelCh, Row, Tables};
 
 /// Why the GPU times of a kernel channel or phase are not believed.

@@ -21,10 +21,10 @@ use journal::part::scorep::ScorepReport;
 use journal::reader::{Outcome, Symbols};
 use nccl_events::control::Cause;
 use otf2::AttributeType;
+use schema::Counts;
 use schema::{AttributeId, Type};
 use tables::Tables;
 use tables::communicators::Comms;
-use tables::counts::Counts;
 use tables::index::index;
 use tables::switches::SwitchAt;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nccl_events::archive::list_of;
 use otf2::Archive;
-use trace::within_anchor;
+use schema::within_anchor;
 
 use crate::archive::MERGED;
 use crate::merge::nccl::Nccl;
