@@ -201,12 +201,6 @@ impl Timing {
     }
 }
 
-/// The value of a property that is a list: a line for each entry, whatever names are in it.
-pub fn list_of<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> String {
-    let entries: Vec<String> = entries.into_iter().map(|entry| entry.as_ref().replace('\n', "\\n")).collect();
-    entries.join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -90,6 +90,13 @@ impl Lines {
         self.len() == 0
     }
 
+    /// The entries for people, with a line that says how many were cut.
+    #[must_use]
+    pub fn shown(&self) -> Vec<String> {
+        let more = (self.more > 0).then(|| format!("{MORE}{}", self.more));
+        self.all.iter().cloned().chain(more).collect()
+    }
+
     /// Cuts the list to its first entries, as far as they have at most `bytes` together.
     pub(crate) fn cut(&mut self, bytes: usize) {
         let mut length = 0;
@@ -113,8 +120,7 @@ impl Grammar for Lines {
     }
 
     fn text(&self) -> String {
-        let more = (self.more > 0).then(|| format!("{MORE}{}", self.more));
-        self.all.iter().map(String::as_str).chain(more.as_deref()).collect::<Vec<&str>>().join("\n")
+        self.shown().join("\n")
     }
 
     fn merge(&mut self, other: &Self) {

@@ -12,6 +12,7 @@ pub mod attribute;
 mod carriers;
 mod counts;
 mod grammar;
+mod lacks;
 mod statements;
 
 pub use anchor::within_anchor;
@@ -19,4 +20,5 @@ pub use attribute::{Attribute, AttributeId, Fields, Given, Taken};
 pub use carriers::{Carrier, Flag, Fraction, MeasuredBy, Number, Rank, Signed, Small, Type, Value, Word};
 pub use counts::{Counts, GpuCounts, KindCounts, Kinds, Others};
 pub use grammar::{Grammar, Lines, Listed, Most, Own, Sum, Told};
+pub use lacks::Lack;
 pub use statements::{Property, Statements, is_written, merge_texts};

@@ -249,10 +249,10 @@ impl Statements {
         found
     }
 
-    /// Whether nothing is said: it is not an archive of this project.
+    /// Whether the writer of this project says something.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+    pub fn are_in(properties: &[Property]) -> bool {
+        properties.iter().any(|(name, _)| name.starts_with(PREFIX))
     }
 
     fn read_count(&mut self, name: &str, value: &str) -> Read {
@@ -279,6 +279,17 @@ impl Statements {
             (Some(_), Err(_)) => Read::Badly,
             (None, _) => Read::Unknown,
         }
+    }
+
+    /// How many ranks have a GPU clock of each quality, and the largest residual of these.
+    pub fn gpu_clocks(&self) -> impl Iterator<Item = (u64, u64)> {
+        let all = [
+            (self.gpu_clock_bounded, self.gpu_clock_bounded_ns),
+            (self.gpu_clock_piecewise, self.gpu_clock_piecewise_ns),
+            (self.gpu_clock_upper_only, self.gpu_clock_upper_only_ns),
+            (self.gpu_clock_inconsistent, self.gpu_clock_inconsistent_ns),
+        ];
+        all.into_iter().map(|(ranks, residual_ns)| (ranks.get(), residual_ns.get()))
     }
 
     /// Writes them. OTF2 has no empty properties.

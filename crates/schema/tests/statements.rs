@@ -195,3 +195,25 @@ fn the_page_lists_the_properties() {
     declared.sort_unstable();
     assert_eq!(listed, declared);
 }
+
+#[test]
+fn everything_that_is_missing_makes_an_archive_incomplete() {
+    for said in [
+        ("NCCL::COUNT::COLL::LOST", "1"),
+        ("NCCL::COUNT::STOPS_LOST", "1"),
+        ("NCCL::COUNT::COMMUNICATORS_LOST", "1"),
+        ("NCCL::COUNT::REMOVED", "1"),
+        ("NCCL::FLIGHT::PROCESSES", "1"),
+        ("NCCL::MEASUREMENT::LIST", "1: host:1: off, events Coll, by a signal"),
+        ("NCCL::PARTS_LEFT_OUT", "part: no manifest"),
+        ("NCCL::PROBLEMS", "1"),
+        ("NCCL::RANKS_MISSING", "1"),
+        ("NCCL::COLLECTIVES_UNMATCHED", "1"),
+        ("NCCL::RANKS_BEHIND", "1"),
+        ("NCCL::COLLECTIVES", "none"),
+    ] {
+        assert_eq!(read(&[said]).lacks().count(), 1, "{said:?}");
+    }
+    let whole = [("NCCL::COUNT::COLL::SEEN", "3"), ("NCCL::COLLECTIVES", "blocking"), ("NCCL::RECORDS", "9")];
+    assert_eq!(read(&whole).lacks().count(), 0);
+}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::{Fields, Instance, Shows, Step, Trace, statement};
+use analysis::{Fields, Instance, Shows, Step, Trace};
 use nccl_events::Kind;
 use nccl_events::archive::LocationKind;
 use nccl_events::archive::Timing;
@@ -39,13 +39,12 @@ pub(super) struct GpuWork<'a> {
 impl<'a> GpuWork<'a> {
     /// Nothing seen yet.
     pub(super) fn of(trace: &'a Trace) -> Self {
-        let said = || trace.archive.properties().iter();
-        let is_any = said().any(|(name, _)| name.starts_with("NCCL::GPU_CLOCK::"));
+        let is_any = trace.said.gpu_clocks().any(|(ranks, _)| ranks > 0) || !trace.said.gpu_clock_list.is_empty();
         Self {
             trace,
             operations: BTreeMap::new(),
             launches: BTreeSet::new(),
-            residual_ns: is_any.then(|| super::causes::gpu_residual_ns(&trace.archive)),
+            residual_ns: is_any.then(|| super::causes::gpu_residual_ns(&trace.said)),
             channels: 0,
             kernels: 0,
             copies: 0,
@@ -159,21 +158,18 @@ impl<'a> GpuWork<'a> {
         if !is_all_read {
             return;
         }
-        let said = |name: &str| {
-            let name = format!("NCCL::GPU::{name}");
-            statement::number(&self.trace.archive, &name).unwrap_or(0)
-        };
+        let said = &self.trace.said.gpu_counts;
         let kernels = [
-            "KERNELS_JOINED",
-            "KERNELS_OF_GRAPHS",
-            "KERNELS_OF_GRAPHS_UNKNOWN",
-            "KERNELS_WITHOUT_LAUNCH",
-            "KERNELS_OTHER",
+            said.kernels_joined,
+            said.kernels_of_graphs,
+            said.kernels_of_graphs_unknown,
+            said.kernels_without_launch,
+            said.kernels_other,
         ];
         for (what, found, said) in [
-            ("kernels", self.kernels, kernels.map(said).iter().sum()),
-            ("copies", self.copies, said("COPIES_SHOWN")),
-            ("kernels whose launch is not there", self.without_launch, said("KERNELS_WITHOUT_LAUNCH")),
+            ("kernels", self.kernels, kernels.into_iter().fold(0, u64::saturating_add)),
+            ("copies", self.copies, said.copies_shown),
+            ("kernels whose launch is not there", self.without_launch, said.kernels_without_launch),
         ] {
             if found != said {
                 let message = format!("{said} {what} were written, {found} are in the archive");
