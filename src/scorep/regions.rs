@@ -5,6 +5,8 @@ use std::ffi::{CStr, CString, c_int};
 
 use nccl_events::collective::{self, Flow};
 
+use schema::AttributeId;
+
 /// `SCOREP_PARADIGM_USER`: NCCL has no paradigm of its own, and Score-P treats that of CUDA in a special way.
 pub(super) const PARADIGM: c_int = 1;
 const FUNCTION: c_int = 1;
@@ -170,20 +172,20 @@ pub(super) const BYTES_METRIC: (&CStr, &CStr, &CStr) =
 /// value of a parameter.
 pub(super) const ATTRIBUTES: [(&CStr, &CStr, c_int); 8] = [
     (
-        c"nccl.bytes",
+        AttributeId::Bytes.c_name(),
         c"Number of elements times their size, in bytes",
         UINT64,
     ),
     (
-        c"nccl.seq",
+        AttributeId::Sequence.c_name(),
         c"Sequence number of the operation, by function and communicator",
         UINT64,
     ),
-    (c"nccl.comm_id", c"NCCL's id of the communicator", UINT64),
-    (c"nccl.peer", c"Rank of the other end", UINT64),
-    (c"nccl.algo", c"Algorithm", STRING),
+    (AttributeId::CommId.c_name(), c"NCCL's id of the communicator", UINT64),
+    (AttributeId::Peer.c_name(), c"Rank of the other end", UINT64),
+    (AttributeId::Algorithm.c_name(), c"Algorithm", STRING),
     (
-        c"nccl.timing",
+        AttributeId::Timing.c_name(),
         c"What measured the end: kernelch-host, proxy, or enqueue (then only the enqueueing is shown)",
         STRING,
     ),
@@ -193,7 +195,7 @@ pub(super) const ATTRIBUTES: [(&CStr, &CStr, c_int); 8] = [
         UINT64,
     ),
     (
-        c"nccl.unfinished",
+        AttributeId::Unfinished.c_name(),
         c"1: the end is not known; shown up to the last known time",
         UINT64,
     ),

@@ -6,13 +6,11 @@ use std::path::PathBuf;
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name};
 use otf2::{Archive, AttributeRef, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef};
+use schema::{AttributeId, Statements};
 
 use crate::communicators::Communicators;
 use crate::fields::{Attributes, Fields};
 use crate::locations::Locations;
-
-/// The property of a merged archive with the creators of what NCCL's archive was merged into.
-pub const MERGED: &str = "NCCL::MERGED";
 
 /// What a region shows of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +63,8 @@ pub struct Trace {
     pub archive: Archive,
     /// Its global definitions.
     pub definitions: Definitions,
+    /// What it says of itself.
+    pub said: Statements,
     communicators: Communicators,
     locations: Locations,
     regions: BTreeMap<RegionRef, Shows>,
@@ -102,6 +102,7 @@ impl Trace {
             attributes: Attributes::of(&definitions),
             locations: Locations::of(&definitions, &communicators),
             communicators,
+            said: Statements::read(archive.properties()),
             archive,
             definitions,
         })
@@ -166,9 +167,21 @@ impl Trace {
     /// What the attributes of an event say, or those of the ENTER and LEAVE of a [`crate::Slice`].
     #[must_use]
     pub fn fields_of(&self, attributes: &[(AttributeRef, AttributeValue)]) -> Fields<'_> {
-        let mut fields = Fields::default();
+        self.read_fields(attributes)
+    }
+
+    /// The attributes among these that a structure of [`schema::fields!`] has.
+    #[must_use]
+    pub fn read_fields<'a, F: schema::Fields<'a>>(&'a self, attributes: &[(AttributeRef, AttributeValue)]) -> F {
+        let mut fields = F::default();
         self.attributes.add(&self.definitions, attributes, &mut fields);
         fields
+    }
+
+    /// Which attribute of NCCL's this is.
+    #[must_use]
+    pub fn attribute(&self, attribute: AttributeRef) -> Option<AttributeId> {
+        self.attributes.get(attribute)
     }
 
     pub(crate) fn add_fields<'a>(&'a self, event: &Event, fields: &mut Fields<'a>) {
@@ -250,12 +263,11 @@ impl Trace {
 /// Whether the writer of this project made an archive: it then has the writer's statements.
 #[must_use]
 pub fn is_nccl(archive: &Archive) -> bool {
-    let mut properties = archive.properties().iter();
-    properties.any(|(name, _)| name.starts_with("NCCL::"))
+    Statements::are_in(archive.properties())
 }
 
 /// Whether an archive is Score-P's with one of this project's merged into it.
 #[must_use]
 pub fn is_merged(archive: &Archive) -> bool {
-    archive.property(MERGED).is_some()
+    !Statements::read(archive.properties()).merged.is_empty()
 }

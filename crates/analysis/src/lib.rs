@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  archive ─► Trace        its definitions, resolved: names, kinds of locations and regions, ranks, hosts
-//!          ├► statements   its properties: what the writer says of completeness, mismatches, clocks
+//!          ├► statements   its properties for programs: completeness, mismatches
 //!          └► instances    its events: each region instance with the attributes of NCCL's that it has (fields)
 //!               rank         the collectives and messages of a rank
 //!               sequences    do ranks do the same in the same order
@@ -32,7 +32,7 @@ pub mod tables;
 mod timeline;
 pub mod units;
 
-pub use archive::{MERGED, RegionInfo, Shows, Trace, is_merged, is_nccl};
+pub use archive::{RegionInfo, Shows, Trace, is_merged, is_nccl};
 pub use clock::Clock;
 pub use derived::{
     Analysis, Arrival, Arrivals, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives,
@@ -42,6 +42,6 @@ pub use fields::{Fields, unsigned};
 pub use instances::{Instance, Instances, Open, Step};
 pub use locations::property;
 pub use sequences::{Counterpart, Sequences};
-pub use statements::{Completeness, Matching, Statement, statement};
+pub use statements::{Completeness, Matching, Statement};
 pub use system_tree::Boot;
 pub use timeline::Slice;

@@ -61,7 +61,7 @@ pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result
             EventKind::Enter(_) => begun.push(event.time),
             EventKind::Leave(_) => {
                 let begin = begun.pop().unwrap_or(event.time);
-                if trace.fields(&event).is_unfinished {
+                if trace.fields(&event).is_unfinished == Some(true) {
                     ends_at = ends_at.min(begin);
                 }
             }

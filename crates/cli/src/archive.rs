@@ -6,7 +6,7 @@ use analysis::Trace;
 use anyhow::{Context as _, Result, bail};
 use otf2::Archive;
 
-pub(crate) use analysis::{MERGED, is_merged, is_nccl};
+pub(crate) use analysis::{is_merged, is_nccl};
 
 use crate::place;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use analysis::Completeness;
+use analysis::Matching;
 use anyhow::Result;
 use serde::Serialize;
 
@@ -44,20 +44,20 @@ impl Summary {
     /// Reads the definitions of an archive.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let trace = archive::open(path)?;
-        let completeness = Completeness::of(&trace.archive);
+        let (said, matching) = (&trace.said, Matching::of(&trace.said));
         Ok(Self {
             anchor: trace.anchor.display().to_string(),
             processes: trace.processes().count() as u64,
             locations: trace.definitions.locations.len() as u64,
             events: trace.events(),
             communicators: trace.definitions.comms.len() as u64,
-            ranks_missing: completeness.ranks_missing,
-            unfinished: completeness.unfinished(),
-            lost: completeness.lost(),
-            problems: completeness.problem_count,
-            mismatches: completeness.matching.number(),
-            ranks_behind: completeness.matching.ranks_behind.number,
-            first_mismatch: completeness.matching.lines().next(),
+            ranks_missing: said.ranks_missing.get(),
+            unfinished: said.unfinished(),
+            lost: said.counts.lost(),
+            problems: said.problems.number.get(),
+            mismatches: matching.number(),
+            ranks_behind: matching.ranks_behind.number,
+            first_mismatch: matching.lines().next(),
         })
     }
 

@@ -188,17 +188,17 @@ impl Timing {
         }
     }
 
+    /// What has this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|timing| timing.name() == name)
+    }
+
     /// Whether it says how long an operation ran, not only how long something around it.
     #[must_use]
     pub const fn is_measured(self) -> bool {
         !matches!(self, Self::Enqueue | Self::Kernel)
     }
-}
-
-/// The value of a property that is a list: a line for each entry, whatever names are in it.
-pub fn list_of<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> String {
-    let entries: Vec<String> = entries.into_iter().map(|entry| entry.as_ref().replace('\n', "\\n")).collect();
-    entries.join("\n")
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@
 
 use std::collections::HashSet;
 
-use super::counts::Counts;
+use super::counts::{add_losses, add_not_selected};
 use super::event::Head;
 use super::index::{index, index_u32};
 use super::kinds::EventRow;
@@ -69,7 +69,7 @@ impl Records for TableBuilder {
                 self.tables.switches.push(SwitchAt { time: ticks, context: id, thread, switch });
             }
             RecordBody::NotSelected(starts) => {
-                self.tables.counts.add_not_selected(&starts);
+                add_not_selected(&mut self.tables.counts, &starts);
                 self.tables.last_not_selected = self.tables.last_not_selected.max(Some(ticks));
             }
             RecordBody::Gpu(record) => self.tables.gpu.push(GpuAt { time: ticks, id, record }),
@@ -134,7 +134,7 @@ impl TableBuilder {
         tables.switches.sort_by_key(|switch| switch.time);
         tables.sort_contexts();
         tables.count_open(removed, process_tag);
-        tables.counts.add_losses(losses);
+        add_losses(&mut tables.counts, losses);
         tables.counts.removed = removed.starts;
         tables.removed = removed.clone();
         tables
@@ -268,10 +268,10 @@ impl TableBuilder {
 
     #[inline]
     fn stop_at(&mut self, row: EventRow, ticks: u64) {
-        let Counts { kinds, stops_repeated, .. } = &mut self.tables.counts;
-        kinds.get_mut(row.kind()).stops += 1;
+        let counts = &mut self.tables.counts;
+        counts.kind_mut(row.kind()).stops += 1;
         if let Some(head) = self.tables.events.head_mut(row) {
-            *stops_repeated += u64::from(!head.stop_at(ticks));
+            counts.stops_repeated += u64::from(!head.stop_at(ticks));
         }
     }
 

@@ -40,7 +40,6 @@ pub use self::row::Row;
 use std::ops::Index;
 
 use self::contexts::ContextNames;
-use self::counts::Counts;
 use self::ids::{Ids, Key};
 use self::index::{index, index_u32};
 use self::switches::{Cut, SwitchAt};
@@ -52,6 +51,7 @@ use nccl_events::Body;
 use nccl_events::event as fields;
 use nccl_events::gpu::GpuRecord;
 use nccl_events::id::{ContextId, EventId};
+use schema::Counts;
 
 pub use nccl_events::event::{
     CeBatch, CeSync, Group, GroupApi, KernelCh, KernelLaunch, NetPlugin, ProxyCtrl, ProxyOp, ProxyStep, Unknown,

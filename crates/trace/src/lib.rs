@@ -26,7 +26,6 @@ mod workers;
 pub use archive::blind_spots::of_release as blind_spots;
 pub use archive::finalize::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState, finalize};
 pub use archive::last_process::is_last_process;
-pub use archive::properties::within_anchor;
 pub use archive::unify::{ANCHOR, ArchiveSummary, part_directories, unify};
 pub use error::Error;
 pub use nccl_events::Progress;

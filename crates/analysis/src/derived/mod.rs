@@ -36,7 +36,6 @@ use nccl_events::Progress;
 use crate::archive::Trace;
 use crate::report::{self, Communicator, Report, Run};
 use crate::statements::Completeness;
-use crate::statements::statement;
 use crate::tables::{NONE, Tables, is_send, large, small};
 
 use anomalies::Given;
@@ -97,12 +96,11 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     let mut causes = given.causes(&anomalies);
     // What never ended comes before what was slow.
     causes.splice(0..0, unfinished::cause(trace, &tables, &instances, &ranks));
-    let completeness = Completeness::of(&trace.archive);
     let clocks = verdict::clocks(&tables, &instances, &ranks);
     let report = Report {
         format: 1,
         run: run(trace, &tables, &instances),
-        verdict: verdict::verdict(&given, &causes, &clocks, &completeness),
+        verdict: verdict::verdict(&given, &causes, &clocks, &trace.said),
         budget: waiting.total,
         causes,
         anomalies,
@@ -115,14 +113,13 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
         messages: sent(trace, &tables, filter, &waiting),
         overlap: overlap::overlaps(trace, &tables, filter),
         clocks,
-        completeness,
-        blind_spots: statement::lines(&trace.archive, "NCCL::BLIND_SPOTS"),
+        completeness: Completeness::of(&trace.said),
+        blind_spots: trace.said.blind_spots.shown(),
     };
     Ok(Analysis { tables, instances, report })
 }
 
 fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
-    let list = |name| statement::lines(&trace.archive, name);
     let mut hosts: Vec<String> = Vec::new();
     for process in trace.processes() {
         let host = trace.host(process).and_then(|host| trace.node_name(host)).unwrap_or_default();
@@ -132,9 +129,9 @@ fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
     }
     Run {
         anchor: trace.anchor.display().to_string(),
-        nccl_versions: list("NCCL::VERSION"),
-        recorded: list("NCCL::EVENTS"),
-        commands: list("NCCL::COMMAND"),
+        nccl_versions: trace.said.version.shown(),
+        recorded: trace.said.events.shown(),
+        commands: trace.said.command.shown(),
         start_ns: trace.start_ns(),
         duration_ns: tables.clock.length_ns(trace),
         hosts,

@@ -6,8 +6,9 @@ use super::causes::LEAST_SHARE;
 use super::instances::Instances;
 use super::lateness::IMPROBABLE;
 use super::maths::sample::real;
+use schema::Statements;
+
 use crate::report::{Cause, CauseKind, Clocks, Finding, Rank, Run, Verdict};
-use crate::statements::Completeness;
 use crate::tables::{Tables, large, small};
 use crate::units::{count, plural, time};
 
@@ -18,12 +19,12 @@ const UNLIKELY: f64 = 0.05;
 /// A probability that is written as 1.00.
 const LIKELY: f64 = 0.995;
 
-pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, completeness: &Completeness) -> Verdict {
+pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, said: &Statements) -> Verdict {
     let (tables, instances, budget) = (given.tables, given.instances, &given.waiting.total);
     let matched = instances.all.len() as u64;
     let comparable = instances.all.iter().filter(|it| it.is_comparable()).count() as u64;
     let share = |ns: u64| real(ns) * 100.0 / real(budget.operations_ns.max(1));
-    let is_partial = completeness.is_partial() || completeness.collectives_unmatched > 0;
+    let is_partial = said.is_partial() || said.collectives_unmatched.get() > 0;
     let is_unclear = real(comparable) < LEAST_COMPARABLE * real(matched);
     // Where little can be compared, "for an unknown reason" is no answer.
     let main = causes.first().filter(|cause| cause.kind != CauseKind::Unknown || !is_unclear);
@@ -84,11 +85,11 @@ pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, comp
     if main.is_some_and(|cause| cause.kind == CauseKind::Unfinished) {
         basis.push("`nccl-otf2 hang` says who waited for whom, and why.".to_owned());
     }
-    if completeness.is_cut() {
+    if said.is_cut() {
         let sentence = "The recording is not complete: what is missing is counted, `nccl-otf2 info` says where.";
         basis.push(sentence.to_owned());
-    } else if completeness.unfinished() > 0 {
-        let unfinished = plural(completeness.unfinished(), "event", "events");
+    } else if said.unfinished() > 0 {
+        let unfinished = plural(said.unfinished(), "event", "events");
         basis.push(format!("No event was lost; {unfinished} had not ended when the recording did."));
     }
     Verdict { finding, sentence, is_partial, basis }

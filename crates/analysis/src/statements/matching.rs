@@ -1,12 +1,7 @@
 //! What the archive says about ranks that do not call the same collectives (`docs/MAPPING.md` §9).
 
-use otf2::Archive;
+use schema::{Listed, Statements};
 use serde::Serialize;
-
-use super::statement;
-
-/// In what ranks can differ, as the properties are called.
-const KINDS: [&str; 5] = ["function", "count", "datatype", "root", "order"];
 
 /// Some lines of the archive, and how many there would be.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -18,11 +13,8 @@ pub struct Statement {
 }
 
 impl Statement {
-    fn of(archive: &Archive, name: &str) -> Self {
-        Self {
-            number: statement::number(archive, name).unwrap_or(0),
-            lines: statement::lines(archive, &format!("{name}::LIST")),
-        }
+    fn of(listed: &Listed) -> Self {
+        Self { number: listed.number.get(), lines: listed.lines.shown() }
     }
 }
 
@@ -38,16 +30,21 @@ pub struct Matching {
 }
 
 impl Matching {
-    /// Reads the properties.
-    pub fn of(archive: &Archive) -> Self {
-        let mismatches = KINDS.map(|kind| {
-            let name = format!("NCCL::MISMATCH::{}", kind.to_ascii_uppercase());
-            (kind, Statement::of(archive, &name))
-        });
+    /// What the archive says.
+    #[must_use]
+    pub fn of(said: &Statements) -> Self {
+        let mismatches = [
+            ("function", &said.mismatch_function),
+            ("count", &said.mismatch_count),
+            ("datatype", &said.mismatch_datatype),
+            ("root", &said.mismatch_root),
+            ("order", &said.mismatch_order),
+        ];
+        let mismatches = mismatches.into_iter().filter(|(_, listed)| listed.number.get() > 0);
         Self {
-            mismatches: mismatches.into_iter().filter(|(_, statement)| statement.number > 0).collect(),
-            ranks_behind: Statement::of(archive, "NCCL::RANKS_BEHIND"),
-            unknown: Statement::of(archive, "NCCL::MATCHING_UNKNOWN"),
+            mismatches: mismatches.map(|(kind, listed)| (kind, Statement::of(listed))).collect(),
+            ranks_behind: Statement::of(&said.ranks_behind),
+            unknown: Statement::of(&said.matching_unknown),
         }
     }
 
@@ -61,17 +58,6 @@ impl Matching {
         self.mismatches.iter().flat_map(|(kind, statement)| {
             let lines = statement.lines.iter();
             lines.map(move |line| format!("{kind}: {line}"))
-        })
-    }
-
-    /// Whether the archive says itself that the ranks of a communicator do not call the same.
-    pub fn is_stated(&self, comm: &str) -> bool {
-        let lines = self.mismatches.iter().flat_map(|(_, one)| &one.lines);
-        let lines = lines.chain(&self.ranks_behind.lines);
-        let mut lines = lines.chain(&self.unknown.lines);
-        lines.any(|line| {
-            let rest = line.strip_prefix(comm);
-            rest.is_some_and(|rest| rest.starts_with(": "))
         })
     }
 }

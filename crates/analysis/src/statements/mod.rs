@@ -1,8 +1,7 @@
-//! What the archive says of itself in its properties.
+//! What an archive says of itself, for programs.
 
 mod completeness;
 mod matching;
-pub mod statement;
 
 pub use completeness::Completeness;
 pub use matching::{Matching, Statement};

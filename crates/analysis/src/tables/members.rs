@@ -6,11 +6,11 @@ use nccl_events::archive::LocationKind;
 use nccl_events::index::{index as large, index_u32 as small};
 use nccl_events::ranks::{Seats, number};
 use otf2::{AttributeValue, CommRef, LocationGroupRef, LocationRef};
+use schema::Most;
 
 use crate::archive::Trace;
 use crate::fields::unsigned;
 use crate::locations::property;
-use crate::statements::statement;
 use crate::system_tree::Boot;
 
 /// A clock that can be off by more than this, a year, is as good as unknown. Sums of errors have room.
@@ -93,13 +93,11 @@ impl Members {
     /// Reads the definitions.
     #[must_use]
     pub fn of(trace: &Trace) -> Self {
-        let error = |names: [&str; 2]| {
-            let errors = names.map(|name| bounded(statement::number(&trace.archive, name).unwrap_or(0)));
-            errors.into_iter().sum()
-        };
+        let said = &trace.said;
+        let error = |errors: [Most; 2]| errors.map(|error| bounded(error.get())).into_iter().sum();
         let mut found = Self {
-            ticks_ns: error(["NCCL::CLOCK::UNCERTAINTY_NS", "NCCL::CLOCK::RESIDUAL_NS"]),
-            gpu_clocks_ns: error(["NCCL::GPU::CLOCKS::UNCERTAINTY_NS", "NCCL::GPU::CLOCKS::RESIDUAL_NS"]),
+            ticks_ns: error([said.clock_uncertainty_ns, said.clock_residual_ns]),
+            gpu_clocks_ns: error([said.gpu_clocks_uncertainty_ns, said.gpu_clocks_residual_ns]),
             communicators: trace.definitions.comms.keys().copied().collect(),
             ..Self::default()
         };

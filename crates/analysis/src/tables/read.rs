@@ -4,7 +4,6 @@ use std::ops::ControlFlow;
 
 use nccl_events::Kind;
 use nccl_events::Progress;
-use nccl_events::archive::Timing;
 use nccl_events::archive::{LocationKind, RegionClass};
 use nccl_events::gpu::is_of_nccl;
 use nccl_events::index::{index as large, index_u32 as small};
@@ -205,8 +204,8 @@ impl<'a> Reading<'a> {
             rows.push(Operation {
                 member,
                 function: it.region,
-                timing: fields.timing.and_then(timing),
-                is_unfinished: fields.is_unfinished,
+                timing: fields.timing,
+                is_unfinished: fields.is_unfinished == Some(true),
                 has_bandwidth: fields.algorithm_bandwidth.is_some(),
                 partner: fields.peer.or(fields.root).unwrap_or(NONE),
                 bytes: fields.bytes.unwrap_or(0),
@@ -317,10 +316,6 @@ impl<'a> Reading<'a> {
         })?;
         Ok(rows)
     }
-}
-
-fn timing(name: &str) -> Option<Timing> {
-    Timing::ALL.into_iter().find(|timing| timing.name() == name)
 }
 
 /// Which phase of a step a region is: 0 to 2 of sends, 3 to 5 of receives, in the order of time.

@@ -30,7 +30,7 @@ mod subject;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use analysis::{Completeness, Trace};
+use analysis::Trace;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use otf2::Archive;
@@ -174,8 +174,7 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
     if let Err(error) = &written {
         findings.general(Rule::AsWritten, error.to_string());
     }
-    let account = Completeness::of(&trace.archive);
-    let subject = Subject { trace, account: &account };
+    let subject = Subject { trace, said: &trace.said };
     let mut across = Across::of(subject);
     let mut total = 0;
     let bar = Bar::new();
@@ -220,7 +219,7 @@ fn examine(trace: &Trace, findings: &mut Findings) -> u64 {
     drop(bar);
     across.end(findings);
     if is_nccl(&trace.archive) {
-        account::check(trace, &account, findings);
+        account::check(trace, findings);
     }
     total
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use analysis::{Completeness, Trace};
+use analysis::Trace;
 use otf2::LocationRef;
+use schema::Statements;
 
 use super::rules::Rule;
 
@@ -11,13 +12,21 @@ use super::rules::Rule;
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) trace: &'a Trace,
-    pub(super) account: &'a Completeness,
+    pub(super) said: &'a Statements,
 }
 
 impl Subject<'_> {
     /// Whether a location has events, and they could be read.
     pub(super) fn is_known(&self, location: LocationRef, unreadable: &BTreeSet<LocationRef>) -> bool {
         self.trace.has_events(location) && !unreadable.contains(&location)
+    }
+
+    /// Whether the archive says itself that the ranks of a communicator do not call the same.
+    pub(super) fn is_stated(&self, comm: &str) -> bool {
+        self.said.differences().flat_map(|listed| &listed.lines.all).any(|line| {
+            let rest = line.strip_prefix(comm);
+            rest.is_some_and(|rest| rest.starts_with(": "))
+        })
     }
 
     /// The rule that is broken where ranks do not have each other's operations: where the archive says that something

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use analysis::rank::{self, End, Operation, Rank};
-use analysis::{Completeness, Sequences, Trace};
+use analysis::{Sequences, Trace};
 use anyhow::{Context as _, Result};
 use nccl_events::archive::LocationKind;
 use otf2::{Collective, CommRef};
+use schema::Lack;
 use serde::Serialize;
 
 use super::scalasca::regions::is_known;
@@ -25,25 +26,14 @@ pub(crate) struct LeftOut {
 
 /// Why ranks need not have the same operations; `None` if all is there.
 pub(crate) fn what_it_lacks(trace: &Trace) -> Option<String> {
-    let account = Completeness::of(&trace.archive);
-    let property = |name: &str| trace.archive.property(name).is_some();
-    if account.lost() > 0 {
-        let number = plural(account.lost(), "callback was", "callbacks were");
-        return Some(format!("{number} not recorded"));
-    }
-    if !account.parts_left_out.is_empty() {
-        return Some("parts were left out of the archive".to_owned());
-    }
-    if account.number("removed") > 0 || property("NCCL::FLIGHT::PROCESSES") {
-        return Some("only the end of the recording was kept".to_owned());
-    }
-    if property("NCCL::MEASUREMENT::LIST") {
-        return Some("recording was switched while the job ran".to_owned());
-    }
-    if trace.archive.property("NCCL::COLLECTIVES") == Some("none") {
-        return Some("it was written with --collectives none".to_owned());
-    }
-    None
+    trace.said.lacks().find_map(|lack| match lack {
+        Lack::Callbacks(number) => Some(format!("{} not recorded", plural(number, "callback was", "callbacks were"))),
+        Lack::Processes(_) => Some("parts were left out of the archive".to_owned()),
+        Lack::Beginning => Some("only the end of the recording was kept".to_owned()),
+        Lack::WhileOff => Some("recording was switched while the job ran".to_owned()),
+        Lack::CollectiveRecords => Some("it was written with --collectives none".to_owned()),
+        Lack::Places(_) | Lack::Ranks(_) | Lack::Collectives(_) | Lack::RanksBehind(_) => None,
+    })
 }
 
 /// Why a communicator cannot be analysed: ranks that nobody recorded.

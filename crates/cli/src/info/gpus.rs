@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::statement;
-use otf2::Archive;
+use schema::Statements;
 use serde::Serialize;
 
 use crate::units::{count, plural};
@@ -25,17 +24,21 @@ pub(crate) struct Gpus {
 }
 
 impl Gpus {
-    /// Reads the properties.
-    pub(crate) fn of(archive: &Archive) -> Self {
-        let list = |name| statement::lines(archive, name);
-        let numbers = statement::numbers(archive, "NCCL::GPU::");
-        let numbers = numbers.map(|(name, number)| (name.replace("::", "."), number));
+    /// What the archive says.
+    pub(crate) fn of(said: &Statements) -> Self {
+        let counts = said.gpu_counts.named().map(|(name, number)| (name.to_ascii_lowercase(), number));
+        let others = [
+            ("devices", said.gpu_devices.get()),
+            ("clocks.residual_ns", said.gpu_clocks_residual_ns.get()),
+            ("clocks.uncertainty_ns", said.gpu_clocks_uncertainty_ns.get()),
+        ];
+        let numbers = counts.chain(others.map(|(name, number)| (name.to_owned(), number)));
         Self {
-            backends: list("NCCL::GPU::BACKEND"),
-            notices: list("NCCL::GPU::NOTICES"),
-            numbers: numbers.collect(),
-            clocks: list("NCCL::GPU::CLOCKS::LIST"),
-            is_flight: archive.property("NCCL::FLIGHT::PROCESSES").is_some(),
+            backends: said.gpu_backend.shown(),
+            notices: said.gpu_notices.shown(),
+            numbers: numbers.filter(|(_, number)| *number > 0).collect(),
+            clocks: said.gpu_clocks_list.shown(),
+            is_flight: said.flight_processes.get() > 0,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::{Instance, Instances, Step, Trace};
+use nccl_events::archive::Timing;
 use otf2::{Event, RegionRef};
 use serde::Serialize;
 
@@ -10,16 +11,16 @@ use serde::Serialize;
 pub(crate) struct Operations<'a> {
     trace: &'a Trace,
     instances: Instances<'a>,
-    classes: BTreeMap<(RegionRef, u32), Class<'a>>,
+    classes: BTreeMap<(RegionRef, u32), Class>,
 }
 
 /// The operations of one function with sizes from one power of two to the next.
 #[derive(Debug, Default)]
-struct Class<'a> {
+struct Class {
     bytes: Option<(u64, u64)>,
     count: u64,
     unfinished: u64,
-    timing: BTreeMap<&'a str, u64>,
+    timing: BTreeMap<Timing, u64>,
     durations_ns: Vec<u64>,
     algorithm_bandwidths: Vec<f64>,
     bus_bandwidths: Vec<f64>,
@@ -46,7 +47,7 @@ impl<'a> Operations<'a> {
         }
     }
 
-    fn operation(&mut self, operation: &Instance<'a>, timing: &'a str) {
+    fn operation(&mut self, operation: &Instance<'a>, timing: Timing) {
         let fields = &operation.fields;
         let bytes = fields.bytes.unwrap_or(0);
         let size = u64::BITS - bytes.leading_zeros();
@@ -55,7 +56,7 @@ impl<'a> Operations<'a> {
         *class.timing.entry(timing).or_insert(0) += 1;
         let (least, most) = class.bytes.unwrap_or((bytes, bytes));
         class.bytes = Some((least.min(bytes), most.max(bytes)));
-        if fields.is_unfinished {
+        if fields.is_unfinished == Some(true) {
             class.unfinished += 1;
         } else {
             let duration_ns = operation.end.saturating_sub(operation.start);
@@ -114,7 +115,7 @@ pub(crate) struct Bandwidths {
     pub(crate) max: f64,
 }
 
-impl Class<'_> {
+impl Class {
     fn row(self, function: String) -> Row {
         let (bytes_min, bytes_max) = self.bytes.unwrap_or_default();
         Row {
@@ -123,17 +124,12 @@ impl Class<'_> {
             bytes_max,
             count: self.count,
             unfinished: self.unfinished,
-            timing: owned(self.timing),
+            timing: self.timing.into_iter().map(|(by, number)| (by.name().to_owned(), number)).collect(),
             duration_ns: durations(self.durations_ns),
             algbw: bandwidths(self.algorithm_bandwidths),
             busbw: bandwidths(self.bus_bandwidths),
         }
     }
-}
-
-fn owned(timing: BTreeMap<&str, u64>) -> BTreeMap<String, u64> {
-    let timing = timing.into_iter();
-    timing.map(|(by, number)| (by.to_owned(), number)).collect()
 }
 
 fn durations(mut all: Vec<u64>) -> Option<Durations> {

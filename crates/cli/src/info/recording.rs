@@ -1,7 +1,6 @@
 //! What was recorded of the job, where it was not all of it, and for whom.
 
-use analysis::statement;
-use otf2::Archive;
+use schema::Statements;
 use serde::Serialize;
 
 use crate::units::{count, plural, time};
@@ -41,22 +40,20 @@ pub(crate) struct Pxn {
 }
 
 impl Recording {
-    /// Reads the properties.
-    pub(crate) fn of(archive: &Archive) -> Self {
-        let list = |name| statement::lines(archive, name);
-        let number = |name| statement::number(archive, name);
-        let flight = number("NCCL::FLIGHT::PROCESSES").map(|processes| Flight {
+    /// What the archive says.
+    pub(crate) fn of(said: &Statements) -> Self {
+        let flight = said.flight_processes.0.map(|processes| Flight {
             processes,
-            complete_from_ns: number("NCCL::FLIGHT::COMPLETE_FROM").unwrap_or(0),
-            lines: list("NCCL::FLIGHT::LIST"),
+            complete_from_ns: said.flight_complete_from.get(),
+            lines: said.flight_list.shown(),
         });
-        let pxn = number("NCCL::PXN::TRANSFERS").map(|transfers| Pxn {
+        let pxn = said.pxn_transfers.0.map(|transfers| Pxn {
             transfers,
-            counted: number("NCCL::PXN::COUNTED").unwrap_or(0),
-            unresolved: number("NCCL::PXN::UNRESOLVED").unwrap_or(0),
-            lines: list("NCCL::PXN::LIST"),
+            counted: said.pxn_counted.get(),
+            unresolved: said.pxn_unresolved.get(),
+            lines: said.pxn_list.shown(),
         });
-        Self { flight, switches: list("NCCL::MEASUREMENT::LIST"), pxn }
+        Self { flight, switches: said.measurement_list.shown(), pxn }
     }
 
     /// A name and a line for each that is there; `start_ns` is when the archive begins, where that is known.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::{Completeness, Trace, statement};
+use analysis::{Completeness, Trace};
 use serde::Serialize;
 
 use super::communicators::{self, Communicators, Messages};
@@ -44,7 +44,7 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn of(trace: &Trace, operations: Operations<'_>, communicators: Communicators) -> Self {
         let archive = &trace.archive;
-        let list = |name| statement::lines(archive, name);
+        let said = &trace.said;
         let clock = trace.definitions.clock.as_ref();
         let clocks = archive.properties().iter().filter_map(|(name, value)| {
             let name = name.strip_prefix("NCCL::")?;
@@ -57,12 +57,12 @@ impl Report {
             format: 1,
             anchor: trace.anchor.display().to_string(),
             creator: archive.creator().to_owned(),
-            nccl_versions: list("NCCL::VERSION"),
-            profiler_tables: list("NCCL::TABLE"),
-            plugin_versions: list("NCCL::PLUGIN_VERSION"),
-            event_sets: list("NCCL::EVENTS"),
-            commands: list("NCCL::COMMAND"),
-            job: list("NCCL::JOB"),
+            nccl_versions: said.version.shown(),
+            profiler_tables: said.table.shown(),
+            plugin_versions: said.plugin_version.shown(),
+            event_sets: said.events.shown(),
+            commands: said.command.shown(),
+            job: said.job.shown(),
             other_jobs: place::others(&trace.anchor),
             start_ns: trace.start_ns(),
             duration_ns: clock.map_or(0, |clock| clock.trace_length),
@@ -73,11 +73,11 @@ impl Report {
             communicators,
             operations: operations.finish(),
             messages,
-            completeness: Completeness::of(archive),
-            blind_spots: list("NCCL::BLIND_SPOTS"),
-            gpus: Gpus::of(archive),
+            completeness: Completeness::of(said),
+            blind_spots: said.blind_spots.shown(),
+            gpus: Gpus::of(said),
             clock: clocks.collect(),
-            recording: Recording::of(archive),
+            recording: Recording::of(said),
         }
     }
 }

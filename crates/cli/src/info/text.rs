@@ -245,7 +245,7 @@ fn completeness(report: &Report, text: &mut Text) {
     let mut columns = vec!["seen", "written", "not_shown", "duplicate", "unfinished", "orphan", "lost"];
     // Few archives have these.
     let rare = ["left_out", "late", "stops_lost", "states_lost"].into_iter();
-    columns.extend(rare.filter(|column| completeness.sum(column) > 0));
+    columns.extend(rare.filter(|column| completeness.kinds.values().any(|counts| counts.contains_key(*column))));
     let mut headings = vec![("kind", Left)];
     headings.extend(columns.iter().map(|column| (*column, Right)));
     let mut table = Table::new(&headings);

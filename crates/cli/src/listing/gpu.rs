@@ -5,7 +5,8 @@ use clocks::ticks::HostClock;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::event::{self, Style};
-use nccl_events::gpu::{ClockSample, GpuClock, GpuCount, GpuRecord};
+use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord};
+use schema::GpuCounts;
 
 use super::fields;
 use super::moment::Moment;
@@ -92,8 +93,10 @@ impl Entry {
                 add("text", Style::Plain, event::Value::Name(text));
             }
             GpuRecord::Counts(counts) => {
-                for (count, number) in GpuCount::ALL.iter().zip(counts) {
-                    add(count.name(), Style::Plain, number.into());
+                let mut named = GpuCounts::default();
+                named.take_recorded(counts);
+                for (name, number) in named.named().take(counts.len()) {
+                    add(name, Style::Plain, event::Value::Unsigned(number));
                 }
             }
         }

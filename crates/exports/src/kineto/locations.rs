@@ -4,6 +4,7 @@ use analysis::{Shows, Slice};
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::index::index;
 use otf2::LocationRef;
+use schema::AttributeId;
 
 use super::job::{FIRST_OWN_PID, Job};
 use super::json::{Args, Events, Place};
@@ -133,8 +134,8 @@ impl<'a> Locations<'a> {
                 self.add_kernel(number, (place.pid, stream), &mut args);
                 args.attributes(trace, &job.attributes, &slice.attributes);
                 let name = trace.region_name(slice.region);
-                let texts = algorithm_and_protocol(job, slice);
-                let name = pytorch::kernel(&name, texts.0, texts.1);
+                let way: Way<'_> = trace.read_fields(&slice.attributes);
+                let name = pytorch::kernel(&name, way.algorithm, way.protocol);
                 events.complete("kernel", &name, place, (kernel.start_ns, kernel.stop_ns), &args);
                 if kernel.launch != 0 {
                     events.arrow(false, id(number), place, kernel.start_ns);
@@ -166,7 +167,7 @@ impl<'a> Locations<'a> {
             match number {
                 Some(number) => {
                     self.add_kernel(number, stream, &mut args);
-                    args.text("nccl.timing", Timing::Cupti.name());
+                    args.text(AttributeId::Timing.name(), Timing::Cupti.name());
                 }
                 None => add_stream(stream, &mut args),
             }
@@ -236,15 +237,10 @@ pub(super) fn add_track(job: &Job<'_>, slice: &Slice, place: Place, events: &mut
     events.complete(&format!("nccl_{class}"), &name, place, (slice.start_ns, slice.stop_ns), &args);
 }
 
-/// How NCCL does a collective, where it says so.
-fn algorithm_and_protocol<'a>(job: &Job<'a>, slice: &Slice) -> (Option<&'a str>, Option<&'a str>) {
-    let trace = job.source.trace;
-    let text = |wanted: &str| {
-        let is_it = |it: &&(otf2::AttributeRef, otf2::AttributeValue)| {
-            let attribute = trace.definitions.attributes.get(&it.0);
-            attribute.and_then(|it| trace.definitions.string(it.name)) == Some(wanted)
-        };
-        slice.attributes.iter().find(is_it).and_then(|(_, value)| trace.text(*value))
-    };
-    (text("nccl.algo"), text("nccl.proto"))
+schema::fields! {
+    /// How NCCL does a collective.
+    struct Way {
+        algorithm: Algorithm,
+        protocol: Protocol,
+    }
 }

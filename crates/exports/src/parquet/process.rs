@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use analysis::tables::phase;
-use analysis::{Fields, RegionInfo, Shows, Slice, Trace, property, unsigned};
+use analysis::{RegionInfo, Shows, Trace, property, unsigned};
 use nccl_events::Kind;
-use nccl_events::archive::{LocationKind, RegionClass, THREAD_ID};
+use nccl_events::archive::{LocationKind, RegionClass, THREAD_ID, Timing};
 use nccl_events::gpu::is_of_nccl;
-use otf2::{AttributeRef, AttributeValue, LocationRef, RegionRef};
+use otf2::{LocationRef, RegionRef};
 
 use super::collectives::Collectives;
 use super::rows;
@@ -34,9 +34,20 @@ struct OfTransfer {
     operation: Option<i64>,
 }
 
+schema::fields! {
+    /// What tables have besides [`analysis::Fields`].
+    struct Details {
+        algorithm: Algorithm,
+        protocol: Protocol,
+        channels: Channels,
+        stream: Stream,
+        wire_bytes: WireBytes,
+        correlation: Correlation,
+    }
+}
+
 impl<'a> Process<'a> {
     pub(super) fn operations(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
-        let attributes = ["nccl.algo", "nccl.proto", "nccl.channels"].map(|name| self.attribute(name));
         let mut sheet = self.sheets.sheet("operations", &self.folder);
         for location in locations {
             let (communicator, rank) = self.member(*location);
@@ -45,7 +56,7 @@ impl<'a> Process<'a> {
                     return;
                 };
                 let fields = self.trace.fields_of(&slice.attributes);
-                let [algorithm, protocol, channels] = attributes.map(|attribute| value(slice, attribute));
+                let details: Details<'_> = self.trace.read_fields(&slice.attributes);
                 let instance = self.collectives.of_operation(fields.event);
                 sheet.push(rows::Operation {
                     instance: instance.map(|it| it.instance),
@@ -54,21 +65,21 @@ impl<'a> Process<'a> {
                     function: self.function(slice.region),
                     sequence: fields.sequence.map(signed),
                     replay: fields.replay.map(signed),
-                    algorithm: algorithm.and_then(|it| self.trace.text(it)),
-                    protocol: protocol.and_then(|it| self.trace.text(it)),
-                    channels: channels.and_then(unsigned).map(|it| i32::try_from(it).unwrap_or(i32::MAX)),
+                    algorithm: details.algorithm,
+                    protocol: details.protocol,
+                    channels: details.channels.map(small),
                     bytes: fields.bytes.map(signed),
                     count: fields.count.map(signed),
-                    datatype: self.datatype(&fields),
+                    datatype: fields.datatype,
                     root: fields.root.map(small),
                     peer: fields.peer.map(small),
-                    timing: fields.timing,
+                    timing: fields.timing.map(Timing::name),
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),
                     waiting_ns: instance.and_then(|it| it.waiting_ns),
                     algbw: fields.algorithm_bandwidth,
                     busbw: fields.bus_bandwidth,
-                    unfinished: fields.is_unfinished,
+                    unfinished: fields.is_unfinished == Some(true),
                     event: fields.event.map(u64::cast_signed),
                     parent: fields.parent.map(u64::cast_signed),
                     location: location.get().cast_signed(),
@@ -79,7 +90,6 @@ impl<'a> Process<'a> {
     }
 
     pub(super) fn calls(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
-        let stream = self.attribute("nccl.stream");
         let mut sheet = self.sheets.sheet("calls", &self.folder);
         for location in locations {
             let definition = self.trace.definitions.locations.get(location);
@@ -90,14 +100,15 @@ impl<'a> Process<'a> {
                     return;
                 };
                 let fields = self.trace.fields_of(&slice.attributes);
+                let details: Details<'_> = self.trace.read_fields(&slice.attributes);
                 sheet.push(rows::Call {
                     class: region.class.name(),
                     function: region.name,
                     thread: thread.map(signed),
-                    stream: value(slice, stream).and_then(unsigned).map(u64::cast_signed),
+                    stream: details.stream.map(u64::cast_signed),
                     bytes: fields.bytes.map(signed),
                     count: fields.count.map(signed),
-                    datatype: self.datatype(&fields),
+                    datatype: fields.datatype,
                     root: fields.root.map(small),
                     peer: fields.peer.map(small),
                     start_ns: signed(slice.start_ns),
@@ -116,7 +127,6 @@ impl<'a> Process<'a> {
         let is_slot = |it: &LocationRef| self.trace.location_kind(*it) == Some(LocationKind::Slot);
         let (slots, connections): (Vec<LocationRef>, Vec<LocationRef>) = locations.iter().partition(|it| is_slot(it));
         let mut transfers = HashMap::new();
-        let bytes = self.attribute("nccl.wire_bytes");
         let mut sheet = self.sheets.sheet("transfers", &self.folder);
         for location in connections {
             let (communicator, rank) = self.member(location);
@@ -125,6 +135,7 @@ impl<'a> Process<'a> {
                     return;
                 }
                 let fields = self.trace.fields_of(&slice.attributes);
+                let details: Details<'_> = self.trace.read_fields(&slice.attributes);
                 let (peer, channel) = (fields.peer.map(small), fields.channel.map(small));
                 let operation = fields.parent.map(u64::cast_signed);
                 if let Some(event) = fields.event.filter(|_| !slots.is_empty()) {
@@ -136,10 +147,10 @@ impl<'a> Process<'a> {
                     peer,
                     channel,
                     direction: direction(self.function(slice.region) == "netSend"),
-                    bytes: value(slice, bytes).and_then(unsigned).map(signed),
+                    bytes: details.wire_bytes.map(signed),
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),
-                    queued_ns: signed(fields.queued_ns),
+                    queued_ns: signed(fields.queued_ns.unwrap_or(0)),
                     event: fields.event.map(u64::cast_signed),
                     parent: operation,
                     location: location.get().cast_signed(),
@@ -206,7 +217,6 @@ impl<'a> Process<'a> {
     }
 
     pub(super) fn kernels(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
-        let correlation = self.attribute("cuda.correlation");
         let mut sheet = self.sheets.sheet("kernels", &self.folder);
         for location in locations {
             let definition = self.trace.definitions.locations.get(location);
@@ -214,6 +224,7 @@ impl<'a> Process<'a> {
             let gpu = self.trace.group_name(self.trace.group(*location));
             self.selection.slices(*location, |slice| {
                 let fields = self.trace.fields_of(&slice.attributes);
+                let details: Details<'_> = self.trace.read_fields(&slice.attributes);
                 let is_copy = self.trace.is_copy(slice.region);
                 let by_name = !is_copy && self.trace.canonical_name(slice.region).is_some_and(is_of_nccl);
                 sheet.push(rows::Kernel {
@@ -225,7 +236,7 @@ impl<'a> Process<'a> {
                     bytes: fields.bytes.map(signed),
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),
-                    correlation: value(slice, correlation).and_then(unsigned).map(signed),
+                    correlation: details.correlation.map(|it| signed(it.into())),
                     event: fields.event.map(u64::cast_signed),
                     parent: fields.parent.map(u64::cast_signed),
                     location: location.get().cast_signed(),
@@ -251,24 +262,8 @@ impl<'a> Process<'a> {
         let definition = self.trace.definitions.regions.get(&region);
         definition.and_then(|it| self.trace.definitions.string(it.name)).unwrap_or_default()
     }
-
-    fn datatype(&self, fields: &Fields<'a>) -> Option<&'a str> {
-        fields.datatype
-    }
-
-    fn attribute(&self, name: &str) -> Option<AttributeRef> {
-        let attributes = &self.trace.definitions.attributes;
-        let found = attributes.iter().find(|(_, it)| self.trace.definitions.string(it.name) == Some(name));
-        found.map(|(reference, _)| *reference)
-    }
 }
 
 fn direction(is_send: bool) -> &'static str {
     if is_send { "send" } else { "receive" }
-}
-
-/// What a region instance says.
-fn value(slice: &Slice, attribute: Option<AttributeRef>) -> Option<AttributeValue> {
-    let attribute = attribute?;
-    slice.attributes.iter().find(|(it, _)| *it == attribute).map(|(_, value)| *value)
 }

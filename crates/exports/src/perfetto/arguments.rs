@@ -14,18 +14,13 @@ use crate::value::Value;
 pub(super) struct AttributeNames<'a> {
     above: Vec<&'a str>,
     all: Vec<(Option<usize>, &'a str)>,
-    /// The attribute with the CUDA stream of a call or launch.
-    pub(super) stream: Option<AttributeRef>,
 }
 
 impl<'a> AttributeNames<'a> {
     pub(super) fn of(trace: &'a Trace) -> Self {
-        let mut found = Self { above: Vec::new(), all: Vec::new(), stream: None };
-        for (reference, attribute) in &trace.definitions.attributes {
+        let mut found = Self { above: Vec::new(), all: Vec::new() };
+        for attribute in trace.definitions.attributes.values() {
             let name = trace.definitions.string(attribute.name).unwrap_or("unnamed");
-            if name == "nccl.stream" {
-                found.stream = Some(*reference);
-            }
             let (above, own) = name.split_once('.').map_or((None, name), |(above, own)| (Some(above), own));
             let above = above.map(|above| {
                 found.above.iter().position(|known| *known == above).unwrap_or_else(|| {

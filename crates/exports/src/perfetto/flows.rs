@@ -32,8 +32,16 @@ pub(super) struct Group {
 pub(super) struct Begun<'a> {
     pub(super) region: Option<RegionInfo<'a>>,
     pub(super) is_on_stream: bool,
-    pub(super) fields: Fields<'a>,
-    pub(super) stream: Option<u64>,
+    pub(super) fields: Chained<'a>,
+}
+
+schema::fields! {
+    /// What chains calls, launches and operations.
+    pub(super) struct Chained {
+        event: Event,
+        parent: Parent,
+        stream: Stream,
+    }
 }
 
 impl Flows {
@@ -65,7 +73,7 @@ impl Flows {
     /// Adds the flows of a slice. `group` is what was called before on the same location.
     pub(super) fn add(&self, begun: &Begun<'_>, group: &mut Group, flows: &mut Vec<u64>) {
         let chain = |id: u64| self.uuids.of_id(Space::Chain, id);
-        let Begun { fields, stream, .. } = begun;
+        let fields = &begun.fields;
         if begun.is_on_stream {
             return flows.extend(fields.parent.map(chain));
         }
@@ -74,11 +82,11 @@ impl Flows {
         };
         match region.class {
             RegionClass::Api if matches!(region.kind, Some(Kind::CollApi | Kind::P2pApi)) => {
-                group.calls.push((fields.parent, *stream, event));
+                group.calls.push((fields.parent, fields.stream, event));
                 flows.push(chain(event));
             }
             RegionClass::Launch => {
-                let is_of = |it: &&(Option<u64>, Option<u64>, u64)| it.0 == fields.parent && it.1 == *stream;
+                let is_of = |it: &&(Option<u64>, Option<u64>, u64)| it.0 == fields.parent && it.1 == fields.stream;
                 let calls = group.calls.iter().filter(is_of);
                 flows.extend(calls.map(|(.., call)| chain(*call)));
                 flows.push(chain(event));

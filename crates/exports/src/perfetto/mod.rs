@@ -16,7 +16,6 @@ mod tracks;
 
 use std::path::{Path, PathBuf};
 
-use analysis::Completeness;
 use otf2::{EventKind, LocationRef};
 
 use crate::error::Result;
@@ -42,7 +41,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let names = AttributeNames::of(source.trace);
     let output = Output::create(out)?;
     output.append(tracks.packets())?;
-    let has_unfinished = Completeness::of(&source.trace.archive).unfinished() > 0;
+    let has_unfinished = source.trace.said.unfinished() > 0;
     let written = source.each_location(selection.locations(), |location| {
         let unfinished = if has_unfinished { unfinished(source, &selection, location)? } else { Vec::new() };
         let mut sequence = Sequence::of(source.trace, (&tracks, &flows, &names), location, unfinished);
@@ -73,7 +72,7 @@ fn unfinished(source: &Source<'_>, selection: &Selection<'_>, location: Location
         }
         EventKind::Leave(_) => {
             let number = open.pop();
-            found.extend(number.filter(|_| source.trace.fields(event).is_unfinished));
+            found.extend(number.filter(|_| source.trace.fields(event).is_unfinished == Some(true)));
         }
         _ => {}
     })?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::{RegionInfo, Trace};
 use nccl_events::archive::{LocationKind, RegionClass};
-use otf2::{AttributeRef, AttributeValue, Event, EventKind, LocationRef, MetricMemberRef, MetricValue, RegionRef};
+use otf2::{Event, EventKind, LocationRef, MetricMemberRef, MetricValue, RegionRef};
 use proto_messages::perfetto::{
     InternedData, SEQ_INCREMENTAL_STATE_CLEARED, SEQ_NEEDS_INCREMENTAL_STATE, TracePacket, TracePacketDefaults,
     TrackEvent, TrackEventDefaults, clock, event_type,
@@ -21,7 +21,6 @@ pub(super) struct Sequence<'a> {
     flows: &'a Flows,
     location: LocationRef,
     is_stream: bool,
-    stream: Option<AttributeRef>,
     arguments: Arguments<'a>,
     regions: BTreeMap<RegionRef, Option<RegionInfo<'a>>>,
     /// Used again for each event.
@@ -58,7 +57,6 @@ impl<'a> Sequence<'a> {
             flows,
             location,
             is_stream: trace.location_kind(location) == Some(LocationKind::Stream),
-            stream: names.stream,
             arguments: Arguments::of(trace, names),
             regions: BTreeMap::new(),
             packet: TracePacket {
@@ -121,17 +119,14 @@ impl<'a> Sequence<'a> {
     fn begin(&mut self, region: RegionRef, event: &Event) {
         let mut slice = self.empty(event_type::SLICE_BEGIN);
         let mut interned = InternedData::default();
-        let fields = self.trace.fields(event);
+        let fields = self.trace.read_fields(&event.attributes);
         let info = *self.regions.entry(region).or_insert_with(|| self.trace.region(region));
         let is_unfinished = self.unfinished.binary_search(&self.begun).is_ok();
         self.begun += 1;
         slice.name_iid = Some(self.name(region, is_unfinished, &mut interned));
         self.add_categories(info, is_unfinished, &mut slice, &mut interned);
         self.arguments.add(event, &mut slice.debug_annotations, &mut interned);
-        let stream = event.attributes.iter().find(|(attribute, _)| Some(*attribute) == self.stream);
-        let stream =
-            stream.and_then(|(_, value)| if let AttributeValue::U64(stream) = value { Some(*stream) } else { None });
-        let begun = Begun { region: info, is_on_stream: self.is_stream, fields, stream };
+        let begun = Begun { region: info, is_on_stream: self.is_stream, fields };
         self.flows.add(&begun, &mut self.group, &mut slice.flow_ids);
         self.depth += 1;
         self.count += 1;

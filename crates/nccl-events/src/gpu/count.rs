@@ -70,30 +70,4 @@ impl GpuCount {
         Self::NoBufferLeft,
         Self::NoRoom,
     ];
-
-    /// As it is called in the archive's properties, behind `NCCL::GPU::`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Launches => "LAUNCHES",
-            Self::Captured => "CAPTURED",
-            Self::NoEventLeft => "NO_EVENT_LEFT",
-            Self::Refused => "REFUSED",
-            Self::OnCallbackThread => "ON_CALLBACK_THREAD",
-            Self::Unfinished => "UNFINISHED",
-            Self::Kernels => "KERNELS",
-            Self::ForeignKernels => "FOREIGN_KERNELS",
-            Self::KernelsWithoutTimes => "KERNELS_WITHOUT_TIMES",
-            Self::Copies => "COPIES",
-            Self::ForeignCopies => "FOREIGN_COPIES",
-            Self::CopiesWithoutTimes => "COPIES_WITHOUT_TIMES",
-            Self::Unmatched => "UNMATCHED",
-            Self::DroppedByCupti => "DROPPED_BY_CUPTI",
-            Self::BadRecords => "BAD_RECORDS",
-            Self::ForeignBuffers => "FOREIGN_BUFFERS",
-            Self::LateBuffers => "LATE_BUFFERS",
-            Self::NoBufferLeft => "NO_BUFFER_LEFT",
-            Self::NoRoom => "NO_ROOM",
-        }
-    }
 }

@@ -10,7 +10,7 @@ use crate::archive::processes::Process;
 use crate::part::manifest::{LocationKind, LocationOwner, Manifest};
 use clocks::anchors;
 use clocks::hosts::{Alignment, Correction, Relation};
-use nccl_events::archive::list_of;
+use schema::{Lines, Listed, Most, Statements, Sum};
 use tables::index::index;
 
 /// A value of a property of a process.
@@ -70,43 +70,35 @@ pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<(&'static 
 }
 
 /// What the archive says: nothing where all processes share a clock.
-#[must_use]
-pub(super) fn of_archive(processes: &[Process], alignment: &Alignment) -> Vec<(String, String)> {
-    if alignment.clocks.len() < 2 {
-        return Vec::new();
+pub(super) fn of_archive(said: &mut Statements, processes: &[Process], alignment: &Alignment) {
+    let clocks = &alignment.clocks;
+    if clocks.len() < 2 {
+        return;
     }
-    let clocks = alignment.clocks.iter();
-    let uncorrected = clocks.filter(|clock| clock.relation == Relation::System);
+    let uncorrected = clocks.iter().filter(|clock| clock.relation == Relation::System).count();
     // Groups of hosts that bound each other: where there is more than one, the system clocks are used between them.
-    let references = alignment.clocks.iter().map(|clock| clock.reference);
-    let groups: BTreeSet<usize> = references.collect();
-    let known = processes.iter().filter_map(uncertainty_ns);
-    let mut said = vec![
-        ("HOSTS", alignment.clocks.len().to_string()),
-        ("CONSTRAINTS", alignment.constraints.to_string()),
-        ("VIOLATIONS", alignment.violations.to_string()),
-        ("WORST_VIOLATION_NS", alignment.worst_violation_ns.to_string()),
-        ("GROUPS", groups.len().to_string()),
-        ("UNCORRECTED", uncorrected.count().to_string()),
-    ];
+    let groups: BTreeSet<usize> = clocks.iter().map(|clock| clock.reference).collect();
+    said.hosts = Listed { number: Sum(Some(clocks.len() as u64)), lines: list(processes, alignment) };
+    said.alignment_constraints = Sum(Some(alignment.constraints));
+    said.alignment_violations = Sum(Some(alignment.violations));
+    said.alignment_worst_violation_ns = Most(Some(alignment.worst_violation_ns));
+    said.alignment_groups = Sum(Some(groups.len() as u64));
+    said.alignment_uncorrected = Sum(Some(uncorrected as u64));
     if groups.len() == 1 {
-        let uncertainty = known.max().unwrap_or(0);
-        said.push(("UNCERTAINTY_NS", uncertainty.to_string()));
+        let known = processes.iter().filter_map(uncertainty_ns);
+        said.alignment_uncertainty_ns = Most(Some(known.max().unwrap_or(0)));
     }
-    said.push(("LIST", list(processes, alignment)));
-    let said = said.into_iter();
-    said.map(|(name, value)| (format!("NCCL::CLOCK::ALIGNMENT::{name}"), value)).collect()
 }
 
 /// A line for each host, as in `node7: bounded by 210 constraints to node3, corrected by -1200 ns, drift 12 ppb,
 /// uncertainty 900 ns, 0 violations`.
-fn list(processes: &[Process], alignment: &Alignment) -> String {
+fn list(processes: &[Process], alignment: &Alignment) -> Lines {
     let hosts = Hosts::of(processes);
     let lines = hosts.0.iter().filter_map(|(&boot, name)| {
         let clock = alignment.clocks.get(boot)?;
         Some(format!("{name}: {}", line(clock, hosts.name(clock.reference))))
     });
-    list_of(lines)
+    Lines::of(lines)
 }
 
 fn line(clock: &Correction, reference: &str) -> String {

@@ -6,7 +6,7 @@ use crate::archive::communicators::Communicators;
 use crate::archive::processes::Process;
 use crate::links::pxn::{context_of_placeholder, placeholder};
 use crate::part::manifest::{LocationKind, LocationOwner};
-use nccl_events::archive::list_of;
+use schema::{Lines, Statements, Sum};
 use tables::index::index;
 
 /// A rank for which another process worked.
@@ -90,8 +90,8 @@ impl<'a> Origins<'a> {
         Some(self.text(self.find(worker, context)?))
     }
 
-    /// The properties `NCCL::PXN::…`.
-    pub(crate) fn properties(&self) -> Vec<(String, String)> {
+    /// Says for whom: properties `NCCL::PXN::…`.
+    pub(crate) fn say(&self, said: &mut Statements) {
         let (mut lines, mut operations, mut unresolved) = (Vec::new(), 0, 0);
         for worker in self.processes {
             for work in &worker.manifest.remote_work {
@@ -114,11 +114,9 @@ impl<'a> Origins<'a> {
             }
         }
         let counted = self.processes.iter().map(|it| it.manifest.remote_operations);
-        let numbers = [("TRANSFERS", operations), ("UNRESOLVED", unresolved), ("COUNTED", counted.sum())];
-        let numbers = numbers.into_iter().filter(|(_, number)| *number > 0);
-        let numbers = numbers.map(|(name, number)| (name, number.to_string()));
-        let list = (!lines.is_empty()).then(|| ("LIST", list_of(lines)));
-        let properties = numbers.chain(list);
-        properties.map(|(name, value)| (format!("NCCL::PXN::{name}"), value)).collect()
+        said.pxn_transfers = Sum::some(operations);
+        said.pxn_unresolved = Sum::some(unresolved);
+        said.pxn_counted = Sum::some(counted.sum());
+        said.pxn_list = Lines::of(lines);
     }
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::archive::constraints::align_clocks;
 use crate::archive::processes::{Parts, processes};
-use crate::archive::properties::{PartsThere, option_properties, total};
+use crate::archive::properties::{self, PartsThere, total};
 use crate::archive::write::{self, ArchiveSize};
 use crate::error::{Error, io_error};
 use crate::part::files::{TRACES, is_done};
@@ -26,7 +26,7 @@ use crate::workers::Workers;
 use journal::part::PARTS;
 use journal::part::options::ArchiveOptions;
 use nccl_events::Progress;
-use tables::counts::Counts;
+use schema::{Counts, Statements};
 
 /// Name of the anchor: the file to open in a viewer.
 pub const ANCHOR: &str = "traces.otf2";
@@ -71,10 +71,12 @@ pub(super) fn is_in_place(out: &Path, parts: &BTreeSet<String>, options: Archive
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
         return false;
     };
-    let there = PartsThere::of(&archive).unwrap_or_default();
-    let mut options = option_properties(options).into_iter();
-    there.has_all(parts)
-        && options.all(|(name, value)| archive.property(&name) == Some(value.as_str()))
+    let (said, wanted) = (Statements::read(archive.properties()), properties::options(options));
+    said.level == wanted.level
+        && said.metrics == wanted.metrics
+        && said.comm_locations == wanted.comm_locations
+        && said.collectives == wanted.collectives
+        && PartsThere::of(said).unwrap_or_default().has_all(parts)
         && is_whole(&archive)
 }
 
@@ -217,7 +219,7 @@ fn commit(out: &Path, staging: &Staging, parts: &BTreeSet<String>, progress: &dy
     let _lock = LockFile::take(out.join(LOCK), staging, Instant::now() + PATIENCE, progress)?;
     // Somebody who saw more parts was faster: theirs stays.
     let there = otf2::Archive::open(&out.join(ANCHOR)).ok();
-    let there = there.and_then(|archive| PartsThere::of(&archive));
+    let there = there.and_then(|archive| PartsThere::of(Statements::read(archive.properties())));
     if there.is_some_and(|there| there.has_more_than(parts)) {
         return Ok(());
     }

@@ -13,12 +13,13 @@ use crate::archive::matching::Matching;
 use crate::archive::merged::{Strings, attributes, regions};
 use crate::archive::origins::Origins;
 use crate::archive::processes::{Parts, Process};
-use crate::archive::properties::{properties, within_anchor};
+use crate::archive::properties::statements;
 use crate::error::{Error, io_error, otf2_error};
 use crate::part::files::{TRACES, event_file};
 use crate::part::manifest::Manifest;
 use crate::workers::beside;
 use nccl_events::Progress;
+use schema::{Statements, within_anchor};
 
 /// How large an archive became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,10 +79,10 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
     };
     let failed = || otf2_error(directory);
     let mut writer = ArchiveWriter::create(directory, TRACES).map_err(failed())?;
-    let mut properties = properties(parts, &communicators);
-    properties.extend(matching.properties());
-    properties.extend(origins.properties());
-    describe(&mut writer, properties).map_err(failed())?;
+    let mut said = statements(parts, &communicators);
+    matching.say(&mut said);
+    origins.say(&mut said);
+    describe(&mut writer, &said).map_err(failed())?;
     // Links wait for the file system, definitions for the processor.
     let links = || link_events(directory, processes, progress);
     let (linked, defined) = beside(links, || local(&mut writer, processes, &communicators, &maps));
@@ -114,10 +115,10 @@ fn number_strings(processes: &[Process], origins: &Origins<'_>, strings: &mut St
     maps.collect()
 }
 
-fn describe(writer: &mut ArchiveWriter, properties: Vec<(String, String)>) -> otf2::Result<()> {
+fn describe(writer: &mut ArchiveWriter, said: &Statements) -> otf2::Result<()> {
     writer.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
     writer.set_description("What NCCL did, recorded through its profiler interface")?;
-    for (name, value) in within_anchor(properties) {
+    for (name, value) in within_anchor(said.write()) {
         writer.set_property(&name, &value)?;
     }
     Ok(())

@@ -5,9 +5,8 @@ mod gpu_work;
 mod network;
 mod result;
 
-use otf2::{AttributeValue, NextAttributes, StringRef};
+use otf2::{AttributeRef, AttributeValue, NextAttributes, StringRef};
 
-use crate::emit::attributes::Attribute;
 use crate::emit::definitions::Definitions;
 use crate::links::interval::Interval;
 use crate::links::pxn::{self, placeholder};
@@ -17,6 +16,7 @@ use journal::format::record::Symbol;
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
 use nccl_events::state;
+use schema::{Attribute, Carrier, Given, Value, attribute};
 use tables::OperationRow;
 use tables::index::index;
 use tables::{CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, P2p, P2pApi, ProxyOp, Row};
@@ -37,43 +37,59 @@ pub(crate) struct Details<'a, 'e> {
     pub attributes: &'e mut NextAttributes,
 }
 
+#[inline(always)]
+const fn attribute_value(value: Value<StringRef>) -> AttributeValue {
+    match value {
+        Value::U8(number) => AttributeValue::U8(number),
+        Value::U32(number) => AttributeValue::U32(number),
+        Value::U64(number) => AttributeValue::U64(number),
+        Value::I32(number) => AttributeValue::I32(number),
+        Value::F64(number) => AttributeValue::F64(number),
+        Value::String(text) => AttributeValue::String(text),
+    }
+}
+
 impl Details<'_, '_> {
     #[inline(always)]
-    fn add(&mut self, attribute: Attribute, value: AttributeValue) -> otf2::Result<()> {
-        self.attributes.add(attribute.reference(), value)
+    fn add<A: Attribute>(&mut self, _: A, value: Given<A, StringRef>) -> otf2::Result<()> {
+        let reference = AttributeRef::new(A::ID as u32);
+        self.attributes.add(reference, attribute_value(A::Carrier::put(value)))
     }
 
-    /// Adds a number, or nothing for `skip`: what NCCL writes where it has no value.
+    /// Adds a number that is not 0, or what is true: NCCL writes the others where it has no value.
     #[inline]
-    fn number(&mut self, attribute: Attribute, value: u64, skip: u64) -> otf2::Result<()> {
-        if value == skip {
-            return Ok(());
-        }
-        self.add(attribute, AttributeValue::U64(value))
-    }
-
-    #[inline]
-    fn flag(&mut self, attribute: Attribute, truth: bool) -> otf2::Result<()> {
-        if truth { self.add(attribute, AttributeValue::U8(1)) } else { Ok(()) }
+    fn some<A>(&mut self, attribute: A, value: Given<A, StringRef>) -> otf2::Result<()>
+    where
+        A: Attribute,
+        Given<A, StringRef>: Default + PartialEq,
+    {
+        if value == Default::default() { Ok(()) } else { self.add(attribute, value) }
     }
 
     #[inline]
-    fn string(&mut self, attribute: Attribute, text: StringRef) -> otf2::Result<()> {
-        if text == StringRef::UNDEFINED {
-            return Ok(());
-        }
-        self.add(attribute, AttributeValue::String(text))
+    fn string<A>(&mut self, attribute: A, text: StringRef) -> otf2::Result<()>
+    where
+        A: Attribute,
+        A::Carrier: Carrier<Given<StringRef> = StringRef>,
+    {
+        if text == StringRef::UNDEFINED { Ok(()) } else { self.add(attribute, text) }
     }
 
-    fn name(&mut self, attribute: Attribute, symbol: Symbol) -> otf2::Result<()> {
+    fn name<A>(&mut self, attribute: A, symbol: Symbol) -> otf2::Result<()>
+    where
+        A: Attribute,
+        A::Carrier: Carrier<Given<StringRef> = StringRef>,
+    {
         self.string(attribute, self.definitions.symbol(symbol))
     }
 
     fn elements(&mut self, count: u64, datatype: Symbol) -> otf2::Result<()> {
-        self.number(Attribute::Count, count, u64::MAX)?;
-        self.name(Attribute::Datatype, datatype)?;
+        if count != u64::MAX {
+            self.add(attribute::Count, count)?;
+        }
+        self.name(attribute::Datatype, datatype)?;
         let size = self.model.meanings.element_bytes(datatype);
-        self.number(Attribute::Bytes, count.saturating_mul(size), 0)
+        self.some(attribute::Bytes, count.saturating_mul(size))
     }
 
     /// What is known when a region is entered.
@@ -99,23 +115,23 @@ impl Details<'_, '_> {
         let Some(head) = tables.head(event) else {
             return Ok(());
         };
-        self.number(Attribute::Event, head.id, 0)?;
-        self.number(Attribute::Parent, head.parent, 0)?;
+        self.some(attribute::Event, head.id)?;
+        self.some(attribute::Parent, head.parent)?;
         match event {
             EventRow::ProxyStep(row) => {
                 let step = &tables[row];
-                self.add(Attribute::Step, AttributeValue::I32(step.fields.step))?;
+                self.add(attribute::Step, step.fields.step)?;
                 // NCCL tells the size at these two states.
                 if matches!(instance.kind, InstanceKind::SendWait | InstanceKind::RecvFlushWait) {
-                    self.number(Attribute::Bytes, step.state_value(), 0)?;
+                    self.some(attribute::Bytes, step.state_value())?;
                 }
                 Ok(())
             }
             EventRow::ProxyOp(row) => self.proxy(&tables[row]),
             EventRow::GroupApi(row) => {
                 let GroupApi { graph_captured, depth } = tables[row].fields;
-                self.add(Attribute::Depth, AttributeValue::I32(depth))?;
-                self.flag(Attribute::Captured, graph_captured)
+                self.add(attribute::Depth, depth)?;
+                self.some(attribute::Captured, graph_captured)
             }
             EventRow::CollApi(row) => self.collective_call(&tables[row].fields),
             EventRow::P2pApi(row) => self.message_call(&tables[row].fields),
@@ -123,7 +139,7 @@ impl Details<'_, '_> {
             EventRow::KernelCh(row) => self.channel(row),
             EventRow::KernelPhase(row) => {
                 let phase = tables[row].fields.phase.into();
-                self.add(Attribute::Phase, AttributeValue::U32(phase))
+                self.add(attribute::Phase, phase)
             }
             EventRow::NetPlugin(row) => {
                 let fields = &tables[row].fields;
@@ -131,13 +147,13 @@ impl Details<'_, '_> {
             }
             EventRow::CeSync(row) => {
                 let ranks = u32::try_from(tables[row].fields.ranks).unwrap_or(0);
-                self.add(Attribute::Ranks, AttributeValue::U32(ranks))
+                self.add(attribute::Ranks, ranks)
             }
             EventRow::CeBatch(row) => {
                 let fields = &tables[row].fields;
-                let operations = AttributeValue::I32(fields.operations);
-                self.add(Attribute::Operations, operations)?;
-                self.add(Attribute::Bytes, AttributeValue::U64(fields.bytes))
+                let operations = fields.operations;
+                self.add(attribute::Operations, operations)?;
+                self.add(attribute::Bytes, fields.bytes)
             }
             _ => Ok(()),
         }
@@ -146,23 +162,23 @@ impl Details<'_, '_> {
     fn collective_call(&mut self, call: &CollApi) -> otf2::Result<()> {
         self.elements(call.count, call.datatype)?;
         self.root(call.func, call.root)?;
-        self.number(Attribute::Stream, call.stream, 0)?;
-        self.flag(Attribute::Captured, call.graph_captured)?;
-        self.number(Attribute::UserTag, call.user_tag, 0)
+        self.some(attribute::Stream, call.stream)?;
+        self.some(attribute::Captured, call.graph_captured)?;
+        self.some(attribute::UserTag, call.user_tag)
     }
 
     fn message_call(&mut self, call: &P2pApi) -> otf2::Result<()> {
         self.elements(call.count, call.datatype)?;
-        self.number(Attribute::Stream, call.stream, 0)?;
-        self.flag(Attribute::Captured, call.graph_captured)?;
-        self.number(Attribute::UserTag, call.user_tag, 0)
+        self.some(attribute::Stream, call.stream)?;
+        self.some(attribute::Captured, call.graph_captured)?;
+        self.some(attribute::UserTag, call.user_tag)
     }
 
     fn launch(&mut self, row: Row<KernelLaunch>) -> otf2::Result<()> {
         let model = self.model;
-        self.number(Attribute::Stream, model.tables[row].fields.stream, 0)?;
+        self.some(attribute::Stream, model.tables[row].fields.stream)?;
         let is_captured = model.links.replays.is_captured_launch(row);
-        self.flag(Attribute::Captured, is_captured)?;
+        self.some(attribute::Captured, is_captured)?;
         self.external(EventRow::KernelLaunch(row))
     }
 
@@ -170,13 +186,13 @@ impl Details<'_, '_> {
         let model = self.model;
         let channel = &model.tables[row];
         let number = channel.fields.channel.into();
-        self.add(Attribute::Channel, AttributeValue::U32(number))?;
+        self.add(attribute::Channel, number)?;
         if let Some(coll) = model.tables.get::<Coll>(channel.parent) {
-            let sequence = AttributeValue::U64(coll.fields.sequence);
-            self.add(Attribute::Sequence, sequence)?;
+            let sequence = coll.fields.sequence;
+            self.add(attribute::Sequence, sequence)?;
         }
         let suspicious = model.links.stamps.distrust(row).is_some();
-        self.flag(Attribute::Suspicious, suspicious)
+        self.some(attribute::Suspicious, suspicious)
     }
 
     /// An operation as it ran, or its enqueueing.
@@ -186,11 +202,11 @@ impl Details<'_, '_> {
             return Ok(());
         };
         let operation = model.tables.operation(activity.operation);
-        self.number(Attribute::Event, operation.id, 0)?;
-        self.number(Attribute::Parent, operation.parent, 0)?;
-        self.number(Attribute::Replay, activity.replay.unwrap_or(0), 0)?;
+        self.some(attribute::Event, operation.id)?;
+        self.some(attribute::Parent, operation.parent)?;
+        self.some(attribute::Replay, activity.replay.unwrap_or(0))?;
         if instance.kind == InstanceKind::Enqueue {
-            self.flag(Attribute::Captured, activity.is_at_capture)?;
+            self.some(attribute::Captured, activity.is_at_capture)?;
         } else {
             match activity.operation {
                 OperationRow::Coll(row) => self.collective(&model.tables[row].fields)?,
@@ -211,17 +227,17 @@ impl Details<'_, '_> {
         let Some((number, context)) = number.and_then(|at| Some((at, model.tables.contexts.get(index(at))?))) else {
             return Ok(());
         };
-        self.number(Attribute::Event, context.id, 0)?;
-        self.name(Attribute::CommName, context.comm.name)?;
+        self.some(attribute::Event, context.id)?;
+        self.name(attribute::CommName, context.comm.name)?;
         let member = model.comms.member(number);
         if let Some((member, comm)) = member.and_then(|m| Some((m, model.comms.comm(m)?))) {
-            self.number(Attribute::CommId, comm.comm_id, 0)?;
-            self.add(Attribute::Rank, AttributeValue::U32(member.rank))?;
+            self.some(attribute::CommId, comm.comm_id)?;
+            self.add(attribute::Rank, member.rank)?;
             if comm.ranks > 0 {
-                self.add(Attribute::Ranks, AttributeValue::U32(comm.ranks))?;
+                self.add(attribute::Ranks, comm.ranks)?;
             }
             if comm.nodes > 0 {
-                self.add(Attribute::Nodes, AttributeValue::U32(comm.nodes))?;
+                self.add(attribute::Nodes, comm.nodes)?;
             }
         }
         Ok(())
@@ -229,7 +245,7 @@ impl Details<'_, '_> {
 
     fn root(&mut self, func: Symbol, root: i32) -> otf2::Result<()> {
         if self.model.meanings.collective(func).is_some_and(Collective::has_root) {
-            return self.add(Attribute::Root, AttributeValue::I32(root));
+            return self.add(attribute::Root, root);
         }
         Ok(())
     }
@@ -238,61 +254,61 @@ impl Details<'_, '_> {
         let Some(interval) = interval else {
             return Ok(());
         };
-        self.number(Attribute::StartMoved, interval.moved_ns, 0)?;
+        self.some(attribute::StartMoved, interval.moved_ns)?;
         let timing = self.timings.get(interval.timing as usize).copied();
-        self.string(Attribute::Timing, timing.unwrap_or(StringRef::UNDEFINED))
+        self.string(attribute::Timing, timing.unwrap_or(StringRef::UNDEFINED))
     }
 
     fn collective(&mut self, coll: &Coll) -> otf2::Result<()> {
-        self.add(Attribute::Sequence, AttributeValue::U64(coll.sequence))?;
+        self.add(attribute::Sequence, coll.sequence)?;
         self.elements(coll.count, coll.datatype)?;
         self.root(coll.func, coll.root)?;
-        self.name(Attribute::Algorithm, coll.algorithm)?;
-        self.name(Attribute::Protocol, coll.protocol)?;
+        self.name(attribute::Algorithm, coll.algorithm)?;
+        self.name(attribute::Protocol, coll.protocol)?;
         let (channels, warps) = (coll.channels.into(), coll.warps.into());
-        self.add(Attribute::Channels, AttributeValue::U32(channels))?;
-        self.add(Attribute::Warps, AttributeValue::U32(warps))?;
-        self.name(Attribute::KernelVariant, coll.kernel_variant)?;
-        self.flag(Attribute::Symmetric, coll.is_symmetric)?;
-        self.number(Attribute::UserTag, coll.user_tag, 0)
+        self.add(attribute::Channels, channels)?;
+        self.add(attribute::Warps, warps)?;
+        self.name(attribute::KernelVariant, coll.kernel_variant)?;
+        self.some(attribute::Symmetric, coll.is_symmetric)?;
+        self.some(attribute::UserTag, coll.user_tag)
     }
 
     fn point_to_point(&mut self, p2p: &P2p) -> otf2::Result<()> {
-        self.add(Attribute::Peer, AttributeValue::I32(p2p.peer))?;
+        self.add(attribute::Peer, p2p.peer)?;
         self.elements(p2p.count, p2p.datatype)?;
         if p2p.channels > 0 {
             let channels = p2p.channels.into();
-            self.add(Attribute::Channels, AttributeValue::U32(channels))?;
+            self.add(attribute::Channels, channels)?;
         }
-        self.number(Attribute::UserTag, p2p.user_tag, 0)
+        self.some(attribute::UserTag, p2p.user_tag)
     }
 
     fn by_copy_engines(&mut self, coll: &CeColl) -> otf2::Result<()> {
-        self.add(Attribute::Sequence, AttributeValue::U64(coll.sequence))?;
+        self.add(attribute::Sequence, coll.sequence)?;
         self.elements(coll.count, coll.datatype)?;
         self.root(coll.func, coll.root)?;
-        self.name(Attribute::SyncStrategy, coll.sync_strategy)?;
-        self.number(Attribute::Stream, coll.stream, 0)?;
-        self.number(Attribute::UserTag, coll.user_tag, 0)
+        self.name(attribute::SyncStrategy, coll.sync_strategy)?;
+        self.some(attribute::Stream, coll.stream)?;
+        self.some(attribute::UserTag, coll.user_tag)
     }
 
     fn proxy(&mut self, op: &Event<ProxyOp>) -> otf2::Result<()> {
         let tables = self.model.tables;
         let ProxyOp { pid, channel, peer, steps, chunk_bytes, .. } = op.fields;
-        self.add(Attribute::Peer, AttributeValue::I32(peer))?;
-        self.add(Attribute::Channel, AttributeValue::U32(channel.into()))?;
-        self.add(Attribute::Steps, AttributeValue::I32(steps))?;
-        self.add(Attribute::ChunkBytes, AttributeValue::I32(chunk_bytes))?;
+        self.add(attribute::Peer, peer)?;
+        self.add(attribute::Channel, channel.into())?;
+        self.add(attribute::Steps, steps)?;
+        self.add(attribute::ChunkBytes, chunk_bytes)?;
         if tables.is_foreign(op) {
-            self.add(Attribute::OriginPid, AttributeValue::I32(pid))?;
+            self.add(attribute::OriginPid, pid)?;
         }
         if pxn::is_for_another(tables, op) {
             let origin = placeholder(tables.context_of(op));
-            self.string(Attribute::Origin, self.definitions.text(&origin))?;
+            self.string(attribute::Origin, self.definitions.text(&origin))?;
         }
         if let Some(progress) = op.state_time(state::PROXY_OP_IN_PROGRESS) {
             let queued_ns = progress.saturating_sub(op.start);
-            self.add(Attribute::QueuedNs, AttributeValue::U64(queued_ns))?;
+            self.add(attribute::QueuedNs, queued_ns)?;
         }
         Ok(())
     }
@@ -307,7 +323,7 @@ impl Details<'_, '_> {
             Source::Work(at) => {
                 let work = model.links.gpu.get(at);
                 let unfinished = work.is_some_and(|work| work.unfinished);
-                self.flag(Attribute::Unfinished, unfinished)
+                self.some(attribute::Unfinished, unfinished)
             }
             Source::CommCall(_) => Ok(()),
             Source::DerivedCall(at) => self.derived_call_result(at),
@@ -317,7 +333,7 @@ impl Details<'_, '_> {
                 let activity = model.links.activity(at);
                 let operation = activity.map(|one| model.tables.operation(one.operation));
                 let open = operation.is_some_and(|operation| operation.stop().is_none());
-                self.flag(Attribute::Unfinished, open)
+                self.some(attribute::Unfinished, open)
             }
             Source::Event(event) => self.event_result(instance, event),
         }
@@ -328,27 +344,27 @@ impl Details<'_, '_> {
         match (instance.kind, event) {
             (InstanceKind::Net, EventRow::ProxyOp(row)) => {
                 let bytes = model.links.proxy_bytes(row, &model.tables[row]);
-                self.number(Attribute::WireBytes, bytes, 0)?;
+                self.some(attribute::WireBytes, bytes)?;
                 let silent = model.links.transfers.is_silent(row);
-                self.flag(Attribute::Closed, silent)?;
+                self.some(attribute::Closed, silent)?;
             }
             (InstanceKind::Call, _) => {
                 let replays = model.links.replays.of_call(event);
-                self.number(Attribute::Replays, replays, 0)?;
+                self.some(attribute::Replays, replays)?;
             }
             (InstanceKind::Channel | InstanceKind::PluginSend | InstanceKind::PluginReceive, _) => {}
             (_, EventRow::ProxyCtrl(row)) if instance.is_last => {
-                self.number(Attribute::Appended, model.tables[row].state_value(), 0)?;
+                self.some(attribute::Appended, model.tables[row].state_value())?;
                 let inferred = model.links.inferred_ends.controls.contains_key(&row);
-                self.flag(Attribute::Closed, inferred)?;
+                self.some(attribute::Closed, inferred)?;
             }
             // Of one that stopped nothing is left to say.
             (_, EventRow::ProxyStep(row)) if instance.is_last && model.tables[row].stop().is_none() => {
                 let inferred = model.links.inferred_ends.steps.contains_key(&row);
-                self.flag(Attribute::Closed, inferred)?;
+                self.some(attribute::Closed, inferred)?;
             }
             _ => return Ok(()),
         }
-        self.flag(Attribute::Unfinished, model.is_unfinished(event))
+        self.some(attribute::Unfinished, model.is_unfinished(event))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use job::stamps::{Distrust, Work, judge, pair};
-use tables::counts::Counts;
+use schema::Counts;
 use tables::{ContextName, Event, EventRow, KernelCh, Row, Tables};
 
 /// Counts it, with its reason.

@@ -16,7 +16,7 @@ use crate::timeline::events::{Interleaved, Nested, TimelineEvent};
 use crate::timeline::measurement;
 use crate::timeline::model::ProcessModel;
 use nccl_events::Progress;
-use tables::counts::Counts;
+use schema::Counts;
 use tables::index::index_u32;
 
 /// How many events are written between two looks at the clock.

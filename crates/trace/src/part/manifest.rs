@@ -32,8 +32,9 @@ use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
 use journal::part::scorep::ScorepReport;
 use otf2::{EVENT_CHUNK_BYTES, check_event_file};
+use schema::Counts;
 use tables::communicators::CommIdentity;
-use tables::counts::Counts;
+use tables::counts::add_late;
 
 mod locations;
 mod ranks;
@@ -150,7 +151,7 @@ impl Manifest {
     pub(crate) fn read(part: &Path) -> Result<Self, Error> {
         let mut manifest = Self::as_written(part)?;
         let (late, problem) = read_late(part);
-        manifest.counts.add_late(&late);
+        add_late(&mut manifest.counts, &late);
         manifest.late_problem = problem;
         Ok(manifest)
     }

@@ -8,7 +8,6 @@ use super::manifest::{
     LocationKind, LocationOwner, Manifest, RegionDefinition, StepRangeDefinition, SwitchDefinition, read_late,
 };
 use super::recording::Recording;
-use crate::emit::attributes::Attribute;
 use crate::emit::definitions::{Definitions, RegionText};
 use crate::links::pxn;
 use crate::part::traffic::rows::Traffic;
@@ -21,9 +20,11 @@ use journal::part::part_name;
 use journal::part::scorep::ScorepReport;
 use journal::reader::{Outcome, Symbols};
 use nccl_events::control::Cause;
+use otf2::AttributeType;
+use schema::Counts;
+use schema::{AttributeId, Type};
 use tables::Tables;
 use tables::communicators::Comms;
-use tables::counts::Counts;
 use tables::index::index;
 use tables::switches::SwitchAt;
 
@@ -59,7 +60,7 @@ impl Builder<'_> {
             anchors: anchors::of(&tables.clock_pairs),
             span_ns: span(&locations, tables.span),
             strings: self.definitions.strings.clone(),
-            attributes: Attribute::ALL.iter().copied().map(attribute).collect(),
+            attributes: AttributeId::ALL.iter().copied().map(attribute).collect(),
             regions: self.definitions.regions.iter().map(region).collect(),
             comms: communicators(comms, &outcome.symbols),
             gpus: gpus(comms),
@@ -109,10 +110,18 @@ fn problems(outcome: &Outcome) -> Vec<String> {
     lines.collect()
 }
 
-fn attribute(attribute: Attribute) -> AttributeDefinition {
+fn attribute(attribute: AttributeId) -> AttributeDefinition {
+    let value_type = match attribute.value_type() {
+        Type::U8 => AttributeType::U8,
+        Type::U32 => AttributeType::U32,
+        Type::U64 => AttributeType::U64,
+        Type::I32 => AttributeType::I32,
+        Type::F64 => AttributeType::F64,
+        Type::String => AttributeType::String,
+    };
     AttributeDefinition {
         name: attribute.name().to_owned(),
-        value_type: attribute.value_type().raw(),
+        value_type: value_type.raw(),
         description: attribute.description().to_owned(),
     }
 }

@@ -29,7 +29,7 @@ use crate::timeline::builder::Timeline;
 use crate::timeline::model::ProcessModel;
 use journal::part::options::ArchiveOptions;
 use nccl_events::Progress;
-use tables::counts::Counts;
+use schema::Counts;
 
 /// How to write a part.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 
 use journal::part::process::nccl_version_text;
 use nccl_events::Table;
-use nccl_events::gpu::GpuCount;
-use tables::counts::{Counts, KindCounts};
+use schema::{Counts, GpuCounts, KindCounts};
 use whole_plugin::kinds;
 
 use crate::archive::blind_spots::BLIND_SPOTS;
-use crate::links::gpu_work::Fates;
 
 const BEGIN: &str = "<!-- releases -->\n";
 const END: &str = "<!-- end releases -->";
@@ -92,9 +90,7 @@ fn section(name: &str) -> String {
 
 #[test]
 fn the_page_lists_the_counters_of_gpus() {
-    let recorded = GpuCount::ALL.map(GpuCount::name);
-    let found = Fates::default().named().map(|(name, _)| name);
-    let there: Vec<&str> = recorded.into_iter().chain(found).collect();
+    let there: Vec<&str> = GpuCounts::default().named().map(|(name, _)| name).collect();
     assert_eq!(names(&section("gpu counters")), there);
 }
 
@@ -102,11 +98,11 @@ fn the_page_lists_the_counters_of_gpus() {
 fn the_page_lists_the_counters_of_the_table() {
     let tables = section("counters");
     let (of_kinds, others) = tables.split_once("\n\n").expect("two tables");
-    let of_kinds_there: Vec<&str> = KindCounts::default().named().map(|(name, _)| name).into();
+    let of_kinds_there: Vec<&str> = KindCounts::default().named().map(|(name, _)| name).collect();
     assert_eq!(names(of_kinds), of_kinds_there);
     // Counted by the ids, not by what became of them.
     let mut others_there = vec!["STARTED"];
     let counts = Counts::default();
-    others_there.extend(counts.named().iter().map(|&(name, _)| name));
+    others_there.extend(counts.named().map(|(name, _)| name));
     assert_eq!(names(others), others_there);
 }

@@ -19,9 +19,9 @@ use nccl_events::Start;
 use nccl_events::StateArgs;
 use nccl_events::archive::Timing;
 use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock, GpuRecord, Kernel};
+use schema::Counts;
 use tables::Tables;
 use tables::builder::TableBuilder;
-use tables::counts::Counts;
 
 pub(crate) const CONTEXT: u64 = 7 << 48 | 0xfff << 36 | 1;
 pub(crate) const FOREIGN: u64 = 9 << 48 | 0xfff << 36 | 1;

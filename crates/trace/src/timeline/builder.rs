@@ -15,7 +15,7 @@ use crate::timeline::metrics::Sample;
 use crate::timeline::model::ProcessModel;
 use journal::part::options::Level;
 use nccl_events::Kind;
-use tables::counts::Counts;
+use schema::Counts;
 use tables::index::{index, index_u32};
 use tables::{Tables, Thread};
 

@@ -15,7 +15,7 @@ mod region;
 
 use self::builder::{Timeline, TimelineBuilder};
 use self::model::ProcessModel;
-use tables::counts::Counts;
+use schema::Counts;
 
 /// Builds the timeline of a process.
 #[must_use]

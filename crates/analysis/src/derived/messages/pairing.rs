@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use otf2::RegionRef;
+use schema::Lack;
 
 use crate::archive::Trace;
-use crate::statements::Completeness;
 use crate::tables::{self, NO_SEQUENCE, NONE, Tables, collective, large, small};
 
 /// The other ends of sends and receives.
@@ -88,14 +88,10 @@ impl Pairing {
 
 /// Whether all messages of every rank are in the archive, up to its end.
 fn is_whole(trace: &Trace) -> bool {
-    let account = Completeness::of(&trace.archive);
-    let has = |name| trace.archive.property(name).is_some();
-    account.lost() == 0
-        && account.number("removed") == 0
-        && account.problem_count == 0
-        && account.parts_left_out.is_empty()
-        && !has("NCCL::FLIGHT::PROCESSES")
-        && !has("NCCL::MEASUREMENT::LIST")
+    !trace.said.lacks().any(|lack| {
+        use Lack::{Beginning, Callbacks, Places, Processes, WhileOff};
+        matches!(lack, Callbacks(_) | Processes(_) | Places(_) | Beginning | WhileOff)
+    })
 }
 
 /// Whether a function sends (true) or receives (false); `None` for other functions.

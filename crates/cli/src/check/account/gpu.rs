@@ -1,37 +1,32 @@
 //! What the archive admits of GPU work.
 
-use analysis::statement;
-use otf2::Archive;
+use schema::Statements;
 
 use crate::check::findings::Findings;
 use crate::check::rules::Rule;
 use crate::units::plural;
 
-/// Why launches are not timed.
-const NOT_TIMED: [&str; 5] = ["NO_EVENT_LEFT", "REFUSED", "ON_CALLBACK_THREAD", "UNFINISHED", "UNMATCHED"];
-
 /// Repeats what the archive admits of GPU work.
-pub(super) fn check(archive: &Archive, findings: &mut Findings) {
-    let number = |name: &str| statement::number(archive, &format!("NCCL::GPU::{name}")).unwrap_or(0);
+pub(super) fn check(said: &Statements, findings: &mut Findings) {
+    let counts = &said.gpu_counts;
+    let not_timed = [
+        (counts.no_event_left, "no prepared event was left for"),
+        (counts.refused, "were refused by the driver or CUPTI:"),
+        (counts.on_callback_thread, "were on a thread that may not call CUDA:"),
+        (counts.unfinished, "were not known when recording ended:"),
+        (counts.unmatched, "had no kernel in time:"),
+    ];
     // What was launched into a graph did not run.
-    let launches = number("LAUNCHES").saturating_sub(number("CAPTURED"));
-    let untimed = launches.saturating_sub(number("LAUNCHES_TIMED"));
+    let launches = counts.launches.saturating_sub(counts.captured);
+    let untimed = launches.saturating_sub(counts.launches_timed);
     // Of a flight recording the launches are counted from its beginning on, and the times are those that were kept.
-    let missing = match archive.property("NCCL::FLIGHT::PROCESSES") {
-        Some(_) => untimed.min(NOT_TIMED.iter().map(|name| number(name)).sum()),
-        None => untimed,
+    let missing = match said.flight_processes.get() {
+        0 => untimed,
+        _ => untimed.min(not_timed.iter().fold(0, |sum, (number, _)| sum.saturating_add(*number))),
     };
     if missing > 0 {
-        let what = [
-            "no prepared event was left for",
-            "were refused by the driver or CUPTI:",
-            "were on a thread that may not call CUDA:",
-            "were not known when recording ended:",
-            "had no kernel in time:",
-        ];
-        let reasons = NOT_TIMED.into_iter().zip(what);
-        let reasons = reasons.filter(|(name, _)| number(name) > 0);
-        let reasons: Vec<String> = reasons.map(|(name, what)| format!("{what} {}", number(name))).collect();
+        let reasons = not_timed.into_iter().filter(|(number, _)| *number > 0);
+        let reasons: Vec<String> = reasons.map(|(number, what)| format!("{what} {number}")).collect();
         let because = match reasons.is_empty() {
             true => String::new(),
             false => format!(": {}", reasons.join(", ")),
@@ -40,28 +35,25 @@ pub(super) fn check(archive: &Archive, findings: &mut Findings) {
         let message = format!("of {missing} of {of} it is not known when their work ran{because}");
         findings.general(Rule::GpuWorkMissing, message);
     }
-    for (name, what) in [
-        ("DROPPED_BY_CUPTI", "records were dropped by CUPTI"),
-        ("BAD_RECORDS", "records of CUPTI could not be read"),
-        ("FOREIGN_BUFFERS", "buffers were another user's of CUPTI"),
-        ("LATE_BUFFERS", "buffers came when recording was over"),
-        ("NO_BUFFER_LEFT", "buffers were missing"),
-        ("NO_ROOM", "records of GPU work had no room in the journal"),
+    for (number, what) in [
+        (counts.dropped_by_cupti, "records were dropped by CUPTI"),
+        (counts.bad_records, "records of CUPTI could not be read"),
+        (counts.foreign_buffers, "buffers were another user's of CUPTI"),
+        (counts.late_buffers, "buffers came when recording was over"),
+        (counts.no_buffer_left, "buffers were missing"),
+        (counts.no_room, "records of GPU work had no room in the journal"),
     ] {
-        if number(name) > 0 {
-            findings.general(Rule::GpuWorkMissing, format!("{} {what}", number(name)));
+        if number > 0 {
+            findings.general(Rule::GpuWorkMissing, format!("{number} {what}"));
         }
     }
-    let not_placed = number("NOT_PLACED") + number("EVENTS_NOT_USED");
+    let not_placed = counts.not_placed.saturating_add(counts.events_not_used);
     if not_placed > 0 {
         let times = plural(not_placed, "time", "times");
         let message = format!("{times} of GPU work could not be placed");
         findings.general(Rule::GpuWorkClock, message);
     }
-    let clocks = archive.property("NCCL::GPU::CLOCKS::LIST");
-    for line in clocks.unwrap_or_default().lines() {
-        if line.contains(", set ") {
-            findings.general(Rule::GpuWorkClock, line);
-        }
+    for line in said.gpu_clocks_list.all.iter().filter(|line| line.contains(", set ")) {
+        findings.general(Rule::GpuWorkClock, line);
     }
 }

@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use analysis::{Open, Step, Trace, statement};
-use otf2::{Archive, Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef, Message, SystemTreeNodeRef};
+use analysis::{Open, Step, Trace};
+use nccl_events::archive::Timing;
+use otf2::{Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef, Message, SystemTreeNodeRef};
+use schema::Statements;
 
 use crate::check::findings::Findings;
 use crate::check::rules::Rule;
@@ -49,22 +51,17 @@ struct Times {
     received: Vec<u64>,
 }
 
-/// A number among the statements on the alignment of clocks.
-fn said(archive: &Archive, name: &str) -> u64 {
-    statement::number(archive, &format!("NCCL::CLOCK::ALIGNMENT::{name}")).unwrap_or(0)
-}
-
 /// The largest residual of GPU clocks.
-pub(super) fn gpu_residual_ns(archive: &Archive) -> u64 {
-    let numbers = statement::numbers(archive, "NCCL::GPU_CLOCK::");
-    let residuals = numbers.filter(|(name, _)| name.ends_with("::residual_ns"));
-    residuals.map(|(_, ns)| ns).max().unwrap_or(0)
+pub(super) fn gpu_residual_ns(said: &Statements) -> u64 {
+    said.gpu_clocks().map(|(_, residual_ns)| residual_ns).max().unwrap_or(0)
 }
 
 /// When an operation began that was just entered; none where that was not measured.
 fn begin(entered: &Open<'_>) -> Option<u64> {
     match entered.fields.timing? {
-        "kernelch" | "kernelch-host" | "proxy" => Some(entered.start.saturating_sub(entered.fields.start_moved_ns)),
+        Timing::KernelChannel | Timing::KernelChannelHost | Timing::Proxy => {
+            Some(entered.start.saturating_sub(entered.fields.start_moved_ns.unwrap_or(0)))
+        }
         _ => None,
     }
 }
@@ -72,23 +69,22 @@ fn begin(entered: &Open<'_>) -> Option<u64> {
 impl<'a> Causes<'a> {
     /// Nothing seen yet. `None` for an archive of one host, and where places in an order mean nothing because
     /// something in the middle is missing.
-    pub(super) fn of(Subject { trace, account }: Subject<'a>) -> Option<Self> {
+    pub(super) fn of(Subject { trace, said }: Subject<'a>) -> Option<Self> {
         let locations = trace.definitions.locations.iter();
         let hosts = locations.filter_map(|(location, it)| Some((*location, trace.host(it.group)?)));
         let hosts: BTreeMap<LocationRef, SystemTreeNodeRef> = hosts.collect();
         let mut all = hosts.values();
         let first = all.next();
         let several = all.any(|host| Some(host) != first);
-        if !several || account.lost() > 0 || account.problem_count > 0 {
+        if !several || said.has_gaps() {
             return None;
         }
-        let archive = &trace.archive;
         Some(Self {
             trace,
             hosts,
             // Each of two clocks, and each of two GPUs' clocks.
-            uncertainty_ns: said(archive, "UNCERTAINTY_NS").saturating_add(gpu_residual_ns(archive)).saturating_mul(2),
-            is_admitted: said(archive, "VIOLATIONS") > 0 || said(archive, "GROUPS") > 1,
+            uncertainty_ns: said.alignment_uncertainty_ns.get().saturating_add(gpu_residual_ns(said)).saturating_mul(2),
+            is_admitted: said.alignment_violations.get() > 0 || said.alignment_groups.get() > 1,
             began: 0,
             received: Vec::new(),
             collectives: BTreeMap::new(),
@@ -254,18 +250,18 @@ impl Passage {
 }
 
 /// What the archive says of clocks that could not be brought together.
-pub(in crate::check) fn statements(archive: &Archive, findings: &mut Findings) {
-    let violations = said(archive, "VIOLATIONS");
+pub(in crate::check) fn statements(said: &Statements, findings: &mut Findings) {
+    let violations = said.alignment_violations.get();
     if violations > 0 {
         let message = format!(
             "{} of {} between the clocks of hosts do not hold, by up to {} ns",
             violations,
-            plural(said(archive, "CONSTRAINTS"), "constraint", "constraints"),
-            said(archive, "WORST_VIOLATION_NS")
+            plural(said.alignment_constraints.get(), "constraint", "constraints"),
+            said.alignment_worst_violation_ns.get()
         );
         findings.general(Rule::ClocksAdmitted, message);
     }
-    let groups = said(archive, "GROUPS");
+    let groups = said.alignment_groups.get();
     if groups > 1 {
         let message = format!("nothing relates the clocks of {groups} groups of hosts: the system clocks are used");
         findings.general(Rule::ClocksAdmitted, message);

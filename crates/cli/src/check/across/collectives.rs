@@ -46,11 +46,11 @@ impl Collectives {
         if rule == Rule::CollectiveOrder {
             self.lost.insert((comm, rank));
         }
-        let Subject { trace, account } = subject;
+        let Subject { trace, said } = subject;
         let name = trace.comm_name(comm);
         // Where something is missing in the middle, places in the order mean nothing; what the archive states the
         // program did, and the archive is as it should be.
-        let is_admitted = account.lost() > 0 || account.problem_count > 0 || account.matching.is_stated(&name);
+        let is_admitted = said.has_gaps() || subject.is_stated(&name);
         // Counted from 1, as in the archive's list of mismatches and in `hang`.
         let (at, other) = (other.place + 1, other.rank);
         let message = format!("{name}: collective {at}: rank {other} and rank {rank} {difference}");
@@ -70,7 +70,7 @@ impl Collectives {
 
     /// No more events: the members of each communicator have equally many.
     pub(super) fn end(&self, subject: Subject<'_>, unreadable: &BTreeSet<LocationRef>, findings: &mut Findings) {
-        let Subject { trace, account } = subject;
+        let Subject { trace, said } = subject;
         for (comm, sequence) in &self.sequences {
             let Some((longest, most)) = sequence.longest() else {
                 continue;
@@ -81,7 +81,7 @@ impl Collectives {
                     continue;
                 }
                 let name = trace.comm_name(*comm);
-                let is_admitted = account.is_partial() || account.matching.is_stated(&name);
+                let is_admitted = said.is_partial() || subject.is_stated(&name);
                 let message = format!("{name}: rank {rank} takes part in {here} collectives, rank {longest} in {most}");
                 findings.general(subject.rule(Rule::CollectiveRank, is_admitted), message);
             }

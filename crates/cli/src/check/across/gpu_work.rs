@@ -2,28 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::{Fields, Instance, Shows, Step, Trace, statement};
+use analysis::{Fields, Instance, Shows, Step, Trace};
 use nccl_events::Kind;
 use nccl_events::archive::LocationKind;
+use nccl_events::archive::Timing;
 use otf2::{LocationGroupRef, LocationGroupType, LocationRef};
 
 use crate::check::findings::Findings;
 use crate::check::rules::Rule;
 
 /// An operation as it is written.
-struct Operation<'a> {
+struct Operation {
     start: u64,
     end: u64,
     /// Its GPU; none where communicators are threads.
     gpu: Option<LocationGroupRef>,
-    timing: Option<&'a str>,
+    timing: Option<Timing>,
 }
 
 /// The work of GPUs, process by process: threads and communicators come before channels and streams.
 pub(super) struct GpuWork<'a> {
     trace: &'a Trace,
     /// By event id.
-    operations: BTreeMap<u64, Operation<'a>>,
+    operations: BTreeMap<u64, Operation>,
     /// External ids of launches.
     launches: BTreeSet<u64>,
     /// The largest residual of GPU clocks; none where nothing is said of them.
@@ -38,13 +39,12 @@ pub(super) struct GpuWork<'a> {
 impl<'a> GpuWork<'a> {
     /// Nothing seen yet.
     pub(super) fn of(trace: &'a Trace) -> Self {
-        let said = || trace.archive.properties().iter();
-        let is_any = said().any(|(name, _)| name.starts_with("NCCL::GPU_CLOCK::"));
+        let is_any = trace.said.gpu_clocks().any(|(ranks, _)| ranks > 0) || !trace.said.gpu_clock_list.is_empty();
         Self {
             trace,
             operations: BTreeMap::new(),
             launches: BTreeSet::new(),
-            residual_ns: is_any.then(|| super::causes::gpu_residual_ns(&trace.archive)),
+            residual_ns: is_any.then(|| super::causes::gpu_residual_ns(&trace.said)),
             channels: 0,
             kernels: 0,
             copies: 0,
@@ -70,7 +70,7 @@ impl<'a> GpuWork<'a> {
                 self.operations.insert(id, operation);
             }
             // One with times that make no sense is shown by the host's.
-            (Some(Shows::Work(Kind::KernelCh)), _) if !instance.fields.is_suspicious => {
+            (Some(Shows::Work(Kind::KernelCh)), _) if instance.fields.is_suspicious != Some(true) => {
                 self.channel(location, instance, findings);
             }
             (None, _) if self.trace.location_kind(location) == Some(LocationKind::Stream) => {
@@ -89,13 +89,14 @@ impl<'a> GpuWork<'a> {
         (known.group_type == LocationGroupType::Accelerator).then_some(group)
     }
 
-    fn operation(&self, instance: &Instance<'_>) -> Option<&Operation<'a>> {
+    fn operation(&self, instance: &Instance<'_>) -> Option<&Operation> {
         self.operations.get(&instance.fields.parent?)
     }
 
     fn channel(&mut self, location: LocationRef, channel: &Instance<'_>, findings: &mut Findings) {
         let operation = self.operation(channel);
-        let Some(Operation { start, end, .. }) = operation.filter(|operation| operation.timing == Some("kernelch"))
+        let Some(Operation { start, end, .. }) =
+            operation.filter(|operation| operation.timing == Some(Timing::KernelChannel))
         else {
             return;
         };
@@ -132,7 +133,7 @@ impl<'a> GpuWork<'a> {
             findings.at((self.trace, location), Some(work.start), rule, message);
         };
         let is_outside = work.start < operation.start || work.end > operation.end;
-        if operation.timing == Some("cupti") && is_outside {
+        if operation.timing == Some(Timing::Cupti) && is_outside {
             let message = format!(
                 "it runs from {} to {}, its operation from {} to {}",
                 work.start, work.end, operation.start, operation.end
@@ -157,21 +158,18 @@ impl<'a> GpuWork<'a> {
         if !is_all_read {
             return;
         }
-        let said = |name: &str| {
-            let name = format!("NCCL::GPU::{name}");
-            statement::number(&self.trace.archive, &name).unwrap_or(0)
-        };
+        let said = &self.trace.said.gpu_counts;
         let kernels = [
-            "KERNELS_JOINED",
-            "KERNELS_OF_GRAPHS",
-            "KERNELS_OF_GRAPHS_UNKNOWN",
-            "KERNELS_WITHOUT_LAUNCH",
-            "KERNELS_OTHER",
+            said.kernels_joined,
+            said.kernels_of_graphs,
+            said.kernels_of_graphs_unknown,
+            said.kernels_without_launch,
+            said.kernels_other,
         ];
         for (what, found, said) in [
-            ("kernels", self.kernels, kernels.map(said).iter().sum()),
-            ("copies", self.copies, said("COPIES_SHOWN")),
-            ("kernels whose launch is not there", self.without_launch, said("KERNELS_WITHOUT_LAUNCH")),
+            ("kernels", self.kernels, kernels.into_iter().fold(0, u64::saturating_add)),
+            ("copies", self.copies, said.copies_shown),
+            ("kernels whose launch is not there", self.without_launch, said.kernels_without_launch),
         ] {
             if found != said {
                 let message = format!("{said} {what} were written, {found} are in the archive");

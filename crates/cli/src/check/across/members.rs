@@ -11,7 +11,7 @@ use crate::check::subject::Subject;
 
 /// Who is missing, and whether the archive counts them.
 pub(super) fn check(subject: Subject<'_>, collectives: &Collectives, findings: &mut Findings) {
-    let Subject { trace, account } = subject;
+    let Subject { trace, said } = subject;
     let is_recorded = |location: LocationRef| trace.location_kind(location) != Some(LocationKind::NotRecorded);
     let (mut missing, mut unmatched) = (0_u64, 0_u64);
     for comm in trace.definitions.comms.keys().copied() {
@@ -32,8 +32,8 @@ pub(super) fn check(subject: Subject<'_>, collectives: &Collectives, findings: &
         return;
     }
     for (said, there, what) in [
-        (account.ranks_missing, missing, "ranks that nobody recorded"),
-        (account.collectives_unmatched, unmatched, "collectives that some recorded ranks do not have"),
+        (said.ranks_missing.get(), missing, "ranks that nobody recorded"),
+        (said.collectives_unmatched.get(), unmatched, "collectives that some recorded ranks do not have"),
     ] {
         if said != there {
             let message = format!("the archive counts {said} {what}, there are {there}");

@@ -44,7 +44,7 @@ impl Messages {
 
     /// No more events.
     pub(super) fn end(&self, subject: Subject<'_>, unreadable: &BTreeSet<LocationRef>, findings: &mut Findings) {
-        let Subject { trace, account } = subject;
+        let Subject { trace, said } = subject;
         for ((comm, from, to, _), pair) in &self.pairs {
             let is_known = |rank: u32| {
                 let at = usize::try_from(rank).unwrap_or(usize::MAX);
@@ -64,7 +64,7 @@ impl Messages {
                 pair.sent,
                 pair.received
             );
-            findings.general(subject.rule(rule, account.is_partial()), message);
+            findings.general(subject.rule(rule, said.is_partial()), message);
         }
     }
 }

@@ -128,7 +128,7 @@ impl<'a> Across<'a> {
         if let Some((written, gpu_work)) = &self.nccl {
             gpu_work.end(unreadable.is_empty(), findings);
             if unreadable.is_empty() {
-                written.end(subject.account, findings);
+                written.end(subject.said, findings);
             }
         }
     }

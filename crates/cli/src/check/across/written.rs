@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::{Completeness, Shows, Step, Trace};
+use analysis::{Shows, Step, Trace};
 use nccl_events::Kind;
+
+use schema::Statements;
 
 use crate::check::findings::Findings;
 use crate::check::rules::Rule;
@@ -39,7 +41,7 @@ impl Written {
         let entered = match step {
             Step::Entered(entered) => entered,
             Step::Left(left) => {
-                self.unfinished += u64::from(left.fields.is_unfinished);
+                self.unfinished += u64::from(left.fields.is_unfinished == Some(true));
                 return;
             }
             Step::Inside => return,
@@ -58,19 +60,16 @@ impl Written {
     }
 
     /// Compares with what the archive says.
-    pub(super) fn end(&self, account: &Completeness, findings: &mut Findings) {
+    pub(super) fn end(&self, said: &Statements, findings: &mut Findings) {
         for kind in Kind::ALL {
-            let name = kind.name();
-            let said = account.kinds.get(&name.to_ascii_lowercase());
-            let said = said.and_then(|counts| counts.get("written")).copied();
-            let (said, found) = (said.unwrap_or(0), self.counts.get(&kind).copied());
-            let found = found.unwrap_or(0);
+            let (name, said) = (kind.name(), said.counts.kinds.get(kind).written);
+            let found = self.counts.get(&kind).copied().unwrap_or(0);
             if said != found {
                 let message = format!("{name}: {said} written, {found} are in the archive");
                 findings.general(Rule::Written, message);
             }
         }
-        if self.unfinished > 0 && account.unfinished() == 0 {
+        if self.unfinished > 0 && said.unfinished() == 0 {
             let number = self.unfinished;
             let message = format!("{number} regions are marked unfinished, none is counted");
             findings.general(Rule::UnfinishedMark, message);

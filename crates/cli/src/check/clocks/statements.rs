@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::{Boot, Trace, property, statement};
+use analysis::{Boot, Trace, property};
 use clocks::anchors;
 use otf2::{AttributeValue, ClockOffset, LocationGroupRef};
 
@@ -201,7 +201,7 @@ impl Statement<'_> {
 
 /// What is said of all clocks is the sum of what is said of each.
 fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings: &mut Findings) {
-    let stated = |name: &str| statement::number(&trace.archive, &format!("NCCL::CLOCK::ALIGNMENT::{name}"));
+    let said = &trace.said;
     let mut hosts: Vec<&Statement<'_>> = Vec::new();
     let mut uncertainty_ns = 0;
     for of_boot in boots.values() {
@@ -226,16 +226,16 @@ fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings:
     let violations = hosts.iter().map(|said| said.violations);
     let worst = hosts.iter().map(|said| said.worst_violation_ns).max();
     let sums = [
-        ("HOSTS", hosts.len() as u64),
-        ("UNCORRECTED", uncorrected.count() as u64),
+        ("HOSTS", said.hosts.number.0, hosts.len() as u64),
+        ("UNCORRECTED", said.alignment_uncorrected.0, uncorrected.count() as u64),
         // Each is one of two hosts.
-        ("VIOLATIONS", violations.fold(0, u64::saturating_add) / 2),
-        ("WORST_VIOLATION_NS", worst.unwrap_or(0)),
-        ("UNCERTAINTY_NS", uncertainty_ns),
+        ("VIOLATIONS", said.alignment_violations.0, violations.fold(0, u64::saturating_add) / 2),
+        ("WORST_VIOLATION_NS", said.alignment_worst_violation_ns.0, worst.unwrap_or(0)),
+        ("UNCERTAINTY_NS", said.alignment_uncertainty_ns.0, uncertainty_ns),
     ];
-    for (name, found) in sums {
+    for (name, stated, found) in sums {
         // Hosts of several groups have no uncertainty together.
-        let stated = match (name, stated(name)) {
+        let stated = match (name, stated) {
             ("UNCERTAINTY_NS", None) => continue,
             (_, stated) => stated.unwrap_or(0),
         };

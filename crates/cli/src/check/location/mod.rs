@@ -294,7 +294,7 @@ impl<'a> Location<'a> {
     fn access_may_stay_open(&mut self, left: &Event) {
         let last = self.last_access.take();
         if let Some((win, matching)) = last
-            && self.trace.fields(left).is_unfinished
+            && self.trace.fields(left).is_unfinished == Some(true)
             && let Some(open) = self.accesses.get_mut(&win)
         {
             let _under_way = open.complete(matching);

@@ -222,8 +222,7 @@ impl<'a> Reading<'a> {
 
     fn operation(&self, kind: Kind, instance: &Instance<'a>) -> Option<Operation> {
         let fields = &instance.fields;
-        let timing = Timing::ALL.into_iter().find(|timing| Some(timing.name()) == fields.timing);
-        let stage = stage(fields.is_unfinished, timing);
+        let stage = stage(fields.is_unfinished == Some(true), fields.timing);
         let progress = Progress { stage, began: stage >= Stage::Running, ..Progress::default() };
         let entered_ns = self.ns(instance.start);
         // Copy-engine collectives have a word behind.
@@ -315,7 +314,8 @@ impl<'a> Reading<'a> {
                 calls.first_ns = Some(calls.first_ns.map_or(start_ns, |first_ns| first_ns.min(start_ns)));
                 calls.inits += u64::from(name == "ncclCommInitRank");
                 calls.destroys += u64::from(name == "ncclCommDestroy");
-                if let (true, Some(what)) = (instance.fields.is_unfinished, inside(instance.shows, &name)) {
+                if let (true, Some(what)) = (instance.fields.is_unfinished == Some(true), inside(instance.shows, &name))
+                {
                     let slot = instance.fields.event.map(|event| EventId::from_raw(event).slot());
                     calls.open.push((slot, OpenCall { what, is_in_nccl: true, since_ns: start_ns }));
                 } else {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use analysis::{Completeness, Trace};
+use analysis::Trace;
 use anyhow::{Context as _, Result, bail};
 use nccl_events::Kind;
 use otf2::{Event, EventKind, LocationRef, RegionRef};
@@ -70,19 +70,19 @@ pub(super) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
 
 /// Says what the archive does not have, by its own account.
 fn remark(trace: &Trace) -> Exit {
-    let account = Completeness::of(&trace.archive);
-    if account.lost() > 0 {
-        let calls = plural(account.lost(), "call was", "calls were");
+    let (lost, problems) = (trace.said.counts.lost(), trace.said.problems.number.get());
+    if lost > 0 {
+        let calls = plural(lost, "call was", "calls were");
         print::note(format_args!("{}: {calls} not recorded", trace.anchor.display()));
     }
-    if account.problem_count > 0 {
-        let problems = plural(account.problem_count, "problem", "problems");
+    if problems > 0 {
+        let problems = plural(problems, "problem", "problems");
         print::note(format_args!(
             "{}: {problems} when it was written, which `nccl-otf2 info` lists",
             trace.anchor.display()
         ));
     }
-    if account.lost() > 0 || account.problem_count > 0 { Exit::Problems } else { Exit::Well }
+    if trace.said.has_gaps() { Exit::Problems } else { Exit::Well }
 }
 
 fn refuse_unknown(filter: &Filter) -> Result<()> {

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use nccl_events::Progress;
 use otf2::{AttributeRef, AttributeValue, RegionRef};
 use rayon::prelude::*;
+use schema::AttributeId;
 use serde::Serialize;
 
 use super::places::Location;
@@ -19,17 +20,27 @@ pub(super) const NONE: u64 = u64::MAX;
 const MOST_SETS: usize = 20_000;
 
 /// Attributes of one event only. The page shows them in other ways, or they say nothing to people.
-const OWN: [&str; 9] = [
-    "nccl.event",
-    "nccl.parent",
-    "nccl.seq",
-    "nccl.algbw",
-    "nccl.busbw",
-    "nccl.work_request",
-    "nccl.external_correlation",
-    "cuda.correlation",
-    "nccl.comm_id",
+const OWN: [AttributeId; 9] = [
+    AttributeId::Event,
+    AttributeId::Parent,
+    AttributeId::Sequence,
+    AttributeId::AlgorithmBandwidth,
+    AttributeId::BusBandwidth,
+    AttributeId::WorkRequest,
+    AttributeId::ExternalCorrelation,
+    AttributeId::Correlation,
+    AttributeId::CommId,
 ];
+
+schema::fields! {
+    /// What places and links an event.
+    struct Own {
+        event: Event,
+        parent: Parent,
+        sequence: Sequence,
+        is_unfinished: Unfinished,
+    }
+}
 
 /// A region instance.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +119,7 @@ impl Events {
     /// The number of a set.
     fn set(&mut self, known: &mut BTreeMap<Set, u64>, mut set: Set) -> u64 {
         if known.len() >= MOST_SETS && !known.contains_key(&set) {
-            set.retain(|(name, value)| matches!(value, Value::Text(_)) || name == "nccl.bytes");
+            set.retain(|(name, value)| matches!(value, Value::Text(_)) || name == AttributeId::Bytes.name());
         }
         if set.is_empty() {
             return NONE;
@@ -129,10 +140,6 @@ struct Reading<'a> {
     names: Vec<String>,
     /// Names of those that events share.
     shared: BTreeMap<AttributeRef, String>,
-    event: Option<AttributeRef>,
-    parent: Option<AttributeRef>,
-    sequence: Option<AttributeRef>,
-    unfinished: Option<AttributeRef>,
 }
 
 impl<'a> Reading<'a> {
@@ -140,22 +147,16 @@ impl<'a> Reading<'a> {
         let mut operations: Vec<_> = analysis.tables.operations.event.iter().copied().zip(0..).collect();
         operations.par_sort_unstable();
         let definitions = &trace.definitions;
-        let attributes = definitions.attributes.iter();
-        let attributes = attributes.filter_map(|(reference, it)| Some((*reference, definitions.string(it.name)?)));
-        let named = |wanted| attributes.clone().find(|(_, name)| *name == wanted).map(|(reference, _)| reference);
+        let is_shared = |reference| trace.attribute(reference).is_none_or(|known| !OWN.contains(&known));
+        let attributes = definitions.attributes.iter().filter(|(reference, _)| is_shared(**reference));
         Self {
             trace,
             analysis,
             operations,
             regions: definitions.regions.keys().copied().zip(0..).collect(),
             names: definitions.regions.keys().map(|region| trace.region_name(*region)).collect(),
-            event: named("nccl.event"),
-            parent: named("nccl.parent"),
-            sequence: named("nccl.seq"),
-            unfinished: named("nccl.unfinished"),
             shared: attributes
-                .filter(|(_, name)| !OWN.contains(name))
-                .map(|(reference, name)| (reference, name.to_owned()))
+                .filter_map(|(reference, it)| Some((*reference, definitions.string(it.name)?.to_owned())))
                 .collect(),
         }
     }
@@ -197,12 +198,8 @@ impl<'a> Reading<'a> {
     }
 
     fn event(&self, location: u32, is_operation: bool, slice: &Slice, attributes: u64) -> Event {
-        let own = |wanted: Option<AttributeRef>| {
-            let mut attributes = slice.attributes.iter();
-            let (_, value) = attributes.find(|(name, _)| Some(*name) == wanted)?;
-            bits(*value).map(i64::cast_unsigned)
-        };
-        let event = own(self.event).unwrap_or(0);
+        let own: Own<'_> = self.trace.read_fields(&slice.attributes);
+        let event = own.event.unwrap_or(0);
         let operation = self.operations.binary_search_by_key(&event, |(event, _)| *event).ok();
         let row = operation.filter(|_| event != 0).map(|at| self.operations[at].1);
         // The enqueueing of an operation has its id, too: who asks for the id means the operation.
@@ -217,15 +214,15 @@ impl<'a> Reading<'a> {
             begin_ns: slice.start_ns,
             end_ns: slice.stop_ns,
             event,
-            parent: own(self.parent).unwrap_or(0),
+            parent: own.parent.unwrap_or(0),
             waiting_ns: waiting_ns.unwrap_or(NONE),
-            sequence: own(self.sequence).unwrap_or(NONE),
+            sequence: own.sequence.unwrap_or(NONE),
             instance: instance.map_or(NONE, u64::from),
             attributes,
             location,
             name: self.regions.get(&slice.region).copied().unwrap_or(0),
             depth: slice.depth,
-            is_unfinished: own(self.unfinished).is_some_and(|flag| flag != 0),
+            is_unfinished: own.is_unfinished == Some(true),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `merge`: NCCL's events in a trace of Score-P's.
 
+mod account;
 mod calls;
 mod content;
 mod many;

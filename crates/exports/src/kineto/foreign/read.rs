@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use nccl_events::collective::Function;
+use schema::AttributeId;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -167,7 +168,7 @@ impl Reader for Reading {
             }
             Some("kernel") if pytorch::is_nccl(&name) => {
                 let arguments = arguments(event.args);
-                self.has_ours |= arguments.contains_key("nccl.event");
+                self.has_ours |= arguments.contains_key(AttributeId::Event.name());
                 self.found.kernels.push(Kernel {
                     event: number,
                     times_ns: [start_ns, stop_ns],

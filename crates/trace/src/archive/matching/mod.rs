@@ -30,17 +30,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// All, with their names in the archive.
-    const ALL: [(Self, &'static str); 5] = [
-        (Self::Function, "FUNCTION"),
-        (Self::Count, "COUNT"),
-        (Self::Datatype, "DATATYPE"),
-        (Self::Root, "ROOT"),
-        (Self::Order, "ORDER"),
-    ];
-}
+    const ALL: [Self; 5] = [Self::Function, Self::Count, Self::Datatype, Self::Root, Self::Order];
 
-impl Kind {
     /// In what two calls differ.
     fn between(one: &Call, other: &Call) -> Self {
         if one.func != other.func {

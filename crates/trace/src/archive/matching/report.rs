@@ -9,11 +9,9 @@ use super::step_ranges;
 use crate::archive::communicators::Communicators;
 use crate::archive::processes::Process;
 use crate::part::calls::StepRanges;
-use nccl_events::archive::list_of;
+use schema::{Listed, Statements};
 use tables::index::index;
 
-/// How many lines of one kind are listed.
-const MOST_LINES: usize = 100;
 /// How many different ends of ranks of one communicator are listed.
 const MOST_ENDS: usize = 8;
 
@@ -93,26 +91,22 @@ impl Matching {
         }
     }
 
-    /// The properties: name and value.
-    pub(crate) fn properties(&self) -> Vec<(String, String)> {
-        let mut properties = Vec::new();
-        let mut add = |name: &str, number: u64, lines: Vec<&str>| {
-            if number > 0 {
-                let listed = lines.get(..MOST_LINES).unwrap_or(&lines);
-                properties.push((format!("NCCL::{name}"), number.to_string()));
-                properties.push((format!("NCCL::{name}::LIST"), list_of(listed)));
-            }
-        };
-        for (kind, name) in Kind::ALL {
-            let of_kind = self.mismatches.iter().filter(|(other, _)| *other == kind);
-            let lines: Vec<&str> = of_kind.map(|(_, line)| line.as_str()).collect();
-            add(&format!("MISMATCH::{name}"), lines.len() as u64, lines);
+    /// Says it.
+    pub(crate) fn say(&self, said: &mut Statements) {
+        for kind in Kind::ALL {
+            let lines: Vec<&String> =
+                self.mismatches.iter().filter(|(other, _)| *other == kind).map(|(_, line)| line).collect();
+            let of_kind = match kind {
+                Kind::Function => &mut said.mismatch_function,
+                Kind::Count => &mut said.mismatch_count,
+                Kind::Datatype => &mut said.mismatch_datatype,
+                Kind::Root => &mut said.mismatch_root,
+                Kind::Order => &mut said.mismatch_order,
+            };
+            *of_kind = Listed::some(lines.len() as u64, lines);
         }
-        let behind = self.behind.iter().map(String::as_str).collect();
-        add("RANKS_BEHIND", self.ranks_behind, behind);
-        let unknown: Vec<&str> = self.unknown.iter().map(String::as_str).collect();
-        add("MATCHING_UNKNOWN", unknown.len() as u64, unknown);
-        properties
+        said.ranks_behind = Listed::some(self.ranks_behind, &self.behind);
+        said.matching_unknown = Listed::some(self.unknown.len() as u64, &self.unknown);
     }
 }
 

@@ -1,26 +1,21 @@
 //! The profiler plugins behind the recording one: properties `NCCL::CHAIN::…`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::archive::processes::Process;
 use journal::part::chain::ChainReport;
-use nccl_events::archive::list_of;
+use schema::{Lines, Statements};
 
-/// Names and values. Nothing where no plugin was asked for.
-#[must_use]
-pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
+/// Nothing where no plugin was asked for.
+pub(super) fn of_archive(said: &mut Statements, processes: &[Process]) {
     let reports = || processes.iter().filter_map(|process| process.manifest.chain.as_ref());
     let lines = |list: fn(&ChainReport) -> &[String]| {
         let all: BTreeSet<&str> = reports().flat_map(list).map(String::as_str).collect();
-        list_of(all)
+        Lines::of(all)
     };
-    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    said.chain_plugins = lines(|report| &report.plugins);
+    said.chain_left_out = lines(|report| &report.left_out);
     for (name, count) in reports().flat_map(|report| &report.counts) {
-        *counts.entry(name).or_default() += count;
+        *said.chain_counts.entry(name.clone()).or_default() += count;
     }
-    let texts =
-        [("PLUGINS", lines(|report| &report.plugins)), ("LEFT_OUT", lines(|report| &report.left_out))].into_iter();
-    let texts = texts.map(|(name, text)| (format!("NCCL::CHAIN::{name}"), text));
-    let numbers = counts.into_iter().map(|(name, count)| (format!("NCCL::CHAIN::{name}"), count.to_string()));
-    texts.chain(numbers).collect()
 }

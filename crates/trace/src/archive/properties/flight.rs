@@ -1,16 +1,14 @@
 //! What the archive says of processes of which only the end was kept: properties `NCCL::FLIGHT::…`.
 
 use crate::archive::processes::Process;
-use nccl_events::archive::list_of;
+use schema::{Lines, Most, Statements, Sum};
 
-/// Names and values. Nothing where everything was kept.
-#[must_use]
-pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
+/// Nothing where everything was kept.
+pub(super) fn of_archive(said: &mut Statements, processes: &[Process]) {
     let cut: Vec<(&Process, u64)> =
         processes.iter().filter_map(|process| Some((process, process.manifest.complete_since_ns?))).collect();
-    let Some(from) = cut.iter().map(|(process, ns)| process.archive_ns(*ns)).max() else {
-        return Vec::new();
-    };
+    said.flight_processes = Sum::some(cut.len() as u64);
+    said.flight_complete_from = Most(cut.iter().map(|(process, ns)| process.archive_ns(*ns)).max());
     let lines = cut.iter().map(|(process, ns)| {
         format!(
             "{}: complete from {}; of what began before, {} events were not kept",
@@ -19,7 +17,5 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
             process.manifest.counts.removed
         )
     });
-    [("PROCESSES", cut.len().to_string()), ("COMPLETE_FROM", from.to_string()), ("LIST", list_of(lines))]
-        .map(|(name, value)| (format!("NCCL::FLIGHT::{name}"), value))
-        .into()
+    said.flight_list = Lines::of(lines);
 }

@@ -3,24 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::archive::processes::Process;
-use crate::links::gpu_work::Fates;
 use crate::links::gpu_work::definition::SampleClockDefinition;
-use nccl_events::archive::list_of;
-use nccl_events::gpu::GpuCount;
+use schema::{Lines, Most, Statements, Sum};
 
-/// Name and value; numbers that are 0 are left out.
-pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
-    let mut said = Vec::new();
-    let mut say = |name: &str, value: String| {
-        if !value.is_empty() && value != "0" {
-            said.push((format!("NCCL::GPU::{name}"), value));
-        }
-    };
+/// Numbers that are 0 are left out.
+pub(super) fn of_archive(said: &mut Statements, processes: &[Process]) {
     let of = || processes.iter().map(|process| &process.manifest.gpu_work);
     let backends: BTreeSet<&str> = of().map(|gpu| gpu.backend.as_str()).collect();
-    let backends: Vec<&str> = backends.into_iter().filter(|way| !way.is_empty()).collect();
-    say("BACKEND", list_of(backends));
-    say("NOTICES", notices(processes));
+    said.gpu_backend = Lines::of(backends.into_iter().filter(|way| !way.is_empty()));
+    said.gpu_notices = notices(processes);
     let devices: BTreeSet<(&str, &str, &str)> = processes
         .iter()
         .flat_map(|process| {
@@ -29,30 +20,25 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
             devices.filter_map(move |device| Some((host.0, host.1, device.identity()?)))
         })
         .collect();
-    say("DEVICES", devices.len().to_string());
-    let recorded = GpuCount::ALL.iter().map(|count| count.name());
-    let fates = Fates::default().named().map(|(name, _)| name);
-    for name in recorded.chain(fates) {
-        let counts = of().filter_map(|gpu| gpu.counts.get(name));
-        say(name, counts.sum::<u64>().to_string());
+    said.gpu_devices = Sum::some(devices.len() as u64);
+    for (name, number) in of().flat_map(|gpu| &gpu.counts) {
+        if let Some(sum) = said.gpu_counts.get_mut(name) {
+            *sum += number;
+        }
     }
-    let clocks = || of().flat_map(|gpu| &gpu.clocks);
-    let residual = clocks().map(|clock| clock.quality.residual_ns).max();
-    say("CLOCKS::RESIDUAL_NS", residual.unwrap_or(0).to_string());
-    let uncertainty = clocks().map(|clock| clock.quality.uncertainty_ns).max();
-    say("CLOCKS::UNCERTAINTY_NS", uncertainty.unwrap_or(0).to_string());
+    let qualities = || of().flat_map(|gpu| &gpu.clocks).map(|clock| &clock.quality);
+    said.gpu_clocks_residual_ns = Most::some(qualities().map(|quality| quality.residual_ns).max().unwrap_or(0));
+    said.gpu_clocks_uncertainty_ns = Most::some(qualities().map(|quality| quality.uncertainty_ns).max().unwrap_or(0));
     let lines = processes.iter().flat_map(|process| {
         let part = &process.manifest.part;
         let clocks = process.manifest.gpu_work.clocks.iter();
         clocks.map(move |clock| format!("{part}: {}", line(clock)))
     });
-    let lines: Vec<String> = lines.collect();
-    say("CLOCKS::LIST", list_of(lines));
-    said
+    said.gpu_clocks_list = Lines::of(lines);
 }
 
 /// What was decided and what went wrong: each line once, with how many processes said it where that is not all.
-fn notices(processes: &[Process]) -> String {
+fn notices(processes: &[Process]) -> Lines {
     let mut said: BTreeMap<&str, u64> = BTreeMap::new();
     let mut order: Vec<&str> = Vec::new();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
@@ -73,7 +59,7 @@ fn notices(processes: &[Process]) -> String {
         Some(&some) if some < all => format!("{notice} ({some} of {all} processes)"),
         _ => notice.to_owned(),
     });
-    list_of(lines)
+    Lines::of(lines)
 }
 
 fn line(clock: &SampleClockDefinition) -> String {

@@ -2,13 +2,12 @@
 
 use crate::archive::processes::Process;
 use crate::part::manifest::StepRangeDefinition;
-use nccl_events::archive::list_of;
 use nccl_events::control::Span;
 use nccl_events::event_names;
+use schema::Lines;
 
-/// Names and values. Nothing where nothing was switched.
-#[must_use]
-pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
+/// A line for each time. Nothing where nothing was switched.
+pub(super) fn of_archive(processes: &[Process]) -> Lines {
     let mut lines = Vec::new();
     for process in processes {
         for switch in &process.manifest.switches {
@@ -29,9 +28,6 @@ pub(super) fn of_archive(processes: &[Process]) -> Vec<(String, String)> {
             lines.push((at, format!("{at}: {}: {what}, events {events}, by {by}", process.name())));
         }
     }
-    if lines.is_empty() {
-        return Vec::new();
-    }
     lines.sort();
-    vec![("NCCL::MEASUREMENT::LIST".to_owned(), list_of(lines.into_iter().map(|(_, line)| line)))]
+    Lines::of(lines.into_iter().map(|(_, line)| line))
 }

@@ -1,7 +1,6 @@
 //! The archive's properties: what was seen, what became of it, and how good the clocks are.
 //!
-//! Names are `NCCL::…`. A list has one entry a line. Numbers that are 0 are left out, but for the kinds
-//! of events that came.
+//! Names and types are those of [`Statements`]. Numbers that are 0 are left out, but for the kinds of events that came.
 
 use std::collections::BTreeSet;
 
@@ -12,78 +11,54 @@ use crate::archive::processes::{Parts, Process};
 use clocks::gpu::GpuCalibration;
 use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
-use nccl_events::archive::list_of;
-use tables::counts::Counts;
+use schema::{Counts, Lines, Listed, Most, Own, Statements, Sum, Told};
 use tables::index::index;
 
 mod chain;
-mod fit;
 mod flight;
 mod gpu;
 mod measurement;
 mod parts;
 mod scorep;
 
-pub use fit::within_anchor;
-use parts::{PARTS, PARTS_FINGERPRINT, PARTS_NUMBER};
 pub(crate) use parts::{PartsThere, fingerprint};
 
-/// How many problems are listed.
-const MOST_PROBLEMS: usize = 100;
-
-/// The properties of an archive, but those of [`super::matching`] and [`super::origins`]: name and value.
-pub(super) fn properties(parts: &Parts<'_>, communicators: &Communicators) -> Vec<(String, String)> {
+/// What an archive says, but for that of [`super::matching`] and [`super::origins`].
+pub(super) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> Statements {
     let processes = parts.processes;
-    let mut list = List::default();
     let names = processes.iter().map(|process| &process.manifest.part);
     let distinct_names: BTreeSet<String> = names.clone().cloned().collect();
-    list.add(PARTS, list_of(names));
-    list.number(PARTS_NUMBER, distinct_names.len() as u64);
-    list.add(PARTS_FINGERPRINT, fingerprint(&distinct_names));
-    list.add("NCCL::PARTS_LEFT_OUT", list_of(parts.left_out));
-    list.extend(option_properties(parts.options));
-    sources(&mut list, processes);
-    clocks(&mut list, processes);
-    list.extend(clock_statements::of_archive(processes, parts.alignment));
-    counts(&mut list, processes);
     let missing = communicators.all.iter().map(|it| it.missing.len() as u64 + it.unlocated);
-    list.number("NCCL::RANKS_MISSING", missing.sum());
-    let unmatched = communicators.all.iter().map(|comm| comm.unmatched).sum();
-    list.number("NCCL::COLLECTIVES_UNMATCHED", unmatched);
-    list.number("NCCL::RANKS_CLAIMED_TWICE", communicators.ranks_twice);
-    list.extend(gpu::of_archive(processes));
-    list.extend(flight::of_archive(processes));
-    list.extend(measurement::of_archive(processes));
-    list.extend(scorep::of_archive(processes));
-    list.extend(chain::of_archive(processes));
-    problems(&mut list, processes);
-    list.0
-}
-
-fn counts(list: &mut List, processes: &[Process]) {
-    let counts = total(processes);
-    for (kind, numbers) in counts.kinds.iter() {
-        let kind = kind.name().to_uppercase();
-        for (name, number) in numbers.named() {
-            if number > 0 || matches!(name, "SEEN" | "WRITTEN") {
-                list.add(&format!("NCCL::COUNT::{kind}::{name}"), number.to_string());
-            }
-        }
-    }
-    for (name, number) in counts.named() {
-        list.number(&format!("NCCL::COUNT::{name}"), number);
-    }
     let records = processes.iter().map(|process| process.manifest.records);
-    list.number("NCCL::RECORDS", records.sum());
-    // A part that was written while its process ran does not tell.
-    let started: Option<u64> = processes.iter().map(|it| it.manifest.started).sum();
-    list.number("NCCL::COUNT::STARTED", started.unwrap_or(0));
+    let mut said = Statements {
+        parts: Listed { number: Sum::some(distinct_names.len() as u64), lines: Lines::of(names) },
+        parts_fingerprint: Own(fingerprint(&distinct_names)),
+        parts_left_out: Lines::of(parts.left_out),
+        counts: total(processes),
+        records: Sum::some(records.sum()),
+        // A part that was written while its process ran does not say it.
+        started: Told(processes.iter().map(|it| it.manifest.started).sum()),
+        ranks_missing: Sum::some(missing.sum()),
+        collectives_unmatched: Sum::some(communicators.all.iter().map(|comm| comm.unmatched).sum()),
+        ranks_claimed_twice: Sum::some(communicators.ranks_twice),
+        measurement_list: measurement::of_archive(processes),
+        problems: problems(processes),
+        ..options(parts.options)
+    };
+    sources(&mut said, processes);
+    clocks(&mut said, processes);
+    clock_statements::of_archive(&mut said, processes, parts.alignment);
+    gpu::of_archive(&mut said, processes);
+    flight::of_archive(&mut said, processes);
+    scorep::of_archive(&mut said, processes);
+    chain::of_archive(&mut said, processes);
+    said
 }
 
 /// How the parts of an archive are written.
-pub(super) fn option_properties(options: ArchiveOptions) -> Vec<(String, String)> {
-    let named = options.named().into_iter();
-    named.map(|(name, value)| (format!("NCCL::{name}"), value)).collect()
+pub(super) fn options(options: ArchiveOptions) -> Statements {
+    let [level, metrics, comm_locations, collectives] = options.named().map(|(_, value)| Lines::of([value]));
+    Statements { level, metrics, comm_locations, collectives, ..Statements::default() }
 }
 
 /// The numbers of all parts together.
@@ -95,85 +70,58 @@ pub(crate) fn total(processes: &[Process]) -> Counts {
     counts
 }
 
-#[derive(Debug, Default)]
-struct List(Vec<(String, String)>);
-
-impl List {
-    /// OTF2 has no empty properties.
-    fn add(&mut self, name: &str, value: String) {
-        if !value.is_empty() {
-            self.0.push((name.to_owned(), value.replace('\0', "")));
-        }
-    }
-
-    fn extend(&mut self, properties: Vec<(String, String)>) {
-        for (name, value) in properties {
-            self.add(&name, value);
-        }
-    }
-
-    fn number(&mut self, name: &str, number: u64) {
-        if number > 0 {
-            self.add(name, number.to_string());
-        }
-    }
-}
-
 /// What differs between processes is listed once each.
-fn distinct(processes: &[Process], value: impl Fn(&Process) -> String) -> String {
+fn distinct(processes: &[Process], value: impl Fn(&Process) -> String) -> Lines {
     let values: BTreeSet<String> = processes.iter().map(value).collect();
-    list_of(values.iter().filter(|value| !value.is_empty()))
+    Lines::of(values.iter().filter(|value| !value.is_empty()))
 }
 
-fn sources(list: &mut List, processes: &[Process]) {
-    let mut add = |name: &str, value: fn(&ProcessInfo) -> String| {
-        let value = distinct(processes, |process| value(&process.manifest.process));
-        list.add(name, value);
-    };
-    add("NCCL::VERSION", |info| info.nccl_version.clone());
-    add("NCCL::LIBRARY", |info| info.library.clone());
-    add("NCCL::TABLE", |info| match info.table {
+fn sources(said: &mut Statements, processes: &[Process]) {
+    let list = |value: fn(&ProcessInfo) -> String| distinct(processes, |process| value(&process.manifest.process));
+    said.version = list(|info| info.nccl_version.clone());
+    said.library = list(|info| info.library.clone());
+    said.table = list(|info| match info.table {
         0 => String::new(),
         table => format!("ncclProfiler_v{table}"),
     });
-    add("NCCL::EVENTS", |info| info.events.join(","));
-    add("NCCL::COMMAND", |info| info.command.join(" "));
-    add("NCCL::JOB", |info| match info.job.as_str() {
+    said.events = list(|info| info.events.join(","));
+    said.command = list(|info| info.command.join(" "));
+    said.job = list(|info| match info.job.as_str() {
         "" => info.environment.job.clone().unwrap_or_default(),
         job => job.to_owned(),
     });
-    add("NCCL::LAUNCHER", |info| info.environment.launcher.clone().unwrap_or_default());
-    add("NCCL::NODE_NAMES", |info| {
+    said.launcher = list(|info| info.environment.launcher.clone().unwrap_or_default());
+    said.node_names = list(|info| {
         let name = info.environment.node_name.as_ref();
         let name = name.filter(|name| **name != info.host);
         name.map_or_else(String::new, |name| format!("{}: {name}", info.host))
     });
-    add("NCCL::PLUGIN_VERSION", |info| info.plugin_version.clone());
-    list.add("NCCL::BLIND_SPOTS", list_of(blind_spots::lines(processes)));
-    list.add("NCCL::WRITER_VERSION", env!("CARGO_PKG_VERSION").to_owned());
+    said.plugin_version = list(|info| info.plugin_version.clone());
+    said.blind_spots = Lines::of(blind_spots::lines(processes));
+    said.writer_version = Lines::of([env!("CARGO_PKG_VERSION")]);
 }
 
-fn clocks(list: &mut List, processes: &[Process]) {
+fn clocks(said: &mut Statements, processes: &[Process]) {
     let clock = |process: &Process| process.manifest.clock.clone();
-    list.add("NCCL::CLOCK::SOURCE", distinct(processes, |process| clock(process).source));
-    list.add(
-        "NCCL::CLOCK::CALIBRATION",
-        distinct(processes, |process| format!("{:?}", clock(process).calibration).to_lowercase()),
-    );
-    let most = |value: fn(&Process) -> u64| processes.iter().map(value).max().unwrap_or(0);
-    let residual = most(|process| process.manifest.clock.residual_ns);
-    let uncertainty = most(|process| process.manifest.clock.uncertainty_ns);
-    list.add("NCCL::CLOCK::RESIDUAL_NS", residual.to_string());
-    list.add("NCCL::CLOCK::UNCERTAINTY_NS", uncertainty.to_string());
-    let gpus = || processes.iter().flat_map(|p| &p.manifest.gpu_clocks);
+    said.clock_source = distinct(processes, |process| clock(process).source);
+    said.clock_calibration = distinct(processes, |process| format!("{:?}", clock(process).calibration).to_lowercase());
+    let most = |value: fn(&Process) -> u64| Most(Some(processes.iter().map(value).max().unwrap_or(0)));
+    said.clock_residual_ns = most(|process| process.manifest.clock.residual_ns);
+    said.clock_uncertainty_ns = most(|process| process.manifest.clock.uncertainty_ns);
+    let gpus = || processes.iter().flat_map(|process| &process.manifest.gpu_clocks);
     for calibration in GpuCalibration::ALL {
-        let name = calibration.name();
         let such = || gpus().filter(|gpu| gpu.clock.calibration == calibration);
-        list.number(&format!("NCCL::GPU_CLOCK::{name}::RANKS"), such().count() as u64);
-        let residual = such().map(|gpu| gpu.clock.residual_ns).max();
-        list.number(&format!("NCCL::GPU_CLOCK::{name}::RESIDUAL_NS"), residual.unwrap_or(0));
+        let (ranks, residual_ns) = match calibration {
+            GpuCalibration::Bounded => (&mut said.gpu_clock_bounded, &mut said.gpu_clock_bounded_ns),
+            GpuCalibration::Piecewise => (&mut said.gpu_clock_piecewise, &mut said.gpu_clock_piecewise_ns),
+            GpuCalibration::UpperOnly => (&mut said.gpu_clock_upper_only, &mut said.gpu_clock_upper_only_ns),
+            GpuCalibration::None => continue,
+            GpuCalibration::Inconsistent => (&mut said.gpu_clock_inconsistent, &mut said.gpu_clock_inconsistent_ns),
+        };
+        *ranks = Sum::some(such().count() as u64);
+        *residual_ns = Most::some(such().map(|gpu| gpu.clock.residual_ns).max().unwrap_or(0));
     }
-    list.add("NCCL::GPU_CLOCK::LIST", list_of(processes.iter().flat_map(gpu_clocks)));
+    said.gpu_clock_list = Lines::of(processes.iter().flat_map(gpu_clocks));
 }
 
 /// The clock of each communicator rank's GPU, as in `… comm 0x5 rank 3: BOUNDED, residual 2400 ns, drift -12 ppb,
@@ -207,12 +155,11 @@ fn gpu_clocks(process: &Process) -> impl Iterator<Item = String> {
     })
 }
 
-fn problems(list: &mut List, processes: &[Process]) {
+fn problems(processes: &[Process]) -> Listed {
     let all = processes.iter().flat_map(|process| {
         let manifest = &process.manifest;
         manifest.all_problems().into_iter().map(|problem| format!("{}: {problem}", manifest.part))
     });
     let all: Vec<String> = all.collect();
-    list.number("NCCL::PROBLEMS", all.len() as u64);
-    list.add("NCCL::PROBLEM_LIST", list_of(all.iter().take(MOST_PROBLEMS)));
+    Listed::some(all.len() as u64, all)
 }

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use regular_files::{FNV_SEED, fnv};
-
-/// The property with the names of the parts that are in the archive, one a line.
-pub(super) const PARTS: &str = "NCCL::PARTS";
+use schema::{Listed, Statements};
 
 /// The parts that are in an archive, as it says.
 #[derive(Debug, Default)]
@@ -17,15 +15,12 @@ pub(crate) struct PartsThere {
 
 impl PartsThere {
     /// Those of an archive; `None` if it does not say.
-    pub(crate) fn of(archive: &otf2::Archive) -> Option<Self> {
-        let names = archive.property(PARTS)?.lines();
-        let names: BTreeSet<String> = names.map(str::to_owned).collect();
-        let number = archive.property(PARTS_NUMBER);
-        let number = number.and_then(|number| number.parse().ok());
-        Some(Self {
-            number: number.unwrap_or(names.len() as u64),
-            fingerprint: archive.property(PARTS_FINGERPRINT).unwrap_or_default().to_owned(),
-            names,
+    pub(crate) fn of(said: Statements) -> Option<Self> {
+        let Listed { number, lines } = said.parts;
+        (!lines.is_empty()).then(|| Self {
+            number: number.0.unwrap_or(lines.len()),
+            names: lines.all.into_iter().collect(),
+            fingerprint: said.parts_fingerprint.0,
         })
     }
 
@@ -45,10 +40,6 @@ impl PartsThere {
         self.number > parts.len() as u64
     }
 }
-
-/// How many parts there are, and a hash of their names: where they are too many to be named.
-pub(super) const PARTS_NUMBER: &str = "NCCL::PARTS::NUMBER";
-pub(super) const PARTS_FINGERPRINT: &str = "NCCL::PARTS::FINGERPRINT";
 
 /// A hash of the names of parts.
 pub(crate) fn fingerprint(parts: &BTreeSet<String>) -> String {

@@ -1,10 +1,8 @@
 //! What is known of a collective that NCCL makes of sends and receives.
 
-use otf2::AttributeValue;
-
 use super::Details;
-use crate::emit::attributes::Attribute;
 use crate::links::derived::DerivedCall;
+use schema::attribute;
 use tables::index::index;
 use tables::{EventRow, P2pApi};
 
@@ -23,7 +21,7 @@ impl Details<'_, '_> {
         let call = model.links.derived.calls.get(index(at));
         let is_open = |&row| model.is_unfinished(EventRow::P2pApi(row));
         let open = call.is_some_and(|call| call.calls.iter().any(is_open));
-        self.flag(Attribute::Unfinished, open)
+        self.some(attribute::Unfinished, open)
     }
 
     fn call(&mut self, call: &DerivedCall) -> otf2::Result<()> {
@@ -31,15 +29,15 @@ impl Details<'_, '_> {
             return Ok(());
         };
         let first = &self.model.tables[first];
-        self.number(Attribute::Parent, first.parent, 0)?;
+        self.some(attribute::Parent, first.parent)?;
         self.elements(call.count, call.datatype)?;
         if call.pattern.collective().has_root() {
-            self.add(Attribute::Root, AttributeValue::I32(call.rank))?;
+            self.add(attribute::Root, call.rank)?;
         }
         let P2pApi { stream, graph_captured, user_tag, .. } = first.fields;
-        self.number(Attribute::Stream, stream, 0)?;
-        self.flag(Attribute::Captured, graph_captured)?;
-        self.number(Attribute::UserTag, user_tag, 0)
+        self.some(attribute::Stream, stream)?;
+        self.some(attribute::Captured, graph_captured)?;
+        self.some(attribute::UserTag, user_tag)
     }
 
     /// The collective as it ran, by its first activity.
@@ -50,7 +48,7 @@ impl Details<'_, '_> {
         };
         self.call(call)?;
         let replay = model.links.activity(leader).and_then(|one| one.replay);
-        self.number(Attribute::Replay, replay.unwrap_or(0), 0)?;
+        self.some(attribute::Replay, replay.unwrap_or(0))?;
         self.timing_of(collective.interval(&model.intervals))
     }
 
@@ -65,16 +63,16 @@ impl Details<'_, '_> {
             .filter_map(|&at| model.links.activity(at))
             .map(|member| (member.bytes_sent, member.bytes_received))
             .fold((0, 0), |(sent, received), member| (sent + member.0, received + member.1));
-        self.number(Attribute::BytesSent, sent, 0)?;
-        self.number(Attribute::BytesReceived, received, 0)?;
+        self.some(attribute::BytesSent, sent)?;
+        self.some(attribute::BytesReceived, received)?;
         let Some(interval) = collective.interval(&model.intervals) else {
             return Ok(());
         };
-        self.flag(Attribute::Unfinished, interval.unfinished)?;
+        self.some(attribute::Unfinished, interval.unfinished)?;
         if collective.missing > 0 {
             // Those may have ended later: a bandwidth would be made up.
-            let missing = AttributeValue::U32(collective.missing);
-            return self.add(Attribute::MembersMissing, missing);
+            let missing = collective.missing;
+            return self.add(attribute::MembersMissing, missing);
         }
         let element = model.meanings.element_bytes(call.datatype);
         let bytes = call.count.saturating_mul(element);

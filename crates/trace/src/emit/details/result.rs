@@ -1,11 +1,9 @@
 //! What is known of a collective or point-to-point operation when it has ended.
 
-use otf2::AttributeValue;
-
 use super::Details;
-use crate::emit::attributes::Attribute;
 use crate::links::interval::Interval;
 use nccl_events::collective::Collective;
+use schema::attribute;
 use tables::OperationRow;
 
 impl Details<'_, '_> {
@@ -14,12 +12,12 @@ impl Details<'_, '_> {
         let Some(activity) = model.links.activity(at) else {
             return Ok(());
         };
-        self.number(Attribute::BytesSent, activity.bytes_sent, 0)?;
-        self.number(Attribute::BytesReceived, activity.bytes_received, 0)?;
+        self.some(attribute::BytesSent, activity.bytes_sent)?;
+        self.some(attribute::BytesReceived, activity.bytes_received)?;
         let Some(interval) = model.interval(at) else {
             return Ok(());
         };
-        self.flag(Attribute::Unfinished, interval.unfinished)?;
+        self.some(attribute::Unfinished, interval.unfinished)?;
         if !matches!(activity.operation, OperationRow::Coll(_)) {
             return Ok(());
         }
@@ -50,8 +48,8 @@ impl Details<'_, '_> {
         }
         if let Some(collective) = collective {
             let (bandwidth, bus) = collective.bandwidths(bytes, ranks, seconds);
-            self.add(Attribute::AlgorithmBandwidth, AttributeValue::F64(bandwidth))?;
-            self.add(Attribute::BusBandwidth, AttributeValue::F64(bus))?;
+            self.add(attribute::AlgorithmBandwidth, bandwidth)?;
+            self.add(attribute::BusBandwidth, bus)?;
         }
         Ok(())
     }

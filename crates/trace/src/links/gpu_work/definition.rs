@@ -8,7 +8,6 @@ use super::GpuWork;
 use clocks::gpu::samples::SampleQuality;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::gpu::GpuCount;
 use nccl_events::gpu::{ALL_DEVICES, Device, GpuClock};
 
 /// What was found out about GPUs, and how.
@@ -19,7 +18,7 @@ pub(crate) struct GpuWorkDefinition {
     pub backend: String,
     /// What was decided and what went wrong, in order.
     pub notices: Vec<String>,
-    /// Numbers by name, see [`GpuCount`] and [`super::Fates`]; what is 0 is left out.
+    /// Numbers by name, see [`schema::GpuCounts`]; what is 0 is left out.
     pub counts: BTreeMap<String, u64>,
     /// The clocks that times were on.
     pub clocks: Vec<SampleClockDefinition>,
@@ -139,10 +138,9 @@ impl GpuWork {
             ordinal: (ordinal != ALL_DEVICES).then_some(ordinal),
             quality: samples.quality.clone(),
         });
-        let recorded = GpuCount::ALL.iter().map(|count| count.name());
-        let recorded = recorded.zip(self.counts);
-        let counts = recorded.chain(self.fates.named());
-        let counts = counts.filter(|&(_, number)| number > 0);
+        let mut counts = self.fates;
+        counts.take_recorded(self.counts);
+        let counts = counts.named().filter(|&(_, number)| number > 0);
         let facts = self.devices.facts.values();
         let notices = self.notices.iter();
         let contradicted = self.devices.is_contradicted.then(|| {

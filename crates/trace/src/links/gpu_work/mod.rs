@@ -16,7 +16,7 @@ mod join;
 pub(crate) mod names;
 mod work;
 
-pub(crate) use self::work::{Fates, GpuStream, GpuWork, Link, RanBy, What, Work};
+pub(crate) use self::work::{GpuStream, GpuWork, Link, RanBy, What, Work};
 
 use std::collections::BTreeSet;
 
@@ -119,7 +119,7 @@ impl GpuWork {
         let fates = &mut self.fates;
         for work in &self.all {
             let fate = match (work.what, work.link) {
-                (What::Copy(_), _) => &mut fates.copies,
+                (What::Copy(_), _) => &mut fates.copies_shown,
                 (What::Kernel(_), Link::Launch) => &mut fates.kernels_joined,
                 (What::Kernel(_), Link::CapturedLaunch) => &mut fates.kernels_of_graphs,
                 (What::Kernel(_), Link::Graph) => &mut fates.kernels_of_graphs_unknown,

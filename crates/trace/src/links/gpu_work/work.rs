@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use clocks::gpu::samples::SampleClocks;
 use journal::format::record::Symbol;
 use nccl_events::gpu::{Backend, Copy, GpuCount, Kernel};
+use schema::GpuCounts;
 use tables::EventRow;
 use tables::communicators::devices::Devices;
 
@@ -103,50 +104,6 @@ pub(crate) struct RanBy {
     pub events: Option<Ran>,
 }
 
-/// What became of the records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fates {
-    /// Launches and copy-engine collectives of which it is known when their work ran.
-    pub launches_timed: u64,
-    /// Kernels shown: of a launch that is known.
-    pub kernels_joined: u64,
-    /// Kernels shown: of a graph, and of which captured launch is known.
-    pub kernels_of_graphs: u64,
-    /// Kernels shown: of a graph, and of which operation is not known.
-    pub kernels_of_graphs_unknown: u64,
-    /// Kernels shown: of a launch that is not in the journal.
-    pub kernels_without_launch: u64,
-    /// Kernels shown that are none of NCCL's.
-    pub kernels_other: u64,
-    /// Copies shown.
-    pub copies: u64,
-    /// Of those: of a collective that is known.
-    pub copies_joined: u64,
-    /// Kernels and copies with times that cannot be placed.
-    pub not_placed: u64,
-    /// Times by CUDA events that cannot be placed, or of a launch that is not in the journal.
-    pub events_not_used: u64,
-}
-
-impl Fates {
-    /// The numbers by name, in the order they are written; behind `NCCL::GPU::`, as those of [`GpuCount`].
-    #[must_use]
-    pub(crate) const fn named(&self) -> [(&'static str, u64); 10] {
-        [
-            ("LAUNCHES_TIMED", self.launches_timed),
-            ("KERNELS_JOINED", self.kernels_joined),
-            ("KERNELS_OF_GRAPHS", self.kernels_of_graphs),
-            ("KERNELS_OF_GRAPHS_UNKNOWN", self.kernels_of_graphs_unknown),
-            ("KERNELS_WITHOUT_LAUNCH", self.kernels_without_launch),
-            ("KERNELS_OTHER", self.kernels_other),
-            ("COPIES_SHOWN", self.copies),
-            ("COPIES_JOINED", self.copies_joined),
-            ("NOT_PLACED", self.not_placed),
-            ("EVENTS_NOT_USED", self.events_not_used),
-        ]
-    }
-}
-
 /// Everything that GPUs did in a process.
 #[derive(Debug, Default)]
 pub(crate) struct GpuWork {
@@ -167,7 +124,7 @@ pub(crate) struct GpuWork {
     /// Totals of the recording half, by [`GpuCount`].
     pub counts: [u64; GpuCount::COUNT],
     /// What became of the records.
-    pub fates: Fates,
+    pub fates: GpuCounts,
 }
 
 impl GpuWork {

@@ -1,6 +1,6 @@
 //! Kernels and copies: on which locations, and for which operations.
 
-use crate::links::gpu_work::{Fates, GpuStream, Link};
+use crate::links::gpu_work::{GpuStream, Link};
 use crate::tests::stream::{Built, CONTEXT, CUPTI_AHEAD, Stream, kernel as kernel_channel};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
@@ -11,10 +11,11 @@ use nccl_events::archive::Timing;
 use nccl_events::event;
 use nccl_events::gpu::{ALL_DEVICES, Copy, GpuClock, GpuRecord, LaunchTime};
 use nccl_events::{StateArgs, state};
+use schema::GpuCounts;
 
 pub(super) const STREAM: GpuStream = GpuStream { ordinal: 3, context: 1, stream: 7 };
 
-pub(super) fn fates(built: &Built) -> Fates {
+pub(super) fn fates(built: &Built) -> GpuCounts {
     built.model.links.gpu.fates
 }
 
@@ -185,7 +186,7 @@ fn a_copy_engine_collective_ran_while_its_copies_did() {
     assert_eq!(built.operations(), [(200, 300, Timing::Cupti, false)]);
     assert_eq!(links(&built), [(Link::Launch, 20, 20); 2]);
     let fates = fates(&built);
-    assert_eq!((fates.copies, fates.copies_joined), (2, 2));
+    assert_eq!((fates.copies_shown, fates.copies_joined), (2, 2));
     assert_eq!(built.counts.overflowed, 1);
 }
 

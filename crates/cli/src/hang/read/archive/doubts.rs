@@ -1,7 +1,8 @@
 //! What an archive says is missing from it.
 
-use analysis::{Completeness, Trace, statement};
+use analysis::Trace;
 use nccl_events::Kind;
+use schema::Lack;
 
 use crate::units::plural;
 
@@ -21,36 +22,29 @@ pub(super) struct Doubts {
 
 impl Doubts {
     pub(super) fn of(trace: &Trace) -> Self {
-        let archive = &trace.archive;
-        let completeness = Completeness::of(archive);
-        let mut missing = Vec::new();
-        let lost = completeness.lost();
-        if lost > 0 {
-            missing.push(format!("{} not recorded", plural(lost, "callback was", "callbacks were")));
-        }
-        if completeness.problem_count > 0 {
-            let first = completeness.problems.first().map(String::as_str).unwrap_or_default();
-            let places = plural(completeness.problem_count, "place", "places");
-            missing.push(format!("{places} of the recordings could not be read, the first: {first}"));
-        }
-        let left_out = completeness.parts_left_out.len() as u64;
-        if left_out > 0 {
-            missing.push(format!("the archive lacks {}", plural(left_out, "process", "processes")));
-        }
-        let switched = !statement::lines(archive, "NCCL::MEASUREMENT::LIST").is_empty();
-        if switched {
-            missing.push("recording was switched, so the order of calls is not known".to_owned());
-        }
-        missing.extend(completeness.matching.unknown.lines.iter().cloned());
-        let mut signs = completeness.matching.ranks_behind.lines.clone();
-        let unfinished = completeness.unfinished();
+        let said = &trace.said;
+        let is_missing = |lack| match lack {
+            Lack::Callbacks(lost) => Some(format!("{} not recorded", plural(lost, "callback was", "callbacks were"))),
+            Lack::Places(number) => {
+                let first = said.problems.lines.all.first().map(String::as_str).unwrap_or_default();
+                let places = plural(number, "place", "places");
+                Some(format!("{places} of the recordings could not be read, the first: {first}"))
+            }
+            Lack::Processes(number) => Some(format!("the archive lacks {}", plural(number, "process", "processes"))),
+            Lack::WhileOff => Some("recording was switched, so the order of calls is not known".to_owned()),
+            _ => None,
+        };
+        let mut missing: Vec<String> = said.lacks().filter_map(is_missing).collect();
+        missing.extend(said.matching_unknown.lines.shown());
+        let mut signs = said.ranks_behind.lines.shown();
+        let unfinished = said.unfinished();
         if unfinished > 0 {
             signs.push(format!("{} had not ended when recording did", plural(unfinished, "event", "events")));
         }
         Self {
-            event_mask: event_mask(&statement::lines(archive, "NCCL::EVENTS")),
-            is_whole: lost == 0 && !switched && completeness.problem_count == 0,
-            is_flight: statement::number(archive, "NCCL::FLIGHT::PROCESSES").unwrap_or(0) > 0,
+            event_mask: event_mask(&said.events.all),
+            is_whole: !said.has_gaps() && said.measurement_list.is_empty(),
+            is_flight: said.flight_processes.get() > 0,
             missing,
             signs,
         }

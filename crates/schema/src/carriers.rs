@@ -1,0 +1,122 @@
+//! How Rust values lie in archives.
+
+use nccl_events::archive::Timing;
+
+/// A type that OTF2 has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// A flag.
+    U8,
+    /// A small number.
+    U32,
+    /// A number.
+    U64,
+    /// A number with a sign.
+    I32,
+    /// A number with a fraction.
+    F64,
+    /// A text.
+    String,
+}
+
+/// A value as OTF2 has it. `S` is a text: a reference, or the text itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<S> {
+    /// [`Type::U8`].
+    U8(u8),
+    /// [`Type::U32`].
+    U32(u32),
+    /// [`Type::U64`].
+    U64(u64),
+    /// [`Type::I32`].
+    I32(i32),
+    /// [`Type::F64`].
+    F64(f64),
+    /// [`Type::String`].
+    String(S),
+}
+
+impl<S> Value<S> {
+    /// A number without a sign, of any width: Score-P's bridge writes U64 where the archive has I32 or U8.
+    fn whole(self) -> Option<u64> {
+        match self {
+            Self::U8(number) => Some(number.into()),
+            Self::U32(number) => Some(number.into()),
+            Self::U64(number) => Some(number),
+            Self::I32(number) => u64::try_from(number).ok(),
+            Self::F64(_) | Self::String(_) => None,
+        }
+    }
+}
+
+/// How a Rust value lies in an archive. `S` is a text.
+pub trait Carrier {
+    /// The type in the archive.
+    const TYPE: Type;
+    /// What is written.
+    type Given<S>;
+    /// What is read.
+    type Taken<S>;
+    /// The value that is written.
+    fn put<S>(given: Self::Given<S>) -> Value<S>;
+    /// What a value of any type says, where it fits. `text` resolves a text.
+    fn take<R, S>(value: Value<R>, text: impl FnOnce(R) -> Option<S>) -> Option<Self::Taken<S>>
+    where
+        S: AsRef<str>;
+}
+
+macro_rules! carriers {
+    ($($(#[doc = $doc:literal])+
+        $name:ident $type:ident $given:ty, $taken:ty: |$put:ident| $make:expr, |$value:ident, $text:ident| $take:expr;)+) => {$(
+        $(#[doc = $doc])+
+        #[derive(Debug)]
+        pub enum $name {}
+
+        impl Carrier for $name {
+            const TYPE: Type = Type::$type;
+            type Given<S> = $given;
+            type Taken<S> = $taken;
+
+            #[inline]
+            fn put<S>($put: $given) -> Value<S> {
+                Value::$type($make)
+            }
+
+            #[inline]
+            fn take<R, S: AsRef<str>>($value: Value<R>, $text: impl FnOnce(R) -> Option<S>) -> Option<$taken> {
+                $take
+            }
+        }
+    )+};
+}
+
+carriers! {
+    /// A number.
+    Number U64 u64, u64: |number| number, |value, _text| value.whole();
+    /// A small number.
+    Small U32 u32, u32: |number| number, |value, _text| value.whole()?.try_into().ok();
+    /// A number with a sign.
+    Signed I32 i32, i32: |number| number, |value, _text| match value {
+        Value::I32(number) => Some(number),
+        other => other.whole()?.try_into().ok(),
+    };
+    /// A rank. NCCL has a negative one for none.
+    Rank I32 i32, u32: |rank| rank, |value, _text| value.whole()?.try_into().ok();
+    /// Yes or no.
+    Flag U8 bool, bool: |is_so| is_so.into(), |value, _text| Some(value.whole()? != 0);
+    /// A number with a fraction.
+    Fraction F64 f64, f64: |number| number, |value, _text| match value {
+        Value::F64(number) => Some(number).filter(|number| number.is_finite()),
+        _ => None,
+    };
+    /// A text.
+    Word String S, S: |text| text, |value, text| match value {
+        Value::String(reference) => text(reference),
+        _ => None,
+    };
+    /// The name of a [`Timing`].
+    MeasuredBy String S, Timing: |text| text, |value, text| match value {
+        Value::String(reference) => Timing::parse(text(reference)?.as_ref()),
+        _ => None,
+    };
+}

@@ -1,0 +1,219 @@
+//! What an archive says of itself, as readers get it, and when archives are merged.
+
+use std::collections::BTreeSet;
+
+use schema::{Grammar as _, Lines, Property, Statements};
+
+fn properties(said: &[(&str, &str)]) -> Vec<Property> {
+    said.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
+
+fn read(said: &[(&str, &str)]) -> Statements {
+    Statements::read(&properties(said))
+}
+
+/// What both say together, whichever comes first; lists by line.
+fn merged(one: &[(&str, &str)], other: &[(&str, &str)]) -> Vec<Property> {
+    let sorted = |said: Statements| {
+        let mut properties = said.write();
+        for (_, value) in &mut properties {
+            let mut lines: Vec<&str> = value.lines().collect();
+            lines.sort_unstable();
+            *value = lines.join("\n");
+        }
+        properties.sort();
+        properties
+    };
+    let together = sorted(read(one).merged(&read(other)));
+    assert_eq!(together, sorted(read(other).merged(&read(one))), "the order of archives does not matter");
+    together
+}
+
+const SAID: [(&str, &str); 14] = [
+    ("NCCL::CHAIN::ERRORS", "4"),
+    ("NCCL::CLOCK::ALIGNMENT::VIOLATIONS", "0"),
+    ("NCCL::COUNT::COLL::LOST", "1"),
+    ("NCCL::COUNT::COLL::SEEN", "3"),
+    ("NCCL::COUNT::COLL::WRITTEN", "0"),
+    ("NCCL::COUNT::CLAMPED", "6"),
+    ("NCCL::COUNT::STARTED", "12"),
+    ("NCCL::GPU::KERNELS", "5"),
+    ("NCCL::GPU::CLOCKS::RESIDUAL_NS", "30"),
+    ("NCCL::MISMATCH::ROOT", "2"),
+    ("NCCL::MISMATCH::ROOT::LIST", "world: one\nworld: two"),
+    ("NCCL::OF::A::LATER::VERSION", "x"),
+    ("NCCL::PROBLEM_LIST", "a\nb\nand more: 7"),
+    ("NCCL::PROBLEMS", "9"),
+];
+
+#[test]
+fn what_was_read_is_written() {
+    let said = read(&SAID);
+    assert_eq!((said.counts.clamped, said.gpu_counts.kernels, said.mismatch_root.number.get()), (6, 5, 2));
+    assert_eq!(said.problems.lines.len(), 9, "those that did not fit into the anchor are known");
+    assert_eq!((said.bad.len(), said.unknown.len()), (0, 1));
+    let (mut written, mut wanted) = (said.write(), properties(&SAID));
+    written.sort();
+    wanted.sort();
+    assert_eq!(written, wanted);
+}
+
+#[test]
+fn what_breaks_its_grammar_is_kept_apart() {
+    let said = read(&[
+        ("NCCL::RANKS_MISSING", "two"),
+        ("NCCL::COUNT::COLL::LOST", "-1"),
+        ("NCCL::CHAIN::ERRORS", ""),
+        ("NCCL::JOB", "17"),
+        ("OTF2::MPI_COMMUNICATION_COMPLETE", "true"),
+    ]);
+    let bad: Vec<&str> = said.bad.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(bad, ["NCCL::RANKS_MISSING", "NCCL::COUNT::COLL::LOST", "NCCL::CHAIN::ERRORS"]);
+    assert_eq!((said.job, said.unknown), (Lines::of(["17"]), Vec::new()));
+}
+
+#[test]
+fn a_line_break_stays_in_its_entry() {
+    let lines = Lines::of(["one\ntwo", "three"]);
+    assert_eq!(Lines::parse(&lines.text()), Some(lines));
+}
+
+/// The properties of a merged archive.
+fn value<'a>(merged: &'a [Property], name: &str) -> Option<&'a str> {
+    merged.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+#[test]
+fn numbers_of_all_families_add_up() {
+    let merged = merged(
+        &[
+            ("NCCL::GPU::KERNELS", "5"),
+            ("NCCL::CHAIN::ERRORS", "2"),
+            ("NCCL::SCOREP::CALLS", "8"),
+            ("NCCL::RECORDS", "7"),
+        ],
+        &[("NCCL::GPU::KERNELS", "5"), ("NCCL::CHAIN::ERRORS", "1"), ("NCCL::SCOREP::PROCESSES", "1")],
+    );
+    assert_eq!(value(&merged, "NCCL::GPU::KERNELS"), Some("10"));
+    assert_eq!(value(&merged, "NCCL::CHAIN::ERRORS"), Some("3"));
+    assert_eq!(value(&merged, "NCCL::SCOREP::CALLS"), Some("8"));
+    assert_eq!(value(&merged, "NCCL::SCOREP::PROCESSES"), Some("1"));
+    assert_eq!(value(&merged, "NCCL::RECORDS"), Some("7"));
+}
+
+#[test]
+fn moments_and_errors_are_the_latest_and_largest() {
+    let merged = merged(
+        &[("NCCL::FLIGHT::COMPLETE_FROM", "1764000000000000000"), ("NCCL::CLOCK::RESIDUAL_NS", "2")],
+        &[("NCCL::FLIGHT::COMPLETE_FROM", "1764000000000000009"), ("NCCL::CLOCK::RESIDUAL_NS", "3")],
+    );
+    assert_eq!(value(&merged, "NCCL::FLIGHT::COMPLETE_FROM"), Some("1764000000000000009"));
+    assert_eq!(value(&merged, "NCCL::CLOCK::RESIDUAL_NS"), Some("3"));
+}
+
+#[test]
+fn parts_are_counted_once_and_have_no_fingerprint_together() {
+    let merged = merged(
+        &[("NCCL::PARTS", "a\nb"), ("NCCL::PARTS::NUMBER", "2"), ("NCCL::PARTS::FINGERPRINT", "1234567890123456")],
+        &[("NCCL::PARTS", "b\nc"), ("NCCL::PARTS::NUMBER", "2"), ("NCCL::PARTS::FINGERPRINT", "6543210987654321")],
+    );
+    assert_eq!(value(&merged, "NCCL::PARTS"), Some("a\nb\nc"));
+    assert_eq!(value(&merged, "NCCL::PARTS::NUMBER"), Some("3"));
+    assert_eq!(value(&merged, "NCCL::PARTS::FINGERPRINT"), None);
+}
+
+#[test]
+fn hosts_are_counted_once_and_groups_bound_nothing_between_them() {
+    const LIST: &str = "NCCL::CLOCK::ALIGNMENT::LIST";
+    let hosts = ("NCCL::CLOCK::ALIGNMENT::HOSTS", "2");
+    let groups = ("NCCL::CLOCK::ALIGNMENT::GROUPS", "1");
+    let uncertainty = ("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "900");
+    let merged = merged(
+        &[hosts, groups, uncertainty, (LIST, "node1: reference, 4 constraints\nnode2: bounded by 4 constraints")],
+        &[hosts, groups, uncertainty, (LIST, "node2: reference, 7 constraints\nnode3: bounded by 7 constraints")],
+    );
+    assert_eq!(value(&merged, "NCCL::CLOCK::ALIGNMENT::HOSTS"), Some("3"));
+    assert_eq!(value(&merged, LIST).map(|lines| lines.lines().count()), Some(4), "each archive has its own clocks");
+    assert_eq!(value(&merged, "NCCL::CLOCK::ALIGNMENT::GROUPS"), Some("2"));
+    assert_eq!(value(&merged, "NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS"), None);
+}
+
+#[test]
+fn a_sum_with_what_is_not_known_is_not_known() {
+    let known = ("NCCL::COUNT::STARTED", "12");
+    assert_eq!(value(&merged(&[known], &[known]), "NCCL::COUNT::STARTED"), Some("24"));
+    assert_eq!(value(&merged(&[known], &[("NCCL::JOB", "17")]), "NCCL::COUNT::STARTED"), None);
+}
+
+#[test]
+fn lists_have_each_line_once_and_what_was_cut() {
+    let cut = ("NCCL::PROBLEM_LIST", "a\nb\nand more: 7");
+    let merged = merged(
+        &[cut, ("NCCL::PROBLEMS", "9"), ("NCCL::JOB", "17")],
+        &[("NCCL::PROBLEM_LIST", "b\nc"), ("NCCL::PROBLEMS", "2"), ("NCCL::JOB", "17"), ("NCCL::LATER", "x")],
+    );
+    // Here sorted.
+    assert_eq!(value(&merged, "NCCL::PROBLEM_LIST"), Some("a\nand more: 7\nb\nc"));
+    assert_eq!(value(&merged, "NCCL::PROBLEMS"), Some("10"));
+    assert_eq!((value(&merged, "NCCL::JOB"), value(&merged, "NCCL::LATER")), (Some("17"), Some("x")));
+}
+
+/// `NCCL::A::{B, C}::D` as two names.
+fn each(name: &str) -> Vec<String> {
+    let Some((start, rest)) = name.split_once('{') else { return vec![name.to_owned()] };
+    let (some, end) = rest.split_once('}').expect("a closing brace");
+    some.split(", ").flat_map(|it| each(&format!("{start}{it}{end}"))).collect()
+}
+
+/// The names in a cell of the page; `…::LIST` stands for what is before it, with this end.
+fn names(cell: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in cell.split('`').skip(1).step_by(2) {
+        names.extend(match name.strip_prefix('…') {
+            Some(end) => names.iter().map(|name| format!("{name}{end}")).collect(),
+            None => each(name),
+        });
+    }
+    names
+}
+
+#[test]
+fn the_page_lists_the_properties() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/REFERENCE.md");
+    let page = std::fs::read_to_string(page).expect("the page is there");
+    let (_, section) = page.split_once("## 3. Archive properties\n").expect("a section");
+    let (section, _) = section.split_once("\n## ").expect("a next section");
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
+    let listed: BTreeSet<String> = cells.flat_map(|cell| names(&format!("`{cell}"))).collect();
+    // Families of counters have pages and tests of their own; the checksum is that of `otf2`.
+    let is_family =
+        |name: &&String| name.ends_with('…') || name.starts_with("NCCL::CHAIN::") || name.contains("OTF2::");
+    let listed: Vec<&str> = listed.iter().filter(|name| !is_family(name)).map(String::as_str).collect();
+    let is_open =
+        |name: &&str| ["CHAIN", "SCOREP", "COUNT"].iter().any(|it| name.starts_with(&format!("NCCL::{it}::")));
+    let mut declared: Vec<&str> = Statements::NAMES.iter().copied().filter(|name| !is_open(name)).collect();
+    declared.sort_unstable();
+    assert_eq!(listed, declared);
+}
+
+#[test]
+fn everything_that_is_missing_makes_an_archive_incomplete() {
+    for said in [
+        ("NCCL::COUNT::COLL::LOST", "1"),
+        ("NCCL::COUNT::STOPS_LOST", "1"),
+        ("NCCL::COUNT::COMMUNICATORS_LOST", "1"),
+        ("NCCL::COUNT::REMOVED", "1"),
+        ("NCCL::FLIGHT::PROCESSES", "1"),
+        ("NCCL::MEASUREMENT::LIST", "1: host:1: off, events Coll, by a signal"),
+        ("NCCL::PARTS_LEFT_OUT", "part: no manifest"),
+        ("NCCL::PROBLEMS", "1"),
+        ("NCCL::RANKS_MISSING", "1"),
+        ("NCCL::COLLECTIVES_UNMATCHED", "1"),
+        ("NCCL::RANKS_BEHIND", "1"),
+        ("NCCL::COLLECTIVES", "none"),
+    ] {
+        assert_eq!(read(&[said]).lacks().count(), 1, "{said:?}");
+    }
+    let whole = [("NCCL::COUNT::COLL::SEEN", "3"), ("NCCL::COLLECTIVES", "blocking"), ("NCCL::RECORDS", "9")];
+    assert_eq!(read(&whole).lacks().count(), 0);
+}
