@@ -5,10 +5,10 @@
 //!   ─────────────────────────                                 ────────────────────────────
 //!   NCCL thread ── ncclProfiler_vN callback
 //!      └ abi        raw C structs → event::{Start, State}     journals of all processes
-//!         └ recorder   one record into the thread's slot         └ journal::reader
-//!            └ journal::writer   (mmap, no lock)                    └ write::assemble … timeline
-//!   maintenance thread (1 per process): next segments, clock pairs          └ write::part      one part a process
-//!   session: first init … last finalize or exit                          └ write::unify   one archive a job
+//!         └ record     one record into the thread's slot         └ journal::reader
+//!            └ journal::writer   (mmap, no lock)                    └ tables, trace: links … emit
+//!   maintenance thread (1 per process): next segments, clock pairs          └ part      one part a process
+//!   session: first init … last finalize or exit                          └ archive   one archive a job
 //! ```
 //!
 //! The two halves meet only in the journal, a documented file format (`docs/FORMATS.md`). The recording half

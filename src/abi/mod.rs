@@ -6,7 +6,6 @@
 //!       └ guard        the one boundary: catches panics, writes neutral results, the off-switch
 //!           └ v1 … v7      raw descriptor → event::Start;  states: raw arguments → event::StateArgs
 //!           └ chained      the plugins behind this one
-//! live, mask, logger, version   what libnccl lends us while a communicator lives
 //! ```
 //!
 //! NCCL calls from many threads at once: application, proxy, profiler and CUDA host-callback threads.
