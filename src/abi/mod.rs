@@ -7,7 +7,6 @@
 //!           └ v1 … v7      raw descriptor → event::Start;  states: raw arguments → event::StateArgs
 //!           └ chained      the plugins behind this one
 //! recorded   what TensorFlow's library asks
-//! live, mask, logger, version   what libnccl lends us while a communicator lives
 //! ```
 //!
 //! NCCL calls from many threads at once: application, proxy, profiler and CUDA host-callback threads.

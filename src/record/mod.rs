@@ -205,7 +205,7 @@ const fn late_place(what: Lost) -> usize {
     }
 }
 
-/// Begins to record into `registry`.
+/// Begins to record with `writer`.
 pub(crate) fn begin(writer: Arc<JournalWriter>) {
     RECORDING.begin(writer);
 }

@@ -249,7 +249,7 @@ impl Report {
             }
             let journal = directory.join(PARTS).join(name).join(JOURNAL);
             if !part.problems.is_empty() && journal.is_dir() {
-                text.line(format_args!("{name}: the journal is kept, for who can read more of it"));
+                text.line(format_args!("{name}: the journal is kept, so that a newer version can read more of it"));
             }
         }
         if self.parts.is_empty() {

@@ -49,14 +49,14 @@ impl SwitchAt {
     }
 }
 
-/// What is there of the calls of a rank.
+/// Which calls of a rank were recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// All, from the first one on.
     Whole,
     /// The collectives of these ranges: the same on all ranks that say so.
     StepRanges(Vec<Span>),
-    /// Something is not, and it is not known what.
+    /// Some calls are missing, and nothing shows which.
     Unknown,
 }
 

@@ -7,10 +7,11 @@
 
 use std::path::{Path, PathBuf};
 
-use analysis::Completeness;
 use analysis::report::{Finding, Verdict};
+use analysis::{Matching, Trace};
 use anyhow::Result;
 use journal::part::JOURNAL;
+use schema::Statements;
 use trace::{is_done, part_directories};
 
 use super::report::rows::{Kind, Report};
@@ -60,11 +61,12 @@ pub(crate) fn judged<T>(
 
 /// Puts the verdict that was kept beside an archive before what the archive itself says: it was judged from more. Where
 /// nothing was kept, and something is wrong, the archive is judged.
-pub(crate) fn put_first(anchor: &Path, completeness: &Completeness, verdict: &mut Verdict) {
-    let is_unfinished = completeness.unfinished() > 0 || verdict.finding == Finding::Unfinished;
+pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
+    let (anchor, said) = (&trace.anchor, &trace.said);
+    let is_unfinished = said.unfinished() > 0 || verdict.finding == Finding::Unfinished;
     let tells = |report: &Report| report.verdict.found || is_unfinished && report.verdict.kind == Kind::Unknown;
     let kept = anchor.parent().and_then(|directory| stored::read(directory).ok().flatten()).filter(tells);
-    let is_to_judge = is_unfinished || is_wrong(completeness);
+    let is_to_judge = is_unfinished || is_wrong(said);
     let judged = || is_to_judge.then(|| of_archive(anchor, AFTER_SECONDS).ok()).flatten().filter(tells);
     if let Some(report) = kept.or_else(judged) {
         let own = std::mem::replace(&mut verdict.sentence, report.verdict.text);
@@ -77,9 +79,9 @@ pub(crate) fn put_first(anchor: &Path, completeness: &Completeness, verdict: &mu
 }
 
 /// Whether the counts of an archive say that something did not end, or that ranks differ.
-fn is_wrong(completeness: &Completeness) -> bool {
-    let matching = &completeness.matching;
-    completeness.unfinished() > 0 || matching.number() > 0 || matching.ranks_behind.number > 0
+fn is_wrong(said: &Statements) -> bool {
+    let matching = Matching::of(said);
+    said.unfinished() > 0 || matching.number() > 0 || matching.ranks_behind.number > 0
 }
 
 /// A remark as a sentence.
@@ -90,8 +92,8 @@ fn sentence(text: String) -> String {
 
 /// What the archive says, where its own counts say that something is wrong.
 fn found_in(archive: &Path) -> Option<Report> {
-    let completeness = Completeness::of(&crate::archive::open(archive).ok()?.archive);
-    let report = is_wrong(&completeness).then(|| of_archive(archive, AFTER_SECONDS).ok()).flatten()?;
+    let trace = crate::archive::open(archive).ok()?;
+    let report = is_wrong(&trace.said).then(|| of_archive(archive, AFTER_SECONDS).ok()).flatten()?;
     report.verdict.found.then_some(report)
 }
 

@@ -13,7 +13,7 @@ use super::url::shown;
 const EXAMPLES: &str = "\
 Follows the journals of a job's processes on this node while they run, and gives what `stats` has as numbers: \
 operations, bytes, durations, bandwidths, network transfers, waiting, losses, the age of each rank's last event. The \
-job is not asked and does not notice. One such process a node is enough, for several outputs at once:
+job is not contacted or slowed. One such process a node is enough, for several outputs at once:
 
   nccl-otf2 metrics trace --listen 127.0.0.1:9401      for Prometheus: /metrics
   nccl-otf2 metrics trace --textfile textfiles         for node exporter: nccl_otf2_trace.prom

@@ -117,7 +117,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     }
     let mut made = Made::of(&trace, &analysis, &bar)?;
     let mut report = analysis.report;
-    hang::put_first(&trace.anchor, &report.completeness, &mut report.verdict);
+    hang::put_first(&trace, &mut report.verdict);
     drop((analysis.tables, analysis.instances));
 
     bar.begin("page", 1);

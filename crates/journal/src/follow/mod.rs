@@ -46,8 +46,8 @@ pub struct Follower {
     buffer: Buffer,
 }
 
-/// What is odd in a file: at a place that a segment can have, or as a whole.
-struct Odd {
+/// A problem of a file as a whole, or at a place that a segment can have.
+struct FileProblem {
     index: Option<usize>,
     problem: Problem,
     newer: Option<u32>,
@@ -87,13 +87,13 @@ impl Follower {
         let mut polled = Polled { discarded: self.discarded, damaged_bytes: self.damaged_bytes, ..Polled::default() };
         polled.is_removed = !self.list()?;
         let is_first = self.slots.is_empty();
-        let mut odd = self.find_segments();
-        if !odd.is_empty() || self.slots.values().any(Slot::has_gap) {
-            // The process may have been on its way from one segment to the next: what stays odd is.
+        let mut problems = self.find_segments();
+        if !problems.is_empty() || self.slots.values().any(Slot::has_gap) {
+            // The process may have been on its way from one segment to the next: what stays a problem is one.
             self.slots.values_mut().for_each(Slot::confirm);
             polled.is_removed = !self.list()?;
-            odd = self.find_segments();
-            self.report(odd, &mut polled)?;
+            problems = self.find_segments();
+            self.report(problems, &mut polled)?;
         }
         let gone = self.files.gone();
         for slot in self.slots.values_mut() {
@@ -169,9 +169,9 @@ impl Follower {
         Ok(is_there)
     }
 
-    /// Finds segments that came into use, and what is odd where there should be some.
-    fn find_segments(&mut self) -> Vec<(FileKey, Odd)> {
-        let mut odd = Vec::new();
+    /// Finds segments that came into use, and problems where there should be some.
+    fn find_segments(&mut self) -> Vec<(FileKey, FileProblem)> {
+        let mut problems = Vec::new();
         let open = self.files.all.iter().filter(|(_, file)| file.is_open());
         for key in open.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             let length = match self.files.with(&key, |file| Ok(file.metadata()?.len())) {
@@ -179,24 +179,25 @@ impl Follower {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 Err(error) => {
                     let reason = format!("cannot be opened: {error}");
-                    odd.push((key.clone(), Odd::of_file(&key, 0, reason)));
+                    problems.push((key.clone(), FileProblem::of_file(&key, 0, reason)));
                     continue;
                 }
             };
-            self.find_segments_in(&key, length, &mut odd);
+            self.find_segments_in(&key, length, &mut problems);
         }
-        odd.retain(|(key, odd)| odd.index.is_some() || self.files.all.get(key).is_some_and(|file| !file.is_reported));
-        odd
+        let files = &self.files.all;
+        problems.retain(|(key, it)| it.index.is_some() || files.get(key).is_some_and(|file| !file.is_reported));
+        problems
     }
 
-    fn find_segments_in(&mut self, key: &FileKey, length: u64, odd: &mut Vec<(FileKey, Odd)>) {
+    fn find_segments_in(&mut self, key: &FileKey, length: u64, problems: &mut Vec<(FileKey, FileProblem)>) {
         let mut offset = 0;
         for index in 0..SEGMENTS_PER_FILE {
             if offset + HEADER_BYTES as u64 > length {
                 break;
             }
             if self.files.all.get(key).is_some_and(|file| !file.has_seen(index)) {
-                odd.extend(self.find_segment(key, index, offset).map(|odd| (key.clone(), odd)));
+                problems.extend(self.find_segment(key, index, offset).map(|problem| (key.clone(), problem)));
             }
             offset += SEGMENT_BYTES as u64;
         }
@@ -207,15 +208,15 @@ impl Follower {
             } else {
                 format!("the file has more than {SEGMENTS_PER_FILE} segments")
             };
-            odd.push((key.clone(), Odd::of_file(key, offset, reason)));
+            problems.push((key.clone(), FileProblem::of_file(key, offset, reason)));
         }
     }
 
-    fn find_segment(&mut self, key: &FileKey, index: usize, offset: u64) -> Option<Odd> {
+    fn find_segment(&mut self, key: &FileKey, index: usize, offset: u64) -> Option<FileProblem> {
         let mut bytes = [0; HEADER_BYTES];
         let at_place = |reason: String, newer: Option<u32>| {
             let problem = Problem { path: key.1.to_path_buf(), offset, reason, lost_bytes: 0 };
-            Some(Odd { index: Some(index), problem, newer })
+            Some(FileProblem { index: Some(index), problem, newer })
         };
         match self.files.read_at(key, &mut bytes, offset) {
             Ok(HEADER_BYTES) => {}
@@ -246,21 +247,21 @@ impl Follower {
         None
     }
 
-    /// Reports each odd thing once.
-    fn report(&mut self, odd: Vec<(FileKey, Odd)>, polled: &mut Polled) -> Result<(), Error> {
+    /// Reports each problem once.
+    fn report(&mut self, problems: Vec<(FileKey, FileProblem)>, polled: &mut Polled) -> Result<(), Error> {
         // A process writes one format: among segments that can be read it is a damaged one.
         if self.slots.is_empty()
-            && let Some((key, found)) = odd.iter().find_map(|(key, odd)| Some((key, odd.newer?)))
+            && let Some((key, found)) = problems.iter().find_map(|(key, problem)| Some((key, problem.newer?)))
         {
             return Err(Error::Newer { path: key.1.to_path_buf(), found });
         }
-        for (key, odd) in odd {
+        for (key, problem) in problems {
             if let Some(file) = self.files.all.get_mut(&key) {
-                match odd.index {
+                match problem.index {
                     Some(index) => file.see(index),
                     None => file.is_reported = true,
                 }
-                polled.report([odd.problem]);
+                polled.report([problem.problem]);
             }
         }
         Ok(())
@@ -304,7 +305,7 @@ impl Follower {
     }
 }
 
-impl Odd {
+impl FileProblem {
     fn of_file(key: &FileKey, offset: u64, reason: String) -> Self {
         let problem = Problem { path: key.1.to_path_buf(), offset, reason, lost_bytes: 0 };
         Self { index: None, problem, newer: None }

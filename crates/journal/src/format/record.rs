@@ -76,8 +76,8 @@ pub struct CommRecord {
     pub repetition: u32,
 }
 
-/// Takes the records of a journal. What there is most of has a way of its own: a record that is put together for each
-/// costs as much as reading it.
+/// Takes the records of a journal. The most frequent ones have fast paths: building a [`Record`] for each costs as much
+/// as reading it.
 pub trait Records {
     /// Takes any record.
     fn record(&mut self, record: Record);

@@ -191,9 +191,9 @@ impl Journal {
         self.tick_source = head.process.tick_source;
         self.session_start_realtime_ns = head.process.session_start_realtime_ns;
         self.bytes += head.committed;
-        self.saw(head.slot, head.started_at_loss);
+        self.note_highest_sequence(head.slot, head.started_at_loss);
         if let Some(alone) = head.alone {
-            self.saw(head.slot, alone.started_before);
+            self.note_highest_sequence(head.slot, alone.started_before);
         }
         let places = self.slots.entry(head.slot).or_default();
         // The counters run on from segment to segment: the newest segment of a slot has the totals.
@@ -212,8 +212,7 @@ impl Journal {
         self.problems.push(Problem { path: path.to_owned(), offset, reason, lost_bytes });
     }
 
-    /// An event of this slot has this number.
-    fn saw(&mut self, slot: u16, sequence: u64) {
+    fn note_highest_sequence(&mut self, slot: u16, sequence: u64) {
         let highest = self.started.entry(slot).or_insert(0);
         *highest = sequence.max(*highest);
     }
@@ -283,7 +282,7 @@ impl Journal {
         outcome.records += found.records;
         let last = found.last;
         self.problems.extend(bad.map(|reason| place.problem(at, reason, 8 * (end - at) as u64)));
-        self.saw(slot, last);
+        self.note_highest_sequence(slot, last);
         self.problems.extend(problem_at_end(place, end, beyond, || {
             committed_now(&regular_files::open(&place.path, u64::MAX).ok()?, place)
         }));
