@@ -110,6 +110,7 @@ fn causes(report: &Report) -> Sheet {
 }
 
 fn operations(report: &Report) -> Sheet {
+    let is_any_unfinished = report.operations.iter().any(|class| class.unfinished > 0);
     let mut sheet = Sheet::new(
         "operations, counted on every rank",
         &[
@@ -124,7 +125,7 @@ fn operations(report: &Report) -> Sheet {
             "communicator",
             "timing",
             "+bytes_min",
-            "+unfinished",
+            if is_any_unfinished { "unfinished" } else { "+unfinished" },
             "+min",
             "+p95",
             "+max",
