@@ -148,9 +148,16 @@ fn say_beginning(config: &Config, comm: &CommInit<'_>, directories: &Directories
     let behind = if chained.is_empty() { String::new() } else { format!(", with {} behind it", chained.join(", ")) };
     say(config, &format!("version {VERSION}{behind}: recording {events} events into {out}"));
     if let (Some(other), true) = (&directories.other_job, comm.rank <= 0) {
+        let advice = match directories.lacks_job_id {
+            true => {
+                "there is no job id here, so %j in NCCL_OTF2_DIR is `unknown`: set NCCL_OTF2_JOB to another text for \
+                 each job"
+            }
+            false => "NCCL_OTF2_DIR=trace-%j is another directory for each job, NCCL_OTF2_JOB names a job",
+        };
         logger::warn(&format!(
             "the directory asked for holds the recording of another job ({other}); that of this job ({}) goes into \
-             {out} (NCCL_OTF2_DIR=trace-%j is another directory for each job, NCCL_OTF2_JOB names a job)",
+             {out} ({advice})",
             directories.job
         ));
     }

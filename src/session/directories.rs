@@ -22,6 +22,8 @@ pub(super) struct Directories {
     pub(super) job: String,
     /// The job that has the directory asked for, where `out` is another one inside it.
     pub(super) other_job: Option<String>,
+    /// Whether `%j` was asked for and there is no job id to fill in.
+    pub(super) lacks_job_id: bool,
 }
 
 impl Directories {
@@ -43,7 +45,11 @@ impl Directories {
         private::directory(&part)
             .map_err(|error| format!("{}: {error} (NCCL_OTF2_DIR says where the archive goes)", part.display()))?;
         match journal(config, &values, &part, &name) {
-            Ok(journal) => Ok(Self { out, part, journal, job, other_job }),
+            Ok(journal) => {
+                let is_asked_for = |template: &String| template.replace("%%", "").contains("%j");
+                let lacks_job_id = values.job.is_none() && config.directory.as_ref().is_some_and(is_asked_for);
+                Ok(Self { out, part, journal, job, other_job, lacks_job_id })
+            }
             Err(reason) => {
                 let _best_effort = std::fs::remove_dir_all(&part);
                 Err(reason)

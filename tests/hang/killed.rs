@@ -35,7 +35,7 @@ fn hung_then_killed(version: &str) {
     );
     let stats = run(scratch.tool(&["stats"]).arg(scratch.out())).with_code(0).stdout;
     // The archive is judged as above.
-    assert!(stats.starts_with("HANG: rank 2 [") && stats.contains("] has not called ncclAllReduce"), "{stats}");
+    assert!(stats.starts_with("HANG: rank 2 [") && stats.contains("] had not called ncclAllReduce"), "{stats}");
     let _sound = scratch.sound_archive();
 }
 

@@ -180,7 +180,7 @@ fn ranks_that_were_killed_earlier_are_behind_and_no_mismatch() {
     let times = |count: u64| format!("repeat {count} {{\n{}\n}}\nkill 9\n", sum(10));
     let ranks = [times(40), times(40), times(17), times(39)];
     let said = said(&job(7, &ranks));
-    let line = "world: rank 2 ended after 17 of 40 collectives\nworld: rank 3 ended after 39 of 40 collectives";
+    let line = "world: rank 2 had called 17 of 40 collectives when the recording ended\nworld: rank 3 had called 39 of 40 collectives when the recording ended";
     let properties = BTreeMap::from([
         ("RANKS_BEHIND".to_owned(), "2".to_owned()),
         ("RANKS_BEHIND::LIST".to_owned(), line.to_owned()),
@@ -249,7 +249,10 @@ fn nccl_itself_leaves_a_rank_behind() {
     let Some(said) = said_of_hang(&arguments, &json!([0, 1, 3])) else {
         return;
     };
-    assert_eq!(said.properties["RANKS_BEHIND::LIST"], "world: rank 2 ended after 1 of 2 collectives");
+    assert_eq!(
+        said.properties["RANKS_BEHIND::LIST"],
+        "world: rank 2 had called 1 of 2 collectives when the recording ended"
+    );
     assert_eq!(said.rules, ["C19"], "{said:#?}");
 }
 

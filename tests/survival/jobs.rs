@@ -116,3 +116,19 @@ fn an_archive_of_two_jobs_says_so() {
     assert!(said.stdout.contains("jobs 77.0, 78.0"), "{said}");
     let _archive: Archive = scratch.archive();
 }
+
+/// `%j` without a job id is the same for all jobs: that is said, not what was done already.
+#[test]
+fn a_name_after_the_job_needs_a_job_id() {
+    let scratch = Scratch::new();
+    let named = scratch.path().join("trace-%j");
+    let variables = [("NCCL_OTF2_DIR", named.to_str().expect("UTF-8"))];
+    let _first = record(&scratch, "0x1", &variables);
+    let second = record(&scratch, "0x2", &variables);
+    let warned = second.our_lines().iter().any(|line| {
+        line.contains("there is no job id here, so %j")
+            && line.contains("NCCL_OTF2_JOB")
+            && !line.contains("trace-%j is")
+    });
+    assert!(warned, "{second}");
+}

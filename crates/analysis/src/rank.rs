@@ -40,6 +40,8 @@ pub struct Rank {
     pub sends: Vec<End>,
     /// Receives.
     pub receives: Vec<End>,
+    /// Collectives, and ends of messages, that are left out: what had not ended, and all after that.
+    pub left_out: (u64, u64),
 }
 
 /// Reads what a rank did. What it had not ended, and all after that, is left out.
@@ -73,9 +75,13 @@ pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result
         ControlFlow::Continue(())
     })?;
     let mut rank = reading.rank;
+    let number = |rank: &Rank| (rank.collectives.len() as u64, (rank.sends.len() + rank.receives.len()) as u64);
+    let all = number(&rank);
     rank.collectives.retain(|it| it.begin < ends_at);
     rank.sends.retain(|it| it.begin < ends_at);
     rank.receives.retain(|it| it.begin < ends_at);
+    let kept = number(&rank);
+    rank.left_out = (all.0 - kept.0, all.1 - kept.1);
     rank.sends.sort_by_key(|it| it.begin);
     rank.receives.sort_by_key(|it| it.begin);
     Ok(rank)

@@ -52,8 +52,19 @@ pub(crate) fn read(trace: &Trace, comm: CommRef) -> Result<(Vec<Rank>, Vec<LeftO
     let ranks = trace.members(comm).iter().map(|location| rank::read(trace, comm, *location));
     let ranks: Result<Vec<Rank>, _> = ranks.collect();
     let mut ranks = ranks.context("cannot read the events of a rank")?;
-    let left_out = complete(&mut ranks);
+    let open = unfinished(&ranks);
+    let left_out = open.into_iter().chain(complete(&mut ranks)).collect();
     Ok((ranks, left_out))
+}
+
+/// What ranks had not ended.
+fn unfinished(ranks: &[Rank]) -> Option<LeftOut> {
+    let (collectives, messages) = ranks.iter().fold((0, 0), |sum, rank| {
+        let (collectives, messages) = rank.left_out;
+        (sum.0 + collectives, sum.1 + messages)
+    });
+    let reason = "it had not ended when the recording did, or came after what had not".to_owned();
+    (collectives + messages > 0).then_some(LeftOut { collectives, messages, reason })
 }
 
 /// Leaves in every rank only what all have: collectives up to the first that differs, and messages with both ends,
@@ -234,6 +245,14 @@ mod tests {
         let mut ranks = [rank(&all), rank(&other)];
         complete(&mut ranks);
         assert_eq!(ranks[1].collectives.len(), 1);
+    }
+
+    #[test]
+    fn what_had_not_ended_is_counted() {
+        let ranks = [Rank { left_out: (1, 0), ..Rank::default() }, Rank { left_out: (2, 3), ..Rank::default() }];
+        let left_out = unfinished(&ranks).expect("something");
+        assert_eq!((left_out.collectives, left_out.messages), (3, 3));
+        assert_eq!(unfinished(&[Rank::default()]), None);
     }
 
     #[test]

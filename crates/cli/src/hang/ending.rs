@@ -14,10 +14,13 @@ use journal::part::JOURNAL;
 use schema::Statements;
 use trace::{is_done, part_directories};
 
-use super::report::rows::{Kind, Report};
+use super::job::ProcessState;
+use super::judge::blockage::Reason;
+use super::report::rows::{Kind, ProcessRow, Report, Verdict as Judged};
 use super::{AFTER_SECONDS, look, of_archive, stored};
 use crate::place;
 use crate::print;
+use crate::units::plural;
 
 /// How a job stood when its archive was made.
 #[derive(Debug)]
@@ -25,6 +28,8 @@ pub(crate) struct Ending {
     /// The first line of the report of `hang`.
     pub(crate) text: String,
     pub(crate) kind: Kind,
+    /// Whether it says that ranks call different things.
+    pub(crate) names_mismatch: bool,
 }
 
 /// Makes the archive of a job by `finalize`, in `archive`, and says whether the job hangs, or hung, before that removes
@@ -47,7 +52,11 @@ pub(crate) fn judged<T>(
     if place::anchor(archive).is_err() {
         return Ok((made, None));
     }
+    let of_killed = before.as_ref().and_then(killed);
     let report = before.filter(|report| report.verdict.found || report.verdict.kind == Kind::Unknown);
+    if let Some(killed) = of_killed {
+        print::note(killed);
+    }
     let is_found = report.as_ref().is_some_and(|report| report.verdict.found);
     let by_archive = || (is_news || known.is_none()).then(|| found_in(archive)).flatten();
     let report = if is_found { report } else { by_archive().or(report) };
@@ -97,10 +106,23 @@ fn found_in(archive: &Path) -> Option<Report> {
     report.verdict.found.then_some(report)
 }
 
+/// That processes of a job did not end by themselves, where nothing is wrong but that.
+fn killed(report: &Report) -> Option<String> {
+    let is_gone = |process: &&ProcessRow| process.process_state == ProcessState::Gone.name();
+    let gone = report.processes.iter().filter(is_gone).count() as u64;
+    let is_well = !report.verdict.found && report.verdict.kind != Kind::Unknown;
+    (is_well && gone > 0).then(|| {
+        let processes = plural(gone, "process was", "processes were");
+        format!("{processes} killed, crashed, or ended without telling NCCL. {}", report.verdict.text)
+    })
+}
+
 fn keep(archive: &Path, mut report: Report) -> Ending {
     // Without the file the archive still tells, in less detail.
     if let Err(error) = stored::keep(archive, &mut report) {
         print::note(print::reasons(&error));
     }
-    Ending { text: report.verdict.text, kind: report.verdict.kind }
+    let by_mismatch = report.suspects.first().is_some_and(|suspect| suspect.reason == Reason::Mismatch.name());
+    let Judged { text, kind, .. } = report.verdict;
+    Ending { text, kind, names_mismatch: by_mismatch || kind == Kind::Mismatch }
 }

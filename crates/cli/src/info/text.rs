@@ -281,7 +281,11 @@ fn matching(matching: &Matching, text: &mut Text) {
     let mismatches: Vec<String> = matching.lines().collect();
     for (number, what, lines) in [
         (matching.number(), "mismatches between ranks", &mismatches),
-        (matching.ranks_behind.number, "ranks that ended earlier than others", &matching.ranks_behind.lines),
+        (
+            matching.ranks_behind.number,
+            "ranks that had called fewer collectives than others",
+            &matching.ranks_behind.lines,
+        ),
         (matching.unknown.number, "communicators whose ranks cannot all be compared", &matching.unknown.lines),
     ] {
         if number > 0 {

@@ -64,13 +64,14 @@ pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnviro
             ((), hang) = judged(out, out, true, || complete_all(out, keep_journal, &bar))?;
         }
     }
+    let is_named = hang.as_ref().is_some_and(|ending| ending.names_mismatch);
     if let Some(Ending { text, .. }) = hang {
         let mut lines = Text::default();
         lines.line(text);
         lines.line(format_args!("  who waits for whom:        nccl-otf2 hang {}", out.display()));
         print::notes(&lines);
     }
-    say_what_there_is(out, job);
+    say_what_there_is(out, job, is_named);
     Ok(())
 }
 
@@ -127,11 +128,15 @@ fn is_left_by(directory: &Path, job: &JobEnvironment) -> bool {
         && !process.is_recording()
 }
 
-fn say_what_there_is(out: &Path, job: &JobEnvironment) {
+/// `is_named`: whether a mismatch has been said.
+fn say_what_there_is(out: &Path, job: &JobEnvironment, is_named: bool) {
     let directory = out.display();
     match Summary::read(out) {
         Ok(_) if is_one_of_many(job) && !is_first_to_say(out) => {}
-        Ok(summary) => print::notes(&closing_lines(&summary, out)),
+        Ok(summary) => {
+            let first_mismatch = summary.first_mismatch.clone().filter(|_| !is_named);
+            print::notes(&closing_lines(&Summary { first_mismatch, ..summary }, out));
+        }
         // The last process of the job says it.
         Err(_) if is_one_of_many(job) && !out.join(ANCHOR).exists() => {
             if job.rank == Some(0) {

@@ -128,6 +128,8 @@ fn operations(report: &Report) -> Sheet {
     fn median(rates: Option<&Quantiles>) -> Cell {
         of(rates, |it| Cell::Rate(it.median))
     }
+    let is_any_unfinished = report.operations.iter().any(|class| class.unfinished > 0);
+    let unfinished = if is_any_unfinished { "unfinished" } else { "+unfinished" };
     Sheet::of(
         "operations, counted on every rank",
         report.operations.iter().map(|class| (report, class)),
@@ -143,7 +145,7 @@ fn operations(report: &Report) -> Sheet {
             ("communicator", |(report, it)| text(communicator(report, it.communicator))),
             ("timing", |(_, it)| text(timing(&it.timing))),
             ("+bytes_min", |(_, it)| Cell::Bytes(it.bytes_min)),
-            ("+unfinished", |(_, it)| Cell::Count(it.unfinished)),
+            (unfinished, |(_, it)| Cell::Count(it.unfinished)),
             ("+min", |(_, it)| duration(it, |it| it.min)),
             ("+p95", |(_, it)| duration(it, |it| it.p95)),
             ("+max", |(_, it)| duration(it, |it| it.max)),

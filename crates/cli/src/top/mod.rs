@@ -156,7 +156,10 @@ fn text(title: &str, now: &Snapshot) -> Text {
     for line in summary(view) {
         text.line(line);
     }
-    for sheet in [view.communicators(), view.ranks_table(), view.operations_table(), view.processes_table()] {
+    // Of a job whose journals are removed the lines above say where its archive is.
+    let is_removed = now.processes.is_empty() && now.processes_missed > 0;
+    let sheets = [view.communicators(), view.ranks_table(), view.operations_table(), view.processes_table()];
+    for sheet in sheets.iter().filter(|sheet| !(is_removed && sheet.is_empty())) {
         sheet.print(true, &mut text);
     }
     text

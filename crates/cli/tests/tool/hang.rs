@@ -48,7 +48,7 @@ fn who_is_behind_is_the_suspect() {
     let output = command.output().expect("ran");
     let said = text(&output.stdout);
     let first = said.lines().next().unwrap_or_default();
-    let expected = "HANG: rank 1 [host:1073741824] has not called ncclAllReduce (collective 3, sequence 2)";
+    let expected = "HANG: rank 1 [host:1073741824] had not called ncclAllReduce (collective 3, sequence 2)";
     assert!(first.starts_with(expected), "{said}");
     assert!(said.contains("last complete     collective 2"), "{said}");
     assert!(said.contains("not entered       1"), "{said}");

@@ -34,7 +34,7 @@ pub(crate) struct Communicator {
 impl Communicator {
     /// As `stats` calls it.
     pub(crate) fn name(&self) -> String {
-        let given = self.names.first().map(String::as_str);
+        let given = self.names.iter().map(String::as_str);
         self.comm.identity.name(self.comm.comm_id, self.comm.repetition, given, &self.part)
     }
 

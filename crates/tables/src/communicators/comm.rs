@@ -36,10 +36,18 @@ pub struct Comm {
 }
 
 impl CommIdentity {
-    /// What a communicator is called: the user's name, else its id; a repetition is told apart.
+    /// What a communicator is called: the user's name, else its id; a repetition is told apart. Processes may have
+    /// given different names, or none that can be read, as NCCL does to some that it splits.
     #[must_use]
-    pub fn name(self, comm_id: u64, repetition: u32, given: Option<&str>, part: &str) -> String {
-        let base = match (given, self) {
+    pub fn name<'a>(
+        self,
+        comm_id: u64,
+        repetition: u32,
+        given: impl IntoIterator<Item = &'a str>,
+        part: &str,
+    ) -> String {
+        let is_readable = |name: &&str| name.chars().any(|letter| !letter.is_control() && !letter.is_whitespace());
+        let base = match (given.into_iter().filter(is_readable).min(), self) {
             (Some(name), _) => name.to_owned(),
             (None, Self::Part) => format!("{part} {comm_id:#x}"),
             (None, _) => format!("{comm_id:#018x}"),
@@ -60,4 +68,19 @@ pub struct Member {
     pub rank: u32,
     /// Which of this process's GPUs: an index in [`super::Comms::gpus`].
     pub gpu: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CommIdentity;
+
+    #[test]
+    fn a_name_that_nobody_can_read_is_none() {
+        let name = |given: &[&str]| CommIdentity::Id.name(0xab, 0, given.iter().copied(), "part");
+        for nothing in [&[][..], &[""], &["\u{1}"], &[" \t"]] {
+            assert_eq!(name(nothing), "0x00000000000000ab", "{nothing:?}");
+        }
+        assert_eq!(name(&["\u{1}", "world", "a\u{1}b", ""]), "a\u{1}b");
+        assert_eq!(CommIdentity::Part.name(7, 1, ["\u{1}"], "part"), "part 0x7 #2");
+    }
 }

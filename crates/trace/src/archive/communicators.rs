@@ -160,15 +160,13 @@ impl Communicators {
 impl Gathered {
     fn add(&mut self, definition: &CommDefinition) {
         self.ranks = self.ranks.max(definition.ranks).max(definition.ranks_seen);
-        if !definition.name.is_empty() {
-            self.names.push(definition.name.clone());
-        }
+        self.names.push(definition.name.clone());
     }
 
     /// The user's name, else the id; a repetition is told apart.
     fn name(&self) -> String {
         let CommDefinition { identity, id, repetition, .. } = self.definition;
-        identity.name(id, repetition, self.names.iter().min().map(String::as_str), &self.part)
+        identity.name(id, repetition, self.names.iter().map(String::as_str), &self.part)
     }
 }
 

@@ -69,7 +69,7 @@ fn uncompared(comparison: &Comparison, share: f64) -> Option<String> {
     let all: f64 = groups.map(|it| &it.b).chain(&comparison.only_b).filter_map(|kind| kind.total_ns).map(real).sum();
     let (kind, reason) = uncompared().max_by(|(a, _), (b, _)| time(a).total_cmp(&time(b)))?;
     let how_much = match lost.is_finite() {
-        true if lost < share * all => return None,
+        true if lost < share * all || all <= 0.0 => return None,
         true => format!("{} of the time in operations of B", percent(lost / all.max(1.0))),
         false => "an unknown part of the time in operations of B".to_owned(),
     };

@@ -51,25 +51,24 @@ pub(crate) fn job(directory: &Path, progress: &dyn Progress) -> Result<Job> {
 
 fn put_together(parts: Vec<Part>, now_ns: u64) -> Job {
     let mut job = Job { now_ns, ..Job::default() };
-    let mut comms: BTreeMap<CommKey, Comm> = BTreeMap::new();
+    let mut comms: BTreeMap<CommKey, (Comm, Vec<String>)> = BTreeMap::new();
     for mut part in parts {
         for member in part.members {
             let size = member.key.size;
-            let comm = comms.entry(member.key).or_insert_with_key(|key| {
+            let (comm, names) = comms.entry(member.key).or_insert_with_key(|key| {
                 let knows_size = (1..=MOST_RANKS).contains(&size);
                 let size = if knows_size { size } else { 0 };
-                Comm {
+                let comm = Comm {
                     name: String::new(),
                     id: key.shared_id(),
                     size,
                     knows_size,
                     has_all: false,
                     ranks: BTreeMap::new(),
-                }
+                };
+                (comm, Vec::new())
             });
-            if comm.name.is_empty() {
-                comm.name = member.comm_name;
-            }
+            names.push(member.comm_name);
             if !comm.knows_size {
                 let seen = member.ranks_seen.max(member.rank.saturating_add(1));
                 comm.size = comm.size.max(seen.min(MOST_RANKS));
@@ -86,14 +85,9 @@ fn put_together(parts: Vec<Part>, now_ns: u64) -> Job {
         }
         job.processes.push(part.process);
     }
-    for (key, mut comm) in comms {
+    for (key, (mut comm, names)) in comms {
         align(&mut comm);
-        if comm.name.is_empty() {
-            comm.name = format!("{:#018x}", comm.id);
-        }
-        if key.repetition > 0 {
-            comm.name = format!("{} ({})", comm.name, key.repetition + 1);
-        }
+        comm.name = key.name(names.iter().map(String::as_str));
         job.comms.push(comm);
     }
     job.number();

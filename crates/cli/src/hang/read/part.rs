@@ -29,7 +29,7 @@ pub(super) struct CommKey {
     by: CommIdentity,
     id: u64,
     pub(super) size: u32,
-    pub(super) repetition: u32,
+    repetition: u32,
     /// Empty where processes share it.
     part: String,
 }
@@ -38,6 +38,11 @@ impl CommKey {
     fn new(by: CommIdentity, id: u64, size: u32, repetition: u32, part: &str) -> Self {
         let is_shared = by != CommIdentity::Part;
         Self { by, id, size, repetition, part: if is_shared { "" } else { part }.to_owned() }
+    }
+
+    /// As `stats` calls it.
+    pub(super) fn name<'a>(&self, given: impl IntoIterator<Item = &'a str>) -> String {
+        self.by.name(self.id, self.repetition, given, &self.part)
     }
 
     /// The id that all processes know; 0 where there is none.

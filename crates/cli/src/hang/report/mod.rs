@@ -98,7 +98,7 @@ fn verdict(
         (Some(_), _) if job.is_over() && doubts::has_lost(job) => nobody_waits(job),
         (Some(blockage), _) => {
             let waits = sentences::waits(job, blockage);
-            (Kind::Waiting, format!("No hang: {waits}, less than {} (--after)", time(after_ns)))
+            (Kind::Waiting, format!("No hang: {waits}; that is less than {} (--after)", time(after_ns)))
         }
         (None, Some(silence)) => (Kind::Quiet, format!("QUIET: {}", quiet::verdict(silence))),
         (None, None) => nobody_waits(job),

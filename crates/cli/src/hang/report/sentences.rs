@@ -19,29 +19,34 @@ pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
     let with = |ranks: &[u32], one, several| {
         format!("{} {}", names::members(job, blockage.comm, ranks), names::verb(ranks, one, several))
     };
+    let is_over = job.is_over();
+    let has_called = if is_over { "had called" } else { "has called" };
     let for_whom = match (&blockage.cause, &blockage.operation) {
         (Cause::Mismatch(mismatch), _) => {
             format!(", where {} something else", with(&mismatch.deviants(), "calls", "call"))
         }
         (Cause::Absent(absent), Operation::Collective { .. }) => {
-            let absent = with(absent, "has", "have");
+            let absent = if is_over { with(absent, "had", "had") } else { with(absent, "has", "have") };
             format!(", which {absent} not called")
         }
         (Cause::Absent(_), Operation::Message(message)) => {
-            format!(", which has not called the matching {}", message.matching_func())
+            let has = if is_over { "had" } else { "has" };
+            format!(", which {has} not called the matching {}", message.matching_func())
         }
         (Cause::AllEntered(_), operation) if operation.has_unknown_position() => {
             ", and which of them is behind is not known".to_owned()
         }
-        (Cause::AllEntered(_), Operation::Collective { .. }) => ", which all have called".to_owned(),
-        (Cause::AllEntered(_), Operation::Message(_)) => ", which has called its part".to_owned(),
+        (Cause::AllEntered(_), Operation::Collective { .. }) => {
+            format!(", which all {}", if is_over { "had called" } else { "have called" })
+        }
+        (Cause::AllEntered(_), Operation::Message(_)) => format!(", which {has_called} its part"),
         (Cause::Unrecorded(ranks), _) => {
             format!(", and of {} there are no records, or not all", names::members(job, blockage.comm, ranks))
         }
     };
     format!(
         "{} in {} of communicator {} for {}{for_whom}",
-        with(&waiters, "waits", "wait"),
+        if is_over { with(&waiters, "waited", "waited") } else { with(&waiters, "waits", "wait") },
         names::operation(job, blockage.comm, &blockage.operation),
         names::comm(job, blockage.comm),
         time(blockage.longest_ns()),
@@ -165,10 +170,11 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
 
 fn not_called(job: &Job, blockage: &Blockage, what: &str) -> String {
     let comm = names::comm(job, blockage.comm);
+    let has = if job.is_over() { "had" } else { "has" };
     match &blockage.operation {
-        Operation::Collective { .. } => format!("has not called {what} of communicator {comm}"),
+        Operation::Collective { .. } => format!("{has} not called {what} of communicator {comm}"),
         Operation::Message(message) => format!(
-            "has not called the {} that answers the {} of {} in communicator {comm}",
+            "{has} not called the {} that answers the {} of {} in communicator {comm}",
             message.matching_func(),
             message.func(),
             names::member(job, (blockage.comm, blockage.waiters.first().map_or(0, |(rank, _)| *rank))),
@@ -236,7 +242,11 @@ pub(crate) fn verdict(job: &Job, blockages: &[Blockage], found: &Suspect) -> Str
     }
     let longest = found.chain.iter().filter_map(|&at| blockages.get(at));
     let longest = longest.map(Blockage::longest_ns).max().unwrap_or(0);
-    format!("{text}; {} for {}", plural(found.blocked as u64, "rank waits", "ranks wait"), time(longest))
+    let waits = match job.is_over() {
+        true => plural(found.blocked as u64, "rank waited", "ranks waited"),
+        false => plural(found.blocked as u64, "rank waits", "ranks wait"),
+    };
+    format!("{text}; {waits} for {}", time(longest))
 }
 
 /// What to do about a suspect.

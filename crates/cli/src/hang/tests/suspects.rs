@@ -217,7 +217,7 @@ fn after_the_job_was_killed_the_first_to_go_is_the_suspect() {
     let report = judge(&early);
     assert_eq!((report.verdict.kind, suspect(&report).0), (Kind::Unknown, "not-called"));
     let text = &report.verdict.text;
-    for part in ["CANNOT TELL: when the recording ended, rank 1 [node:101] has not", "less than 10.000 s (--after)"] {
+    for part in ["CANNOT TELL: when the recording ended, rank 1 [node:101] had not", "less than 10.000 s (--after)"] {
         assert!(text.contains(part), "{part} in {text}");
     }
     let moment = |job: &Job| super::report("dir", job, 0).verdict.text;

@@ -86,7 +86,7 @@ pub(super) const CASES: &[Case] = &[
     spoiled("C19", |fixture| {
         fixture.ranks[1].retain(|step| !matches!(step, Step::Begin(300) | Step::End(350, ..)));
         fixture.property("NCCL::RANKS_BEHIND", "1");
-        let said = "world: rank 1 ended after 1 of 2 collectives";
+        let said = "world: rank 1 had called 1 of 2 collectives when the recording ended";
         fixture.property("NCCL::RANKS_BEHIND::LIST", said);
     })
     .with(&["C11"]),

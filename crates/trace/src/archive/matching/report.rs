@@ -81,7 +81,7 @@ impl Matching {
         let of = ranks.ranges.map_or(String::new(), |ranges| format!(" of {ranges}"));
         let listed = ends.iter().take(MOST_ENDS).map(|(count, ranks)| {
             let ranks = names(ranks);
-            format!("{comm}: {ranks} ended after {count} of {most} collectives{of}")
+            format!("{comm}: {ranks} had called {count} of {most} collectives{of} when the recording ended")
         });
         self.behind.extend(listed);
         let more: usize = ends.values().skip(MOST_ENDS).map(BTreeSet::len).sum();

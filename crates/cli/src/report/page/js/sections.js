@@ -186,8 +186,9 @@ export function completeness({ report }) {
   fill(add(columns, 'div'), html`<h3>Clocks</h3><p>${report.clocks.sentence}</p>
     ${report.clocks.unknown.length > 0 && html`<p>Not comparable: ${report.clocks.unknown.slice(0, 16)
       .map((rank) => report.ranks[rank].name).join(', ')}.</p>`}
-    ${list('Ranks that call different things', [...found.matching.mismatches.flatMap(([what, { lines }]) =>
-      lines.map((line) => `${what}: ${line}`)), ...found.matching.ranks_behind.lines])}
+    ${list('Ranks that call different things', found.matching.mismatches.flatMap(([what, { lines }]) =>
+      lines.map((line) => `${what}: ${line}`)))}
+    ${list('Ranks that had called fewer collectives than others', found.matching.ranks_behind.lines)}
     ${list('Problems', found.problems)}${list('Left out', found.parts_left_out)}
     ${list('What NCCL does not report', report.blind_spots)}`);
 }
