@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::archive::constraints::align_clocks;
 use crate::archive::processes::{Parts, processes};
-use crate::archive::properties::{PartsThere, option_properties, total};
+use crate::archive::properties::{PARTS_LEFT_OUT, PartsThere, option_properties, total};
 use crate::archive::write::{self, ArchiveSize};
 use crate::error::{Error, io_error};
 use crate::part::files::{TRACES, is_done};
@@ -66,14 +66,23 @@ pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(directories)
 }
 
-/// Whether the archive in place is whole and has these parts, written with these options.
-pub(super) fn is_in_place(out: &Path, parts: &BTreeSet<String>, options: ArchiveOptions) -> bool {
+/// A part that is not written, and cannot be.
+pub(super) struct Missing {
+    pub(super) part: String,
+    pub(super) reason: String,
+}
+
+/// Whether the archive in place is whole, has these parts, written with these options, and says which are missing.
+pub(super) fn is_in_place(out: &Path, parts: &BTreeSet<String>, missing: &[Missing], options: ArchiveOptions) -> bool {
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
         return false;
     };
     let there = PartsThere::of(&archive).unwrap_or_default();
+    let left_out = archive.property(PARTS_LEFT_OUT).unwrap_or_default();
     let mut options = option_properties(options).into_iter();
+    let is_said = |it: &Missing| left_out.lines().any(|line| line.starts_with(&format!("{}: ", it.part)));
     there.has_all(parts)
+        && (there.has_more_than(parts) || missing.iter().all(is_said))
         && options.all(|(name, value)| archive.property(&name) == Some(value.as_str()))
         && is_whole(&archive)
 }
@@ -104,21 +113,23 @@ fn is_whole(archive: &otf2::Archive) -> bool {
 /// There is none, or a file cannot be written. Then the archive in place, if any, is still there, unless
 /// the new one was being renamed into place: then there is no anchor, and unifying again makes one.
 pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Error> {
-    unify_alike(out, None, progress)
+    unify_alike(out, None, &[], progress)
 }
 
-/// The same of the parts that are written with these options; `None` for those that most have.
+/// The same of the parts that are written with these options; `None` for those that most have. The archive says that
+/// others are missing.
 ///
 /// # Errors
 /// As for [`unify`].
 pub(super) fn unify_alike(
     out: &Path,
     options: Option<ArchiveOptions>,
+    missing: &[Missing],
     progress: &dyn Progress,
 ) -> Result<ArchiveSummary, Error> {
     Staging::sweep(out, STAGING);
     let mut parts = Vec::new();
-    let mut left_out = Vec::new();
+    let mut left_out: Vec<String> = missing.iter().map(|it| format!("{}: {}", it.part, it.reason)).collect();
     let mut directories = part_directories(out)?;
     directories.retain(|directory| is_done(directory));
     let read = Workers::new(None).read_manifests(&directories);

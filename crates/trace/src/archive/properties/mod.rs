@@ -26,7 +26,7 @@ mod scorep;
 
 pub use fit::within_anchor;
 use parts::{PARTS, PARTS_FINGERPRINT, PARTS_NUMBER};
-pub(crate) use parts::{PartsThere, fingerprint};
+pub(crate) use parts::{PARTS_LEFT_OUT, PartsThere, fingerprint};
 
 /// How many problems are listed.
 const MOST_PROBLEMS: usize = 100;
@@ -40,7 +40,7 @@ pub(super) fn properties(parts: &Parts<'_>, communicators: &Communicators) -> Ve
     list.add(PARTS, list_of(names));
     list.number(PARTS_NUMBER, distinct_names.len() as u64);
     list.add(PARTS_FINGERPRINT, fingerprint(&distinct_names));
-    list.add("NCCL::PARTS_LEFT_OUT", list_of(parts.left_out));
+    list.add(PARTS_LEFT_OUT, list_of(parts.left_out));
     list.extend(option_properties(parts.options));
     sources(&mut list, processes);
     clocks(&mut list, processes);

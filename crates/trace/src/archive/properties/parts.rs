@@ -7,6 +7,9 @@ use regular_files::{FNV_SEED, fnv};
 /// The property with the names of the parts that are in the archive, one a line.
 pub(super) const PARTS: &str = "NCCL::PARTS";
 
+/// The property with the parts that are not, and why, one a line that begins with the part's name.
+pub(crate) const PARTS_LEFT_OUT: &str = "NCCL::PARTS_LEFT_OUT";
+
 /// The parts that are in an archive, as it says.
 #[derive(Debug, Default)]
 pub(crate) struct PartsThere {
