@@ -114,20 +114,14 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
     }
 }
 
-/// Writes `process.json`, and opens the journal with the maintenance thread's slot.
+/// Opens the journal with the maintenance thread's slot, and writes `process.json`: who finds that and no segment knows
+/// that the journal is damaged.
 fn open_journal(
     config: &Config,
     info: &ProcessInfo,
     directories: &Directories,
     tag: ProcessTag,
 ) -> Result<(Arc<JournalWriter>, SlotWriter), String> {
-    let path = directories.part.join(PROCESS);
-    serde_json::to_vec_pretty(info)
-        .map_err(std::io::Error::other)
-        .and_then(|json| private::new_file(&path)?.write_all(&json))
-        .map_err(|error| format!("{}: {}", path.display(), file_size::explain(error)))?;
-    let written = chain::report().write(&directories.part);
-    written.map_err(|error| format!("{}: {}", directories.part.display(), file_size::explain(error)))?;
     let options = WriterOptions {
         directory: directories.journal.clone(),
         tag,
@@ -138,6 +132,13 @@ fn open_journal(
     };
     let writer = JournalWriter::with_retention(options, config.flight_retention());
     let slot_writer = writer.register(MAINTENANCE_NAME).map_err(|stop| describe(&stop))?;
+    let path = directories.part.join(PROCESS);
+    serde_json::to_vec_pretty(info)
+        .map_err(std::io::Error::other)
+        .and_then(|json| private::new_file(&path)?.write_all(&json))
+        .map_err(|error| format!("{}: {}", path.display(), file_size::explain(error)))?;
+    let written = chain::report().write(&directories.part);
+    written.map_err(|error| format!("{}: {}", directories.part.display(), file_size::explain(error)))?;
     Ok((writer, slot_writer))
 }
 
@@ -175,5 +176,34 @@ fn say_beginning(config: &Config, comm: &CommInit<'_>, directories: &Directories
     // One rank speaks for the communicator; v1 to v3 do not say which rank this is.
     if comm.rank <= 0 && config.verbosity > Verbosity::Quiet {
         logger::warn(&format!("{why}: {}", settings::kernel_channels(comm.nccl_version)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader takes a description without a segment for a damaged journal.
+    #[test]
+    fn there_is_no_description_before_there_is_a_segment() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let part = scratch.path().to_owned();
+        let begin = |journal: &str| {
+            let (out, journal) = (part.clone(), part.join(journal));
+            let directories = Directories {
+                out,
+                part: part.clone(),
+                journal,
+                job: String::new(),
+                other_job: None,
+                lacks_job_id: false,
+            };
+            open_journal(&Config::default(), &ProcessInfo::default(), &directories, ProcessTag::new(1)).map(drop)
+        };
+        let description = part.join(PROCESS);
+        assert!(begin("no-such-directory").is_err() && !description.exists());
+        std::fs::create_dir(part.join("journal")).expect("made");
+        begin("journal").expect("begun");
+        assert!(description.exists() && part.join("journal/0.0").exists());
     }
 }

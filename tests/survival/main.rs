@@ -7,6 +7,7 @@ mod flips;
 mod jobs;
 mod journals;
 mod killed;
+mod lost;
 mod owners;
 mod panic;
 mod parts;

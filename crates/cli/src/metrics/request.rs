@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, ValueEnum};
 
-use super::url::shown;
+use super::url::{has_place, shown};
 
 const EXAMPLES: &str = "\
 Follows the journals of a job's processes on this node while they run, and gives what `stats` has as numbers: \
@@ -163,6 +163,7 @@ impl Request {
         // As OpenTelemetry's own exporters do.
         let has_path = rest.trim_end_matches('/').contains('/');
         let url = if has_path { url.clone() } else { format!("{}/v1/metrics", url.trim_end_matches('/')) };
+        ensure!(has_place(&url), "--otlp {shown}: not a URL such as http://localhost:4318");
         let headers = std::env::var("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
         let headers = headers.split(',').filter_map(|header| {
             let (name, value) = header.split_once('=')?;

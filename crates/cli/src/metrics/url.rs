@@ -1,19 +1,34 @@
 //! URLs in messages: without what others must not read.
 
-/// A URL without its user, its password and its query, which may have a token.
+use ureq::http::Uri;
+
+/// A URL without its user, its password and its query, which may have a token. Of what is no good URL less is shown:
+/// what stands before an `@` may be a password wherever that stands, and what stands behind one may be a token.
 pub(super) fn shown(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    let authority = match authority.rsplit_once('@') {
-        Some((_, host)) => format!("***@{host}"),
-        None => authority.to_owned(),
+    let is_scheme = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme, rest)) if is_scheme(scheme) => (format!("{scheme}://"), rest),
+        _ => (String::new(), url),
     };
-    let path = match path.find(['?', '#']) {
-        Some(at) => format!("{}{}", &path[..at], "?***"),
-        None => path.to_owned(),
+    let query = ['?', '#'];
+    let place = match rest.rsplit_once('@') {
+        Some((secret, _)) if secret.contains(query) => "***".to_owned(),
+        Some((_, place)) => format!("***@{place}"),
+        None => rest.to_owned(),
     };
-    let separator = if scheme.is_empty() { "" } else { "://" };
-    format!("{scheme}{separator}{authority}{path}")
+    match place.find(query) {
+        Some(at) => format!("{scheme}{}?***", &place[..at]),
+        None => format!("{scheme}{place}"),
+    }
+}
+
+/// Whether a URL has a host, with a number as its port if it has one. What has none would be sent to what stands there
+/// instead, such as the beginning of a password with a slash.
+pub(super) fn has_place(url: &str) -> bool {
+    let Ok(url) = url.parse::<Uri>() else { return false };
+    let Some(authority) = url.authority() else { return false };
+    let has_port = authority.port_u16().is_some();
+    !authority.host().is_empty() && (has_port || authority.as_str().ends_with(authority.host()))
 }
 
 #[cfg(test)]
@@ -29,8 +44,25 @@ mod tests {
             ("http://host/v1?token=secret", "http://host/v1?***"),
             ("http://host?token=secret", "http://host?***"),
             ("me:secret@host", "***@host"),
+            ("http:/me:secret@host:1", "***@host:1"),
+            ("http://me:sec/ret@host:1/", "http://***@host:1/"),
+            ("http://me:sec?ret@host", "http://***"),
+            ("http://me:sec#ret@host", "http://***"),
+            ("http://host/v1?token=sec@ret", "http://***"),
+            ("me:secret@host://1", "***@host://1"),
         ] {
             assert_eq!(shown(url), expected);
+        }
+    }
+
+    #[test]
+    fn a_collector_is_at_a_host() {
+        for url in ["http://host", "http://host:1/v1", "http://me:secret@host/", "http://[::1]:4318", "http://[::1]/v1"]
+        {
+            assert!(has_place(url), "{url}");
+        }
+        for url in ["http://", "http://:1", "http://me@", "http://me:sec/ret@host", "http://host:99999", "http://a b"] {
+            assert!(!has_place(url), "{url}");
         }
     }
 }

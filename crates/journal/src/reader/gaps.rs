@@ -1,6 +1,7 @@
 //! Segments that should be there: a machine that went down before its disk had all, or a file that was cut or lost,
 //! leaves others behind them.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use crate::format::layout::SEGMENT_BYTES;
@@ -20,13 +21,15 @@ pub(crate) fn before_each(orders: impl Iterator<Item = u64>) -> impl Iterator<It
     })
 }
 
-/// The slots without a segment and without a byte in their first file, of a process that has used so many.
+/// The slots without a segment and with nothing where their first one was, of a process that has used so many.
 pub(crate) fn of_slots(directory: &Path, found: impl Iterator<Item = u16>, used: u64) -> impl Iterator<Item = Problem> {
     before_each(found.map(u64::from).chain([used])).flatten().filter_map(|(from, to)| {
         let path = directory.join(format!("{from}.0"));
         // A running process may have made it meanwhile.
-        let is_there = path.metadata().is_ok_and(|data| data.len() > 0);
-        let reason = format!("the file is missing or empty: no segment of slots {from} to {to}");
+        let mut magic = [0; 8];
+        let read = regular_files::open(&path, u64::MAX).and_then(|mut file| file.read_exact(&mut magic));
+        let is_there = read.is_ok() && magic != [0; 8];
+        let reason = format!("the file is missing, empty or zeroed: no segment of slots {from} to {to}");
         (!is_there).then_some(Problem { path, offset: 0, reason, lost_bytes: 0 })
     })
 }

@@ -169,7 +169,7 @@ impl Journal {
             self.segment(path, offset, &head_words(&bytes));
             offset += SEGMENT_BYTES as u64;
         }
-        // A file without a byte: its process died, or met a limit, before it had room for a segment.
+        // A file without a byte, as a process leaves it that died or met a limit, is judged with its slot.
         if offset < length {
             let reason = match length > FILE_BYTES {
                 true => format!("the file has more than {SEGMENTS_PER_FILE} segments"),

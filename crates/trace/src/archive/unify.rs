@@ -66,18 +66,27 @@ pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(directories)
 }
 
-/// Whether the archive in place is whole and has these parts, written with these options.
-pub(super) fn is_in_place(out: &Path, parts: &BTreeSet<String>, options: ArchiveOptions) -> bool {
+/// A part that is not written, and cannot be.
+pub(super) struct Missing {
+    pub(super) part: String,
+    pub(super) reason: String,
+}
+
+/// Whether the archive in place is whole, has these parts, written with these options, and says which are missing.
+pub(super) fn is_in_place(out: &Path, parts: &BTreeSet<String>, missing: &[Missing], options: ArchiveOptions) -> bool {
     let Ok(archive) = otf2::Archive::open(&out.join(ANCHOR)) else {
         return false;
     };
     let (said, wanted) = (Statements::read(archive.properties()), properties::options(options));
-    said.level == wanted.level
+    let is_so_written = said.level == wanted.level
         && said.metrics == wanted.metrics
         && said.comm_locations == wanted.comm_locations
-        && said.collectives == wanted.collectives
-        && PartsThere::of(said).unwrap_or_default().has_all(parts)
-        && is_whole(&archive)
+        && said.collectives == wanted.collectives;
+    let left_out = &said.parts_left_out.all;
+    let is_said = |it: &Missing| left_out.iter().any(|line| line.starts_with(&format!("{}: ", it.part)));
+    let are_all_said = missing.iter().all(is_said);
+    let there = PartsThere::of(said).unwrap_or_default();
+    is_so_written && there.has_all(parts) && (there.has_more_than(parts) || are_all_said) && is_whole(&archive)
 }
 
 /// Whether the files that the anchor counts on are whole: somebody may have cleared away some, or copied them in part.
@@ -106,21 +115,23 @@ fn is_whole(archive: &otf2::Archive) -> bool {
 /// There is none, or a file cannot be written. Then the archive in place, if any, is still there, unless
 /// the new one was being renamed into place: then there is no anchor, and unifying again makes one.
 pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Error> {
-    unify_alike(out, None, progress)
+    unify_alike(out, None, &[], progress)
 }
 
-/// The same of the parts that are written with these options; `None` for those that most have.
+/// The same of the parts that are written with these options; `None` for those that most have. The archive says that
+/// others are missing.
 ///
 /// # Errors
 /// As for [`unify`].
 pub(super) fn unify_alike(
     out: &Path,
     options: Option<ArchiveOptions>,
+    missing: &[Missing],
     progress: &dyn Progress,
 ) -> Result<ArchiveSummary, Error> {
     Staging::sweep(out, STAGING);
     let mut parts = Vec::new();
-    let mut left_out = Vec::new();
+    let mut left_out: Vec<String> = missing.iter().map(|it| format!("{}: {}", it.part, it.reason)).collect();
     let mut directories = part_directories(out)?;
     directories.retain(|directory| is_done(directory));
     let read = Workers::new(None).read_manifests(&directories);

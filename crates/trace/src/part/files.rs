@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use crate::error::{Error, io_error};
 pub(crate) use journal::part::DONE;
-use journal::part::JOURNAL;
+use journal::part::{JOURNAL, PROCESS};
 use journal::private;
+use journal::reader::Journal;
 
 /// Name of the manifest in a part.
 pub(crate) const MANIFEST: &str = "manifest";
@@ -59,6 +60,17 @@ impl Progress {
 /// The event file of a part's location.
 pub(crate) fn event_file(part: &Path, location: usize) -> PathBuf {
     part.join(TRACES).join(format!("{location}.evt"))
+}
+
+/// Whether its process recorded: its description is made when the journal has a segment.
+pub(crate) fn has_begun(part: &Path) -> bool {
+    part.join(PROCESS).symlink_metadata().is_ok()
+}
+
+/// Whether a journal has no segment, and no damage that may have been one.
+pub(crate) fn is_blank(journal: &Path) -> bool {
+    let journal = Journal::open(journal).ok().filter(|journal| journal.bytes() == 0);
+    journal.is_some_and(|journal| journal.read(&mut |_| {}).problems.is_empty())
 }
 
 /// Whether a part is written, and can go into an archive.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::files::is_done;
+use super::files::{has_begun, is_done};
 use super::manifest::Manifest;
 use super::remote_transfers::from_neighbours;
 use crate::error::Error;
@@ -11,7 +11,7 @@ use clocks::ticks::HostClock;
 use journal::format::record::{Record, RecordBody, Records, Symbol};
 use journal::part::process::ProcessInfo;
 use journal::part::{JOURNAL, read_process};
-use journal::reader::{Journal, Outcome};
+use journal::reader::{Journal, Outcome, Problem};
 use nccl_events::gpu::GpuRecord;
 use nccl_events::{Start, StateArgs};
 use tables::Tables;
@@ -38,7 +38,12 @@ impl Recording {
         let process_tag = journal.process_tag;
         let session_start_ns = journal.session_start_realtime_ns;
         let mut since = Since { ticks: since_ticks, builder: TableBuilder::default() };
-        let outcome = journal.read(&mut since);
+        let mut outcome = journal.read(&mut since);
+        // Its files were emptied, zeroed or removed.
+        if outcome.bytes == 0 && outcome.problems.is_empty() && has_begun(part) {
+            let reason = "no segment, though the process recorded".to_owned();
+            outcome.problems.push(Problem { path: part.join(JOURNAL).join("0.0"), offset: 0, reason, lost_bytes: 0 });
+        }
         let builder = since.builder;
         refuse_less(part, &outcome)?;
         let (mut tables, clock) = builder.finish_by_clock(&outcome.losses, &outcome.removed, process_tag, tick_source);

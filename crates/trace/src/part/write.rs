@@ -145,11 +145,19 @@ fn commit(part: &Path, staging: &Staging, manifest: &Manifest, provisional: bool
         put_in_place(staging, REMOTE_TRANSFERS, part)?;
     }
     put_in_place(staging, MANIFEST, part)?;
-    let mark = staging.path().join(DONE);
     let state = match provisional {
         true => files::Progress::Provisional,
         false => files::Progress::Written,
     };
+    mark(part, staging, state)
+}
+
+/// Says how far a part is.
+///
+/// # Errors
+/// The mark cannot be written.
+pub(crate) fn mark(part: &Path, staging: &Staging, state: files::Progress) -> Result<(), Error> {
+    let mark = staging.path().join(DONE);
     state.write(&mark).map_err(io_error("write", &mark))?;
     put_in_place(staging, DONE, part)
 }

@@ -54,7 +54,18 @@ fn metrics_that_nobody_got_are_an_error_without_secrets() {
     assert_eq!(ended.stderr.lines().filter(|line| line.contains("error: ")).count(), 1, "{ended:?}");
     assert!(ended.stderr.contains("http://***@127.0.0.1:1/v1/metrics"), "{ended:?}");
     assert!(!ended.said().contains("secret"), "{ended:?}");
-    for url in ["https://me:secret@host", "ftp://me:secret@host", "me:secret@host"] {
+    for url in [
+        "https://me:secret@host",
+        "ftp://me:secret@host",
+        "me:secret@host",
+        "http:/me:secret@127.0.0.1:1",
+        "http:me:secret@127.0.0.1:1",
+        "http://me:sec/secret@127.0.0.1:1/",
+        "http://me:sec?secret@127.0.0.1:1/",
+        "http://me:secret@?token=secret",
+        "http://me:secret@:1/",
+        "http://me: secret@127.0.0.1:1/",
+    ] {
         let ended = bounded(&scratch, &["metrics", "trace", "--once", "--otlp", url]);
         assert!(ended.code == Some(2) && !ended.said().contains("secret"), "{ended:?}");
     }

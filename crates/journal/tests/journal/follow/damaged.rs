@@ -50,10 +50,10 @@ fn a_file_that_is_lost() {
     for slot in 0..3 {
         let path = journal.join(format!("{slot}.0"));
         let bytes = std::fs::read(&path).unwrap();
-        for empty in [false, true] {
-            match empty {
-                true => std::fs::write(&path, "").unwrap(),
-                false => std::fs::remove_file(&path).unwrap(),
+        for left in [None, Some(Vec::new()), Some(vec![0; bytes.len()])] {
+            match left {
+                Some(left) => std::fs::write(&path, left).unwrap(),
+                None => std::fs::remove_file(&path).unwrap(),
             }
             let found = whole(&journal);
             let problems: Vec<&Path> = found.problems.iter().map(|(path, ..)| path.as_path()).collect();

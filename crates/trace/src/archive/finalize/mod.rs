@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::archive::unify::{ANCHOR, ArchiveSummary, is_in_place, part_directories, unify_alike};
+use crate::archive::unify::{ANCHOR, ArchiveSummary, Missing, is_in_place, part_directories, unify_alike};
 use crate::error::Error;
 use crate::part::files::{Progress as PartProgress, is_done};
 use crate::part::journal_cleanup;
@@ -17,6 +17,7 @@ use journal::part::late::LateCallbacks;
 use journal::part::{JOURNAL, part_name};
 use nccl_events::Progress;
 
+mod lost_mark;
 mod options;
 mod part;
 mod remote_transfers;
@@ -57,6 +58,7 @@ pub struct FinalizeSummary {
 /// error: it is listed with its reason.
 pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) -> Result<FinalizeSummary, Error> {
     let job = Job { parts: part_directories(out)?, options, workers: Workers::new(options.jobs), progress };
+    job.restore_marks();
     let known = job.known();
     let archive = options_of_all(&job.parts, &known, &options.wishes)?;
     // Of a shard's own parts only: the other shards are at theirs.
@@ -98,8 +100,9 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
     // Part by part is not enough: a part may have been written again under its name.
     let is_written = |part: &FinalizedPart| matches!(part.state, PartState::Written(_));
     let is_changed = summary.parts.iter().any(is_written) || job.parts.iter().any(|part| came_late(out, part));
-    if is_changed || !is_in_place(out, &done, archive) {
-        summary.archive = Some(unify_alike(out, Some(archive), progress)?);
+    let missing = job.missing(&summary.parts);
+    if is_changed || !is_in_place(out, &done, &missing, archive) {
+        summary.archive = Some(unify_alike(out, Some(archive), &missing, progress)?);
     }
     summary.complete = !summary.parts.iter().any(|part| is_missing(part) || !part.problems.is_empty());
     Ok(summary)
@@ -118,6 +121,13 @@ impl Job<'_> {
     fn is_ours(&self, number: usize) -> bool {
         let shard = self.options.shard;
         shard.is_none_or(|(shard, shards)| number % shards.max(1) == shard)
+    }
+
+    fn restore_marks(&self) {
+        let parts = self.parts.iter().enumerate();
+        for (_, part) in parts.filter(|(number, _)| self.is_ours(*number)) {
+            lost_mark::restore(part, self.progress);
+        }
     }
 
     /// What the parts that are written say of themselves; of a shard its own and the first.
@@ -162,6 +172,16 @@ impl Job<'_> {
                 *outcome = Outcome { is_first: outcome.is_first, ..Outcome::new(state) };
             }
         }
+    }
+
+    /// The parts that are not written, and why they cannot be: an archive says of the others itself what is missing.
+    fn missing(&self, finalized: &[FinalizedPart]) -> Vec<Missing> {
+        let parts = self.parts.iter().zip(finalized).filter(|(part, _)| !is_done(part));
+        let missing = parts.filter_map(|(_, part)| match &part.state {
+            PartState::Failed(reason) => Some(Missing { part: part.name.clone(), reason: reason.clone() }),
+            _ => None,
+        });
+        missing.collect()
     }
 
     /// Removes the journals of parts that were written for the first time, and of those that `waited` for others.

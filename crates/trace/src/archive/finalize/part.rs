@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use super::lost_mark;
 use super::options::{FinalizeOptions, Known, can_be_written};
 use crate::archive::unify::other_options;
 use crate::error::Error;
-use crate::part::files::{MANIFEST, Progress, is_done, is_final, why_unusable};
+use crate::part::files::{MANIFEST, Progress, has_begun, is_blank, is_done, is_final, why_unusable};
 use crate::part::manifest::Manifest;
 use crate::part::staging::{Staging, put_in_place};
 use crate::part::write::{self, PartSummary, WriteOptions, write_locked};
@@ -23,7 +24,7 @@ pub enum PartState {
     Done,
     /// Its process runs: it writes its part itself.
     Live,
-    /// Neither journal nor `done`: the process never got to record.
+    /// The process never got to record.
     Empty,
     /// Belongs to another shard.
     Elsewhere,
@@ -81,12 +82,10 @@ impl PartFinalizer<'_> {
             Some(Known::Part { options, has_journal: false, .. }) if !options.same_events(&self.archive) => {
                 return Outcome::new(PartState::Failed(other_options(&part_name(part), *options)));
             }
-            None if !part.join(JOURNAL).exists() && !is_done(part) => {
-                let state = match fs::read_link(part.join(JOURNAL)) {
-                    Ok(target) => PartState::Failed(elsewhere(part, &target)),
-                    Err(_) => PartState::Empty,
-                };
-                return Outcome::new(state);
+            None => {
+                if let Some(state) = self.without_records(part) {
+                    return Outcome::new(state);
+                }
             }
             _ => {}
         }
@@ -104,6 +103,22 @@ impl PartFinalizer<'_> {
         }
         let state = write_again(part, self.archive, is_live);
         Outcome { is_first: !is_live && matches!(state, PartState::Written(_)), ..Outcome::new(state) }
+    }
+
+    /// What becomes of a part that is not written, and that there is nothing to write from.
+    fn without_records(&self, part: &Path) -> Option<PartState> {
+        let journal = part.join(JOURNAL);
+        if journal.exists() {
+            return (!has_begun(part) && is_blank(&journal)).then_some(PartState::Empty);
+        }
+        // Written meanwhile: the mark comes before the journal goes.
+        if is_done(part) {
+            return None;
+        }
+        Some(match fs::read_link(&journal) {
+            Ok(target) => PartState::Failed(elsewhere(part, &target)),
+            Err(_) => lost_mark::why_missing(part, self.progress).map_or(PartState::Empty, PartState::Failed),
+        })
     }
 
     /// Makes a part that is written like the others.

@@ -1,0 +1,58 @@
+//! Parts that are written and have lost their mark, and parts of which what was recorded is lost.
+
+use std::path::Path;
+
+use crate::part::calls::CALLS;
+use crate::part::files::{MANIFEST, Progress as PartProgress, TRACES, has_begun, is_done, why_unusable};
+use crate::part::manifest::Manifest;
+use crate::part::staging::Staging;
+use crate::part::write;
+use journal::part::JOURNAL;
+use nccl_events::Progress;
+
+/// Marks a part as written again where that is all that it lacks: no mark, no journal, manifest and event files whole.
+pub(super) fn restore(part: &Path, progress: &dyn Progress) {
+    // The journal first: who writes the part removes that when the mark is there.
+    let has_journal = part.join(JOURNAL).symlink_metadata().is_ok();
+    if !has_journal && !is_done(part) && has_written_files(part) && why_unusable(part).is_none() {
+        // `why_missing` says it.
+        let _stays_unmarked = put_mark(part, progress);
+    }
+}
+
+fn put_mark(part: &Path, progress: &dyn Progress) -> Result<(), String> {
+    let state = written(part)?;
+    let put = || {
+        let _lock = write::lock(part, None, progress)?;
+        write::mark(part, &Staging::create(part, write::STAGING)?, state)
+    };
+    put().map_err(|error| error.to_string())
+}
+
+/// What the mark said.
+///
+/// # Errors
+/// The manifest or an event file is missing or damaged.
+fn written(part: &Path) -> Result<PartProgress, String> {
+    let manifest = Manifest::read_with_events(part).map_err(|error| error.to_string())?;
+    if let (true, Some(lost)) = (manifest.has_lost_events, manifest.problems.last()) {
+        return Err(lost.clone());
+    }
+    // It is not known how many events began only where the process recorded on.
+    let is_provisional = manifest.started.is_none();
+    Ok(if is_provisional { PartProgress::Provisional } else { PartProgress::Written })
+}
+
+/// Why a part without mark and journal cannot go into an archive; `None` where its process never recorded.
+pub(super) fn why_missing(part: &Path, progress: &dyn Progress) -> Option<String> {
+    if has_written_files(part) {
+        let reason = put_mark(part, progress).err()?;
+        return Some(format!("its mark `done` and its journal are lost, and it cannot be used without: {reason}"));
+    }
+    has_begun(part).then(|| format!("its process recorded, and its journal is lost: {}", part.join(JOURNAL).display()))
+}
+
+/// Whether there is anything that only writing a part makes.
+fn has_written_files(part: &Path) -> bool {
+    [MANIFEST, TRACES, CALLS].iter().any(|name| part.join(name).symlink_metadata().is_ok())
+}
