@@ -17,8 +17,7 @@ use crate::sums::Sums;
 /// Clocks that are read so long apart tell how fast ticks are.
 const CALIBRATION: Duration = Duration::from_millis(10);
 
-/// How many bytes of a process are read before its operations are summed up: only the newest calls and launches that
-/// they refer to are kept.
+/// How many bytes of a process are read before its operations are summed up: what is not takes memory.
 const MOST_SHARE: u64 = 512 << 10;
 
 /// What one poll did.

@@ -26,10 +26,18 @@ pub(crate) type Few<T> = SmallVec<[T; 1]>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch {
     pub(crate) id: u64,
-    context: u32,
-    thread: u64,
     pub(crate) start: u64,
-    pub(crate) stop: Option<u64>,
+    /// 0 where it has not returned.
+    stop: u64,
+    context: u32,
+    thread: u32,
+}
+
+impl Launch {
+    /// When it returned; when it began, if that is not known.
+    pub(crate) const fn returned(&self) -> u64 {
+        if self.stop == 0 { self.start } else { self.stop }
+    }
 }
 
 /// A launch plan (one kernel) with an operation of a call of the group, and when the first of these began.
@@ -79,7 +87,7 @@ struct Messages {
 #[derive(Clone, Copy, Debug)]
 struct Call {
     group: u64,
-    thread: u64,
+    thread: u32,
     is_captured: bool,
     /// How many operations it had, but for those at capture.
     operations: u64,
@@ -137,7 +145,7 @@ pub(crate) struct Calls {
 
 impl Calls {
     /// Gives the group of the call; one outside of groups is a group for itself.
-    fn add(&mut self, id: u64, (ticks, thread, group): (u64, u64, u64), is_captured: bool) -> &mut Group {
+    fn add(&mut self, id: u64, (ticks, thread, group): (u64, u32, u64), is_captured: bool) -> &mut Group {
         let group_id = if group == 0 { id } else { group };
         self.calls.insert(id, Call { group: group_id, thread, is_captured, operations: 0 });
         let group = self.groups.get_or(group_id, ticks, Group::default);
@@ -147,12 +155,12 @@ impl Calls {
         group
     }
 
-    pub(crate) fn start_call(&mut self, id: u64, at: (u64, u64, u64), is_captured: bool) {
+    pub(crate) fn start_call(&mut self, id: u64, at: (u64, u32, u64), is_captured: bool) {
         self.add(id, at, is_captured);
     }
 
     /// A call of a send or receive.
-    pub(crate) fn start_message(&mut self, id: u64, at: (u64, u64, u64), (context, call): (u32, &P2pApi<Symbol>)) {
+    pub(crate) fn start_message(&mut self, id: u64, at: (u64, u32, u64), (context, call): (u32, &P2pApi<Symbol>)) {
         let group = self.add(id, at, call.graph_captured);
         match &mut group.messages {
             Some(messages) => messages.calls.add(context, call),
@@ -180,9 +188,9 @@ impl Calls {
         }
     }
 
-    pub(crate) fn start_launch(&mut self, id: u64, (ticks, thread, group): (u64, u64, u64), context: u32) {
+    pub(crate) fn start_launch(&mut self, id: u64, (ticks, thread, group): (u64, u32, u64), context: u32) {
         if group != 0 {
-            let launch = Launch { id, context, thread, start: ticks, stop: None };
+            let launch = Launch { id, context, thread, start: ticks, stop: 0 };
             self.groups.get_or(group, ticks, Group::default).launches.push(launch);
             self.launching.insert(id, group);
         }
@@ -192,7 +200,7 @@ impl Calls {
         let group = self.launching.remove(&id).and_then(|group| self.groups.get_mut(group));
         let launch = group.and_then(|group| group.launches.iter_mut().find(|launch| launch.id == id));
         if let Some(launch) = launch {
-            launch.stop.get_or_insert(ticks);
+            launch.stop = ticks;
         }
     }
 
@@ -206,7 +214,7 @@ impl Calls {
         &mut self,
         call: u64,
         start: u64,
-        (context, thread, plan_id): (u32, u64, u64),
+        (context, thread, plan_id): (u32, u32, u64),
     ) -> (OfCall, Option<u64>) {
         let plan = (plan_id != 0).then(|| self.plans.get_or(plan_id, start, Plan::default));
         let enqueued = plan.as_ref().and_then(|plan| plan.start);
@@ -310,9 +318,9 @@ impl Calls {
         }
     }
 
-    /// Whether operations of a group are not summed up.
+    /// Whether operations of a group are not summed up; of a captured one they may be those of any replay.
     pub(crate) fn has_open(&self, group: u64) -> bool {
-        self.groups.get(group).is_some_and(|group| group.open > 0)
+        self.groups.get(group).is_some_and(|group| group.open > 0 && !group.is_captured)
     }
 
     /// The operations of a kernel were summed up.
@@ -365,7 +373,7 @@ impl Calls {
             for call in group.calls.iter() {
                 self.calls.remove(call);
             }
-            for launch in group.launches.iter().filter(|launch| launch.stop.is_none()) {
+            for launch in group.launches.iter().filter(|launch| launch.stop == 0) {
                 self.launching.remove(&launch.id);
             }
         }

@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
+/// So many ids of removed things are kept beside as many as there are things.
+const MOST_REMOVED: usize = 1 << 10;
+
 /// Things by id.
 #[derive(Debug)]
 pub(super) struct Kept<T> {
@@ -50,6 +53,10 @@ impl<T> Kept<T> {
 
     /// The one that is kept for longest, and since before then: it is removed, or kept again.
     pub(super) fn oldest(&mut self, before: u64) -> Option<u64> {
+        // Those behind one that is kept for long.
+        if self.order.len() > 2 * self.all.len() + MOST_REMOVED {
+            self.order.retain(|(_, id)| self.all.contains_key(id));
+        }
         while let Some((_, id)) = self.order.pop_front_if(|(since, _)| *since < before) {
             if self.all.contains_key(&id) {
                 return Some(id);

@@ -247,7 +247,7 @@ impl Network {
         let inferred =
             is_ended.then(|| self.ended.iter_mut().rev().take(MOST_INFERRED).find(|step| step.inferred == id));
         if let Some(step) = inferred.flatten() {
-            step.stop = ticks.max(step.start);
+            (step.stop, step.inferred) = (ticks.max(step.start), 0);
             return;
         }
         match self.step(id, seen) {

@@ -44,7 +44,7 @@ pub(crate) struct OpenEvents {
     pub(super) gpu: GpuWork,
     pub(super) meanings: Meanings,
     /// By slot: the system's id of the thread that writes there, or a number that is none.
-    threads: Vec<u64>,
+    threads: Vec<u32>,
     /// How long is waited for more of an operation.
     pub(super) settle_ns: u64,
     /// Spans of stamps that are judged together have 2 to the power of this ticks, once that is known.
@@ -102,9 +102,9 @@ impl OpenEvents {
     }
 
     /// The thread that writes in a slot.
-    fn thread(&self, slot: u16) -> u64 {
+    fn thread(&self, slot: u16) -> u32 {
         let known = self.threads.get(usize::from(slot)).copied().filter(|id| *id != 0);
-        known.unwrap_or_else(|| u64::from(slot) + (1 << 32))
+        known.unwrap_or(u32::MAX - u32::from(slot))
     }
 
     fn begin_thread(&mut self, slot: u16, id: u32) {
@@ -113,7 +113,7 @@ impl OpenEvents {
             self.threads.resize(slot + 1, 0);
         }
         if let Some(thread) = self.threads.get_mut(slot) {
-            *thread = id.into();
+            *thread = id;
         }
     }
 

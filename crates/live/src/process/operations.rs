@@ -14,7 +14,7 @@ pub(crate) struct Started {
     pub(crate) start: u64,
     /// When its kernel was enqueued: its launch plan began.
     pub(crate) enqueued: u64,
-    pub(crate) thread: u64,
+    pub(crate) thread: u32,
     /// The call.
     pub(crate) parent: u64,
     /// The launch plan (one kernel); 0 for none.
@@ -34,7 +34,7 @@ pub(crate) enum Details {
 }
 
 impl Started {
-    pub(crate) fn of(thread: u64, ticks: u64, start: &Start<Symbol>) -> Option<Self> {
+    pub(crate) fn of(thread: u32, ticks: u64, start: &Start<Symbol>) -> Option<Self> {
         let (func, datatype, count, plan, details) = match start.body {
             Body::Coll(coll) => {
                 let (sequence, root) = (coll.sequence, coll.root);

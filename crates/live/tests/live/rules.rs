@@ -213,6 +213,33 @@ fn an_operation_has_its_launch_whenever_it_is_read() {
     assert_eq!(counters(&early), counters(&late));
 }
 
+/// NCCL uses the handle of a step again, and stops the step only then.
+#[test]
+fn a_step_ends_with_its_own_stop() {
+    let directory = tempdir().expect("a directory");
+    let mut process = begin(directory.path(), 2, NO_PROCESS);
+    let operation = of_main(&mut process).launched(0, 1000);
+    let pid = i32::try_from(NO_PROCESS).expect("it fits");
+    let transfer = event::ProxyOp { pid, channel: 0, peer: 1, steps: 9, chunk_bytes: 512, is_send: true };
+    let mut proxy = of_proxy(&mut process);
+    let transfer = proxy.start(operation, Body::ProxyOp(transfer));
+    let mut step = |step| {
+        let step = proxy.start(transfer, Body::ProxyStep(event::ProxyStep { step }));
+        let sent = StateArgs::ProxyStep { bytes: 512 };
+        proxy.slot.state(&testing::state(step, number::PROXY_STEP_SEND_WAIT, sent));
+        step
+    };
+    let [first, ninth] = [0, 8].map(&mut step);
+    proxy.stop(&[ninth]);
+    std::thread::sleep(Duration::from_millis(20));
+    proxy.stop(&[first, transfer]);
+    let _part = process.end();
+    let snapshot = to_the_end(&mut Live::new(directory.path(), options()));
+    let network_ns: u64 = snapshot.proxies.iter().map(|it| it.network_ns).sum();
+    assert!((20_000_000..10_000_000_000).contains(&network_ns), "{network_ns}");
+    assert_eq!(snapshot.pairs.iter().map(|it| it.steps).sum::<u64>(), 2);
+}
+
 /// Eight ranks in four processes call everything again and again: far more calls than a second is waited for.
 #[test]
 fn many_calls_of_real_nccl_are_summed_up_as_stats_does() {

@@ -1,7 +1,7 @@
 use super::*;
 
 const CONTEXT: u32 = 0;
-const THREAD: u64 = 7;
+const THREAD: u32 = 7;
 
 /// A group with so many calls.
 fn group(calls: &mut Calls, id: u64, count: u64) {
@@ -71,6 +71,7 @@ fn calls_are_kept_as_long_as_operations_may_come() {
     calls.stop_group(10, 40, &Seen::default());
     calls.forget(1000, 1001);
     assert_eq!(launch_of(&calls, 30, 31, &operation), Some(20), "it is open");
+    assert!(calls.has_open(10));
     calls.end_kernel(30, CONTEXT, [operation].into_iter());
     assert!(is_empty(&calls), "{calls:?}");
     calls.start_group(50, 50, 1);
@@ -81,6 +82,7 @@ fn calls_are_kept_as_long_as_operations_may_come() {
     calls.forget(1000, 1001);
     let replays = [60, 70].map(|start| arrange(&mut calls, 51, start, 0));
     assert_eq!(replays.map(|call| call.replay), [1, 2]);
+    assert!(!calls.has_open(50), "each replay is summed up for itself");
     assert!(at_capture.is_at_capture && replays.iter().all(|call| !call.is_at_capture));
 }
 

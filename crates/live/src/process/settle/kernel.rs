@@ -138,7 +138,7 @@ impl OpenEvents {
                 (None, Some(kernel)) => Known { kernel_on_host: Some(span(kernel, &ns)), ..Known::default() },
                 (None, None) => {
                     let launch = it.own_launch();
-                    let launched = launch.map_or(started.start, |launch| launch.stop.unwrap_or(launch.start));
+                    let launched = launch.map_or(started.start, |launch| launch.returned());
                     Known {
                         launched: ns(launched),
                         enqueued: span((started.start, operation.stop.unwrap_or(started.start)), &ns),
