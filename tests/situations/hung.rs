@@ -100,7 +100,7 @@ fn first_in_stats(way: &Way, out: &std::path::Path) {
     let own = found["basis"][0].as_str().expect("a sentence");
     assert!(own.starts_with(begins), "{name}: {found:#}");
     let is_deadlock = way.archived.reason == "deadlock";
-    assert_eq!(own.contains("ranks wait for each other"), is_deadlock, "{name}: {own}");
+    assert!(!is_deadlock || own.contains(": ranks wait for each other"), "{name}: {own}");
 }
 
 /// A launcher that starts `run` for each rank: no tool sees all journals, and the last one makes the archive.
