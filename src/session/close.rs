@@ -294,8 +294,9 @@ fn say_loss(summary: &PartSummary) {
     }
 }
 
-/// Logs that something is left to do. Up to 2.26 NCCL lends no logger, and does not say how large a communicator is, so
-/// that no process knows that it is the last: then the line goes to stderr, of one rank where the launcher numbers them.
+/// Logs that something is left to do. Up to 2.26 NCCL lends no logger, and does not say how large a communicator is,
+/// so that no process knows that it is the last: then the line goes to stderr, of one rank where the launcher numbers
+/// them.
 fn say_unfinished(config: &Config, line: &str) {
     let is_first = JobEnvironment::of_process().rank.unwrap_or(0) == 0;
     if config.verbosity == Verbosity::Normal && !logger::was_lent() && is_first {

@@ -106,14 +106,8 @@ impl Journal {
     /// # Errors
     /// The directory cannot be read, or was written by a newer version.
     pub fn open(directory: &Path) -> Result<Self, Error> {
-        let io_error = |path: &Path| {
-            let path = path.to_owned();
-            move |source| Error::Io { path, source }
-        };
-        let mut paths = Vec::new();
-        for entry in std::fs::read_dir(directory).map_err(io_error(directory))? {
-            paths.push(entry.map_err(io_error(directory))?.path());
-        }
+        let entries = std::fs::read_dir(directory).and_then(|all| all.map(|entry| Ok(entry?.path())).collect());
+        let mut paths: Vec<PathBuf> = entries.map_err(|source| Error::Io { path: directory.to_owned(), source })?;
         paths.sort();
         let mut journal = Self::default();
         for path in paths {

@@ -27,8 +27,8 @@ pub(in crate::derived) struct Late {
     pub(in crate::derived) p_value: f64,
 }
 
-/// For each rank of the job what others waited for it. Where data goes from rank to rank, ranks wait until it comes, and
-/// nobody is late: late is who spends more time outside of operations than those that wait for it.
+/// For each rank of the job what others waited for it. Where data goes from rank to rank, ranks wait until it comes,
+/// and nobody is late: late is who spends more time outside of operations than those that wait for it.
 pub(in crate::derived) fn late(outside: &Outside, blame: &Blame) -> Vec<Late> {
     let p_values = outside.p_values_of(blame);
     let ranks = blame.ranks.iter().enumerate();
