@@ -65,27 +65,17 @@ impl Attributes {
     }
 }
 
-fn value_of(value: AttributeValue) -> Option<Value<otf2::StringRef>> {
+pub(crate) fn value_of(value: AttributeValue) -> Option<Value<otf2::StringRef>> {
     Some(match value {
         AttributeValue::U8(number) => Value::U8(number),
         AttributeValue::U16(number) => Value::U32(number.into()),
         AttributeValue::U32(number) => Value::U32(number),
         AttributeValue::U64(number) => Value::U64(number),
         AttributeValue::I32(number) => Value::I32(number),
+        AttributeValue::I64(number) => Value::I64(number),
         AttributeValue::F64(number) => Value::F64(number),
         AttributeValue::String(text) => Value::String(text),
+        AttributeValue::Location(location) => Value::Location(location.get()),
         _ => return None,
     })
-}
-
-/// The value of a property or attribute that is a number without a sign; none of others.
-#[must_use]
-pub fn unsigned(value: AttributeValue) -> Option<u64> {
-    match value {
-        AttributeValue::U64(number) => Some(number),
-        AttributeValue::U32(number) => Some(number.into()),
-        AttributeValue::U16(number) => Some(number.into()),
-        AttributeValue::U8(number) => Some(number.into()),
-        _ => None,
-    }
 }

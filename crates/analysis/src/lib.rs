@@ -38,9 +38,9 @@ pub use derived::{
     Analysis, Arrival, Arrivals, Filter, Incomparable, Instance as MatchedCollective, Instances as MatchedCollectives,
     Observed, Regression, analyse, compare, length, median, union,
 };
-pub use fields::{Fields, unsigned};
+pub use fields::Fields;
 pub use instances::{Instance, Instances, Open, Step};
-pub use locations::property;
+pub use locations::{property, stated};
 pub use sequences::{Counterpart, Sequences};
 pub use statements::{Completeness, Matching, Statement};
 pub use system_tree::Boot;

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use nccl_events::archive::{LOCATION_KIND, LocationKind, RANK_LOCATION, SIBLING};
+use nccl_events::archive::LocationKind;
 use otf2::{AttributeValue, CommRef, Definitions, LocationRef, StringRef};
+use schema::definition::{self, RankLocation, Sibling};
+use schema::{Carrier, DefinitionProperty};
 
 use crate::communicators::Communicators;
+use crate::fields::value_of;
 
 #[derive(Debug, Default)]
 pub(crate) struct Locations {
@@ -21,22 +24,18 @@ impl Locations {
             found.ranks.insert(location, (comm, rank));
         }
         for (location, definition) in &definitions.locations {
-            let get = |name| property(definitions, &definition.properties, name);
-            let kind = match get(LOCATION_KIND) {
-                Some(AttributeValue::String(kind)) => definitions.string(kind),
-                _ => None,
-            };
-            let Some(kind) = kind.and_then(LocationKind::parse) else {
+            let properties = &definition.properties;
+            let Some(kind) = stated(definitions, properties, definition::LocationKind) else {
                 continue;
             };
             found.kinds.insert(*location, kind);
-            let Some(AttributeValue::Location(member)) = get(RANK_LOCATION) else {
+            let Some(member) = stated(definitions, properties, RankLocation).map(LocationRef::new) else {
                 continue;
             };
             if let Some(rank) = found.ranks.get(&member).copied() {
                 found.ranks.insert(*location, rank);
             }
-            if kind == LocationKind::Communicator && get(SIBLING).is_some() {
+            if kind == LocationKind::Communicator && stated(definitions, properties, Sibling).is_some() {
                 found.siblings.entry(member).or_default().push(*location);
             }
         }
@@ -70,4 +69,14 @@ pub fn property(
     let mut properties = properties.iter();
     let found = properties.find(|(key, _)| definitions.string(*key) == Some(name));
     found.map(|(_, value)| *value)
+}
+
+/// What a property of a definition says; `None` if it is not there, or is of a type that does not fit.
+pub fn stated<'a, P: DefinitionProperty>(
+    definitions: &'a Definitions,
+    properties: &[(StringRef, AttributeValue)],
+    _: P,
+) -> Option<<P::Carrier as Carrier>::Taken<&'a str>> {
+    let value = value_of(property(definitions, properties, P::NAME)?)?;
+    P::Carrier::take(value, |text| definitions.string(text))
 }

@@ -7,41 +7,20 @@
 
 use std::collections::{BTreeSet, BinaryHeap};
 
-use serde::{Deserialize, Serialize};
-
 use journal::clock::ClockPair;
-
-/// The property of a location group with the anchors, see [`text`].
-pub const ANCHORS: &str = "NCCL::CLOCK::ANCHORS";
-/// The property of a location group that says which counter the ticks of its anchors are.
-pub const SOURCE: &str = "NCCL::CLOCK::SOURCE";
+use schema::Anchor;
 
 /// How far a pair may be from the line of the anchors around it.
 pub const TOLERANCE_NS: u64 = 100;
 /// How many anchors are kept.
 const MOST: usize = 64;
 
-/// What the clocks showed at one moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Anchor {
-    /// The process's tick source.
-    pub ticks: u64,
-    /// CLOCK_MONOTONIC.
-    pub monotonic_ns: u64,
-    /// CLOCK_MONOTONIC_RAW.
-    pub monotonic_raw_ns: u64,
-    /// CLOCK_REALTIME.
-    pub realtime_ns: u64,
-}
-
-impl From<&ClockPair> for Anchor {
-    fn from(pair: &ClockPair) -> Self {
-        Self {
-            ticks: pair.ticks,
-            monotonic_ns: pair.monotonic_ns,
-            monotonic_raw_ns: pair.monotonic_raw_ns,
-            realtime_ns: pair.realtime_ns,
-        }
+const fn anchor(pair: &ClockPair) -> Anchor {
+    Anchor {
+        ticks: pair.ticks,
+        monotonic_ns: pair.monotonic_ns,
+        monotonic_raw_ns: pair.monotonic_raw_ns,
+        realtime_ns: pair.realtime_ns,
     }
 }
 
@@ -49,7 +28,7 @@ impl From<&ClockPair> for Anchor {
 #[must_use]
 pub fn of(pairs: &[ClockPair]) -> Vec<Anchor> {
     let mut all: Vec<Anchor> = Vec::with_capacity(pairs.len());
-    for pair in pairs.iter().map(Anchor::from) {
+    for pair in pairs.iter().map(anchor) {
         let advances = |last: &Anchor| last.ticks < pair.ticks && last.monotonic_ns < pair.monotonic_ns;
         if all.last().is_none_or(advances) {
             all.push(pair);
@@ -104,27 +83,6 @@ fn off_ns(first: &Anchor, last: &Anchor, anchor: &Anchor) -> u64 {
     monotonic.max(raw).max(realtime)
 }
 
-/// The anchors as text, with commas between them: each has ticks and the nanoseconds of CLOCK_MONOTONIC,
-/// CLOCK_MONOTONIC_RAW and CLOCK_REALTIME.
-#[must_use]
-pub fn text(anchors: &[Anchor]) -> String {
-    let texts = anchors.iter().map(|anchor| {
-        format!("{} {} {} {}", anchor.ticks, anchor.monotonic_ns, anchor.monotonic_raw_ns, anchor.realtime_ns)
-    });
-    texts.collect::<Vec<_>>().join(", ")
-}
-
-/// What [`text`] made; `None` if it is something else.
-#[must_use]
-pub fn parse(text: &str) -> Option<Vec<Anchor>> {
-    let anchor = |text: &str| {
-        let numbers: Vec<u64> = text.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
-        let [ticks, monotonic_ns, monotonic_raw_ns, realtime_ns] = numbers.try_into().ok()?;
-        Some(Anchor { ticks, monotonic_ns, monotonic_raw_ns, realtime_ns })
-    };
-    text.split(", ").map(anchor).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,13 +135,5 @@ mod tests {
         let anchors = of(&pairs);
         let at: Vec<u64> = anchors.iter().map(|a| a.ticks / 2_445_000_000).collect();
         assert_eq!(at, [0, 49, 50, 99]);
-    }
-
-    #[test]
-    fn text_and_back() {
-        let anchors = of(&pairs(10, &[4]));
-        assert_eq!(parse(&text(&anchors)), Some(anchors));
-        assert_eq!(parse("1 2 3"), None);
-        assert_eq!(parse("1 2 3 x"), None);
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use analysis::{Trace, property};
+use analysis::{Trace, stated};
 use otf2::{ClockOffset, LocationRef, SystemTreeNodeRef};
+use schema::definition::ClockAnchors;
 
 use crate::error::{Error, Result};
 use crate::line::Line;
@@ -37,13 +38,11 @@ pub(crate) fn clock(source: &Source<'_>, location: LocationRef, path: &Path, spa
         )));
     };
     let properties = trace.definitions.location_groups.get(&process).map_or(&[][..], |it| &it.properties);
-    let anchors = property(&trace.definitions, properties, "NCCL::CLOCK::ANCHORS");
-    let anchors = anchors.and_then(|anchors| trace.text(anchors)).unwrap_or_default();
+    let anchors = stated(&trace.definitions, properties, ClockAnchors).unwrap_or_default();
     // CLOCK_REALTIME less CLOCK_MONOTONIC, as it was nearest to the span: it is slewed.
-    let readings = anchors.split(", ").filter_map(|anchor| {
-        let numbers: Vec<i128> = anchor.split(' ').filter_map(|word| word.parse().ok()).collect();
-        let [_ticks, monotonic_ns, _raw_ns, realtime_ns] = numbers[..] else { return None };
-        Some((realtime_ns, realtime_ns - monotonic_ns))
+    let readings = anchors.iter().map(|anchor| {
+        let realtime_ns = i128::from(anchor.realtime_ns);
+        (realtime_ns, realtime_ns - i128::from(anchor.monotonic_ns))
     });
     let Some((_, behind_ns)) = readings.min_by_key(|(realtime_ns, _)| (realtime_ns - span_ns[0]).abs()) else {
         let recorded = trace.definitions.locations.keys().copied().filter(|it| trace.has_events(*it));

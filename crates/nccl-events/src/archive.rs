@@ -7,21 +7,6 @@
 
 use crate::Kind;
 
-/// Property of a process (location group): the number that the system gave to the process.
-pub const PROCESS_ID: &str = "NCCL::PROCESS_ID";
-/// Property of a process (location group): the number that the launcher gave to the process.
-pub const RANK: &str = "NCCL::RANK";
-/// Property of every location: its [`LocationKind`].
-pub const LOCATION_KIND: &str = "NCCL::LOCATION_KIND";
-/// Property of a location of a thread: the number that the system gave to the thread, where it is known.
-pub const THREAD_ID: &str = "NCCL::THREAD_ID";
-/// Property of a location of a stream: CUPTI's number of the stream.
-pub const STREAM_ID: &str = "NCCL::STREAM_ID";
-/// Property of a location that belongs to a rank of a communicator: the member of the communicator for that rank.
-pub const RANK_LOCATION: &str = "NCCL::RANK_LOCATION";
-/// Property of a location with what overlaps on another one of the same kind: 2 for the first of these.
-pub const SIBLING: &str = "NCCL::SIBLING";
-
 /// What a location stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LocationKind {

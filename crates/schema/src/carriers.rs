@@ -1,6 +1,8 @@
 //! How Rust values lie in archives.
 
-use nccl_events::archive::Timing;
+use nccl_events::archive::{LocationKind, Timing};
+
+use crate::anchors::Anchor;
 
 /// A type that OTF2 has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,10 +15,14 @@ pub enum Type {
     U64,
     /// A number with a sign.
     I32,
+    /// A large number with a sign.
+    I64,
     /// A number with a fraction.
     F64,
     /// A text.
     String,
+    /// A location.
+    Location,
 }
 
 /// A value as OTF2 has it. `S` is a text: a reference, or the text itself.
@@ -30,10 +36,14 @@ pub enum Value<S> {
     U64(u64),
     /// [`Type::I32`].
     I32(i32),
+    /// [`Type::I64`].
+    I64(i64),
     /// [`Type::F64`].
     F64(f64),
     /// [`Type::String`].
     String(S),
+    /// [`Type::Location`]: its number.
+    Location(u64),
 }
 
 impl<S> Value<S> {
@@ -44,7 +54,22 @@ impl<S> Value<S> {
             Self::U32(number) => Some(number.into()),
             Self::U64(number) => Some(number),
             Self::I32(number) => u64::try_from(number).ok(),
-            Self::F64(_) | Self::String(_) => None,
+            Self::I64(number) => u64::try_from(number).ok(),
+            Self::F64(_) | Self::String(_) | Self::Location(_) => None,
+        }
+    }
+
+    /// The same with another text.
+    pub fn map<T>(self, text: impl FnOnce(S) -> T) -> Value<T> {
+        match self {
+            Self::U8(number) => Value::U8(number),
+            Self::U32(number) => Value::U32(number),
+            Self::U64(number) => Value::U64(number),
+            Self::I32(number) => Value::I32(number),
+            Self::I64(number) => Value::I64(number),
+            Self::F64(number) => Value::F64(number),
+            Self::String(it) => Value::String(text(it)),
+            Self::Location(number) => Value::Location(number),
         }
     }
 }
@@ -100,6 +125,16 @@ carriers! {
         Value::I32(number) => Some(number),
         other => other.whole()?.try_into().ok(),
     };
+    /// A large number with a sign.
+    Long I64 i64, i64: |number| number, |value, _text| match value {
+        Value::I64(number) => Some(number),
+        _ => None,
+    };
+    /// A location, by its number.
+    Place Location u64, u64: |number| number, |value, _text| match value {
+        Value::Location(number) => Some(number),
+        _ => None,
+    };
     /// A rank. NCCL has a negative one for none.
     Rank I32 i32, u32: |rank| rank, |value, _text| value.whole()?.try_into().ok();
     /// Yes or no.
@@ -117,6 +152,16 @@ carriers! {
     /// The name of a [`Timing`].
     MeasuredBy String S, Timing: |text| text, |value, text| match value {
         Value::String(reference) => Timing::parse(text(reference)?.as_ref()),
+        _ => None,
+    };
+    /// The name of a [`LocationKind`].
+    KindOfLocation String S, LocationKind: |text| text, |value, text| match value {
+        Value::String(reference) => LocationKind::parse(text(reference)?.as_ref()),
+        _ => None,
+    };
+    /// [`Anchor`]s.
+    Anchors String S, Vec<Anchor>: |text| text, |value, text| match value {
+        Value::String(reference) => Anchor::parse(text(reference)?.as_ref()),
         _ => None,
     };
 }

@@ -2,23 +2,31 @@
 //!
 //! * [`attribute`]: the attributes of events, each a type with its name and the type of its values. [`fields!`]
 //!   declares a structure with those that a reader asks for.
+//! * [`definition`]: the properties of processes and locations, each a type likewise.
 //! * [`Statements`]: the properties of an archive. The type of each is its grammar, and the rule by which it is
 //!   merged.
 
 #![forbid(unsafe_code)]
 
 mod anchor;
+mod anchors;
 pub mod attribute;
 mod carriers;
 mod counts;
+pub mod definition;
 mod grammar;
 mod lacks;
 mod statements;
 
 pub use anchor::within_anchor;
+pub use anchors::Anchor;
 pub use attribute::{Attribute, AttributeId, Fields, Given, Taken};
-pub use carriers::{Carrier, Flag, Fraction, MeasuredBy, Number, Rank, Signed, Small, Type, Value, Word};
+pub use carriers::{
+    Anchors, Carrier, Flag, Fraction, KindOfLocation, Long, MeasuredBy, Number, Place, Rank, Signed, Small, Type,
+    Value, Word,
+};
 pub use counts::{Counts, GpuCounts, KindCounts, Kinds, Others};
+pub use definition::{DefinitionProperty, property};
 pub use grammar::{Grammar, Lines, Listed, Most, Own, Sum, Told};
 pub use lacks::Lack;
-pub use statements::{Property, Statements, is_written, merge_texts};
+pub use statements::{Property, Statements, is_written};

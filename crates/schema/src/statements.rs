@@ -352,7 +352,7 @@ pub fn is_written(name: &str, number: u64) -> bool {
 }
 
 /// Properties without a grammar are merged as lists, which loses nothing.
-pub fn merge_texts(own: &mut Vec<Property>, others: &[Property]) {
+fn merge_texts(own: &mut Vec<Property>, others: &[Property]) {
     for (name, value) in others {
         match own.iter_mut().find(|(known, _)| known == name) {
             Some((_, before)) => {

@@ -95,8 +95,10 @@ fn row(attribute: AttributeId) -> String {
         Type::U32 => "U32",
         Type::U64 => "U64",
         Type::I32 => "I32",
+        Type::I64 => "I64",
         Type::F64 => "F64",
         Type::String => "String",
+        Type::Location => "Location",
     };
     format!("| `{}` | {value_type} | {} |", attribute.name(), attribute.description())
 }

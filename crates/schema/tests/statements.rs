@@ -177,14 +177,30 @@ fn names(cell: &str) -> Vec<String> {
     names
 }
 
-#[test]
-fn the_page_lists_the_properties() {
+/// The names in a column of the table of a section of the page.
+fn listed(section: &str, column: usize) -> BTreeSet<String> {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/REFERENCE.md");
     let page = std::fs::read_to_string(page).expect("the page is there");
-    let (_, section) = page.split_once("## 3. Archive properties\n").expect("a section");
+    let (_, section) = page.split_once(&format!("## {section}\n")).expect("a section");
     let (section, _) = section.split_once("\n## ").expect("a next section");
-    let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
-    let listed: BTreeSet<String> = cells.flat_map(|cell| names(&format!("`{cell}"))).collect();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
+    let cells = rows.filter_map(|row| row.split(" | ").nth(column));
+    cells.filter(|cell| cell.starts_with('`')).flat_map(names).collect()
+}
+
+#[test]
+fn the_page_lists_the_properties_of_definitions() {
+    let listed = listed("4. Location and location group properties", 1);
+    // Others are the host's and the device's own, under names without a prefix.
+    let listed: Vec<&str> = listed.iter().map(String::as_str).filter(|name| name.starts_with("NCCL::")).collect();
+    let mut declared = schema::definition::NAMES.to_vec();
+    declared.sort_unstable();
+    assert_eq!(listed, declared);
+}
+
+#[test]
+fn the_page_lists_the_properties() {
+    let listed = listed("3. Archive properties", 0);
     // Families of counters have pages and tests of their own; the checksum is that of `otf2`.
     let is_family =
         |name: &&String| name.ends_with('…') || name.starts_with("NCCL::CHAIN::") || name.contains("OTF2::");

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use nccl_events::archive::LocationKind;
 use nccl_events::index::{index as large, index_u32 as small};
 use nccl_events::ranks::{Seats, number};
-use otf2::{AttributeValue, CommRef, LocationGroupRef, LocationRef};
-use schema::Most;
+use otf2::{CommRef, LocationGroupRef, LocationRef};
+use schema::definition::{ClockReference, ClockUncertainty, GpuClockResidual, LauncherRank};
+use schema::{Carrier, DefinitionProperty, Most};
 
 use crate::archive::Trace;
-use crate::fields::unsigned;
-use crate::locations::property;
+use crate::locations::stated;
 use crate::system_tree::Boot;
 
 /// A clock that can be off by more than this, a year, is as good as unknown. Sums of errors have room.
@@ -231,28 +231,30 @@ impl Members {
 }
 
 fn process_clock(trace: &Trace, process: LocationGroupRef) -> ProcessClock {
-    let get = |name| group_property(trace, process, name);
     ProcessClock {
         boot: 0,
-        reference: get("NCCL::CLOCK::REFERENCE").and_then(|value| trace.text(value)).map(str::to_owned),
-        uncertainty_ns: get("NCCL::CLOCK::UNCERTAINTY_NS").and_then(unsigned).and_then(bounded),
+        reference: group_property(trace, process, ClockReference).map(str::to_owned),
+        uncertainty_ns: group_property(trace, process, ClockUncertainty).and_then(bounded),
     }
 }
 
 fn launcher_rank(trace: &Trace, process: LocationGroupRef) -> Option<u32> {
-    u32::try_from(unsigned(group_property(trace, process, nccl_events::archive::RANK)?)?).ok()
+    u32::try_from(group_property(trace, process, LauncherRank)?).ok()
 }
 
-fn group_property(trace: &Trace, group: LocationGroupRef, name: &str) -> Option<AttributeValue> {
+fn group_property<P: DefinitionProperty>(
+    trace: &Trace,
+    group: LocationGroupRef,
+    property: P,
+) -> Option<<P::Carrier as Carrier>::Taken<&str>> {
     let group = trace.definitions.location_groups.get(&group)?;
-    property(&trace.definitions, &group.properties, name)
+    stated(&trace.definitions, &group.properties, property)
 }
 
 /// The error of the GPU's timer on the location of a rank; none where it has no bound.
 fn gpu_timer(trace: &Trace, location: LocationRef) -> Option<u64> {
     let location = trace.definitions.locations.get(&location)?;
-    let get = |name| property(&trace.definitions, &location.properties, name);
-    unsigned(get("NCCL::GPU_CLOCK::RESIDUAL_NS")?).and_then(bounded)
+    stated(&trace.definitions, &location.properties, GpuClockResidual).and_then(bounded)
 }
 
 fn bounded(error_ns: u64) -> Option<u64> {

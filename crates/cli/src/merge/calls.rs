@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use analysis::property;
+use analysis::stated;
 use anyhow::{Context as _, Result};
-use nccl_events::archive::{LOCATION_KIND, LocationKind, SIBLING, THREAD_ID};
-use otf2::{AttributeValue, EventKind, LocationRef};
+use nccl_events::archive::LocationKind;
+use otf2::{EventKind, LocationRef};
+use schema::definition::{self, Sibling, ThreadId};
 
 use super::clocks::OwnTicks;
 use super::nccl::Nccl;
@@ -113,18 +114,12 @@ fn threads(nccl: &Nccl, pair: &Pair) -> Vec<(LocationRef, Option<u64>)> {
     let group = nccl.processes.get(pair.nccl.1).map(|process| process.group);
     let mut threads = Vec::new();
     for (location, definition) in &definitions.locations {
-        let get = |name| property(definitions, &definition.properties, name);
-        let kind = match get(LOCATION_KIND) {
-            Some(AttributeValue::String(kind)) => definitions.string(kind).and_then(LocationKind::parse),
-            _ => None,
-        };
+        let properties = &definition.properties;
+        let kind = stated(definitions, properties, definition::LocationKind);
         let is_of_process = nccl.process_of(*location) == group && definition.number_of_events > 0;
-        if is_of_process && kind == Some(LocationKind::ApiThread) && get(SIBLING).is_none() {
-            let id = match get(THREAD_ID) {
-                Some(AttributeValue::U64(id)) => Some(id),
-                _ => None,
-            };
-            threads.push((*location, id));
+        if is_of_process && kind == Some(LocationKind::ApiThread) && stated(definitions, properties, Sibling).is_none()
+        {
+            threads.push((*location, stated(definitions, properties, ThreadId)));
         }
     }
     threads

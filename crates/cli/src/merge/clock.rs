@@ -10,9 +10,9 @@
 
 use std::collections::BTreeSet;
 
-use clocks::anchors::Anchor;
 use clocks::piecewise::{Beyond, Knot, Piecewise, advancing};
 use otf2::ClockOffset;
+use schema::Anchor;
 
 /// Parts of a tick, so that a timer of microseconds does not lose the nanoseconds before the last step.
 const PARTS: i128 = 1000;

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use analysis::stated;
 use anyhow::{Context as _, Result, bail};
-use clocks::anchors::{self, Anchor};
 use otf2::records::LocationGroup;
 use otf2::verbatim::Definition;
-use otf2::{Archive, AttributeValue, Definitions, GroupType, LocationGroupRef, LocationGroupType, LocationRef};
+use otf2::{Archive, Definitions, GroupType, LocationGroupRef, LocationGroupType, LocationRef};
+use schema::Anchor;
+use schema::definition::{ClockAnchors, ClockSource, LauncherRank, ProcessId};
 
 /// An archive that this project wrote.
 #[derive(Debug)]
@@ -126,7 +128,7 @@ impl Nccl {
             let (locations, events) = sizes.get(reference).copied().unwrap_or_default();
             // Ranks without a part are in a group that is no process, and have no events.
             let exists = events > 0
-                || self.property(group, nccl_events::archive::PROCESS_ID).is_some()
+                || stated(&self.definitions, &group.properties, ProcessId).is_some()
                 || creators.contains(reference);
             if group.group_type == LocationGroupType::Process && exists {
                 processes.push(self.process(*reference, group, (locations, events)));
@@ -136,14 +138,7 @@ impl Nccl {
     }
 
     fn process(&self, reference: LocationGroupRef, group: &LocationGroup, (locations, events): (u64, u64)) -> Process {
-        let number = |name| match self.property(group, name) {
-            Some(AttributeValue::U64(number)) => Some(number),
-            _ => None,
-        };
-        let text = |name| match self.property(group, name) {
-            Some(AttributeValue::String(text)) => self.definitions.string(text),
-            _ => None,
-        };
+        let (definitions, properties) = (&self.definitions, &group.properties);
         let node = self.definitions.system_tree_nodes.get(&group.system_tree_parent);
         let host = node.and_then(|node| self.definitions.string(node.name));
         let name = self.definitions.string(group.name);
@@ -151,19 +146,13 @@ impl Nccl {
             group: reference,
             name: name.unwrap_or("?").to_owned(),
             host: host.unwrap_or_default().to_owned(),
-            process_id: number(nccl_events::archive::PROCESS_ID),
-            rank: number(nccl_events::archive::RANK).and_then(|rank| u32::try_from(rank).ok()),
+            process_id: stated(definitions, properties, ProcessId),
+            rank: stated(definitions, properties, LauncherRank).and_then(|rank| u32::try_from(rank).ok()),
             rank_in_communicator: None,
-            has_counter: matches!(text(anchors::SOURCE), Some("TSC" | "CNTVCT")),
-            anchors: text(anchors::ANCHORS).and_then(anchors::parse).unwrap_or_default(),
+            has_counter: matches!(stated(definitions, properties, ClockSource), Some("TSC" | "CNTVCT")),
+            anchors: stated(definitions, properties, ClockAnchors).unwrap_or_default(),
             locations,
             events,
         }
-    }
-
-    fn property(&self, group: &LocationGroup, name: &str) -> Option<AttributeValue> {
-        let mut properties = group.properties.iter();
-        let found = properties.find(|(key, _)| self.definitions.string(*key) == Some(name));
-        found.map(|(_, value)| *value)
     }
 }

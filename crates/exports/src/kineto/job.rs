@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::tables::{NONE, Tables};
-use analysis::{Fields, MatchedCollectives};
-use nccl_events::archive::{LocationKind, PROCESS_ID, STREAM_ID, THREAD_ID};
+use analysis::{Fields, MatchedCollectives, stated};
+use nccl_events::archive::LocationKind;
 use nccl_events::collective::Function;
 use nccl_events::index::index;
 use otf2::{LocationGroupRef, LocationRef};
+use schema::definition::{ProcessId, StreamId, ThreadId};
 
 use super::json::{Args, AttributeNames, Place};
 use super::kernels::Kernels;
@@ -96,7 +97,7 @@ impl<'a> Job<'a> {
     /// The number that the system gave to a process.
     pub(super) fn process_id(&self, process: LocationGroupRef) -> Option<u64> {
         let definition = self.source.trace.definitions.location_groups.get(&process)?;
-        number(self.source.trace, &definition.properties, PROCESS_ID)
+        stated(&self.source.trace.definitions, &definition.properties, ProcessId)
     }
 
     /// The number of a rank's GPU in its process, where it is known.
@@ -130,21 +131,24 @@ impl<'a> Job<'a> {
         found.map(|(rank, _)| rank)
     }
 
-    fn location_number(&self, location: LocationRef, name: &str) -> Option<u64> {
-        let definition = self.source.trace.definitions.locations.get(&location);
-        definition.and_then(|it| number(self.source.trace, &it.properties, name))
+    fn stream_id(&self, location: LocationRef) -> Option<u64> {
+        let definitions = &self.source.trace.definitions;
+        stated(definitions, &definitions.locations.get(&location)?.properties, StreamId).map(u64::from)
     }
 
     /// The thread of a location: the system's number of it, else one that it gives to none.
     pub(super) fn thread(&self, location: LocationRef) -> u64 {
-        self.location_number(location, THREAD_ID).unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
+        let definitions = &self.source.trace.definitions;
+        let definition = definitions.locations.get(&location);
+        let id = definition.and_then(|it| stated(definitions, &it.properties, ThreadId));
+        id.unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
     }
 
     /// The stream of a location's kernels: CUPTI's number of it; of a communicator that stands for a stream, one that
     /// no stream of the rank has.
     pub(super) fn stream_number(&self, rank: u32, location: LocationRef, place: Place) -> u64 {
-        self.location_number(location, STREAM_ID).unwrap_or_else(|| {
-            let known = self.locations_of(rank).filter_map(|it| self.location_number(it, STREAM_ID));
+        self.stream_id(location).unwrap_or_else(|| {
+            let known = self.locations_of(rank).filter_map(|it| self.stream_id(it));
             known.max().unwrap_or(0) + place.tid
         })
     }

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use analysis::tables::phase;
-use analysis::{RegionInfo, Shows, Trace, property, unsigned};
+use analysis::{RegionInfo, Shows, Trace, stated};
 use nccl_events::Kind;
-use nccl_events::archive::{LocationKind, RegionClass, THREAD_ID, Timing};
+use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::gpu::is_of_nccl;
 use otf2::{LocationRef, RegionRef};
+use schema::definition::ThreadId;
 
 use super::collectives::Collectives;
 use super::rows;
@@ -94,7 +95,7 @@ impl<'a> Process<'a> {
         for location in locations {
             let definition = self.trace.definitions.locations.get(location);
             let properties = definition.map_or(&[][..], |it| &it.properties);
-            let thread = property(&self.trace.definitions, properties, THREAD_ID).and_then(unsigned);
+            let thread = stated(&self.trace.definitions, properties, ThreadId);
             self.selection.slices(*location, |slice| {
                 let Some(region) = self.trace.region(slice.region) else {
                     return;

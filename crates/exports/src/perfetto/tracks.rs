@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::{Trace, property};
-use nccl_events::archive::{LocationKind, PROCESS_ID, SIBLING, THREAD_ID};
+use analysis::{Trace, stated};
+use nccl_events::archive::LocationKind;
 use otf2::{LocationGroupRef, LocationRef, MetricMemberRef};
 use proto_messages::perfetto::{
     Clock, ClockSnapshot, CounterDescriptor, MERGE_NONE, ORDERING_EXPLICIT, ProcessDescriptor, ThreadDescriptor,
     TracePacket, TrackDescriptor, UNIT_SIZE_BYTES, clock,
 };
+use schema::definition::{ProcessId, Sibling, ThreadId};
 
 use crate::selection::Selection;
 use crate::source::Source;
-use crate::value::number;
 
 /// What an id is of: ids of different spaces never meet.
 #[derive(Clone, Copy)]
@@ -226,12 +226,12 @@ impl<'a> Tracks<'a> {
     /// Whether a location has what overlaps on the one before.
     fn is_sibling(&self, location: LocationRef) -> bool {
         let definition = self.trace.definitions.locations.get(&location);
-        definition.is_some_and(|it| property(&self.trace.definitions, &it.properties, SIBLING).is_some())
+        definition.is_some_and(|it| stated(&self.trace.definitions, &it.properties, Sibling).is_some())
     }
 
     fn thread(&self, location: LocationRef) -> Option<ThreadDescriptor> {
         let definition = self.trace.definitions.locations.get(&location)?;
-        let tid = number(self.trace, &definition.properties, THREAD_ID)?;
+        let tid = stated(&self.trace.definitions, &definition.properties, ThreadId)?;
         Some(ThreadDescriptor {
             pid: self.processes.get(&self.process_of(location)).copied(),
             tid: i64::try_from(tid).ok(),
@@ -262,7 +262,7 @@ fn process_numbers(trace: &Trace) -> BTreeMap<LocationGroupRef, i32> {
     let mut free = 1 << 30;
     let numbers = trace.processes().map(|process| {
         let definition = trace.definitions.location_groups.get(&process);
-        let own = definition.and_then(|it| number(trace, &it.properties, PROCESS_ID));
+        let own = definition.and_then(|it| stated(&trace.definitions, &it.properties, ProcessId));
         let own = own.and_then(|own| i32::try_from(own).ok()).filter(|own| *own > 0 && taken.insert(*own));
         let number = own.unwrap_or_else(|| {
             free += 1;

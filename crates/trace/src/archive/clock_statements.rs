@@ -2,27 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use otf2::records::Property;
-use otf2::{AttributeValue, StringRef};
-
-use crate::archive::merged::Strings;
 use crate::archive::processes::Process;
 use crate::part::manifest::{LocationKind, LocationOwner, Manifest};
-use clocks::anchors;
 use clocks::hosts::{Alignment, Correction, Relation};
-use schema::{Lines, Listed, Most, Statements, Sum};
+use schema::definition::{
+    ClockAnchors, ClockCorrection, ClockDrift, ClockReference, ClockRelation, ClockSource, ClockUncertainty,
+    ClockViolations, ClockWorstViolation, GpuClockBoundsAbove, GpuClockBoundsBelow, GpuClockBoundsOfKernels,
+    GpuClockCalibration, GpuClockDrift, GpuClockLines, GpuClockResidual, LauncherRank, ProcessId,
+};
+use schema::{Anchor, Lines, Listed, Most, Statements, Sum, Value, property};
 use tables::index::index;
 
-/// A value of a property of a process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
-    /// Text.
-    Text(String),
-    /// A signed number.
-    Signed(i64),
-    /// A number.
-    Unsigned(u64),
-}
+/// A property of a definition.
+pub(super) type Said = (&'static str, Value<String>);
 
 /// How far the corrected clock of a process can be off: of its host's, and of its ticks against that.
 #[must_use]
@@ -50,22 +42,20 @@ impl<'a> Hosts<'a> {
 
 /// What a process's location group says of its clock: nothing where all processes share one.
 #[must_use]
-pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<(&'static str, Value)> {
+pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<Said> {
     let correction = &process.correction;
     if hosts.0.len() < 2 {
         return Vec::new();
     }
     let mut said = vec![
-        ("NCCL::CLOCK::RELATION", Value::Text(correction.relation.name().to_owned())),
-        ("NCCL::CLOCK::REFERENCE", Value::Text(hosts.name(correction.reference).to_owned())),
-        ("NCCL::CLOCK::CORRECTION_NS", Value::Signed(correction.first_ns())),
-        ("NCCL::CLOCK::DRIFT_PPB", Value::Signed(correction.drift_ppb)),
-        ("NCCL::CLOCK::VIOLATIONS", Value::Unsigned(correction.violations)),
-        ("NCCL::CLOCK::WORST_VIOLATION_NS", Value::Unsigned(correction.worst_violation_ns)),
+        property(ClockRelation, correction.relation.name().to_owned()),
+        property(ClockReference, hosts.name(correction.reference).to_owned()),
+        property(ClockCorrection, correction.first_ns()),
+        property(ClockDrift, correction.drift_ppb),
+        property(ClockViolations, correction.violations),
+        property(ClockWorstViolation, correction.worst_violation_ns),
     ];
-    if let Some(uncertainty) = uncertainty_ns(process) {
-        said.push(("NCCL::CLOCK::UNCERTAINTY_NS", Value::Unsigned(uncertainty)));
-    }
+    said.extend(uncertainty_ns(process).map(|ns| property(ClockUncertainty, ns)));
     said
 }
 
@@ -125,25 +115,25 @@ fn line(clock: &Correction, reference: &str) -> String {
 }
 
 /// What a process's location group says of who it is and of its clocks.
-pub(crate) fn identity(manifest: &Manifest) -> Vec<(&'static str, Value)> {
+pub(crate) fn identity(manifest: &Manifest) -> Vec<Said> {
     let process = &manifest.process;
     let mut said = Vec::new();
     if process.pid != 0 {
-        said.push((nccl_events::archive::PROCESS_ID, Value::Unsigned(process.pid.into())));
+        said.push(property(ProcessId, process.pid.into()));
     }
     if let Some(rank) = process.environment.rank {
-        said.push((nccl_events::archive::RANK, Value::Unsigned(rank.into())));
+        said.push(property(LauncherRank, rank.into()));
     }
     if !manifest.anchors.is_empty() {
-        said.push((anchors::SOURCE, Value::Text(manifest.clock.source.clone())));
-        said.push((anchors::ANCHORS, Value::Text(anchors::text(&manifest.anchors))));
+        said.push(property(ClockSource, manifest.clock.source.clone()));
+        said.push(property(ClockAnchors, Anchor::text(&manifest.anchors)));
     }
     said
 }
 
 /// The properties of a location whose times can be a GPU's; none where it gave no stamps.
 #[must_use]
-pub(crate) fn of_location(manifest: &Manifest, location: &LocationKind, strings: &mut Strings) -> Vec<Property> {
+pub(crate) fn of_location(manifest: &Manifest, location: &LocationKind) -> Vec<Said> {
     let (comm, rank) = match *location {
         LocationKind::Communicator { comm, rank, .. }
         | LocationKind::Channel { owner: LocationOwner::Rank { comm, rank, .. }, .. } => (comm, rank),
@@ -154,20 +144,15 @@ pub(crate) fn of_location(manifest: &Manifest, location: &LocationKind, strings:
     let Some(clock) = of_rank.map(|definition| &definition.clock) else {
         return Vec::new();
     };
-    let mut name = |name: &str| StringRef::new(strings.number(&format!("NCCL::GPU_CLOCK::{name}")));
-    let calibration = name("CALIBRATION");
-    let numbers = [
-        (name("RESIDUAL_NS"), AttributeValue::U64(clock.residual_ns)),
-        (name("DRIFT_PPB"), AttributeValue::I64(clock.drift_ppb)),
-        (name("LINES"), AttributeValue::U64(clock.lines)),
-        (name("BOUNDS_BELOW"), AttributeValue::U64(clock.bounds.0)),
-        (name("BOUNDS_ABOVE"), AttributeValue::U64(clock.bounds.1)),
+    let mut said = vec![
+        property(GpuClockCalibration, clock.calibration.name().to_owned()),
+        property(GpuClockResidual, clock.residual_ns),
+        property(GpuClockDrift, clock.drift_ppb),
+        property(GpuClockLines, clock.lines),
+        property(GpuClockBoundsBelow, clock.bounds.0),
+        property(GpuClockBoundsAbove, clock.bounds.1),
     ];
-    let kernels = (name("BOUNDS_OF_KERNELS"), AttributeValue::U64(clock.kernel_bounds));
-    let text = AttributeValue::String(StringRef::new(strings.number(clock.calibration.name())));
-    let mut properties = vec![(calibration, text)];
-    properties.extend(numbers);
     // Of archives without kernels nothing new is said.
-    properties.extend((clock.kernel_bounds > 0).then_some(kernels));
-    properties
+    said.extend((clock.kernel_bounds > 0).then(|| property(GpuClockBoundsOfKernels, clock.kernel_bounds)));
+    said
 }

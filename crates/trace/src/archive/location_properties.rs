@@ -1,13 +1,12 @@
 //! What a location says of itself, for programs: its kind, its rank, its thread or stream, and which sibling it is.
 
-use otf2::records::Property;
-use otf2::{AttributeValue, LocationRef, StringRef};
-
+use crate::archive::clock_statements::Said;
 use crate::archive::communicators::Communicators;
-use crate::archive::merged::Strings;
 use crate::archive::origins::Origin;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
-use nccl_events::archive::{LOCATION_KIND, LocationKind as Kind, RANK_LOCATION, SIBLING, STREAM_ID, THREAD_ID};
+use nccl_events::archive::LocationKind as Kind;
+use schema::definition::{LocationKind as LocationKindProperty, RankLocation, Sibling, StreamId, ThreadId};
+use schema::property;
 use tables::index::index;
 
 /// The properties of a location. `map` has the archive's numbers of the part's communicators; `origin` is the rank of
@@ -17,10 +16,8 @@ pub(crate) fn of_location(
     origin: Option<Origin>,
     communicators: &Communicators,
     map: &[u32],
-    strings: &mut Strings,
-) -> Vec<Property> {
-    let mut properties = kind(kind_of(&location.kind), strings);
-    let mut add = |name, value| properties.push((StringRef::new(strings.number(name)), value));
+) -> Vec<Said> {
+    let mut said = vec![kind(kind_of(&location.kind))];
     let own = rank(location).and_then(|(comm, rank)| Some((*map.get(index(comm))?, rank)));
     let rank = origin.map(|origin| (origin.comm, origin.rank)).or(own);
     let rank = rank.and_then(|(comm, rank)| {
@@ -28,28 +25,25 @@ pub(crate) fn of_location(
         comm.locations.get(index(rank))
     });
     if let Some(location) = rank {
-        let location = LocationRef::new(*location);
-        add(RANK_LOCATION, AttributeValue::Location(location));
+        said.push(property(RankLocation, *location));
     }
     if let LocationKind::Thread { thread_id, .. } | LocationKind::Proxy { thread_id } = location.kind
         && thread_id != 0
     {
-        add(THREAD_ID, AttributeValue::U64(thread_id.into()));
+        said.push(property(ThreadId, thread_id.into()));
     }
     if let LocationKind::Stream { stream, .. } = location.kind {
-        add(STREAM_ID, AttributeValue::U32(stream));
+        said.push(property(StreamId, stream));
     }
     if location.sibling > 0 {
-        add(SIBLING, AttributeValue::U32(location.sibling + 1));
+        said.push(property(Sibling, location.sibling + 1));
     }
-    properties
+    said
 }
 
 /// The property of a location that is only of some kind.
-pub(crate) fn kind(kind: Kind, strings: &mut Strings) -> Vec<Property> {
-    let name = StringRef::new(strings.number(LOCATION_KIND));
-    let kind = StringRef::new(strings.number(kind.name()));
-    vec![(name, AttributeValue::String(kind))]
+pub(crate) fn kind(kind: Kind) -> Said {
+    property(LocationKindProperty, kind.name().to_owned())
 }
 
 const fn kind_of(kind: &LocationKind) -> Kind {

@@ -5,7 +5,7 @@ mod gpu_work;
 mod network;
 mod result;
 
-use otf2::{AttributeRef, AttributeValue, NextAttributes, StringRef};
+use otf2::{AttributeRef, AttributeValue, LocationRef, NextAttributes, StringRef};
 
 use crate::emit::definitions::Definitions;
 use crate::links::interval::Interval;
@@ -38,14 +38,16 @@ pub(crate) struct Details<'a, 'e> {
 }
 
 #[inline(always)]
-const fn attribute_value(value: Value<StringRef>) -> AttributeValue {
+pub(crate) const fn attribute_value(value: Value<StringRef>) -> AttributeValue {
     match value {
         Value::U8(number) => AttributeValue::U8(number),
         Value::U32(number) => AttributeValue::U32(number),
         Value::U64(number) => AttributeValue::U64(number),
         Value::I32(number) => AttributeValue::I32(number),
+        Value::I64(number) => AttributeValue::I64(number),
         Value::F64(number) => AttributeValue::F64(number),
         Value::String(text) => AttributeValue::String(text),
+        Value::Location(number) => AttributeValue::Location(LocationRef::new(number)),
     }
 }
 

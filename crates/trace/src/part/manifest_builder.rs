@@ -116,8 +116,10 @@ fn attribute(attribute: AttributeId) -> AttributeDefinition {
         Type::U32 => AttributeType::U32,
         Type::U64 => AttributeType::U64,
         Type::I32 => AttributeType::I32,
+        Type::I64 => AttributeType::I64,
         Type::F64 => AttributeType::F64,
         Type::String => AttributeType::String,
+        Type::Location => AttributeType::Location,
     };
     AttributeDefinition {
         name: attribute.name().to_owned(),

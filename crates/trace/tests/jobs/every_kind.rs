@@ -9,7 +9,6 @@ use std::time::Duration;
 use crate::job::KEEP;
 use crate::read::{events, print, text};
 use journal::testing::{NO_PROCESS, Process, Who, start, state};
-use nccl_events::archive::{LOCATION_KIND, RANK_LOCATION, SIBLING, THREAD_ID};
 use nccl_events::id::EventId;
 use nccl_events::{Body, Kind, Name, NetData, StateArgs, state as number};
 use otf2::{Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef};
@@ -343,10 +342,10 @@ fn locations_and_regions_say_what_they_stand_for() {
                 continue;
             }
             said.push(match (name.as_str(), *value) {
-                (LOCATION_KIND, AttributeValue::String(kind)) => text(&definitions, kind).to_owned(),
-                (RANK_LOCATION, AttributeValue::Location(rank)) => format!("of {}", rank.get()),
-                (SIBLING, AttributeValue::U32(number)) => format!("#{number}"),
-                (THREAD_ID, AttributeValue::U64(1..)) => "of a thread".to_owned(),
+                ("NCCL::LOCATION_KIND", AttributeValue::String(kind)) => text(&definitions, kind).to_owned(),
+                ("NCCL::RANK_LOCATION", AttributeValue::Location(rank)) => format!("of {}", rank.get()),
+                ("NCCL::SIBLING", AttributeValue::U32(number)) => format!("#{number}"),
+                ("NCCL::THREAD_ID", AttributeValue::U64(1..)) => "of a thread".to_owned(),
                 other => panic!("{other:?}"),
             });
         }

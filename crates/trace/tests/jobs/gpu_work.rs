@@ -7,7 +7,6 @@ use crate::job::KEEP;
 use crate::read::{attributes, events, print, text};
 use journal::clock;
 use journal::testing::{Process, Who, start};
-use nccl_events::archive::STREAM_ID;
 use nccl_events::event;
 use nccl_events::gpu::GpuCount;
 use nccl_events::gpu::{ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel};
@@ -184,7 +183,8 @@ fn kernels_are_on_the_streams_of_their_gpus() {
             let group = &definitions.location_groups[&location.group];
             let names = [location.name, group.name].map(|name| text(&definitions, name).to_owned());
             let mut properties = location.properties.iter();
-            let number = properties.find(|(name, _)| text(&definitions, *name) == STREAM_ID).map(|(_, number)| *number);
+            let number =
+                properties.find(|(name, _)| text(&definitions, *name) == "NCCL::STREAM_ID").map(|(_, number)| *number);
             let Some(AttributeValue::U32(number)) = number else { panic!("{}: {number:?}", names[0]) };
             assert_eq!(names[0], format!("CUDA stream {number}"));
             names.into()

@@ -81,12 +81,12 @@ impl Counted {
             let rows = instances.operations(instance);
             let ranks = match instance.flow {
                 Flow::ToRoot => rows.len().saturating_sub(1),
-                Flow::AllToAll | Flow::FromRoot { .. } => rows.len(),
+                Flow::AllToAll | Flow::FromRoot => rows.len(),
             };
             found.expected += 1.0 / real(ranks.max(1) as u64);
             let starts = || rows.iter().map(|row| tables.operations.start_ns[large(*row)]);
             // Others wait for a root that does not come last of all.
-            let is_last = !matches!(instance.flow, Flow::FromRoot { .. }) || starts().max() <= Some(instance.last_ns);
+            let is_last = !matches!(instance.flow, Flow::FromRoot) || starts().max() <= Some(instance.last_ns);
             found.last += u64::from(is_last && large(tables.members.row(last).job_rank) == rank);
         }
         found

@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use analysis::{Boot, Trace, property};
-use clocks::anchors;
-use otf2::{AttributeValue, ClockOffset, LocationGroupRef};
+use analysis::{Boot, Trace, stated};
+use otf2::{ClockOffset, LocationGroupRef};
+use schema::definition::{
+    ClockAnchors, ClockCorrection, ClockDrift, ClockRelation, ClockUncertainty, ClockViolations, ClockWorstViolation,
+};
 
 use super::line::{is_same, pieces};
 use crate::check::findings::Findings;
@@ -66,29 +68,20 @@ fn processes(trace: &Trace) -> Vec<Process<'_>> {
     let definitions = &trace.definitions;
     let process = trace.processes().filter_map(|reference| {
         let group = definitions.location_groups.get(&reference)?;
-        let get = |name| property(definitions, &group.properties, name);
-        let text = |name| trace.text(get(name)?);
-        let signed = |name| match get(name) {
-            Some(AttributeValue::I64(number)) => Some(number),
-            _ => None,
-        };
-        let unsigned = |name| match get(name) {
-            Some(AttributeValue::U64(number)) => Some(number),
-            _ => None,
-        };
-        let anchors = text(anchors::ANCHORS).and_then(anchors::parse);
+        let properties = &group.properties;
+        let anchors = stated(definitions, properties, ClockAnchors);
         let first = anchors.and_then(|anchors| anchors.first().copied());
         Some(Process {
             group: reference,
             name: trace.group_name(reference),
             boot: trace.boot(reference)?,
             said: Statement {
-                relation: text("NCCL::CLOCK::RELATION"),
-                correction_ns: signed("NCCL::CLOCK::CORRECTION_NS").unwrap_or(0),
-                drift_ppb: signed("NCCL::CLOCK::DRIFT_PPB").unwrap_or(0),
-                violations: unsigned("NCCL::CLOCK::VIOLATIONS").unwrap_or(0),
-                worst_violation_ns: unsigned("NCCL::CLOCK::WORST_VIOLATION_NS").unwrap_or(0),
-                uncertainty_ns: unsigned("NCCL::CLOCK::UNCERTAINTY_NS"),
+                relation: stated(definitions, properties, ClockRelation),
+                correction_ns: stated(definitions, properties, ClockCorrection).unwrap_or(0),
+                drift_ppb: stated(definitions, properties, ClockDrift).unwrap_or(0),
+                violations: stated(definitions, properties, ClockViolations).unwrap_or(0),
+                worst_violation_ns: stated(definitions, properties, ClockWorstViolation).unwrap_or(0),
+                uncertainty_ns: stated(definitions, properties, ClockUncertainty),
             },
             read: first.map(|first| {
                 let ahead = i128::from(first.realtime_ns) - i128::from(first.monotonic_ns);

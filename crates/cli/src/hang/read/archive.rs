@@ -5,15 +5,15 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use analysis::tables::{Member, Members};
-use analysis::{Clock, Instance, Instances, Shows, Step, Trace, is_nccl, property, unsigned};
+use analysis::{Clock, Instance, Instances, Shows, Step, Trace, is_nccl, stated};
 use anyhow::{Context as _, Result, bail};
-use clocks::anchors;
-use nccl_events::archive::{LocationKind, RANK, Timing};
+use nccl_events::archive::{LocationKind, Timing};
 use nccl_events::collective::Function;
 use nccl_events::id::EventId;
 use nccl_events::{Kind, Progress as _};
 use otf2::{LocationGroupRef, LocationRef};
 use rayon::prelude::*;
+use schema::definition::{ClockAnchors, LauncherRank, ProcessId};
 
 use super::align::align;
 use super::operations::tail;
@@ -272,17 +272,17 @@ impl<'a> Reading<'a> {
     fn process(&self, group: LocationGroupRef, calls: &Calls, doubts: &Doubts) -> Process {
         let definitions = &self.trace.definitions;
         let definition = definitions.location_groups.get(&group);
-        let said = |name| property(definitions, &definition?.properties, name);
-        let number = |name| said(name).and_then(unsigned).and_then(|number| u32::try_from(number).ok());
-        let anchors = said(anchors::ANCHORS).and_then(|value| self.trace.text(value)).and_then(anchors::parse);
+        let properties = definition.map_or(&[][..], |it| &it.properties);
+        let number = |number: u64| u32::try_from(number).ok();
+        let anchors = stated(definitions, properties, ClockAnchors);
         // The plugin reads the clocks once a second: that shows how long it was there.
         let last_reading_ns = anchors.and_then(|anchors| anchors.last().map(|last| last.realtime_ns)).unwrap_or(0);
         let is_ended = calls.inits > 0 && calls.inits == calls.destroys;
         Process {
             part: self.trace.group_name(group).to_owned(),
             host: self.trace.host(group).and_then(|host| self.trace.node_name(host)).unwrap_or_default().to_owned(),
-            pid: number("NCCL::PROCESS_ID").unwrap_or(0),
-            launcher_rank: number(RANK),
+            pid: stated(definitions, properties, ProcessId).and_then(number).unwrap_or(0),
+            launcher_rank: stated(definitions, properties, LauncherRank).and_then(number),
             launcher_size: None,
             state: if is_ended { ProcessState::Ended } else { ProcessState::NotKnown },
             until_ns: last_reading_ns.max(calls.last_ns),

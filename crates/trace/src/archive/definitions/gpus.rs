@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::archive::clock_statements::Value;
+use crate::archive::clock_statements::Said;
 use crate::archive::communicators::Communicator;
 use crate::archive::processes::Process;
 use crate::links::gpu_work::definition::DeviceDefinition;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
 use journal::part::options::{ArchiveOptions, CommLocations};
+use schema::Value;
 use tables::index::index;
 
 /// The GPUs that locations of a process are on.
@@ -49,10 +50,10 @@ pub(super) fn tree_name(device: &DeviceDefinition) -> &str {
 }
 
 /// The properties of the location group of a process's GPU.
-pub(super) fn properties_of(device: &DeviceDefinition) -> Vec<(&'static str, Value)> {
-    let mut properties = vec![("ordinal", Value::Unsigned(device.ordinal.into()))];
+pub(super) fn properties_of(device: &DeviceDefinition) -> Vec<Said> {
+    let mut properties = vec![("ordinal", Value::U64(device.ordinal.into()))];
     let known = device.statements().into_iter();
-    properties.extend(known.map(|(name, text)| (name, Value::Text(text))));
+    properties.extend(known.map(|(name, text)| (name, Value::String(text))));
     properties
 }
 

@@ -8,11 +8,12 @@ use otf2::records::{
 };
 use otf2::{AttributeValue, Paradigm, StringRef};
 
-use crate::archive::clock_statements::Value;
+use crate::archive::clock_statements::Said;
 use crate::archive::communicators::Communicators;
 use crate::archive::merged::Strings;
 use crate::archive::origins::Origins;
 use crate::archive::processes::Process;
+use crate::emit::details::attribute_value;
 use crate::part::manifest::{AttributeDefinition, RegionDefinition};
 use journal::part::options::ArchiveOptions;
 
@@ -55,13 +56,9 @@ pub(crate) struct Sources<'a> {
 }
 
 impl Definitions {
-    pub(super) fn properties(&mut self, named: Vec<(&str, Value)>) -> Vec<(StringRef, AttributeValue)> {
-        let properties = named.into_iter().map(|(name, value)| {
-            let value = match value {
-                Value::Text(text) => AttributeValue::String(self.string(&text)),
-                Value::Signed(number) => AttributeValue::I64(number),
-                Value::Unsigned(number) => AttributeValue::U64(number),
-            };
+    pub(super) fn properties(&mut self, said: Vec<Said>) -> Vec<(StringRef, AttributeValue)> {
+        let properties = said.into_iter().map(|(name, value)| {
+            let value = attribute_value(value.map(|text| self.string(&text)));
             (self.string(name), value)
         });
         properties.collect()

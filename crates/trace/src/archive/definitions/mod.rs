@@ -183,10 +183,9 @@ impl Definitions {
                     name.push_str(&format!(" by {}", process.place()));
                 }
                 let owner = origin.map_or(creator, |origin| index_u32(origin.process));
-                let strings = &mut self.strings;
-                let mut properties = location_properties::of_location(definition, origin, communicators, map, strings);
-                let clock = clock_statements::of_location(&process.manifest, &definition.kind, strings);
-                properties.extend(clock);
+                let mut said = location_properties::of_location(definition, origin, communicators, map);
+                said.extend(clock_statements::of_location(&process.manifest, &definition.kind));
+                let properties = self.properties(said);
                 let location = Location {
                     name: self.string(&name),
                     location_type: match gpu {
@@ -253,7 +252,7 @@ impl Definitions {
                 location_type,
                 number_of_events: 0,
                 group: reference,
-                properties: location_properties::kind(LocationKind::NotRecorded, &mut self.strings),
+                properties: self.properties(vec![location_properties::kind(LocationKind::NotRecorded)]),
             };
             self.locations.insert(stub.location, location);
         }

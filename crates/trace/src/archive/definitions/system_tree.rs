@@ -7,9 +7,9 @@ use otf2::{AttributeValue, SystemTreeDomain, SystemTreeNodeRef};
 
 use super::gpus::{device, tree_name, used_gpus};
 use super::lists::{Definitions, Sources};
-use crate::archive::clock_statements::Value;
 use crate::archive::processes::Process;
 use crate::links::gpu_work::definition::DeviceDefinition;
+use schema::Value;
 use tables::index::index_u32;
 
 /// A host: its name and boot.
@@ -96,7 +96,7 @@ impl Definitions {
         }
         for ((host, identity), device) in devices {
             let properties = device.statements().into_iter();
-            let properties = properties.map(|(name, text)| (name, Value::Text(text)));
+            let properties = properties.map(|(name, text)| (name, Value::String(text)));
             let node = SystemTreeNode {
                 name: self.string(&format!("GPU {}", tree_name(device))),
                 class_name: self.string("GPU"),
