@@ -5,8 +5,8 @@
 //! rank is at fault, any rank of a block may be the one that is outside for longer, each with the same probability. How
 //! probable it is that a rank then has as much as it has, or more, is bounded by Chernoff's bound: it needs no
 //! permutations, and is always the same. Long times are cut, so that one of them hides no rank that is late all the
-//! time, and makes none look so; three cuts are tried. The ranks that are found are taken out, and the others are tested
-//! again.
+//! time, and makes none look so; three cuts are tried. The ranks that are found are taken out, and the others are
+//! tested again.
 
 use rayon::prelude::*;
 
