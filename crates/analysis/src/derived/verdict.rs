@@ -2,7 +2,7 @@
 
 use super::anomalies::Given;
 use super::arrivals::Incomparable;
-use super::causes::LEAST_SHARE;
+use super::causes::{LEAST_OTHERS, LEAST_SHARE, SLOW};
 use super::instances::Instances;
 use super::lateness::IMPROBABLE;
 use super::maths::sample::real;
@@ -145,7 +145,12 @@ fn longest_awaited<'a>(given: &Given<'a>, causes: &[Cause]) -> Option<Awaited<'a
 fn nothing(given: &Given<'_>, is_partial: bool) -> String {
     let among = if is_partial { " in what was recorded, which is not all" } else { "" };
     let is_measured = !given.tables.steps.is_empty();
-    let links = if is_measured { "no pair of ranks or channel loses 2 %" } else { Run::CONNECTIONS_NOT_MEASURED };
+    let compared = given.links.pairs.iter().filter(|pair| pair.slowdown.is_some()).count();
+    let links = match () {
+        () if !is_measured => Run::CONNECTIONS_NOT_MEASURED.to_owned(),
+        () if compared <= LEAST_OTHERS => "there are too few connections to compare".to_owned(),
+        () => format!("no pair of ranks or channel takes {SLOW} times as long as the others"),
+    };
     match longest_awaited(given, &[]).filter(|it| it.share >= LEAST_SHARE) {
         Some(Awaited { rank, share, by_chance }) => format!(
             "Nothing stands out beyond chance{among}: the others waited longest for {}, {:.1} % of the time of all ranks in \
@@ -191,7 +196,7 @@ fn warm_up(given: &Given<'_>) -> Option<String> {
     let time_ns = given.waiting.warm_up.operations_ns;
     (time_ns > 0).then(|| {
         format!(
-            "{} on {} took {} of all ranks, counted as warm-up: nobody is late in them.",
+            "{} on {} took {} of all ranks, counted as warm-up, in which nobody is late.",
             match first.len() {
                 1 => "The first collective".to_owned(),
                 number => format!("The first collectives of each function ({})", count(number as u64)),

@@ -11,11 +11,11 @@ use crate::tables::large;
 use crate::units::{bandwidth, time};
 
 /// How many times as long as others a slow link takes, on all its channels or pairs.
-const SLOW: f64 = 1.3;
+pub(in crate::derived) const SLOW: f64 = 1.3;
 /// Steps that tell how fast a link is.
 const LEAST_STEPS: u64 = 20;
 /// Other links that tell what is usual.
-const LEAST_OTHERS: usize = 3;
+pub(in crate::derived) const LEAST_OTHERS: usize = 3;
 /// Links differ by that much without anything being wrong.
 const USUAL_DEVIATION: f64 = 0.05;
 

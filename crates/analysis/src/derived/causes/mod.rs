@@ -4,6 +4,8 @@ mod links;
 mod nics;
 mod stalls;
 
+pub(super) use links::{LEAST_OTHERS, SLOW};
+
 use super::anomalies::Given;
 use super::lateness::{IMPROBABLE, Late};
 use super::maths::sample::{real, whole};
