@@ -149,7 +149,7 @@ fn the_text_says_what_its_numbers_do_not() {
     let (code, out, err) = stats(&scratch, &trace, &[]);
     assert_eq!(code, Some(0), "{err}");
     // The first of 99 is warm-up.
-    assert!(out.starts_with("Rank 1 comes late: the others waited 294.0 µs for it"), "{out}");
+    assert!(out.starts_with("Rank 1 comes late: 1 rank waited 294.0 µs for it"), "{out}");
     assert!(out.contains("\ncauses of lost time: times overlap and do not add up\n"), "{out}");
     let (_, of_one, _) = stats(&scratch, &trace, &["--rank", "1"]);
     let said = "\n  --rank chooses rows, counts and durations; the verdict, causes, channels, anomalies and the waiting and \
