@@ -73,6 +73,9 @@ fn a_panic_in_a_profile_does_not_get_into_tensorflow() {
     compiler.arg("-o").arg(&host).arg(built::root().join("tests/tensorflow/host.c"));
     let _built = run(compiler.arg("-ldl")).with_code(0);
     let ended = run(scratch.command(&host).arg(built::tensorflow_library()).arg("panics")).with_code(0);
-    let said = ended.stderr.matches("internal error in TensorFlow's profile: planted (at crates/tensorflow/src/abi.rs:").count();
+    let said = ended
+        .stderr
+        .matches("internal error in TensorFlow's profile: planted (at crates/tensorflow/src/abi.rs:")
+        .count();
     assert_eq!((said, ended.stderr.lines().count()), (4, 4), "start, stop, twice collect\n{ended}");
 }

@@ -50,7 +50,7 @@ pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, said
         None => {
             let sentence = format!(
                 "{} Ranks wait for each other {:.1} % of their {} in operations.",
-                nothing(given, is_partial),
+                nothing(given, said),
                 share(budget.waiting_ns),
                 time(budget.operations_ns)
             );
@@ -142,8 +142,12 @@ fn longest_awaited<'a>(given: &Given<'a>, causes: &[Cause]) -> Option<Awaited<'a
 }
 
 /// What to say where no cause is named.
-fn nothing(given: &Given<'_>, is_partial: bool) -> String {
-    let among = if is_partial { " in what was recorded, which is not all" } else { "" };
+fn nothing(given: &Given<'_>, said: &Statements) -> String {
+    let among = match () {
+        () if said.is_cut() || said.collectives_unmatched.get() > 0 => " in what was recorded, which is not all",
+        () if said.unfinished() > 0 => " among what ended",
+        () => "",
+    };
     let is_measured = !given.tables.steps.is_empty();
     let compared = given.links.pairs.iter().filter(|pair| pair.slowdown.is_some()).count();
     let links = match () {
