@@ -114,14 +114,21 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
     }
 }
 
-/// Opens the journal with the maintenance thread's slot, and writes `process.json`: who finds that and no segment knows
-/// that the journal is damaged.
+/// Opens the journal with the maintenance thread's slot, and puts `process.json` in place: who finds that and no segment
+/// knows that the journal is damaged, and who finds a segment without it that the process was killed here.
 fn open_journal(
     config: &Config,
     info: &ProcessInfo,
     directories: &Directories,
     tag: ProcessTag,
 ) -> Result<(Arc<JournalWriter>, SlotWriter), String> {
+    let staged = directories.part.join(format!(".{PROCESS}"));
+    serde_json::to_vec_pretty(info)
+        .map_err(std::io::Error::other)
+        .and_then(|json| private::new_file(&staged)?.write_all(&json))
+        .map_err(|error| format!("{}: {}", staged.display(), file_size::explain(error)))?;
+    let written = chain::report().write(&directories.part);
+    written.map_err(|error| format!("{}: {}", directories.part.display(), file_size::explain(error)))?;
     let options = WriterOptions {
         directory: directories.journal.clone(),
         tag,
@@ -132,13 +139,8 @@ fn open_journal(
     };
     let writer = JournalWriter::with_retention(options, config.flight_retention());
     let slot_writer = writer.register(MAINTENANCE_NAME).map_err(|stop| describe(&stop))?;
-    let path = directories.part.join(PROCESS);
-    serde_json::to_vec_pretty(info)
-        .map_err(std::io::Error::other)
-        .and_then(|json| private::new_file(&path)?.write_all(&json))
-        .map_err(|error| format!("{}: {}", path.display(), file_size::explain(error)))?;
-    let written = chain::report().write(&directories.part);
-    written.map_err(|error| format!("{}: {}", directories.part.display(), file_size::explain(error)))?;
+    let placed = std::fs::rename(&staged, directories.part.join(PROCESS));
+    placed.map_err(|error| format!("{}: {}", staged.display(), file_size::explain(error)))?;
     Ok((writer, slot_writer))
 }
 
@@ -189,6 +191,7 @@ mod tests {
         let scratch = tempfile::tempdir().expect("a directory");
         let part = scratch.path().to_owned();
         let begin = |journal: &str| {
+            let _before = std::fs::remove_file(part.join(format!(".{PROCESS}")));
             let (out, journal) = (part.clone(), part.join(journal));
             let directories = Directories {
                 out,

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
@@ -143,7 +142,11 @@ fn nccl_in_flight() {
     };
     let job = start(job.env("NCCL_OTF2_MODE", "flight").env("NCCL_OTF2_FLIGHT_SIZE", "8M"));
     scratch.wait_for_recording(2);
-    std::thread::sleep(Duration::from_millis(500));
+    wait_for("an operation", || {
+        let mut print = scratch.tool(&["print", "--json", "--kind", "Coll"]);
+        let printed = run(print.arg(scratch.out().join("parts")));
+        (!printed.stdout.is_empty()).then_some(())
+    });
     let _dumped = run(&mut dump(&scratch)).with_code(0);
     let found = snapshots(&scratch.out());
     let [snapshot] = &found[..] else { panic!("one snapshot: {found:?}") };

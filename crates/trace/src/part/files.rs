@@ -62,15 +62,15 @@ pub(crate) fn event_file(part: &Path, location: usize) -> PathBuf {
     part.join(TRACES).join(format!("{location}.evt"))
 }
 
-/// Whether its process recorded: its description is made when the journal has a segment.
+/// Whether its process could record events: its description is put in place when the journal has a segment.
 pub(crate) fn has_begun(part: &Path) -> bool {
     part.join(PROCESS).symlink_metadata().is_ok()
 }
 
-/// Whether a journal has no segment, and no damage that may have been one.
+/// Whether a journal has no event, and no damage that may have been one.
 pub(crate) fn is_blank(journal: &Path) -> bool {
-    let journal = Journal::open(journal).ok().filter(|journal| journal.bytes() == 0);
-    journal.is_some_and(|journal| journal.read(&mut |_| {}).problems.is_empty())
+    let read = Journal::open(journal).ok().map(|journal| journal.read(&mut |_| {}));
+    read.is_some_and(|outcome| outcome.started == 0 && outcome.problems.is_empty())
 }
 
 /// Whether a part is written, and can go into an archive.
