@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A launch plan without network transfers and kernel channels is reported at capture instead, on the calling
-//! thread inside the call's group: that is no execution, and NCCL never tells of its replays. A nonblocking
+//! thread inside the call's group: that is no execution, and NCCL never reports its replays. A nonblocking
 //! communicator launches from a thread of its own, where the group may be over: that thread has the kernel launch.
 
 /// An operation of a captured call, as it is reported.

@@ -61,7 +61,7 @@ impl<C: Copy + PartialEq> Calls<C> {
         (!self.differ).then_some(self.same)
     }
 
-    /// The collective that they are on so many ranks, if they are one.
+    /// The collective that these calls make up on this many ranks; `None` if they make up none.
     #[must_use]
     pub fn pattern(&self, ranks: usize, symbols: &Symbols) -> Option<Pattern> {
         let sends: Option<Vec<bool>> = self.funcs.iter().map(|func| is_send(symbols.text(*func))).collect();

@@ -232,7 +232,7 @@ fn bounds(blocks: &[Vec<Option<f64>>], is_out: &[bool], cut: f64) -> Vec<f64> {
     let cumulants = tilts.par_iter().map(|tilt| {
         let of_block = |block: &Vec<Option<f64>>| {
             let values: Vec<f64> = kept(block).into_iter().map(scaled).collect();
-            // Against the largest, so that no exponential is too large, nor all of them too small.
+            // Relative to the largest value, so that the exponentials neither overflow nor all become 0.
             let most = values.iter().copied().fold(0.0, f64::max);
             let sum: f64 = values.iter().map(|value| (tilt * (value - most)).exp()).sum();
             if values.is_empty() { 0.0 } else { (sum / real(values.len() as u64)).ln() + tilt * most }

@@ -16,7 +16,7 @@ use crate::tables::{NONE, Tables, large, small};
 
 /// The most recent waits of the awaited rank that are examined for one wait. Earlier ones are ignored.
 const MOST: usize = 64;
-/// A wait is shared among the last so many late ranks.
+/// A wait is shared among at most this many late ranks, the last to come.
 const MOST_MISSING: usize = 4;
 
 /// How long ranks waited in receives, in sends and in collectives.
