@@ -114,8 +114,9 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
     }
 }
 
-/// Opens the journal with the maintenance thread's slot, and puts `process.json` in place: who finds that and no segment
-/// knows that the journal is damaged, and who finds a segment without it that the process was killed here.
+/// Opens the journal with the maintenance thread's slot, then puts `process.json` in place. A reader that finds
+/// `process.json` and no segment knows that the journal is damaged; one that finds a segment and no `process.json`
+/// knows that the process was killed here.
 fn open_journal(
     config: &Config,
     info: &ProcessInfo,
