@@ -41,7 +41,6 @@ impl Prometheus {
         Self { address, running: start(&mut prometheus) }
     }
 
-    /// What it answers.
     fn results(&self, query: &str) -> Option<Vec<Value>> {
         let query: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let mut stream = TcpStream::connect(&self.address).ok()?;
@@ -53,7 +52,6 @@ impl Prometheus {
         serde_json::from_value(answer["data"]["result"].take()).ok()
     }
 
-    /// The values by labels.
     fn ask(&self, query: &str, by: &[&str]) -> Option<Values> {
         let results = self.results(query)?;
         let labels =
@@ -67,7 +65,6 @@ impl Prometheus {
     }
 }
 
-/// Numbers by labels.
 type Values = BTreeMap<Option<Vec<String>>, f64>;
 
 /// A query, the labels of what it answers, the values that `stats` has, and by how much they may differ.

@@ -45,7 +45,6 @@ fn communicators(rank: u32, ranks: u32) -> [Member; 4] {
     ]
 }
 
-/// A rank that records.
 pub(crate) struct Rank {
     part: PathBuf,
     writer: Arc<JournalWriter>,
@@ -162,7 +161,6 @@ impl Rank {
         self.main.comm_init(context.get(), clock::ticks(), 0, &comm);
     }
 
-    /// Call, launch, plan, collective.
     fn all_reduce(&mut self, context: ContextId, member: &Member, sequence: u64) -> EventId {
         let rank = i32::try_from(member.rank).expect("small");
         let start = |parent: u64, rank: i32, body| Start { context: context.get(), parent, rank, body };

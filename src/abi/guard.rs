@@ -27,7 +27,6 @@ fn stop_recording() {
 
 /// Whether an internal error has switched recording off for the rest of this process.
 #[inline]
-#[must_use]
 pub fn is_off() -> bool {
     SWITCH.is_off()
 }

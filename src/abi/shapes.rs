@@ -16,7 +16,6 @@ macro_rules! member {
     }};
 }
 
-/// A string of NCCL's.
 macro_rules! name {
     ($pointer:expr) => {{
         // SAFETY: the contract of `Descriptor::read`: NULL or a static string of libnccl, which stays loaded while
@@ -53,7 +52,6 @@ pub(super) fn header(start: &mut Start<Name<'_>>, parent: *mut c_void, rank: i32
     start.rank = rank;
 }
 
-/// All versions.
 #[inline]
 pub(super) fn proxy_op<'a>(raw: &sys::ncclProfilerProxyOp_v1_t) -> Body<Name<'a>> {
     Body::ProxyOp(event::ProxyOp {
@@ -66,7 +64,6 @@ pub(super) fn proxy_op<'a>(raw: &sys::ncclProfilerProxyOp_v1_t) -> Body<Name<'a>
     })
 }
 
-/// All versions.
 #[inline]
 pub(super) fn proxy_step<'a>(raw: &sys::ncclProfilerProxyStep_v1_t) -> Body<Name<'a>> {
     Body::ProxyStep(event::ProxyStep { step: raw.step })

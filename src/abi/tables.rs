@@ -15,7 +15,6 @@ pub const NAME: &CStr = c"OTF2";
 /// A table and zeroes after it.
 #[repr(C)]
 pub struct Padded<T> {
-    /// The table itself.
     pub table: T,
     tail: [usize; 10],
 }

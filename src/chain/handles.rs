@@ -12,7 +12,6 @@ use super::PLUGINS;
 /// The plugins' handles by their number; 0 for NULL.
 pub(crate) type Handles = [u64; PLUGINS];
 
-/// No plugin has a handle.
 pub(crate) const NONE: Handles = [0; PLUGINS];
 /// In place of a context: the plugin was not called, or failed, for this communicator.
 pub(crate) const ABSENT: u64 = u64::MAX;
@@ -23,7 +22,6 @@ const BUSY: u64 = u64::MAX;
 /// Set while an event has not stopped.
 const OPEN: u64 = 1 << 63;
 
-/// One cache line.
 #[repr(align(64))]
 struct Place {
     /// The number; 0 where the place is free.
@@ -41,7 +39,6 @@ impl Place {
     }
 }
 
-/// Numbers with their handles.
 pub(crate) struct HandleTable {
     buckets: Box<[[Place; WAYS]]>,
     shift: u32,
@@ -111,7 +108,6 @@ impl HandleTable {
         }
     }
 
-    /// Takes a number out.
     pub(crate) fn remove(&self, id: u64) -> Option<Handles> {
         let (_, handles) = self.get(id)?;
         let place = self.place(id)?;

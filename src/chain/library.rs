@@ -10,9 +10,6 @@ pub(crate) struct Library(*mut c_void);
 
 impl Library {
     /// Loads a plugin by its name or path.
-    ///
-    /// # Errors
-    /// No such library can be loaded: what the dynamic linker says of each attempt.
     pub(crate) fn load(name: &str) -> Result<Self, String> {
         let mut errors: Vec<String> = Vec::new();
         for file in files(name, version::is_rccl()) {
@@ -38,7 +35,6 @@ pub(crate) fn is_own(address: *const c_void) -> bool {
     base(address.addr()).is_some_and(|found| Some(found) == base((&raw const HERE).addr()))
 }
 
-/// The files to try.
 fn files(name: &str, by_rccl: bool) -> Vec<String> {
     if name.contains('/') {
         return vec![name.to_owned()];

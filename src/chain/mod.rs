@@ -16,5 +16,4 @@ pub(crate) use report::{Count, count, leave_out, report, take_report, took};
 
 use settings::MOST_CHAINED;
 
-/// Most plugins.
 pub(crate) const PLUGINS: usize = MOST_CHAINED;

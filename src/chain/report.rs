@@ -8,7 +8,6 @@ use parking_lot::Mutex;
 
 use crate::host::logger;
 
-/// Something that is counted.
 #[derive(Clone, Copy)]
 pub(crate) enum Count {
     /// Starts of communicators that a plugin does not know: it failed for them, or they have ended.
@@ -28,7 +27,6 @@ struct Lists {
     left_out: Vec<String>,
 }
 
-/// Counts one.
 #[cold]
 pub(crate) fn count(count: Count) {
     if let Some(counter) = COUNTS.get(count as usize) {

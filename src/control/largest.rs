@@ -35,7 +35,6 @@ impl LargestCommunicator {
         self.choose()
     }
 
-    /// A communicator ends.
     pub(crate) fn end(&mut self, context: u64) -> Switches {
         self.live.retain(|member| member.context != context);
         STEPS.end_rank(context);

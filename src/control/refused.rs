@@ -14,7 +14,6 @@ struct Line([AtomicU64; Kind::COUNT]);
 
 static COUNTERS: [Line; LINES] = [const { Line([const { AtomicU64::new(0) }; Kind::COUNT]) }; LINES];
 
-/// Counts one.
 pub(super) fn count(kind: Kind) {
     // Threads' addresses lie pages apart. A thread-local number would take memory.
     // SAFETY: no preconditions.

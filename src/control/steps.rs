@@ -25,7 +25,6 @@ const COUNTERS: usize = 1024;
 
 /// The step ranges in force and the counters of all ranks.
 pub(super) struct Steps {
-    /// Whether NCCL reports calls.
     reports_calls: AtomicBool,
     /// The ranges in order; 0 behind the last.
     ranges: [AtomicU64; StepRanges::MOST],
@@ -52,7 +51,6 @@ pub(super) static STEPS: Steps = Steps {
 struct Counter {
     /// The rank's context; 0 in a free counter.
     context: AtomicU64,
-    /// Collectives that were started.
     started: AtomicU32,
     /// The communicator's hash in descriptors (v1 to v3); 0 until the first collective.
     hash: AtomicU64,
@@ -90,7 +88,6 @@ impl Counter {
         self.context.store(context, Release);
     }
 
-    /// Frees the counter.
     fn end(&self) {
         self.is_counted.store(false, Relaxed);
         self.context.store(0, Release);
@@ -100,7 +97,6 @@ impl Counter {
 /// What becomes of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// It is recorded.
     Record,
     /// It is recorded without its parent, which is not recorded.
     RecordAlone,
@@ -155,7 +151,6 @@ impl Steps {
         self.set_ranges(ranges);
     }
 
-    /// The kind that is counted.
     pub(super) fn counted_kind(&self) -> Kind {
         match self.reports_calls() {
             true => Kind::CollApi,
@@ -167,7 +162,6 @@ impl Steps {
         self.reports_calls.load(Relaxed)
     }
 
-    /// Whether there are ranges.
     pub(super) fn is_limited(&self) -> bool {
         self.ranges().next().is_some()
     }
@@ -342,7 +336,6 @@ impl Steps {
         }
     }
 
-    /// A rank's communicator ends.
     pub(super) fn end_rank(&self, context: u64) {
         if let Some(counter) = self.counter(context) {
             self.set_counted(counter, false);

@@ -52,7 +52,6 @@ pub(crate) trait Output {
     /// Writes a record at `ticks`; [`GpuRecord`] says what `id` is.
     fn record(&mut self, ticks: u64, id: u64, record: &GpuRecord<Name<'_>>);
 
-    /// Adds to a counter.
     fn count(&mut self, count: GpuCount, more: u64);
 
     /// Writes a line to the log and to the archive. `backend` is the one in use from now on.

@@ -15,19 +15,16 @@ use settings::gpu::BackendChoice;
 pub(super) struct Surroundings<'a> {
     /// The files that the process has mapped.
     pub(super) maps: &'a [String],
-    /// The environment.
     pub(super) environment: &'a [(String, String)],
     /// The driver's answer about its version; `None` without a driver.
     pub(super) driver: Option<Result<u32, CudaError>>,
     /// The version of NCCL's profiler interface.
     pub(super) table: Table,
-    /// The recorded kinds.
     pub(super) mask: u32,
     /// Whether an earlier session of the plugin loaded CUPTI.
     pub(super) is_cupti_ours: bool,
 }
 
-/// The choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decision {
     /// The backend. If it is CUPTI and cannot be opened, the worker uses events.
@@ -38,7 +35,6 @@ pub(super) struct Decision {
     pub(super) is_fault: bool,
 }
 
-/// Chooses.
 pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decision {
     let launches = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
     let off = |line: String| Decision {

@@ -19,7 +19,6 @@ use cudarc::driver::sys::{
 pub(super) type Handle = u64;
 const _: () = assert!(size_of::<Handle>() == size_of::<*const c_void>());
 
-/// A CUDA context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CudaContext(pub(super) Handle);
 
@@ -27,7 +26,6 @@ pub(super) struct CudaContext(pub(super) Handle);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeviceContext {
     pub(super) context: CudaContext,
-    /// The device's ordinal.
     pub(super) ordinal: u32,
 }
 
@@ -203,7 +201,6 @@ impl Driver {
         (!library.is_null()).then(|| Self::new(Functions::of(library)))
     }
 
-    /// A driver of these functions.
     pub(super) const fn new(functions: Functions) -> Self {
         Self { functions }
     }
@@ -265,7 +262,6 @@ impl Driver {
         Ok(is_active != 0)
     }
 
-    /// The device's product name.
     pub(super) fn device_name(&self, ordinal: u32) -> Result<CString, CudaError> {
         let mut name = vec![0_u8; 256];
         let length = 255;
@@ -370,7 +366,6 @@ impl Driver {
         Ok(elapsed)
     }
 
-    /// Destroys an event.
     pub(super) fn destroy_event(&self, event: Event) -> Result<(), CudaError> {
         // As for streams.
         call!(self.event_destroy(event.0))

@@ -7,7 +7,6 @@ use crate::host::shared::{self, Current, Share, Shares};
 use nccl_events::Kind;
 use nccl_events::id::EventId;
 
-/// The backend in use.
 static BACKEND: Current<Arc<dyn Backend>> = Current::none();
 
 /// A thread's share of it.
@@ -24,7 +23,6 @@ impl Share for Held {
 
 static HELD: Shares<Held> = Shares::new();
 
-/// The kinds that are launches.
 const LAUNCHES: u32 = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
 
 /// NCCL is about to launch, on this thread.
@@ -48,12 +46,10 @@ fn with_backend(action: impl FnOnce(&dyn Backend)) {
     let _done = shared::with(&HELD, |held| action(&*held.0));
 }
 
-/// Turns a backend on.
 pub(super) fn open(backend: Arc<dyn Backend>) {
     BACKEND.begin(backend);
 }
 
-/// Turns the backend off.
 pub(super) fn close() {
     drop(BACKEND.end());
 }

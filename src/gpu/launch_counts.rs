@@ -20,7 +20,6 @@ pub(super) struct LaunchCounts {
 /// Why a launch is not timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotTimed {
-    /// A graph captures it.
     Captured,
     /// All events are in use.
     NoEventLeft,
@@ -39,7 +38,6 @@ pub(super) struct Reported {
 }
 
 impl LaunchCounts {
-    /// A launch begins.
     #[inline]
     pub(super) fn launch(&self) {
         self.launches.fetch_add(1, Ordering::Relaxed);

@@ -11,11 +11,17 @@ use super::driver::{CudaError, DeviceContext};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     /// A communicator was made on this device.
-    Begins { communicator: u64, device: Result<DeviceContext, CudaError> },
-    /// A communicator has ended.
-    Ends { communicator: u64, deadline: Instant },
-    /// The session has ended.
-    Finish { deadline: Instant },
+    Begins {
+        communicator: u64,
+        device: Result<DeviceContext, CudaError>,
+    },
+    Ends {
+        communicator: u64,
+        deadline: Instant,
+    },
+    Finish {
+        deadline: Instant,
+    },
 }
 
 /// Requests to the worker, and whether it has answered them.
@@ -32,7 +38,6 @@ struct State {
     /// The number of messages so far, and of answers.
     sent: u64,
     answered: u64,
-    /// The worker has ended.
     is_over: bool,
 }
 

@@ -58,10 +58,8 @@ pub(crate) struct Options {
     pub(crate) verbosity: Verbosity,
     /// The version of NCCL's profiler interface.
     pub(crate) table: Table,
-    /// The recorded kinds.
     pub(crate) mask: u32,
     pub(crate) writer: Arc<JournalWriter>,
-    /// The maintenance thread's slot.
     pub(crate) notes: SharedSlotWriter,
 }
 

@@ -17,7 +17,6 @@ pub(super) const NAME: &str = "nccl-otf2-gpu";
 /// The output to the journal and the log.
 pub(super) struct JournalOutput {
     writer: Arc<JournalWriter>,
-    /// The maintenance thread's slot.
     notes: SharedSlotWriter,
     verbosity: Verbosity,
     /// Requested with the first record: a process that times nothing needs no slot, which takes a mebibyte.

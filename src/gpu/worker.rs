@@ -35,7 +35,6 @@ impl Drop for Ending {
     }
 }
 
-/// The worker.
 pub(super) struct Worker {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) driver: Driver,

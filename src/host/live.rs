@@ -17,7 +17,6 @@ pub(crate) fn leave() {
     let _ = COMMUNICATORS.fetch_update(Ordering::Release, Ordering::Relaxed, |count| count.checked_sub(1));
 }
 
-/// Whether a communicator lives.
 pub(crate) fn any() -> bool {
     COMMUNICATORS.load(Ordering::Acquire) > 0
 }

@@ -46,7 +46,6 @@ pub fn forget() {
 }
 
 /// Whether this NCCL lends a logger at all (v4 and later); if not, nobody sees what [`info`] writes.
-#[must_use]
 pub fn was_lent() -> bool {
     LENT.load(Ordering::Relaxed)
 }

@@ -32,7 +32,6 @@ pub(crate) fn thread_name() -> String {
     String::from_utf8_lossy(name.get(..length).unwrap_or(&[])).into_owned()
 }
 
-/// Sixteen random bits.
 pub(crate) fn random_bits() -> u16 {
     let mut bytes = [0_u8; 2];
     // SAFETY: the buffer has the two bytes that may be written.

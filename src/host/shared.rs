@@ -33,7 +33,6 @@ pub(crate) trait Share: Sized + 'static {
     /// The type of the instance.
     type Whole: Clone + 'static;
 
-    /// Where the instance is.
     const CURRENT: &'static Current<Self::Whole>;
 
     /// Makes the share, in a thread's first call.
@@ -43,7 +42,6 @@ pub(crate) trait Share: Sized + 'static {
     fn leave(self) {}
 }
 
-/// The threads' shares.
 pub(crate) type Shares<S> = PerThread<Mine<S>>;
 
 /// A thread's place for its share.
@@ -79,7 +77,6 @@ impl<T> Current<T> {
         self.epoch.load(Ordering::Relaxed) != 0
     }
 
-    /// Turns an instance on.
     pub(crate) fn begin(&self, value: T) {
         let epoch = self.last_epoch.fetch_add(1, Ordering::Relaxed) + 1;
         *self.whole.lock() = Some(Held { epoch, value });

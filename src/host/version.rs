@@ -14,13 +14,11 @@ static IS_RCCL: AtomicBool = AtomicBool::new(false);
 
 /// The version of the calling NCCL, as `ncclGetVersion` returns it (22809 is 2.28.9); 0 if it is not known.
 #[inline]
-#[must_use]
 pub fn current() -> u32 {
     VERSION.load(Ordering::Relaxed)
 }
 
 /// Whether the library that calls is AMD's.
-#[must_use]
 pub fn is_rccl() -> bool {
     IS_RCCL.load(Ordering::Relaxed)
 }

@@ -20,7 +20,6 @@ use journal::writer::{JournalWriter, Lost, SlotWriter};
 use nccl_events::id::EventId;
 use nccl_events::{Body, Kind, Name, Start, State};
 
-/// The recording that is on.
 static RECORDING: Current<Arc<JournalWriter>> = Current::none();
 /// Callbacks that came when nothing was being recorded but handles were out: after the last finalize, or
 /// on a thread whose slot is already gone. By [`late_place`].
@@ -59,7 +58,6 @@ impl Share for Slot {
 static SLOT: Shares<Slot> = Shares::new();
 
 /// Records the start of an event and names it. [`EventId::NONE`] when nothing is being recorded, or not this.
-#[must_use]
 #[inline]
 pub fn start(event: &Start<Name<'_>>) -> EventId {
     if control::is_plain(event.body.kind()) { record_start(event) } else { considered_start(event) }

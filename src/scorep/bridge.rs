@@ -54,9 +54,7 @@ pub(crate) fn is_on() -> bool {
 
 /// What a session logs about Score-P when it begins.
 pub(crate) enum Beginning {
-    /// Nothing.
     Silent,
-    /// What is forwarded.
     On(String),
     /// What the user wants and is not possible.
     Refused(String),
@@ -73,7 +71,6 @@ impl Beginning {
     }
 }
 
-/// A recording begins.
 pub(crate) fn begin(mode: ScorepMode) -> Beginning {
     if mode == ScorepMode::Off {
         return Beginning::Silent;
@@ -97,7 +94,6 @@ pub(crate) fn begin(mode: ScorepMode) -> Beginning {
     Beginning::On(bridge.describe(is_for_scalasca))
 }
 
-/// A communicator begins.
 pub(crate) fn communicator(context: u64, comm: &CommInit<'_>) {
     if let Some(bridge) = current() {
         bridge.drain.lock().communicator(context, comm.comm_id);
@@ -108,18 +104,15 @@ pub(crate) fn communicator(context: u64, comm: &CommInit<'_>) {
 const COMMUNICATOR: u64 = 1;
 
 /// A region around the callback that says that a communicator begins or ends, if there is Score-P.
-#[must_use]
 pub(crate) struct CommRegion {
     bridge: Option<&'static Bridge>,
 }
 
 impl CommRegion {
-    /// A communicator begins.
     pub(crate) fn init() -> Self {
         Self::of(Call::COMM_INIT)
     }
 
-    /// A communicator ends.
     pub(crate) fn destroy() -> Self {
         Self::of(Call::COMM_DESTROY)
     }

@@ -15,7 +15,6 @@ use super::setup::Setup;
 use nccl_events::collective::element_bytes;
 use nccl_events::{Body, Name, event};
 
-/// A region to enter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     region: CallRegion,
@@ -32,9 +31,7 @@ enum Level {
 impl Call {
     /// A communicator is made: the plugin's part of it, which NCCL waits for.
     pub(super) const COMM_INIT: Self = Self::other(Other::CommInit, Level::Inner);
-    /// A communicator ends.
     pub(super) const COMM_DESTROY: Self = Self::other(Other::CommDestroy, Level::Inner);
-    /// The end of a group.
     pub(super) const GROUP_END: Self = Self::other(Other::GroupEnd, Level::Outer);
 
     const fn other(other: Other, level: Level) -> Self {

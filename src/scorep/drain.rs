@@ -39,7 +39,6 @@ struct Place {
     region: u32,
 }
 
-/// The state of forwarding.
 #[derive(Debug)]
 pub(super) struct Drain {
     /// Score-P's time of the last LEAVE, and the context of that operation.

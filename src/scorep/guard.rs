@@ -163,7 +163,6 @@ impl Measured<'_> {
         }
     }
 
-    /// Leaves it.
     pub(super) fn user_end(&self, user: &User, handle: &AtomicPtr<c_void>) {
         let handle = handle.load(Ordering::Acquire);
         if !handle.is_null() {

@@ -25,7 +25,6 @@ const NO_PEER: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) function: Function,
-    /// The communicator's context.
     pub(super) context: u64,
     /// `None` for sends and receives.
     pub(super) sequence: Option<u64>,
@@ -110,7 +109,6 @@ struct Slot {
     open: AtomicU32,
 }
 
-/// The ring.
 #[derive(Debug)]
 pub(super) struct Operations {
     slots: Box<[Slot]>,

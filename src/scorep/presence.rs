@@ -13,9 +13,7 @@ use super::symbols::{
 /// What can be forwarded, and by which functions.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tier {
-    /// Calls, operations, attributes.
     Internal(Internal),
-    /// Calls.
     User(User),
 }
 
@@ -84,7 +82,6 @@ impl fmt::Display for Absence {
 }
 
 impl Presence {
-    /// A description, for messages.
     pub(super) fn name(&self) -> String {
         let tier = match self.tier {
             Tier::Internal(_) => "internal functions",

@@ -26,10 +26,8 @@ pub(super) struct Function(u8);
 pub(super) const FILE: &CStr = c"NCCL";
 
 impl Function {
-    /// The number of functions.
     pub(super) const NUMBER: usize = collective::Function::ALL.len() + 1;
 
-    /// The function with this name.
     pub(super) fn named(name: &[u8]) -> Self {
         let known = collective::Function::ALL.iter().position(|function| function.name().as_bytes() == name);
         Self(u8::try_from(known.unwrap_or(Self::NUMBER - 1)).unwrap_or(0))
@@ -74,9 +72,7 @@ pub(super) enum Other {
     Launch,
     /// The enqueueing of the work of one kernel.
     Plan,
-    /// A communicator is made.
     CommInit,
-    /// A communicator ends.
     CommDestroy,
 }
 

@@ -20,7 +20,6 @@ const GROUP: &CStr = c"NCCL";
 /// The handles that calls and operations use.
 #[derive(Debug)]
 pub(super) struct Setup {
-    /// With the internal functions.
     pub(super) internal: Option<Definitions>,
     /// With the user adapter: a handle for each region of a call.
     handles: [AtomicPtr<c_void>; CALLS],
@@ -31,7 +30,6 @@ pub(super) struct Setup {
 pub(super) struct Definitions {
     /// Absent: the user's filter excludes the region.
     calls: [Option<u32>; CALLS],
-    /// As for calls.
     operations: [Option<u32>; Function::NUMBER],
     /// Absent if Score-P has no functions for metrics.
     pub(super) bytes: Option<u32>,

@@ -27,9 +27,6 @@ use nccl_events::{CommInit, Kind, event};
 use settings::{Config, VERSION, Verbosity};
 
 /// Begins a session, with the communicator that NCCL makes first.
-///
-/// # Errors
-/// Nothing can be recorded, and why.
 pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, String> {
     let test_clock = TestClock::from_environment()?;
     let mut info = describe_process(&config, comm, test_clock.as_ref());

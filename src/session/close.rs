@@ -43,12 +43,10 @@ static LEFT_FOR_EXIT: Mutex<Option<PathBuf>> = Mutex::new(None);
 /// The part of the session that closed last.
 static LAST_PART: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// When a session ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
     /// NCCL's last communicator has ended; another may come.
     LastFinalize,
-    /// The process ends.
     Exit,
 }
 

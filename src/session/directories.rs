@@ -12,11 +12,9 @@ use settings::{Config, PathValues};
 
 /// The directories of one session.
 pub(super) struct Directories {
-    /// The job's directory.
     pub(super) out: PathBuf,
     /// The session's part of it.
     pub(super) part: PathBuf,
-    /// The part's journal.
     pub(super) journal: PathBuf,
     /// What the job is called.
     pub(super) job: String,
@@ -28,9 +26,6 @@ pub(super) struct Directories {
 
 impl Directories {
     /// Makes the directories.
-    ///
-    /// # Errors
-    /// Which one cannot be made, why, and the variable that names another.
     pub(super) fn make(config: &Config, process: &ProcessInfo) -> Result<Self, String> {
         let values = PathValues {
             host: process.host.clone(),

@@ -28,7 +28,6 @@ const FIRST_INTERVALS: [Duration; 2] = [Duration::from_millis(10), Duration::fro
 const SHORTEST: Duration = Duration::from_micros(500);
 const LONGEST: Duration = Duration::from_millis(64);
 
-/// The running maintenance thread.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     shared: Arc<Shared>,

@@ -62,8 +62,6 @@ struct Slot {
     has_logged_remarks: bool,
 }
 
-/// A communicator begins.
-#[must_use]
 pub fn init(comm: &CommInit<'_>) -> InitReply {
     // Before the first reading: until a source is selected, ticks are those of the system's clock.
     clock::select();
@@ -138,7 +136,6 @@ pub fn finalize(context: u64) {
 }
 
 /// What is recorded at the moment, with the clock known up to now; none without a session.
-#[must_use]
 pub fn recorded() -> Option<Recorded> {
     if FORKED.load(Ordering::Relaxed) {
         return None;

@@ -16,7 +16,6 @@ use settings::{Config, Verbosity};
 /// A session: first `init` to last `finalize`.
 pub(super) struct Session {
     pub(super) config: Config,
-    /// The job's directory.
     pub(super) out: PathBuf,
     /// This session's part of the job's directory.
     pub(super) part: PathBuf,
@@ -46,7 +45,6 @@ pub(super) fn say(config: &Config, line: &str) {
     }
 }
 
-/// Why recording stopped.
 pub(super) fn describe(stop: &Stop) -> String {
     match stop {
         Stop::Limit => "the size limit is reached (NCCL_OTF2_MAX_SIZE)".to_owned(),

@@ -6,7 +6,6 @@
 
 use journal::clock::ClockPair;
 
-/// The variable.
 pub(crate) const VARIABLE: &str = "NCCL_OTF2_TEST_CLOCK";
 
 /// The clocks of the played host.
@@ -20,9 +19,6 @@ pub(crate) struct TestClock {
 
 impl TestClock {
     /// Reads the variable.
-    ///
-    /// # Errors
-    /// The variable is set and cannot be read.
     pub(crate) fn from_environment() -> Result<Option<Self>, String> {
         match std::env::var(VARIABLE) {
             Ok(text) => Self::parse(&text).map(Some).ok_or_else(|| {

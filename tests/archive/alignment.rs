@@ -64,7 +64,6 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// All of a job.
     fn all(out: &Path) -> Vec<Self> {
         let archive = Archive::open(&out.join("traces.otf2")).expect("it opens");
         let definitions = archive.definitions().expect("it has definitions");

@@ -27,7 +27,6 @@ fn section(page: &str, name: &str) -> Section {
 }
 
 impl Section {
-    /// The section is this text.
     fn is(self, text: &str) {
         if std::env::var_os(UPDATE).is_some() {
             std::fs::write(&self.path, self.before + text + &self.after).expect("the page can be written");

@@ -66,7 +66,6 @@ pub(crate) fn alone(what: Play<'_>, table: u8, settings: &[(&str, &str)]) -> Str
     log(&scratch, "log")
 }
 
-/// What a plugin wrote.
 pub(crate) fn log(scratch: &Scratch, name: &str) -> String {
     std::fs::read_to_string(scratch.path().join(name)).unwrap_or_default()
 }

@@ -34,7 +34,6 @@ pub(crate) fn child(scratch: &Scratch, test: &str, variant: &str) -> Command {
     child
 }
 
-/// How it ends.
 fn run_child(test: &str, variant: &str) -> ExitStatus {
     let scratch = Scratch::new();
     child(&scratch, &format!("hot_path::{test}"), variant).status().unwrap()

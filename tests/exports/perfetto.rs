@@ -12,7 +12,6 @@ use whole_plugin::{built, scratch::Scratch};
 
 const EVERYTHING: &str = include_str!("../support/everything.script");
 
-/// An exported archive.
 struct Exported {
     viewer: PathBuf,
     file: PathBuf,
@@ -49,7 +48,6 @@ impl Exported {
     }
 }
 
-/// What a query gives.
 type Rows = Vec<Vec<Value>>;
 
 fn replayed(streams: &[PathBuf]) -> Scratch {
@@ -89,7 +87,6 @@ fn of_archive(scratch: &Scratch) -> Vec<Slice> {
     regions
 }
 
-/// What Perfetto has of them.
 fn of_perfetto(exported: &Exported) -> Vec<Slice> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let [rows, of_arguments] = exported.rows([

@@ -77,7 +77,6 @@ fn of_archive(archive: &Archive) -> (Functions, Vec<Vec<u64>>) {
     (functions, bytes)
 }
 
-/// What Pipit has of them.
 fn of_pipit(scratch: &Scratch, directory: &Path) -> Option<Value> {
     let python = python()?;
     let Some(pipit) = std::env::var_os("NCCL_OTF2_TEST_PIPIT").map(PathBuf::from) else {

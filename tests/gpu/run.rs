@@ -10,7 +10,6 @@ use nccl_events::{Body, Kind, event};
 use whole_plugin::process::Ended;
 use whole_plugin::scratch::Scratch;
 
-/// A finished run.
 pub(crate) struct Run {
     pub(crate) ended: Ended,
     pub(crate) scratch: Scratch,

@@ -59,11 +59,9 @@ impl Hanging {
     }
 }
 
-/// What a job left.
 pub(crate) struct Dead(Scratch);
 
 impl Dead {
-    /// Where it is.
     pub(crate) const fn scratch(&self) -> &Scratch {
         &self.0
     }

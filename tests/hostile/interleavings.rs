@@ -19,7 +19,6 @@ const COMMUNICATORS: usize = 3;
 /// So many callbacks at most in a thread.
 const CALLS: usize = 60;
 
-/// One callback.
 #[derive(Clone, Debug)]
 enum Call {
     Start { handle: usize, kind: usize, context: String, parent: String, number: u8 },

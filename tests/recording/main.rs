@@ -20,5 +20,4 @@ const MUCH: &str = "
     }
     finalize c
 ";
-/// Its events.
 const EVENTS: u64 = 40_000;

@@ -15,7 +15,6 @@ pub(crate) struct Job {
     pub(crate) command: Command,
 }
 
-/// The location of operations.
 pub(crate) const ROW: &str = "NCCL operations, until reported";
 
 impl Job {
@@ -26,7 +25,6 @@ impl Job {
         Self::with(variant, scratch, command)
     }
 
-    /// Any program.
     pub(crate) fn with(variant: Variant, scratch: Scratch, mut command: Command) -> Self {
         let libraries = scratch.path().join("scorep");
         std::fs::create_dir(&libraries).expect("a directory");

@@ -8,9 +8,7 @@ use super::script::{Script, time_ns};
 /// What `stats` is to say first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Expected {
-    /// Nothing stands out.
     Healthy,
-    /// It cannot be said.
     Unclear,
     /// There is nothing to compare.
     Nothing,
@@ -119,7 +117,6 @@ fn healthy_ring(job: Job, expected: Expected) -> Made {
 /// What it is called, and what makes it.
 pub(crate) type Situation = (&'static str, fn() -> Made);
 
-/// Every situation.
 pub(crate) const ALL: [Situation; 26] = [
     ("a rank late to the all-reduce of a mixture of experts", || {
         made(mixture_of_experts(MS), late(5), Some(40 * 7 * MS))

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use otf2::{Archive, AttributeValue, Definitions, Event, EventKind, LocationRef};
 
-/// What a line has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) events: u64,

@@ -25,7 +25,6 @@ fn host_ns(host: usize, at_ns: u64) -> u64 {
     u64::try_from(i128::from(at_ns) + i128::from(ahead_ns) + gained_ns).expect("after 1970")
 }
 
-/// A profile of all that a host did.
 fn profile(python: &Path, file: &Path, host: usize, regions: &[Region], names: &[&str]) {
     let begin = regions.iter().map(|it| it.start_ns).min().expect("regions") - 1_000_000;
     let end = regions.iter().map(|it| it.end_ns).max().expect("regions") + 1_000_000;

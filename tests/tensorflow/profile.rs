@@ -25,7 +25,6 @@ const VARIABLES: [(&str, &str); 8] = [
 ];
 /// All-reduces of `profile.py` outside of profiles, beside one more where NCCL comes first.
 const BETWEEN: u64 = 2;
-/// What each of them has.
 const BYTES: u64 = 4096;
 
 struct Job {

@@ -7,11 +7,9 @@ use super::random::Random;
 /// What becomes of one process, after it has worked for some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// SIGKILL.
     Killed,
     /// Asked for an orderly end or an exit, and killed so much later: while it writes.
     KilledWhile(Asked, Duration),
-    /// Ended as asked.
     Asked(Asked),
 }
 
@@ -24,7 +22,6 @@ pub(crate) enum Asked {
     Exit = 2,
     /// `_exit` while threads work.
     ExitNow = 3,
-    /// SIGABRT while threads work.
     Abort = 4,
 }
 

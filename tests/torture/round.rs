@@ -12,7 +12,6 @@ use super::ledger::{self, Numbers};
 use super::random::Random;
 use super::verdict;
 
-/// What is to happen.
 #[derive(Debug)]
 pub(crate) struct Round {
     threads: u64,

@@ -24,7 +24,6 @@ impl Profile {
     }
 }
 
-/// The workspace's root.
 pub(crate) fn root() -> &'static Path {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest)

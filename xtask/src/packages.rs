@@ -46,7 +46,6 @@ pub(crate) const NODE: Need = need("nodejs", "node (18.18 or later)", || on_path
 pub(crate) const NPM: Need = need("npm", "npm", || on_path("npm"));
 pub(crate) const CHROMIUM: Need =
     need("chromium", "chromium (or CHROMIUM)", || std::env::var_os("CHROMIUM").is_some() || on_path("chromium"));
-/// Spark runs on it.
 pub(crate) const JAVA: Need = need("openjdk-17-jre-headless", "Java 17", || on_path("java"));
 /// Scrapes metrics; its `promtool` checks them.
 pub(crate) const PROMETHEUS: Need =

@@ -53,7 +53,6 @@ impl Python {
         Self::with(cache.folder("venv"), &PACKAGES)
     }
 
-    /// The same of TensorFlow's.
     pub(crate) fn ensure_tensorflow(cache: &Cache) -> Result<Self> {
         heading("tensorflow");
         Self::with(cache.folder("tensorflow"), &TENSORFLOW)

@@ -26,7 +26,6 @@ pub enum Shows {
 /// What the canonical name of a region says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionInfo<'a> {
-    /// Its class.
     pub class: RegionClass,
     /// The kind of event that it shows.
     pub kind: Option<Kind>,
@@ -35,8 +34,6 @@ pub struct RegionInfo<'a> {
 }
 
 impl Shows {
-    /// The kind of event.
-    #[must_use]
     pub const fn kind(self) -> Kind {
         match self {
             Self::Call(kind) | Self::Operation(kind) | Self::Work(kind) => kind,
@@ -54,14 +51,10 @@ impl Shows {
     }
 }
 
-/// An open archive.
 #[derive(Debug)]
 pub struct Trace {
-    /// Its anchor file.
     pub anchor: PathBuf,
-    /// The archive.
     pub archive: Archive,
-    /// Its global definitions.
     pub definitions: Definitions,
     /// What it says of itself.
     pub said: Statements,
@@ -74,10 +67,6 @@ pub struct Trace {
 impl Trace {
     /// Reads the definitions of an archive, and checks that they are those that were written: whatever is derived from
     /// others is wrong.
-    ///
-    /// # Errors
-    ///
-    /// When it is damaged.
     pub fn read(anchor: PathBuf, archive: Archive) -> otf2::Result<Self> {
         let trace = Self::read_unchecked(anchor, archive)?;
         trace.archive.check_definitions(&trace.definitions)?;
@@ -85,10 +74,6 @@ impl Trace {
     }
 
     /// Reads them as they are, to say what is wrong with them.
-    ///
-    /// # Errors
-    ///
-    /// When they cannot be read.
     pub fn read_unchecked(anchor: PathBuf, archive: Archive) -> otf2::Result<Self> {
         let definitions = archive.definitions()?;
         let communicators = Communicators::of(&definitions);
@@ -109,21 +94,18 @@ impl Trace {
     }
 
     /// How many events the definitions promise.
-    #[must_use]
     pub fn events(&self) -> u64 {
         let locations = self.definitions.locations.values();
         locations.map(|location| location.number_of_events).sum()
     }
 
     /// Whether the definitions promise events of a location.
-    #[must_use]
     pub fn has_events(&self, reference: LocationRef) -> bool {
         let location = self.definitions.locations.get(&reference);
         location.is_some_and(|location| location.number_of_events > 0)
     }
 
     /// The name of a location; its id when it has none.
-    #[must_use]
     pub fn location_name(&self, reference: LocationRef) -> String {
         let location = self.definitions.locations.get(&reference);
         let name = location.map(|location| location.name);
@@ -131,14 +113,12 @@ impl Trace {
     }
 
     /// The name of a region; its id when it has none.
-    #[must_use]
     pub fn region_name(&self, reference: RegionRef) -> String {
         let region = self.definitions.regions.get(&reference);
         self.name(region.map(|region| region.name), "region", reference.get())
     }
 
     /// The name of a communicator; its id when it has none.
-    #[must_use]
     pub fn comm_name(&self, reference: CommRef) -> String {
         let comm = self.definitions.comms.get(&reference);
         self.name(comm.map(|comm| comm.name), "communicator", reference.get())
@@ -149,8 +129,6 @@ impl Trace {
         name.map_or_else(|| format!("{what} {}", id.into()), str::to_owned)
     }
 
-    /// The text of an attribute's value.
-    #[must_use]
     pub fn text(&self, value: AttributeValue) -> Option<&str> {
         match value {
             AttributeValue::String(string) => self.definitions.string(string),
@@ -158,20 +136,16 @@ impl Trace {
         }
     }
 
-    /// What an event says.
-    #[must_use]
     pub fn fields(&self, event: &Event) -> Fields<'_> {
         self.fields_of(&event.attributes)
     }
 
     /// What the attributes of an event say, or those of the ENTER and LEAVE of a [`crate::Slice`].
-    #[must_use]
     pub fn fields_of(&self, attributes: &[(AttributeRef, AttributeValue)]) -> Fields<'_> {
         self.read_fields(attributes)
     }
 
     /// The attributes among these that a structure of [`schema::fields!`] has.
-    #[must_use]
     pub fn read_fields<'a, F: schema::Fields<'a>>(&'a self, attributes: &[(AttributeRef, AttributeValue)]) -> F {
         let mut fields = F::default();
         self.attributes.add(&self.definitions, attributes, &mut fields);
@@ -179,7 +153,6 @@ impl Trace {
     }
 
     /// Which attribute of NCCL's this is.
-    #[must_use]
     pub fn attribute(&self, attribute: AttributeRef) -> Option<AttributeId> {
         self.attributes.get(attribute)
     }
@@ -189,56 +162,47 @@ impl Trace {
     }
 
     /// The locations of a communicator in the order of its ranks.
-    #[must_use]
     pub fn members(&self, comm: CommRef) -> &[LocationRef] {
         self.communicators.members(comm)
     }
 
     /// The rank of a location in a communicator; none where it is no member.
-    #[must_use]
     pub fn rank(&self, location: LocationRef, comm: CommRef) -> Option<u32> {
         self.communicators.rank(location, comm)
     }
 
     /// The communicator and rank that a location belongs to; none of threads and of streams.
-    #[must_use]
     pub fn rank_of(&self, location: LocationRef) -> Option<(CommRef, u32)> {
         self.locations.rank_of(location)
     }
 
     /// What a location stands for; none where the writer does not say.
-    #[must_use]
     pub fn location_kind(&self, location: LocationRef) -> Option<LocationKind> {
         self.locations.kind(location)
     }
 
     /// Whether the writer says of any location what it stands for, or there is none to say it of.
-    #[must_use]
     pub fn has_location_kinds(&self) -> bool {
         self.definitions.locations.is_empty() || self.locations.has_kinds()
     }
 
     /// When the trace begins, in ns since 1970; none where the writer does not say.
-    #[must_use]
     pub fn start_ns(&self) -> Option<u64> {
         let clock = self.definitions.clock.as_ref()?;
         Some(clock.realtime_timestamp).filter(|ns| *ns != u64::MAX)
     }
 
     /// The locations of what overlapped on the location of a rank.
-    #[must_use]
     pub fn siblings(&self, location: LocationRef) -> &[LocationRef] {
         self.locations.siblings(location)
     }
 
     /// What a region shows; none of those that show no event of NCCL's.
-    #[must_use]
     pub fn shows(&self, region: RegionRef) -> Option<Shows> {
         self.regions.get(&region).copied()
     }
 
     /// What a region is; none of kernels and of regions of other writers.
-    #[must_use]
     pub fn region(&self, region: RegionRef) -> Option<RegionInfo<'_>> {
         let canonical_name = self.canonical_name(region)?;
         let (class, kind) = parse_canonical_name(canonical_name)?;
@@ -247,27 +211,23 @@ impl Trace {
     }
 
     /// The name of a region in the program: of kernels, the mangled one.
-    #[must_use]
     pub fn canonical_name(&self, region: RegionRef) -> Option<&str> {
         let region = self.definitions.regions.get(&region)?;
         self.definitions.string(region.canonical_name)
     }
 
     /// Whether a region on a location of GPU work is a copy.
-    #[must_use]
     pub fn is_copy(&self, region: RegionRef) -> bool {
         self.region(region).is_some_and(|region| region.class == RegionClass::Copy)
     }
 }
 
 /// Whether the writer of this project made an archive: it then has the writer's statements.
-#[must_use]
 pub fn is_nccl(archive: &Archive) -> bool {
     Statements::are_in(archive.properties())
 }
 
 /// Whether an archive is Score-P's with one of this project's merged into it.
-#[must_use]
 pub fn is_merged(archive: &Archive) -> bool {
     !Statements::read(archive.properties()).merged.is_empty()
 }

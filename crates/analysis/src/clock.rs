@@ -19,7 +19,6 @@ const NS: u64 = 1_000_000_000;
 
 impl Clock {
     /// The clock of an archive.
-    #[must_use]
     pub fn of(trace: &Trace) -> Self {
         let clock = trace.definitions.clock.as_ref();
         clock.map_or_else(Self::default, |clock| Self {
@@ -29,14 +28,12 @@ impl Clock {
     }
 
     /// How long the trace is; 0 where the archive does not say.
-    #[must_use]
     pub fn length_ns(self, trace: &Trace) -> u64 {
         let clock = trace.definitions.clock.as_ref();
         clock.map_or(0, |clock| self.ns(clock.global_offset.saturating_add(clock.trace_length)))
     }
 
     /// A time of the archive in ns after its beginning.
-    #[must_use]
     pub fn ns(self, time: u64) -> u64 {
         let ticks = time.saturating_sub(self.begin);
         if self.ticks_per_second == NS {

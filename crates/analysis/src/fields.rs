@@ -30,7 +30,6 @@ schema::fields! {
 /// The attributes of an archive. Merged archives have two of some names: this project's and Score-P's.
 #[derive(Debug)]
 pub(crate) struct Attributes {
-    /// By number.
     known: Vec<Option<AttributeId>>,
 }
 

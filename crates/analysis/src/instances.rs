@@ -8,26 +8,17 @@ use crate::fields::Fields;
 /// A region that is entered and not left.
 #[derive(Clone, Copy, Debug)]
 pub struct Open<'a> {
-    /// The region.
     pub region: RegionRef,
-    /// What it shows.
     pub shows: Option<Shows>,
-    /// When it was entered.
     pub start: u64,
-    /// What its ENTER says.
     pub fields: Fields<'a>,
 }
 
-/// A region instance.
 #[derive(Clone, Copy, Debug)]
 pub struct Instance<'a> {
-    /// The region.
     pub region: RegionRef,
-    /// What it shows.
     pub shows: Option<Shows>,
-    /// When it was entered.
     pub start: u64,
-    /// When it was left.
     pub end: u64,
     /// What its ENTER and LEAVE say.
     pub fields: Fields<'a>,
@@ -36,11 +27,8 @@ pub struct Instance<'a> {
 /// What an event does to the regions around.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
-    /// Enters one.
     Entered(Open<'a>),
-    /// Leaves one.
     Left(Instance<'a>),
-    /// Nothing.
     Inside,
 }
 
@@ -52,8 +40,6 @@ pub struct Instances<'a> {
 }
 
 impl<'a> Instances<'a> {
-    /// Of an archive.
-    #[must_use]
     pub const fn of(trace: &'a Trace) -> Self {
         Self { trace, open: Vec::new() }
     }
@@ -64,7 +50,6 @@ impl<'a> Instances<'a> {
     }
 
     /// The regions that are entered and not left, the innermost last.
-    #[must_use]
     pub fn open(&self) -> &[Open<'a>] {
         &self.open
     }

@@ -60,7 +60,6 @@ impl Locations {
 }
 
 /// A property of a definition.
-#[must_use]
 pub fn property(
     definitions: &Definitions,
     properties: &[(StringRef, AttributeValue)],

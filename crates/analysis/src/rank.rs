@@ -10,11 +10,8 @@ use crate::archive::Trace;
 /// A collective of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// When it began.
     pub begin: u64,
-    /// When it ended.
     pub end: u64,
-    /// What it was.
     pub collective: Collective,
 }
 
@@ -23,7 +20,6 @@ pub struct Operation {
 pub struct End {
     /// When it was asked for.
     pub begin: u64,
-    /// When it was done.
     pub end: u64,
     /// The rank of the other end.
     pub peer: u32,
@@ -34,21 +30,14 @@ pub struct End {
 /// What a rank did in a communicator, each list in the order of beginning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rank {
-    /// Collectives.
     pub collectives: Vec<Operation>,
-    /// Sends.
     pub sends: Vec<End>,
-    /// Receives.
     pub receives: Vec<End>,
     /// Collectives, and ends of messages, that are left out: what had not ended, and all after that.
     pub left_out: (u64, u64),
 }
 
 /// Reads what a rank did. What it had not ended, and all after that, is left out.
-///
-/// # Errors
-///
-/// When its events cannot be read.
 pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result<Rank> {
     let mut reading = Reading::default();
     let mut ends_at = u64::MAX;

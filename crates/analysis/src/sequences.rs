@@ -20,9 +20,7 @@ pub struct Sequences<T> {
 pub struct Counterpart<'a, T> {
     /// The place, from 0.
     pub place: usize,
-    /// The other rank.
     pub rank: u32,
-    /// What it did.
     pub thing: &'a T,
 }
 
@@ -67,13 +65,11 @@ impl<T: Ord + Clone> Sequences<T> {
     }
 
     /// How many things a rank did.
-    #[must_use]
     pub fn count(&self, rank: u32) -> usize {
         self.counts.get(&rank).copied().unwrap_or(0)
     }
 
     /// The rank that did most, and how many.
-    #[must_use]
     pub fn longest(&self) -> Option<(u32, usize)> {
         let (_, rank) = self.whose.last()?;
         Some((*rank, self.longest.len()))

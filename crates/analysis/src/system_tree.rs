@@ -11,7 +11,6 @@ const BOOT_ID: &str = "boot id";
 /// A boot of a machine: hosts of one boot, as containers are, have one clock.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Boot<'a> {
-    /// By its id.
     Id(&'a str),
     /// By its host, where no id is known.
     Host(SystemTreeNodeRef),
@@ -25,22 +24,18 @@ impl Trace {
     }
 
     /// The group of a location; an undefined one if it is in none.
-    #[must_use]
     pub fn group(&self, location: LocationRef) -> LocationGroupRef {
         let location = self.definitions.locations.get(&location);
         location.map(|location| location.group).unwrap_or_default()
     }
 
     /// The process that a group of locations belongs to: itself, or the creator of a GPU's.
-    #[must_use]
     pub fn process(&self, group: LocationGroupRef) -> LocationGroupRef {
         let known = self.definitions.location_groups.get(&group);
         let creator = known.map(|group| group.creator);
         creator.filter(|creator| creator.is_defined()).unwrap_or(group)
     }
 
-    /// The name of a group of locations.
-    #[must_use]
     pub fn group_name(&self, group: LocationGroupRef) -> &str {
         let known = self.definitions.location_groups.get(&group);
         let name = known.and_then(|group| self.definitions.string(group.name));
@@ -48,7 +43,6 @@ impl Trace {
     }
 
     /// The host of a group of locations. A GPU is in the tree below its host.
-    #[must_use]
     pub fn host(&self, group: LocationGroupRef) -> Option<SystemTreeNodeRef> {
         let nodes = &self.definitions.system_tree_nodes;
         let group = self.definitions.location_groups.get(&group)?;
@@ -66,14 +60,12 @@ impl Trace {
     }
 
     /// The name of a node of the system tree.
-    #[must_use]
     pub fn node_name(&self, node: SystemTreeNodeRef) -> Option<&str> {
         let node = self.definitions.system_tree_nodes.get(&node)?;
         self.definitions.string(node.name)
     }
 
     /// The boot that a group of locations ran on.
-    #[must_use]
     pub fn boot(&self, group: LocationGroupRef) -> Option<Boot<'_>> {
         let host = self.host(group)?;
         let node = self.definitions.system_tree_nodes.get(&host);

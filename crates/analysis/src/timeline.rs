@@ -7,20 +7,15 @@ use otf2::{AttributeRef, AttributeValue, EventKind, LocationRef, RegionRef};
 use crate::archive::{Shows, Trace};
 use crate::clock::Clock;
 
-/// A region instance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slice {
-    /// The location.
     pub location: LocationRef,
-    /// The region.
     pub region: RegionRef,
-    /// What it shows.
     pub shows: Option<Shows>,
     /// How many regions are around it.
     pub depth: u32,
     /// When it was entered, in ns after the beginning of the trace.
     pub start_ns: u64,
-    /// When it was left.
     pub stop_ns: u64,
     /// What its ENTER and LEAVE say.
     pub attributes: Vec<(AttributeRef, AttributeValue)>,
@@ -28,10 +23,6 @@ pub struct Slice {
 
 impl Trace {
     /// Gives every region instance of a location in the order of their ends. Memory is that of one at a time.
-    ///
-    /// # Errors
-    ///
-    /// When its events cannot be read.
     pub fn slices(&self, location: LocationRef, mut each: impl FnMut(&Slice) -> ControlFlow<()>) -> otf2::Result<()> {
         let clock = Clock::of(self);
         let mut open: Vec<Slice> = Vec::new();

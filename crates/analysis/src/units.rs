@@ -1,7 +1,6 @@
 //! Numbers for people.
 
 /// A number of bytes, in binary units.
-#[must_use]
 pub fn bytes(bytes: u64) -> String {
     let mut unit = 0;
     let mut rest = bytes;
@@ -22,7 +21,6 @@ pub fn bytes(bytes: u64) -> String {
 }
 
 /// A time in seconds, given in nanoseconds, with a fitting unit.
-#[must_use]
 pub fn time(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
@@ -33,13 +31,11 @@ pub fn time(ns: u64) -> String {
 }
 
 /// A bandwidth in bytes per second, in decimal units as nccl-tests print it.
-#[must_use]
 pub fn bandwidth(bytes_per_second: f64) -> String {
     format!("{:.3} GB/s", bytes_per_second / 1e9)
 }
 
 /// A count with its digits in groups.
-#[must_use]
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -53,7 +49,6 @@ pub fn count(number: u64) -> String {
 }
 
 /// "1 process", "2 processes".
-#[must_use]
 pub fn plural(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }

@@ -2,12 +2,9 @@
 
 use std::process::ExitCode;
 
-/// How the tool ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// All is well.
     Well,
-    /// The trace has problems.
     Problems,
     /// Wrong usage, or a file that cannot be read or written. clap ends with the same code.
     CannotDo,

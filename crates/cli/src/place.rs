@@ -16,7 +16,6 @@ pub(crate) use trace::ANCHOR;
 /// Why there is no archive to read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoArchive {
-    /// Nothing there.
     #[error("{}: no such file or directory", .0.display())]
     Missing(PathBuf),
     /// Somebody else's, or on a file system that does not answer.
@@ -24,7 +23,6 @@ pub(crate) enum NoArchive {
     Barred {
         /// What cannot be looked into.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
     /// A directory without recordings.

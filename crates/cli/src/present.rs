@@ -11,10 +11,8 @@ use otf2::CommRef;
 
 use crate::units::time;
 
-/// What a recording has.
 #[derive(Debug, Default)]
 pub(crate) struct Present {
-    /// "the archive", "the journal".
     pub(crate) what: &'static str,
     /// The names of its communicators.
     pub(crate) communicators: BTreeSet<String>,
@@ -22,9 +20,7 @@ pub(crate) struct Present {
     pub(crate) ranks: BTreeSet<i64>,
     /// Their numbers in the job, where these are known and others.
     pub(crate) in_job: Option<BTreeSet<i64>>,
-    /// Names of its functions.
     pub(crate) functions: BTreeSet<String>,
-    /// When it begins.
     pub(crate) begin_ns: u64,
     /// When it ends, on the same clock; none where that is not known.
     pub(crate) end_ns: Option<u64>,

@@ -25,10 +25,6 @@ use directory::{Directory, Existing};
 use signals::{Forwarding, Interrupted, Signals};
 
 /// Runs the command.
-///
-/// # Errors
-///
-/// When nothing was run: wrong options, no plugin, no such command.
 pub(crate) fn run(request: &Request) -> Result<Exit> {
     let mut job = JobEnvironment::of_process();
     let plugin = plugin::find(request.plugin.as_deref())?;

@@ -6,7 +6,6 @@ use crate::print::Text;
 use crate::table::{Side, Table};
 use crate::units::{bandwidth, bytes, count, plural, time};
 
-/// A cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
     Text(String),
@@ -16,7 +15,6 @@ pub(crate) enum Cell {
     Time(f64),
     /// In bytes per second.
     Rate(f64),
-    /// A plain number.
     Number(f64),
     /// A part of a whole.
     Share(f64),
@@ -33,7 +31,6 @@ pub(crate) struct Column {
 /// A column's name, as for [`Sheet::new`], and its cell of a row.
 pub(crate) type ColumnOf<R> = (&'static str, fn(&R) -> Cell);
 
-/// A table.
 #[derive(Debug)]
 pub(crate) struct Sheet {
     pub(crate) title: &'static str,
@@ -131,7 +128,6 @@ impl Sheet {
         table.lines().collect()
     }
 
-    /// The table for programs.
     pub(crate) fn csv(&self) -> Result<String> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let write = "cannot write CSV";

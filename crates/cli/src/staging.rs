@@ -15,10 +15,6 @@ pub(crate) struct Staging {
 
 impl Staging {
     /// Makes the directory.
-    ///
-    /// # Errors
-    ///
-    /// When what is wanted exists, or the directory cannot be made.
     pub(crate) fn create(wanted: &Path) -> Result<Self> {
         refuse_existing(wanted)?;
         let parent = match wanted.parent() {
@@ -35,16 +31,11 @@ impl Staging {
         Ok(Self { path, wanted: wanted.to_owned(), is_in_place: false })
     }
 
-    /// The directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Gives the directory the name that was wanted.
-    ///
-    /// # Errors
-    ///
-    /// When something of that name is there meanwhile.
     pub(crate) fn put_in_place(mut self) -> Result<()> {
         self.rename(&self.path)?;
         self.is_in_place = true;
@@ -52,10 +43,6 @@ impl Staging {
     }
 
     /// Gives a file or directory in it the name that was wanted.
-    ///
-    /// # Errors
-    ///
-    /// When something of that name is there meanwhile.
     pub(crate) fn put_in_place_of(self, made: &str) -> Result<()> {
         self.rename(&self.path.join(made))
     }
@@ -76,10 +63,6 @@ impl Drop for Staging {
 }
 
 /// Nothing is written over.
-///
-/// # Errors
-///
-/// When there is something.
 pub(crate) fn refuse_existing(wanted: &Path) -> Result<()> {
     if fs::symlink_metadata(wanted).is_ok() {
         bail!("{} exists already; name another one with -o, or remove it", wanted.display());
@@ -88,10 +71,6 @@ pub(crate) fn refuse_existing(wanted: &Path) -> Result<()> {
 }
 
 /// File systems without links, or with a limit on them, get a copy.
-///
-/// # Errors
-///
-/// When that fails, too.
 pub(crate) fn link(from: &Path, to: &Path) -> Result<()> {
     if fs::hard_link(from, to).is_err() {
         fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;

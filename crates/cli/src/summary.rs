@@ -10,18 +10,14 @@ use crate::archive;
 use crate::print::Text;
 use crate::units::plural;
 
-/// The numbers.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Summary {
-    /// The anchor file.
     pub(crate) anchor: String,
-    /// Processes that were recorded.
     pub(crate) processes: u64,
     /// Rows of the time line.
     pub(crate) locations: u64,
     /// OTF2 events.
     pub(crate) events: u64,
-    /// Communicators.
     pub(crate) communicators: u64,
     /// Ranks of communicators that nobody recorded.
     pub(crate) ranks_missing: u64,
@@ -35,7 +31,6 @@ pub(crate) struct Summary {
     pub(crate) mismatches: u64,
     /// Ranks that called fewer collectives than others of their communicator.
     pub(crate) ranks_behind: u64,
-    /// The first of the mismatches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) first_mismatch: Option<String>,
 }
@@ -61,7 +56,6 @@ impl Summary {
         })
     }
 
-    /// For people.
     pub(crate) fn print(&self, into: &mut Text) {
         let mut line = format!(
             "{}: {}, {}, {}, {}",

@@ -9,9 +9,7 @@ use crate::print::Text;
 /// Which side of a column its cells are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// Words.
     Left,
-    /// Numbers.
     Right,
 }
 
@@ -20,7 +18,6 @@ pub(crate) enum Side {
 pub(crate) struct Table(comfy_table::Table);
 
 impl Table {
-    /// A table with these columns.
     pub(crate) fn new(columns: &[(&str, Side)]) -> Self {
         let mut table = comfy_table::Table::new();
         *table.style_mut() = NOTHING;
@@ -49,7 +46,6 @@ impl Table {
         self.0.lines().map(|line| format!(" {}", line.trim_end()))
     }
 
-    /// The table, indented.
     pub(crate) fn print(&self, into: &mut Text) {
         self.lines().for_each(|line| into.line(line));
     }

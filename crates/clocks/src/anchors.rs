@@ -25,7 +25,6 @@ const fn anchor(pair: &ClockPair) -> Anchor {
 }
 
 /// Chooses the anchors from the pairs of a process, which are sorted by ticks.
-#[must_use]
 pub fn of(pairs: &[ClockPair]) -> Vec<Anchor> {
     let mut all: Vec<Anchor> = Vec::with_capacity(pairs.len());
     for pair in pairs.iter().map(anchor) {

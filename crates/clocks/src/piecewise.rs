@@ -22,7 +22,6 @@ pub enum Beyond {
     Nearest,
     /// That from the first knot to the last: two knots close together give a poor slope.
     Whole,
-    /// One with this slope.
     Slope(Slope),
 }
 
@@ -81,7 +80,6 @@ impl Default for Piecewise {
 
 impl Piecewise {
     /// The map through these knots: at least two, `x` increasing, `y` not decreasing. `None` for others.
-    #[must_use]
     pub fn new(knots: Vec<Knot>, beyond: Beyond) -> Option<Self> {
         let slope = |pair: &[Knot]| match *pair {
             [from, to] => Slope::between(from, to),
@@ -102,32 +100,26 @@ impl Piecewise {
     }
 
     /// The map through one knot at which `y` grows as `x` does.
-    #[must_use]
     pub fn offset(knot: Knot) -> Self {
         Self::through(knot, Slope::ONE)
     }
 
     /// The line through one knot.
-    #[must_use]
     pub fn through(knot: Knot, slope: Slope) -> Self {
         Self { knots: vec![knot], before: slope, after: slope, uncertainty: None }
     }
 
     /// The same, no value further from the truth than this.
-    #[must_use]
     pub fn within(mut self, uncertainty: u64) -> Self {
         self.uncertainty = Some(uncertainty);
         self
     }
 
-    /// The knots.
-    #[must_use]
     pub fn knots(&self) -> &[Knot] {
         &self.knots
     }
 
     /// The value at `x`, rounded down; before the first knot up, towards it.
-    #[must_use]
     pub fn at(&self, x: i128) -> i128 {
         let (from, slope) = self.line(|knot| knot.0 <= x);
         let advance = slope.times(x.saturating_sub(from.0));
@@ -135,7 +127,6 @@ impl Piecewise {
     }
 
     /// The value at `x`, rounded to the nearest.
-    #[must_use]
     pub fn nearest(&self, x: i128) -> i128 {
         let (from, slope) = self.line(|knot| knot.0 <= x);
         let advance = slope.times_nearest(x.saturating_sub(from.0));
@@ -143,7 +134,6 @@ impl Piecewise {
     }
 
     /// Where the value is `y`, rounded to the nearest.
-    #[must_use]
     pub fn inverse(&self, y: i128) -> i128 {
         let (from, slope) = self.line(|knot| knot.1 <= y);
         let advance = slope.inverse().times_nearest(y.saturating_sub(from.1));
@@ -151,7 +141,6 @@ impl Piecewise {
     }
 
     /// The two knots around `x`; `None` before the first and after the last.
-    #[must_use]
     pub fn around(&self, x: i128) -> Option<(Knot, Knot)> {
         let after = self.knots.partition_point(|knot| knot.0 <= x);
         let from = self.knots.get(after.checked_sub(1)?)?;
@@ -180,7 +169,6 @@ impl Piecewise {
 }
 
 /// The points that are later than the one before in both coordinates; the others cannot be knots of one map.
-#[must_use]
 pub fn advancing(points: impl Iterator<Item = Knot>) -> Vec<Knot> {
     let mut knots: Vec<Knot> = Vec::with_capacity(points.size_hint().0);
     for point in points {
@@ -193,7 +181,6 @@ pub fn advancing(points: impl Iterator<Item = Knot>) -> Vec<Knot> {
 }
 
 /// As a time in an archive: not before 0, not after the last that there is.
-#[must_use]
 pub fn unsigned(value: i128) -> u64 {
     u64::try_from(value.max(0)).unwrap_or(u64::MAX)
 }

@@ -36,7 +36,6 @@ pub struct ClockQuality {
     pub source: String,
     /// Where the nanoseconds come from.
     pub calibration: Calibration,
-    /// Pairs used.
     pub pairs: u64,
     /// Pairs left out because time did not advance with them.
     pub pairs_unusable: u64,
@@ -52,7 +51,6 @@ pub struct ClockQuality {
 
 impl ClockQuality {
     /// How far off a time can be.
-    #[must_use]
     pub fn off_ns(&self) -> u64 {
         self.residual_ns.max(self.uncertainty_ns)
     }
@@ -68,7 +66,6 @@ pub struct HostClock {
 
 impl HostClock {
     /// Makes the clock from the pairs of one process, sorted by ticks.
-    #[must_use]
     pub fn new(source: TickSource, pairs: &[ClockPair]) -> Self {
         let points = pairs.iter().filter(|pair| pair.monotonic_ns <= LATEST_NS);
         let points = points.map(|pair| (i128::from(pair.ticks), i128::from(pair.monotonic_ns)));
@@ -103,13 +100,11 @@ impl HostClock {
     }
 
     /// The time at a tick.
-    #[must_use]
     pub fn nanoseconds(&self, ticks: u64) -> u64 {
         unsigned(self.map.at(ticks.into())).min(LATEST_NS)
     }
 
     /// The same for many ticks, of which most lie near the one before.
-    #[must_use]
     pub const fn reader(&self) -> ClockReader<'_> {
         ClockReader { clock: self, ticks: 0, ns: 0, run: 0, rise: 0 }
     }

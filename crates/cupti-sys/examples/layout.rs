@@ -25,7 +25,6 @@ const HEADERS: &str = "\
 #include <cupti_activity.h>
 ";
 
-/// By release.
 type Fixture = BTreeMap<String, Headers>;
 
 /// What the headers of a release say.

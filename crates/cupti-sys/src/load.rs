@@ -66,7 +66,6 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// A library to try.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Candidate {
     name: PathBuf,

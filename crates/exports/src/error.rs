@@ -15,9 +15,7 @@ pub enum Error {
     Io {
         /// What was tried: "write", "make", "read".
         operation: &'static str,
-        /// The file.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
     },
     /// The format cannot have what is asked for; says what would do.
@@ -25,7 +23,6 @@ pub enum Error {
     Refused(String),
 }
 
-/// What may fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {

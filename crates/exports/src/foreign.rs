@@ -22,7 +22,6 @@ pub(crate) fn names(traces: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(names)
 }
 
-/// The hosts of locations.
 pub(crate) fn hosts(trace: &Trace, locations: impl Iterator<Item = LocationRef>) -> BTreeSet<SystemTreeNodeRef> {
     locations.filter_map(|location| trace.host(trace.group(location))).collect()
 }

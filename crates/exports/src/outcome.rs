@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// What was exported.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
     /// The files, relative to `out`; a format of one file has an empty path.
@@ -21,15 +20,12 @@ pub struct Outcome {
 /// What was left out for one reason. What the filter left out is not listed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// How many events.
     pub events: u64,
-    /// Why.
     pub reason: String,
 }
 
 impl Outcome {
     /// How many events the filter matches, with those that the format cannot hold.
-    #[must_use]
     pub fn matched(&self) -> u64 {
         self.events.saturating_sub(self.described) + self.left_out.iter().map(|it| it.events).sum::<u64>()
     }

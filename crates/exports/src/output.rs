@@ -44,7 +44,6 @@ impl Output {
         Ok(Self { writer: Mutex::new(Writer::Pieces), path: path.to_owned() })
     }
 
-    /// Appends whole events.
     pub(crate) fn append(&self, bytes: impl AsRef<[u8]>) -> Result<()> {
         let bytes = bytes.as_ref();
         let written = match &mut *self.writer.lock() {
@@ -58,7 +57,6 @@ impl Output {
         written.map_err(Error::io("write", &self.path))
     }
 
-    /// Writes what is left.
     pub(crate) fn finish(self) -> Result<()> {
         let finished = match self.writer.into_inner() {
             Writer::Pieces => return Ok(()),

@@ -28,10 +28,6 @@ struct Open {
 
 impl<'a> Selection<'a> {
     /// Finds out what is wanted. With functions this reads the operations and the network transfers.
-    ///
-    /// # Errors
-    ///
-    /// When the archive is damaged.
     pub fn of(source: Source<'a>) -> Result<Self> {
         let locations = source.locations();
         let mut found = Self { source, clock: Clock::of(source.trace), locations, ids: None };
@@ -42,13 +38,11 @@ impl<'a> Selection<'a> {
     }
 
     /// The wanted locations that have events, ascending.
-    #[must_use]
     pub fn locations(&self) -> &[LocationRef] {
         &self.locations
     }
 
     /// Those of them that stand for these.
-    #[must_use]
     pub fn of_kinds(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
         let is_one = |it: &LocationRef| self.source.trace.location_kind(*it).is_some_and(|kind| kinds.contains(&kind));
         self.locations.iter().copied().filter(is_one).collect()
@@ -56,10 +50,6 @@ impl<'a> Selection<'a> {
 
     /// Gives the wanted events of a location in their order, with the time in ns after the beginning of the trace.
     /// Every ENTER has its LEAVE; regions that go on in the wanted time are whole.
-    ///
-    /// # Errors
-    ///
-    /// When they cannot be read.
     pub fn events(&self, location: LocationRef, mut each: impl FnMut(u64, &Event)) -> Result<()> {
         let filter = self.source.filter;
         let mut open: Vec<Open> = Vec::new();
@@ -99,10 +89,6 @@ impl<'a> Selection<'a> {
     }
 
     /// Gives the wanted region instances of a location in the order of their ends.
-    ///
-    /// # Errors
-    ///
-    /// When they cannot be read.
     pub fn slices(&self, location: LocationRef, mut each: impl FnMut(&Slice)) -> Result<()> {
         let mut open: Vec<Slice> = Vec::new();
         self.events(location, |time_ns, event| match event.kind {

@@ -11,10 +11,8 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 
-/// What is exported.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
-    /// The archive.
     pub trace: &'a Trace,
     /// What of it is wanted.
     pub filter: &'a Filter,
@@ -25,7 +23,6 @@ pub struct Source<'a> {
 impl<'a> Source<'a> {
     /// The locations that the filter wants and that have events, ascending: those of its ranks and communicators, the
     /// threads of the processes that these are in, and the streams of their GPUs.
-    #[must_use]
     pub fn locations(&self) -> Vec<LocationRef> {
         let trace = self.trace;
         let all = trace.definitions.locations.keys().copied().filter(|location| trace.has_events(*location));
@@ -59,10 +56,6 @@ impl<'a> Source<'a> {
 
     /// Does something with every location on all cores, those with most events first; gives what is made of each in
     /// the order of `locations`.
-    ///
-    /// # Errors
-    ///
-    /// The first one of `each`.
     pub fn each_location<T: Send>(
         &self,
         locations: &[LocationRef],
@@ -107,13 +100,11 @@ impl<'a> Source<'a> {
     }
 
     /// How long the trace is, in ns.
-    #[must_use]
     pub fn length_ns(&self) -> u64 {
         Clock::of(self.trace).length_ns(self.trace)
     }
 
     /// The archive's begin, in ns since 1970 where the archive says when that was, else in its own ns.
-    #[must_use]
     pub fn begin_ns(&self) -> u64 {
         let Some(clock) = &self.trace.definitions.clock else {
             return 0;

@@ -37,7 +37,6 @@ impl<'a> Value<'a> {
     }
 }
 
-/// A number among properties.
 pub(crate) fn number(trace: &Trace, properties: &[Property], name: &str) -> Option<u64> {
     match Value::of(trace, property(&trace.definitions, properties, name)?) {
         Value::Unsigned(number) => Some(number),

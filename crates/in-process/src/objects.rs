@@ -4,7 +4,6 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// A loaded object.
 #[derive(Clone, Copy, Debug)]
 pub struct Object {
     /// The address at which it is mapped.
@@ -14,7 +13,6 @@ pub struct Object {
 
 impl Object {
     /// The object that contains `address`, if there is one with a path.
-    #[must_use]
     pub fn of(address: usize) -> Option<Self> {
         if address == 0 {
             return None;
@@ -28,13 +26,11 @@ impl Object {
     }
 
     /// Its path, as the dynamic linker has it. Valid while the object is loaded.
-    #[must_use]
     pub const fn path(&self) -> *const libc::c_char {
         self.path
     }
 
     /// The file name, without its directory. The object must still be loaded.
-    #[must_use]
     pub fn file_name(&self) -> String {
         // SAFETY: not NULL (`of`), so a string of the dynamic linker, which lives as long as the object is loaded;
         // callers ask right after they found a symbol in it.

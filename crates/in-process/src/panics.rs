@@ -19,10 +19,6 @@ pub struct Panic(ManuallyDrop<Box<dyn Any + Send>>);
 /// Runs what is called from outside, or must not end its thread: a panic goes no further.
 ///
 /// Nothing here allocates unless something panics. The caller does not use what the panic left half-done.
-///
-/// # Errors
-///
-/// The panic.
 #[inline]
 pub fn catch<R>(body: impl FnOnce() -> R) -> Result<R, Panic> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| Panic(ManuallyDrop::new(payload)))
@@ -63,7 +59,6 @@ pub fn silence() {
 }
 
 /// The location of the last panic, as the end of a sentence; empty if it is not known.
-#[must_use]
 pub fn location() -> String {
     let last = LAST.try_lock();
     last.map_or_else(String::new, |last| last.clone())

@@ -35,7 +35,6 @@ pub type SessionEndsFunction = unsafe extern "C" fn(*const Recorded);
 
 impl Recorded {
     /// None for a path that no system call takes.
-    #[must_use]
     pub fn new(part: &Path, journal_bytes: u64) -> Option<Self> {
         let path = part.as_os_str().as_bytes();
         let mut bytes = [0; MOST_PATH_BYTES];
@@ -45,7 +44,6 @@ impl Recorded {
     }
 
     /// Its part of the job's directory.
-    #[must_use]
     pub fn part(&self) -> PathBuf {
         let path = self.part.split(|byte| *byte == 0).next().unwrap_or_default();
         OsStr::from_bytes(path).into()
@@ -53,9 +51,6 @@ impl Recorded {
 }
 
 /// Asks the plugin what it records. None if this process has no plugin, or it records nothing.
-///
-/// # Errors
-/// The plugin is of another version.
 pub fn ask_plugin() -> Result<Option<Recorded>, String> {
     const PLUGIN: &CStr = c"libnccl-profiler-otf2.so";
     let Some(plugin) = loaded(PLUGIN) else {

@@ -11,7 +11,6 @@ pub fn say(message: &str) {
 }
 
 /// One line, whatever names and files from outside have in it. It has no NUL.
-#[must_use]
 pub fn line(message: &str) -> String {
     format!("nccl-otf2: {}", nccl_events::visible(message))
 }

@@ -13,7 +13,6 @@
 /// An operation of a captured call, as it is reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Reported {
-    /// When.
     pub start: u64,
     /// Whether on the thread of the call.
     pub is_callers_thread: bool,
@@ -25,7 +24,6 @@ pub struct Reported {
 
 impl Reported {
     /// Whether it is reported at capture: NCCL launches a captured call only when it is captured.
-    #[must_use]
     pub fn is_at_capture(&self) -> bool {
         match self.is_callers_thread {
             true => self.group_stop.is_some_and(|stop| stop.is_none_or(|stop| self.start <= stop)),

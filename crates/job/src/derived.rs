@@ -20,11 +20,9 @@ use nccl_events::event::P2pApi;
 /// What is the same in all calls of a collective; `C` names a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Same<C> {
-    /// Their context.
     pub context: C,
     /// Elements to or from each rank.
     pub count: u64,
-    /// Their type.
     pub datatype: Symbol,
     stream: u64,
     is_captured: bool,
@@ -44,25 +42,21 @@ fn is_send(func: &str) -> Option<bool> {
 
 impl<C: Copy + PartialEq> Calls<C> {
     /// The first one of a group.
-    #[must_use]
     pub fn new(context: C, call: &P2pApi<Symbol>) -> Self {
         Self { same: Same::of(context, call), differ: false, funcs: vec![call.func] }
     }
 
-    /// The next one.
     pub fn add(&mut self, context: C, call: &P2pApi<Symbol>) {
         self.differ |= Same::of(context, call) != self.same;
         self.funcs.push(call.func);
     }
 
     /// What they have in common, `None` where they differ.
-    #[must_use]
     pub fn same(&self) -> Option<Same<C>> {
         (!self.differ).then_some(self.same)
     }
 
     /// The collective that these calls make up on this many ranks; `None` if they make up none.
-    #[must_use]
     pub fn pattern(&self, ranks: usize, symbols: &Symbols) -> Option<Pattern> {
         let sends: Option<Vec<bool>> = self.funcs.iter().map(|func| is_send(symbols.text(*func))).collect();
         Pattern::of(&sends.filter(|_| !self.differ)?, ranks)
@@ -90,14 +84,11 @@ pub struct Members {
 }
 
 impl Members {
-    /// None yet.
-    #[must_use]
     pub fn new(rank: i32, ranks: usize) -> Self {
         let seen = vec![0; (2 * ranks).div_ceil(64)];
         Self { rank, ranks, seen, own: 0, others: 0, are_others: false }
     }
 
-    /// A send or receive.
     pub fn add(&mut self, func: &str, peer: i32) {
         let at = usize::try_from(peer).ok().filter(|peer| *peer < self.ranks).zip(is_send(func));
         let at = at.map(|(peer, is_send)| peer + if is_send { self.ranks } else { 0 });
@@ -114,7 +105,6 @@ impl Members {
     }
 
     /// How many of them are missing; `None` if they are not those of such a call after all.
-    #[must_use]
     pub fn missing(&self, pattern: Pattern) -> Option<u32> {
         let missing = pattern.transfers(self.ranks).checked_sub(self.others).filter(|_| !self.are_others)?;
         // What a rank sends to itself in place NCCL leaves out: both ends of it.

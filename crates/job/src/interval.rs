@@ -2,14 +2,11 @@
 
 use nccl_events::archive::Timing;
 
-/// When an operation ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// From.
     pub start: u64,
     /// To; the last time seen when it is unfinished.
     pub end: u64,
-    /// How that is known.
     pub timing: Timing,
     /// Whether it never ended.
     pub unfinished: bool,
@@ -22,9 +19,7 @@ pub struct Interval {
 /// What NCCL's events tell of an operation. All times are the host's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
-    /// When it was launched.
     pub launched: u64,
-    /// From when to when it was enqueued.
     pub enqueued: (u64, u64),
     /// Its kernel on the GPU's timer.
     pub kernel: Option<(u64, u64)>,
@@ -43,7 +38,6 @@ pub struct Known {
 pub struct Earlier {
     /// All; those that never ended, at the last time seen.
     end: u64,
-    /// Those that are known to have ended.
     known_end: u64,
 }
 
@@ -59,7 +53,6 @@ impl Earlier {
 
 impl Interval {
     /// The interval of an operation for itself; one that is unfinished goes to the last time seen.
-    #[must_use]
     pub fn of(known: &Known, last_seen: u64) -> Self {
         let launched = known.launched;
         let (start, end, timing) = match *known {
@@ -113,7 +106,6 @@ pub fn share_kernel(kernel: &mut [Interval], earlier: Earlier) {
 
 /// From the first begin of operations that are one collective to the last end. Its timing is that of the operation of
 /// which the least is known; what ran with other operations of the kernel says nothing.
-#[must_use]
 pub fn around(members: impl Iterator<Item = Interval>) -> Option<Interval> {
     // A call of its own has kernels of its own.
     let alone = members.map(|member| Interval { is_shared: false, ..member });

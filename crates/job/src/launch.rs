@@ -13,22 +13,18 @@
 /// A launch, and when it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct At<R> {
-    /// When it began.
     pub start: u64,
-    /// Which it is.
     pub of: R,
 }
 
 /// Whether the k-th plan of a group on a communicator has the k-th launch: there are as many of both, each launch
 /// before its plan. Both are in the order of time. Where more plans may be reported, there may be fewer than launches.
-#[must_use]
 pub fn in_order<R>(launches: &[At<R>], plans: impl ExactSizeIterator<Item = u64>, more_may_come: bool) -> bool {
     let as_many = plans.len() == launches.len() || more_may_come && plans.len() < launches.len();
     as_many && launches.iter().zip(plans).all(|(launch, plan)| launch.start <= plan)
 }
 
 /// The last launch that began by then; they are in the order of time.
-#[must_use]
 pub fn last_before<R>(launches: &[At<R>], time: u64) -> Option<&At<R>> {
     let after = launches.partition_point(|launch| launch.start <= time);
     launches.get(after.checked_sub(1)?)

@@ -15,7 +15,6 @@ pub mod transfers;
 
 /// Whether an operation has ended: all that began of it did, and it stopped itself or some of it did. A stop that got
 /// lost says nothing against children that ended.
-#[must_use]
 pub const fn has_ended(has_open_children: bool, has_stop: bool, has_ended_children: bool) -> bool {
     !has_open_children && (has_stop || has_ended_children)
 }

@@ -30,9 +30,6 @@ pub enum Distrust {
 }
 
 /// Start and stop by themselves: both there, possible, and in this order.
-///
-/// # Errors
-/// What is wrong with them.
 pub const fn pair(start_gpu_ns: u64, stop_gpu_ns: u64) -> Result<(u64, u64), Distrust> {
     if start_gpu_ns == 0 || stop_gpu_ns == 0 {
         Err(Distrust::Zero)
@@ -48,15 +45,12 @@ pub const fn pair(start_gpu_ns: u64, stop_gpu_ns: u64) -> Result<(u64, u64), Dis
 /// A kernel on a channel, with stamps that are plausible by themselves. The order is that of launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Work<R> {
-    /// When it was enqueued.
     pub enqueued: u64,
     /// Its launch plan; 0: unknown.
     pub plan: u64,
-    /// Its stamps.
     pub start_gpu_ns: u64,
     /// The second one.
     pub stop_gpu_ns: u64,
-    /// Which it is.
     pub of: R,
 }
 

@@ -4,7 +4,6 @@
 pub const STEP_SLOTS: u8 = 8;
 
 /// The slot of a step: 0 … 7.
-#[must_use]
 pub fn slot(step: i32) -> u8 {
     u8::try_from(step.rem_euclid(STEP_SLOTS.into())).unwrap_or(0)
 }

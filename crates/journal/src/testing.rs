@@ -136,7 +136,6 @@ impl Process {
         Self { part: part.to_owned(), main, proxy, maintenance, context, rank, writer }
     }
 
-    /// The start of an event of this process.
     fn event<'a>(&self, parent: EventId, body: Body<Name<'a>>) -> Start<Name<'a>> {
         start(self.context, parent.get(), self.rank, body)
     }

@@ -20,14 +20,10 @@ const CALIBRATION: Duration = Duration::from_millis(10);
 /// How many bytes of a process are read before its operations are summed up: what is not takes memory.
 const MOST_SHARE: u64 = 512 << 10;
 
-/// What one poll did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Records that it read.
     pub records: u64,
-    /// Their bytes.
     pub bytes: u64,
-    /// Processes that are followed.
     pub processes: usize,
     /// Whether there is more to read, and this poll read some: repeated until it is false, polling ends.
     pub is_behind: bool,
@@ -65,7 +61,6 @@ pub struct Live {
 
 impl Live {
     /// Follows the processes that record in `directory`, which may be there later. Waits for 10 ms.
-    #[must_use]
     pub fn new(directory: &Path, options: Options) -> Self {
         select();
         let since = ClockPair::read();

@@ -9,7 +9,6 @@ use crate::snapshot::{Histogram, seconds};
 pub enum MetricKind {
     /// Grows only.
     Counter,
-    /// Goes up and down.
     Gauge,
     /// Counts by upper bounds.
     Histogram,
@@ -24,7 +23,6 @@ pub struct Family {
     pub help: Cow<'static, str>,
     /// `bytes`, `seconds`, `bytes_per_second`, `ratio`; empty for plain numbers.
     pub unit: &'static str,
-    /// What its values are.
     pub kind: MetricKind,
     /// One for each set of labels.
     pub samples: Vec<Sample>,
@@ -38,18 +36,15 @@ pub type Label = (&'static str, String);
 pub struct Sample {
     /// In the order of the family; no name twice.
     pub labels: Vec<Label>,
-    /// The value.
     pub value: Value,
 }
 
-/// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Of a counter or gauge.
     Number(f64),
     /// Of a counter of whole things: exact above 2^53.
     Count(u64),
-    /// Of a histogram.
     Histogram(Buckets),
 }
 
@@ -60,13 +55,10 @@ pub struct Buckets {
     pub bounds: &'static [f64],
     /// How many are at most as large as the bound and larger than the one before; one more than there are bounds.
     pub counts: Vec<u64>,
-    /// Sum of the values.
     pub sum: f64,
 }
 
 impl Buckets {
-    /// How many there are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

@@ -58,7 +58,6 @@ impl Part {
         self.process.behind_bytes > 0
     }
 
-    /// Whether the process lives.
     pub(crate) fn look(&mut self) {
         if self.reading.is_none() {
             return;
@@ -113,7 +112,6 @@ impl Part {
         (polled.records, polled.bytes)
     }
 
-    /// Nothing more comes.
     fn end(&mut self, sums: &mut Sums) {
         if let Some(Reading { follower, events: Some(mut events), .. }) = self.reading.take() {
             events.settle(Until::End, sums, follower.symbols(), (self.number, &self.process.part));

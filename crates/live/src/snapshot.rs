@@ -8,7 +8,6 @@ use serde::Serialize;
 /// What is known at one moment.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
-    /// The moment.
     pub at_ns: u64,
     /// Length of the last interval; 0 in the first snapshot, whose windows are of everything since each process began.
     pub interval_ns: u64,
@@ -16,7 +15,6 @@ pub struct Snapshot {
     pub job: JobLabels,
     /// The processes of this node.
     pub processes: Vec<Process>,
-    /// The communicators that they are in.
     pub communicators: Vec<Communicator>,
     /// The ranks of communicators that these processes have.
     pub ranks: Vec<Rank>,
@@ -42,7 +40,6 @@ pub struct Snapshot {
 /// What the launcher says of the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct JobLabels {
-    /// The host's name.
     pub host: String,
     /// The job's id, such as Slurm's; empty where there is none.
     pub job: String,
@@ -52,16 +49,13 @@ pub struct JobLabels {
     pub cluster: String,
 }
 
-/// What a process does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProcessState {
-    /// It runs and records.
     #[default]
     Running,
     /// It is stopped, by a signal or a debugger.
     Stopped,
-    /// It closed its recording.
     Finished,
     /// It is gone without that.
     Gone,
@@ -72,15 +66,11 @@ pub enum ProcessState {
 /// A process that is followed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Process {
-    /// Name of its part.
     pub part: String,
-    /// Process id.
     pub pid: u32,
-    /// What it does.
     pub state: ProcessState,
     /// When it made its last record, CLOCK_REALTIME ns; none before the first one is read.
     pub last_record_ns: Option<u64>,
-    /// Records read.
     pub records: u64,
     /// Committed bytes that are not read yet.
     pub behind_bytes: u64,
@@ -105,7 +95,6 @@ pub struct Process {
 pub struct Communicator {
     /// Its name or id, as `stats` shows it.
     pub name: String,
-    /// Its size.
     pub ranks: u32,
     /// How many of its ranks are on this node.
     pub here: u32,
@@ -118,7 +107,6 @@ pub struct Communicator {
 pub struct Rank {
     /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
-    /// The rank.
     pub rank: u32,
     /// Index in [`Snapshot::processes`].
     pub process: usize,
@@ -142,7 +130,6 @@ pub struct Rank {
 pub struct Operation {
     /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
-    /// The rank.
     pub rank: u32,
     /// The function, such as `ncclAllReduce`.
     pub function: String,
@@ -156,11 +143,9 @@ pub struct Operation {
     pub timing: &'static str,
     /// Algorithm and protocol, as `RING_LL`; empty where NCCL does not say.
     pub algorithm: String,
-    /// Operations that ended.
     pub count: u64,
     /// Their bytes, as `stats` counts them.
     pub bytes: u64,
-    /// How long they took.
     pub duration: Histogram,
     /// The same of the last interval, with bandwidths.
     pub window: Window,
@@ -169,19 +154,14 @@ pub struct Operation {
 /// Operations of the last interval.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Window {
-    /// Operations that ended.
     pub count: u64,
-    /// Their bytes.
     pub bytes: u64,
-    /// Sum of their durations.
     pub duration_ns: u64,
     /// Median algorithm bandwidth; none where the timing does not allow one.
     pub algbw: Option<f64>,
-    /// Median bus bandwidth.
     pub busbw: Option<f64>,
 }
 
-/// Durations in classes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Histogram {
     /// Upper bounds in seconds, rising; `+Inf` is not among them.
@@ -205,8 +185,6 @@ impl Histogram {
         self.sum_ns += ns;
     }
 
-    /// How many there are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -227,13 +205,10 @@ pub(crate) const fn seconds(ns: u64) -> f64 {
 pub struct Pair {
     /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
-    /// The sender.
     pub from: u32,
-    /// The receiver.
     pub to: u32,
     /// Steps that were sent, seen at the sender.
     pub steps: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// Regression of the interval's durations on bytes: all steps.
     pub all: Option<Fit>,
@@ -252,7 +227,6 @@ pub struct Fit {
     pub rate: Option<f64>,
     /// How much of the variance it explains.
     pub r2: f64,
-    /// Number of points.
     pub points: u64,
 }
 
@@ -270,15 +244,10 @@ pub struct Channel {
     pub communicator: usize,
     /// The rank whose proxy it is.
     pub rank: u32,
-    /// The channel.
     pub channel: u32,
-    /// The other rank.
     pub peer: u32,
-    /// Whether the rank sends.
     pub is_send: bool,
-    /// Steps that ended.
     pub steps: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// How long they took, from when the data was handed to the network.
     pub duration: Histogram,
@@ -289,7 +258,6 @@ pub struct Channel {
 pub struct Proxy {
     /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
-    /// The rank.
     pub rank: u32,
     /// For the GPU, to fill or drain a buffer.
     pub gpu_wait_ns: u64,
@@ -306,6 +274,5 @@ pub struct CollectiveSkew {
     pub communicator: usize,
     /// From the first arrival to the last one.
     pub skew: Histogram,
-    /// Collectives that were compared.
     pub count: u64,
 }

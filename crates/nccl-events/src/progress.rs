@@ -10,7 +10,7 @@ pub trait Progress: Send + Sync {
     /// One step of it is done.
     fn step(&self) {}
 
-    /// It is over.
+    /// The work is done.
     fn end(&self) {}
 
     /// Something that a person should know.
@@ -19,5 +19,4 @@ pub trait Progress: Send + Sync {
     }
 }
 
-/// Tells nobody.
 impl Progress for () {}

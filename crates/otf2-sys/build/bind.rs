@@ -45,7 +45,6 @@ const ENUMERATIONS: &[&str] = &[
     "OTF2_(MetricType|MetricMode|MetricOccurrence|MetricScope|Base|RecorderKind|MeasurementMode)_enum",
 ];
 
-/// Macros and error codes.
 const CONSTANTS: &[&str] = &["OTF2_VERSION(_.*)?", "OTF2_(SUCCESS|WARNING|ABORT|DEPRECATED|INVALID|ERROR_.*)"];
 
 /// Types whose shape depends on the machine's `va_list`; `src/error_callback.rs` declares them by hand.

@@ -87,7 +87,7 @@
 //! # Ok(())
 //! # }
 //! ```
-
+#![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]
 #![cfg_attr(
     not(test),
     deny(

@@ -13,7 +13,6 @@ pub struct ExportMetricsServiceRequest {
     pub resource_metrics: Vec<ResourceMetrics>,
 }
 
-/// The metrics of a resource.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct ResourceMetrics {
@@ -23,7 +22,6 @@ pub struct ResourceMetrics {
     pub scope_metrics: Vec<ScopeMetrics>,
 }
 
-/// What metrics are of.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct Resource {
@@ -41,7 +39,6 @@ pub struct ScopeMetrics {
     pub metrics: Vec<Metric>,
 }
 
-/// A library.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct InstrumentationScope {
@@ -85,7 +82,6 @@ pub struct Gauge {
     pub data_points: Vec<NumberDataPoint>,
 }
 
-/// What is summed up.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct Sum {
@@ -97,7 +93,6 @@ pub struct Sum {
     pub is_monotonic: bool,
 }
 
-/// Distributions.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct Histogram {
@@ -119,7 +114,6 @@ pub struct NumberDataPoint {
     pub value: Option<Number>,
 }
 
-/// A number.
 #[derive(Clone, Copy, PartialEq, Oneof)]
 #[expect(missing_docs, reason = "variants have OpenTelemetry's names")]
 pub enum Number {
@@ -147,7 +141,6 @@ pub struct HistogramDataPoint {
     pub attributes: Vec<KeyValue>,
 }
 
-/// An attribute.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct KeyValue {

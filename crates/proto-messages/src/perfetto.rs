@@ -24,7 +24,6 @@ pub const MERGE_NONE: i32 = 2;
 
 /// [`TrackEvent::event_type`].
 pub mod event_type {
-    /// A slice begins.
     pub const SLICE_BEGIN: i32 = 1;
     /// The innermost slice of the track ends.
     pub const SLICE_END: i32 = 2;
@@ -35,7 +34,6 @@ pub mod event_type {
 /// [`CounterDescriptor::unit`]: bytes.
 pub const UNIT_SIZE_BYTES: i32 = 3;
 
-/// A packet.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct TracePacket {
@@ -74,7 +72,6 @@ pub struct ClockSnapshot {
     pub primary_trace_clock: Option<u32>,
 }
 
-/// A reading.
 #[derive(Clone, Copy, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct Clock {
@@ -102,7 +99,6 @@ pub struct TrackEventDefaults {
     pub track_uuid: Option<u64>,
 }
 
-/// A track.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct TrackDescriptor {
@@ -126,7 +122,6 @@ pub struct TrackDescriptor {
     pub sibling_merge_behavior: Option<i32>,
 }
 
-/// A process.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct ProcessDescriptor {
@@ -138,7 +133,6 @@ pub struct ProcessDescriptor {
     pub process_labels: Vec<String>,
 }
 
-/// A thread.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct ThreadDescriptor {
@@ -150,7 +144,6 @@ pub struct ThreadDescriptor {
     pub thread_name: Option<String>,
 }
 
-/// What a counter counts.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct CounterDescriptor {
@@ -160,7 +153,6 @@ pub struct CounterDescriptor {
     pub unit_name: Option<String>,
 }
 
-/// Something on a track.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct TrackEvent {

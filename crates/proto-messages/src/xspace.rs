@@ -16,7 +16,6 @@ pub const PROFILE_STOP_TIME: &str = "profile_stop_time";
 /// How the names of planes begin that viewers show as devices of a kind that they do not know.
 pub const CUSTOM_DEVICE: &str = "/device:CUSTOM:";
 
-/// A profile.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct XSpace {
@@ -91,7 +90,6 @@ pub struct XStat {
     pub ref_value: Option<u64>,
 }
 
-/// The name of events.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct XEventMetadata {
@@ -101,7 +99,6 @@ pub struct XEventMetadata {
     pub name: String,
 }
 
-/// The name of stats.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct XStatMetadata {
@@ -129,7 +126,6 @@ pub fn begin_line(line: &XLine, events: u64, plane: &mut Vec<u8>) {
 }
 
 /// How many bytes a line has with its events.
-#[must_use]
 pub fn line_bytes(line: &XLine, events: u64) -> u64 {
     let content = line.encoded_len() as u64 + events;
     (key_len(3) + encoded_len_varint(content)) as u64 + content

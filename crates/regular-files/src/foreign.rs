@@ -10,9 +10,6 @@ const STICKY_FOR_ALL: u32 = 0o1002;
 /// Refuses a path that another user made in a directory where all users can write, any link of another user, and a path
 /// through a link that another user made where all can write. Other directories of other users are accepted: a
 /// colleague's in a project, a user's in a container.
-///
-/// # Errors
-/// What is wrong with it, as a sentence with the path.
 pub fn refuse_foreign(path: &Path, variable: &str) -> Result<(), String> {
     if let Some(link) = path.ancestors().skip(1).find(|above| is_planted_link(above)) {
         return Err(because(link, "is a link of", variable));

@@ -18,10 +18,6 @@ pub const MOST_MANIFEST_BYTES: u64 = 1 << 30;
 pub const MOST_MARK_BYTES: u64 = 4096;
 
 /// Opens a regular file. A symbolic link is not followed; those of the directories above it are.
-///
-/// # Errors
-/// There is none, it cannot be read, it is something else, or it has more than `most_bytes` bytes. The message does not
-/// name the file.
 pub fn open(path: &Path, most_bytes: u64) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
     let file = match File::options().read(true).custom_flags(flags).open(path) {
@@ -39,17 +35,11 @@ pub fn open(path: &Path, most_bytes: u64) -> io::Result<File> {
 }
 
 /// Opens a regular file that the user names. A symbolic link is followed: it may be the name of a library or a secret.
-///
-/// # Errors
-/// As for [`open`].
 pub fn open_named(path: &Path, most_bytes: u64) -> io::Result<File> {
     open(&path.canonicalize()?, most_bytes)
 }
 
 /// Reads a file that [`open`] opens.
-///
-/// # Errors
-/// As for [`open`]; also when there is no memory for it.
 pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let file = open(path, most_bytes)?;
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
@@ -61,9 +51,6 @@ pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Reads text, as [`read`].
-///
-/// # Errors
-/// As for [`read`]; also when it is not UTF-8.
 pub fn read_to_string(path: &Path, most_bytes: u64) -> io::Result<String> {
     String::from_utf8(read(path, most_bytes)?).map_err(|_| io::Error::other("it is not text"))
 }
@@ -72,15 +59,11 @@ pub fn read_to_string(path: &Path, most_bytes: u64) -> io::Result<String> {
 pub const FNV_SEED: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// FNV-1a: the same in every process, whatever the compiler's own hash does. One byte that changes always changes it.
-#[must_use]
 pub fn fnv(seed: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(seed, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
 /// The [`fnv`] of a file that [`open`] opens.
-///
-/// # Errors
-/// As for [`open`].
 pub fn checksum(path: &Path, most_bytes: u64) -> io::Result<u64> {
     let mut file = open(path, most_bytes)?.take(most_bytes);
     let (mut hash, mut bytes) = (FNV_SEED, vec![0; 64 << 10]);

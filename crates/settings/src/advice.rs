@@ -1,7 +1,6 @@
 //! What recording kernel channels costs or risks, by NCCL release. The plugin cannot prevent it, so it warns once.
 
 /// The warning for a user who records kernel channels on this release (22809 = 2.28.9; 0 = unknown).
-#[must_use]
 pub fn kernel_channels(nccl_version: u32) -> &'static str {
     match nccl_version {
         // NVIDIA/nccl #2039, mended in 2.28.3; 2.26.2 also hangs after graph capture.

@@ -3,7 +3,6 @@
 use std::mem::MaybeUninit;
 
 /// `20261121-100312`, in UTC, for a number of seconds since 1970.
-#[must_use]
 pub fn date_and_time(seconds: u64) -> String {
     let time = utc(seconds);
     format!(

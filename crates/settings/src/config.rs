@@ -62,9 +62,7 @@ pub struct Config {
     pub directory: Option<String>,
     /// Template of the journal directory.
     pub journal_directory: Option<String>,
-    /// NCCL's activation mask.
     pub mask: u32,
-    /// Whether anything is recorded.
     pub enabled: bool,
     /// Whether only the end of the recording is kept.
     pub is_flight: bool,
@@ -135,7 +133,6 @@ const DEFAULT_FLIGHT_BYTES: u64 = 64 << 20;
 
 impl Config {
     /// What a flight recording keeps; `None` where everything is kept.
-    #[must_use]
     pub fn flight_retention(&self) -> Option<Retention> {
         let by_default = match self.flight_time {
             Some(_) => self.max_bytes,
@@ -146,7 +143,6 @@ impl Config {
 
     /// The size limit of the journal. A flight recording gets room above its retention, because the maintenance thread
     /// can be late to remove old segments.
-    #[must_use]
     pub fn limit_bytes(&self) -> u64 {
         let retained = self.flight_retention().map_or(0, |kept| kept.bytes);
         self.max_bytes.max(retained.saturating_mul(2))

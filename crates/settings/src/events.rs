@@ -5,17 +5,11 @@ use nccl_events::Kind;
 pub use nccl_events::{FULL, LIGHT, STANDARD, event_names};
 
 /// Reads an event set: presets, kinds, `-kind`, numbers.
-///
-/// # Errors
-/// Names the unknown word, the nearest known one, and the default that is used instead.
 pub fn event_mask(text: &str) -> Result<u32, String> {
     event_kinds(text).map_err(|reason| format!("{reason}; `standard` is used"))
 }
 
 /// [`event_mask`] for a caller that has no default.
-///
-/// # Errors
-/// Names the unknown word and the nearest known one.
 pub fn event_kinds(text: &str) -> Result<u32, String> {
     let mut mask = 0;
     for word in text.split([',', ' ', '+']).map(str::trim).filter(|word| !word.is_empty()) {
@@ -53,7 +47,6 @@ fn event_bits(word: &str) -> Result<u32, String> {
 }
 
 /// A mask by the name of its preset, else by its kinds.
-#[must_use]
 pub fn event_set(mask: u32) -> String {
     match mask {
         LIGHT => "light".to_owned(),

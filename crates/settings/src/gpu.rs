@@ -10,9 +10,7 @@ pub enum BackendChoice {
     /// By CUPTI unless another tool may use it, else by CUDA events.
     #[default]
     Auto,
-    /// By CUPTI.
     Cupti,
-    /// By CUDA events.
     Events,
 }
 
@@ -25,10 +23,8 @@ impl BackendChoice {
 /// Which kernels are recorded (`NCCL_OTF2_CUPTI_KERNELS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CuptiKernels {
-    /// NCCL's.
     #[default]
     Nccl,
-    /// All of the process.
     All,
 }
 
@@ -42,14 +38,12 @@ impl CuptiKernels {
 pub struct GpuSettings {
     /// How GPU work is timed.
     pub backend: BackendChoice,
-    /// Which kernels CUPTI records.
     pub kernels: CuptiKernels,
     /// The path of CUPTI's library (`NCCL_OTF2_CUPTI_LIB`).
     pub cupti_library: Option<String>,
 }
 
 /// What a user has to know who wants all kernels recorded, which only CUPTI does, and gets this backend.
-#[must_use]
 pub fn without_all_kernels(kernels: CuptiKernels, backend: Backend) -> Option<&'static str> {
     let is_in_vain = kernels == CuptiKernels::All && backend == Backend::Events;
     is_in_vain.then_some(

@@ -36,8 +36,6 @@ pub const VERSION: &str = env!("NCCL_PROFILER_OTF2_VERSION");
 const NCCL_EVENT_MASK: &str = "NCCL_PROFILE_EVENT_MASK";
 
 impl Config {
-    /// Reads the process's environment.
-    #[must_use]
     pub fn from_environment() -> Self {
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())));
@@ -45,7 +43,6 @@ impl Config {
     }
 
     /// Reads variables given as pairs.
-    #[must_use]
     pub fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Self {
         let mut config = Self::default();
         let mut nccl_mask = None;

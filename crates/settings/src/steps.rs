@@ -11,9 +11,6 @@ impl StepRanges {
     pub const MOST: usize = 16;
 
     /// Reads `100-200`, `100-` (to the end), `100`, several with commas between; `none` for no limit.
-    ///
-    /// # Errors
-    /// Names the word that is no range, and how one is written.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.eq_ignore_ascii_case("none") {
             return Ok(Self::default());
@@ -36,14 +33,11 @@ impl StepRanges {
         Ok(Self(joined))
     }
 
-    /// The ranges.
-    #[must_use]
     pub fn ranges(&self) -> &[StepRange] {
         &self.0
     }
 
     /// Whether there is no limit.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -3,9 +3,7 @@
 /// The values of `%h %p %j %r`.
 #[derive(Clone, Debug)]
 pub struct PathValues {
-    /// Host name.
     pub host: String,
-    /// Process id.
     pub process_id: u32,
     /// Job id, if the environment has one.
     pub job: Option<String>,
@@ -14,7 +12,6 @@ pub struct PathValues {
 }
 
 /// Fills in a template. A value that is not known becomes `unknown`; `/` in a value becomes `_`.
-#[must_use]
 pub fn expand(template: &str, values: &PathValues) -> String {
     let clean = |text: &str| text.replace(['/', '\0'], "_");
     let unknown = || "unknown".to_owned();

@@ -10,14 +10,10 @@ use super::values::{choice, signal, size};
 use journal::format::layout::SEGMENT_BYTES;
 use journal::part::options::{CollectiveRecords, CommLocations, Level};
 
-/// One variable.
 #[derive(Clone, Copy, Debug)]
 pub struct Variable {
-    /// Its name.
     pub name: &'static str,
-    /// The values it takes.
     pub values: &'static str,
-    /// The default.
     pub default: &'static str,
     /// What it does, in Markdown.
     pub doc: &'static str,

@@ -34,9 +34,6 @@ pub struct Request {
 
 impl Request {
     /// The open request in a job's directory, if there is one.
-    ///
-    /// # Errors
-    /// The directory entry cannot be read, or it is no file.
     pub fn find(out: &Path) -> io::Result<Option<Self>> {
         let file = match std::fs::symlink_metadata(out.join(REQUEST)) {
             Ok(file) => file,
@@ -55,9 +52,6 @@ impl Request {
     }
 
     /// Requests a snapshot, or joins the open request.
-    ///
-    /// # Errors
-    /// The file cannot be made.
     pub fn make(out: &Path) -> io::Result<Self> {
         let path = out.join(REQUEST);
         match private::new_file(&path) {
@@ -69,15 +63,11 @@ impl Request {
     }
 
     /// The snapshot's directory, laid out like a job's.
-    #[must_use]
     pub fn directory(&self, out: &Path) -> PathBuf {
         out.join(SNAPSHOTS).join(&self.name)
     }
 
     /// Closes the request: later requests are for another snapshot.
-    ///
-    /// # Errors
-    /// The file is there and cannot be moved.
     pub fn close(&self, out: &Path) -> io::Result<()> {
         // There may be a new request already.
         if Self::find(out)?.as_ref() != Some(self) {
@@ -93,7 +83,6 @@ impl Request {
 /// How far the processes of a job are with a snapshot, by name of their parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Have copied their part.
     pub there: Vec<String>,
     /// Have not, and record or may record on another host.
     pub awaited: Vec<(String, ProcessInfo)>,
@@ -102,9 +91,6 @@ pub struct Standing {
 }
 
 /// Looks how far the processes of a job are with a snapshot.
-///
-/// # Errors
-/// The job's directory cannot be read.
 pub fn standing(out: &Path, request: &Request) -> Result<Standing, trace::Error> {
     let parts = request.directory(out).join(PARTS);
     let mut standing = Standing::default();

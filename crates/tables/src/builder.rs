@@ -43,7 +43,6 @@ pub struct TableBuilder {
     slot_threads: Vec<Option<u32>>,
     /// Contexts of which it is only known that they are there.
     only_known: HashSet<u64>,
-    /// Starts so far.
     starts: u32,
     seen_any: bool,
 }
@@ -113,7 +112,6 @@ impl Records for TableBuilder {
 
 impl TableBuilder {
     /// The tables, with times in ticks: of a journal that may be a flight recording.
-    #[must_use]
     pub fn finish(self, losses: &Losses, removed: &Removed, process_tag: u16) -> Tables {
         let mut tables = self.join(losses, removed, process_tag);
         tables.name_contexts(None);
@@ -141,7 +139,6 @@ impl TableBuilder {
     }
 
     /// The same, and the clock of the process: all times are its nanoseconds.
-    #[must_use]
     pub fn finish_by_clock(
         self,
         losses: &Losses,

@@ -13,14 +13,12 @@ pub struct ContextName(u32);
 
 impl ContextName {
     /// The index, if it is in the list.
-    #[must_use]
     #[inline]
     pub const fn at(self) -> Option<u32> {
         if self.0 & NOT_LISTED == 0 { Some(self.0) } else { None }
     }
 
     /// The name of a context of the list.
-    #[must_use]
     pub const fn of_index(at: u32) -> Self {
         Self(at & !NOT_LISTED)
     }
@@ -60,13 +58,11 @@ impl ContextNames {
         number
     }
 
-    /// The id with a number.
     #[inline]
     pub(crate) fn id(&self, number: u32) -> u64 {
         self.ids.get(index(number)).copied().unwrap_or(0)
     }
 
-    /// All ids, by number.
     pub(crate) fn ids(&self) -> &[u64] {
         &self.ids
     }

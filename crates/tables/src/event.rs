@@ -13,11 +13,9 @@ const OPEN: u64 = u64::MAX;
 /// What the events of all kinds have.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
-    /// The event's id.
     pub id: u64,
     /// The parent's handle as NCCL passed it; 0 for none.
     pub parent: u64,
-    /// When it started.
     pub start: u64,
     stop: u64,
     /// Its number among the starts of the process, in the order of the journal. Breaks ties.
@@ -43,7 +41,6 @@ impl Head {
     }
 
     /// When it stopped, if it did.
-    #[must_use]
     #[inline]
     pub const fn stop(&self) -> Option<u64> {
         if self.stop == OPEN { None } else { Some(self.stop) }
@@ -59,14 +56,12 @@ impl Head {
     }
 
     /// The index of its context in [`super::Tables::contexts`], if that is of this process.
-    #[must_use]
     #[inline]
     pub const fn context_at(&self) -> Option<u32> {
         self.context.at()
     }
 
     /// Whether NCCL reported this state.
-    #[must_use]
     #[inline]
     pub const fn saw(&self, state: u32) -> bool {
         state < 32 && self.states_seen & (1 << state) != 0
@@ -80,7 +75,6 @@ impl Head {
     }
 }
 
-/// One event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<F: Fields> {
     pub(super) head: Head,
@@ -102,13 +96,11 @@ impl<F: Fields> Deref for Event<F> {
 
 impl<F: Fields> Event<F> {
     /// What the events of all kinds have.
-    #[must_use]
     pub const fn head(&self) -> &Head {
         &self.head
     }
 
     /// When it first entered a state.
-    #[must_use]
     #[inline]
     pub fn state_time(&self, number: u32) -> Option<u64> {
         let index = F::STATES.iter().position(|&known| known == number)?;
@@ -137,7 +129,6 @@ impl<F: Fields> Event<F> {
 
     /// The one number that its states carry: bytes (proxy), operations taken (proxy control) or the GPU's time of the
     /// stop (kernel channel and phase); 0 for none.
-    #[must_use]
     #[inline]
     pub fn state_value(&self) -> u64 {
         self.states.value()
@@ -173,11 +164,9 @@ const MOST_STATES: usize = 9;
 
 /// The fields of a kind.
 pub trait Fields: Copy + 'static {
-    /// The kind.
     const KIND: Kind;
     /// Its states of which the times are kept. The n-th one has the n-th time, modulo the number of times: those that
     /// exclude each other share one.
     const STATES: &'static [u32];
-    /// Their times.
     type States: States;
 }

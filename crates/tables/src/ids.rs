@@ -20,7 +20,6 @@ const SKIPPED_AT_LEAST: usize = 4096;
 struct Slot<T> {
     /// The number of the first row: a flight recording does not begin with 1.
     first: u64,
-    /// By number from there.
     rows: Vec<Option<T>>,
     used: usize,
 }
@@ -28,7 +27,6 @@ struct Slot<T> {
 /// Which slot, and the number there.
 pub(crate) type Key = (u16, u64);
 
-/// Rows by id.
 #[derive(Debug)]
 pub(crate) struct Ids<T> {
     slots: Vec<Slot<T>>,

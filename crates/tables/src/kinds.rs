@@ -11,7 +11,6 @@ use nccl_events::{Body, Kind, state};
 
 /// The fields of a kind, which has a table.
 pub trait InTable: Fields {
-    /// The table.
     fn table(events: &Events) -> &[Event<Self>];
     /// The table, to change it.
     fn table_mut(events: &mut Events) -> &mut Vec<Event<Self>>;
@@ -70,14 +69,11 @@ macro_rules! tables {
 
         impl EventRow {
             /// The row as one of the events with the fields `F`.
-            #[must_use]
             #[inline]
             pub fn as_row<F: InTable>(self) -> Option<Row<F>> {
                 F::of(self)
             }
 
-            /// The kind of the event.
-            #[must_use]
             pub const fn kind(self) -> Kind {
                 match self { $(Self::$name(_) => Kind::$name,)* }
             }
@@ -141,7 +137,6 @@ macro_rules! tables {
             }
 
             /// The rows of all events, in the order of the journal.
-            #[must_use]
             pub fn in_order(&self) -> Vec<EventRow> {
                 let mut rows: Vec<(u32, EventRow)> = Vec::new();
                 $(rows.extend(self.$table.iter().enumerate().filter_map(|(at, event)| {
@@ -158,7 +153,6 @@ macro_rules! tables {
             }
 
             /// How many events of a kind there are.
-            #[must_use]
             pub fn count(&self, kind: Kind) -> usize {
                 match kind { $(Kind::$name => self.$table.len(),)* }
             }

@@ -66,21 +66,17 @@ pub type CollApi = fields::CollApi<Symbol>;
 pub type P2pApi = fields::P2pApi<Symbol>;
 /// The fields of a collective by copy engines.
 pub type CeColl = fields::CeColl<Symbol>;
-/// The fields of a phase of a kernel.
 pub type KernelPhase = fields::KernelPhase<Symbol>;
 
-/// A record about GPUs.
 #[derive(Clone, Copy, Debug)]
 pub struct GpuAt {
     /// When it was written, or what [`GpuRecord`] says.
     pub time: u64,
     /// What [`GpuRecord`] says; 0 for none.
     pub id: u64,
-    /// What it says.
     pub record: GpuRecord<Symbol>,
 }
 
-/// A thread that recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
     /// The slot it wrote in.
@@ -96,7 +92,6 @@ pub type ThreadKey = (u32, Option<u16>);
 
 impl Thread {
     /// What tells it from others: a thread may have written in several slots.
-    #[must_use]
     pub fn key(&self) -> ThreadKey {
         let slot = (self.thread_id == 0).then_some(self.slot);
         (self.thread_id, slot)
@@ -112,29 +107,24 @@ pub struct CommCall {
     pub is_init: bool,
     /// The calling thread: an index in [`Tables::threads`].
     pub thread: u32,
-    /// When it was called.
     pub start: u64,
-    /// When it returned.
     pub end: u64,
 }
 
 /// A communicator rank of this process.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// Its id.
     pub id: u64,
     /// What `init` said.
     pub comm: CommRecord,
 }
 
-/// Everything one process recorded.
 #[derive(Debug, Default)]
 pub struct Tables {
     /// The id of the process, as it saw it itself; 0 if the journal does not say.
     pub process_id: u32,
     /// The events, by kind. In each table they are in the order of the journal: slot by slot, in time within a slot.
     pub events: Events,
-    /// The threads.
     pub threads: Vec<Thread>,
     /// The communicator ranks, in order of creation.
     pub contexts: Vec<Context>,
@@ -142,7 +132,6 @@ pub struct Tables {
     pub comm_calls: Vec<CommCall>,
     /// The clock pairs, by ticks.
     pub clock_pairs: Vec<ClockPair>,
-    /// How many of what.
     pub counts: Counts,
     /// The first and last time seen in any record; (0, 0) without records.
     pub span: (u64, u64),
@@ -162,8 +151,6 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The row of the event with this id.
-    #[must_use]
     #[inline]
     pub fn find(&self, id: u64) -> Option<EventRow> {
         let is_of = |row| self.events.head(row).is_some_and(|head| head.id == id);
@@ -171,34 +158,29 @@ impl Tables {
     }
 
     /// The same for one that is to be of the kind with the fields `F`.
-    #[must_use]
     #[inline]
     pub fn find_as<F: InTable>(&self, id: u64) -> Option<Row<F>> {
         self.find(id)?.as_row()
     }
 
     /// The event with this id, if it is of the kind with the fields `F`.
-    #[must_use]
     #[inline]
     pub fn get<F: InTable>(&self, id: u64) -> Option<&Event<F>> {
         Some(&self[self.find_as(id)?])
     }
 
     /// What the event with this id has that all have.
-    #[must_use]
     pub fn head_of(&self, id: u64) -> Option<&Head> {
         self.head(self.find(id)?)
     }
 
     /// What the event of a row has that all have.
-    #[must_use]
     #[inline]
     pub fn head(&self, row: EventRow) -> Option<&Head> {
         self.events.head(row)
     }
 
     /// The fields of the event of a row.
-    #[must_use]
     pub fn body(&self, row: EventRow) -> Option<Body<Symbol>> {
         self.events.body(row)
     }
@@ -211,7 +193,6 @@ impl Tables {
     }
 
     /// The context of an event as NCCL passed it.
-    #[must_use]
     pub fn context_of(&self, event: &Head) -> u64 {
         match event.context.number() {
             Some(number) => self.context_names.id(number),
@@ -224,7 +205,6 @@ impl Tables {
     }
 
     /// The index of the communicator rank with this context id.
-    #[must_use]
     pub fn find_context(&self, id: u64) -> Option<u32> {
         let is_of = |at: u32| self.contexts.get(index(at)).is_some_and(|one| one.id == id);
         self.context_ids.get(id, context_key(id), is_of)
@@ -232,7 +212,6 @@ impl Tables {
 
     /// What is there of the calls and operations of a rank, but for what was lost: where something is not, their order
     /// says nothing.
-    #[must_use]
     pub fn cut(&self, context: u32) -> Cut {
         let context = self.contexts.get(index(context));
         let context = context.map_or(0, |context| context.id);
@@ -240,48 +219,41 @@ impl Tables {
     }
 
     /// Whether an event is of a communicator of another process (PXN): its context is none of ours.
-    #[must_use]
     pub fn is_of_foreign_context(&self, event: &Head) -> bool {
         event.context_at().is_none() && !self.is_own_context(self.context_of(event))
     }
 
     /// Whether a proxy operation is work for a communicator of another process (PXN): its context is none of ours, or
     /// it names another process. NCCL 2.23 gives such a transfer the context of a communicator of ours.
-    #[must_use]
     pub fn is_foreign(&self, op: &Event<ProxyOp>) -> bool {
         self.names_another_process(op) || self.is_of_foreign_context(op)
     }
 
     /// Whether an event id is one of another process.
-    #[must_use]
     pub fn is_of_another_process(&self, id: u64) -> bool {
         let tag = EventId::from_raw(id).tag();
         tag != 0 && self.process_tag != 0 && tag != self.process_tag
     }
 
     /// Whether NCCL says of a proxy operation that it is another process's.
-    #[must_use]
     pub fn names_another_process(&self, op: &Event<ProxyOp>) -> bool {
         let origin = u32::try_from(op.fields.pid).unwrap_or(0);
         origin != 0 && self.process_id != 0 && origin != self.process_id
     }
 
     /// Whether this process handed out this context, whatever became of the record of it.
-    #[must_use]
     pub fn is_own_context(&self, id: u64) -> bool {
         let id = ContextId::from_raw(id);
         id.is_context() && self.process_tag != 0 && id.tag() == self.process_tag
     }
 
     /// Whether the communicator rank at an index was ended by `finalize`.
-    #[must_use]
     pub fn is_finalized(&self, context: u32) -> bool {
         let mut calls = self.comm_calls.iter();
         calls.any(|call| !call.is_init && call.context == Some(context))
     }
 
     /// When a communicator rank began: when its `init` returned, where that is recorded.
-    #[must_use]
     pub fn began(&self, context: u32) -> Option<u64> {
         let mut calls = self.comm_calls.iter();
         let init = calls.find(|call| call.is_init && call.context == Some(context));
@@ -289,7 +261,6 @@ impl Tables {
     }
 
     /// The first index of a thread, which may have written in several slots.
-    #[must_use]
     pub fn first_index_of_thread(&self, thread: u32) -> u32 {
         let key = self.threads.get(index(thread)).map(Thread::key);
         let first = self.threads.iter().position(|one| Some(one.key()) == key);

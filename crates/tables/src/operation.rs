@@ -9,9 +9,7 @@ use nccl_events::Kind;
 /// A Coll, P2p or CeColl (which has no children that tell when it ran).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OperationRow {
-    /// A collective.
     Coll(Row<Coll>),
-    /// A send or receive.
     P2p(Row<P2p>),
     /// A collective by copy engines.
     CeColl(Row<CeColl>),
@@ -19,7 +17,6 @@ pub enum OperationRow {
 
 impl OperationRow {
     /// The event as an operation, if it is one.
-    #[must_use]
     #[inline]
     pub const fn of(event: EventRow) -> Option<Self> {
         match event {
@@ -30,8 +27,6 @@ impl OperationRow {
         }
     }
 
-    /// Its kind of event.
-    #[must_use]
     pub const fn kind(self) -> Kind {
         match self {
             Self::Coll(_) => Kind::Coll,
@@ -41,27 +36,20 @@ impl OperationRow {
     }
 
     /// Whether NCCL calls it a collective.
-    #[must_use]
     pub const fn is_collective(self) -> bool {
         !matches!(self, Self::P2p(_))
     }
 
-    /// Whether copy engines do it.
-    #[must_use]
     pub const fn is_by_copy_engines(self) -> bool {
         matches!(self, Self::CeColl(_))
     }
 }
 
-/// What all operations have.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'a> {
     head: &'a Head,
-    /// The function.
     pub func: Symbol,
-    /// Elements.
     pub count: u64,
-    /// Their type.
     pub datatype: Symbol,
     /// The launch plan (one kernel) of a Coll or P2p: the handle of its Group; 0 for none.
     pub plan: u64,
@@ -77,8 +65,6 @@ impl Deref for Operation<'_> {
 }
 
 impl Tables {
-    /// What a row has that all operations have.
-    #[must_use]
     #[inline]
     pub fn operation(&self, row: OperationRow) -> Operation<'_> {
         macro_rules! operation {
@@ -102,7 +88,6 @@ impl Tables {
     }
 
     /// Whether a call was captured into a graph.
-    #[must_use]
     pub fn is_captured(&self, call: EventRow) -> bool {
         match call {
             EventRow::CollApi(row) => self[row].fields.graph_captured,

@@ -10,7 +10,6 @@ pub struct Row<F>(NonZeroU32, PhantomData<fn() -> F>);
 
 impl<F> Row<F> {
     /// The row at an index; none where a table has no room for it.
-    #[must_use]
     #[inline]
     pub(super) fn new(index: usize) -> Option<Self> {
         let number = u32::try_from(index).ok()?.checked_add(1)?;
@@ -18,7 +17,6 @@ impl<F> Row<F> {
     }
 
     /// Where it is in its table, from 0.
-    #[must_use]
     #[inline]
     pub fn index(self) -> usize {
         crate::index::index(self.0.get() - 1)

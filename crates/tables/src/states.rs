@@ -9,11 +9,8 @@ const UNSEEN: u64 = u64::MAX;
 pub trait States: Clone + Copy + Default + std::fmt::Debug {
     /// When the state with an index was entered.
     fn time(&self, index: usize) -> Option<u64>;
-    /// Notes when it was.
     fn set_time(&mut self, index: usize, time: u64);
-    /// The number.
     fn value(&self) -> u64;
-    /// Changes it.
     fn set_value(&mut self, change: impl FnOnce(u64) -> u64);
     /// The last of the times.
     fn last(&self) -> Option<u64>;

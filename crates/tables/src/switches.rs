@@ -17,14 +17,12 @@ pub struct SwitchAt {
     pub context: u64,
     /// The thread that called then, where it was for one rank: an index in [`super::Tables::threads`].
     pub thread: Option<u32>,
-    /// What.
     pub switch: Switch,
 }
 
 impl SwitchAt {
     /// Whether from here on there are other calls or operations of the process than before: their order says
     /// nothing then. Step ranges of a rank are another matter ([`Cut`]).
-    #[must_use]
     pub const fn breaks_order(&self) -> bool {
         let Switch { before, after, cause } = self.switch;
         match cause {
@@ -34,13 +32,11 @@ impl SwitchAt {
     }
 
     /// Whether there are calls of the process that are not in the recording.
-    #[must_use]
     pub const fn leaves_out(&self) -> bool {
         self.breaks_order() || matches!(self.switch.cause, Cause::Steps(_))
     }
 
     /// What a step range did to a rank.
-    #[must_use]
     pub const fn step_switch(&self) -> Option<StepSwitch> {
         match self.switch.cause {
             Cause::Steps(step_switch) => Some(step_switch),
@@ -62,7 +58,6 @@ pub enum Cut {
 
 impl Cut {
     /// Of the rank with a context.
-    #[must_use]
     pub fn of(switches: &[SwitchAt], removed: &Removed, context: u64) -> Self {
         let switches = switches.iter();
         if removed.segments > 0 || switches.clone().any(SwitchAt::breaks_order) {

@@ -16,16 +16,12 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// Cores that are taken from the job meanwhile.
 const THREADS: usize = 4;
 
-/// When a profile began.
 pub(super) struct Begin {
     pub(super) ticks: u64,
     pub(super) realtime_ns: u64,
 }
 
 /// The planes of what a session recorded since a profile began; empty without events.
-///
-/// # Errors
-/// Why there are none.
 pub(super) fn planes(part: &Path, begin: &Begin) -> Result<Vec<u8>, String> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     // Its threads have ended when this returns, and take none of the program's signals.

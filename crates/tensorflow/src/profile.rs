@@ -18,7 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(90);
 static PROFILE: Mutex<Profile> = Mutex::new(Profile { begin: None, recorded: None, xspace: Vec::new() });
 
 struct Profile {
-    /// While one is taken.
     begin: Option<Begin>,
     /// The part that was recorded into when it began, and the size of its journal then.
     recorded: Option<(PathBuf, u64)>,
@@ -38,7 +37,6 @@ pub(super) fn start() {
     }
 }
 
-/// The profile ends.
 pub(super) fn stop() {
     if let Some(mut profile) = lock() {
         match ask_plugin() {

@@ -9,35 +9,23 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     /// A file or directory could not be read or written.
     #[error("{operation} {}: {source}", path.display())]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { operation: &'static str, path: PathBuf, source: io::Error },
     /// A journal could not be read.
     #[error(transparent)]
     Journal(#[from] journal::reader::Error),
     /// OTF2 refused or could not write.
     #[error("{}: {source}", path.display())]
     Otf2 {
-        /// The part or archive.
         path: PathBuf,
         /// What OTF2 said.
         source: otf2::Error,
     },
     /// The time limit was reached: nothing was changed, the journal is still there.
     #[error("{}: the time limit was reached before all was written; `nccl-otf2 finalize` writes it from the journal", path.display())]
-    Deadline {
-        /// The part.
-        path: PathBuf,
-    },
+    Deadline { path: PathBuf },
     /// A part's manifest, or another of its files, cannot be understood or made.
     #[error("{}: {reason}", path.display())]
     Manifest {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
@@ -49,9 +37,7 @@ pub enum Error {
         path.display()
     )]
     ManifestFormat {
-        /// The file.
         path: PathBuf,
-        /// Its format.
         found: u32,
         /// The format that is read.
         known: u32,
@@ -65,7 +51,6 @@ pub enum Error {
         first.display()
     )]
     Removed {
-        /// How many.
         count: usize,
         /// Where the journal of the first would be.
         first: PathBuf,
@@ -75,27 +60,16 @@ pub enum Error {
         "{}: has {records} records, and {written} were written from it before: part of it was removed, the part stays as it is",
         path.display()
     )]
-    Shrunk {
-        /// The journal.
-        path: PathBuf,
-        /// Records in it.
-        records: u64,
-        /// Records in the part.
-        written: u64,
-    },
+    Shrunk { path: PathBuf, records: u64, written: u64 },
     /// There is no finished part to make an archive of.
     #[error("{}: no part is written; a job that ran with the plugin leaves them in parts/", path.display())]
-    NoParts {
-        /// The job's directory.
-        path: PathBuf,
-    },
+    NoParts { path: PathBuf },
     /// Another process is putting an archive in place.
     #[error("{}: another process is putting the archive in place (remove this file if it is not running any more)", path.display())]
     Busy {
         /// The file that says so.
         path: PathBuf,
     },
-    /// Another process took over.
     #[error("{}: this process was not heard of for a minute, and another has taken over: nothing was put in place (run `nccl-otf2 finalize` again)", path.display())]
     TakenOver {
         /// The file that says who has it now, if it is there.

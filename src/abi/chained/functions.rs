@@ -64,7 +64,6 @@ pub(super) fn kinds(plugin: Table, called: Table) -> u32 {
     if plugin == called { u32::MAX } else { event::kinds(plugin) }
 }
 
-/// A plugin's functions.
 pub(super) struct Functions {
     at: NonNull<AnyTable>,
     init: InitV1,

@@ -137,7 +137,6 @@ impl Chain {
         }
     }
 
-    /// The communicator ends.
     pub(super) fn finalize(&self, table: Table, context: u64) {
         let Some(contexts) = self.contexts.remove(context) else { return };
         for (plugin, context) in self.plugins.iter().zip(contexts) {
@@ -231,7 +230,6 @@ impl Chain {
         handles
     }
 
-    /// Hands a stop over.
     #[cold]
     pub(super) fn stop(&self, id: u64) {
         let Some(handles) = self.handles(id) else { return };

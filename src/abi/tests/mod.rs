@@ -46,7 +46,6 @@ macro_rules! header {
 }
 use header;
 
-/// Fills a descriptor.
 fn fill<D>(descriptor: &mut D, fill: impl FnOnce(&mut D)) {
     fill(descriptor);
 }

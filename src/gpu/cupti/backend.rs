@@ -31,7 +31,6 @@ const LAST_PATIENCE: Duration = Duration::from_millis(200);
 /// The number of sessions so far.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
 
-/// The backend.
 pub(in crate::gpu) struct Cupti {
     session: Session,
     /// The session's number in the process.
@@ -51,7 +50,6 @@ pub(in crate::gpu) struct Cupti {
     flush_began: Mutex<Option<Instant>>,
 }
 
-/// CUPTI in use.
 pub(in crate::gpu) struct Opened {
     pub(in crate::gpu) backend: Arc<Cupti>,
     /// Which CUPTI it is, as a part of a sentence.

@@ -41,7 +41,6 @@ struct Buffer {
     valid: AtomicUsize,
 }
 
-/// The table.
 pub(super) struct Pool {
     buffers: [Buffer; MOST_EVER],
     /// Buffers from this index on were never used.
@@ -61,7 +60,6 @@ pub(super) struct Full<'a> {
 
 static POOL: Pool = Pool::new();
 
-/// The process's buffers.
 pub(super) fn pool() -> &'static Pool {
     &POOL
 }
@@ -116,7 +114,6 @@ impl Pool {
         self.foreign.swap(0, Ordering::Relaxed)
     }
 
-    /// Takes a returned buffer.
     pub(super) fn take_full(&self) -> Option<Full<'_>> {
         let buffer = self.used_buffers().iter().find(|buffer| buffer.moves(FULL, READING))?;
         Some(Full { buffer })
@@ -212,7 +209,6 @@ impl Buffer {
 }
 
 impl Full<'_> {
-    /// Its address.
     pub(super) fn base(&self) -> *mut u8 {
         self.buffer.base.load(Ordering::Acquire)
     }

@@ -11,7 +11,6 @@ use cupti_sys::functions::{Functions, Subscriber, SubscriberParams};
 
 use super::{buffers, fork};
 
-/// The family in use.
 #[derive(Clone, Copy, Debug)]
 enum Family {
     /// The global functions; the subscription only keeps other tools out.
@@ -20,7 +19,6 @@ enum Family {
     Own(Subscriber),
 }
 
-/// CUPTI, subscribed to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Calls {
     functions: Functions,

@@ -21,7 +21,6 @@ pub(super) struct OpenLaunch {
 /// The open launches of a thread.
 #[derive(Debug)]
 pub(super) struct OpenLaunches {
-    /// The session's number.
     session: Cell<u64>,
     depth: Cell<usize>,
     open: [Cell<OpenLaunch>; DEEPEST],

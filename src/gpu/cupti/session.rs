@@ -23,7 +23,6 @@ pub(in crate::gpu) fn is_ours() -> bool {
     IS_OURS.load(Ordering::Relaxed)
 }
 
-/// What the user wants.
 #[derive(Clone, Debug, Default)]
 pub(in crate::gpu) struct Settings {
     /// `NCCL_OTF2_CUPTI_LIB`.
@@ -45,12 +44,19 @@ pub(in crate::gpu) enum NotUsed {
     Load(LoadError),
     /// It does not return its version.
     Version(PathBuf, Code),
-    /// Another tool traces.
     Busy(PathBuf),
     /// The subscription failed; `holder` is the tool that has it, if known.
-    Subscribe { path: PathBuf, code: Code, holder: String },
+    Subscribe {
+        path: PathBuf,
+        code: Code,
+        holder: String,
+    },
     /// A needed activity kind could not be enabled.
-    Setup { path: PathBuf, what: &'static str, code: Code },
+    Setup {
+        path: PathBuf,
+        what: &'static str,
+        code: Code,
+    },
 }
 
 impl fmt::Display for NotUsed {
@@ -81,7 +87,6 @@ impl fmt::Display for NotUsed {
     }
 }
 
-/// CUPTI, subscribed and recording.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) calls: Calls,
@@ -154,7 +159,6 @@ impl Session {
         Self { calls, version: 24, path: PathBuf::new(), has_all_driver_calls: false, enabled: Enabled::default() }
     }
 
-    /// What the session enabled.
     pub(super) fn enabled(&self) -> Enabled {
         self.enabled.clone()
     }

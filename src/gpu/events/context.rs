@@ -32,10 +32,8 @@ pub(super) struct Context {
     references: References,
 }
 
-/// What one collection found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Collected {
-    /// Launches that were recorded.
     pub(super) recorded: u64,
     /// Launches that have not finished.
     pub(super) unfinished: u64,

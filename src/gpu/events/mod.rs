@@ -33,7 +33,6 @@ mod worker;
 use shared::Shared;
 use worker::Worker;
 
-/// The backend.
 pub(super) struct Events {
     shared: Shared,
     worker: Mutex<Worker>,

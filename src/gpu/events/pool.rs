@@ -20,7 +20,6 @@ const END: u32 = 0;
 #[derive(Debug)]
 pub(super) struct Pool {
     pairs: Box<[Pair]>,
-    /// Pairs that have events.
     made: AtomicU32,
     /// The index of the first free pair, plus one; in the upper half the number of changes.
     head: AtomicU64,
@@ -52,7 +51,6 @@ pub(super) struct Taken {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Left {
     pub(super) pair: Taken,
-    /// The launch's event id.
     pub(super) launch: u64,
     /// The stream that the launch went to.
     pub(super) stream: u64,

@@ -109,7 +109,6 @@ impl References {
         Ok(())
     }
 
-    /// Makes a reference.
     pub(super) fn renew(&mut self, driver: &Driver, out: &mut dyn Output) -> Result<(), CudaError> {
         if let Some(Attempt { event, before_ticks }) = self.pending {
             if !driver.is_past(event)? {

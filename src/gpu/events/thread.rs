@@ -36,7 +36,6 @@ enum Owner {
 /// A launch that has begun.
 #[derive(Clone, Copy)]
 pub(super) struct Open {
-    /// The session's serial number.
     pub(super) serial: u64,
     pub(super) id: EventId,
     /// The context's index in the table.

@@ -15,7 +15,6 @@ use nccl_events::gpu::{Backend as BackendKind, GpuCount};
 /// the first number of events, the slower one is enough for 5000 launches a second that begin all at once.
 const PACES_MS: [u32; 2] = [5, 100];
 
-/// The worker's own state.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
     contexts: Vec<Context>,
@@ -130,7 +129,6 @@ impl Worker {
         }
     }
 
-    /// Collects from all contexts.
     pub(super) fn collect(&mut self, shared: &Shared, out: &mut dyn Output) {
         let mut fewest_free = u32::MAX;
         for mut context in std::mem::take(&mut self.contexts) {

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The number of entries that are searched for an id.
 const REACH: usize = 16;
-/// The entry is free.
 const FREE: u64 = 0;
 /// A thread is filling the entry. No event id has this value, because ids have a tag in their upper bits.
 const TAKEN: u64 = 1;
@@ -23,7 +22,6 @@ impl Entry {
     }
 }
 
-/// The table.
 #[derive(Debug)]
 pub(super) struct Index {
     entries: Box<[Entry]>,

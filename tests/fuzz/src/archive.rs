@@ -15,7 +15,6 @@ pub(crate) const GLOBAL: u8 = b'G';
 pub(crate) const EVENTS: u8 = b'E';
 pub(crate) const LOCAL: u8 = b'L';
 
-/// Reads an archive.
 pub(crate) fn read(input: &[u8]) {
     let (_, pieces) = pieces::split(input);
     let scratch = tempfile::tempdir().expect("a directory");

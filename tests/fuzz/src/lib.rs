@@ -16,7 +16,6 @@ mod records_target;
 pub mod seeds;
 mod segments;
 
-/// Something to fuzz.
 #[derive(Debug)]
 pub struct Target {
     /// Its name, and that of its folder of inputs.
@@ -25,7 +24,6 @@ pub struct Target {
     pub run: fn(&[u8]),
 }
 
-/// All of them.
 pub const TARGETS: &[Target] = &[
     Target { name: "journal", run: journal::read },
     Target { name: "follow", run: follow::follow },

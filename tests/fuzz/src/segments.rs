@@ -26,11 +26,9 @@ const MARKS_AS_THEY_ARE: u8 = 1 << 7;
 /// More segments of a journal are not read.
 const MOST: usize = 16;
 
-/// A segment.
 pub(crate) struct Segment {
     slot: u16,
     file: u8,
-    /// Place in the file.
     place: u64,
     pub(crate) words: Vec<u64>,
     /// Where its records begin, and the last one ends.
@@ -136,7 +134,6 @@ impl Segment {
     }
 }
 
-/// Writes a journal.
 pub(crate) fn write_all(segments: &[Segment], journal: &Path) {
     fs::create_dir_all(journal).expect("a directory");
     for segment in segments {

@@ -17,7 +17,6 @@ pub(crate) struct Bundle {
     pub(crate) fake_gpu: PathBuf,
     /// The same under the name by which it is a driver, once it is mapped.
     pub(crate) fake_driver: PathBuf,
-    /// The double of CUPTI.
     pub(crate) fake_cupti: PathBuf,
 }
 

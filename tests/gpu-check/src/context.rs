@@ -13,7 +13,6 @@ pub(crate) struct Shape {
     pub(crate) processes: usize,
     pub(crate) threads: usize,
     pub(crate) variables: &'static [(&'static str, &'static str)],
-    /// In words.
     pub(crate) words: &'static str,
 }
 

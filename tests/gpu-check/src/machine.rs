@@ -25,7 +25,6 @@ pub(crate) struct Machine {
     pub(crate) nccl: Option<PathBuf>,
     pub(crate) cudart: Option<PathBuf>,
     pub(crate) cupti: Option<PathBuf>,
-    /// None: the system's.
     pub(crate) driver: Option<PathBuf>,
     /// A Python that has PyTorch.
     pub(crate) torch: Option<PathBuf>,
@@ -35,7 +34,6 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Looks around.
     pub(crate) fn look(options: &Options, bundle: &Bundle, work: &Path) -> Self {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         if options.fake_gpu {
@@ -70,7 +68,6 @@ impl Machine {
         }
     }
 
-    /// Everything, as facts.
     pub(crate) fn facts(&self) -> Value {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.canonicalize().ok());
         let line = |file: &str| {

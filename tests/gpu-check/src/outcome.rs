@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Verdict {
     /// As the plugin takes it to be.
@@ -33,7 +32,6 @@ pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,
     /// Empty where all is well.
     pub(crate) why: String,
-    /// Measured facts, by name.
     pub(crate) facts: Value,
 }
 
@@ -53,7 +51,6 @@ impl Outcome {
     }
 }
 
-/// Adds facts to facts.
 pub(crate) fn with(mut facts: Value, more: Value) -> Value {
     if let (Some(facts), Value::Object(more)) = (facts.as_object_mut(), more) {
         facts.extend(more);

@@ -22,7 +22,6 @@ const GPU_ONLY: bool = false;
 
 macro_rules! checks {
     ($($name:literal $number:literal, $limit_s:literal s, $on_doubles:expr, $run:expr, $settles:literal;)*) => {
-        /// All of them.
         const CHECKS: &[Check] = &[$(($name, $number, $limit_s, $on_doubles, $run, $settles)),*];
     };
 }

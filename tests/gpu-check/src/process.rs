@@ -22,7 +22,6 @@ impl Ran {
         self.status.is_some_and(|status| status.success())
     }
 
-    /// Signal that ended it.
     pub(crate) fn signal(&self) -> Option<i32> {
         self.status?.signal()
     }

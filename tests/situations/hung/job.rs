@@ -18,7 +18,6 @@ wait
 sleep 600 & processes=\"$processes $!\"; wait
 ";
 
-/// A job that hangs.
 pub(super) struct Job {
     scratch: Scratch,
     run: Running,

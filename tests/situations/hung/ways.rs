@@ -8,10 +8,8 @@ pub(super) struct Expected {
     pub(super) reason: &'static str,
 }
 
-/// A way to hang.
 pub(super) struct Way {
     pub(super) name: &'static str,
-    /// What each rank does.
     pub(super) scripts: [&'static str; 3],
     /// Who may be named: of a deadlock any of those in it.
     pub(super) ranks: &'static [u64],

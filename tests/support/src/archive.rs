@@ -22,13 +22,11 @@ pub type Tally = BTreeMap<String, u64>;
 /// What the Python package reads.
 #[derive(Debug, Deserialize)]
 pub struct Contents {
-    /// Locations by type.
     pub locations: Tally,
     /// Communicators, with the names of their members in order.
     pub comms: Vec<(String, Vec<String>)>,
     /// Entered regions on threads of the host.
     pub calls: Tally,
-    /// Entered regions on accelerators.
     pub operations: Tally,
     /// Ends of collectives by operation and communicator, and in these by location.
     pub collectives: BTreeMap<String, Tally>,
@@ -38,21 +36,17 @@ pub struct Contents {
 
 impl Archive {
     /// The archive of a job's directory.
-    #[must_use]
     pub fn open(directory: &Path) -> Self {
         let anchor = directory.join("traces.otf2");
         assert!(anchor.is_file(), "there is no archive {}", anchor.display());
         Self { anchor }
     }
 
-    /// The anchor file.
-    #[must_use]
     pub fn anchor(&self) -> &Path {
         &self.anchor
     }
 
     /// What `nccl-otf2 check --json` reports. It must end with 0: there are no faults.
-    #[must_use]
     pub fn check(&self) -> serde_json::Value {
         let mut command = Command::new(built::nccl_otf2());
         command.args(["check", "--json"]).arg(&self.anchor);
@@ -80,7 +74,6 @@ impl Archive {
     }
 
     /// The archive's properties, as `otf2-print` prints them.
-    #[must_use]
     pub fn properties(&self) -> BTreeMap<String, String> {
         let ended = self.otf2_print(&["-I"]);
         let mut properties = BTreeMap::new();
@@ -103,19 +96,16 @@ impl Archive {
     }
 
     /// The global definitions, as `otf2-print` prints them.
-    #[must_use]
     pub fn definitions(&self) -> String {
         self.otf2_print(&["-G"]).stdout
     }
 
     /// The events with their attributes, as `otf2-print` prints them.
-    #[must_use]
     pub fn events(&self) -> String {
         self.otf2_print(&[]).stdout
     }
 
     /// A count among the properties; those that are 0 are left out of the archive.
-    #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         let properties = self.properties();
         let value = properties.get(&format!("NCCL::COUNT::{name}"));
@@ -123,7 +113,6 @@ impl Archive {
     }
 
     /// A count of GPU work; those that are 0 are left out of the archive.
-    #[must_use]
     pub fn gpu_count(&self, name: &str) -> u64 {
         let properties = self.properties();
         let value = properties.get(&format!("NCCL::GPU::{name}"));
@@ -131,7 +120,6 @@ impl Archive {
     }
 
     /// What the Python package reads.
-    #[must_use]
     pub fn contents(&self, python: &Path) -> Contents {
         let mut command = Command::new(python);
         command.arg(built::root().join("tests/support/contents.py")).arg(&self.anchor);
@@ -141,7 +129,6 @@ impl Archive {
 
     /// `otf2-print`, the Python package and our own reader say the same of every event. What they agree on, as
     /// JSON.
-    #[must_use]
     pub fn readers_agree(&self, python: &Path) -> serde_json::Value {
         let ended = run(Self::readers(python).arg("--json").arg(&self.anchor)).with_code(0);
         let reports: serde_json::Value =
@@ -150,7 +137,6 @@ impl Archive {
     }
 
     /// The program that compares readers, without the archive that it is to read.
-    #[must_use]
     pub fn readers(python: &Path) -> Command {
         let mut command = Command::new(python);
         command
@@ -167,7 +153,6 @@ impl Archive {
 }
 
 /// Definitions and events of an archive by name. The anchor is left out: OTF2 writes a random number into it.
-#[must_use]
 pub fn trace_files(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let traces = std::fs::read_dir(directory.join("traces")).expect("event files");
     let traces = traces.map(|file| file.expect("an entry").path());

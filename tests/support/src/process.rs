@@ -19,7 +19,6 @@ pub struct Running {
 /// A process that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// How.
     pub status: ExitStatus,
     /// What it wrote to standard output.
     pub stdout: String,
@@ -28,8 +27,6 @@ pub struct Ended {
     called: String,
 }
 
-/// Starts a process.
-#[must_use]
 pub fn start(command: &mut Command) -> Running {
     let stdout = tempfile::tempfile().expect("a temporary file");
     let stderr = tempfile::tempfile().expect("a temporary file");
@@ -60,20 +57,16 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Runs a process to its end, at most `limit`.
-#[must_use]
 pub fn run_within(limit: Duration, command: &mut Command) -> Ended {
     start(command).wait(limit)
 }
 
 /// Runs a process to its end.
-#[must_use]
 pub fn run(command: &mut Command) -> Ended {
     run_within(LIMIT, command)
 }
 
 impl Running {
-    /// The process's id.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -91,7 +84,6 @@ impl Running {
     }
 
     /// Waits for its end; kills it and fails after `limit`.
-    #[must_use]
     pub fn wait(mut self, limit: Duration) -> Ended {
         let began = Instant::now();
         let status = loop {
@@ -116,14 +108,12 @@ impl Running {
 
 impl Ended {
     /// Fails unless the process ended with this exit code.
-    #[must_use]
     pub fn with_code(self, code: i32) -> Self {
         assert_eq!(self.status.code(), Some(code), "{self}");
         self
     }
 
     /// Fails unless a signal ended the process.
-    #[must_use]
     pub fn by_signal(self, signal: i32) -> Self {
         assert_eq!(self.status.signal(), Some(signal), "{self}");
         self
@@ -131,7 +121,6 @@ impl Ended {
 
     /// What the plugin itself wrote to standard error: all lines but those of NCCL's log, and but the advice
     /// that everybody gets who records kernel channels.
-    #[must_use]
     pub fn our_lines(&self) -> Vec<&str> {
         let lines = self.stderr.lines();
         lines
@@ -142,7 +131,6 @@ impl Ended {
 
     /// Fails unless `plugin-host script` ended well, and the plugin wrote nothing but what NCCL's log got and, to
     /// standard error, one line for each of `words`, that has these words in it.
-    #[must_use]
     pub fn undisturbed(self, words: &[&str]) -> Self {
         assert_eq!(self.status.code(), Some(0), "{self}");
         // The host's own closing line; the plugin has no business there.

@@ -10,31 +10,22 @@ use crate::archive::Archive;
 /// From an enter to its leave.
 #[derive(Clone, Debug)]
 pub struct Region {
-    /// The region's name.
     pub name: String,
     /// The name of the location.
     pub location: String,
-    /// What the location is.
     pub location_type: LocationType,
-    /// The group of the location.
     pub group: LocationGroupRef,
-    /// When it was entered.
     pub start_ns: u64,
-    /// When it was left.
     pub end_ns: u64,
     /// The attributes of the enter, then those of the leave.
     pub attributes: BTreeMap<String, String>,
 }
 
 impl Region {
-    /// The text of an attribute.
-    #[must_use]
     pub fn text(&self, attribute: &str) -> Option<&str> {
         self.attributes.get(attribute).map(String::as_str)
     }
 
-    /// The number of an attribute.
-    #[must_use]
     pub fn number(&self, attribute: &str) -> Option<u64> {
         self.text(attribute).map(|text| text.parse().unwrap_or_else(|error| panic!("{attribute}: {error}: {self:?}")))
     }
@@ -63,13 +54,11 @@ fn attributes(definitions: &Definitions, list: &[(AttributeRef, AttributeValue)]
 
 impl Archive {
     /// The archive, as this project's reader opens it.
-    #[must_use]
     pub fn reader(&self) -> otf2::Archive {
         otf2::Archive::open(self.anchor()).unwrap_or_else(|error| panic!("{}: {error}", self.anchor().display()))
     }
 
     /// All regions in the order in which they are left.
-    #[must_use]
     pub fn regions(&self) -> Vec<Region> {
         let archive = self.reader();
         let definitions = archive.definitions().expect("definitions");

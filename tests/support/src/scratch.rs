@@ -40,27 +40,21 @@ const HOSTILE: [&str; 20] = [
 pub struct Scratch(TempDir);
 
 impl Scratch {
-    /// A new one.
     #[expect(clippy::new_without_default, reason = "makes a directory")]
-    #[must_use]
     pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a temporary directory"))
     }
 
-    /// Its path.
-    #[must_use]
     pub fn path(&self) -> &Path {
         self.0.path()
     }
 
     /// The directory of the job that [`Self::command`] starts.
-    #[must_use]
     pub fn out(&self) -> PathBuf {
         self.path().join("out")
     }
 
     /// A program that works here, with nothing in its environment that changes what the plugin does.
-    #[must_use]
     pub fn plain(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.path());
@@ -74,7 +68,6 @@ impl Scratch {
     }
 
     /// The same, recording into [`Self::out`].
-    #[must_use]
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = self.plain(program);
         command.env("NCCL_OTF2_DIR", self.out());
@@ -82,7 +75,6 @@ impl Scratch {
     }
 
     /// `plugin-host` replaying streams, all events.
-    #[must_use]
     pub fn replay(&self, streams: &[PathBuf]) -> Command {
         let mut command = self.command(built::plugin_host());
         command.arg("replay").args(streams);
@@ -92,19 +84,16 @@ impl Scratch {
     }
 
     /// `plugin-host` running a script, with the plugin that was built.
-    #[must_use]
     pub fn script(&self, text: &str) -> Command {
         self.named_script("script", text, &built::plugin())
     }
 
     /// The same with another plugin.
-    #[must_use]
     pub fn script_with(&self, plugin: &Path, text: &str) -> Command {
         self.named_script("script", text, plugin)
     }
 
     /// The same of one rank of several, as a launcher starts it.
-    #[must_use]
     pub fn rank(&self, rank: usize, ranks: usize, text: &str) -> Command {
         let mut command = self.named_script(&format!("rank{rank}"), text, &built::plugin());
         command.env("RANK", rank.to_string()).env("WORLD_SIZE", ranks.to_string());
@@ -112,7 +101,6 @@ impl Scratch {
     }
 
     /// `plugin-host` running a script from a file of this name.
-    #[must_use]
     pub fn named_script(&self, name: &str, text: &str, plugin: &Path) -> Command {
         std::fs::write(self.path().join(name), text).expect("write the script");
         let mut command = self.command(built::plugin_host());
@@ -122,7 +110,6 @@ impl Scratch {
     }
 
     /// `nccl-otf2` with these arguments, working here.
-    #[must_use]
     pub fn tool(&self, arguments: &[&str]) -> Command {
         let mut command = self.plain(built::nccl_otf2());
         command.args(arguments);
@@ -130,7 +117,6 @@ impl Scratch {
     }
 
     /// NCCL of a release on the fake GPU, recorded by the plugin; nothing where there is no such library.
-    #[must_use]
     pub fn nccl(&self, release: &str, arguments: &[&str]) -> Option<Command> {
         let mut job = self.command(built::nccl_host());
         host_arguments(&mut job, release, arguments)?;
@@ -139,7 +125,6 @@ impl Scratch {
     }
 
     /// The same under `nccl-otf2 run` with these options.
-    #[must_use]
     pub fn run_nccl(&self, release: &str, options: &[&str], arguments: &[&str]) -> Option<Command> {
         let mut job = self.tool(&["run", "--out"]);
         job.arg(self.out()).args(options).arg("--").arg(built::nccl_host());
@@ -148,7 +133,6 @@ impl Scratch {
     }
 
     /// The parts of the job that have a journal.
-    #[must_use]
     pub fn recording(&self) -> Vec<PathBuf> {
         recording(&self.out())
     }
@@ -159,13 +143,11 @@ impl Scratch {
     }
 
     /// `nccl-otf2 finalize` of [`Self::out`].
-    #[must_use]
     pub fn finalize(&self) -> Ended {
         run(self.plain(built::nccl_otf2()).arg("finalize").arg(self.out()))
     }
 
     /// The archive, which must be there and [sound](Archive::sound).
-    #[must_use]
     pub fn sound_archive(&self) -> Archive {
         let archive = self.archive();
         archive.sound();
@@ -173,7 +155,6 @@ impl Scratch {
     }
 
     /// The archive, which must be there.
-    #[must_use]
     pub fn archive(&self) -> Archive {
         Archive::open(&self.out())
     }
@@ -187,7 +168,6 @@ fn host_arguments(job: &mut Command, release: &str, arguments: &[&str]) -> Optio
 }
 
 /// The parts below a directory that have a journal.
-#[must_use]
 pub fn recording(directory: &Path) -> Vec<PathBuf> {
     let parts = std::fs::read_dir(directory.join("parts")).into_iter().flatten();
     let parts = parts.flatten().map(|part| part.path());

@@ -6,7 +6,6 @@ use crate::cargo;
 use crate::packages::{self, LIBCLANG, OTF2};
 use crate::process::{heading, run as run_command};
 
-/// Runs the command.
 pub(crate) fn run() -> Result<()> {
     packages::ensure(&[OTF2, LIBCLANG])?;
     heading("bindings");

@@ -15,7 +15,6 @@ use crate::python::Python;
 /// What is on the machine after [`everything`].
 pub(crate) struct Machine {
     pub(crate) python: Python,
-    /// Python with TensorFlow.
     pub(crate) tensorflow: Python,
     /// The folder with one folder per NCCL version.
     pub(crate) libraries: PathBuf,

@@ -12,7 +12,6 @@ use crate::report::{Anomaly, CauseKind, LinkKey, Rank, Waits};
 use crate::tables::{NONE, Tables, large, small};
 use crate::units::time;
 
-/// How many are given.
 const MOST: usize = 100;
 /// Instances of a class that tell what is usual.
 const LEAST: usize = 20;

@@ -5,11 +5,8 @@ use nccl_events::collective::Flow;
 /// A rank in a collective.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// When it came.
     pub start_ns: u64,
-    /// When it was done.
     pub stop_ns: u64,
-    /// Whether it is the root.
     pub is_root: bool,
 }
 
@@ -33,7 +30,6 @@ pub enum Incomparable {
 pub struct Arrivals {
     /// When the first rank arrived.
     pub first_ns: u64,
-    /// The median of arrivals.
     pub median_ns: u64,
     /// When the last rank but one arrived of those that others wait for.
     pub second_ns: u64,

@@ -15,7 +15,6 @@ use crate::tables::{self, Operation, Tables, large, small};
 /// Communicator, function, and binary logarithm of the size.
 type Key = (u32, RegionRef, u32);
 
-/// The classes of operations.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     pub(super) all: Vec<OperationClass>,
@@ -28,7 +27,6 @@ fn key(tables: &Tables, operation: &Operation) -> Key {
 }
 
 impl Classes {
-    /// Operations in classes.
     pub(super) fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
         let operations = &tables.operations;
         let key_of = |row: u32| key(tables, &operations.row(large(row)));

@@ -8,7 +8,6 @@ use crate::tables::{Members, Operation};
 /// What of an archive is looked at. An empty list is all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Communicators.
     pub communicators: Vec<CommRef>,
     /// Functions, as `ncclAllReduce` or `AllReduce`, in upper or lower case.
     pub functions: Vec<String>,
@@ -22,7 +21,6 @@ pub struct Filter {
 
 impl Filter {
     /// Whether something that goes on from one time to another is wanted.
-    #[must_use]
     pub fn wants_time(&self, start_ns: u64, stop_ns: u64) -> bool {
         self.from_ns.is_none_or(|from_ns| stop_ns >= from_ns) && self.to_ns.is_none_or(|to_ns| start_ns <= to_ns)
     }
@@ -34,8 +32,6 @@ impl Filter {
         }
     }
 
-    /// Whether a function is wanted, by its region.
-    #[must_use]
     pub fn wants_function(&self, trace: &Trace, function: RegionRef) -> bool {
         self.functions.is_empty()
             || trace.region(function).is_some_and(|region| {

@@ -13,11 +13,8 @@ use crate::tables::{Members, NO_SEQUENCE, NONE, Operation, Operations, Tables, c
 /// A collective on its ranks.
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// Number of the communicator.
     pub communicator: u32,
-    /// The function.
     pub function: RegionRef,
-    /// NCCL's number of it.
     pub sequence: Option<u64>,
     /// Size on a rank: number of elements times their size.
     pub bytes: u64,
@@ -25,7 +22,6 @@ pub struct Instance {
     pub flow: Flow,
     /// When the first rank arrived.
     pub first_ns: u64,
-    /// The median of arrivals.
     pub median_ns: u64,
     /// When the last rank but one arrived of those that others wait for.
     pub second_ns: u64,
@@ -52,7 +48,6 @@ pub struct Instances {
     /// In the order of communicators, functions and sequence numbers.
     pub all: Vec<Instance>,
     rows: Vec<u32>,
-    /// For each operation its instance.
     of_operation: Vec<u32>,
 }
 
@@ -67,20 +62,16 @@ pub(super) enum Split {
 
 impl Instances {
     /// The operations of an instance: rows of [`Operations`] in the order of ranks.
-    #[must_use]
     pub fn operations(&self, instance: &Instance) -> &[u32] {
         &self.rows[large(instance.from)..large(instance.to)]
     }
 
-    /// The instance of an operation.
-    #[must_use]
     pub fn of_operation(&self, row: u32) -> Option<u32> {
         self.of_operation.get(large(row)).copied().filter(|instance| *instance != NONE)
     }
 
     /// Matches operations by communicator, function and NCCL's sequence number; what has none, because it is made of
     /// sends and receives, by its place among its kind where all ranks have equally many.
-    #[must_use]
     pub fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
         let (operations, members) = (&tables.operations, &tables.members);
         let mut flows: Vec<(RegionRef, Option<Flow>)> = Vec::new();
@@ -207,30 +198,25 @@ pub(super) fn own_error_ns(members: &Members, operation: &Operation) -> Option<u
 
 impl Instance {
     /// Whether the arrivals of its ranks can be compared.
-    #[must_use]
     pub const fn is_comparable(&self) -> bool {
         self.error_ns.is_ok()
     }
 
     /// From the first arrival to the last one that others wait for.
-    #[must_use]
     pub const fn skew_ns(&self) -> u64 {
         self.last_ns.saturating_sub(self.first_ns)
     }
 
     /// From the first arrival to the last end.
-    #[must_use]
     pub const fn elapsed_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.first_ns)
     }
 
     /// From the last arrival that others wait for to the last end.
-    #[must_use]
     pub const fn transfer_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.last_ns)
     }
 
-    /// Finds who arrived when.
     fn arrivals(mut self, tables: &Tables, rows: &[u32]) -> Self {
         let arrival = |row: &u32| {
             let operation = tables.operations.row(large(*row));
@@ -269,7 +255,6 @@ impl Instance {
     }
 
     /// How long an operation of it waited; none where the clocks do not allow to say.
-    #[must_use]
     pub fn waiting_ns(&self, tables: &Tables, row: u32) -> Option<u64> {
         let operation = tables.operations.row(large(row));
         match self.split(tables, row) {

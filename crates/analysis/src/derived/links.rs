@@ -33,7 +33,6 @@ pub(super) struct Cell {
     pub(super) excess_ns: u64,
 }
 
-/// What was sent.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     pub(super) pairs: Vec<Link>,
@@ -151,7 +150,6 @@ impl Links {
     }
 }
 
-/// The key of a pair.
 pub(super) fn key(tables: &Tables, (communicator, from, to): Pair) -> LinkKey {
     let rank = |rank| tables.members.find(communicator, rank).map(|row| tables.members.row(row).job_rank);
     LinkKey { communicator, from: rank(from), to: rank(to), peer: Some(to), channel: None }

@@ -60,15 +60,10 @@ pub struct Analysis {
     pub tables: Tables,
     /// The same collective on all its ranks.
     pub instances: Instances,
-    /// Everything derived.
     pub report: Report,
 }
 
 /// Reads an archive and derives everything.
-///
-/// # Errors
-///
-/// When the archive is damaged.
 pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2::Result<Analysis> {
     let mut tables = Tables::read(trace, progress)?;
     let instances = Instances::of(trace, &tables, filter);

@@ -230,7 +230,6 @@ fn unclear(instances: &Instances, matched: u64) -> String {
     )
 }
 
-/// What the clocks allow.
 pub(super) fn clocks(tables: &Tables, instances: &Instances, ranks: &[Rank]) -> Clocks {
     let mut errors: Vec<u64> = instances.all.iter().filter_map(|it| it.error_ns.ok()).collect();
     errors.sort_unstable();

@@ -9,9 +9,7 @@ use super::verdict::Verdict;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// B takes less time.
     Faster,
-    /// B takes more time.
     Slower,
     /// The data shows no difference: it is within chance or the clocks' error.
     NoDifference,
@@ -33,7 +31,6 @@ pub struct Comparison {
     pub basis: Vec<String>,
     /// How probable it is that all intervals hold their true values.
     pub confidence: f64,
-    /// A and B.
     pub runs: [Compared; 2],
     /// What both runs have, that which costs or saves B most time first.
     pub groups: Vec<Group>,
@@ -53,16 +50,13 @@ pub enum Answer {
     Slower,
     /// The data shows that it is not.
     NotSlower,
-    /// The data shows neither.
     NotShown,
 }
 
 /// The answer for a limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Limit {
-    /// The limit, as a share of A.
     pub share: f64,
-    /// The answer.
     pub answer: Answer,
     /// The answer with its numbers.
     pub sentence: String,
@@ -71,9 +65,7 @@ pub struct Limit {
 /// A run that is compared.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
-    /// The job in numbers.
     pub run: Run,
-    /// Its ranks.
     pub ranks: u64,
     /// What `stats` says of it.
     pub verdict: Verdict,
@@ -84,19 +76,15 @@ pub struct Compared {
 pub struct Kind {
     /// The function, such as `ncclAllReduce`.
     pub function: String,
-    /// Ranks of the communicator.
     pub ranks: u32,
     /// Hosts that its recorded ranks are on.
     pub hosts: u32,
     /// Names of the communicators of this shape.
     pub communicators: Vec<String>,
-    /// Smallest size.
     pub bytes_min: u64,
-    /// Largest size.
     pub bytes_max: u64,
     /// What the operations were timed by.
     pub timing: String,
-    /// Operations of all ranks.
     pub operations: u64,
     /// Of them, those that had not ended.
     pub unfinished: u64,
@@ -109,9 +97,7 @@ pub struct Kind {
 /// Operations that both runs have.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Group {
-    /// What they are, in A.
     pub a: Kind,
-    /// What they are, in B.
     pub b: Kind,
     /// That of the median; where it shows no difference, that of p99.
     pub outcome: Outcome,
@@ -132,11 +118,8 @@ pub struct Group {
 /// A number of two runs, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Difference {
-    /// In A.
     pub a_ns: f64,
-    /// In B.
     pub b_ns: f64,
-    /// B − A.
     pub difference_ns: f64,
     /// `difference_ns` ÷ `a_ns`; null where A has none.
     pub share: Option<f64>,
@@ -148,13 +131,11 @@ pub struct Difference {
     pub resolution: Option<f64>,
     /// By what share of `a_ns` B is slower at most: the end of the interval with `error_ns`; null as `resolution`.
     pub slower_at_most: Option<f64>,
-    /// What follows.
     pub outcome: Outcome,
 }
 
 impl Group {
     /// The largest share by which the data shows that B is slower, in the median or p99.
-    #[must_use]
     pub fn slower_by(&self) -> Option<f64> {
         let shown = [self.median, self.p99].into_iter().flatten().filter(|it| it.outcome == Outcome::Slower);
         shown.filter_map(|it| it.share).max_by(f64::total_cmp)

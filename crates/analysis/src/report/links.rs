@@ -22,7 +22,6 @@ pub struct LinkKey {
 /// A regression of the time of a step on its bytes, t = latency + bytes ÷ rate, weighted with 1/t².
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Fit {
-    /// Number of points.
     pub points: u64,
     /// What a step of no bytes takes, in ns; none where all sizes are equal, or the line explains less than half of how
     /// times differ (`r_squared` below 0.5).
@@ -37,18 +36,14 @@ pub struct Fit {
 /// (`SendWait`) to its completion.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Link {
-    /// Which.
     #[serde(flatten)]
     pub key: LinkKey,
-    /// Steps that were sent.
     pub steps: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// Time in which at least one step was under way.
     pub busy_ns: u64,
     /// `bytes` ÷ `busy_ns`, in bytes per second.
     pub rate: Option<f64>,
-    /// Regression over all steps.
     pub all: Option<Fit>,
     /// Regression over the least time for each size: noise only makes steps longer.
     pub least: Option<Fit>,

@@ -22,18 +22,14 @@ pub struct Budget {
 /// Quantiles of a sample, by linear interpolation between the nearest two, as numpy does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {
-    /// Number of values.
     pub count: u64,
     /// The least.
     pub min: f64,
-    /// Half are below.
     pub median: f64,
     /// 95 % are below.
     pub p95: f64,
     /// 99 % are below.
     pub p99: f64,
-    /// The largest.
     pub max: f64,
-    /// The sum.
     pub total: f64,
 }

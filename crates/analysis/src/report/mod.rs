@@ -30,7 +30,6 @@ pub use verdict::{Anomaly, Cause, CauseKind, Finding, Verdict};
 pub struct Report {
     /// Version of this description: 1. Fields may be added; it changes when one changes or goes.
     pub format: u32,
-    /// The job in numbers.
     pub run: Run,
     /// The answer in one sentence.
     pub verdict: Verdict,
@@ -50,7 +49,6 @@ pub struct Report {
     pub lateness: Heat,
     /// Network transfers by sender and receiver.
     pub pairs: Vec<Link>,
-    /// Network transfers by channel.
     pub channels: Vec<Link>,
     /// Messages: bytes that a rank sent to another one with `ncclSend`.
     pub messages: Vec<Messages>,
@@ -64,12 +62,9 @@ pub struct Report {
     pub blind_spots: Vec<String>,
 }
 
-/// A communicator.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Communicator {
-    /// Its name.
     pub name: String,
-    /// Its size.
     pub ranks: u32,
     /// How many of them were recorded.
     pub recorded: u32,
@@ -84,11 +79,8 @@ pub struct OperationClass {
     pub function: String,
     /// Index in [`Report::communicators`].
     pub communicator: u32,
-    /// Smallest size.
     pub bytes_min: u64,
-    /// Largest size.
     pub bytes_max: u64,
-    /// Operations of all ranks.
     pub count: u64,
     /// Operations that had not ended.
     pub unfinished: u64,
@@ -118,11 +110,8 @@ pub struct Messages {
     pub communicator: u32,
     /// The sender: index in [`Report::ranks`]; null where it was not recorded.
     pub from: Option<u32>,
-    /// The receiver.
     pub to: Option<u32>,
-    /// Number of sends.
     pub count: u64,
-    /// Their bytes.
     pub bytes: u64,
     /// How long the receiver waited in receives until the sender had come, in ns.
     pub late_sender_ns: u64,
@@ -137,6 +126,5 @@ pub struct Clocks {
     pub uncertainty_ns: Option<u64>,
     /// Ranks whose arrivals cannot be compared with others', because their clock's error is unknown.
     pub unknown: Vec<u32>,
-    /// The same in words.
     pub sentence: String,
 }

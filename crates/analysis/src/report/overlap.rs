@@ -11,7 +11,6 @@ pub struct Overlap {
     pub communication_ns: u64,
     /// Time with at least one other kernel.
     pub computation_ns: u64,
-    /// Time with both.
     pub overlap_ns: u64,
     /// Time with kernels of NCCL only.
     pub exposed_ns: u64,

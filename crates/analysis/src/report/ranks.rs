@@ -10,11 +10,8 @@ pub struct Rank {
     /// Its name: the number in the communicator that has all ranks, else the launcher's rank, else the name of its
     /// group.
     pub name: String,
-    /// That number.
     pub number: Option<u32>,
-    /// Name of its process.
     pub process: String,
-    /// Name of its host.
     pub host: String,
     /// The communicators it is in.
     pub members: Vec<Member>,
@@ -60,7 +57,6 @@ pub struct Rank {
 pub struct Member {
     /// Index in [`super::Report::communicators`].
     pub communicator: u32,
-    /// Rank there.
     pub rank: u32,
     /// The location in the archive.
     pub location: u64,
@@ -69,7 +65,6 @@ pub struct Member {
 /// A value that changed once while the job ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Change {
-    /// When.
     pub at_ns: u64,
     /// The median before.
     pub before: f64,

@@ -2,34 +2,26 @@
 
 use serde::Serialize;
 
-/// The job in numbers.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Run {
-    /// The anchor file.
     pub anchor: String,
-    /// Releases of NCCL.
     pub nccl_versions: Vec<String>,
     /// Kinds of events that were recorded, as `NCCL_OTF2_EVENTS` calls them.
     pub recorded: Vec<String>,
-    /// Command lines.
     pub commands: Vec<String>,
     /// The beginning, in ns since 1970: larger than a double holds exactly; null where the archive does not say.
     pub start_ns: Option<u64>,
     /// From the first event to the last.
     pub duration_ns: u64,
-    /// Names of hosts.
     pub hosts: Vec<String>,
-    /// Number of processes.
     pub processes: u64,
     /// OTF2 events in the archive.
     pub events: u64,
-    /// Operations of all ranks.
     pub operations: u64,
     /// Collectives that were matched over their ranks.
     pub instances: u64,
     /// Those of them of which arrivals can be compared.
     pub comparable: u64,
-    /// Whether kernels were recorded.
     pub has_kernels: bool,
     /// Whether kernels that are not NCCL's were recorded.
     pub has_other_kernels: bool,

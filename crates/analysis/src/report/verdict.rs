@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use super::links::LinkKey;
 
-/// What was found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
@@ -12,7 +11,6 @@ pub enum Finding {
     Unfinished,
     /// Causes of lost time were found.
     Causes,
-    /// Nothing stands out.
     Healthy,
     /// The clocks do not allow to say.
     Unclear,
@@ -24,7 +22,6 @@ pub enum Finding {
 /// The answer in one sentence.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Verdict {
-    /// What was found.
     pub finding: Finding,
     /// The sentence, with the number it rests on.
     pub sentence: String,
@@ -34,7 +31,6 @@ pub struct Verdict {
     pub basis: Vec<String>,
 }
 
-/// What lost time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseKind {
@@ -65,7 +61,6 @@ pub enum CauseKind {
 /// A cause of lost time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cause {
-    /// What.
     pub kind: CauseKind,
     /// The rank that came late or not at all, or whose network interface is slow: index in [`super::Report::ranks`].
     pub rank: Option<u32>,
@@ -83,7 +78,6 @@ pub struct Cause {
     pub instances: u64,
     /// Whether it stopped few operations for long, and is not how most of them went.
     pub is_stall: bool,
-    /// One sentence with numbers.
     pub sentence: String,
 }
 
@@ -114,6 +108,5 @@ pub struct Anomaly {
     pub location: u64,
     /// See `location`.
     pub event: Option<u64>,
-    /// One sentence with numbers.
     pub sentence: String,
 }

@@ -35,7 +35,6 @@ pub struct Completeness {
 
 impl Completeness {
     /// Names are in upper case in OTF2; here they are in lower case.
-    #[must_use]
     pub fn of(said: &Statements) -> Self {
         let counts = &said.counts;
         let lower = |(name, number): (&str, u64)| (name.to_ascii_lowercase(), number);

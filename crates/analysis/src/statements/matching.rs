@@ -18,7 +18,6 @@ impl Statement {
     }
 }
 
-/// What is said.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Matching {
     /// Where ranks call something else, by kind.
@@ -30,8 +29,6 @@ pub struct Matching {
 }
 
 impl Matching {
-    /// What the archive says.
-    #[must_use]
     pub fn of(said: &Statements) -> Self {
         let mismatches = [
             ("function", &said.mismatch_function),
@@ -48,12 +45,10 @@ impl Matching {
         }
     }
 
-    /// How many mismatches.
     pub fn number(&self) -> u64 {
         self.mismatches.iter().fold(0, |sum, (_, one)| sum.saturating_add(one.number))
     }
 
-    /// The mismatches in words.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         self.mismatches.iter().flat_map(|(kind, statement)| {
             let lines = statement.lines.iter();

@@ -16,35 +16,25 @@ macro_rules! columns {
         #[expect(clippy::allow_attributes, reason = "not every table uses every method")]
         #[allow(dead_code, reason = "not every table uses every method")]
         impl $table {
-            /// Number of rows.
-            #[must_use]
             pub fn len(&self) -> usize {
                 let lengths = [$(self.$field.len()),*];
                 lengths.first().copied().unwrap_or(0)
             }
 
             /// Whether there are no rows.
-            #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
 
-            /// Adds a row.
             pub(crate) fn push(&mut self, row: $row) {
                 $(self.$field.push(row.$field.into());)*
             }
 
             /// A row.
-            ///
-            /// # Panics
-            ///
-            /// If `at` is not below the number of rows.
-            #[must_use]
             pub fn row(&self, at: usize) -> $row {
                 $row { $($field: self.$field[at].into(),)* }
             }
 
-            /// All rows.
             pub fn rows(&self) -> impl Iterator<Item = $row> + '_ {
                 (0..self.len()).map(|at| self.row(at))
             }

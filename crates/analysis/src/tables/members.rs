@@ -19,11 +19,8 @@ const LARGEST_ERROR_NS: u64 = 1 << 55;
 /// A rank of a communicator.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Number of the communicator.
     pub communicator: u32,
-    /// Rank in it.
     pub rank: u32,
-    /// Its location.
     pub location: LocationRef,
     /// Number of the rank of the job: what runs on one GPU of one process.
     pub job_rank: u32,
@@ -31,12 +28,10 @@ pub struct Member {
     gpu_timer_ns: Option<u64>,
 }
 
-/// A rank of the job.
 #[derive(Clone, Debug)]
 pub struct JobRank {
     /// Its group of locations: a GPU of a process, or a process.
     pub group: LocationGroupRef,
-    /// Its process.
     pub process: LocationGroupRef,
     /// The number that people know it by.
     pub number: Option<u32>,
@@ -47,7 +42,6 @@ pub struct JobRank {
 
 impl JobRank {
     /// How far the clock of its host can be off the archive's; none where that is not known, or on a single host.
-    #[must_use]
     pub const fn clock_uncertainty_ns(&self) -> Option<u64> {
         self.clock.uncertainty_ns
     }
@@ -67,11 +61,8 @@ struct ProcessClock {
 /// All ranks of all communicators that were recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
-    /// By communicator and rank.
     pub all: Vec<Member>,
-    /// The ranks of the job.
     pub job_ranks: Vec<JobRank>,
-    /// The communicators, by number.
     pub communicators: Vec<CommRef>,
     by_location: BTreeMap<LocationRef, u32>,
     by_group: BTreeMap<LocationGroupRef, Vec<usize>>,
@@ -83,15 +74,11 @@ pub struct Members {
 }
 
 impl Members {
-    /// Whether a process has several ranks.
-    #[must_use]
     pub fn has_process_of_several_ranks(&self) -> bool {
         let processes: BTreeSet<_> = self.job_ranks.iter().map(|rank| rank.process).collect();
         processes.len() < self.job_ranks.len()
     }
 
-    /// Reads the definitions.
-    #[must_use]
     pub fn of(trace: &Trace) -> Self {
         let said = &trace.said;
         let error = |errors: [Most; 2]| errors.map(|error| bounded(error.get())).into_iter().sum();
@@ -170,25 +157,21 @@ impl Members {
     }
 
     /// The row of a communicator's location.
-    #[must_use]
     pub fn at(&self, location: LocationRef) -> Option<u32> {
         self.by_location.get(&location).copied()
     }
 
     /// How many ranks a communicator has.
-    #[must_use]
     pub fn size(&self, communicator: u32) -> usize {
         self.sizes.get(large(communicator)).map_or(0, |(size, _)| *size)
     }
 
     /// How many of them were recorded.
-    #[must_use]
     pub fn recorded(&self, communicator: u32) -> usize {
         self.sizes.get(large(communicator)).map_or(0, |(_, recorded)| *recorded)
     }
 
     /// The row of a rank of a communicator.
-    #[must_use]
     pub fn find(&self, communicator: u32, rank: u32) -> Option<u32> {
         let key = |it: &Member| (it.communicator, it.rank);
         let found = self.all.binary_search_by_key(&(communicator, rank), key).ok()?;
@@ -196,17 +179,11 @@ impl Members {
     }
 
     /// A row.
-    ///
-    /// # Panics
-    ///
-    /// If `row` is not below the number of rows.
-    #[must_use]
     pub fn row(&self, row: u32) -> &Member {
         &self.all[large(row)]
     }
 
     /// The error of a time of a rank against others of its host; none where it is unknown.
-    #[must_use]
     pub fn own_error_ns(&self, row: u32, by_gpu_timer: bool, by_gpu_clock: bool) -> Option<u64> {
         let gpu_ns = match (by_gpu_timer, by_gpu_clock) {
             (true, _) => self.row(row).gpu_timer_ns?,
@@ -217,7 +194,6 @@ impl Members {
     }
 
     /// The error between the clocks of the hosts of two ranks; none where it is unknown.
-    #[must_use]
     pub fn hosts_error_ns(&self, a: u32, b: u32) -> Option<u64> {
         let clock = |row| &self.job_ranks[large(self.row(row).job_rank)].clock;
         let (a, b) = (clock(a), clock(b));

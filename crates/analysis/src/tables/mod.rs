@@ -22,13 +22,11 @@ pub use rows::{
 };
 
 /// The collective that a region shows; `None` for sends and receives.
-#[must_use]
 pub(crate) fn collective(trace: &Trace, function: RegionRef) -> Option<Collective> {
     Function::of_region(trace.region(function)?.name)?.collective()
 }
 
 /// Whether the operation that a region shows sends (`true`) or receives; `None` for collectives.
-#[must_use]
 pub fn is_send(trace: &Trace, function: RegionRef) -> Option<bool> {
     Function::of_region(trace.region(function)?.name)?.is_send()
 }

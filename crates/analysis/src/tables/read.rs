@@ -24,17 +24,11 @@ use crate::instances::{self, Instance, Instances};
 pub struct Tables {
     /// Operations of ranks, by location.
     pub operations: Operations,
-    /// Calls of threads.
     pub calls: Calls,
-    /// Launches of kernels.
     pub launches: Launches,
-    /// Network transfers.
     pub transfers: Transfers,
-    /// Steps of network transfers.
     pub steps: Steps,
-    /// Kernels.
     pub kernels: Kernels,
-    /// The ranks of communicators.
     pub members: Members,
     /// How times of the archive become those of the tables.
     pub clock: Clock,
@@ -42,10 +36,6 @@ pub struct Tables {
 
 impl Tables {
     /// Reads the operations of an archive, and its kernels.
-    ///
-    /// # Errors
-    ///
-    /// When it is damaged.
     pub fn read(trace: &Trace, progress: &dyn Progress) -> otf2::Result<Self> {
         let mut tables = Self { members: Members::of(trace), clock: Clock::of(trace), ..Self::default() };
         let reading = Reading::of(trace, &tables, progress);
@@ -61,10 +51,6 @@ impl Tables {
     }
 
     /// Adds what the network did for the operations.
-    ///
-    /// # Errors
-    ///
-    /// When the archive is damaged.
     pub fn add_network(&mut self, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
         let reading = Reading::of(trace, self, progress);
         let connections = reading.locations(&[LocationKind::Connection]);
@@ -89,10 +75,6 @@ impl Tables {
     }
 
     /// Adds what threads did.
-    ///
-    /// # Errors
-    ///
-    /// When the archive is damaged.
     pub fn add_calls(&mut self, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
         let reading = Reading::of(trace, self, progress);
         let threads = reading.locations(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
@@ -237,7 +219,6 @@ impl<'a> Reading<'a> {
         Ok((calls, launches))
     }
 
-    /// The transfers of a location, and their ids.
     fn transfers(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<(Transfers, Vec<u64>)> {
         let (mut rows, mut events) = (Transfers::default(), Vec::new());
         let member = self.member(location);
@@ -319,7 +300,6 @@ impl<'a> Reading<'a> {
 }
 
 /// Which phase of a step a region is: 0 to 2 of sends, 3 to 5 of receives, in the order of time.
-#[must_use]
 pub fn phase(region: &RegionInfo<'_>) -> Option<usize> {
     const NAMES: [&str; 6] = ["SendGPUWait", "SendPeerWait", "SendWait", "RecvWait", "RecvFlushWait", "RecvGPUWait"];
     let is_step = region.kind == Some(Kind::ProxyStep);

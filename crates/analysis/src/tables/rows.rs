@@ -15,7 +15,6 @@ columns! {
     Operations of Operation {
         /// Row of [`super::Members`]: communicator and rank.
         member: u32,
-        /// The function.
         function: RegionRef,
         /// What its interval was measured by; none in archives of other writers.
         timing: Option<Timing>,
@@ -27,9 +26,7 @@ columns! {
         partner: u32,
         /// Number of elements times their size.
         bytes: u64,
-        /// When it began.
         start_ns: u64,
-        /// When it ended.
         stop_ns: u64,
         /// Its id; 0 is none.
         event: u64,
@@ -46,15 +43,10 @@ columns! {
 columns! {
     /// A call of NCCL's interface by a thread.
     Calls of Call {
-        /// The thread.
         location: LocationRef,
-        /// The function.
         function: RegionRef,
-        /// When it began.
         start_ns: u64,
-        /// When it returned.
         stop_ns: u64,
-        /// Its size.
         bytes: u64,
         /// Its id; 0 is none.
         event: u64,
@@ -66,11 +58,8 @@ columns! {
 columns! {
     /// A launch of a kernel by a thread.
     Launches of Launch {
-        /// The thread.
         location: LocationRef,
-        /// When it began.
         start_ns: u64,
-        /// When it returned.
         stop_ns: u64,
         /// Its id; 0 is none.
         event: u64,
@@ -88,9 +77,7 @@ columns! {
         operation: u32,
         /// Rank of the other end.
         peer: u32,
-        /// Channel.
         channel: u32,
-        /// Whether it sends.
         is_send: bool,
     }
 }
@@ -114,17 +101,11 @@ columns! {
 }
 
 columns! {
-    /// A kernel.
     Kernels of Kernel {
-        /// The stream.
         location: LocationRef,
-        /// Its name.
         region: RegionRef,
-        /// Whether it is NCCL's.
         is_nccl: bool,
-        /// When it began.
         start_ns: u64,
-        /// When it ended.
         stop_ns: u64,
         /// The id of its operation, launch plan or launch; 0 is none.
         parent: u64,
@@ -140,14 +121,11 @@ impl Step {
         Self { start_ns: self.start_ns + later_ns, first_ns, second_ns, ..self }
     }
 
-    /// When it ended.
-    #[must_use]
     pub const fn stop_ns(&self) -> u64 {
         self.start_ns + self.first_ns + self.second_ns + self.third_ns
     }
 
     /// When it was handed to the network, of a sent one.
-    #[must_use]
     pub const fn sent_ns(&self) -> u64 {
         self.start_ns + self.first_ns + self.second_ns
     }

@@ -33,7 +33,6 @@ fn with_archive<T>(job: &Job, ranks: &[Vec<Operation>], use_it: impl FnOnce(&Tra
     use_it(&Trace::read(anchor, archive).expect("definitions"))
 }
 
-/// The operations of each collective.
 fn collectives(ranks: &[Vec<Operation>]) -> impl Iterator<Item = Vec<&Operation>> {
     (0..ranks[0].len()).map(|at| ranks.iter().map(|operations| &operations[at]).collect())
 }

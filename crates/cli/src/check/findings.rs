@@ -12,7 +12,6 @@ use super::rules::{Rule, Severity};
 /// How many findings of one rule are listed.
 const LISTED: u64 = 20;
 
-/// A finding.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Finding {
     severity: Severity,
@@ -85,17 +84,14 @@ impl Findings {
         rules.iter().any(|rule| self.counts.contains_key(rule))
     }
 
-    /// How many faults.
     pub(crate) fn faults(&self) -> u64 {
         self.number(Severity::Fault)
     }
 
-    /// How many remarks.
     pub(crate) fn remarks(&self) -> u64 {
         self.number(Severity::Remark)
     }
 
-    /// Those that are listed.
     pub(crate) fn listed(&self) -> &[Finding] {
         &self.listed
     }

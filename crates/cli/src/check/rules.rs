@@ -6,14 +6,12 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
-    /// The archive is wrong.
     Fault,
     /// The run was not whole or not well measured, and the archive says so.
     Remark,
 }
 
 impl Severity {
-    /// Its name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Fault => "fault",
@@ -33,7 +31,6 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// Its name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Any => "any",
@@ -44,7 +41,6 @@ impl Scope {
 
 macro_rules! rules {
     ($($rule:ident $number:ident $severity:ident $scope:ident $sentence:literal;)*) => {
-        /// What is checked.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum Rule {
             $(#[doc = $sentence] $rule,)*

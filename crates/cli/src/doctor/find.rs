@@ -20,10 +20,6 @@ pub(super) struct Found {
 }
 
 /// Finds NCCL in what the user names, else where programs find it.
-///
-/// # Errors
-///
-/// When a named file cannot be read.
 pub(super) fn find(here: &Here, named: &[PathBuf], findings: &mut Findings) -> Result<Vec<Found>> {
     let mut all = Vec::new();
     for path in named {

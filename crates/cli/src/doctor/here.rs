@@ -14,7 +14,6 @@ use crate::run::plugin;
 /// The environment, read once.
 pub(super) struct Here {
     pub(super) variables: Vec<(String, String)>,
-    /// The plugin's settings.
     pub(super) config: Config,
     pub(super) job: JobEnvironment,
     pub(super) host: String,

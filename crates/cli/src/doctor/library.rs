@@ -8,7 +8,6 @@ use nccl_events::Table;
 use object::read::elf::{Dyn as _, ElfFile64};
 use object::{Architecture, Endianness, Object as _, ObjectSection as _, ObjectSymbol as _, ReadCache, elf};
 
-/// This project's plugin.
 pub(super) const OURS: &str = "nccl-profiler-otf2";
 
 /// Profiler plugins, by the name of a variable that each reads.
@@ -40,12 +39,10 @@ impl Nccl {
     }
 }
 
-/// A library or program.
 #[derive(Clone, Debug)]
 pub(super) struct Library {
     pub(super) path: PathBuf,
     pub(super) architecture: Architecture,
-    /// The libraries that it needs.
     pub(super) needed: Vec<String>,
     pub(super) nccl: Option<Nccl>,
     /// What it is, if it is a profiler plugin of NCCL's.
@@ -54,10 +51,6 @@ pub(super) struct Library {
 
 impl Library {
     /// Reads a file.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read, or is no library or program.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let file =
             regular_files::open_named(path, u64::MAX).with_context(|| format!("cannot read {}", path.display()))?;

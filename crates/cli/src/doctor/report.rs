@@ -9,7 +9,6 @@ use crate::print::Text;
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Level {
     Ok,
-    /// To be known.
     Note,
     /// Something may be missing, slow or wrong.
     Warning,
@@ -33,9 +32,7 @@ impl Level {
 pub(super) struct Finding {
     pub(super) level: Level,
     pub(super) topic: &'static str,
-    /// One sentence.
     pub(super) text: String,
-    /// What to do.
     pub(super) advice: Option<String>,
 }
 
@@ -85,7 +82,6 @@ impl Findings {
     }
 }
 
-/// An NCCL library.
 #[derive(Debug, Serialize)]
 pub(super) struct NcclRow {
     pub(super) path: String,
@@ -99,7 +95,6 @@ pub(super) struct NcclRow {
     pub(super) plugin_names: Vec<String>,
     /// The file that it would load.
     pub(super) plugin: Option<String>,
-    /// What that is.
     pub(super) profiler: Option<&'static str>,
     pub(super) blind_spots: Vec<String>,
 }

@@ -15,7 +15,6 @@ const VARIABLE: &str = "NCCL_PROFILER_PLUGIN";
 pub(super) enum Search {
     /// It loads the first of these names that the loader finds.
     Names(Vec<String>),
-    /// It loads nothing.
     Nothing,
     /// It takes the program itself for the plugin.
     Program,

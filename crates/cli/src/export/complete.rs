@@ -16,11 +16,9 @@ use crate::units::plural;
 /// What was left out of all ranks together, for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct LeftOut {
-    /// Collectives.
     pub(crate) collectives: u64,
     /// Ends of messages: sends and receives.
     pub(crate) messages: u64,
-    /// Why.
     pub(crate) reason: String,
 }
 
@@ -44,10 +42,6 @@ pub(crate) fn missing_ranks(trace: &Trace, comm: CommRef) -> Option<String> {
 }
 
 /// What all ranks of a communicator have, and what was left out.
-///
-/// # Errors
-///
-/// When the events of a rank cannot be read.
 pub(crate) fn read(trace: &Trace, comm: CommRef) -> Result<(Vec<Rank>, Vec<LeftOut>)> {
     let ranks = trace.members(comm).iter().map(|location| rank::read(trace, comm, *location));
     let ranks: Result<Vec<Rank>, _> = ranks.collect();

@@ -34,10 +34,6 @@ pub(crate) struct Ending {
 
 /// Makes the archive of a job by `finalize`, in `archive`, and says whether the job hangs, or hung, before that removes
 /// the journals. None where nothing is wrong. `has_journals`: whether nobody else writes the job's parts meanwhile.
-///
-/// # Errors
-///
-/// Those of `finalize`. That nothing can be judged is none.
 pub(crate) fn judged<T>(
     job: &Path,
     archive: &Path,

@@ -8,7 +8,6 @@ use nccl_events::ranks::{Seats, number};
 use super::operation::{Message, OpenCall};
 use super::tail::Tail;
 
-/// The job.
 #[derive(Debug, Default)]
 pub(crate) struct Job {
     /// Its processes, in the order of their parts' names.
@@ -76,12 +75,10 @@ impl Job {
         }
     }
 
-    /// The process of a rank.
     pub(crate) fn process_of(&self, rank: &Rank) -> Option<&Process> {
         self.processes.get(rank.actor.process)
     }
 
-    /// A recorded member.
     pub(crate) fn member(&self, (comm, rank): Member) -> Option<&Rank> {
         self.comms.get(comm)?.ranks.get(&rank)
     }
@@ -97,7 +94,6 @@ impl Job {
     }
 }
 
-/// Whether a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProcessState {
     /// It runs, on this host or, by its recent records, on another.
@@ -127,7 +123,6 @@ impl ProcessState {
         }
     }
 
-    /// Whether the process exists.
     pub(crate) const fn is_alive(self) -> bool {
         matches!(self, Self::Running | Self::Stopped)
     }
@@ -138,10 +133,8 @@ impl ProcessState {
     }
 }
 
-/// A process.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
-    /// Name of its part.
     pub(crate) part: String,
     pub(crate) host: String,
     pub(crate) pid: u32,
@@ -169,7 +162,6 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Host and process id.
     pub(crate) fn address(&self) -> String {
         if self.host.is_empty() { self.part.clone() } else { format!("{}:{}", self.host, self.pid) }
     }

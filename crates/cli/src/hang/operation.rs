@@ -67,7 +67,6 @@ pub(crate) enum Stage {
     Running,
     /// All its network transfers have ended; what the GPU does is not recorded.
     Transferred,
-    /// It has ended.
     Done,
 }
 
@@ -132,7 +131,6 @@ pub(crate) enum WaitState {
 }
 
 impl WaitState {
-    /// NCCL's name.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Queued => "Queued",

@@ -13,10 +13,6 @@ use super::report::rows::{FILE, ProcessRow, Report};
 use crate::summary::Summary;
 
 /// Keeps a verdict on the job beside the archive in a directory.
-///
-/// # Errors
-///
-/// When it cannot be written.
 pub(super) fn keep(directory: &Path, report: &mut Report) -> Result<()> {
     report.archive_events = events(directory);
     let path = directory.join(FILE);
@@ -27,10 +23,6 @@ pub(super) fn keep(directory: &Path, report: &mut Report) -> Result<()> {
 }
 
 /// The verdict beside the archive in a directory; none that is of another archive, or of another job.
-///
-/// # Errors
-///
-/// When there is one and it cannot be read.
 pub(super) fn read(directory: &Path) -> Result<Option<Report>> {
     let path = directory.join(FILE);
     let bytes = match regular_files::read(&path, regular_files::MOST_MANIFEST_BYTES) {

@@ -12,20 +12,16 @@ pub(crate) struct Communicators {
     messages: BTreeMap<(CommRef, u32, u32), (u64, u64)>,
 }
 
-/// A communicator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Row {
     /// Its name: the user's, or NCCL's id.
     pub(crate) name: String,
-    /// Its size.
     pub(crate) ranks: u64,
     /// How many of its ranks have events.
     pub(crate) ranks_recorded: u64,
     /// Records of collectives on all ranks, by OTF2's operation.
     pub(crate) collectives: BTreeMap<String, u64>,
-    /// Messages sent.
     pub(crate) sends: u64,
-    /// Messages received.
     pub(crate) receives: u64,
     /// Bytes sent in messages.
     pub(crate) bytes_sent: u64,
@@ -36,15 +32,10 @@ pub(crate) struct Row {
 /// The messages from one rank to another, as their sender saw them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Messages {
-    /// In which communicator.
     pub(crate) communicator: String,
-    /// From which rank.
     pub(crate) from: u32,
-    /// To which rank.
     pub(crate) to: u32,
-    /// How many.
     pub(crate) count: u64,
-    /// Bytes of all of them.
     pub(crate) bytes: u64,
 }
 
@@ -97,7 +88,6 @@ impl Communicators {
         }
     }
 
-    /// The communicators and the messages in them.
     pub(crate) fn finish(self) -> (Vec<Row>, Vec<Messages>) {
         let messages = self.messages.iter();
         let messages = messages.map(|((comm, from, to), (count, bytes))| Messages {

@@ -24,7 +24,6 @@ pub(crate) struct Gpus {
 }
 
 impl Gpus {
-    /// What the archive says.
     pub(crate) fn of(said: &Statements) -> Self {
         let counts = said.gpu_counts.named().map(|(name, number)| (name.to_ascii_lowercase(), number));
         let others = [

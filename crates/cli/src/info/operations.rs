@@ -37,7 +37,6 @@ impl<'a> Operations<'a> {
         self.instances.next_location();
     }
 
-    /// Takes in an event.
     pub(crate) fn event(&mut self, event: &Event) {
         if let Step::Left(instance) = self.instances.step(event)
             // Only operations say what they were timed by; calls and network transfers do not.
@@ -81,9 +80,7 @@ impl<'a> Operations<'a> {
 pub(crate) struct Row {
     /// The function, such as `ncclAllReduce`.
     pub(crate) function: String,
-    /// The smallest size.
     pub(crate) bytes_min: u64,
-    /// The largest size.
     pub(crate) bytes_max: u64,
     /// How many, on all ranks.
     pub(crate) count: u64,

@@ -6,27 +6,21 @@ use analysis::Trace;
 use otf2::LocationGroupRef;
 use serde::Serialize;
 
-/// A host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Host {
-    /// Its name.
     pub(crate) name: String,
     /// How many of its processes were recorded.
     pub(crate) processes: u64,
 }
 
-/// A process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Process {
     /// Its name, with the rank where it is known.
     pub(crate) name: String,
-    /// Where it ran.
     pub(crate) host: String,
-    /// The GPUs it drove.
     pub(crate) gpus: Vec<String>,
     /// Rows of the time line, those of its GPUs included.
     pub(crate) locations: u64,
-    /// Events on them.
     pub(crate) events: u64,
 }
 

@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use crate::units::{count, plural, time};
 
-/// What the archive says.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Recording {
     /// The end of what processes recorded.
@@ -16,14 +15,12 @@ pub(crate) struct Recording {
     pub(crate) pxn: Option<Pxn>,
 }
 
-/// A flight recording.
 #[derive(Debug, Serialize)]
 pub(crate) struct Flight {
     /// How many processes have lost what was old.
     pub(crate) processes: u64,
     /// From when on all of them have everything, in ns since 1970.
     pub(crate) complete_from_ns: u64,
-    /// A line for each.
     pub(crate) lines: Vec<String>,
 }
 
@@ -40,7 +37,6 @@ pub(crate) struct Pxn {
 }
 
 impl Recording {
-    /// What the archive says.
     pub(crate) fn of(said: &Statements) -> Self {
         let flight = said.flight_processes.0.map(|processes| Flight {
             processes,

@@ -33,7 +33,6 @@ fn table<T>(text: &mut Text, columns: &[(&str, Side)], rows: &[T], cells: impl F
     cut(text, rows.len());
 }
 
-/// The report as text.
 pub(crate) fn text(report: &Report) -> Text {
     let mut text = Text::default();
     head(report, &mut text);

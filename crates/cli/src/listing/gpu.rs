@@ -15,7 +15,6 @@ use super::value::List;
 /// What `--kind` calls all of it.
 pub(crate) const KIND: &str = "Gpu";
 
-/// A record about GPUs.
 #[derive(Debug)]
 pub(crate) struct Entry {
     /// When the work began, where that is known, else when it was recorded.
@@ -54,7 +53,6 @@ pub(crate) fn place(all: &mut [Entry], ticks: &[u64], clock: &HostClock) {
 }
 
 impl Entry {
-    /// What it is.
     pub(crate) const fn kind(&self) -> &'static str {
         match self.record {
             GpuRecord::Device(_) => "device",
@@ -73,7 +71,6 @@ impl Entry {
         !matches!(self.record, GpuRecord::Clock(_) | GpuRecord::Counts(_))
     }
 
-    /// What it says.
     pub(super) fn details<'a>(&self, symbols: &'a Symbols) -> List<'a> {
         let mut list = List::new();
         let mut add = |label, style, value| {

@@ -5,6 +5,5 @@
 pub(crate) struct Moment {
     /// CLOCK_MONOTONIC; ticks until the clock is known.
     pub(crate) ns: u64,
-    /// Thread id.
     pub(crate) tid: u32,
 }

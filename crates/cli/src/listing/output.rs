@@ -4,13 +4,11 @@ use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write as _};
 
 use anyhow::{Context as _, Result};
 
-/// Where lines go.
 pub(crate) struct Output {
     stdout: BufWriter<StdoutLock<'static>>,
     is_closed: bool,
     /// How many lines may still come.
     left: u64,
-    /// How many came.
     pub(crate) lines: u64,
 }
 

@@ -28,7 +28,6 @@ pub(crate) struct Comm {
     pub(crate) begin: Moment,
     /// `init` had returned.
     pub(crate) end_ns: u64,
-    /// What it said.
     pub(crate) record: CommRecord,
     /// Whether it is to be printed.
     pub(crate) is_wanted: bool,
@@ -37,11 +36,8 @@ pub(crate) struct Comm {
 /// `finalize` of a communicator.
 #[derive(Debug)]
 pub(crate) struct Finalize {
-    /// Of which.
     pub(crate) context: u64,
-    /// It was called.
     pub(crate) begin: Moment,
-    /// It had returned.
     pub(crate) end_ns: u64,
 }
 
@@ -56,9 +52,7 @@ pub(crate) struct Launch {
 /// A process and its journal.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Where the journal lies.
     pub(crate) path: PathBuf,
-    /// The process.
     pub(crate) pid: u32,
     /// The kernel's boot id, empty where it is not known: journals of one have one clock.
     pub(crate) boot_id: String,
@@ -70,7 +64,6 @@ pub(crate) struct Process {
     pub(crate) begin_ns: u64,
     /// When the last thing was said; none where an event has not ended, which goes on.
     end_ns: Option<u64>,
-    /// The ranks of events.
     ranks: BTreeSet<i32>,
     /// Communicators, in the order of time.
     pub(crate) comms: Vec<Comm>,
@@ -82,7 +75,6 @@ pub(crate) struct Process {
     pub(crate) gpu: Vec<gpu::Entry>,
     /// What gives the GPUs work, in the order of time.
     pub(crate) launches: Vec<Launch>,
-    /// Strings, problems and losses.
     pub(crate) outcome: Outcome,
     pub(super) clock: HostClock,
     pub(super) journal: Journal,
@@ -271,10 +263,8 @@ pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<Present>
 /// What is kept of the records.
 #[derive(Default)]
 struct Survey {
-    /// With its thread.
     said: Vec<(u32, Record)>,
     pairs: Vec<ClockPair>,
-    /// By slot.
     threads: BTreeMap<u16, u32>,
     launches: Vec<(u64, Launch)>,
     first_ticks: Option<u64>,

@@ -16,19 +16,13 @@ use super::stream::{Event, Events, Said, State};
 use super::value::{List, pairs};
 use crate::units;
 
-/// What a line shows.
 pub(crate) struct Line {
-    /// Since the beginning.
     pub(crate) after_ns: u64,
     /// How long; `None` for what has no length or no end.
     pub(crate) duration: Option<String>,
-    /// Thread or location.
     pub(crate) location: String,
-    /// Whose.
     pub(crate) whose: String,
-    /// How deep.
     pub(crate) depth: usize,
-    /// What.
     pub(crate) what: String,
 }
 
@@ -36,18 +30,15 @@ pub(crate) struct Line {
 pub(crate) struct Columns {
     /// Of the threads or locations.
     pub(crate) location: usize,
-    /// Of communicators and ranks.
     pub(crate) whose: usize,
 }
 
 impl Columns {
-    /// The columns' heads.
     pub(crate) fn head(&self, location: &str) -> String {
         let (location_width, rank_width) = (self.location, self.whose);
         format!("{:>15}  {:>9}  {location:location_width$}  {:rank_width$}  event", "time [s]", "duration", "rank")
     }
 
-    /// A line.
     pub(crate) fn line(&self, line: &Line) -> String {
         let (location, whose) = (self.location, self.whose);
         let time = format!("{}.{:09}", line.after_ns / 1_000_000_000, line.after_ns % 1_000_000_000);
@@ -129,7 +120,6 @@ struct Names {
     communicators: bool,
 }
 
-/// The lines of a process.
 fn lines_of(process: &Process, callbacks: &Callbacks, names: &Names, lines: &mut Vec<Line>) {
     let symbols = &process.outcome.symbols;
     let mut add = |when: Moment, duration, whose: String, depth: usize, what: String| {

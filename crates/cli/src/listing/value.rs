@@ -8,14 +8,10 @@ use serde::Serialize;
 
 use crate::units;
 
-/// A field's value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'a> {
-    /// A string.
     Text(Cow<'a, str>),
-    /// A number.
     Unsigned(u64),
-    /// A number.
     Signed(i64),
     /// Yes or no.
     Flag(bool),
@@ -25,9 +21,7 @@ pub(super) enum Value<'a> {
     Float(f64),
     /// A time or duration in ns, in JSON in µs: a float would not hold the larger ones exactly.
     Time(u64),
-    /// Several of one kind.
     Several(Vec<Self>),
-    /// Several with names.
     Object(List<'a>),
     /// The same with names that are not known before.
     Attributes(Vec<(String, Self)>),
@@ -75,12 +69,10 @@ impl Json {
         self.braced(fill);
     }
 
-    /// The line.
     pub(super) fn text(&self) -> &[u8] {
         &self.0
     }
 
-    /// Puts a field.
     #[inline]
     pub(super) fn put<'a>(&mut self, name: &'static str, value: impl Into<Value<'a>>) {
         self.name(name);
@@ -108,7 +100,6 @@ impl Json {
         self.0.push(b'}');
     }
 
-    /// Names are identifiers.
     #[inline]
     fn name(&mut self, name: &'static str) {
         self.0.reserve(name.len() + 4);
@@ -124,7 +115,6 @@ impl Json {
         }
     }
 
-    /// As serde writes it.
     fn plain<T: Serialize + ?Sized>(&mut self, value: &T) {
         // Memory takes everything, and these values have no keys that JSON lacks.
         let _infallible = serde_json::to_writer(&mut self.0, value);
@@ -187,7 +177,6 @@ impl Json {
     }
 }
 
-/// For people.
 impl Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -41,10 +41,6 @@ pub(super) struct Thread {
 
 impl Calls {
     /// Finds out, and writes nothing.
-    ///
-    /// # Errors
-    ///
-    /// When events cannot be read.
     pub(super) fn of(plan: &Plan) -> Result<Self> {
         let mut calls = Self { threads: plan.nccls.iter().map(|_| Vec::new()).collect(), own: BTreeMap::new() };
         let for_all = for_all(plan);

@@ -56,17 +56,12 @@ pub(super) struct OwnTicks {
 
 impl OwnTicks {
     /// For the events of these locations.
-    ///
-    /// # Errors
-    ///
-    /// When Score-P's clock offsets cannot be read.
     pub(super) fn of(scorep: &ScoreP, process: &scorep::Process, local: &Local) -> Result<Option<Self>> {
         let curves = clock::common_curve(&local.before).zip(clock::common_curve(&local.after));
         let correction = scorep.correction(process)?.offsets().and_then(clock::common_curve);
         Ok(curves.map(|(common, ticks)| Self { common, ticks, correction }))
     }
 
-    /// At a time.
     pub(super) fn at(&self, time: u64) -> u64 {
         let tick = self.ticks.nearest(self.common.inverse(i128::from(time)));
         let own = self.correction.as_ref().map_or(tick, |curve| curve.inverse(tick));
@@ -79,7 +74,6 @@ impl OwnTicks {
 pub(super) struct ByProcess<'a>(BTreeMap<LocationGroupRef, Vec<&'a Local>>);
 
 impl<'a> ByProcess<'a> {
-    /// Of these.
     pub(super) fn of(locals: &'a [Local]) -> Self {
         let mut processes: BTreeMap<LocationGroupRef, Vec<&Local>> = BTreeMap::new();
         for local in locals {
@@ -90,7 +84,6 @@ impl<'a> ByProcess<'a> {
         Self(processes)
     }
 
-    /// Those of a process that have events.
     pub(super) fn with_events(&self, process: LocationGroupRef) -> impl Iterator<Item = &'a Local> {
         let of_process = self.0.get(&process).into_iter().flatten();
         of_process.copied().filter(|local| local.events > 0)
@@ -98,10 +91,6 @@ impl<'a> ByProcess<'a> {
 }
 
 /// All locations of an archive, those with the same file together: of a process they are links to one file.
-///
-/// # Errors
-///
-/// When a file cannot be read.
 pub(super) fn locals(nccl: &Nccl) -> Result<Vec<Local>> {
     let mut known: BTreeMap<(Option<LocationGroupRef>, u64, u64), Local> = BTreeMap::new();
     let processes = nccl.processes.iter().map(|process| process.group);
@@ -134,10 +123,6 @@ pub(super) fn locals(nccl: &Nccl) -> Result<Vec<Local>> {
 }
 
 /// Brings all locations onto the clock of the trace, by the anchors of their processes.
-///
-/// # Errors
-///
-/// When the clocks of a process cannot be laid over each other, or do not fit.
 pub(super) fn by_anchors(scoreps: &[ScoreP], nccls: &[Nccl], pairs: &[Pair], locals: &mut [Vec<Local>]) -> Result<()> {
     let mut of_process: BTreeMap<(usize, LocationGroupRef), Vec<&mut Local>> = BTreeMap::new();
     for (archive, local) in (0..)

@@ -13,13 +13,11 @@ use schema::definition::{ClockAnchors, ClockSource, LauncherRank, ProcessId};
 /// An archive that this project wrote.
 #[derive(Debug)]
 pub(super) struct Nccl {
-    /// The archive.
     pub(super) archive: Archive,
     /// All global definitions as they are.
     pub(super) verbatim: Vec<Definition>,
     /// Those that are looked at.
     pub(super) definitions: Definitions,
-    /// Its processes.
     pub(super) processes: Vec<Process>,
     /// How many ranks the largest communicator has.
     pub(super) largest_communicator: usize,
@@ -28,7 +26,6 @@ pub(super) struct Nccl {
 /// A process that was recorded.
 #[derive(Clone, Debug)]
 pub(super) struct Process {
-    /// Its group of locations.
     pub(super) group: LocationGroupRef,
     /// What the archive calls it.
     pub(super) name: String,
@@ -51,10 +48,6 @@ pub(super) struct Process {
 
 impl Nccl {
     /// Reads everything but the events.
-    ///
-    /// # Errors
-    ///
-    /// When there is no archive, it is damaged, or one that cannot be merged.
     pub(super) fn open(archive: Archive) -> Result<Self> {
         let shown = archive.anchor_file().display();
         if archive.event_chunk_bytes() != otf2::EVENT_CHUNK_BYTES {

@@ -22,10 +22,6 @@ pub(super) fn step(record: &Record) -> (u64, Step) {
 
 /// The order, by time: whether the next event is one of ours; or why there is none. At one time our region ends before
 /// another event of theirs, and begins after it: we are called by what they see.
-///
-/// # Errors
-///
-/// Says why there is none.
 pub(super) fn order(
     theirs: impl IntoIterator<Item = (u64, Step)>,
     ours: &[(u64, Step)],

@@ -42,9 +42,7 @@ pub(super) struct Records {
 /// An event, with its attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Its time.
     pub(super) time: u64,
-    /// Its type.
     pub(super) kind: u8,
     /// The region of an ENTER or LEAVE.
     pub(super) region: Option<u32>,
@@ -53,10 +51,6 @@ pub(super) struct Record {
 
 impl Records {
     /// Reads an event file.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read, or is damaged.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let bytes = regular_files::read(path, u64::MAX).with_context(|| format!("cannot read {}", path.display()))?;
         let mut reader = Reader { bytes: &bytes, at: 0 };
@@ -79,10 +73,6 @@ impl Records {
     }
 
     /// Writes these and others as one file in an order, and says how many there are.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be written.
     pub(super) fn write_with(&self, others: &Self, order: &[bool], path: &Path) -> Result<u64> {
         let mut to = Writer::default();
         let (mut own_left, mut others_left) = (self.all.iter(), others.all.iter());

@@ -42,7 +42,6 @@ fn begins_after_ns(plan: &Plan, locals: &[ByProcess<'_>], pair: &Pair) -> Option
     Some(ticks * 1_000_000_000 / i128::from(scorep.ticks_per_second))
 }
 
-/// For people.
 pub(super) fn text(plan: &Plan, calls: Option<&Calls>, written: Option<&(PathBuf, Read)>) -> Text {
     let mut table = Table::new(&[
         ("NCCL", Side::Left),
@@ -103,7 +102,6 @@ fn seconds(ns: i128) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
 }
 
-/// For programs.
 pub(super) fn json(plan: &Plan, calls: Option<&Calls>, written: Option<&(PathBuf, Read)>) -> Value {
     let scoreps = plan.scoreps.iter().map(|scorep| {
         json!({

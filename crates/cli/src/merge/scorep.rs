@@ -28,19 +28,16 @@ pub(super) const SETTINGS: &str = "scorep.cfg";
 /// An archive that Score-P wrote.
 #[derive(Debug)]
 pub(super) struct ScoreP {
-    /// The archive.
     pub(super) archive: Archive,
     /// All global definitions as they are.
     pub(super) verbatim: Vec<Definition>,
     /// Those that are looked at.
     pub(super) definitions: Definitions,
-    /// Its timer.
     pub(super) timer: Timer,
     /// Ticks per second of the timer.
     pub(super) ticks_per_second: u64,
     /// First and last tick of the trace.
     pub(super) span: (u64, u64),
-    /// Its processes.
     pub(super) processes: Vec<Process>,
     /// Of one of several: the clock offsets that bring it onto the clock of the first.
     pub(super) onto: Option<Vec<ClockOffset>>,
@@ -49,9 +46,7 @@ pub(super) struct ScoreP {
 /// A process that Score-P measured.
 #[derive(Clone, Debug)]
 pub(super) struct Process {
-    /// Its group of locations.
     pub(super) group: LocationGroupRef,
-    /// Where that is in the system tree.
     pub(super) node: SystemTreeNodeRef,
     /// The name of its host; empty where the tree has none.
     pub(super) host: String,
@@ -73,10 +68,6 @@ impl Process {
 
 impl ScoreP {
     /// Reads everything but the events.
-    ///
-    /// # Errors
-    ///
-    /// When there is no archive, it is damaged, or one that cannot be merged.
     pub(super) fn open(archive: Archive) -> Result<Self> {
         refuse(&archive)?;
         let anchor = archive.anchor_file().to_owned();
@@ -105,10 +96,6 @@ impl ScoreP {
     }
 
     /// From the ticks of a process to those of the trace: Score-P's clock offsets, the same for all its locations.
-    ///
-    /// # Errors
-    ///
-    /// When the local definitions cannot be read.
     pub(super) fn correction(&self, process: &Process) -> Result<Correction> {
         if let Some(onto) = &self.onto {
             return Ok(Correction::new(onto));
@@ -175,10 +162,6 @@ impl ScoreP {
     }
 
     /// The threads of a process that Score-P has the system's numbers of. The first thread has the process's.
-    ///
-    /// # Errors
-    ///
-    /// When events cannot be read.
     pub(super) fn threads(&self, process: &Process) -> Result<BTreeMap<u64, LocationRef>> {
         let mut threads = BTreeMap::new();
         threads.extend(process.process_id.map(|id| (id, process.master)));

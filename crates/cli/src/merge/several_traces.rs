@@ -14,10 +14,6 @@ use super::pairing::Pair;
 use super::scorep::ScoreP;
 
 /// Refuses traces that cannot become one.
-///
-/// # Errors
-///
-/// When one has several processes.
 pub(super) fn refuse(scoreps: &[ScoreP]) -> Result<()> {
     for scorep in scoreps {
         let anchor = scorep.archive.anchor_file().display();
@@ -70,10 +66,6 @@ fn first_of_each(pairs: &[Pair]) -> BTreeMap<usize, Pair> {
 }
 
 /// Finds the clock offsets that bring each trace onto the clock of the first.
-///
-/// # Errors
-///
-/// When NCCL's archive does not tell how their clocks go together.
 pub(super) fn align(scoreps: &mut [ScoreP], nccls: &[Nccl], pairs: &[Pair], locals: &[Vec<Local>]) -> Result<()> {
     let first = first_of_each(pairs);
     let processes: Vec<ByProcess<'_>> = locals.iter().map(|all| ByProcess::of(all)).collect();
@@ -134,10 +126,6 @@ fn onto_first(
 }
 
 /// The locations of a trace that is put behind the first. Each has a file of its own.
-///
-/// # Errors
-///
-/// When it has clock offsets that do something: its ranks were on several clocks.
 pub(super) fn locals(scorep: &ScoreP) -> Result<Vec<Local>> {
     let Some(onto) = &scorep.onto else {
         return Ok(Vec::new());

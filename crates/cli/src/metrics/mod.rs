@@ -48,10 +48,6 @@ const SETTLED: Duration = Duration::from_millis(1500);
 const CATCH_UP: Duration = Duration::from_secs(60);
 
 /// Follows a job, and gives metrics of it.
-///
-/// # Errors
-///
-/// When there is nothing to give or nobody to give it to.
 pub(crate) fn metrics(request: &Request) -> Result<Exit> {
     let stop = signals().context("cannot catch signals")?;
     let mut outputs = Outputs::open(request)?;
@@ -127,7 +123,6 @@ fn signals() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Who gets metrics.
 struct Outputs {
     families: Families,
     latest: Arc<Latest>,

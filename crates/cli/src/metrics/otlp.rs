@@ -21,12 +21,10 @@ use crate::print;
 
 /// Intervals that wait for the collector.
 const MOST_WAITING: usize = 2;
-/// For a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// For what still waits at the end.
 const LAST: Duration = Duration::from_secs(3);
 
-/// Sends to a collector.
 pub(super) struct Sender {
     queue: SyncSender<Vec<u8>>,
     /// What kept the last request from the collector.
@@ -82,10 +80,6 @@ impl Sender {
     }
 
     /// Waits a little for what still waits.
-    ///
-    /// # Errors
-    ///
-    /// When there was one request, and the collector did not take it.
     pub(super) fn end(self) -> Result<()> {
         drop(self.queue);
         let patience = if self.once { PATIENCE + LAST } else { LAST };

@@ -58,7 +58,6 @@ impl Troubles {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// As metrics.
     pub(super) fn families(&self) -> Vec<Family> {
         let sample = |output: &'static str, counter: &AtomicU64| Sample {
             labels: vec![("output", output.to_owned())],

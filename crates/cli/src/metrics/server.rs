@@ -23,7 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// For the other side to close, so that an answer to what was not read to its end is not lost.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// What answers need.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) latest: Arc<Latest>,

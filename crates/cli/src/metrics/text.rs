@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use live::{Buckets, Family, Label, MetricKind, Value};
 
-/// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Prometheus,
@@ -19,7 +18,6 @@ impl Format {
         }
     }
 
-    /// Writes families in this format.
     pub(super) fn write(self, families: &[Family]) -> String {
         let mut out = Text(String::new());
         for family in families {

@@ -5,7 +5,6 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// The file.
 #[derive(Debug)]
 pub(super) struct TextFile {
     directory: PathBuf,

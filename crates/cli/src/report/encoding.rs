@@ -8,7 +8,6 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-/// Adds a number.
 pub(super) fn put(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value.to_le_bytes()[0] | 0x80);
@@ -22,7 +21,6 @@ pub(super) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)).cast_unsigned()
 }
 
-/// Deflates, for a text.
 pub(super) fn pack(bytes: &[u8]) -> Result<String> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
     let deflated = encoder.write_all(bytes).and_then(|()| encoder.finish()).context("cannot deflate")?;

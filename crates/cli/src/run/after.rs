@@ -22,10 +22,6 @@ use crate::progress::Bar;
 use crate::summary::Summary;
 
 /// Completes the archive and says how to open it, or why there is none.
-///
-/// # Errors
-///
-/// When files cannot be read or written.
 pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnvironment, plugin: &Path) -> Result<()> {
     let out = directory.path();
     let mut hang = None;

@@ -24,9 +24,7 @@ use crate::print;
 pub(crate) enum Existing {
     /// Nothing: it may be the only one of a long job.
     Refuse,
-    /// Remove it.
     Replace,
-    /// Add to it.
     Append,
 }
 
@@ -50,10 +48,6 @@ fn stamps(directory: &Path) -> Option<Stamps> {
 
 impl Directory {
     /// The directory that the user named, or one named after the command. A run without a job id gets one.
-    ///
-    /// # Errors
-    ///
-    /// When each process would choose another one.
     pub(crate) fn choose(named: Option<&Path>, program: &OsStr, job: &mut JobEnvironment) -> Result<Self> {
         let by_default = default_name(program, job);
         if job.job.is_none() && !is_one_of_many(job) {
@@ -72,16 +66,11 @@ impl Directory {
         Ok(Self { path, made: false, parts: None })
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Its name for the plugin, which fills in `%` in it.
-    ///
-    /// # Errors
-    ///
-    /// When the name is not UTF-8: the plugin could not read it.
     pub(crate) fn as_variable(&self) -> Result<String> {
         let path = self.path.to_str();
         let path = path.ok_or_else(|| anyhow!("{}: the name is not UTF-8", self.path.display()))?;
@@ -90,10 +79,6 @@ impl Directory {
 
     /// Makes the directory; early, so that a bad name is reported before the job runs. The run becomes one of the job
     /// that recorded there where it is to add to it; else it gets a directory of its own inside.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be made, or holds an archive that is to stay.
     pub(crate) fn prepare(&mut self, existing: Existing, job: &mut JobEnvironment) -> Result<()> {
         self.clear(existing, job)?;
         if let (Existing::Append, Some(claim)) = (existing, job::owner(&self.path)) {

@@ -12,7 +12,6 @@ const PLACES: [&str; 3] = [".", "../lib", "../lib64"];
 /// Why the plugin was not found.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotFound {
-    /// The user named it.
     #[error("--plugin {}: no such file", .0.display())]
     Named(PathBuf),
     /// It is not where installations have it.
@@ -28,10 +27,6 @@ fn list(paths: &[PathBuf]) -> String {
 }
 
 /// The plugin, as an absolute path: processes of the job may have other working directories.
-///
-/// # Errors
-///
-/// Names the places looked at.
 pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, NotFound> {
     if let Some(path) = named {
         return match path.canonicalize() {

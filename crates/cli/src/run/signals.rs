@@ -34,7 +34,6 @@ pub(crate) struct Interrupted {
     came: Arc<AtomicBool>,
 }
 
-/// Passes signals on.
 pub(crate) struct Forwarding {
     handle: Handle,
     thread: Option<JoinHandle<()>>,

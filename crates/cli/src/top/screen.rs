@@ -9,7 +9,6 @@ use crate::metrics::over;
 use crate::sheet::Sheet;
 use crate::units::{bytes, plural, time};
 
-/// The lower table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Lower {
     #[default]

@@ -24,7 +24,6 @@ pub(super) enum Style {
     Reverse,
 }
 
-/// The terminal in use.
 pub(super) struct Terminal {
     term: Term,
     /// How the keyboard was set; none where stdin is no terminal.
@@ -37,7 +36,6 @@ pub(super) fn is_there() -> bool {
 }
 
 impl Terminal {
-    /// Takes the terminal.
     pub(super) fn enter() -> io::Result<Self> {
         let original = tcgetattr(io::stdin()).ok();
         if let Some(original) = &original {
@@ -59,7 +57,6 @@ impl Terminal {
         Ok(terminal)
     }
 
-    /// Lines and columns.
     pub(super) fn size(&self) -> (usize, usize) {
         let (lines, columns) = self.term.size();
         (lines.into(), columns.into())

@@ -20,7 +20,6 @@ pub(super) const STEP: Duration = Duration::from_millis(50);
 /// its own, or whose parent has ended, still has it.
 const MARK: &str = "OTF2_WATCH_COMMAND";
 
-/// The commands that run.
 pub(super) struct Commands {
     running: Vec<Running>,
     limit: Duration,
@@ -42,10 +41,6 @@ impl Commands {
     }
 
     /// Starts a command.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be started.
     pub(super) fn start(&mut self, event: &'static str, command: &str, report: &str) -> Result<()> {
         let cannot = || format!("cannot run the command for `{event}`");
         // A file, not a pipe: who does not read it neither blocks nor ends the writer.

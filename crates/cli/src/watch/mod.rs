@@ -30,10 +30,6 @@ pub(crate) use request::Request;
 use slow::{Limits, Slow};
 
 /// Watches a job.
-///
-/// # Errors
-///
-/// With `--once`, when there is nothing to read.
 pub(crate) fn watch(request: &Request) -> Result<Exit> {
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT, SIGHUP] {
@@ -75,7 +71,6 @@ pub(crate) fn watch(request: &Request) -> Result<Exit> {
 struct Follower {
     live: Live,
     slow: Slow,
-    /// When the interval began.
     began: Instant,
 }
 

@@ -21,7 +21,6 @@ pub(super) enum Event {
     Slow,
 }
 
-/// Where reports go.
 pub(super) struct Outputs<'a> {
     request: &'a Request,
     pub(super) commands: Commands,

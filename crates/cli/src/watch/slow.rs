@@ -15,7 +15,6 @@ use crate::units::{bandwidth, bytes, plural, time};
 /// Intervals that are kept: with 10 s they are ten minutes.
 const PAST: usize = 60;
 
-/// Ranks that are named.
 const MOST_RANKS: usize = 8;
 
 /// When an interval is slow.

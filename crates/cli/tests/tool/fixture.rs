@@ -69,7 +69,6 @@ pub(crate) struct Fixture {
     /// Indices of the communicator's ranks into the list of two locations.
     pub(crate) members: Vec<u64>,
     pub(crate) attribute_type: AttributeType,
-    /// Ends of the clock.
     pub(crate) span: (u64, u64),
     /// Whether rank 1 is on a host of its own.
     pub(crate) two_hosts: bool,
@@ -145,7 +144,6 @@ impl Fixture {
         }
     }
 
-    /// Sets a property.
     pub(crate) fn property(&mut self, name: &'static str, value: &str) {
         self.properties.retain(|(known, _)| *known != name);
         self.properties.push((name, value.to_owned()));
@@ -189,7 +187,6 @@ impl Fixture {
         unsaid.collect()
     }
 
-    /// The locations with what they do.
     fn locations(&self) -> [(LocationRef, &[Step]); 3] {
         let [first, second] = &self.ranks;
         let locations = [(0, first), (1, second), (CHANNEL_LOCATION, &self.channel)];

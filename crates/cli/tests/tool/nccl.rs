@@ -28,7 +28,6 @@ pub(crate) struct Nccl {
     pub(crate) has_ranks: bool,
     /// What process ids are too high by.
     pub(crate) other_processes: u64,
-    /// Whether clocks were read.
     pub(crate) has_anchors: bool,
     /// What the hosts were started earlier by.
     pub(crate) earlier: Moment,

@@ -24,7 +24,6 @@ type Names = BTreeSet<(String, bool)>;
 /// A row of a table.
 #[derive(Debug)]
 struct Row {
-    /// Of what it is.
     fields: Names,
     /// Whether that lies deeper: `…ranks[]`, or "a histogram".
     is_inner: bool,

@@ -93,7 +93,6 @@ fn cases() -> [(&'static [Case], &'static [Case]); 4] {
     ]
 }
 
-/// The tool's own list.
 fn rules(scratch: &Scratch) -> Vec<Value> {
     let output = scratch.tool().args(["check", "--rules", "--json"]).output().expect("ran");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));

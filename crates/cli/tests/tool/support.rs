@@ -52,7 +52,6 @@ impl Scratch {
         self.path().join(name)
     }
 
-    /// The tool, working here.
     pub(crate) fn tool(&self) -> Command {
         let mut command = Command::cargo_bin("nccl-otf2").expect("the tool is built");
         command.current_dir(self.path());
@@ -70,7 +69,6 @@ impl Scratch {
     }
 }
 
-/// What a process wrote.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

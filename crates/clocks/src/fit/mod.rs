@@ -23,13 +23,10 @@ pub use piecewise_fit::PiecewiseFit;
 /// `f64`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Where.
     pub x: f64,
-    /// The value there.
     pub y: f64,
 }
 
-/// From … to, both included.
 pub type Range = (f64, f64);
 
 /// A line, by its values at the two ends.
@@ -60,7 +57,6 @@ pub struct Fit {
 pub struct Ends {
     /// At 0.
     pub first: Range,
-    /// At the other end.
     pub last: Range,
     /// By how much the bounds had to be widened.
     pub slack: f64,
@@ -72,7 +68,6 @@ const TOLERANCE: f64 = 0.01;
 /// Further than any bound, but not so far that it costs precision.
 const FAR: f64 = 1e13;
 
-/// Any value.
 pub const OPEN: Range = (f64::NEG_INFINITY, f64::INFINITY);
 
 impl Bounds {
@@ -101,7 +96,6 @@ impl Bounds {
 
     /// The line within all bounds from 0 to `length` with a slope of at most `drift` up or down; `None` if there is
     /// none. If the bounds do not limit the slope, the line is level where a level one keeps them.
-    #[must_use]
     pub fn line(&self, length: f64, drift: f64) -> Option<Fit> {
         let reach = |bound: &Point| drift * bound.x;
         let lowest = range(self.lower.iter().map(|bound| bound.y - reach(bound))).1;
@@ -130,7 +124,6 @@ impl Bounds {
 
     /// The values at both ends of the lines from 0 to `length` with these slopes that keep all bounds, widened by the
     /// least slack that leaves some.
-    #[must_use]
     pub fn ends(&self, length: f64, slopes: Range) -> Ends {
         least_slack(FAR, |slack| self.ends_with(length, slopes, slack)).unwrap_or(Ends {
             first: OPEN,

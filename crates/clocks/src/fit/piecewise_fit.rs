@@ -53,7 +53,6 @@ impl Gap {
 impl Bounds {
     /// Joined lines within all bounds whose slopes are at most `drift` up or down; `None` where bounds contradict each
     /// other.
-    #[must_use]
     pub fn piecewise(&self, drift: f64) -> Option<PiecewiseFit> {
         let tube = Tube::of(self, drift)?;
         let (places, ranges) = tube.places()?;

@@ -29,8 +29,6 @@ impl GpuCalibration {
     /// All that a clock of a GPU with stamps can be.
     pub const ALL: [Self; 4] = [Self::Bounded, Self::Piecewise, Self::UpperOnly, Self::Inconsistent];
 
-    /// The name in properties.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "NONE",
@@ -46,7 +44,6 @@ impl GpuCalibration {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GpuQuality {
-    /// How it was found.
     pub calibration: GpuCalibration,
     /// How far off a mapped stamp can be, see [`GpuCalibration`]; 0 where unknown.
     pub residual_ns: u64,
@@ -86,13 +83,11 @@ impl GpuClock {
     }
 
     /// The host time of a GPU stamp.
-    #[must_use]
     pub fn host_ns(&self, gpu_ns: u64) -> u64 {
         unsigned(self.map.at(gpu_ns.into()))
     }
 
     /// The last host time at which the stamp can have been taken; `None` unless one line keeps all bounds.
-    #[must_use]
     pub fn latest_ns(&self, gpu_ns: u64) -> Option<u64> {
         let is_line = self.quality.calibration == GpuCalibration::Bounded;
         let residual = self.map.uncertainty.filter(|_| is_line)?;

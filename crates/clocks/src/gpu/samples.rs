@@ -22,9 +22,7 @@ use crate::piecewise::{Beyond, Knot, Piecewise, Slope, unsigned};
 /// What a clock showed. Host times are CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When it was asked.
     pub host_ns: u64,
-    /// What it showed.
     pub gpu_ns: u64,
     /// It showed that at most this long before or after.
     pub uncertainty_ns: u64,
@@ -40,7 +38,6 @@ impl Sample {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SampleQuality {
-    /// Samples used.
     pub samples: u64,
     /// Samples left out because the host's time did not advance with them.
     pub unusable: u64,
@@ -92,7 +89,6 @@ const MOST_DOUBT_NS: u64 = 1_000_000;
 
 impl SampleClock {
     /// Makes the clock; the samples come in any order.
-    #[must_use]
     pub fn of(mut samples: Vec<Sample>) -> Self {
         samples.sort_by_key(|sample| (sample.host_ns, sample.gpu_ns));
         let all = samples.len() as u64;
@@ -109,7 +105,6 @@ impl SampleClock {
         clock
     }
 
-    /// Steps, residual and pace.
     fn judge(&mut self, samples: &[Sample], pace: Pace) {
         let quality = &mut self.quality;
         quality.pace_ppb = pace.ppb();
@@ -152,7 +147,6 @@ impl SampleClock {
     }
 
     /// When it showed this time; `None` if it never did, or if that is not known.
-    #[must_use]
     pub fn place(&self, gpu_ns: u64) -> Option<Placed> {
         let mut places: Option<(u64, u64)> = None;
         let mut known = 0;
@@ -244,7 +238,6 @@ pub struct SampleClocks {
 
 impl SampleClocks {
     /// Those of these samples, each with its time on the host's clock; their uncertainty is in nanoseconds, too.
-    #[must_use]
     pub fn of(all: impl Iterator<Item = (u64, ClockSample)>) -> Self {
         let mut samples: BTreeMap<(GpuClock, u32), Vec<Sample>> = BTreeMap::new();
         for (host_ns, sample) in all {
@@ -257,7 +250,6 @@ impl SampleClocks {
     }
 
     /// When a device's clock showed these two times, if both are known and in order.
-    #[must_use]
     pub fn place(&self, clock: GpuClock, ordinal: u32, start: u64, end: u64) -> Option<(Placed, Placed)> {
         let own = self.all.get(&(clock, ordinal));
         let clock = own.or_else(|| self.all.get(&(clock, ALL_DEVICES)))?;

@@ -69,15 +69,12 @@ impl StampBounds {
         self.kernel_upper.extend(&other.kernel_upper);
     }
 
-    /// Whether there are no stamps.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.upper.is_empty()
     }
 
     /// The clock. Bounds from callbacks hold. Bounds from kernels are widened until they fit those, by up to a
     /// millisecond.
-    #[must_use]
     pub fn clock(&self) -> GpuClock {
         let kernels = (self.kernel_lower.len() + self.kernel_upper.len()) as u64;
         let mut without = fitted(&self.lower, &self.upper);

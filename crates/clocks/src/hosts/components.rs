@@ -14,7 +14,6 @@ pub(super) struct Components {
     of: Vec<usize>,
 }
 
-/// Finds the components.
 pub(super) fn components(boots: usize, constraints: &[Constraint]) -> Components {
     let mut out: Vec<Vec<usize>> = vec![Vec::new(); boots];
     let mut into: Vec<Vec<usize>> = vec![Vec::new(); boots];

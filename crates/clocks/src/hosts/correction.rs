@@ -16,8 +16,6 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// Its name in statements.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -49,7 +47,6 @@ pub struct Correction {
 
 impl Correction {
     /// What a reading is on the common clock.
-    #[must_use]
     pub fn common_ns(&self, ns: u64) -> u64 {
         unsigned(self.map.nearest(ns.into()))
     }
@@ -64,7 +61,6 @@ impl Correction {
     }
 
     /// What is added at the first knot: what is stated.
-    #[must_use]
     pub fn first_ns(&self) -> i64 {
         self.knots().next().map_or(0, |(_, added)| added)
     }

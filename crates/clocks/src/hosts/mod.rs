@@ -29,7 +29,6 @@ pub use correction::{Correction, Relation};
 pub struct Alignment {
     /// By number of the boot.
     pub clocks: Vec<Correction>,
-    /// Constraints between hosts.
     pub constraints: u64,
     /// Those that do not hold.
     pub violations: u64,
@@ -40,7 +39,6 @@ pub struct Alignment {
 /// Finds the corrections of the hosts' clocks. `spans` has the first and last reading of each host.
 ///
 /// The result depends on the constraints alone, not on their order.
-#[must_use]
 pub fn align(spans: &[(u64, u64)], mut constraints: Vec<Constraint>) -> Alignment {
     let boots = spans.len();
     constraints.retain(|constraint| {
@@ -66,7 +64,6 @@ pub fn align(spans: &[(u64, u64)], mut constraints: Vec<Constraint>) -> Alignmen
 
 impl Alignment {
     /// What a reading is on the common clock.
-    #[must_use]
     pub fn common_ns(&self, reading: Reading) -> u64 {
         let clock = self.clocks.get(reading.boot);
         clock.map_or(reading.ns, |clock| clock.common_ns(reading.ns))

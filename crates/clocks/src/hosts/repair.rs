@@ -19,7 +19,6 @@ pub(super) struct Need {
 
 /// Rounding to whole ns at both ends, twice, and of each time.
 const MARGIN_NS: f64 = 3.0;
-/// Good enough.
 const CLOSE_NS: f64 = 0.5;
 /// Passes over all constraints: what is left then is stated.
 const MOST_PASSES: usize = 500;

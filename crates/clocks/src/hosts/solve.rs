@@ -52,7 +52,6 @@ struct Observed {
     earlier: usize,
     /// Place of the host of the later one.
     later: usize,
-    /// The earlier reading.
     reading: f64,
     /// The later reading less the earlier one.
     room: f64,

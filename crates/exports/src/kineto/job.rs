@@ -20,7 +20,6 @@ use crate::value::number;
 /// The processes that stand for what is on no GPU and no thread have numbers that Linux gives to none.
 pub(super) const FIRST_OWN_PID: u64 = 1 << 22;
 
-/// A job.
 pub(super) struct Job<'a> {
     pub(super) source: Source<'a>,
     pub(super) tables: Tables,
@@ -89,7 +88,6 @@ impl<'a> Job<'a> {
         sizes.chain(highest).max().unwrap_or(0)
     }
 
-    /// The process of a rank.
     pub(super) fn process(&self, rank: u32) -> LocationGroupRef {
         self.tables.members.job_ranks[index(rank)].process
     }

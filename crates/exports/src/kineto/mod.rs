@@ -35,10 +35,6 @@ use json::{Events, Place, quoted};
 use locations::{Locations, Written, track};
 
 /// Writes a file for each rank into the folder `out`.
-///
-/// # Errors
-///
-/// When the archive cannot be read, or a file cannot be written.
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let selection = Selection::of(*source)?;
     let job = Job::of(source)?;
@@ -74,11 +70,6 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
 }
 
 /// Puts the archive's events into traces that torch.profiler made of the same job: copies of them in the folder `out`.
-///
-/// # Errors
-///
-/// When a trace is none of this job, or its clock cannot be related; when the archive or a trace cannot be read, or a
-/// file cannot be written.
 pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outcome> {
     let names = crate::foreign::names(traces)?;
     let job = Job::of(source)?;

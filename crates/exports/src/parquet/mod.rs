@@ -62,10 +62,6 @@ impl Part {
 }
 
 /// Writes the folder `out`.
-///
-/// # Errors
-///
-/// When the archive cannot be read, or a file cannot be written.
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let trace = source.trace;
     let selection = Selection::of(*source)?;

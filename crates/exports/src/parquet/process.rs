@@ -254,7 +254,6 @@ impl<'a> Process<'a> {
         (place.and_then(|it| i32::try_from(it).ok()), rank.map(small))
     }
 
-    /// The function that a region is of.
     fn function(&self, region: RegionRef) -> &'a str {
         self.trace.region(region).map_or_else(|| self.region_name(region), |it: RegionInfo<'a>| it.name)
     }

@@ -24,13 +24,11 @@ const FORMAT: &str = "1";
 const RISING: [&str; 9] =
     ["instance", "start_ns", "stop_ns", "first_ns", "last_ns", "end_ns", "event", "parent", "transfer"];
 
-/// Makes files.
 pub(super) struct Sheets {
     out: PathBuf,
     properties: WriterPropertiesPtr,
 }
 
-/// A written file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Written {
     /// Below `out`.
@@ -78,7 +76,6 @@ impl<R> Sheet<'_, R>
 where
     for<'s> &'s [R]: RecordWriter<R>,
 {
-    /// Adds a row.
     pub(super) fn push(&mut self, row: R) {
         self.rows.push(row);
         if self.rows.len() == ROWS {

@@ -30,10 +30,6 @@ use sequence::Sequence;
 use tracks::Tracks;
 
 /// Writes the file `out`.
-///
-/// # Errors
-///
-/// When the archive cannot be read, or the file cannot be written.
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let selection = Selection::of(*source)?;
     let flows = Flows::of(source)?;

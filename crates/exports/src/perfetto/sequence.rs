@@ -89,7 +89,6 @@ impl<'a> Sequence<'a> {
         &self.bytes
     }
 
-    /// It is written.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }

@@ -93,12 +93,10 @@ impl<'a> Tracks<'a> {
         FIRST_SEQUENCE.saturating_add(u32::try_from(at).unwrap_or(u32::MAX)).saturating_add(1)
     }
 
-    /// The track of a location.
     pub(super) fn of_location(&self, location: LocationRef) -> u64 {
         self.uuids.of_id(Space::Location, location.get())
     }
 
-    /// The track of a metric on a location.
     pub(super) fn of_counter(&self, location: LocationRef, member: MetricMemberRef) -> u64 {
         self.uuids.of_id(Space::Counter, location.get() ^ u64::from(member.get()).rotate_right(16))
     }
@@ -122,7 +120,6 @@ impl<'a> Tracks<'a> {
         bytes
     }
 
-    /// The track of a metric.
     pub(super) fn counter(&self, location: LocationRef, reference: MetricMemberRef) -> Option<TrackDescriptor> {
         let definitions = &self.trace.definitions;
         let member = definitions.metric_members.get(&reference)?;

@@ -81,7 +81,6 @@ pub(super) struct Line {
     pub(super) outside: u64,
     pub(super) regions: BTreeSet<RegionRef>,
     pub(super) attributes: BTreeSet<AttributeRef>,
-    /// Values of stats.
     pub(super) texts: BTreeSet<StringRef>,
 }
 

@@ -33,10 +33,6 @@ use lines::{Line, Spool, Window};
 use planes::Plane;
 
 /// Writes the file `out`.
-///
-/// # Errors
-///
-/// When the archive cannot be read, or the file cannot be written.
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let begin_ns = source.begin_ns();
     let mut file = File::create_new(out).map_err(Error::io("make", out))?;
@@ -49,10 +45,6 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
 
 /// Puts the planes into profiles of hosts: into a copy of each those of the processes on its host, by its clock.
 /// Of one profile `out` is the copy, of several a folder of copies.
-///
-/// # Errors
-///
-/// When the archive cannot be read, the clock of a profile cannot be related, or a file cannot be written.
 pub fn into(source: &Source<'_>, profiles: &[PathBuf], out: &Path) -> Result<Outcome> {
     let names = foreign::names(profiles)?;
     let selection = Selection::of(*source)?;
@@ -114,10 +106,6 @@ fn into_one(
 
 /// What of an archive began between two times (ns since 1970) as planes alone, with times since 1970, as a profiler
 /// hands them to TensorFlow. Puts a file beside the anchor.
-///
-/// # Errors
-///
-/// When the archive cannot be read or the file cannot be written.
 pub fn planes(anchor: &Path, from_ns: u64, to_ns: u64) -> Result<Vec<u8>> {
     let trace = Trace::read(anchor.to_owned(), Archive::open(anchor)?)?;
     let source = Source { trace: &trace, filter: &Filter::default(), progress: &() };
@@ -129,7 +117,6 @@ pub fn planes(anchor: &Path, from_ns: u64, to_ns: u64) -> Result<Vec<u8>> {
     fs::read(&out).map_err(Error::io("read", &out))
 }
 
-/// What protobuf's readers take.
 const MOST_BYTES: u64 = i32::MAX as u64;
 
 fn refuse_too_large(file: &File, lines: &[Line], out: &Path) -> Result<()> {

@@ -10,7 +10,6 @@ use proto_messages::xspace::{CUSTOM_DEVICE, XEventMetadata, XPlane, XStatMetadat
 
 use super::lines::{Line, attribute_id, region_id, signed, text_id};
 
-/// Locations of one rank.
 pub(super) struct Plane {
     id: i64,
     name: String,

@@ -16,7 +16,6 @@ pub const MOST_OPEN_FILES: usize = 64;
 /// A file by its number in its slot, so that the older files of all slots come first, and by its path.
 pub(super) type FileKey = (u32, Arc<Path>);
 
-/// One file.
 #[derive(Debug)]
 pub(super) struct JournalFile {
     file: Option<File>,
@@ -58,7 +57,6 @@ impl JournalFile {
     }
 }
 
-/// All files, by age.
 #[derive(Debug, Default)]
 pub(super) struct Files {
     pub(super) all: BTreeMap<FileKey, JournalFile>,

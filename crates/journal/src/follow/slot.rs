@@ -24,10 +24,8 @@ use crate::reader::{Losses, Symbols};
 const CHUNK_WORDS: usize = 8192;
 pub(super) const CHUNK_BYTES: u64 = 8 * CHUNK_WORDS as u64;
 
-/// What is read into.
 pub(super) type Buffer = Vec<u8>;
 
-/// A buffer for reading.
 pub(super) fn buffer() -> Buffer {
     vec![0; 8 * (CHUNK_WORDS + RECORD_MAX_WORDS)]
 }
@@ -35,7 +33,6 @@ pub(super) fn buffer() -> Buffer {
 /// Segments in the order in which they are read.
 type SegmentKey = (u64, FileKey, u64);
 
-/// One slot.
 #[derive(Debug)]
 pub(super) struct Slot {
     number: u16,
@@ -64,7 +61,6 @@ struct SlotRecords {
 }
 
 impl SlotRecords {
-    /// A segment is begun.
     fn begin(&mut self, alone: Option<OldestSegment>, total: &mut Discarded) {
         let Some(alone) = alone else {
             return;

@@ -18,7 +18,6 @@ use crate::private;
 pub const CLAIM: &str = "job";
 /// Name of the directory of other jobs in a job's directory.
 pub const OTHER_JOBS: &str = "jobs";
-/// Version of the claim.
 const FORMAT: u32 = 1;
 /// Directories that are tried: more jobs without an id in one place are no accident.
 const MOST_DIRECTORIES: u32 = 10_000;

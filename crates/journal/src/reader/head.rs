@@ -5,10 +5,8 @@ use crate::format::layout::{FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, 
 use crate::reader::losses::MOST;
 use crate::reader::removed::OldestSegment;
 
-/// Bytes of a header.
 pub(crate) const HEADER_BYTES: usize = 8 * HEADER_WORDS;
 
-/// The words of a header.
 pub(crate) type HeadWords = [u64; HEADER_WORDS];
 
 /// What lies where a segment can begin.
@@ -46,7 +44,6 @@ pub(crate) struct Recorder {
     pub(crate) session_start_realtime_ns: u64,
 }
 
-/// The words of a header from its bytes.
 pub(crate) fn head_words(bytes: &[u8; HEADER_BYTES]) -> HeadWords {
     let mut words = [0; HEADER_WORDS];
     let (chunks, _) = bytes.as_chunks::<8>();

@@ -32,7 +32,6 @@ pub use removed::Removed;
 use segment::{Names, SegmentPlace, SlotStrings, Stretch, committed_now, problem_at_end, read_records, read_words};
 pub use symbols::Symbols;
 
-/// Bytes of a file with all its segments.
 const FILE_BYTES: u64 = (SEGMENTS_PER_FILE * SEGMENT_BYTES) as u64;
 
 /// Why a journal cannot be read at all.

@@ -16,7 +16,6 @@ use crate::reader::problem::Problem;
 use crate::reader::removed::OldestSegment;
 use crate::reader::symbols::Symbols;
 
-/// Where a segment lies.
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentPlace {
     pub(crate) path: Arc<Path>,
@@ -33,7 +32,6 @@ impl SegmentPlace {
         Self { path: Arc::clone(path), offset, order, committed, alone: head.alone }
     }
 
-    /// A problem at a word of the segment.
     pub(crate) fn problem(&self, word: usize, reason: String, lost_bytes: u64) -> Problem {
         Problem { path: self.path.to_path_buf(), offset: self.offset + 8 * word as u64, reason, lost_bytes }
     }

@@ -52,7 +52,6 @@ impl JournalWriter {
         })
     }
 
-    /// The slots there are.
     pub(crate) fn slots(&self) -> Vec<Arc<Slot>> {
         self.slots.lock().clone()
     }

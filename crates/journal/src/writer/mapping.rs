@@ -19,7 +19,6 @@ use crate::lock::Lock;
 
 const PAGE_WORDS: usize = 4096 / 8;
 
-/// The words of one segment.
 pub(crate) type SegmentWords = [AtomicU64; SEGMENT_WORDS];
 
 /// How far the preparation of a segment has come.

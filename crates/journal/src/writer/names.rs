@@ -37,7 +37,6 @@ impl Entry {
     }
 }
 
-/// A string by content.
 struct Known {
     text: Box<[u8]>,
     number: NameNumber,

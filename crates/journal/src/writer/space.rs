@@ -72,7 +72,6 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Nothing is reserved.
     pub(crate) fn new(options: WriterOptions, retention: Option<Retention>) -> Self {
         Self {
             options,

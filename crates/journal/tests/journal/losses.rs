@@ -41,7 +41,6 @@ fn assert_whole(read: &(Vec<Record>, Outcome), kind: Kind, sent: [u64; 3]) {
     assert_eq!(whole, sent, "{kind:?}");
 }
 
-/// Fills what a slot writer has.
 fn fill(slot_writer: &mut SlotWriter) -> u64 {
     let mut sent = 0;
     loop {

@@ -10,7 +10,6 @@ fn control() -> Start<Name<'static>> {
     Start { context: 1, parent: 0, rank: 0, body: Body::ProxyCtrl(event::ProxyCtrl {}) }
 }
 
-/// What is recorded, one word each.
 fn words(records: &[Record]) -> Vec<String> {
     let word = |record: &Record| match &record.body {
         RecordBody::Start(start) => format!("{:?}", start.body.kind()),

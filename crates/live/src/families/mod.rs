@@ -30,8 +30,6 @@ pub struct Families {
 }
 
 impl Families {
-    /// Families by these names.
-    #[must_use]
     pub fn new(names: Names) -> Self {
         Self { names, windows: Windows::default() }
     }

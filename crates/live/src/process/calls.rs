@@ -93,7 +93,6 @@ struct Call {
     operations: u64,
 }
 
-/// A launch plan.
 #[derive(Debug, Default)]
 struct Plan {
     /// When its start was made.

@@ -75,7 +75,6 @@ impl Line {
     }
 }
 
-/// The clock of a process.
 #[derive(Debug)]
 pub(crate) struct ProcessClock {
     source: TickSource,
@@ -141,7 +140,6 @@ impl ProcessClock {
         self.lines.get(after.saturating_sub(1)).unwrap_or(&self.by_ours)
     }
 
-    /// CLOCK_MONOTONIC of a tick.
     pub(crate) fn ns(&self, ticks: u64) -> u64 {
         self.line(ticks).ns(ticks)
     }
@@ -163,7 +161,6 @@ impl ProcessClock {
         u64::MAX - self.before(u64::MAX, ns)
     }
 
-    /// CLOCK_REALTIME of CLOCK_MONOTONIC.
     pub(crate) fn realtime_ns(&self, monotonic_ns: u64) -> u64 {
         let ours = self.ours.iter().flatten().last();
         match self.pairs.back().or(ours) {

@@ -13,7 +13,6 @@ use tables::communicators::devices::Devices;
 use super::gpu::RecentBounds;
 use crate::sums::{Communicators, Member};
 
-/// A communicator rank.
 #[derive(Debug, Default)]
 pub(crate) struct Context {
     /// Whether its `init` was read.

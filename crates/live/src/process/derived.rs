@@ -19,7 +19,6 @@ pub(crate) struct DerivedCall {
     pub(crate) ranks: usize,
 }
 
-/// One execution of it.
 #[derive(Debug)]
 pub(crate) struct Execution {
     pub(crate) call: DerivedCall,

@@ -7,7 +7,6 @@ use rustc_hash::FxHashMap;
 /// So many ids of removed things are kept beside as many as there are things.
 const MOST_REMOVED: usize = 1 << 10;
 
-/// Things by id.
 #[derive(Debug)]
 pub(super) struct Kept<T> {
     all: FxHashMap<u64, T>,

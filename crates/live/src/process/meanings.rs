@@ -14,7 +14,6 @@ pub(crate) struct Function {
     pub(crate) collective: Option<Collective>,
 }
 
-/// Meanings of strings.
 #[derive(Debug, Default)]
 pub(crate) struct Meanings {
     functions: FxHashMap<(Symbol, bool), Function>,
@@ -37,7 +36,6 @@ impl Meanings {
         })
     }
 
-    /// Algorithm and protocol.
     pub(crate) fn algorithm(
         &mut self,
         (algorithm, protocol): (Symbol, Symbol),
@@ -50,7 +48,6 @@ impl Meanings {
         })
     }
 
-    /// Bytes of an element of a datatype.
     pub(crate) fn element_bytes(&mut self, datatype: Symbol, symbols: &Symbols) -> u64 {
         *self.elements.entry(datatype).or_insert_with(|| element_bytes(symbols.text(datatype)))
     }

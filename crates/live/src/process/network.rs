@@ -40,7 +40,6 @@ pub(crate) struct Step {
     inferred: u64,
 }
 
-/// A proxy operation.
 #[derive(Debug, Default)]
 struct Transfer {
     is_started: bool,
@@ -174,7 +173,6 @@ impl Network {
         }
     }
 
-    /// A step begins.
     pub(crate) fn start_step(
         &mut self,
         (id, ticks): (u64, u64),

@@ -19,7 +19,6 @@ use super::network::Network;
 use super::operations::{Operations, Started};
 use crate::sums::Places;
 
-/// Whose records they are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recorder {
     pub(crate) tag: u16,

@@ -15,7 +15,6 @@ pub(crate) struct Started {
     /// When its kernel was enqueued: its launch plan began.
     pub(crate) enqueued: u64,
     pub(crate) thread: u32,
-    /// The call.
     pub(crate) parent: u64,
     /// The launch plan (one kernel); 0 for none.
     pub(crate) plan: u64,
@@ -130,7 +129,6 @@ impl Operations {
         Some(operation)
     }
 
-    /// It begins.
     pub(crate) fn start(&mut self, id: u64, started: Started) -> &mut Operation {
         let operation = self.all.entry(id).or_default();
         operation.last = started.start.max(operation.last);

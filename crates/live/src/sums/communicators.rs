@@ -18,7 +18,6 @@ pub(crate) struct Member {
 /// How a communicator is known to be the same one; the last is the process where it is that process's own.
 type Key = (CommIdentity, u64, u32, u32, Option<usize>);
 
-/// A communicator.
 #[derive(Debug)]
 pub(crate) struct Communicator {
     comm: Comm,
@@ -27,7 +26,6 @@ pub(crate) struct Communicator {
     names: BTreeSet<String>,
     ranks: u32,
     pub(crate) nodes: u32,
-    /// By rank: the process.
     pub(crate) members: BTreeMap<u32, usize>,
 }
 
@@ -45,7 +43,6 @@ impl Communicator {
     }
 }
 
-/// All communicators.
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
     numbers: BTreeMap<Key, u32>,
@@ -92,7 +89,6 @@ impl Communicators {
         Member { communicator: number, rank }
     }
 
-    /// The communicator of a number.
     pub(crate) fn get(&self, number: u32) -> Option<&Communicator> {
         self.all.get(usize::try_from(number).ok()?)
     }

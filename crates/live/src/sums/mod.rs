@@ -19,11 +19,9 @@ use self::series::Budget;
 use self::skew::Skews;
 use crate::options::Options;
 
-/// Sums over all processes.
 #[derive(Debug)]
 pub(crate) struct Sums {
     pub(crate) communicators: Communicators,
-    /// The strings of series.
     names: Symbols,
     other: Symbol,
     operations: Operations,
@@ -63,7 +61,6 @@ impl Sums {
         self.skews.add(ended, communicator, (self.bounds, &mut self.budget));
     }
 
-    /// Where the sums of a connection are.
     pub(crate) fn places(&mut self, connection: Connection) -> Places {
         self.network.places(connection, self.bounds, &mut self.budget)
     }

@@ -45,7 +45,6 @@ pub(crate) struct PairSum {
 #[derive(Debug, Default)]
 struct PairWindow {
     all: Regression,
-    /// By size.
     least: FxHashMap<u64, u64>,
     bytes: u64,
     /// When steps were under way: not united yet, and the length of what is no longer kept.
@@ -78,7 +77,6 @@ pub(crate) struct Places {
     proxy: usize,
 }
 
-/// All of the network.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     /// By sender; the receiver's rank.
@@ -104,7 +102,6 @@ impl Network {
         }
     }
 
-    /// Adds a step.
     pub(crate) fn add(&mut self, places: Places, step: &EndedStep) {
         if let Some(proxy) = self.proxies.at(places.proxy) {
             let EndedStep { first_ns, second_ns, third_ns, .. } = *step;

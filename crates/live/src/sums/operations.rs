@@ -78,7 +78,6 @@ pub(crate) struct Sum {
     bus_factor: f64,
 }
 
-/// All series of operations.
 #[derive(Debug, Default)]
 pub(crate) struct Operations(pub(crate) Series<Key, Sum>);
 

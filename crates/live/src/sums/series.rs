@@ -11,7 +11,6 @@ const MOST_FOLDED: usize = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Budget {
     left: usize,
-    /// Hashes of those that were folded.
     folded: FxHashSet<u64>,
 }
 

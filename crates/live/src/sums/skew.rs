@@ -34,12 +34,10 @@ pub(crate) struct Lateness {
     pub(crate) caused_waiting_ns: u64,
 }
 
-/// Arrivals at collectives.
 #[derive(Debug, Default)]
 pub(crate) struct Skews {
     waiting: FxHashMap<Which, Vec<Came>>,
     order: VecDeque<Which>,
-    /// By communicator.
     pub(crate) all: Series<u32, Histogram>,
     pub(crate) late: FxHashMap<Member, Lateness>,
 }

@@ -63,7 +63,6 @@ pub(crate) fn stats(scratch: &Scratch) -> Value {
     serde_json::from_str(&said).expect("JSON")
 }
 
-/// Communicator, function, size class.
 type Class = (String, String, u64);
 
 /// What is compared of a class of operations.
@@ -75,7 +74,6 @@ pub(crate) struct Operations {
     pub(crate) duration_s: f64,
 }
 
-/// Communicator, sender, receiver.
 type Pair = (String, u64, u64);
 
 /// What both tell of a job.

@@ -14,7 +14,6 @@ pub(super) type Renumber<'a> = dyn FnMut(ReferenceKind, u64) -> u64 + 'a;
 
 /// A field of a definition that is one argument of libotf2's functions.
 pub(crate) trait Field: Copy {
-    /// The argument.
     type Raw;
 
     fn from_raw(raw: Self::Raw) -> Self;

@@ -13,7 +13,6 @@ const BIG_ENDIAN: u8 = 0x23;
 const MAGIC: &[u8] = b"OTF2\0";
 /// Format of the trace, version, chunk sizes, substrate, compression, numbers of locations and definitions.
 const FIXED_BYTES: usize = 38;
-/// Machine, creator, description.
 const TEXTS: usize = 3;
 
 /// Checks that an anchor has the strings that it counts.

@@ -57,7 +57,6 @@ impl Reader {
         Ok(text.map(|text| text.to_string()).unwrap_or_default())
     }
 
-    /// All trace file properties.
     pub(super) fn properties(&mut self) -> Result<Vec<(String, String)>> {
         let operation = || "read the properties".to_owned();
         let (mut count, mut names) = (0_u32, ptr::null_mut());

@@ -134,7 +134,6 @@ impl NextAttributes {
         self.list.as_ptr()
     }
 
-    /// Forgets what was added.
     pub(super) fn clear(&mut self) {
         // SAFETY: the list is alive and nobody else uses it.
         unsafe { sys::OTF2_AttributeList_RemoveAllAttributes(self.list.as_ptr()) };

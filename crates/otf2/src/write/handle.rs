@@ -130,7 +130,6 @@ impl Handle {
         check(code, operation)
     }
 
-    /// The open archive.
     pub(super) fn archive(&mut self) -> Result<*mut sys::OTF2_Archive> {
         match self.archive {
             Some(archive) => Ok(archive.as_ptr()),

@@ -24,7 +24,6 @@ fn add<F: Fields>(callers: &mut Callers, events: &[Event<F>]) {
     }
 }
 
-/// Who called NCCL's interface.
 pub(super) fn of_calls(tables: &Tables) -> Callers {
     let mut callers = Callers::default();
     add::<GroupApi>(&mut callers, &tables.events.group_apis);
@@ -33,14 +32,12 @@ pub(super) fn of_calls(tables: &Tables) -> Callers {
     callers
 }
 
-/// Who launched kernels.
 pub(super) fn of_launches(tables: &Tables) -> Callers {
     let mut callers = Callers::default();
     add::<KernelLaunch>(&mut callers, &tables.events.kernel_launches);
     callers
 }
 
-/// Who enqueued operations.
 pub(super) fn of_operations(tables: &Tables) -> Callers {
     let mut callers = Callers::default();
     add::<Coll>(&mut callers, &tables.events.colls);
@@ -53,7 +50,6 @@ pub(super) fn of_operations(tables: &Tables) -> Callers {
 ///
 /// Nothing names them. A thread of the program that reports operations has called NCCL or has launched (nonblocking
 /// communicators); one that has done neither is CUDA's. Only since calls and launches are reported (2.28).
-#[must_use]
 pub fn callback_threads(tables: &Tables) -> BTreeSet<ThreadKey> {
     let key = |thread: u32| tables.threads.get(index(thread)).map(Thread::key);
     let threads = |callers: Callers| -> BTreeSet<ThreadKey> {

@@ -29,7 +29,6 @@ pub struct Comm {
     pub repetition: u32,
     /// One more than the highest rank seen in it.
     pub ranks_seen: u32,
-    /// The user's name.
     pub name: Symbol,
     /// Number of hosts; 0 where not given.
     pub nodes: u32,
@@ -38,7 +37,6 @@ pub struct Comm {
 impl CommIdentity {
     /// What a communicator is called: the user's name, else its id; a repetition is told apart. Processes may have
     /// given different names, or none that can be read, as NCCL does to some that it splits.
-    #[must_use]
     pub fn name<'a>(
         self,
         comm_id: u64,
@@ -64,7 +62,6 @@ impl CommIdentity {
 pub struct Member {
     /// An index in [`super::Comms::comms`].
     pub comm: u32,
-    /// Its rank there.
     pub rank: u32,
     /// Which of this process's GPUs: an index in [`super::Comms::gpus`].
     pub gpu: u32,

@@ -24,7 +24,6 @@ pub struct Devices {
 
 impl Devices {
     /// What the journal tells, and else what ran where.
-    #[must_use]
     pub fn of(tables: &Tables) -> Self {
         let mut devices = Self { of_context: vec![None; tables.contexts.len()], ..Self::default() };
         for at in &tables.gpu {
@@ -99,19 +98,16 @@ impl Devices {
     }
 
     /// The device that a communicator's rank uses.
-    #[must_use]
     pub fn of_context(&self, context: u32) -> Option<u32> {
         self.of_context.get(index(context)).copied().flatten()
     }
 
     /// The ordinal of a device that CUPTI numbers.
-    #[must_use]
     pub fn ordinal(&self, device: u32) -> u32 {
         self.renumbered.get(&device).copied().unwrap_or(device)
     }
 
     /// The ranks that use each device, by index of the context.
-    #[must_use]
     pub fn contexts(&self) -> BTreeMap<u32, Vec<u32>> {
         let mut contexts: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for (context, ordinal) in self.of_context.iter().enumerate() {

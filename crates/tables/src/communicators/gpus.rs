@@ -26,7 +26,6 @@ use crate::{Tables, ThreadKey};
 pub struct Gpu {
     /// The communicator: an index in [`super::Comms::comms`]; `None` where no rank is on it.
     pub comm: Option<u32>,
-    /// The rank there.
     pub rank: u32,
     /// Whether the communicator is the one that all GPUs are named after, where possible.
     pub in_largest: bool,

@@ -43,7 +43,6 @@ impl Hints {
         self.see(rank);
     }
 
-    /// There is this rank.
     fn see(&mut self, rank: Option<u32>) {
         self.highest = self.highest.max(rank.unwrap_or(0));
     }
@@ -88,7 +87,6 @@ fn hints(tables: &Tables) -> Vec<Hints> {
 
 impl Comms {
     /// Identifies the communicators of a process.
-    #[must_use]
     pub fn of(tables: &Tables, devices: &Devices) -> Self {
         let mut comms = Self::default();
         let mut known: BTreeMap<(CommIdentity, u64, u32, u32), u32> = BTreeMap::new();
@@ -130,20 +128,17 @@ impl Comms {
     }
 
     /// The member that a context stands for.
-    #[must_use]
     pub fn member(&self, context: u32) -> Option<&Member> {
         self.members.get(index(context))
     }
 
     /// The GPU with this ordinal: an index in [`Self::gpus`].
-    #[must_use]
     pub fn gpu(&self, ordinal: u32) -> Option<u32> {
         let mut gpus = self.gpus.iter();
         gpus.position(|gpu| gpu.ordinal == Some(ordinal)).map(index_u32)
     }
 
     /// The communicator of a member.
-    #[must_use]
     pub fn comm(&self, member: &Member) -> Option<&Comm> {
         self.comms.get(index(member.comm))
     }

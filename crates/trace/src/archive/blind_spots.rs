@@ -17,11 +17,9 @@ const fn release(minor: u32, patch: u32) -> Release {
 /// Which recordings a blind spot is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// All.
     Always,
     /// Those with this kind of event.
     With(Kind),
-    /// Those without it.
     Without(Kind),
     /// Those in which somebody else does not tell it.
     Unless(Teller),
@@ -86,30 +84,22 @@ impl Teller {
 /// The counter of copies that are joined to collectives.
 const COPIES_JOINED: &str = "COPIES_JOINED";
 
-/// What cannot be seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlindSpot {
-    /// The first release that has it.
     pub first: Release,
-    /// The last.
     pub last: Release,
-    /// With which events recorded.
     pub when: When,
     /// What is not seen.
     pub unseen: &'static str,
-    /// Why.
     pub why: &'static str,
 }
 
 impl BlindSpot {
     /// Whether some release of these has it.
-    #[must_use]
     pub(crate) const fn is_in(&self, first: u32, last: u32) -> bool {
         self.first <= last && first <= self.last
     }
 
-    /// Its releases, for people.
-    #[must_use]
     pub(crate) fn releases(&self) -> String {
         let [first, last] = [self.first, self.last].map(|end| {
             // The last patch of a series is not known while NVIDIA can still publish one.
@@ -132,7 +122,6 @@ const fn spot(first: u32, last: u32, when: When, unseen: &'static str, why: &'st
 
 const FIRST: Release = Table::V1.facts().first;
 
-/// All that is known.
 #[rustfmt::skip]
 pub(crate) const BLIND_SPOTS: &[BlindSpot] = &[
     spot(FIRST, NOW, When::Always, "operations on a communicator of one rank, or of count 0", "NCCL copies or does nothing, and reports nothing below the call"),
@@ -185,7 +174,6 @@ fn applies(spot: &BlindSpot, manifest: &Manifest) -> bool {
 }
 
 /// What a release (22809 is 2.28.9) will not report to a recording of these events, one a line.
-#[must_use]
 pub fn of_release(release: Release, event_mask: u32) -> Vec<String> {
     let event_mask = event_mask & Table::of_release(release).map_or(0, event::kinds);
     let spots = BLIND_SPOTS.iter().filter(|spot| spot.is_in(release, release) && spot.when.holds_with(event_mask));
@@ -193,7 +181,6 @@ pub fn of_release(release: Release, event_mask: u32) -> Vec<String> {
 }
 
 /// What cannot be seen in an archive of these processes, one a line.
-#[must_use]
 pub(super) fn lines(processes: &[Process]) -> Vec<String> {
     let apply = BLIND_SPOTS.iter().filter(|spot| processes.iter().any(|process| applies(spot, &process.manifest)));
     apply.map(|spot| format!("{} (NCCL {}): {}", spot.unseen, spot.releases(), spot.why)).collect()

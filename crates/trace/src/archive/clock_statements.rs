@@ -17,7 +17,6 @@ use tables::index::index;
 pub(super) type Said = (&'static str, Value<String>);
 
 /// How far the corrected clock of a process can be off: of its host's, and of its ticks against that.
-#[must_use]
 pub(super) fn uncertainty_ns(process: &Process) -> Option<u64> {
     let host = process.correction.map.uncertainty?;
     Some(host.saturating_add(process.manifest.clock.off_ns()))
@@ -28,8 +27,6 @@ pub(super) fn uncertainty_ns(process: &Process) -> Option<u64> {
 pub(super) struct Hosts<'a>(BTreeMap<usize, &'a str>);
 
 impl<'a> Hosts<'a> {
-    /// Those of these processes.
-    #[must_use]
     pub(super) fn of(processes: &'a [Process]) -> Self {
         let processes = processes.iter();
         Self(processes.map(|process| (index(process.boot), process.host().0)).collect())
@@ -41,7 +38,6 @@ impl<'a> Hosts<'a> {
 }
 
 /// What a process's location group says of its clock: nothing where all processes share one.
-#[must_use]
 pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<Said> {
     let correction = &process.correction;
     if hosts.0.len() < 2 {
@@ -132,7 +128,6 @@ pub(crate) fn identity(manifest: &Manifest) -> Vec<Said> {
 }
 
 /// The properties of a location whose times can be a GPU's; none where it gave no stamps.
-#[must_use]
 pub(crate) fn of_location(manifest: &Manifest, location: &LocationKind) -> Vec<Said> {
     let (comm, rank) = match *location {
         LocationKind::Communicator { comm, rank, .. }

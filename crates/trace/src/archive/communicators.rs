@@ -17,7 +17,6 @@ const STUBS_FOR_EACH: u64 = 64;
 /// A communicator of the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Communicator {
-    /// Its name.
     pub(crate) name: String,
     /// Its locations in rank order, by id.
     pub(crate) locations: Vec<u64>,
@@ -32,16 +31,13 @@ pub(crate) struct Communicator {
 /// A rank that no part has: a location without events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stub {
-    /// Its location id.
     pub(crate) location: u64,
-    /// What it is called.
     pub(crate) name: String,
 }
 
 /// All communicators of an archive.
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
-    /// The communicators.
     pub(crate) all: Vec<Communicator>,
     /// For each process: the archive's number of each of its communicators.
     pub(crate) maps: Vec<Vec<u32>>,

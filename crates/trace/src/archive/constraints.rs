@@ -40,7 +40,6 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The constraints between hosts.
 fn constraints(processes: &[Process]) -> Vec<Constraint> {
     let mut names = Names::default();
     let mut constraints = passages(processes, &mut names);
@@ -127,7 +126,6 @@ fn messages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
 }
 
 /// Puts the clocks of all hosts on one, as far as what the processes saw of each other allows.
-#[must_use]
 pub(crate) fn align_clocks(processes: &mut [Process]) -> Alignment {
     let boots = processes.iter().map(|process| index(process.boot) + 1);
     let mut spans = vec![(u64::MAX, 0); boots.max().unwrap_or(0)];

@@ -15,9 +15,6 @@ use tables::index::index;
 
 /// Whether the caller, whose part is done, is the last process of the job and unifies. For every set of finished parts
 /// that is one process only.
-///
-/// # Errors
-/// The job's directory cannot be read or written.
 pub fn is_last_process(out: &Path) -> Result<bool, Error> {
     let mut done = Vec::new();
     for part in part_directories(out)? {

@@ -25,7 +25,6 @@ impl Strings {
         number
     }
 
-    /// All, by number.
     pub(crate) fn all(&self) -> &[String] {
         &self.texts
     }
@@ -34,7 +33,6 @@ impl Strings {
 /// Definitions of one kind, each once, in the order of their content.
 #[derive(Debug)]
 pub(crate) struct Merged<T> {
-    /// All, by number.
     pub(crate) all: Vec<T>,
     /// For each part: the archive's number of each of its own.
     pub(crate) maps: Vec<Vec<u32>>,

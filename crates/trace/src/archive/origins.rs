@@ -16,7 +16,6 @@ pub(crate) struct Origin {
     pub(crate) process: usize,
     /// The archive's number of the communicator.
     pub(crate) comm: u32,
-    /// Its rank there.
     pub(crate) rank: u32,
 }
 
@@ -30,7 +29,6 @@ pub(crate) struct Origins<'a> {
 }
 
 impl<'a> Origins<'a> {
-    /// Those of an archive.
     pub(crate) fn of(processes: &'a [Process], communicators: &'a Communicators) -> Self {
         let mut by_context = BTreeMap::new();
         for (at, (process, map)) in processes.iter().zip(&communicators.maps).enumerate() {
@@ -77,7 +75,6 @@ impl<'a> Origins<'a> {
         self.comms.get(index(origin.comm)).copied().unwrap_or("?")
     }
 
-    /// Rank, communicator and process.
     fn text(&self, origin: Origin) -> String {
         let process = self.processes.get(origin.process);
         let place = process.map_or_else(|| "?".to_owned(), Process::place);

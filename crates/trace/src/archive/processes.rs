@@ -12,9 +12,7 @@ use tables::index::index_u32;
 /// A part with what unify knows about its process.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// Where the part is.
     pub directory: PathBuf,
-    /// Its manifest.
     pub manifest: Manifest,
     /// Its number: the low half of its location ids.
     pub index: u32,
@@ -30,14 +28,11 @@ pub(crate) struct Process {
 
 impl Process {
     /// Where it ran: host and process id.
-    #[must_use]
     pub(crate) fn place(&self) -> String {
         let process = &self.manifest.process;
         if process.host.is_empty() { self.manifest.part.clone() } else { format!("{}:{}", process.host, process.pid) }
     }
 
-    /// What it is called.
-    #[must_use]
     pub(crate) fn name(&self) -> String {
         let place = self.place();
         match self.manifest.process.environment.rank {
@@ -47,7 +42,6 @@ impl Process {
     }
 
     /// What tells its host from others: processes of one boot share a clock.
-    #[must_use]
     pub(crate) fn host(&self) -> (&str, &str) {
         let process = &self.manifest.process;
         if process.host.is_empty() && process.boot_id.is_empty() {
@@ -57,13 +51,11 @@ impl Process {
     }
 
     /// A time of this process's on its host's wall clock.
-    #[must_use]
     pub(crate) fn system_ns(&self, ns: u64) -> u64 {
         ns.saturating_add_signed(self.offset_ns)
     }
 
     /// An archive time of this process's.
-    #[must_use]
     pub(crate) fn archive_ns(&self, ns: u64) -> u64 {
         self.correction.common_ns(self.system_ns(ns))
     }
@@ -82,8 +74,6 @@ impl Process {
         self.ids.iter().copied().zip(&self.manifest.locations)
     }
 
-    /// Whether it has any events.
-    #[must_use]
     pub(crate) fn has_events(&self) -> bool {
         let mut locations = self.manifest.locations.iter();
         locations.any(|location| location.events > 0)
@@ -129,7 +119,6 @@ fn number_locations(processes: &mut [Process]) {
 
 /// Numbers the processes: the launcher's rank where it is there and nobody else has it, else the next
 /// free number above all ranks, in the order of the names of the parts. Sorted by number.
-#[must_use]
 pub(crate) fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
     parts.sort_by(|a, b| a.1.part.cmp(&b.1.part));
     let offsets = offsets(parts.iter().map(|(_, manifest)| manifest));

@@ -33,25 +33,18 @@ pub const ANCHOR: &str = "traces.otf2";
 /// Name of the file of global definitions.
 const GLOBAL_DEFINITIONS: &str = "traces.def";
 
-/// What is in the archive.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ArchiveSummary {
-    /// The anchor.
     pub anchor: PathBuf,
     /// Parts that are in it, by name.
     pub parts: Vec<String>,
     /// Parts that are not, and why.
     pub left_out: Vec<String>,
-    /// How large it is.
     pub size: ArchiveSize,
-    /// What became of everything.
     pub counts: Counts,
 }
 
 /// The directories of all parts, by name.
-///
-/// # Errors
-/// The directory of parts cannot be read.
 pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
     let parts = out.join(PARTS);
     let entries = fs::read_dir(&parts).map_err(io_error("read", &parts))?;
@@ -110,19 +103,12 @@ fn is_whole(archive: &otf2::Archive) -> bool {
 }
 
 /// Makes the archive of all parts that are done.
-///
-/// # Errors
-/// There is none, or a file cannot be written. Then the archive in place, if any, is still there, unless
-/// the new one was being renamed into place: then there is no anchor, and unifying again makes one.
 pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Error> {
     unify_alike(out, None, &[], progress)
 }
 
 /// The same of the parts that are written with these options; `None` for those that most have. The archive says that
 /// others are missing.
-///
-/// # Errors
-/// As for [`unify`].
 pub(super) fn unify_alike(
     out: &Path,
     options: Option<ArchiveOptions>,

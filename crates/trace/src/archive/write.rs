@@ -24,11 +24,8 @@ use schema::{Statements, within_anchor};
 /// How large an archive became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveSize {
-    /// Locations, stubs included.
     pub locations: u64,
-    /// Events.
     pub events: u64,
-    /// Communicators.
     pub comms: u64,
     /// Ranks of communicators without a part.
     pub ranks_missing: u64,
@@ -45,9 +42,6 @@ struct Maps<'a> {
 }
 
 /// Writes the archive into `directory`: event files are linked, everything else is made.
-///
-/// # Errors
-/// A file cannot be written.
 pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress) -> Result<ArchiveSize, Error> {
     let processes = parts.processes;
     let manifests: Vec<&Manifest> = processes.iter().map(|process| &process.manifest).collect();

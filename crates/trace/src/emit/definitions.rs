@@ -22,9 +22,7 @@ use tables::index::{index, index_u32};
 /// The strings and regions of a part.
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
-    /// The strings, by number.
     pub strings: Vec<String>,
-    /// The regions, by number.
     pub regions: Vec<RegionText>,
     by_text: BTreeMap<String, u32>,
     by_symbol: Vec<StringRef>,
@@ -32,14 +30,10 @@ pub(crate) struct Definitions {
     by_region: Vec<RegionRef>,
 }
 
-/// A region in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RegionFacts {
-    /// What it does.
     pub role: RegionRole,
-    /// Which programming model.
     pub paradigm: Paradigm,
-    /// Which region group it is in.
     pub group: &'static str,
     /// What kind of region, in words.
     pub description: &'static str,
@@ -48,9 +42,7 @@ pub(crate) struct RegionFacts {
 /// A region's name and class.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RegionText {
-    /// Its class.
     pub class: RegionClass,
-    /// Its name.
     pub name: String,
     /// What it shows, see [`nccl_events::archive`]; of a kernel what compilers call it.
     pub canonical: String,
@@ -100,7 +92,6 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
 
 impl RegionText {
     /// What the archive says about it.
-    #[must_use]
     pub(crate) fn facts(&self) -> RegionFacts {
         // Only communicators are MPI's: readers count the time in regions of that paradigm as time in MPI.
         let (paradigm, group, description) = match self.class {
@@ -170,7 +161,6 @@ impl Used {
 
 impl Definitions {
     /// Numbers what the locations of a part will need.
-    #[must_use]
     pub(crate) fn of(tables: &Tables, links: &Links, regions: &Regions, symbols: &Symbols) -> Self {
         let mut used = symbols_in(tables);
         if tables.events.heads().next().is_some() {
@@ -221,21 +211,17 @@ impl Definitions {
     }
 
     /// The number of a text; undefined if it is not in the table.
-    #[must_use]
     pub(crate) fn text(&self, text: &str) -> StringRef {
         self.by_text.get(text).map_or(StringRef::UNDEFINED, |&number| StringRef::new(number))
     }
 
     /// The number of a symbol's text; undefined for no string and for an empty one.
-    #[must_use]
     #[inline]
     pub(crate) fn symbol(&self, symbol: Symbol) -> StringRef {
         let known = self.by_symbol.get(index(symbol.0)).copied();
         known.unwrap_or(StringRef::UNDEFINED)
     }
 
-    /// The number of a region.
-    #[must_use]
     #[inline]
     pub(crate) fn region(&self, number: RegionNumber) -> RegionRef {
         let known = self.by_region.get(number.index()).copied();

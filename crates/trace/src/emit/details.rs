@@ -27,13 +27,10 @@ pub(crate) type Timings = [StringRef; Timing::ALL.len()];
 /// Gives an event its attributes.
 #[derive(Debug)]
 pub(crate) struct Details<'a, 'e> {
-    /// What is shown.
     pub model: &'a ProcessModel<'a>,
-    /// The numbers of strings.
     pub definitions: &'a Definitions,
     /// Those of what intervals are measured by.
     pub timings: &'e Timings,
-    /// Those of the event.
     pub attributes: &'e mut NextAttributes,
 }
 
@@ -95,9 +92,6 @@ impl Details<'_, '_> {
     }
 
     /// What is known when a region is entered.
-    ///
-    /// # Errors
-    /// An attribute would come twice.
     pub(crate) fn enter(&mut self, instance: RegionInstance) -> otf2::Result<()> {
         match instance.source {
             Source::CommCall(at) => self.comm_call(at),
@@ -316,9 +310,6 @@ impl Details<'_, '_> {
     }
 
     /// What is known only when it is left.
-    ///
-    /// # Errors
-    /// An attribute would come twice.
     pub(crate) fn leave(&mut self, instance: RegionInstance) -> otf2::Result<()> {
         let model = self.model;
         match instance.source {

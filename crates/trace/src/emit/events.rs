@@ -18,7 +18,6 @@ use nccl_events::collective::Collective;
 use tables::EventRow;
 use tables::OperationRow;
 
-/// Writes locations.
 #[derive(Debug)]
 pub(crate) struct Emitter<'a> {
     model: &'a ProcessModel<'a>,
@@ -27,16 +26,11 @@ pub(crate) struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    /// Writes with these definitions.
-    #[must_use]
     pub(crate) fn new(model: &'a ProcessModel<'a>, definitions: &'a Definitions) -> Self {
         Self { model, definitions, timings: Timing::ALL.map(|timing| definitions.text(timing.name())) }
     }
 
     /// Writes events of a location that follow each other, and notes them.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub(crate) fn write_all(
         &mut self,
         writer: &mut EventWriter<'_>,
@@ -90,7 +84,6 @@ impl<'a> Emitter<'a> {
 /// What was written of a location.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
-    /// How many things happened.
     pub events: usize,
     /// How many of them complete a collective on this rank.
     pub collectives: u64,

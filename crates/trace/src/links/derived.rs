@@ -15,17 +15,14 @@ use tables::{GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
 /// A call that NCCL made into sends and receives.
 #[derive(Clone, Debug)]
 pub(crate) struct DerivedCall {
-    /// Which.
     pub pattern: Pattern,
     /// Its calls of `ncclSend` and `ncclRecv`, in order: the first one stands for it.
     pub calls: Vec<Row<P2pApi>>,
     /// Elements to or from each rank.
     pub count: u64,
-    /// Their type.
     pub datatype: Symbol,
     /// This rank, which is the root of a gather or scatter.
     pub rank: i32,
-    /// Ranks of the communicator.
     pub ranks: u32,
 }
 
@@ -42,14 +39,12 @@ pub(crate) struct DerivedCollective {
 
 impl DerivedCollective {
     /// The first of its members, which stands for it.
-    #[must_use]
     pub(crate) fn leader(&self) -> Option<u32> {
         self.members.first().copied()
     }
 
     /// From the first begin of its members to the last end. Its timing is that of the member of which the least is
     /// known; what ran with other operations of the kernel says nothing.
-    #[must_use]
     pub(crate) fn interval(&self, intervals: &[Option<Interval>]) -> Option<Interval> {
         let members = self.members.iter();
         let members = members.filter_map(|&at| intervals.get(index(at)).copied().flatten());
@@ -57,12 +52,9 @@ impl DerivedCollective {
     }
 }
 
-/// All of a process.
 #[derive(Debug, Default)]
 pub(crate) struct DerivedCollectives {
-    /// The calls.
     pub calls: Vec<DerivedCall>,
-    /// Their executions.
     pub all: Vec<DerivedCollective>,
     /// By activity: the execution it is a member of.
     by_member: BTreeMap<u32, u32>,
@@ -116,7 +108,6 @@ fn groups(tables: &Tables) -> BTreeMap<Row<GroupApi>, Vec<Row<P2pApi>>> {
 
 impl DerivedCollectives {
     /// Recognises calls, and finds what they did.
-    #[must_use]
     pub(crate) fn of(tables: &Tables, symbols: &Symbols, activities: &Activities) -> Self {
         let mut derived = Self::default();
         let mut by_call: BTreeMap<Row<P2pApi>, u32> = BTreeMap::new();
@@ -172,19 +163,16 @@ impl DerivedCollectives {
     }
 
     /// The call that an execution is of.
-    #[must_use]
     pub(crate) fn call(&self, collective: &DerivedCollective) -> Option<&DerivedCall> {
         self.calls.get(index(collective.call))
     }
 
     /// The execution that an activity is a member of: its index in [`DerivedCollectives::all`].
-    #[must_use]
     pub(crate) fn place_of_member(&self, activity: u32) -> Option<u32> {
         self.by_member.get(&activity).copied()
     }
 
     /// The same, with its call.
-    #[must_use]
     pub(crate) fn of_member(&self, activity: u32) -> Option<(&DerivedCollective, &DerivedCall)> {
         let collective = self.all.get(index(self.place_of_member(activity)?))?;
         Some((collective, self.call(collective)?))

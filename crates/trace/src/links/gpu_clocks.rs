@@ -58,7 +58,6 @@ fn earliest_start(tables: &Tables, links: &Links, activity: u32) -> Option<u64> 
 }
 
 /// The GPU clocks of a process, by index of the context. Times must be nanoseconds already.
-#[must_use]
 pub(crate) fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<GpuClock> {
     let bounds = collect(tables, links);
     let mut of_gpu: BTreeMap<u32, StampBounds> = BTreeMap::new();

@@ -61,7 +61,6 @@ fn task(tables: &Tables, at: usize, operation: &Operation<'_>) -> Option<Task> {
 ///
 /// The kernels of a communicator run one after the other, so an operation that was launched while an
 /// earlier kernel still ran began when that one ended. Only the kernels' own times say so directly.
-#[must_use]
 pub(crate) fn intervals(
     tables: &Tables,
     activities: &Activities,

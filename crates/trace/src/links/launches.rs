@@ -115,7 +115,6 @@ fn by_order(plans: &FxHashMap<Of, Plan>, launches: &Launches) -> FxHashMap<Of, R
     linked
 }
 
-/// Gives operations their launches.
 pub(super) fn link(tables: &Tables, activities: &mut Activities) {
     let launches = Launches::new(tables);
     let plans = plans(tables, activities, &launches);

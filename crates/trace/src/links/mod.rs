@@ -57,7 +57,6 @@ pub(crate) struct Links {
 
 impl Links {
     /// Links the events. Times must be nanoseconds already; `remote` is what other processes did for this one (PXN).
-    #[must_use]
     pub(crate) fn of(tables: &Tables, symbols: &Symbols, remote: &[RemoteTransfers]) -> Self {
         let inferred_ends = inferred_ends::of(tables);
         let stamps = Stamps::of(tables);
@@ -75,14 +74,12 @@ impl Links {
     }
 
     /// The activity at an index.
-    #[must_use]
     #[inline]
     pub(crate) fn activity(&self, at: u32) -> Option<&Activity> {
         self.activities.all.get(index(at))
     }
 
     /// The network bytes of a proxy operation: the sum of its steps, or what v1–v3 said themselves.
-    #[must_use]
     pub(crate) fn proxy_bytes(&self, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
         self.transfers.bytes(row, op)
     }

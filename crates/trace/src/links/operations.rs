@@ -7,13 +7,11 @@ use tables::{KernelLaunch, OperationRow, Row, Tables};
 /// What belongs to one operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Activity {
-    /// The operation.
     pub operation: OperationRow,
     /// Which replay of its captured call it is, from 1.
     pub replay: Option<u64>,
     /// Whether it was reported while it was captured: it did not run then.
     pub is_at_capture: bool,
-    /// Its kernel launch.
     pub launch: Option<Row<KernelLaunch>>,
     /// Whether the launch is this operation's own, not one captured in a graph before.
     pub launch_is_own: bool,
@@ -58,7 +56,6 @@ impl Activity {
 /// One activity for each operation, in the order of the journal.
 #[derive(Debug, Default)]
 pub(crate) struct Activities {
-    /// The activities.
     pub all: Vec<Activity>,
     /// By row: the index in `all`.
     of_colls: Vec<u32>,
@@ -68,7 +65,6 @@ pub(crate) struct Activities {
 
 impl Activities {
     /// Those of a process, without anything that belongs to them yet.
-    #[must_use]
     pub(crate) fn of(tables: &Tables) -> Self {
         let mut order: Vec<(u32, OperationRow)> = Vec::new();
         order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::Coll(row))));
@@ -98,7 +94,6 @@ impl Activities {
     }
 
     /// The index of the activity of an operation.
-    #[must_use]
     #[inline]
     pub(crate) fn at(&self, operation: OperationRow) -> Option<u32> {
         let at = match operation {
@@ -110,7 +105,6 @@ impl Activities {
     }
 
     /// The index of the activity of the event with this id.
-    #[must_use]
     #[inline]
     pub(crate) fn find(&self, tables: &Tables, id: u64) -> Option<u32> {
         self.at(OperationRow::of(tables.find(id)?)?)

@@ -23,7 +23,6 @@ use tables::{Event, ProxyOp, Tables};
 pub(crate) struct RemoteTransfers {
     /// The operation: an event id of the other process.
     pub parent: u64,
-    /// Proxy operations.
     pub operations: u32,
     /// The last stop of them, CLOCK_MONOTONIC ns.
     pub last_ns: Option<u64>,
@@ -40,7 +39,6 @@ pub(crate) struct RemoteTransfers {
 pub(crate) struct RemoteWork {
     /// The context that the other process handed out.
     pub context: u64,
-    /// Proxy operations.
     pub operations: u64,
     /// Bytes sent on the network, as far as NCCL reported.
     pub bytes_sent: u64,
@@ -57,7 +55,6 @@ pub(crate) struct ExportedRank {
     pub context: u64,
     /// An index into the part's communicators.
     pub comm: u32,
-    /// Its rank.
     pub rank: u32,
 }
 

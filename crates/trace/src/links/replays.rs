@@ -13,7 +13,6 @@ const CUDA_THREADS: &str = "cuda";
 /// What is known of captured calls.
 #[derive(Debug, Default)]
 pub(crate) struct Replays {
-    /// By call: its replays.
     of_call: BTreeMap<EventRow, u64>,
     /// Launches of captured calls: they put a kernel into a graph.
     captured_launches: BTreeSet<Row<KernelLaunch>>,
@@ -82,13 +81,11 @@ pub(super) fn number(tables: &Tables, activities: &mut Activities) -> Replays {
 
 impl Replays {
     /// How many replays of a captured call NCCL reported.
-    #[must_use]
     pub(crate) fn of_call(&self, call: EventRow) -> u64 {
         self.of_call.get(&call).copied().unwrap_or(0)
     }
 
     /// Whether a launch did not run its kernel but put it into a graph.
-    #[must_use]
     pub(crate) fn is_captured_launch(&self, launch: Row<KernelLaunch>) -> bool {
         self.captured_launches.contains(&launch)
     }
@@ -96,7 +93,6 @@ impl Replays {
 
 impl Activity {
     /// Whether the operation tells that the rank uses graphs.
-    #[must_use]
     pub(crate) fn tells_of_graphs(&self, tables: &Tables) -> bool {
         let thread = tables.operation(self.operation).thread;
         let thread = tables.threads.get(index(thread));

@@ -31,7 +31,6 @@ type InRing = (ContextName, u8, Work<Row<KernelCh>>);
 
 impl Stamps {
     /// Looks at the stamps of a process.
-    #[must_use]
     pub(crate) fn of(tables: &Tables) -> Self {
         let mut stamps = Self::default();
         let mut works = Vec::new();
@@ -67,13 +66,11 @@ impl Stamps {
     }
 
     /// Why the stamps of a kernel channel are not believed.
-    #[must_use]
     pub(crate) fn distrust(&self, row: Row<KernelCh>) -> Option<Distrust> {
         self.distrusted.get(&row).copied()
     }
 
     /// The GPU's start and stop of a kernel channel, if they are there and can be believed.
-    #[must_use]
     pub(crate) fn of_channel(&self, row: Row<KernelCh>, event: &Event<KernelCh>) -> Option<(u64, u64)> {
         let stamps = pair(event.fields.gpu_ns, event.state_value()).ok()?;
         self.distrust(row).is_none().then_some(stamps)

@@ -66,7 +66,6 @@ impl Transfers {
     }
 
     /// The network bytes of a proxy operation: the sum of its steps, or what v1–v3 said themselves.
-    #[must_use]
     pub(crate) fn bytes(&self, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
         let steps = self.all.get(row.index()).map_or(0, |op| op.bytes);
         steps.max(op.state_value())
@@ -74,7 +73,6 @@ impl Transfers {
 
     /// Whether NCCL never reports on the connection of this proxy operation: then a missing stop says
     /// nothing (CollNet, shared memory and peer-to-peer proxies since 2.27).
-    #[must_use]
     pub(crate) fn is_silent(&self, row: Row<ProxyOp>) -> bool {
         self.all.get(row.index()).is_some_and(|op| op.is_silent)
     }

@@ -20,7 +20,6 @@ use tables::index::index;
 /// Name of the file in a part.
 pub(crate) const CALLS: &str = "collectives";
 
-/// Version of the file.
 const FORMAT: u32 = 1;
 
 /// A collective as the ranks have to agree about it.
@@ -64,7 +63,6 @@ impl fmt::Display for Call {
 pub(crate) struct RankCalls {
     /// An index into the manifest's communicators.
     pub(crate) comm: u32,
-    /// Its rank.
     pub(crate) rank: u32,
     /// What it called; `None` where that was not recorded.
     pub(crate) called: Option<Vec<u32>>,
@@ -78,7 +76,6 @@ pub(crate) struct CallLists {
     format: u32,
     /// Each different call once.
     pub(crate) calls: Vec<Call>,
-    /// The ranks.
     pub(crate) ranks: Vec<RankCalls>,
 }
 
@@ -88,9 +85,6 @@ impl CallLists {
     }
 
     /// Writes the file.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         write_json(path, self)
     }
@@ -108,7 +102,6 @@ impl CallLists {
 pub(crate) struct RankDigest {
     /// An index into the manifest's communicators.
     pub comm: u32,
-    /// Its rank.
     pub rank: u32,
     /// Its calls of the interface; `None` where they were not recorded.
     pub called: Option<Digest>,
@@ -122,9 +115,7 @@ pub(crate) struct RankDigest {
 /// Number and hash of some calls in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Digest {
-    /// How many.
     pub count: u64,
-    /// Of all of them.
     pub hash: u64,
 }
 
@@ -142,8 +133,6 @@ impl Digest {
         order.iter().fold(Self::default(), |digest, call| digest.and(hash(call)))
     }
 
-    /// With one more call.
-    #[must_use]
     pub(crate) fn and(self, call: u64) -> Self {
         Self { count: self.count + 1, hash: fnv(self.hash, &call.to_le_bytes()) }
     }

@@ -29,8 +29,6 @@ pub(super) struct Deadline<'a> {
 }
 
 impl Deadline<'_> {
-    /// # Errors
-    /// The time is over.
     pub(super) fn check(&self) -> Result<(), Error> {
         match self.at {
             Some(deadline) if Instant::now() >= deadline => Err(Error::Deadline { path: self.part.to_owned() }),

@@ -25,12 +25,10 @@ pub(crate) enum Progress {
     Provisional,
     /// The part is written. Parts of the same host that may do transfers for it still need its journal (PXN).
     JournalNeeded,
-    /// The part is written.
     Written,
 }
 
 impl Progress {
-    /// What the mark says.
     const fn text(self) -> &'static str {
         match self {
             Self::Provisional => "provisional\n",
@@ -51,13 +49,11 @@ impl Progress {
         found.unwrap_or(Self::Written)
     }
 
-    /// Writes the mark.
     pub(crate) fn write(self, mark: &Path) -> std::io::Result<()> {
         private::write(mark, self.text().as_bytes())
     }
 }
 
-/// The event file of a part's location.
 pub(crate) fn event_file(part: &Path, location: usize) -> PathBuf {
     part.join(TRACES).join(format!("{location}.evt"))
 }
@@ -74,7 +70,6 @@ pub(crate) fn is_blank(journal: &Path) -> bool {
 }
 
 /// Whether a part is written, and can go into an archive.
-#[must_use]
 pub fn is_done(part: &Path) -> bool {
     Progress::of(part) != Progress::NotWritten
 }

@@ -39,9 +39,6 @@ pub(crate) struct LockFile {
 
 impl LockFile {
     /// Waits for the lock until `give_up`, and says on `progress` for whom.
-    ///
-    /// # Errors
-    /// Another process holds it for longer than that, or the file cannot be made.
     pub(crate) fn take(
         path: PathBuf,
         staging: &Staging,
@@ -97,9 +94,6 @@ impl Drop for LockFile {
 }
 
 /// Whether this process still holds a lock.
-///
-/// # Errors
-/// Another process holds it, or none.
 pub(crate) fn still_ours(path: &Path) -> Result<(), Error> {
     let is_ours = match regular_files::read_to_string(path, MOST_MARK_BYTES) {
         // What cannot be read is nobody else's.

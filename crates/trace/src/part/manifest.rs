@@ -45,10 +45,8 @@ pub use ranks::{WrittenPart, WrittenRank};
 /// Version of the file. Another one is not read.
 const FORMAT: u32 = 1;
 
-/// A part's manifest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// Name of the part.
     pub part: String,
     /// The process, from `process.json`.
     pub process: ProcessInfo,
@@ -56,19 +54,14 @@ pub(crate) struct Manifest {
     pub process_problem: String,
     /// How the part was written. Metric 0 of an event is the first of its metrics.
     pub options: ArchiveOptions,
-    /// How ticks became time.
     pub clock: ClockQuality,
     /// What several clocks showed at the same moments.
     pub anchors: Vec<Anchor>,
     /// First and last time in the event files, CLOCK_MONOTONIC ns; equal without events.
     pub span_ns: (u64, u64),
-    /// Strings.
     pub strings: Vec<String>,
-    /// Attributes.
     pub attributes: Vec<AttributeDefinition>,
-    /// Regions.
     pub regions: Vec<RegionDefinition>,
-    /// Communicators.
     pub comms: Vec<CommDefinition>,
     /// The process's GPUs, as far as its events tell them apart.
     pub gpus: Vec<GpuDefinition>,
@@ -88,9 +81,7 @@ pub(crate) struct Manifest {
     pub remote_work: Vec<RemoteWork>,
     /// Parts of processes that did transfers for this one, as far as they are counted here.
     pub remote_workers: Vec<String>,
-    /// Their proxy operations.
     pub remote_operations: u64,
-    /// What became of everything.
     pub counts: Counts,
     /// Of a flight recording: from when on the records of all threads are there, CLOCK_MONOTONIC ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -104,7 +95,6 @@ pub(crate) struct Manifest {
     /// The profiler plugins behind the recording one, where some were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<ChainReport>,
-    /// Records read.
     pub records: u64,
     /// How many events were given an id, where the journal tells: those seen and those lost.
     pub started: Option<u64>,
@@ -145,9 +135,6 @@ struct Version {
 
 impl Manifest {
     /// Reads a part's manifest, with what came when recording had ended.
-    ///
-    /// # Errors
-    /// It cannot be read, makes no sense, or another version wrote it.
     pub(crate) fn read(part: &Path) -> Result<Self, Error> {
         let mut manifest = Self::as_written(part)?;
         let (late, problem) = read_late(part);
@@ -157,9 +144,6 @@ impl Manifest {
     }
 
     /// Reads a part's manifest alone.
-    ///
-    /// # Errors
-    /// As for [`Self::read`].
     pub(crate) fn as_written(part: &Path) -> Result<Self, Error> {
         let path = part.join(MANIFEST);
         let bytes = regular_files::read(&path, MOST_MANIFEST_BYTES).map_err(io_error("read", &path))?;
@@ -184,9 +168,6 @@ impl Manifest {
 
     /// The same with the event files: a location whose file is missing or damaged has no events any more, and the loss
     /// is among the problems.
-    ///
-    /// # Errors
-    /// As for [`Self::read`].
     pub(crate) fn read_with_events(part: &Path) -> Result<Self, Error> {
         let mut manifest = Self::read(part)?;
         for (number, location) in manifest.locations.iter_mut().enumerate() {
@@ -207,9 +188,6 @@ impl Manifest {
     }
 
     /// Writes the manifest to a file.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         let written = Written { format: FORMAT, manifest: self };
         write_json(path, &written)
@@ -231,21 +209,16 @@ impl Manifest {
     }
 }
 
-/// An attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct AttributeDefinition {
-    /// Its name.
     pub name: String,
     /// OTF2's number of its type.
     pub value_type: u8,
-    /// What it means.
     pub description: String,
 }
 
-/// A region.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct RegionDefinition {
-    /// Its name.
     pub name: String,
     /// What kind of region; regions of one name differ in it.
     pub description: String,
@@ -253,16 +226,13 @@ pub(crate) struct RegionDefinition {
     pub role: u8,
     /// OTF2's number of its paradigm.
     pub paradigm: u8,
-    /// The region group it is in.
     pub group: String,
     /// What it shows, see [`nccl_events::archive`]; of a kernel what compilers call it.
     pub canonical_name: String,
 }
 
-/// A communicator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommDefinition {
-    /// How it is identified.
     pub identity: CommIdentity,
     /// NCCL's id, the hash, or the context.
     pub id: u64,
@@ -283,7 +253,6 @@ pub struct CommDefinition {
 pub(crate) struct GpuDefinition {
     /// An index into [`Manifest::comms`]; `None` where no rank is on it.
     pub comm: Option<u32>,
-    /// The rank there.
     pub rank: u32,
     /// Whether the communicator is the process's largest, which names its GPUs where it can.
     pub in_largest: bool,
@@ -297,14 +266,11 @@ pub(crate) struct GpuDefinition {
 pub(crate) struct GpuClockDefinition {
     /// An index into [`Manifest::comms`].
     pub comm: u32,
-    /// The rank.
     pub rank: u32,
-    /// Its clock.
     #[serde(flatten)]
     pub clock: GpuQuality,
 }
 
-/// A switch of recording.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SwitchDefinition {
     /// When, CLOCK_MONOTONIC ns.
@@ -315,19 +281,16 @@ pub(crate) struct SwitchDefinition {
     pub events: u32,
     /// Whether a signal did it; else a step range, or the control file.
     pub by_signal: bool,
-    /// Which step range did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<StepRangeDefinition>,
     /// Whether the order of operations says nothing since.
     pub breaks_order: bool,
 }
 
-/// A step range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StepRangeDefinition {
     /// Its first collective.
     pub first: u32,
-    /// Its last one.
     pub last: u32,
     /// The rank, −1 where it is not known.
     pub rank: i32,

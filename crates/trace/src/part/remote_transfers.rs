@@ -16,10 +16,8 @@ use nccl_events::id::EventId;
 /// Name of the file in a part; only where there is something to say.
 pub(crate) const REMOTE_TRANSFERS: &str = "remote-transfers";
 
-/// Version of the file.
 const FORMAT: u32 = 1;
 
-/// The file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct TransfersFile {
     format: u32,
@@ -41,9 +39,6 @@ impl TransfersFile {
     }
 
     /// Writes the file.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         write_json(path, self)
     }

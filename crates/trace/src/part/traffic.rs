@@ -69,7 +69,6 @@ impl Chosen<'_> {
 /// What has numbers that other processes count alike: numbers of messages and replays count only where all are there.
 struct Numbered {
     messages: bool,
-    /// By context.
     replays: Vec<bool>,
 }
 
@@ -94,7 +93,6 @@ impl Numbered {
 
 impl Traffic {
     /// Gathers what a process saw of communicators that are on several hosts.
-    #[must_use]
     pub(crate) fn of(model: &ProcessModel<'_>) -> Self {
         let mut traffic = Self::default();
         let mut chosen = traffic.choose(model);

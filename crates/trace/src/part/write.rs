@@ -34,7 +34,6 @@ use schema::Counts;
 /// How to write a part.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteOptions {
-    /// When to give up.
     pub deadline: Option<Instant>,
     /// Whether the journal stays when the part is written. One that could not be read to its end stays always.
     pub keep_journal: bool,
@@ -47,18 +46,13 @@ pub struct WriteOptions {
     pub archive: Option<ArchiveOptions>,
 }
 
-/// What was written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PartSummary {
-    /// Name of the part.
     pub part: String,
-    /// Locations.
     pub locations: u64,
     /// OTF2 events.
     pub events: u64,
-    /// Records read.
     pub records: u64,
-    /// What became of everything.
     pub counts: Counts,
     /// What was wrong with the journal.
     pub problems: Vec<String>,
@@ -72,9 +66,6 @@ const LOCK: &str = ".write.lock";
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Writes a part from its journal.
-///
-/// # Errors
-/// The journal cannot be read at all, a file cannot be written, or the deadline passed: then the part is as it was.
 pub fn write_part(part: &Path, options: &WriteOptions, progress: &dyn Progress) -> Result<PartSummary, Error> {
     let _lock = lock(part, options.deadline, progress)?;
     write_locked(part, options, progress)
@@ -82,9 +73,6 @@ pub fn write_part(part: &Path, options: &WriteOptions, progress: &dyn Progress) 
 
 /// Locks a part: two processes that wrote it at once would take away each other's files. Says on `progress` for whom it
 /// waits.
-///
-/// # Errors
-/// Another process holds the lock for too long, or nothing can be written there.
 pub(crate) fn lock(part: &Path, deadline: Option<Instant>, progress: &dyn Progress) -> Result<LockFile, Error> {
     let patience = Instant::now() + PATIENCE;
     let give_up = deadline.map_or(patience, |deadline| deadline.min(patience));
@@ -93,9 +81,6 @@ pub(crate) fn lock(part: &Path, deadline: Option<Instant>, progress: &dyn Progre
 }
 
 /// [`write_part`] for a process that holds the lock.
-///
-/// # Errors
-/// As for [`write_part`].
 pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn Progress) -> Result<PartSummary, Error> {
     let deadline = Deadline { at: options.deadline, part };
     let recording = Recording::read(part, options.since_ticks)?;
@@ -153,9 +138,6 @@ fn commit(part: &Path, staging: &Staging, manifest: &Manifest, provisional: bool
 }
 
 /// Says how far a part is.
-///
-/// # Errors
-/// The mark cannot be written.
 pub(crate) fn mark(part: &Path, staging: &Staging, state: files::Progress) -> Result<(), Error> {
     let mark = staging.path().join(DONE);
     state.write(&mark).map_err(io_error("write", &mark))?;

@@ -20,7 +20,6 @@ const UPDATE: &str = "UPDATE_DOCS";
 const RELEASES: [u32; 12] =
     [22_304, 22_403, 22_501, 22_602, 22_605, 22_703, 22_707, 22_809, 22_907, 23_007, 23_102, 23_203];
 
-/// A page, and where it is.
 fn page(name: &str) -> (PathBuf, String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     let page = std::fs::read_to_string(&path).expect("the page is there");

@@ -46,9 +46,7 @@ pub(crate) struct Built {
     pub(crate) counts: Counts,
     /// Names of the threads with locations, in the order of those.
     pub(crate) threads: Vec<String>,
-    /// Communication records, by location.
     pub(crate) records: BTreeMap<LocationKey, Vec<Message>>,
-    /// Samples of metrics, by location.
     pub(crate) samples: BTreeMap<LocationKey, Vec<(u64, Metric, u64)>>,
     /// Location and sibling, in the order of the archive.
     pub(crate) order: Vec<(LocationKey, u32)>,

@@ -22,13 +22,10 @@ use tables::{Tables, Thread};
 /// A location of the trace with what is on it.
 #[derive(Debug)]
 pub(crate) struct Location {
-    /// What it is about.
     pub key: LocationKey,
     /// 0 for the location itself, 1 for its sibling `#2`.
     pub sibling: u32,
-    /// What is shown, nested.
     pub instances: Vec<TimedInstance>,
-    /// Its communication records.
     pub messages: Messages,
     /// What its metrics are, by time.
     pub samples: Vec<Sample>,
@@ -73,7 +70,6 @@ struct ThreadRow {
 /// The locations of a process, in the order of their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
-    /// The locations.
     pub locations: Vec<Location>,
     /// The threads that [`LocationKey::Thread`] counts: a place in [`Tables::threads`] for each.
     pub threads: Vec<u32>,
@@ -83,7 +79,6 @@ pub(crate) struct Timeline {
 
 impl TimelineBuilder {
     /// An empty builder for a process. What is shown on locations above the level is left out.
-    #[must_use]
     pub(crate) fn new(tables: &Tables, level: Level) -> Self {
         let threads = 0..index_u32(tables.threads.len());
         let mut rows = Vec::new();
@@ -163,7 +158,6 @@ impl TimelineBuilder {
     }
 
     /// Counts what was shown and what was not, and orders the locations.
-    #[must_use]
     pub(crate) fn finish(mut self, model: &ProcessModel<'_>) -> (Timeline, Counts) {
         let tables = model.tables;
         for (kind, written) in Kind::ALL.into_iter().zip(self.shown) {
@@ -219,13 +213,11 @@ impl TimelineBuilder {
 
 impl Location {
     /// Whether nothing happens on it.
-    #[must_use]
     pub(crate) const fn is_empty(&self) -> bool {
         self.instances.is_empty() && self.has_only_instances()
     }
 
     /// Whether nothing but intervals is on it, as on most.
-    #[must_use]
     pub(crate) const fn has_only_instances(&self) -> bool {
         self.messages.is_empty() && self.samples.is_empty()
     }

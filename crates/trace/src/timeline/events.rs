@@ -10,11 +10,9 @@ use journal::part::metrics::Metric;
 /// A region instance with its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimedInstance {
-    /// From.
     pub start: u64,
     /// To; not before `start`.
     pub end: u64,
-    /// What.
     pub instance: RegionInstance,
 }
 
@@ -27,26 +25,20 @@ impl TimedInstance {
 /// An event of a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimelineEvent {
-    /// When.
     pub time: u64,
-    /// What.
     pub body: EventBody,
 }
 
 impl TimelineEvent {
     /// Whether it completes a collective on this rank.
-    #[must_use]
     pub(crate) const fn ends_collective(&self) -> bool {
         matches!(self.body, EventBody::Message(Message { role: Role::CollectiveEnd | Role::CollectiveComplete, .. }))
     }
 }
 
-/// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventBody {
-    /// A region is entered.
     Enter(RegionInstance),
-    /// It is left.
     Leave(RegionInstance),
     /// A communication record, see [`crate::timeline::messages`].
     Message(Message),
@@ -130,7 +122,6 @@ impl<I: Iterator<Item = TimelineEvent>, J: Iterator<Item = TimelineEvent>> Itera
 }
 
 impl Sample {
-    /// As an event.
     pub(crate) const fn event(&self) -> TimelineEvent {
         TimelineEvent { time: self.time, body: EventBody::Sample(self.metric, self.value) }
     }

@@ -13,16 +13,13 @@ const _: () = assert!((InstanceKind::Work as u8) < 1 << 5);
 // There are several of them for each step.
 const _: () = assert!(size_of::<RegionInstance>() <= 16);
 
-/// One region instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RegionInstance {
-    /// What it is about.
     pub source: Source,
     /// Breaks ties: what was recorded first is around what came later.
     pub order: u32,
     /// The region: a number in [`Regions`].
     pub region: RegionNumber,
-    /// What of it.
     pub kind: InstanceKind,
     /// Of parts that follow each other: whether it is the last, where what is known of their end goes.
     pub is_last: bool,
@@ -31,7 +28,6 @@ pub(crate) struct RegionInstance {
 /// What a region instance is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Source {
-    /// An event.
     Event(EventRow),
     /// A call of `init` or `finalize`: an index in [`tables::Tables::comm_calls`].
     CommCall(u32),
@@ -48,33 +44,28 @@ pub(crate) enum Source {
 
 impl RegionInstance {
     /// What is no part of several.
-    #[must_use]
     pub(crate) const fn new(source: Source, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
         Self { source, order, region, kind, is_last: false }
     }
 
     /// The same of an event.
-    #[must_use]
     #[inline]
     pub(crate) fn of<F: InTable>(row: Row<F>, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
         Self::new(Source::Event(F::any(row)), order, kind, region)
     }
 
     /// Whether it stands for the event, not for a part of it.
-    #[must_use]
     pub(crate) const fn is_whole(&self) -> bool {
         !PARTS.has(self.kind)
     }
 
     /// Whether it is a proxy step or a phase of one.
-    #[must_use]
     pub(crate) const fn is_step(&self) -> bool {
         STEPS.has(self.kind)
     }
 
     /// Breaks ties of equal start times: what was recorded first is around what came later, and what is made of
     /// others around them.
-    #[must_use]
     pub(crate) const fn tie(&self) -> u64 {
         match self.kind {
             // An init or finalize is around everything its thread does meanwhile.
@@ -89,8 +80,6 @@ impl RegionInstance {
 pub(crate) struct RegionNumber(u16);
 
 impl RegionNumber {
-    /// As an index.
-    #[must_use]
     #[inline]
     pub(crate) fn index(self) -> usize {
         self.0.into()

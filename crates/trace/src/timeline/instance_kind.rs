@@ -13,7 +13,6 @@ pub(crate) enum InstanceKind {
     CommFinalize,
     /// A call that NCCL makes into sends and receives.
     DerivedCall,
-    /// Such a collective itself.
     Derived,
     /// An API call or launch, as the calling thread saw it.
     Call,
@@ -25,11 +24,9 @@ pub(crate) enum InstanceKind {
     Enqueue,
     /// The Coll, P2p or CeColl itself.
     Operation,
-    /// A proxy operation.
     Net,
     /// The beginning of a proxy operation, before it makes progress.
     Queued,
-    /// A kernel channel.
     Channel,
     /// A proxy step of which NCCL reported no state. Phases of one step are in the order they come in.
     Step,
@@ -37,7 +34,6 @@ pub(crate) enum InstanceKind {
     SendGpuWait,
     /// The data is there; the peer gives no credit yet.
     SendPeerWait,
-    /// The network is sending.
     SendWait,
     /// A step to receive: the network has not delivered yet.
     RecvWait,
@@ -47,13 +43,10 @@ pub(crate) enum InstanceKind {
     RecvGpuWait,
     /// A proxy thread ran out of work.
     ProxyIdle,
-    /// It has work again.
     ProxyActive,
     /// It sleeps until there are operations.
     ProxySleep,
-    /// It was woken up.
     ProxyWakeup,
-    /// It takes operations.
     ProxyAppend,
     /// A phase of a kernel channel.
     Phase,
@@ -100,7 +93,6 @@ pub(crate) const STEPS: InstanceKinds = InstanceKinds::of(&[
     InstanceKind::RecvGpuWait,
 ]);
 
-/// States of proxy threads.
 pub(crate) const CONTROLS: InstanceKinds = InstanceKinds::of(&[
     InstanceKind::ProxyIdle,
     InstanceKind::ProxyActive,
@@ -119,7 +111,6 @@ pub(crate) const PARTS: InstanceKinds = STEPS.with(CONTROLS).with(InstanceKinds:
 
 impl InstanceKind {
     /// The region, where the kind alone tells it.
-    #[must_use]
     pub(crate) const fn region(self) -> Option<RegionKey> {
         let (class, name) = match self {
             Self::CommInit => (RegionClass::Api, "ncclCommInitRank"),

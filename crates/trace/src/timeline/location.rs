@@ -17,7 +17,6 @@ pub(crate) enum LocationKey {
     Proxy(u32),
     /// A rank of a communicator, by index of the context.
     Communicator(u32),
-    /// A CUDA stream.
     Stream(GpuStream),
     /// A channel of a communicator's rank.
     Channel(Owner, u8),
@@ -41,7 +40,6 @@ pub(crate) enum Owner {
 
 impl Owner {
     /// Whether it is another process's.
-    #[must_use]
     pub(crate) const fn is_foreign(&self) -> bool {
         matches!(self, Self::Foreign(_))
     }
@@ -58,7 +56,6 @@ pub(crate) type Whose = (u32, u32, u64);
 
 impl LocationKey {
     /// The kind of event that the location is there for: a level that leaves it out leaves out the location.
-    #[must_use]
     pub(crate) const fn kind(self) -> Kind {
         match self {
             // These show no kind of event; an option asks for each of them.
@@ -72,7 +69,6 @@ impl LocationKey {
     }
 
     /// Where it is among the locations of its process.
-    #[must_use]
     pub(crate) fn position(self, comms: &Comms) -> Position {
         let whose = |owner| match owner {
             Owner::Context(context) => match comms.member(context) {
@@ -104,7 +100,6 @@ pub(crate) struct Siblings {
 
 impl Siblings {
     /// When the location itself is free.
-    #[must_use]
     pub(crate) fn free_from(&self) -> u64 {
         self.free_from.first().copied().unwrap_or(0)
     }

@@ -7,7 +7,6 @@ use crate::timeline::location::LocationKey;
 use tables::Tables;
 
 /// The switches that a location shows, in order.
-#[must_use]
 pub(crate) fn of_location(key: LocationKey, sibling: u32, tables: &Tables) -> Vec<TimelineEvent> {
     let shows = sibling == 0 && matches!(key, LocationKey::Thread(_) | LocationKey::Communicator(_));
     if !shows || tables.switches.is_empty() {

@@ -1,6 +1,5 @@
 //! A communication record, see [`super::messages`].
 
-/// Which record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
     /// `MpiCollectiveBegin`
@@ -21,11 +20,9 @@ pub(crate) enum Role {
     ReceiveEnd,
 }
 
-/// A communication record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     /// Whose: an index of activities.
     pub activity: u32,
-    /// Which.
     pub role: Role,
 }

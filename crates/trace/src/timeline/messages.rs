@@ -37,7 +37,6 @@ pub(crate) struct Messages {
 
 impl Messages {
     /// None yet, with room for those of `count` operations.
-    #[must_use]
     pub(crate) fn for_operations(count: usize) -> Self {
         Self { all: Vec::with_capacity(2 * count), ..Self::default() }
     }
@@ -77,8 +76,6 @@ impl Messages {
         }
     }
 
-    /// Whether there are none.
-    #[must_use]
     pub(crate) const fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -159,16 +156,12 @@ impl<I: Iterator<Item = TimelineEvent>> Merged<'_, I> {
 /// What kind of exchange an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exchange {
-    /// All ranks take part.
     Collective,
     /// All ranks take part; it was asked for at this time, and others may be under way.
     Requested {
-        /// When it was enqueued.
         at: u64,
     },
-    /// To a peer.
     Send,
-    /// From a peer.
     Receive,
 }
 

@@ -11,7 +11,6 @@ use otf2::MetricRef;
 use tables::index::index_u32;
 
 /// A metric's number in a part: its place among those that the part has.
-#[must_use]
 pub(crate) fn reference(set: MetricSet, metric: Metric) -> MetricRef {
     match set.iter().position(|known| known == metric) {
         Some(number) => MetricRef::new(index_u32(number)),
@@ -22,11 +21,8 @@ pub(crate) fn reference(set: MetricSet, metric: Metric) -> MetricRef {
 /// A metric's value from a time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
-    /// From when.
     pub time: u64,
-    /// Which metric.
     pub metric: Metric,
-    /// Its value.
     pub value: u64,
 }
 
@@ -37,7 +33,6 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Something is under way.
     pub(crate) fn add(&mut self, span: (u64, u64), amount: u64) {
         if span.0 < span.1 && amount > 0 {
             *self.changes.entry(span.0).or_insert(0) += i128::from(amount);
@@ -46,7 +41,6 @@ impl Load {
     }
 
     /// The value wherever it changes.
-    #[must_use]
     pub(crate) fn samples(&self, metric: Metric) -> Vec<Sample> {
         let mut sum = 0;
         let changes = self.changes.iter().filter(|(_, change)| **change != 0);
@@ -60,7 +54,6 @@ impl Load {
 }
 
 /// Bytes per second, rounded down; none where no time passed.
-#[must_use]
 pub(crate) fn rate(bytes: u64, span: (u64, u64)) -> Option<u64> {
     let nanoseconds = span.1.checked_sub(span.0).filter(|&length| length > 0)?;
     let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanoseconds);

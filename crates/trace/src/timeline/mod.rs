@@ -17,8 +17,6 @@ use self::builder::{Timeline, TimelineBuilder};
 use self::model::ProcessModel;
 use schema::Counts;
 
-/// Builds the timeline of a process.
-#[must_use]
 pub(crate) fn build(model: &ProcessModel<'_>) -> (Timeline, Counts) {
     let mut builder = TimelineBuilder::new(model.tables, model.options.level);
     locations::build(model, &mut builder);

@@ -21,18 +21,15 @@ use tables::{Event, EventRow, Head, ProxyOp, ProxyStep, Row, Tables, ThreadKey};
 pub(crate) struct CommunicatorMember {
     /// The part's number of the communicator.
     pub comm: u32,
-    /// The rank.
     pub rank: u32,
     /// Number of ranks, as far as this process knows.
     pub ranks: u32,
-    /// Whether that is all of them.
     pub knows_ranks: bool,
 }
 
 impl CommunicatorMember {
     /// How many ranks the bytes of a collective record are for. Those of one where the size is not known: another
     /// process may have seen other ranks, and what the members of a collective say must fit together.
-    #[must_use]
     pub(crate) fn ranks_in_bytes(&self) -> u64 {
         if self.knows_ranks { self.ranks.into() } else { 1 }
     }
@@ -41,15 +38,10 @@ impl CommunicatorMember {
 /// A process, understood: what its events mean and when its operations ran.
 #[derive(Debug)]
 pub(crate) struct ProcessModel<'a> {
-    /// The events.
     pub tables: &'a Tables,
-    /// The strings.
     pub symbols: &'a Symbols,
-    /// What they mean.
     pub meanings: Meanings,
-    /// The links between events.
     pub links: Links,
-    /// The communicators.
     pub comms: Comms,
     /// The clocks of the GPUs, by index of the context.
     pub gpu_clocks: Vec<GpuClock>,
@@ -64,7 +56,6 @@ pub(crate) struct ProcessModel<'a> {
 impl<'a> ProcessModel<'a> {
     /// Works out links, communicators, clocks and intervals. Times must be nanoseconds already; `remote` is what other
     /// processes did for this one.
-    #[must_use]
     pub(crate) fn of(
         tables: &'a Tables,
         symbols: &'a Symbols,
@@ -89,27 +80,23 @@ impl<'a> ProcessModel<'a> {
     }
 
     /// When an operation ran, by the index of its activity.
-    #[must_use]
     pub(crate) fn interval(&self, activity: u32) -> Option<Interval> {
         self.intervals.get(index(activity)).copied().flatten()
     }
 
     /// When an event stopped; the last time seen if it did not.
-    #[must_use]
     #[inline]
     pub(crate) fn end(&self, event: &Head) -> u64 {
         event.stop().unwrap_or_else(|| self.tables.span.1.max(event.start))
     }
 
     /// When a step ended, as far as anything tells.
-    #[must_use]
     pub(crate) fn step_end(&self, row: Row<ProxyStep>) -> Option<u64> {
         let inferred = self.links.inferred_ends.steps.get(&row).copied();
         inferred.or(self.tables[row].stop())
     }
 
     /// Whether an event never stopped, although NCCL would have reported it.
-    #[must_use]
     pub(crate) fn is_unfinished(&self, event: EventRow) -> bool {
         let head = self.tables.head(event);
         let is_reported = || match event {
@@ -122,7 +109,6 @@ impl<'a> ProcessModel<'a> {
     }
 
     /// Who took part in an operation, or whose transfer it was.
-    #[must_use]
     pub(crate) fn member_of(&self, event: &Head) -> Option<CommunicatorMember> {
         let member = self.comms.member(event.context_at()?)?;
         let comm = self.comms.comm(member)?;
@@ -135,14 +121,12 @@ impl<'a> ProcessModel<'a> {
     }
 
     /// Whose location an event goes on.
-    #[must_use]
     pub(crate) fn owner(&self, event: &Head) -> Owner {
         let foreign = || Owner::Foreign(self.tables.context_of(event));
         event.context_at().map_or_else(foreign, Owner::Context)
     }
 
     /// Whose location a proxy operation goes on.
-    #[must_use]
     pub(crate) fn owner_of_transfer(&self, op: &Event<ProxyOp>) -> Owner {
         if self.tables.names_another_process(op) {
             return Owner::Foreign(self.tables.context_of(op));

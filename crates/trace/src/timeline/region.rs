@@ -8,22 +8,18 @@ use nccl_events::collective::Pattern;
 /// A region by what it stands for; its name comes from the strings of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RegionKey {
-    /// Its class.
     pub class: RegionClass,
     /// The kind of event that it shows, if it shows one.
     pub kind: Option<Kind>,
-    /// What it is called.
     pub name: RegionName,
 }
 
 /// A region's name before strings come into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum RegionName {
-    /// As it is.
     Fixed(&'static str),
     /// `nccl` and the function NCCL named, then a suffix.
     Func(Symbol, &'static str),
-    /// As NCCL names it.
     Text(Symbol),
     /// A collective of sends and receives.
     Derived(Pattern),
@@ -37,19 +33,16 @@ pub(crate) enum RegionName {
 
 impl RegionKey {
     /// A region that shows no event.
-    #[must_use]
     pub(crate) const fn new(class: RegionClass, name: RegionName) -> Self {
         Self { class, kind: None, name }
     }
 
     /// A region with a name that does not depend on the journal.
-    #[must_use]
     pub(crate) const fn fixed(class: RegionClass, name: &'static str) -> Self {
         Self::new(class, RegionName::Fixed(name))
     }
 
     /// A region that is called after a function.
-    #[must_use]
     pub(crate) const fn func(class: RegionClass, func: Symbol, suffix: &'static str) -> Self {
         Self::new(class, RegionName::Func(func, suffix))
     }
@@ -69,7 +62,6 @@ impl RegionKey {
     }
 
     /// The same region, which shows events of this kind.
-    #[must_use]
     pub(crate) const fn showing(self, kind: Kind) -> Self {
         Self { kind: Some(kind), ..self }
     }

@@ -251,7 +251,6 @@ fn attributes(definitions: &Definitions, event: &Event) -> String {
     all.join(" ")
 }
 
-/// Which group a region is in.
 fn group_of(definitions: &Definitions, region: u64) -> String {
     let mut groups = definitions
         .groups

@@ -147,7 +147,6 @@ fn written(out: &Path, devices: [u8; 2], kernels: bool) -> Archive {
 /// A region with what it carried when it was entered, from, to.
 type Region = (String, BTreeMap<String, String>, (u64, u64));
 
-/// The regions of a row.
 fn row(archive: &Archive, name: &str) -> Vec<Region> {
     let definitions = archive.definitions().expect("definitions");
     let events = events(archive);

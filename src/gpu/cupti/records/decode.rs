@@ -11,18 +11,20 @@ use nccl_events::gpu::{Copy, Kernel};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NameAddress(pub(super) u64);
 
-/// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decoded {
     /// A call of CUDA was made under an id of the plugin.
-    External { correlation: u32, id: u64 },
+    External {
+        correlation: u32,
+        id: u64,
+    },
     /// A driver function was called.
-    DriverCall { correlation: u32, cbid: u32 },
-    /// A kernel ran.
+    DriverCall {
+        correlation: u32,
+        cbid: u32,
+    },
     Kernel(Kernel<NameAddress>),
-    /// Something was copied.
     Copy(Copy),
-    /// Any other record.
     Other,
 }
 

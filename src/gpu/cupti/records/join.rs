@@ -7,7 +7,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// GPU work that ran.
 pub(super) trait Work {
     /// Whether its name is of a kernel of NCCL.
     fn is_nccl_by_name(&self) -> bool;
@@ -22,11 +21,9 @@ pub(super) enum Owner {
     Launch(u64),
     /// To NCCL, by its name; the launch is not known.
     Nccl,
-    /// To another component.
     Foreign,
 }
 
-/// Work with its owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Joined<W> {
     pub(super) owner: Owner,
@@ -63,14 +60,12 @@ struct Call {
     id: u64,
 }
 
-/// Joins calls and work.
 #[derive(Debug)]
 pub(super) struct Join<W> {
     /// The highest correlation id so far, with the count of its overflows in the upper half.
     newest: Option<u64>,
     /// By correlation: the external id.
     calls: HashMap<u64, u64>,
-    /// By external id.
     launches: HashMap<u64, Launch>,
     /// Calls in order of arrival; the first wait for [`KEEP_MATCHED`], then for [`KEEP`].
     young: VecDeque<Call>,
@@ -168,7 +163,6 @@ impl<W: Work> Join<W> {
         }
     }
 
-    /// GPU work ran.
     pub(super) fn work(&mut self, now: Duration, correlation: u32, work: W, out: &mut Vec<Joined<W>>) {
         let key = self.key(correlation);
         if let Some(&id) = self.calls.get(&key) {

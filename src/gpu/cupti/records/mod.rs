@@ -127,7 +127,6 @@ impl Reading {
         }
     }
 
-    /// Reads the returned buffers.
     pub(super) fn read_all(&mut self, out: &mut dyn Output) {
         while let Some(full) = buffers::pool().take_full() {
             self.read(&full, out);

@@ -22,7 +22,6 @@ struct Known {
     is_nccl: bool,
 }
 
-/// The names so far.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     all: Vec<Known>,
@@ -67,7 +66,6 @@ impl Names {
         self.all.get(id.0).is_some_and(|known| known.is_nccl)
     }
 
-    /// The name.
     pub(super) fn get(&self, id: NameId) -> Name<'_> {
         let known = self.all.get(id.0);
         known.map_or(Name::NONE, |known| Name::from_cstr(&known.text))

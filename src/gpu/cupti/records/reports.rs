@@ -5,7 +5,6 @@ use cupti_sys::Code;
 use crate::gpu::backend::Output;
 use nccl_events::gpu::Backend as BackendKind;
 
-/// The faults that have been reported.
 #[derive(Debug, Default)]
 pub(in crate::gpu::cupti) struct Reports(Vec<Fault>);
 
@@ -48,7 +47,6 @@ impl Reports {
         });
     }
 
-    /// A flush has returned.
     pub(in crate::gpu::cupti) fn flushed(&mut self, code: Code, out: &mut dyn Output) {
         if !code.is_success() {
             self.once(Fault::FlushFailed, out, || {
@@ -83,7 +81,6 @@ impl Reports {
         });
     }
 
-    /// CUPTI dropped records.
     pub(super) fn dropped(&mut self, records: u64, out: &mut dyn Output) {
         self.once(Fault::Dropped, out, || format!("CUPTI dropped {records} records: kernels are missing"));
     }

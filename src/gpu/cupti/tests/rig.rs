@@ -119,7 +119,6 @@ pub(super) struct Launched {
     pub(super) correlation: u32,
 }
 
-/// The double's control functions.
 #[derive(Clone, Copy)]
 pub(super) struct Double(*mut c_void);
 

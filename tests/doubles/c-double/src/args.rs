@@ -20,13 +20,11 @@ impl<T> Out<T> {
 
 impl<T: Copy> Out<T> {
     /// Whether the caller wants no result.
-    #[must_use]
     pub fn is_null(&self) -> bool {
         self.0.is_null()
     }
 
     /// What the caller has there.
-    #[must_use]
     pub fn get(&self) -> Option<T> {
         In(self.0.cast_const()).get()
     }
@@ -66,14 +64,11 @@ impl<T> Copy for Out<T> {}
 pub struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
-    /// What it points to.
-    #[must_use]
     pub fn get(&self) -> Option<T> {
         self.element(0)
     }
 
     /// An element of the array it points to.
-    #[must_use]
     pub fn element(&self, index: usize) -> Option<T> {
         if self.0.is_null() {
             return None;
@@ -83,13 +78,10 @@ impl<T: Copy> In<T> {
     }
 
     /// The same place, to be read as something else that is there.
-    #[must_use]
     pub fn cast<U>(&self) -> In<U> {
         In(self.0.cast())
     }
 
-    /// The address.
-    #[must_use]
     pub fn address(&self) -> usize {
         self.0.expose_provenance()
     }
@@ -110,7 +102,6 @@ pub struct Text(*const c_char);
 
 impl Text {
     /// The text; empty for NULL.
-    #[must_use]
     pub fn get(&self) -> Cow<'_, str> {
         if self.0.is_null() {
             return Cow::Borrowed("");
@@ -120,7 +111,6 @@ impl Text {
     }
 
     /// The pointer itself, to hand on.
-    #[must_use]
     pub fn pointer(&self) -> *const c_char {
         self.0
     }

@@ -14,7 +14,6 @@ pub fn count(name: &'static str, more: u64) {
 }
 
 /// The count of this name; 0 where nothing was counted.
-#[must_use]
 pub fn counted(name: &str) -> u64 {
     COUNTS.lock().get(name).copied().unwrap_or(0)
 }

@@ -14,9 +14,6 @@ const RTLD_DL_SYMENT: libc::c_int = 1;
 /// Hides the name of the function at this address, of the calling library, from `dlsym`.
 ///
 /// To be called from the library's constructor: nobody searches its table before that has returned.
-///
-/// # Errors
-/// The loader knows another name at this address, or its table cannot be written to.
 pub fn hide(name: &str, function: usize) -> Result<(), String> {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     let mut entry: *mut c_void = null_mut();

@@ -3,15 +3,12 @@
 use std::io::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The calling thread's number.
-#[must_use]
 pub fn this_thread() -> i32 {
     // SAFETY: takes nothing and always succeeds.
     unsafe { libc::gettid() }
 }
 
 /// Now, in nanoseconds of `CLOCK_REALTIME`.
-#[must_use]
 pub fn realtime_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))

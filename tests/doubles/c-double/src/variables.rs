@@ -14,7 +14,6 @@ pub struct Variables {
 
 impl Variables {
     /// Those of this process. The file of [`crate::report`] is known.
-    #[must_use]
     pub fn of(prefix: &'static str) -> Variables {
         let name_after = |name: &str| name.strip_prefix(prefix).filter(|name| *name != "REPORT").map(str::to_owned);
         let given = std::env::vars_os().filter_map(|(name, value)| Some((name_after(name.to_str()?)?, value)));
@@ -22,12 +21,10 @@ impl Variables {
         Variables { prefix, given: given.collect() }
     }
 
-    /// The value.
     pub fn text(&mut self, name: &str) -> Option<String> {
         self.given.remove(name)
     }
 
-    /// The value, parsed.
     pub fn parsed<T>(&mut self, name: &str, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
         let text = self.text(name)?;
         let value = parse(&text);
@@ -37,7 +34,6 @@ impl Variables {
         value
     }
 
-    /// A number.
     pub fn number<T: FromStr>(&mut self, name: &str, default: T) -> T {
         self.parsed(name, |text| text.parse().ok()).unwrap_or(default)
     }

@@ -6,13 +6,10 @@
 pub struct Work<Name> {
     /// CUPTI's id of the call that launched it.
     pub correlation: u32,
-    /// As CUPTI numbers it.
     pub device: u32,
-    /// Any number.
     pub context: u32,
     /// CUPTI's number of the stream.
     pub stream: u32,
-    /// Of a kernel.
     pub name: Name,
     /// The executable graph that it is part of, else 0.
     pub graph: u32,
@@ -26,7 +23,6 @@ pub struct Work<Name> {
     pub copy_kind: u32,
     /// Who launched it; 0: the calling thread.
     pub thread: i32,
-    /// Of a copy.
     pub bytes: u64,
     /// When it began, in nanoseconds of the wall clock.
     pub start_ns: u64,

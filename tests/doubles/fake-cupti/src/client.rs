@@ -21,7 +21,6 @@ pub(crate) type CompleteV1 = unsafe extern "C" fn(*mut c_void, u32, *mut u8, usi
 pub(crate) type RequestV2 = unsafe extern "C" fn(*mut *mut u8, *mut usize, *mut usize, *mut Info);
 pub(crate) type CompleteV2 = unsafe extern "C" fn(*mut u8, usize, usize, *mut Info);
 
-/// A tool's buffer callbacks.
 #[derive(Clone, Copy)]
 pub(crate) enum Callbacks {
     V1(RequestV1, CompleteV1),
@@ -46,7 +45,6 @@ pub(crate) struct State {
     pub(crate) promised_clean: bool,
 }
 
-/// Who gets records.
 pub(crate) struct Client {
     pub(crate) name: String,
     pub(crate) state: Mutex<State>,

@@ -96,7 +96,6 @@ pub(crate) fn enter(function: &str) -> Outcome {
     variables::get().init.map_or(Ok(()), Err)
 }
 
-/// For all others.
 pub(crate) fn outside(function: &str) -> Outcome {
     if IN_CALLBACK.get() {
         misuse(&format!("{function} from within a buffer callback"));

@@ -40,7 +40,6 @@ pub(crate) fn external(external_kind: u32, id: u64, correlation: u32) -> Vec<u8>
     bytes.0
 }
 
-/// An API call.
 pub(crate) struct Api {
     pub(crate) kind: u32,
     pub(crate) cbid: u32,
@@ -71,7 +70,6 @@ pub(crate) fn stamp(realtime: u64) -> u64 {
     if variables::get().foreign_clock { realtime / 10 * 29 } else { realtime }
 }
 
-/// Now on CUPTI's clock.
 pub(crate) fn now() -> u64 {
     stamp(realtime_ns())
 }

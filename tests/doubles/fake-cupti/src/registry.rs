@@ -11,7 +11,6 @@ use std::sync::Arc;
 /// `CUpti_SubscriberHandle`, as a number.
 pub(crate) type Handle = usize;
 
-/// The one handle of V1.
 const V1_HANDLE: Handle = 8;
 /// Handles of V2 start here; the next is 8 more.
 const FIRST_V2: Handle = 0x100;
@@ -158,7 +157,6 @@ pub(crate) fn unsubscribe(handle: Handle) -> Outcome {
     })
 }
 
-/// Whether anybody traces.
 pub(crate) fn is_running() -> bool {
     let is_subscribed = with(|registry| registry.holder().is_some());
     is_subscribed || clients().iter().any(|client| !client.state.lock().kinds.is_empty())

@@ -8,7 +8,6 @@ use std::sync::OnceLock;
 pub(crate) enum Holder {
     V1,
     V2,
-    /// with others allowed
     V2Shared,
 }
 

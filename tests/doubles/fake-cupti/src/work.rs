@@ -19,7 +19,6 @@ pub(crate) type Ticket = u64;
 
 struct Running {
     work: Work,
-    /// who wants its record
     clients: Vec<Arc<Client>>,
     end: Option<u64>,
 }

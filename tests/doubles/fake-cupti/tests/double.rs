@@ -18,7 +18,6 @@ fn scenario(name: &str, variables: &[(&str, &str)], fault: Option<&str>, body: i
     }
 }
 
-/// The library, mapped.
 struct Double(Library, Functions);
 
 /// Calls a function; one that the release lacks fails the test.

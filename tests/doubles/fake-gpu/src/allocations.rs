@@ -11,7 +11,6 @@ pub(crate) enum Kind {
     Device = 2,
 }
 
-/// An allocation.
 #[derive(Clone, Copy)]
 pub(crate) struct Block {
     pub(crate) base: usize,

@@ -84,9 +84,7 @@ impl Drop for Running {
     }
 }
 
-/// What runs.
 pub(crate) enum What<'a> {
-    /// with its mangled name
     Kernel(&'a CStr),
     /// with its `CUpti_ActivityMemcpyKind` and bytes
     Copy(u32, usize),

@@ -35,7 +35,6 @@ plain!(u8, i8, u16, i16, u32, i32, u64, i64);
 pub(crate) struct Addr(usize);
 
 impl Addr {
-    /// Nothing there.
     pub(crate) const NULL: Addr = Addr(0);
 
     /// Takes an address from the arguments of a launch or of a memory operation.
@@ -55,19 +54,16 @@ impl Addr {
         Addr(self.0.wrapping_add_signed(bytes))
     }
 
-    /// The field at this offset.
     pub(crate) fn field(self, offset: usize) -> Addr {
         Addr(self.0.wrapping_add(offset))
     }
 
-    /// Reads a number.
     pub(crate) fn read<T: Plain>(self) -> T {
         let pointer = with_exposed_provenance::<T>(self.0);
         // SAFETY: mapped and of this layout by the invariant of this module; any bytes are a `T`.
         unsafe { pointer.read_unaligned() }
     }
 
-    /// Writes a number.
     pub(crate) fn write<T: Plain>(self, value: T) {
         let pointer = with_exposed_provenance_mut::<T>(self.0);
         // SAFETY: mapped and of this layout by the invariant of this module.
@@ -139,7 +135,6 @@ impl Addr {
         unsafe { std::ptr::copy(source, target, len) }
     }
 
-    /// Fills memory.
     pub(crate) fn set(self, value: u8, len: usize) {
         let target = with_exposed_provenance_mut::<u8>(self.0);
         // SAFETY: there are `len` bytes: that is what the operation was called with.

@@ -61,7 +61,6 @@ impl Cuda {
         (code, ms)
     }
 
-    /// Queues a host function.
     fn host(&self, stream: usize, function: unsafe extern "C" fn(*mut c_void)) {
         type Function = unsafe extern "C" fn(*mut c_void);
         let code = call!(self, "cudaLaunchHostFunc", (usize, Function, usize) -> c_int, stream, function, 0);

@@ -25,12 +25,10 @@ pub enum Threads {
     OpenMp,
 }
 
-/// Which Score-P.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// 7, 8 or 9: 7.1 has other arguments, 9.0 sees threads that libraries make.
     pub version: u8,
-    /// Its thread model.
     pub threads: Threads,
     /// Whether there is the user adapter.
     pub user: bool,
@@ -41,10 +39,6 @@ impl Variant {
     pub const USUAL: Self = Self { version: 8, threads: Threads::Pthread, user: false };
 
     /// Makes the libraries in a directory and says how to preload them: the value of `LD_PRELOAD`.
-    ///
-    /// # Panics
-    /// There is no C compiler, or it cannot make them.
-    #[must_use]
     pub fn build(&self, directory: &Path) -> OsString {
         let (model, name) = match self.threads {
             Threads::None => (0, "libscorep_thread_mockup.so"),

@@ -6,24 +6,18 @@ use std::path::Path;
 /// A region that was entered and left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// Name of the location.
     pub location: String,
-    /// Name of the region.
     pub region: String,
-    /// Score-P's time.
     pub begin: u64,
-    /// Score-P's time.
     pub end: u64,
     /// How many regions are around it.
     pub depth: usize,
-    /// What it carries.
     pub attributes: BTreeMap<String, String>,
 }
 
 /// The log of one process, checked: on each location regions nest, and time does not go back.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    /// Names of the locations.
     pub locations: Vec<String>,
     /// Roles of the regions, by name.
     pub roles: BTreeMap<String, i32>,
@@ -45,10 +39,6 @@ struct Open {
 
 impl Log {
     /// All logs that begin so: one for each process.
-    ///
-    /// # Panics
-    /// One cannot be read, or what it holds is wrong.
-    #[must_use]
     pub fn all(prefix: &Path) -> Vec<Self> {
         let directory = prefix.parent().expect("a directory");
         let name = prefix.file_name().expect("a name").to_string_lossy();
@@ -62,7 +52,6 @@ impl Log {
         texts.map(|text| Self::parse(&text)).collect()
     }
 
-    /// Intervals on a location.
     pub fn on<'a>(&'a self, location: &'a str) -> impl Iterator<Item = &'a Interval> {
         self.intervals.iter().filter(move |interval| interval.location == location)
     }

@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Results were wrong.
 pub(crate) const EXIT_WRONG: u8 = 1;
 /// Usage, NCCL or CUDA error, or a worker that crashed.
 pub(crate) const EXIT_ERROR: u8 = 2;
@@ -24,7 +23,6 @@ const EXIT_TIMEOUT: u8 = 124;
 /// How long the other workers may take to end once one has failed.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Runs the whole job.
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     validate(options)?;
     let dir = tempfile::Builder::new()

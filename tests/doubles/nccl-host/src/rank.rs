@@ -106,12 +106,10 @@ impl<'r> Rank<'r> {
         self.count_up(|tally| *tally += other);
     }
 
-    /// Rank in the communicator.
     pub(crate) fn me(&self) -> usize {
         self.world.rank
     }
 
-    /// Ranks of the communicator.
     pub(crate) fn ranks(&self) -> usize {
         self.world.ranks
     }
@@ -193,7 +191,6 @@ impl<'r> Rank<'r> {
         self.shared.log.write(kind, || line)
     }
 
-    /// A communicator exists.
     pub(crate) fn log_communicator(&self, comm: &Communicator) -> anyhow::Result<()> {
         let (rank, ranks) = (comm.rank, comm.ranks);
         self.log("communicator", json!({"comm": comm.name, "comm_rank": rank, "comm_ranks": ranks}))

@@ -271,8 +271,6 @@ fn wait_to_be_killed() -> ! {
 }
 
 enum Start {
-    /// ncclCommInitAll made it.
     Ready(Communicator),
-    /// ncclCommInitRank with this id.
     Join(UniqueId),
 }

@@ -166,9 +166,7 @@ impl Descriptor {
 pub(crate) enum StateArgs {
     #[default]
     Null,
-    /// A structure of zeros.
     Zero,
-    /// Appended proxy operations.
     Appended(i32),
     /// States 0 to 7: bytes and steps. Version 4 and later have the bytes only.
     Operation(u64, i32),
@@ -212,7 +210,6 @@ pub(crate) enum NetData {
 }
 
 impl NetData {
-    /// Plugin and version.
     pub(crate) fn id(self) -> u64 {
         match self {
             Self::Ib { .. } => (1 << 16) | 1,

@@ -89,7 +89,6 @@ pub(crate) fn parse_state(text: &str) -> Option<u32> {
     place.and_then(|place| u32::try_from(place).ok()).or_else(|| text.parse().ok())
 }
 
-/// A state's name, or its number.
 pub(crate) fn state_name(number: u32) -> String {
     let name = STATES.get(number as usize);
     name.map_or_else(|| number.to_string(), |name| (*name).to_owned())

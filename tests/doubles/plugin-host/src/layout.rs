@@ -8,7 +8,6 @@ use crate::interface::{Kind, Version};
 pub(crate) enum Type {
     /// A number of so many bytes; flags, pointers and `size_t`, too.
     Bytes(usize),
-    /// A string.
     Text,
     /// Version 1: the number of a name.
     Number(fn(&str) -> u8),

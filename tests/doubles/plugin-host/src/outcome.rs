@@ -1,6 +1,5 @@
 //! What a verb comes to.
 
-/// What came out.
 pub(crate) enum Outcome {
     /// The plugin did all it should.
     Well,

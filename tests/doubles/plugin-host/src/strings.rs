@@ -54,7 +54,6 @@ pub(crate) fn hide() {
     protect(libc::PROT_NONE);
 }
 
-/// Gives them back.
 pub(crate) fn show() {
     protect(libc::PROT_READ | libc::PROT_WRITE);
 }

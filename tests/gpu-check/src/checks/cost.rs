@@ -76,7 +76,6 @@ fn compare(context: &Context<'_>, variants: &[Variant]) -> Result<Outcome, Outco
 struct Pace {
     call_ns: u64,
     each_ns: u64,
-    /// As logged.
     whole: Value,
 }
 

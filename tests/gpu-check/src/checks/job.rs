@@ -12,7 +12,6 @@ use crate::process::{self, Ran};
 
 /// A bare machine may have no other network.
 const LOOPBACK: (&str, &str) = ("NCCL_SOCKET_IFNAME", "lo");
-/// One rank.
 pub(super) const ALONE: Shape = Shape { processes: 1, threads: 1, variables: &[LOOPBACK], words: "one rank" };
 /// Two ranks as threads, one of them on each GPU, or both on the stand-in's.
 const PAIR: Shape = Shape { threads: 2, words: "two ranks, each with a GPU", ..ALONE };
@@ -53,7 +52,6 @@ fn find_shape(context: &Context<'_>) -> Option<Shape> {
     shapes.iter().find(works).cloned()
 }
 
-/// Who listens to NCCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listener {
     Nobody,

@@ -7,7 +7,6 @@ use super::whichever;
 use crate::context::{Context, Shape};
 use crate::outcome::{Outcome, with};
 
-/// Elements of an operation.
 const COUNT: u32 = 10_000;
 
 /// One rank: nothing is launched, and everything works.
@@ -77,7 +76,6 @@ pub(crate) fn kernel_channels(context: &Context<'_>) -> Outcome {
     })())
 }
 
-/// Times by CUDA events.
 pub(crate) fn events_backend(context: &Context<'_>) -> Outcome {
     whichever((|| {
         let job = Job::recorded(context.shape()?, "allreduce,sendrecv,graph", "events");
@@ -121,7 +119,6 @@ pub(crate) fn ends(context: &Context<'_>) -> Outcome {
     })())
 }
 
-/// Kernels of replays.
 pub(crate) fn nccl_graphs(context: &Context<'_>) -> Outcome {
     whichever((|| {
         let job = Job::recorded(context.shape()?, "graph", "cupti").argument("--count", COUNT);

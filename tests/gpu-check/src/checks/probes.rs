@@ -12,7 +12,6 @@ use crate::process::{self, Ran};
 /// CUPTI takes a refused buffer from this version on.
 const MAY_BE_REFUSED: u64 = cupti_sys::constants::VERSION_BUFFER_MAY_BE_REFUSED as u64;
 
-/// Asks one question.
 pub(crate) fn probe(context: &Context<'_>, name: &str) -> Outcome {
     probe_with(context, name, &[])
 }

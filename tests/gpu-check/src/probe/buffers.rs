@@ -42,17 +42,14 @@ pub(super) fn refuse(refuse: bool) {
     REFUSE.store(refuse, Ordering::Relaxed);
 }
 
-/// How many were refused.
 pub(super) fn refused() -> usize {
     REFUSED.load(Ordering::Relaxed)
 }
 
-/// Takes what came back.
 pub(super) fn take() -> Vec<Buffer> {
     std::mem::take(&mut *DONE.lock())
 }
 
-/// CUPTI wants a buffer.
 pub(super) extern "C" fn request(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
     let is_refused = REFUSE.load(Ordering::Relaxed);
     let address = match layout(BYTES) {
@@ -71,7 +68,6 @@ pub(super) extern "C" fn request(buffer: *mut *mut u8, size: *mut usize, records
     unsafe { records.write(0) };
 }
 
-/// A buffer comes back.
 pub(super) extern "C" fn complete(_context: *mut c_void, _stream: u32, address: *mut u8, size: usize, valid: usize) {
     // CUPTI gives back what was refused, in some releases.
     if address.is_null() {

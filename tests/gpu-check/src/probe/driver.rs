@@ -16,7 +16,6 @@ const KERNELS: &CStr = c".version 7.0
 .address_size 64
 .visible .entry gpu_check_empty() { ret; }
 ";
-/// Its name.
 pub(super) const EMPTY: &CStr = c"gpu_check_empty";
 
 macro_rules! functions {
@@ -79,7 +78,6 @@ macro_rules! call {
 }
 
 impl Driver {
-    /// Loads the driver.
     pub(super) fn load(file: Option<&Path>) -> Result<Self, Outcome> {
         let name = file.unwrap_or(Path::new("libcuda.so.1"));
         // SAFETY: runs the initialisers of the GPU's driver, or of the double that stands in for it.

@@ -14,16 +14,15 @@ use super::buffers;
 use crate::options::Options;
 use crate::outcome::Outcome;
 
-/// Which functions of CUPTI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
-    /// Those of the process.
     Global,
     /// A subscriber's own, with or without others beside it.
-    Own { shared: bool },
+    Own {
+        shared: bool,
+    },
 }
 
-/// CUPTI, loaded.
 #[derive(Clone, Debug)]
 pub(super) struct Cupti {
     functions: Functions,
@@ -55,7 +54,6 @@ impl Cupti {
         Ok(Self { functions, version, path: path.display().to_string() })
     }
 
-    /// What it is, as facts.
     pub(super) fn facts(&self) -> Value {
         json!({ "cupti_version": self.version, "cupti": self.path })
     }
@@ -95,7 +93,6 @@ fn succeeded(what: &str, code: Code) -> Result<(), Outcome> {
     if code.is_success() { Ok(()) } else { Err(Outcome::failed(format!("{what}: {code}"))) }
 }
 
-/// One subscriber.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tool {
     functions: Functions,
@@ -161,7 +158,6 @@ impl Tool {
         dropped
     }
 
-    /// Ends the subscription.
     pub(super) fn unsubscribe(&self) -> Code {
         call!(self.functions.unsubscribe, self.subscriber)
     }
@@ -214,7 +210,6 @@ impl Tool {
 #[derive(Clone, Debug)]
 pub(super) struct Record(pub(super) Vec<u8>);
 
-/// Those of one kind.
 pub(super) fn of_kind(records: &[Record], kind: u32) -> Vec<&Record> {
     records.iter().filter(|record| KIND.of(&record.0) == Some(kind)).collect()
 }

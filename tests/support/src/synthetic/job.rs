@@ -25,22 +25,48 @@ impl Random {
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum Wrong {
-    /// It is healthy.
     Nothing,
     /// A rank comes later by this time, from this instance on.
-    LateRank { rank: u32, from: u32, ns: u64 },
+    LateRank {
+        rank: u32,
+        from: u32,
+        ns: u64,
+    },
     /// From one rank to the next latency and time for a byte are this many times what they are.
-    SlowPair { from: u32, latency: f64, time: f64 },
+    SlowPair {
+        from: u32,
+        latency: f64,
+        time: f64,
+    },
     /// A channel is slower by this, from this instance on.
-    SlowChannel { channel: u32, from: u32, factor: f64 },
+    SlowChannel {
+        channel: u32,
+        from: u32,
+        factor: f64,
+    },
     /// A rank comes later by this time, once.
-    LateOnce { rank: u32, at: u32, ns: u64 },
+    LateOnce {
+        rank: u32,
+        at: u32,
+        ns: u64,
+    },
     /// A step from a rank on a channel takes longer by this time, once.
-    SlowOnce { from: u32, channel: u32, at: u32, ns: u64 },
+    SlowOnce {
+        from: u32,
+        channel: u32,
+        at: u32,
+        ns: u64,
+    },
     /// Steps to and from a rank take this many times what they take.
-    SlowNic { rank: u32, factor: f64 },
+    SlowNic {
+        rank: u32,
+        factor: f64,
+    },
     /// Steps of operations of this size take this many times what they take.
-    SlowSize { bytes: u64, factor: f64 },
+    SlowSize {
+        bytes: u64,
+        factor: f64,
+    },
 }
 
 /// What a job is like.
@@ -48,13 +74,10 @@ pub enum Wrong {
 pub struct Job {
     /// Ranks, each in a process of its own.
     pub ranks: u32,
-    /// Channels of each connection.
     pub channels: u32,
-    /// Collectives.
     pub instances: u32,
     /// What the noise is made of.
     pub seed: u64,
-    /// What is wrong.
     pub wrong: Wrong,
     /// Mean lateness of every rank.
     pub jitter_ns: f64,
@@ -78,14 +101,12 @@ pub struct Job {
 pub const LATENCY_NS: f64 = 8_000.0;
 /// See [`LATENCY_NS`].
 pub const BYTE_NS: f64 = 0.1;
-/// Steps of a transfer.
 const STEPS: u32 = 4;
 /// Sizes of operations, in turn.
 pub const SIZES: [u64; 3] = [1 << 16, 1 << 20, 1 << 23];
 
 impl Job {
     /// Eight ranks on one host, and nothing wrong.
-    #[must_use]
     pub fn healthy(seed: u64) -> Self {
         Self {
             ranks: 8,
@@ -112,7 +133,6 @@ pub struct Step {
     pub sent_ns: u64,
     /// How long the network took.
     pub ns: u64,
-    /// Its size.
     pub bytes: u64,
 }
 
@@ -121,15 +141,11 @@ pub struct Step {
 pub struct Operation {
     /// Its communicator: 0 is that of all ranks.
     pub communicator: u32,
-    /// The function.
     pub function: &'static str,
     /// Rank of the root, or of the other end of a send or receive.
     pub partner: Option<u32>,
-    /// When the rank arrived.
     pub start_ns: u64,
-    /// When it ended.
     pub stop_ns: u64,
-    /// Its size.
     pub bytes: u64,
     /// NCCL's number of it; sends, receives and all-to-alls have none in the archive.
     pub sequence: u64,
@@ -138,7 +154,6 @@ pub struct Operation {
 }
 
 /// What happened on each rank.
-#[must_use]
 pub fn play(job: &Job) -> Vec<Vec<Operation>> {
     let mut random = Random(job.seed);
     let mut ranks: Vec<Vec<Operation>> = vec![Vec::new(); job.ranks as usize];
@@ -215,7 +230,6 @@ fn steps(
 
 impl Operation {
     /// When another kernel ran: it overlaps with the first half of the operation.
-    #[must_use]
     pub const fn computation(&self) -> (u64, u64) {
         (self.start_ns - 150_000, self.start_ns + (self.stop_ns - self.start_ns) / 2)
     }

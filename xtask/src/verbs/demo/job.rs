@@ -37,10 +37,12 @@ impl Tools {
 
 /// What the ranks run on.
 pub(super) enum Devices {
-    /// The emulation, and why.
     Fake(String),
     /// This many GPUs, and the CUDA runtime if it was found.
-    Real { devices: usize, runtime: Option<PathBuf> },
+    Real {
+        devices: usize,
+        runtime: Option<PathBuf>,
+    },
 }
 
 impl Devices {
@@ -89,7 +91,6 @@ impl Devices {
     }
 }
 
-/// One recorded run.
 pub(super) struct Job<'a> {
     pub(super) version: &'a str,
     pub(super) library: &'a Path,

@@ -12,7 +12,6 @@ pub(super) struct Circle {
     /// The crate, and the module in which they are siblings.
     pub(super) inside: String,
     pub(super) modules: Vec<String>,
-    /// One shortest way around.
     pub(super) way: Vec<String>,
     /// For each pair of them the first import.
     pub(super) imports: Vec<String>,
@@ -23,7 +22,6 @@ type Graph<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a Import>>;
 /// The name of the module itself among its children.
 const ITSELF: &str = "mod";
 
-/// All circles of a crate.
 pub(super) fn find(name: &str, code: &Crate<'_>, imports: &[Import]) -> Vec<Circle> {
     let mut levels: BTreeMap<&[String], Graph<'_>> = BTreeMap::new();
     for import in imports {

@@ -6,7 +6,6 @@
 
 use serde::Serialize;
 
-/// What is limited.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Rule {
@@ -23,7 +22,6 @@ pub(super) enum Rule {
     CommentColumns,
 }
 
-/// How much is allowed.
 pub(super) struct Limit {
     pub(super) rule: Rule,
     /// What is counted, for people.
@@ -39,7 +37,6 @@ pub(super) struct Exception {
     pub(super) rule: Rule,
     /// As the report names it: a file, `src/x.rs::function`, a folder, a room, a package.
     pub(super) what: &'static str,
-    /// Its own limit.
     pub(super) most: usize,
     pub(super) reason: &'static str,
 }

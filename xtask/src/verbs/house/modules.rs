@@ -34,7 +34,6 @@ pub(super) struct Module<'a> {
 pub(super) struct Import {
     pub(super) from: usize,
     pub(super) to: Imported,
-    /// As it is written.
     pub(super) path: String,
     pub(super) line: usize,
 }

@@ -21,7 +21,6 @@ pub(super) enum How {
     Code,
     /// Offered to others by `pub use`.
     Reexport,
-    /// Invoked as a macro.
     Macro,
 }
 

@@ -95,7 +95,6 @@ impl Report {
         self.failed
     }
 
-    /// The rules that are broken.
     #[cfg(test)]
     pub(super) fn broken(&self) -> Vec<Rule> {
         self.rules.iter().filter(|rule| rule.failed).map(|rule| rule.rule).collect()

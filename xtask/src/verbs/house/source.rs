@@ -11,7 +11,6 @@ use anyhow::{Result, anyhow};
 
 use super::paths::{self, How, Used};
 
-/// A parsed file.
 #[derive(Default)]
 pub(super) struct Source {
     pub(super) lines: usize,
@@ -59,7 +58,6 @@ pub(super) struct Import {
     pub(super) path: Vec<String>,
 }
 
-/// Reads a file.
 pub(super) fn read(name: &str, text: &str) -> Result<Source> {
     let file = syn::parse_file(text).map_err(|error| {
         let at = error.span().start();

@@ -43,7 +43,6 @@ pub(super) fn comments(file: &str, text: &str, most: usize) -> Vec<(usize, usize
     markdown(lines, most)
 }
 
-/// What begins a comment.
 fn mark(file: &str) -> Option<&'static str> {
     let name = file.rsplit('/').next()?;
     match name.rsplit_once('.').map_or("", |(_, extension)| extension) {

@@ -37,7 +37,6 @@ pub(super) struct Target {
 pub(super) enum Kind {
     Library,
     Program,
-    /// Tests, benchmarks, examples.
     Test,
 }
 

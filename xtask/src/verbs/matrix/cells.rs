@@ -10,7 +10,6 @@ pub(super) struct Cell {
     pub(super) about: &'static str,
     /// The arguments of `nccl-host`.
     pub(super) arguments: &'static str,
-    /// NCCL's own settings.
     pub(super) settings: &'static [(&'static str, &'static str)],
     /// The only algorithm that the archive may name, in NCCL's word.
     pub(super) algorithm: Option<&'static str>,

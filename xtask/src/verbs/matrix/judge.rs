@@ -34,7 +34,6 @@ pub(super) struct Bench {
     probes: PathBuf,
 }
 
-/// One of them.
 pub(super) struct Run<'a> {
     pub(super) cell: &'static Cell,
     pub(super) release: &'a str,

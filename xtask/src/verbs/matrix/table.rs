@@ -28,7 +28,6 @@ pub(super) struct Outcome {
 
 #[derive(PartialEq, Debug, Serialize, Deserialize)]
 pub(super) enum Verdict {
-    /// All comparisons held.
     Good {
         /// The rules of `check` that had remarks.
         remarks: Vec<String>,
@@ -98,7 +97,6 @@ impl Table<'_> {
         text
     }
 
-    /// As Markdown.
     pub(super) fn markdown(&self) -> String {
         let mut text = self.trees();
         let _ = write!(text, "| cell | {} |\n| --- |", self.releases.join(" | "));

@@ -37,7 +37,6 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// NCCL's archive.
     pub(super) fn archive(&self) -> PathBuf {
         match self.cell.special {
             Special::Substrate => self.folder.join("experiment-0/nccl-otf2"),

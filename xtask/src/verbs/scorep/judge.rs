@@ -20,13 +20,11 @@ const OPERATIONS: &str = "NCCL operations";
 pub(super) struct Numbers {
     /// By the archive: shown calls, and all of them.
     pub(super) calls: (u64, u64),
-    /// As for calls.
     pub(super) operations: (u64, u64),
     /// Of those not shown: why, as `OVERLAPPING 1`.
     pub(super) not_shown: String,
     /// Calls and operations in Score-P's traces.
     pub(super) in_trace: (u64, u64),
-    /// In its profiles.
     pub(super) in_profile: (u64, u64),
     /// How often Score-P wrote out a full buffer.
     pub(super) flushes: u64,

@@ -12,7 +12,6 @@ pub(super) struct Outcome {
     pub(super) seconds: f64,
 }
 
-/// What became of all.
 pub(super) struct Table {
     pub(super) version: String,
     pub(super) release: String,
@@ -38,7 +37,6 @@ impl Outcome {
 }
 
 impl Table {
-    /// How many runs failed.
     pub(super) fn failed(&self) -> usize {
         let runs = self.rows.iter().filter(|(_, outcome)| outcome.result.is_err()).count();
         runs + self.same.iter().filter(|(_, result)| result.is_err()).count()

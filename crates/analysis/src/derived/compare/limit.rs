@@ -9,7 +9,6 @@ impl Comparison {
     /// Whether B is slower by more than `share` of A in any group. It is not where the interval of every group's
     /// median, with the clocks' error, ends below. What cannot be compared makes B's operations slower by all of its
     /// time at most: it may be less than `share` of that of all.
-    #[must_use]
     pub fn is_slower_by(&self, share: f64) -> Limit {
         let slower = self.groups.iter().filter_map(Group::slower_by).max_by(f64::total_cmp);
         let (answer, sentence) = match slower.filter(|by| *by > share) {

@@ -38,7 +38,6 @@ pub struct Observed {
 
 impl Observed {
     /// Of what [`crate::analyse`] made with the same filter.
-    #[must_use]
     pub fn of(trace: &Trace, tables: &Tables, instances: &Instances, report: &Report, filter: &Filter) -> Self {
         Self {
             compared: Compared {
@@ -62,7 +61,6 @@ struct Pair<'a> {
 }
 
 /// Compares two runs of a program.
-#[must_use]
 pub fn compare(a: &Observed, b: &Observed) -> Comparison {
     let shapes = matching(a, b);
     let mut pairs: Vec<Pair<'_>> = Vec::new();

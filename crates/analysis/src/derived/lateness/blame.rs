@@ -21,7 +21,6 @@ pub(in crate::derived) struct Late {
     pub(in crate::derived) more_ns: u64,
     /// Operations that they waited for.
     pub(in crate::derived) times: u64,
-    /// Ranks that waited.
     pub(in crate::derived) ranks: u64,
     /// How probable it is that chance has it so.
     pub(in crate::derived) p_value: f64,

@@ -36,7 +36,6 @@ const SPELL: f64 = 0.3;
 pub(in crate::derived) struct Outside {
     /// By rank of the job: between its first and last operation; none without operations.
     pub(in crate::derived) ns: Vec<Option<u64>>,
-    /// In how many pieces.
     pub(in crate::derived) pauses: Vec<u64>,
     /// Where the time is cut into blocks.
     boundaries: Vec<u64>,

@@ -12,7 +12,6 @@ const LEAST_R_SQUARED: f64 = 0.5;
 pub struct Regression {
     points: u64,
     weight: f64,
-    /// Weighted means.
     x: f64,
     t: f64,
     /// Weighted sums of products of differences from the means (Welford): sizes may differ little.
@@ -37,7 +36,6 @@ impl Regression {
     }
 
     /// The line; none of no points.
-    #[must_use]
     pub fn fit(&self) -> Option<Fit> {
         if self.points == 0 {
             return None;

@@ -1,7 +1,6 @@
 //! Unions of intervals of time.
 
 /// The union of intervals as disjoint ones in order.
-#[must_use]
 pub fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     intervals.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::new();
@@ -15,7 +14,6 @@ pub fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 }
 
 /// How long disjoint intervals are together.
-#[must_use]
 pub fn length(intervals: &[(u64, u64)]) -> u64 {
     intervals.iter().map(|(start, stop)| stop.saturating_sub(*start)).sum()
 }
@@ -50,7 +48,6 @@ impl Covered {
         Some((self.intervals.first()?.0, self.intervals.last()?.1))
     }
 
-    /// How many there are.
     pub(in crate::derived) fn count(&self) -> u64 {
         self.intervals.len() as u64
     }

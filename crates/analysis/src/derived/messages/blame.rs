@@ -51,7 +51,6 @@ pub(in crate::derived) struct Awaited {
     pub(in crate::derived) operations: BTreeMap<u64, u64>,
 }
 
-/// For what was waited.
 #[derive(Clone, Debug, Default)]
 pub(in crate::derived) struct Blame {
     /// By rank of the job.
@@ -179,12 +178,10 @@ impl Missing<'_> {
     }
 }
 
-/// What ranks did when.
 struct Times<'a> {
     tables: &'a Tables,
     messages: &'a Messages,
     waits: &'a [Vec<Wait>],
-    /// When each waited.
     waited: Vec<Covered>,
 }
 

@@ -17,11 +17,8 @@ pub(in crate::derived) enum WaitsIn {
 /// A time in which a rank waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::derived) struct Wait {
-    /// From when.
     pub(in crate::derived) start_ns: u64,
-    /// Until when.
     pub(in crate::derived) stop_ns: u64,
-    /// The operation that waited.
     pub(in crate::derived) row: u32,
     /// Its other end, or that of the rank that came last.
     pub(in crate::derived) other: u32,

@@ -4,7 +4,6 @@ use super::pairing::Pairing;
 use crate::derived::instances::error_ns;
 use crate::tables::{Tables, large};
 
-/// Until when it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
     /// It does not wait.

@@ -33,7 +33,6 @@ pub(super) struct Causes<'a> {
     messages: BTreeMap<Pair, Times>,
 }
 
-/// Communicator, sender, receiver.
 type Pair = (CommRef, u32, u32);
 
 /// A collective: who entered last, and who left first of those on other hosts.

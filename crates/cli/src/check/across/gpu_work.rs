@@ -23,13 +23,10 @@ struct Operation {
 /// The work of GPUs, process by process: threads and communicators come before channels and streams.
 pub(super) struct GpuWork<'a> {
     trace: &'a Trace,
-    /// By event id.
     operations: BTreeMap<u64, Operation>,
-    /// External ids of launches.
     launches: BTreeSet<u64>,
     /// The largest residual of GPU clocks; none where nothing is said of them.
     residual_ns: Option<u64>,
-    /// Channels on GPU times.
     channels: u64,
     kernels: u64,
     copies: u64,
@@ -37,7 +34,6 @@ pub(super) struct GpuWork<'a> {
 }
 
 impl<'a> GpuWork<'a> {
-    /// Nothing seen yet.
     pub(super) fn of(trace: &'a Trace) -> Self {
         let is_any = trace.said.gpu_clocks().any(|(ranks, _)| ranks > 0) || !trace.said.gpu_clock_list.is_empty();
         Self {
@@ -82,7 +78,6 @@ impl<'a> GpuWork<'a> {
         self.launches.extend(instance.fields.external_correlation);
     }
 
-    /// The GPU that a location is of.
     fn gpu(&self, location: LocationRef) -> Option<LocationGroupRef> {
         let group = self.trace.group(location);
         let known = self.trace.definitions.location_groups.get(&group)?;
@@ -115,7 +110,6 @@ impl<'a> GpuWork<'a> {
         self.channels += 1;
     }
 
-    /// A kernel or copy.
     fn work(&mut self, location: LocationRef, work: &Instance<'_>, findings: &mut Findings) {
         let external = work.fields.external_correlation.unwrap_or(0);
         if self.trace.is_copy(work.region) {

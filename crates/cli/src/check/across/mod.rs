@@ -25,7 +25,6 @@ use written::Written;
 
 pub(super) use causes::statements as alignment_statements;
 
-/// All checkers across locations.
 pub(super) struct Across<'a> {
     subject: Subject<'a>,
     instances: Instances<'a>,
@@ -39,7 +38,6 @@ pub(super) struct Across<'a> {
 }
 
 impl<'a> Across<'a> {
-    /// Nothing seen yet.
     pub(super) fn of(subject: Subject<'a>) -> Self {
         let trace = subject.trace;
         let is_nccl = is_nccl(&trace.archive);
@@ -79,7 +77,6 @@ impl<'a> Across<'a> {
         self.unreadable.insert(location);
     }
 
-    /// Takes in an event.
     pub(super) fn event(&mut self, location: LocationRef, event: &Event, findings: &mut Findings) {
         self.clock_offsets.event(event.time);
         // A location that is no member was found when its own events were checked.

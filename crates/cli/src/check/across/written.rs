@@ -21,7 +21,6 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Nothing counted yet.
     pub(super) fn of(trace: &Trace) -> Self {
         let regions = trace.definitions.regions.keys();
         let calls = regions.filter_map(|region| match trace.shows(*region)? {
@@ -36,7 +35,6 @@ impl Written {
         self.last.clear();
     }
 
-    /// Takes in an event.
     pub(super) fn step(&mut self, step: &Step<'_>) {
         let entered = match step {
             Step::Entered(entered) => entered,

@@ -41,12 +41,10 @@ pub(super) struct ClockOffsets<'a> {
 struct Current {
     location: LocationRef,
     clock: Clock,
-    /// Of its events, corrected.
     span: Option<(u64, u64)>,
 }
 
 impl<'a> ClockOffsets<'a> {
-    /// Nothing seen yet.
     pub(super) fn of(trace: &'a Trace) -> Self {
         Self {
             trace,

@@ -12,7 +12,6 @@ use super::findings::Findings;
 use super::rules::Rule;
 use crate::archive::{is_merged, is_nccl};
 
-/// Checks all definitions.
 pub(super) fn check(trace: &Trace, findings: &mut Findings) {
     let definitions = &trace.definitions;
     let archive = &trace.archive;

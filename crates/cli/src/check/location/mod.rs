@@ -64,7 +64,6 @@ impl<'a> Location<'a> {
         self.findings.at(place, Some(self.time), rule, message);
     }
 
-    /// The next event.
     pub(super) fn event(&mut self, event: &Event) {
         self.time = event.time;
         self.span();

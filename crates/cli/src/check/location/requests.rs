@@ -10,7 +10,6 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// None yet.
     pub(super) fn new(what: &'static str) -> Self {
         Self { what, open: BTreeSet::new() }
     }

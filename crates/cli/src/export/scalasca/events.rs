@@ -10,11 +10,8 @@ const NONE: &Attributes = Attributes::NONE;
 /// The numbers of definitions in an archive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbers {
-    /// The communicator.
     pub(crate) comm: CommRef,
-    /// The first of the regions.
     pub(crate) first_region: u32,
-    /// The first of the requests.
     pub(crate) first_request: u64,
 }
 
@@ -90,7 +87,6 @@ enum Step {
     CompleteAtOnce,
 }
 
-/// Sends or receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Direction {
     Receive,
@@ -117,7 +113,6 @@ struct Events<'a, 'b> {
     /// When what is written now happened.
     time: u64,
     times: Times,
-    /// What is waited for.
     wait: Option<Direction>,
     /// How many are under way.
     receives: usize,

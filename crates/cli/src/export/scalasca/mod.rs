@@ -31,15 +31,12 @@ const AROUND: u64 = 1000;
 /// A communicator that is to be written.
 #[derive(Debug)]
 pub(super) struct Communicator<'a> {
-    /// Its name.
     pub(super) name: &'a str,
     /// The name of the machine.
     pub(super) machine: &'a str,
     /// The host and the process of each rank.
     pub(super) places: Vec<(&'a str, &'a str)>,
-    /// What the ranks did: what all have.
     pub(super) ranks: &'a [Rank],
-    /// Ticks per second.
     pub(super) ticks_per_second: u64,
 }
 

@@ -14,7 +14,6 @@ const OPERATIONS: [(CollectiveOp, &str, &str); 8] = [
     (CollectiveOp::Scatter, "MPI_Scatter", "ncclScatter"),
 ];
 
-/// The others.
 const OTHERS: [(&str, &str, RegionRole); 7] = [
     ("main", "main", RegionRole::Function),
     ("MPI_Init", "ncclCommInitRank", RegionRole::Function),

@@ -4,7 +4,6 @@ use super::mismatch::Mismatch;
 use crate::hang::operation::{Message, Signature};
 use crate::hang::sequence::Sequence;
 
-/// Somebody waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Blockage {
     /// Index in [`Job::comms`](crate::hang::job::Job::comms).
@@ -22,7 +21,6 @@ impl Blockage {
     }
 }
 
-/// In what ranks wait.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     Collective {
@@ -53,10 +51,8 @@ pub(crate) struct Position {
     pub(crate) sequence: Option<u64>,
 }
 
-/// Why ranks wait.
 #[derive(Clone, Debug)]
 pub(crate) enum Cause {
-    /// Ranks call different things.
     Mismatch(Mismatch),
     /// These ranks did not enter it.
     Absent(Vec<u32>),
@@ -69,15 +65,12 @@ pub(crate) enum Cause {
 /// Why a rank is the suspect, the surest reason first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
-    /// Ranks call different things.
     Mismatch,
-    /// Its process is gone.
     Gone,
     /// Its process has ended its recording, or this communicator.
     Ended,
     /// Ranks wait for each other in different communicators.
     Deadlock,
-    /// Its process is stopped.
     Stopped,
     /// It is in a call of NCCL that does not return.
     InTheCall,

@@ -44,12 +44,10 @@ pub(crate) fn is_final(survivors: &AllSurvivors<'_>, blockage: &Blockage) -> boo
     }
 }
 
-/// The search for suspects.
 pub(crate) struct Suspects<'a> {
     job: &'a Job,
     survivors: &'a AllSurvivors<'a>,
     blockages: &'a [Blockage],
-    /// Who waits in each.
     waiters: Vec<BTreeSet<Actor>>,
     /// The blockages that an actor waits in.
     waiting: BTreeMap<Actor, Vec<usize>>,

@@ -27,10 +27,6 @@ use doubts::Doubts;
 mod doubts;
 
 /// Reads the job of which this is the archive.
-///
-/// # Errors
-///
-/// When it cannot be read, or NCCL's events are not in it.
 pub(crate) fn archive(path: &Path, bar: &Bar) -> Result<Job> {
     let trace = archive::open_with_kinds(path)?;
     if !is_nccl(&trace.archive) {

@@ -15,7 +15,6 @@ pub(crate) struct Here {
 }
 
 impl Here {
-    /// Looks around.
     pub(crate) fn look(now_ns: u64) -> Self {
         Self { boot_id: boot_id(), now_ns }
     }

@@ -25,10 +25,6 @@ use align::align;
 use part::{CommKey, Moment, Part};
 
 /// Reads the job in `directory`.
-///
-/// # Errors
-///
-/// When there are no parts to read, or a newer version wrote one.
 pub(crate) fn job(directory: &Path, progress: &dyn Progress) -> Result<Job> {
     let directories = part_directories(directory)?;
     if directories.is_empty() {

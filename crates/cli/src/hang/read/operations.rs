@@ -24,11 +24,9 @@ pub(super) struct Reader<'a> {
     symbols: &'a Symbols,
     names: BTreeMap<Symbol, Arc<str>>,
     progresses: Progresses<'a>,
-    /// By call: its collective.
     below: BTreeMap<EventRow, EventRow>,
 }
 
-/// What a context did.
 #[derive(Clone, Copy)]
 enum Item {
     /// A call and its collective below the API, or one of them.

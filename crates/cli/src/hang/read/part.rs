@@ -60,7 +60,6 @@ pub(super) struct RecordedMember {
     pub(super) recorded: Rank,
 }
 
-/// One part, read.
 pub(super) struct Part {
     pub(super) process: Process,
     pub(super) members: Vec<RecordedMember>,

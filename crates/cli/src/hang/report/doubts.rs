@@ -29,7 +29,6 @@ pub(super) fn has_lost(job: &Job) -> bool {
     ranks || job.processes.iter().any(|process| of_process(job, process).is_some())
 }
 
-/// What would tell more.
 pub(super) fn way_out(job: &Job) -> &'static str {
     match job.source {
         Source::Journals => "`nccl-otf2 check` on the archive says what is missing",

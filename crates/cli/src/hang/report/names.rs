@@ -92,7 +92,6 @@ pub(crate) fn ranks(of: &impl Ranks, ranks: &[u32]) -> String {
     format!("{} {}", noun(ranks), numbers(of, ranks))
 }
 
-/// "rank" or "ranks".
 pub(crate) const fn noun(ranks: &[u32]) -> &'static str {
     if ranks.len() == 1 { "rank" } else { "ranks" }
 }
@@ -133,7 +132,6 @@ pub(crate) fn position(position: u64, from_beginning: bool) -> String {
     format!("collective {position}{of}")
 }
 
-/// What is waited in.
 pub(crate) fn operation(job: &Job, comm: usize, operation: &Operation) -> String {
     match operation {
         Operation::Collective { sequence, position: at, what } => {

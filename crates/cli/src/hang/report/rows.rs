@@ -65,7 +65,6 @@ pub(crate) enum Kind {
 pub(crate) struct SuspectRow {
     pub(crate) reason: Name,
     pub(crate) communicator: String,
-    /// In the communicator.
     pub(crate) rank: u32,
     /// In the job; none where that is not known.
     pub(crate) job_rank: Option<u32>,
@@ -197,7 +196,6 @@ pub(crate) struct RankRow {
     pub(crate) entered: u64,
     /// How far it came in the first incomplete one, else in its last.
     pub(crate) stage: Name,
-    /// Since it called that.
     pub(crate) for_ns: Option<u64>,
     pub(crate) inside: Vec<String>,
     pub(crate) waits: Vec<WaitRow>,

@@ -53,7 +53,6 @@ pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
     )
 }
 
-/// What differs.
 pub(crate) fn mismatch(comm: &Comm, mismatch: &Mismatch) -> String {
     let is_different = |of: &dyn Fn(&Signature) -> String| {
         let all: BTreeSet<String> = mismatch.groups.iter().map(|(what, _)| of(what)).collect();
@@ -328,7 +327,6 @@ pub(crate) fn died(job: &Job, first: &Process, n: usize) -> String {
     )
 }
 
-/// Nobody waits.
 pub(crate) fn nothing(job: &Job) -> String {
     let processes = plural(job.processes.len() as u64, "process", "processes");
     let comms = plural(job.comms.len() as u64, "communicator", "communicators");

@@ -11,7 +11,6 @@ use super::report::rows::{Kind, Report};
 use super::tail::{Positions, Tail};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// The moment of looking.
 const NOW_NS: u64 = 1_000 * SECOND_NS;
 const AFTER_NS: u64 = 10 * SECOND_NS;
 

@@ -24,7 +24,6 @@ use crate::units::plural;
 use printer::{Printer, Shown};
 use ranks::Ranks;
 
-/// Prints an archive.
 pub(super) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
     let trace = archive::open(path)?;
     refuse_unknown(filter)?;
@@ -107,7 +106,6 @@ fn open_many_files() {
     let _as_it_was = setrlimit(Resource::Nofile, limit);
 }
 
-/// The archive's clock.
 struct Clock {
     ticks_per_second: u64,
     begin_ns: u64,

@@ -17,17 +17,14 @@ pub(super) struct Shown<'a> {
     pub(super) event: &'a Event,
     /// Since the beginning of the archive.
     pub(super) after_ns: u64,
-    /// In how many regions.
     pub(super) depth: usize,
     /// Of a LEAVE: since the ENTER.
     pub(super) duration_ns: Option<u64>,
 }
 
-/// Writes lines.
 pub(super) struct Printer<'a> {
     trace: &'a Trace,
     ranks: &'a Ranks<'a>,
-    /// None for JSON.
     columns: Option<Columns>,
 }
 

@@ -13,7 +13,6 @@ impl<'a> Ranks<'a> {
         Self(trace)
     }
 
-    /// Whether a location is wanted.
     pub(super) fn wanted(&self, location: LocationRef, filter: &Filter) -> bool {
         let Some((comm, rank)) = self.0.rank_of(location) else {
             return filter.wants_comm("", None) && filter.wants_rank(None);

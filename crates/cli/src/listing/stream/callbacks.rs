@@ -32,7 +32,6 @@ impl Line<'_> {
         }
     }
 
-    /// When it is written.
     pub(super) fn written_ns(&self) -> u64 {
         match self {
             Self::Init(comm) => comm.begin.ns,
@@ -54,7 +53,6 @@ impl Line<'_> {
         }
     }
 
-    /// Writes its fields.
     pub(super) fn write(&self, process: &Process, json: &mut Json) {
         match self {
             Self::Init(comm) => init(process, comm, json),
@@ -159,7 +157,6 @@ pub(super) fn event(process: &Process, event: &Event, minimal: Option<&Minimal<'
     });
 }
 
-/// What every state has.
 pub(super) fn state_head(process: &Process, state: &State, name: Cow<'_, str>, json: &mut Json) {
     json.put("recordType", "state");
     json.put("eventAddr", Value::Address(state.event));

@@ -13,7 +13,6 @@ use crate::listing::filter::Filter;
 use crate::listing::moment::Moment;
 use crate::listing::process::Process;
 
-/// An event.
 #[derive(Debug)]
 pub(crate) struct Event {
     /// What `startEvent` returned.
@@ -22,26 +21,19 @@ pub(crate) struct Event {
     pub(crate) start: Moment,
     /// `stopEvent`, if there was one.
     pub(crate) stop: Option<Moment>,
-    /// What it said.
     pub(crate) record: Start<Symbol>,
     /// How many events of the process started before.
     pub(crate) number: u64,
 }
 
-/// A change of state.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// Of which event.
     pub(crate) event: u64,
-    /// When.
     pub(crate) when: Moment,
-    /// NCCL's number.
     pub(crate) number: u32,
-    /// What came with it.
     pub(crate) args: StateArgs,
 }
 
-/// What there is.
 #[derive(Debug)]
 pub(crate) enum Said {
     Event(Event),
@@ -55,7 +47,6 @@ pub(crate) struct Events<'a> {
     filter: &'a Filter,
     records: InOrder,
     clock: ClockReader<'a>,
-    /// By slot.
     threads: BTreeMap<u16, u32>,
     /// Those that have not stopped, by id; `None` for one that is not wanted.
     open: FxHashMap<u64, Option<Event>>,

@@ -14,9 +14,7 @@ const NEWER: [&str; 5] = ["commHash", "kernelVariant", "isSymmetric", "userTag",
 /// What its lines need of all of a process.
 pub(super) struct Minimal<'a> {
     pub(super) process: &'a Process,
-    /// By ordinal.
     gpus: BTreeMap<u32, String>,
-    /// By context.
     of_comms: BTreeMap<u64, u32>,
     /// The launches with their numbers, from 1, sorted by their events.
     launches: Vec<(u64, u64)>,

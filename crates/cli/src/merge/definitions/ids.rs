@@ -60,7 +60,6 @@ impl MergedProcesses {
     }
 }
 
-/// Gives ids.
 #[derive(Debug)]
 pub(in crate::merge) struct Ids {
     theirs: BTreeSet<LocationRef>,
@@ -81,10 +80,6 @@ impl Ids {
     }
 
     /// The new ids of another of Score-P's traces: its rank instead of 0.
-    ///
-    /// # Errors
-    ///
-    /// When an id is taken.
     pub(in crate::merge) fn of_another(&mut self, scorep: &ScoreP) -> Result<Shared> {
         let mut shared = Shared::default();
         let rank = scorep.processes.first().map_or(NO_RANK, |process| process.rank);
@@ -105,10 +100,6 @@ impl Ids {
     }
 
     /// The id of the next location of NCCL's in a process.
-    ///
-    /// # Errors
-    ///
-    /// When it is taken.
     fn next(&mut self, rank: u32) -> Result<LocationRef> {
         let next = self.next.entry(rank).or_default();
         let id = LocationRef::new((OURS | *next) << 32 | u64::from(rank));
@@ -127,10 +118,6 @@ impl Ids {
     }
 
     /// What an archive of NCCL's has in common with Score-P's, and its new ids. Calls can be on Score-P's locations.
-    ///
-    /// # Errors
-    ///
-    /// When an id is taken.
     pub(in crate::merge) fn shared(
         &mut self,
         processes: &MergedProcesses,

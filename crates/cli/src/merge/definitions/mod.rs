@@ -29,7 +29,6 @@ struct Existing<'a> {
 pub(super) struct Ends(HashMap<ReferenceKind, u64>);
 
 impl Ends {
-    /// Of a kind.
     pub(super) fn of(&self, kind: ReferenceKind) -> u64 {
         self.0.get(&kind).copied().unwrap_or(0)
     }
@@ -75,7 +74,6 @@ impl Merged {
         merged
     }
 
-    /// Defines something.
     pub(super) fn push(&mut self, definition: Definition) {
         if let Some((kind, number)) = definition.defines() {
             let next = self.next.entry(kind).or_default();
@@ -132,10 +130,6 @@ impl Merged {
     }
 
     /// Takes the definitions of another archive in.
-    ///
-    /// # Errors
-    ///
-    /// When one of them is of a type whose references are not known.
     pub(super) fn append(&mut self, others: &[Definition], shared: &Shared) -> Result<Numbers> {
         let indices: BTreeMap<u8, u64> = self
             .lists

@@ -8,9 +8,7 @@ use otf2::{LocationGroupRef, LocationRef, SystemTreeNodeRef};
 /// What another archive has in common with what is there already.
 #[derive(Debug, Default)]
 pub(in crate::merge) struct Shared {
-    /// Nodes of the system tree.
     pub(in crate::merge) nodes: BTreeMap<SystemTreeNodeRef, SystemTreeNodeRef>,
-    /// Processes.
     pub(in crate::merge) groups: BTreeMap<LocationGroupRef, LocationGroupRef>,
     /// The new id of every location.
     pub(in crate::merge) locations: BTreeMap<LocationRef, LocationRef>,

@@ -43,7 +43,6 @@ pub(super) fn together(mut first: Vec<Definition>, appended: Vec<Definition>, li
 
 /// Definitions of a stage refer to earlier ones, and to earlier ones of their own.
 const STAGES: usize = 15;
-/// The one of locations.
 const LOCATIONS: usize = 5;
 
 fn stage(definition: &Definition) -> usize {

@@ -37,10 +37,6 @@ pub(in crate::merge) struct LocalNumbers {
 
 impl LocalNumbers {
     /// Reads what a location had.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read.
     pub(in crate::merge) fn read(scorep: &ScoreP, location: LocationRef, ends: &Ends) -> Result<Self> {
         let before = scorep.archive.local_definitions(location).context("cannot read local definitions")?;
         let mut tables = Vec::new();
@@ -68,10 +64,6 @@ impl LocalNumbers {
     }
 
     /// Writes them, with the clock offsets that there were.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be written.
     pub(in crate::merge) fn write(&self, writer: &mut ArchiveWriter, location: LocationRef) -> Result<()> {
         let mut to = writer.local_definitions(location)?;
         for (_, mapping, globals) in &self.tables {

@@ -29,11 +29,8 @@ const TRACES: &str = "traces";
 /// An archive that is put behind the first.
 #[derive(Debug)]
 pub(super) struct Appended<'a> {
-    /// The archive.
     pub(super) archive: &'a Archive,
-    /// Its definitions.
     pub(super) definitions: &'a Definitions,
-    /// Its new numbers.
     pub(super) numbers: Numbers,
     /// Its locations, with their clocks.
     pub(super) locals: &'a [Local],
@@ -45,10 +42,6 @@ pub(super) struct Appended<'a> {
 type Tables = Vec<Vec<u64>>;
 
 /// Writes everything into `directory`.
-///
-/// # Errors
-///
-/// When a file cannot be read or written.
 pub(super) fn write(
     directory: &Path,
     scorep: &ScoreP,
@@ -79,10 +72,6 @@ pub(super) fn write(
 }
 
 /// Begins with the anchor file.
-///
-/// # Errors
-///
-/// When a file cannot be read or written.
 pub(super) fn begin(directory: &Path, scorep: &ScoreP, anchor: &AnchorText) -> Result<ArchiveWriter> {
     let mut writer = ArchiveWriter::create_with_chunks(directory, TRACES, definitions_chunk_bytes(scorep)?)?;
     writer.set_creator(&anchor.creator)?;
@@ -112,10 +101,6 @@ fn definitions_chunk_bytes(scorep: &ScoreP) -> Result<u64> {
 }
 
 /// Score-P's files as they are, under the names they have; but for some locations.
-///
-/// # Errors
-///
-/// When a file cannot be linked.
 pub(super) fn link_theirs(
     writer: &ArchiveWriter,
     scorep: &ScoreP,

@@ -15,10 +15,6 @@ use crate::merge::records::Records;
 use crate::merge::scorep::ScoreP;
 
 /// Writes the location, with an archive's new numbers; `directory` is where the calls are written alone meanwhile.
-///
-/// # Errors
-///
-/// When a file cannot be read or written.
 pub(super) fn write(
     writer: &mut ArchiveWriter,
     directory: &Path,

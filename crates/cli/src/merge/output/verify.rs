@@ -17,18 +17,12 @@ const AT_ONCE: usize = 64;
 /// How many locations and events were read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::merge) struct Read {
-    /// Locations.
     pub(in crate::merge) locations: u64,
-    /// Events.
     pub(in crate::merge) events: u64,
 }
 
 /// Reads everything and compares: definitions with what was written, the number of events of each location, their
 /// order, and the nesting where all events (`is_ours`) or some (`has_ours`) are NCCL's.
-///
-/// # Errors
-///
-/// Says what is wrong.
 pub(in crate::merge) fn verify(
     anchor: &Path,
     written: &[Definition],

@@ -8,9 +8,7 @@ use super::map::Name;
 pub(super) struct ProcessKey<'a> {
     /// Its host, with or without the domain; empty where it is not known.
     pub(super) host: &'a str,
-    /// Its number there.
     pub(super) process_id: Option<u64>,
-    /// Its rank.
     pub(super) rank: Option<u32>,
 }
 
@@ -23,7 +21,6 @@ pub(super) struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    /// Of these processes.
     pub(super) fn of(processes: impl IntoIterator<Item = ProcessKey<'a>>) -> Self {
         let mut index = Self::default();
         for (place, key) in processes.into_iter().enumerate() {
@@ -45,7 +42,6 @@ impl<'a> Index<'a> {
         same.filter(|(other, _)| is_same_host(other, host)).map(|(_, place)| *place).collect()
     }
 
-    /// Those of this rank.
     pub(super) fn rank(&self, rank: u32) -> &[usize] {
         self.by_rank.get(&rank).map_or(&[], Vec::as_slice)
     }

@@ -6,7 +6,6 @@ use std::str::FromStr;
 /// A process as the user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Name {
-    /// By its rank.
     Rank(u32),
     /// By its host and number there.
     Process(String, u64),
@@ -38,9 +37,7 @@ impl fmt::Display for Name {
 /// `NCCL=SCOREP` of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::merge) struct Mapping {
-    /// In NCCL's archive.
     pub(super) nccl: Name,
-    /// In Score-P's trace.
     pub(super) scorep: Name,
 }
 

@@ -13,10 +13,8 @@ mod map;
 
 use index::{Index, ProcessKey, is_same_host};
 
-/// How it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// The user gave it.
     Map,
     /// Both have host and process id.
     Process,
@@ -27,7 +25,6 @@ pub(super) enum By {
 }
 
 impl By {
-    /// In words.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Map => "--map",
@@ -38,22 +35,16 @@ impl By {
     }
 }
 
-/// One process in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pair {
     /// Which archive of NCCL's, and which process in it.
     pub(super) nccl: (usize, usize),
     /// Which archive of Score-P's, and which process in it.
     pub(super) scorep: (usize, usize),
-    /// How that is known.
     pub(super) by: By,
 }
 
 /// Pairs for all processes of NCCL's archives, in their order.
-///
-/// # Errors
-///
-/// When one has no process of Score-P's, or two different ones have the same.
 pub(super) fn pairs(scoreps: &[ScoreP], nccls: &[Nccl], map: &[Mapping]) -> Result<Vec<Pair>> {
     let theirs = numbered(scoreps.iter().map(|it| &*it.processes));
     let ours = numbered(nccls.iter().map(|it| &*it.processes));

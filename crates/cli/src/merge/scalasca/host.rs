@@ -16,7 +16,6 @@ pub(super) struct Host<'a> {
     states: Vec<State>,
 }
 
-/// Where the thread is.
 #[derive(Clone, Copy, Debug)]
 struct State {
     /// Whether it is in a region, and in none of MPI's.
@@ -28,7 +27,6 @@ struct State {
 /// Where an operation has room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Own ticks.
     pub(super) begin: u64,
     pub(super) end: u64,
     /// How many collectives of MPI's the thread has ended before.
@@ -37,10 +35,6 @@ pub(super) struct Place {
 
 impl<'a> Host<'a> {
     /// Reads its events.
-    ///
-    /// # Errors
-    ///
-    /// When they cannot be read.
     pub(super) fn read(scorep: &ScoreP, process: &'a Process) -> Result<Self> {
         let records = Records::read(&scorep.archive.event_file(process.master))?;
         let local = scorep.archive.local_definitions(process.master).context("cannot read local definitions")?;

@@ -70,10 +70,6 @@ fn refuse(plan: &Plan) -> Result<&ScoreP> {
 }
 
 /// Writes the archive, reads it back and puts it in place. Says what is not in it, and why.
-///
-/// # Errors
-///
-/// When nothing can be analysed, or a file cannot be read or written.
 pub(super) fn write(plan: &Plan, out: &Path) -> Result<(verify::Read, Vec<String>)> {
     let scorep = refuse(plan)?;
     let mut left_out = Vec::new();

@@ -13,7 +13,6 @@ pub(super) type Hosts<'a> = BTreeMap<u32, Host<'a>>;
 /// A communicator, with what its ranks did.
 pub(super) struct Communicator {
     pub(super) name: String,
-    /// The ranks of MPI's.
     pub(super) members: Vec<u32>,
     pub(super) ranks: Vec<Rank>,
 }

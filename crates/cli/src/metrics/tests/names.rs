@@ -10,7 +10,6 @@ use whole_plugin::built::root;
 use super::{Families, everything, ours};
 use crate::metrics::text::{self, Format};
 
-/// As Prometheus has it.
 fn name(family: &Family) -> String {
     text::name(family) + if family.kind == MetricKind::Counter { "_total" } else { "" }
 }

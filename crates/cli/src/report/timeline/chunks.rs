@@ -7,14 +7,12 @@ use serde::Serialize;
 use super::events::{Event, NONE};
 use crate::report::encoding::{pack, put, zigzag};
 
-/// Events of a chunk.
 const EVENTS: usize = 16_384;
 
 /// Where the events of a chunk are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::report) enum At {
-    /// In the page.
     Page,
     /// In a file beside it.
     File,
@@ -22,7 +20,6 @@ pub(in crate::report) enum At {
     None,
 }
 
-/// A chunk.
 #[derive(Debug, Serialize)]
 pub(in crate::report) struct Chunk {
     begin_ns: u64,
@@ -47,7 +44,6 @@ pub(in crate::report) struct Chunks {
 }
 
 impl Chunks {
-    /// Cuts events into chunks.
     pub(super) fn of(mut events: Vec<Event>) -> Self {
         events.par_sort_unstable_by_key(|event| (event.begin_ns, event.location, event.depth));
         let mut all = Vec::new();
@@ -82,7 +78,6 @@ impl Chunks {
         order
     }
 
-    /// The text of a chunk.
     pub(in crate::report) fn text(&self, at: usize) -> Result<String> {
         let chunk = &self.all[at];
         let events = &self.events[chunk.from..chunk.from + chunk.events];

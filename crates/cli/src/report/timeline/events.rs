@@ -42,7 +42,6 @@ schema::fields! {
     }
 }
 
-/// A region instance.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(Default))]
 pub(super) struct Event {
@@ -57,9 +56,7 @@ pub(super) struct Event {
     pub(super) instance: u64,
     /// Index of the set of attributes.
     pub(super) attributes: u64,
-    /// Index of the location.
     pub(super) location: u32,
-    /// Index of the name.
     pub(super) name: u32,
     pub(super) depth: u32,
     /// It had not ended when the recording did.
@@ -74,20 +71,17 @@ pub(super) enum Value {
     Number(i64),
 }
 
-/// Attributes with their values.
 pub(super) type Set = Vec<(String, Value)>;
 
 /// All events of an archive.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub(super) all: Vec<Event>,
-    /// Names of regions.
     pub(super) names: Vec<String>,
     pub(super) sets: Vec<Set>,
 }
 
 impl Events {
-    /// Reads an archive.
     pub(super) fn read(
         trace: &Trace,
         analysis: &Analysis,

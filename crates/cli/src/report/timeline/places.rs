@@ -12,20 +12,17 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     name: String,
-    /// Index of its host.
     host: usize,
     /// Index of the rank in the report.
     rank: Option<usize>,
 }
 
-/// A location.
 #[derive(Debug, Serialize)]
 pub(super) struct Location {
     #[serde(skip)]
     pub(super) reference: LocationRef,
     name: String,
     kind: &'static str,
-    /// Index of its row.
     pub(super) row: usize,
     id: u64,
     /// Number of ranks of the communicator that it shows a rank of.

@@ -11,7 +11,6 @@ use crate::tool::support::Scratch;
 /// Puts something in the place of a file.
 type Plant = fn(&Path);
 
-/// What is put there.
 const PLANTED: &[(&str, Plant)] = &[
     ("a FIFO", |path| assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo").success())),
     ("a link to a device", |path| symlink("/dev/zero", path).expect("a link")),

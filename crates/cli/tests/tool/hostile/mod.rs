@@ -19,7 +19,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Address space, in KiB: threads and mapped libraries take some hundred MiB of it.
 const MOST_KIB: u32 = 3 << 20;
 
-/// How a verb ended.
 #[derive(Debug)]
 struct Ended {
     /// None where it had to be killed.
@@ -29,7 +28,6 @@ struct Ended {
 }
 
 impl Ended {
-    /// Everything that it said.
     fn said(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }

@@ -30,10 +30,8 @@ pub(in crate::kineto) struct Foreign {
     pub(super) kernels: Vec<Kernel>,
 }
 
-/// A kernel of NCCL's.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
-    /// Which event it is.
     pub(super) event: u64,
     /// In ns since 1970.
     pub(super) times_ns: [i128; 2],
@@ -83,10 +81,6 @@ struct Reading {
 
 impl Foreign {
     /// Reads a trace.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be read, does not say which rank it is of or what its times count from, or has our events.
     pub(in crate::kineto) fn read(path: &Path) -> Result<Self> {
         let mut reading = Reading::default();
         stream::read(path, &mut reading)?;

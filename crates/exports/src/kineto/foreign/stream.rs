@@ -14,19 +14,12 @@ use crate::output::is_compressed;
 pub(super) trait Reader {
     /// A member of the file's object that is not its events.
     fn member(&mut self, name: &str, value: &RawValue) -> Result<()>;
-    /// The events follow.
     fn begin_events(&mut self) -> Result<()>;
-    /// One of them.
     fn event(&mut self, event: &RawValue) -> Result<()>;
-    /// That were all.
     fn end_events(&mut self) -> Result<()>;
 }
 
 /// Reads a file.
-///
-/// # Errors
-///
-/// When it cannot be read, or is no trace; the first one of the reader.
 pub(super) fn read(path: &Path, reader: &mut impl Reader) -> Result<()> {
     let file = regular_files::open_named(path, u64::MAX).map_err(Error::io("read", path))?;
     let input: Box<dyn Read> =
@@ -80,7 +73,6 @@ impl<'de, R: Reader> Visitor<'de> for Members<'_, R> {
     }
 }
 
-/// Its events.
 struct Events<'m, 'r, R>(&'m mut Members<'r, R>);
 
 impl<'de, R: Reader> DeserializeSeed<'de> for Events<'_, '_, R> {

@@ -24,7 +24,6 @@ use crate::source::Source;
 /// What came of a trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::kineto) struct Written {
-    /// Its events and ours.
     pub(in crate::kineto) events: u64,
     /// Kernels of NCCL's in it, and how many of them are ours.
     pub(in crate::kineto) kernels: u64,
@@ -35,10 +34,6 @@ pub(in crate::kineto) struct Written {
 
 impl Foreign {
     /// Writes the copy with our events.
-    ///
-    /// # Errors
-    ///
-    /// When the trace is not of a rank of the job; when it cannot be read, or the copy cannot be written.
     pub(in crate::kineto) fn write(&self, job: &Job<'_>, out: &Path) -> Result<Written> {
         let rank = self.rank_in(job)?;
         let clock = self.clock(job, rank)?;
@@ -79,7 +74,6 @@ impl Foreign {
         })
     }
 
-    /// Which rank of the job it is of.
     fn rank_in(&self, job: &Job<'_>) -> Result<u32> {
         let name = self.path.display();
         let found = (0..).zip(&job.ranks).find(|(_, number)| **number == self.rank).map(|(rank, _)| rank);

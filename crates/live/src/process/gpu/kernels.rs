@@ -42,7 +42,6 @@ struct Ended {
 /// What ran on a channel, with stamps that are plausible by themselves.
 #[derive(Debug, Default)]
 struct Ring {
-    /// Those that came since.
     coming: Vec<(Ended, (u64, u64))>,
     /// Those that are judged, and the last ones that were believed, in the order of launches.
     works: Vec<Work<Ended>>,
@@ -60,7 +59,6 @@ pub(crate) struct Bound {
 #[derive(Debug, Default)]
 pub(crate) struct Kernels {
     all: FxHashMap<u64, Channel>,
-    /// By context and channel.
     rings: BTreeMap<(u32, u8), Ring>,
     /// What bounds the GPUs' clocks from above, since this was last looked at.
     pub(crate) bounds: Vec<Bound>,

@@ -17,7 +17,6 @@ const SAMPLES: usize = 64;
 const MOST_SAMPLES: usize = 256;
 const MOST_LAUNCHES: usize = 1 << 12;
 
-/// A clock of GPUs.
 type ClockKey = (GpuClock, u32);
 
 /// From when to when, on a clock.
@@ -37,7 +36,6 @@ impl Span {
     }
 }
 
-/// When a launch ran.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ran {
     by_cupti: Option<Span>,
@@ -48,7 +46,6 @@ struct Ran {
 #[derive(Debug, Default)]
 struct Clock {
     samples: VecDeque<(u64, ClockSample)>,
-    /// How many there were.
     all: u64,
     /// The clock by the samples up to this number.
     fitted: (u64, SampleClock),
@@ -118,7 +115,6 @@ impl GpuWork {
         }
     }
 
-    /// Whether any launches are timed.
     pub(crate) fn times_launches(&self) -> bool {
         !self.clocks.is_empty()
     }

@@ -35,7 +35,6 @@ struct Ended {
 }
 
 impl Ended {
-    /// Its launch where that is its own.
     fn own_launch(&self) -> Option<Launch> {
         self.launch.filter(|_| self.call.is_first)
     }

@@ -28,9 +28,7 @@ const FOR_CLOCK_PAIRS_NS: u64 = 300_000_000;
 /// Up to when all records were read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until {
-    /// These ticks.
     Ticks(u64),
-    /// The end.
     End,
 }
 

@@ -72,7 +72,6 @@ fn system() -> Vec<Definition> {
     ]
 }
 
-/// Regions, groups, communicators.
 fn communication() -> Vec<Definition> {
     vec![
         Definition::Region {
@@ -122,7 +121,6 @@ fn communication() -> Vec<Definition> {
     ]
 }
 
-/// Attributes, metrics, parameters.
 fn values() -> Vec<Definition> {
     vec![
         Definition::Attribute {
@@ -160,7 +158,6 @@ fn values() -> Vec<Definition> {
     ]
 }
 
-/// Call paths, topologies, sampling.
 fn calls() -> Vec<Definition> {
     vec![
         Definition::Callsite {
@@ -207,7 +204,6 @@ fn calls() -> Vec<Definition> {
     ]
 }
 
-/// Files and handles.
 fn files() -> Vec<Definition> {
     vec![
         Definition::IoRegularFile { this: IoFileRef::new(0), name: NAME, scope: SystemTreeNodeRef::new(0) },

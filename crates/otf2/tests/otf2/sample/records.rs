@@ -34,7 +34,6 @@ pub(crate) fn sample_definitions(events: [u64; 2]) -> Definitions {
     sample
 }
 
-/// Strings, the clock, attributes.
 fn add_names(sample: &mut Definitions) {
     for (index, text) in (0..).zip(STRINGS) {
         sample.strings.insert(StringRef::new(index), (*text).to_owned());
@@ -135,7 +134,6 @@ fn add_communication(sample: &mut Definitions) {
     sample.rma_wins.insert(RmaWinRef::new(0), RmaWin { name: string("window"), comm: CommRef::new(0), flags: 0 });
 }
 
-/// Metrics, parameters, the paradigm.
 fn add_values(sample: &mut Definitions) {
     for (number, (name, unit, value_type)) in (0..).zip([
         ("bytes in flight", "B", AttributeType::U64),

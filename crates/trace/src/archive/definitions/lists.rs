@@ -20,27 +20,19 @@ use journal::part::options::ArchiveOptions;
 /// The definitions of an archive; numbers are indices into the lists.
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
-    /// Strings.
     pub(crate) strings: Strings,
     /// System tree: the machine, then its hosts, then their GPUs.
     pub(crate) nodes: Vec<SystemTreeNode>,
-    /// Processes, then accelerators.
     pub(crate) location_groups: Vec<LocationGroup>,
-    /// Locations by id.
     pub(crate) locations: BTreeMap<u64, Location>,
-    /// Attributes.
     pub(crate) attributes: Vec<Attribute>,
-    /// Regions.
     pub(crate) regions: Vec<Region>,
     /// Groups: communicating locations, communicators, regions.
     pub(crate) groups: Vec<Group>,
-    /// Communicators.
     pub(crate) comms: Vec<Comm>,
     /// Windows of the communicators, by the numbers of those; none where no steps are shown.
     pub(crate) windows: Vec<RmaWin>,
-    /// Metrics, each a class of its own.
     pub(crate) metrics: Vec<(MetricMember, MetricClass)>,
-    /// Paradigms.
     pub(crate) paradigms: Vec<(Paradigm, ParadigmRecord)>,
 }
 

@@ -30,9 +30,6 @@ fn put_mark(part: &Path, progress: &dyn Progress) -> Result<(), String> {
 }
 
 /// What the mark said.
-///
-/// # Errors
-/// The manifest or an event file is missing or damaged.
 fn written(part: &Path) -> Result<PartProgress, String> {
     let manifest = Manifest::read_with_events(part).map_err(|error| error.to_string())?;
     if let (true, Some(lost)) = (manifest.has_lost_events, manifest.problems.last()) {

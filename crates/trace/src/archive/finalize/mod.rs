@@ -31,18 +31,14 @@ use part::{Outcome, PartFinalizer};
 /// A part after finalizing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinalizedPart {
-    /// Its name.
     pub name: String,
-    /// What became of it.
     pub state: PartState,
     /// What of its journal is not in it.
     pub problems: Vec<String>,
 }
 
-/// What finalizing did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinalizeSummary {
-    /// Every part.
     pub parts: Vec<FinalizedPart>,
     /// The archive, if it was made now.
     pub archive: Option<ArchiveSummary>,
@@ -51,11 +47,6 @@ pub struct FinalizeSummary {
 }
 
 /// Does what is to do in a job's directory.
-///
-/// # Errors
-/// The directory cannot be read, no archive can be made, or parts would have to be written again whose journals are
-/// gone: then nothing is changed. A part that cannot be written is not an
-/// error: it is listed with its reason.
 pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) -> Result<FinalizeSummary, Error> {
     let job = Job { parts: part_directories(out)?, options, workers: Workers::new(options.jobs), progress };
     job.restore_marks();

@@ -9,7 +9,6 @@ use crate::part::manifest::Manifest;
 use journal::part::options::{ArchiveOptions, ArchiveWishes};
 use journal::part::{JOURNAL, read_process};
 
-/// How to finalize.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FinalizeOptions {
     /// Whether to write what running processes have recorded so far. Their recording goes on, and the
@@ -67,9 +66,6 @@ pub(super) fn can_be_written(part: &Path, error: &Error) -> bool {
 
 /// The options that all parts are to be written with: as wished, and for the rest as most parts are that cannot be
 /// written again, else as the first that is written, else as the first process was told.
-///
-/// # Errors
-/// Parts would have to be written as wished whose journals are gone.
 pub(super) fn options_of_all(
     parts: &[PathBuf],
     known: &[Option<Known>],

@@ -18,7 +18,6 @@ use journal::part::{JOURNAL, part_name, read_process};
 /// What became of a part.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartState {
-    /// Written now.
     Written(Box<PartSummary>),
     /// Was written before.
     Done,
@@ -26,7 +25,6 @@ pub enum PartState {
     Live,
     /// The process never got to record.
     Empty,
-    /// Belongs to another shard.
     Elsewhere,
     /// Cannot be written, or was written and cannot be read, and why.
     Failed(String),

@@ -15,11 +15,8 @@ pub(super) const MOST_GROUPS: usize = 16;
 /// A rank, as far as it is known without its calls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member<T> {
-    /// The rank.
     pub rank: u32,
-    /// Of its calls.
     pub digest: Digest,
-    /// Where its calls are.
     pub source: T,
 }
 
@@ -28,13 +25,11 @@ pub(super) struct Member<T> {
 pub(super) struct Sequence {
     /// Each different call once.
     pub calls: Vec<Call>,
-    /// Indices into these.
     pub order: Vec<u32>,
 }
 
 impl Sequence {
     /// Number and hash of the calls.
-    #[must_use]
     pub(super) fn digest(&self) -> Digest {
         Digest::of(&self.hashes(), &self.order)
     }
@@ -106,11 +101,9 @@ pub(super) struct Groups {
 /// The first position where groups differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
-    /// In what.
     pub kind: Kind,
     /// Counted from 0.
     pub position: u64,
-    /// Who called what there.
     pub calls: BTreeMap<Call, BTreeSet<u32>>,
 }
 
@@ -155,7 +148,6 @@ impl Groups {
     }
 
     /// The first differences from what most ranks did, in order.
-    #[must_use]
     pub(super) fn differences(&self) -> Vec<Difference> {
         let Some((most, others)) = self.all.split_first() else {
             return Vec::new();

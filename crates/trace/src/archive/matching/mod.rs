@@ -18,7 +18,6 @@ pub(super) use report::Matching;
 
 use crate::part::calls::Call;
 
-/// In what ranks differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Function,

@@ -80,7 +80,6 @@ pub(super) struct Ranks<'a> {
     pub(super) ranges: Option<&'a StepRanges>,
     /// Those that can be compared.
     pub(super) known: Vec<Member<Source<'a>>>,
-    /// Why others cannot.
     pub(super) unknown: Vec<(&'static str, BTreeSet<u32>)>,
 }
 

@@ -18,7 +18,6 @@ const MOST_ENDS: usize = 8;
 /// What is known of the collectives of all communicators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Matching {
-    /// Where ranks differ.
     pub(crate) mismatches: Vec<(Kind, String)>,
     /// Which ranks stopped before others.
     behind: Vec<String>,
@@ -91,7 +90,6 @@ impl Matching {
         }
     }
 
-    /// Says it.
     pub(crate) fn say(&self, said: &mut Statements) {
         for kind in Kind::ALL {
             let lines: Vec<&String> =

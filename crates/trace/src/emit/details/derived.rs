@@ -7,7 +7,6 @@ use tables::index::index;
 use tables::{EventRow, P2pApi};
 
 impl Details<'_, '_> {
-    /// The call.
     pub(super) fn derived_call(&mut self, at: u32) -> otf2::Result<()> {
         match self.model.links.derived.calls.get(index(at)) {
             Some(call) => self.call(call),

@@ -18,7 +18,6 @@ pub(crate) struct Meanings(Vec<Meaning>);
 
 impl Meanings {
     /// Looks into the strings of a journal.
-    #[must_use]
     pub(crate) fn of(symbols: &Symbols) -> Self {
         let none = Meaning::default();
         let named = symbols.all().map(|symbol| {
@@ -29,21 +28,18 @@ impl Meanings {
     }
 
     /// Bytes of an element of a data type, see [`element_bytes`].
-    #[must_use]
     #[inline]
     pub(crate) fn element_bytes(&self, datatype: Symbol) -> u64 {
         self.0.get(index(datatype.0)).map_or(0, |meaning| meaning.element_bytes)
     }
 
     /// The function with this name.
-    #[must_use]
     #[inline]
     pub(crate) fn function(&self, func: Symbol) -> Option<Function> {
         self.0.get(index(func.0))?.function
     }
 
     /// The collective with this name.
-    #[must_use]
     #[inline]
     pub(crate) fn collective(&self, func: Symbol) -> Option<Collective> {
         self.function(func)?.collective()

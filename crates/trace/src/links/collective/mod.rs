@@ -6,7 +6,6 @@ use nccl_events::collective::{Collective, Flow, Function};
 use otf2::{CollectiveOp, RegionRole};
 
 /// OTF2's operation.
-#[must_use]
 pub(crate) const fn operation(collective: Collective) -> CollectiveOp {
     match collective {
         Collective::AllReduce => CollectiveOp::Allreduce,
@@ -21,7 +20,6 @@ pub(crate) const fn operation(collective: Collective) -> CollectiveOp {
 }
 
 /// The role of the region of a function.
-#[must_use]
 pub(crate) fn role(func: &str) -> RegionRole {
     match Function::named(func) {
         Some(Function::Collective(collective)) => match collective.flow() {

@@ -22,11 +22,9 @@ pub(crate) struct GpuWorkDefinition {
     pub counts: BTreeMap<String, u64>,
     /// The clocks that times were on.
     pub clocks: Vec<SampleClockDefinition>,
-    /// The devices, by ordinal.
     pub devices: Vec<DeviceDefinition>,
 }
 
-/// A clock of samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SampleClockDefinition {
     /// `cupti` or `events`.
@@ -38,13 +36,11 @@ pub(crate) struct SampleClockDefinition {
     pub quality: SampleQuality,
 }
 
-/// A device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct DeviceDefinition {
     /// CUDA's number of it in this process.
     pub ordinal: u32,
-    /// Product name.
     pub name: String,
     /// As `nvidia-smi` writes it; empty where it is not known.
     pub uuid: String,
@@ -56,19 +52,16 @@ pub(crate) struct DeviceDefinition {
     pub driver: String,
     /// Compute capability: `9.0`.
     pub compute_capability: String,
-    /// Streaming multiprocessors.
     pub multiprocessors: u32,
 }
 
 impl DeviceDefinition {
     /// What tells the device from all others of a host; `None` where nothing does.
-    #[must_use]
     pub(crate) fn identity(&self) -> Option<&str> {
         [self.uuid.as_str(), self.pci.as_str()].into_iter().find(|known| !known.is_empty())
     }
 
     /// What the archive says of it: name and value, without those that are not known.
-    #[must_use]
     pub(crate) fn statements(&self) -> Vec<(&'static str, String)> {
         let known = |number: u32| match number {
             0 => String::new(),
@@ -125,8 +118,6 @@ fn uuid(bytes: [u8; 16], is_mig: bool) -> String {
 }
 
 impl GpuWork {
-    /// In words.
-    #[must_use]
     pub(crate) fn definition(&self, symbols: &Symbols) -> GpuWorkDefinition {
         let clocks = self.clocks.all.iter();
         let clocks = clocks.map(|(&(clock, ordinal), samples)| SampleClockDefinition {

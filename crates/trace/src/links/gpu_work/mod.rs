@@ -31,7 +31,6 @@ use tables::{EventRow, Tables};
 
 impl GpuWork {
     /// Works it out. The activities must have their launches already, and times be nanoseconds.
-    #[must_use]
     pub(crate) fn of(tables: &Tables, symbols: &Symbols, activities: &Activities, replays: &Replays) -> Self {
         if tables.gpu.is_empty() {
             return Self::default();
@@ -67,19 +66,16 @@ impl GpuWork {
     }
 
     /// When an activity ran, by its place.
-    #[must_use]
     pub(crate) fn ran(&self, activity: usize) -> RanBy {
         self.of_activity.get(activity).copied().unwrap_or_default()
     }
 
     /// The kernel or copy at a place.
-    #[must_use]
     pub(crate) fn get(&self, at: u32) -> Option<&Work> {
         self.all.get(index(at))
     }
 
     /// Whether another context on the device has a stream of this number.
-    #[must_use]
     pub(crate) fn is_ambiguous(&self, stream: GpuStream) -> bool {
         let mut others = self.streams.range(GpuStream { context: 0, stream: 0, ..stream }..);
         others.any(|other| {
@@ -89,13 +85,11 @@ impl GpuWork {
     }
 
     /// Whether kernels or copies carry the id of this launch or copy-engine collective.
-    #[must_use]
     pub(crate) fn is_joined(&self, launch: EventRow) -> bool {
         self.joined.contains(&launch)
     }
 
     /// The strings that its events carry.
-    #[must_use]
     pub(crate) fn texts(&self) -> BTreeSet<String> {
         let (mut extents, mut kinds) = (BTreeSet::new(), BTreeSet::new());
         for work in &self.all {
@@ -110,7 +104,6 @@ impl GpuWork {
     }
 
     /// How GPUs were recorded at last.
-    #[must_use]
     pub(crate) fn backend(&self) -> Option<Backend> {
         self.notices.last().map(|&(way, _)| way)
     }

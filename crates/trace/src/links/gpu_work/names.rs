@@ -6,7 +6,6 @@ use cpp_demangle::{DemangleOptions, ParseOptions, Symbol};
 const MOST_RECURSION: u32 = 96;
 
 /// A C++ name as people write it; as it is where it is none.
-#[must_use]
 pub(crate) fn demangled(mangled: &str) -> String {
     let parsing = ParseOptions::default().recursion_limit(MOST_RECURSION);
     let writing = DemangleOptions::default().recursion_limit(MOST_RECURSION);
@@ -16,7 +15,6 @@ pub(crate) fn demangled(mangled: &str) -> String {
 }
 
 /// `CUpti_ActivityMemcpyKind`.
-#[must_use]
 pub(crate) const fn copy_kind(kind: u8) -> &'static str {
     match kind {
         1 => "memcpy HtoD",
@@ -34,7 +32,6 @@ pub(crate) const fn copy_kind(kind: u8) -> &'static str {
 }
 
 /// `CUpti_ActivityMemoryKind`.
-#[must_use]
 pub(crate) const fn memory_kind(kind: u8) -> &'static str {
     match kind {
         1 => "pageable",

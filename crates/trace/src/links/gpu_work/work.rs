@@ -12,7 +12,6 @@ use tables::communicators::devices::Devices;
 /// What follows each other on a CUDA stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct GpuStream {
-    /// The device, by ordinal.
     pub ordinal: u32,
     /// CUPTI's number of the CUDA context.
     pub context: u32,
@@ -20,12 +19,9 @@ pub(crate) struct GpuStream {
     pub stream: u32,
 }
 
-/// What worked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// A kernel.
     Kernel(Kernel<Symbol>),
-    /// A copy engine.
     Copy(Copy),
 }
 
@@ -40,7 +36,6 @@ pub(crate) enum Link {
     CapturedLaunch,
     /// A kernel of NCCL's in a graph, by its name; which operation it is, is not known.
     Graph,
-    /// None of NCCL's.
     Other,
 }
 
@@ -55,7 +50,6 @@ pub(crate) struct Work {
     pub unfinished: bool,
     /// Its times are at most this far off, as far as the samples of the clock say.
     pub uncertainty_ns: u64,
-    /// Where.
     pub stream: GpuStream,
     /// How it is known whose it is.
     pub link: Link,
@@ -66,16 +60,13 @@ pub(crate) struct Work {
     /// The event it is part of: the operation, where it is one, else the launch plan or the launch; 0 where that is not
     /// known.
     pub parent: u64,
-    /// What.
     pub what: What,
 }
 
 /// When an operation ran, as a GPU tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
-    /// From.
     pub start: u64,
-    /// To.
     pub end: u64,
     /// Whether it had not ended when recording did.
     pub unfinished: bool,
@@ -115,9 +106,7 @@ pub(crate) struct GpuWork {
     pub(super) streams: BTreeSet<GpuStream>,
     /// Launches and copy-engine collectives with kernels or copies.
     pub(super) joined: BTreeSet<EventRow>,
-    /// The devices.
     pub devices: Devices,
-    /// The clocks.
     pub clocks: SampleClocks,
     /// What was decided and what went wrong, in order.
     pub notices: Vec<(Backend, Symbol)>,

@@ -9,7 +9,6 @@ use std::time::Duration;
 /// Touches a lock file until it is dropped.
 #[derive(Debug)]
 pub(super) struct Refreshing {
-    /// Closed at the end.
     running: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }

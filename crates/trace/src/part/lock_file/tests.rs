@@ -123,7 +123,6 @@ fn a_holder_touches_its_file_and_no_others() {
     assert!(place.path().exists(), "it is not ours to remove");
 }
 
-/// What was said.
 #[derive(Default)]
 struct Said(parking_lot::Mutex<Vec<String>>);
 

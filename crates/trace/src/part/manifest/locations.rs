@@ -10,7 +10,6 @@ pub(crate) enum LocationKind {
     Thread {
         /// The system's id; 0 if not known.
         thread_id: u32,
-        /// Its name.
         name: String,
         /// Whether it is one of CUDA's, which calls host functions.
         is_callback: bool,
@@ -24,12 +23,10 @@ pub(crate) enum LocationKind {
     Communicator {
         /// An index into [`super::Manifest::comms`].
         comm: u32,
-        /// Its rank.
         rank: u32,
         /// Its GPU: an index into [`super::Manifest::gpus`].
         gpu: u32,
     },
-    /// A CUDA stream.
     Stream {
         /// Its GPU, where it is known: an index into [`super::Manifest::gpus`].
         gpu: Option<u32>,
@@ -41,17 +38,11 @@ pub(crate) enum LocationKind {
         is_ambiguous: bool,
     },
     /// A channel of a communicator's rank.
-    Channel {
-        /// Whose.
-        owner: LocationOwner,
-        /// Which.
-        channel: u8,
-    },
+    Channel { owner: LocationOwner, channel: u8 },
     /// A network connection of a communicator's rank.
     Net(Connection),
     /// A slot of a network connection, where one step after the other is under way.
     Step {
-        /// The connection.
         #[serde(flatten)]
         connection: Connection,
         /// Which slot: 0 … 7.
@@ -59,7 +50,6 @@ pub(crate) enum LocationKind {
     },
     /// What the network plugin does for that slot.
     Plugin {
-        /// The connection.
         #[serde(flatten)]
         connection: Connection,
         /// Which slot: 0 … 7.
@@ -90,20 +80,15 @@ impl LocationKind {
     }
 }
 
-/// A network connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Connection {
-    /// Whose.
     pub owner: LocationOwner,
-    /// Which channel.
     pub channel: u8,
-    /// Whether it sends.
     pub send: bool,
     /// The rank at the other end.
     pub peer: i32,
 }
 
-/// Whose location it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "of")]
 pub(crate) enum LocationOwner {
@@ -111,7 +96,6 @@ pub(crate) enum LocationOwner {
     Rank {
         /// An index into [`super::Manifest::comms`].
         comm: u32,
-        /// Its rank.
         rank: u32,
         /// Its GPU: an index into [`super::Manifest::gpus`].
         gpu: u32,
@@ -126,20 +110,16 @@ pub(crate) enum LocationOwner {
     },
 }
 
-/// A location.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LocationDefinition {
-    /// What it is about.
     #[serde(flatten)]
     pub kind: LocationKind,
     /// 0 for the location itself, 1 for its sibling `#2`.
     pub sibling: u32,
-    /// Events in its file.
     pub events: u64,
     /// Its first event, CLOCK_MONOTONIC ns.
     pub first_ns: u64,
     /// Its last event.
     pub last_ns: u64,
-    /// Collective records in it.
     pub collectives: u64,
 }

@@ -19,9 +19,7 @@ pub struct WrittenPart {
 /// A communicator rank of a written part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenRank {
-    /// Its communicator.
     pub comm: CommDefinition,
-    /// Its rank there.
     pub rank: u32,
     /// Its GPU, by the process's own numbers.
     pub gpu: u32,
@@ -31,9 +29,6 @@ pub struct WrittenRank {
 
 impl WrittenPart {
     /// Reads the ranks of a part.
-    ///
-    /// # Errors
-    /// Its manifest cannot be read, makes no sense, or another version wrote it.
     pub fn read(part: &Path) -> Result<Self, Error> {
         let manifest = Manifest::read(part)?;
         let locations = manifest.locations.iter().filter(|location| location.sibling == 0);

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "PassageRow", into = "PassageRow")]
 pub struct Passage {
-    /// Which.
     pub key: Key,
     /// The rank had not entered before; 0 where nobody waits for it, or it is not known.
     pub entered_ns: u64,
@@ -48,17 +47,13 @@ impl From<Passage> for PassageRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "EndRow", into = "EndRow")]
 pub struct End {
-    /// Of which operation.
     pub key: Key,
-    /// The sending rank.
     pub from: u32,
-    /// The receiving rank.
     pub to: u32,
     /// Channel and step of the transfer; −1 both for the operation as a whole.
     pub part: (i32, i32),
     /// Whether it is the sender's: not sent before. Else the receiver's: received by then.
     pub is_send: bool,
-    /// When.
     pub ns: u64,
 }
 
@@ -96,14 +91,11 @@ impl From<End> for EndRow {
     }
 }
 
-/// What a part says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Traffic {
     /// Names of the functions in the lists.
     pub functions: Vec<String>,
-    /// Collectives.
     pub passages: Vec<Passage>,
-    /// Ends of messages.
     pub ends: Vec<End>,
 }

@@ -9,7 +9,6 @@ use nccl_events::Body;
 use nccl_events::collective::Pattern;
 use nccl_events::event;
 
-/// The group.
 const GROUP: u64 = 10;
 
 /// A call of this rank, 1 of 3: a letter for each send and receive. Their ids count from 11.

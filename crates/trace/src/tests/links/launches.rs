@@ -4,7 +4,6 @@ use crate::tests::stream::{CONTEXT, Stream};
 use nccl_events::Body;
 use nccl_events::event;
 
-/// A group.
 fn group(stream: &mut Stream, id: u64, span: (u64, u64)) {
     let group = Body::GroupApi(event::GroupApi { graph_captured: false, depth: 2 });
     stream.event(id, 0, (span.0, Some(span.1)), group);

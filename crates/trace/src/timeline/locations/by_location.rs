@@ -14,7 +14,6 @@ pub(super) struct ByLocation<T> {
 }
 
 impl<T: Ord> ByLocation<T> {
-    /// Nothing yet.
     pub(super) fn new() -> Self {
         Self { numbers: FxHashMap::default(), locations: Vec::new() }
     }

@@ -19,7 +19,6 @@ mod threads;
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::model::ProcessModel;
 
-/// Builds everything.
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     threads::build(model, builder);
     communicators::build(model, builder);

@@ -14,7 +14,6 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// None yet.
     pub(super) const fn new() -> Self {
         Self { all: [(InstanceKind::Step, 0); MOST], number: 0 }
     }
@@ -30,12 +29,10 @@ impl Parts {
         }
     }
 
-    /// The parts.
     pub(super) fn all(&self) -> &[(InstanceKind, u64)] {
         self.all.get(..self.number).unwrap_or(&self.all)
     }
 
-    /// Whether there is none.
     pub(super) const fn is_empty(&self) -> bool {
         self.number == 0
     }

@@ -67,7 +67,6 @@ pub(crate) struct Put {
     pub(crate) comm: u32,
     /// The rank that gets it.
     pub(crate) peer: u32,
-    /// How much.
     pub(crate) bytes: u64,
     /// Whether it is known when all was sent.
     pub(crate) completes: bool,
@@ -75,7 +74,6 @@ pub(crate) struct Put {
 
 /// What a step puts, if it got as far as sending. `None` also for communicators of other processes (nothing is known of
 /// their members), and peers that the communicator does not have.
-#[must_use]
 pub(crate) fn put(model: &ProcessModel<'_>, row: Row<ProxyStep>) -> Option<Put> {
     let step = &model.tables[row];
     if !sends(step) {
@@ -103,7 +101,6 @@ fn sends(step: &Event<ProxyStep>) -> bool {
 
 /// The location of a step: its slot of the connection of its proxy operation. `None` where NCCL or the journal does not
 /// tell the operation.
-#[must_use]
 pub(super) fn location(
     model: &ProcessModel<'_>,
     builder: &mut TimelineBuilder,

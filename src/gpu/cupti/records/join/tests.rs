@@ -35,7 +35,6 @@ fn owner(out: &[Joined<Piece>], number: u32) -> Option<Owner> {
     first
 }
 
-/// A record of CUPTI.
 #[derive(Debug, Clone, Copy)]
 enum Record {
     Call { correlation: u32, id: u64 },

@@ -7,7 +7,6 @@ use crate::device_memory::{Addr, Record};
 use crate::layout::bcast;
 use crate::prims::{BYTES, Env, Peers, Prims, Shape, Step};
 
-/// One broadcast.
 struct Item {
     left: i64,
     done: i64,

@@ -9,7 +9,6 @@ use crate::prims::Env;
 
 /// Slots per channel.
 const SLOTS: u64 = 64;
-/// A slot: counter, timestamp.
 const SLOT_LEN: usize = 16;
 /// A slot with the phases of a work: counter, four timestamps.
 const PHASE_SLOT_LEN: usize = 40;
@@ -74,7 +73,6 @@ impl<'a> Counters<'a> {
         }
     }
 
-    /// A batch begins.
     pub(super) fn begin(&self, batch: &Batch) {
         if let Some(table) = self.layout.work_started {
             self.note(table, batch);
@@ -92,7 +90,6 @@ impl<'a> Counters<'a> {
         }
     }
 
-    /// A batch has ended.
     pub(super) fn end(&self, batch: &Batch) {
         if let Some(table) = self.layout.work_phases {
             self.phases(table, batch);

@@ -18,7 +18,6 @@ pub(crate) enum Coll {
     ReduceScatter,
 }
 
-/// A device function.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Func {
     pub(crate) coll: Coll,

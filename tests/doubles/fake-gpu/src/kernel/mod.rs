@@ -34,7 +34,6 @@ pub(crate) struct Library {
     /// CUDA version that it was built with, e.g. 12090
     pub(crate) cuda: i32,
     pub(crate) layout: Layout,
-    /// by function number
     pub(crate) funcs: HashMap<i32, Func>,
     /// names by address of the host-side stub
     pub(crate) kernels: HashMap<usize, String>,

@@ -4,9 +4,7 @@ use super::function_table::{ALGO_TREE, Coll, Func};
 use crate::device_memory::Record;
 use crate::prims::{Env, Math, Proto, Shape};
 
-/// A part, in elements.
 pub(super) struct Part {
-    /// of all channels together
     pub(super) count: i64,
     pub(super) offset: i64,
     pub(super) len: i64,

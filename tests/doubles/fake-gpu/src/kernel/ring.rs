@@ -46,7 +46,6 @@ pub(super) async fn run(env: &Env<'_>, work: &Record, func: Func) {
 struct Ring {
     part: Part,
     order: Order,
-    /// the own position
     index: i64,
     n: i64,
     root: i64,

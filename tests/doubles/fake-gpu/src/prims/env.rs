@@ -6,7 +6,6 @@ use crate::layout::{Layout, comm};
 /// Steps in the buffer of a connection.
 pub(super) const STEPS: u64 = 8;
 
-/// A wire protocol.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Proto {
     Ll,

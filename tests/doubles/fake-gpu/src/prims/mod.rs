@@ -43,24 +43,19 @@ pub(crate) struct Peers<'p> {
 /// One primitive: take own data and/or what arrives, combine, store to the output and/or send on.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
-    /// element of the input
     src: Option<i64>,
     recv: bool,
-    /// element of the output
     dst: Option<i64>,
     send: bool,
-    /// elements
     n: usize,
 }
 
 impl Step {
-    /// Takes own data.
     pub(crate) fn own(src: i64, n: i64) -> Step {
         let n = n.max(0) as usize;
         Step { src: Some(src), recv: false, dst: None, send: false, n }
     }
 
-    /// Takes what arrives.
     pub(crate) fn arriving(n: i64) -> Step {
         Step { src: None, recv: true, ..Step::own(0, n) }
     }
@@ -70,12 +65,10 @@ impl Step {
         Step { recv: true, ..self }
     }
 
-    /// Stores it.
     pub(crate) fn stored(self, dst: i64) -> Step {
         Step { dst: Some(dst), ..self }
     }
 
-    /// Sends it on.
     pub(crate) fn sent(self) -> Step {
         Step { send: true, ..self }
     }
@@ -127,7 +120,6 @@ impl<'a> Prims<'a> {
         }
     }
 
-    /// Does one primitive.
     pub(crate) async fn step(&mut self, step: Step) {
         match self.shape.proto {
             Proto::Simple => self.step_simple(step).await,
@@ -182,7 +174,6 @@ impl<'a> Prims<'a> {
         }
     }
 
-    /// Further input and output.
     pub(crate) fn set_data(&mut self, input: Addr, output: Addr) {
         self.input = input;
         self.output = output;

@@ -14,10 +14,8 @@ struct State {
     capture: Option<Weak<Graph>>,
 }
 
-/// Events by their handles.
 pub(crate) static EVENTS: Handles<Event> = Handles::new();
 
-/// An event.
 pub(crate) struct Event {
     state: Mutex<State>,
     /// It was made without timing.
@@ -60,7 +58,6 @@ impl Event {
         state.time = Some(device_ns());
     }
 
-    /// Where it was recorded.
     pub(crate) fn target(&self) -> Option<(Arc<Stream>, u64)> {
         self.state.lock().at.clone()
     }

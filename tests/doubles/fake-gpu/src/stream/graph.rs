@@ -57,7 +57,6 @@ pub(crate) struct Capture {
     pub(crate) thread: i32,
 }
 
-/// Graphs by their handles.
 pub(crate) static GRAPHS: Handles<Graph> = Handles::new();
 
 /// A sequence of operations, being captured or ready to be launched.
@@ -67,7 +66,6 @@ pub(crate) struct Graph {
     source: u64,
     /// nothing for an executable graph
     pub(crate) capture: Option<Capture>,
-    /// still being captured
     open: AtomicBool,
     /// something was done that a capture does not allow
     broken: AtomicBool,
@@ -76,7 +74,6 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// A graph to capture into.
     pub(crate) fn new(capture: Capture) -> Arc<Graph> {
         let id = next_id();
         Arc::new(Graph {
@@ -90,7 +87,6 @@ impl Graph {
         })
     }
 
-    /// An executable copy.
     pub(crate) fn copy(&self) -> Arc<Graph> {
         let copy = |node: &Node| Node { id: next_id(), source: node.id, op: node.op.clone() };
         Arc::new(Graph {
@@ -129,7 +125,6 @@ impl Graph {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Invalidates the capture.
     pub(crate) fn spoil(&self) {
         self.broken.store(true, Ordering::Relaxed);
     }

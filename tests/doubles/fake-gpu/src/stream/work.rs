@@ -23,7 +23,6 @@ pub(crate) struct Occasion {
 /// Where something that runs stands in its graph; all ids are the process's own.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Replay {
-    /// the executable graph
     pub(crate) graph: u64,
     pub(crate) node: u64,
     /// what it was made of

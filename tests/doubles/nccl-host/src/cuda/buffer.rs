@@ -7,9 +7,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::null_mut;
 
-/// cudaMemcpyHostToDevice
 const TO_DEVICE: c_int = 1;
-/// cudaMemcpyDeviceToHost
 const TO_HOST: c_int = 2;
 
 /// Elements in device memory, used by the operations of one stream. The memory is given back only after that
@@ -23,7 +21,6 @@ pub(crate) struct Buffer<'s, T> {
 }
 
 impl<'s, T: Copy + Default> Buffer<'s, T> {
-    /// Allocates and fills.
     pub(crate) fn fill(stream: &'s Stream, len: usize, value: impl Fn(usize) -> T) -> anyhow::Result<Buffer<'s, T>> {
         let host: Vec<T> = (0..len).map(value).collect();
         let bytes = size_of_val(host.as_slice());
@@ -56,12 +53,10 @@ impl<'s, T: Copy + Default> Buffer<'s, T> {
         Ok(host)
     }
 
-    /// All of it.
     pub(crate) fn all(&self) -> DeviceSlice<'_, T> {
         DeviceSlice { address: self.address, len: self.len, _buffer: PhantomData }
     }
 
-    /// A part of it.
     pub(crate) fn part(&self, range: Range<usize>) -> anyhow::Result<DeviceSlice<'_, T>> {
         anyhow::ensure!(
             range.start <= range.end && range.end <= self.len,
@@ -95,12 +90,10 @@ pub(crate) struct DeviceSlice<'b, T> {
 }
 
 impl<T> DeviceSlice<'_, T> {
-    /// The device address.
     pub(crate) fn address(&self) -> Pointer {
         self.address
     }
 
-    /// In elements.
     pub(crate) fn len(&self) -> usize {
         self.len
     }

@@ -4,7 +4,6 @@ use anyhow::Context as _;
 use libloading::os::unix::Library;
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
-/// Streams, graphs, device addresses.
 pub(super) type Pointer = *mut c_void;
 
 macro_rules! entries {

@@ -33,7 +33,6 @@ fn given_up() -> bool {
 #[derive(Debug)]
 pub(crate) struct Cuda {
     entry: Entry,
-    /// Where it came from.
     pub(crate) origin: String,
     /// It is the stand-in of this project.
     pub(crate) is_fake: bool,

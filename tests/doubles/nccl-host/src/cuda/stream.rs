@@ -27,7 +27,6 @@ use std::ptr::null_mut;
 /// cudaStreamNonBlocking: not ordered with the default stream.
 const NON_BLOCKING: u32 = 1;
 
-/// A CUDA stream.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(super) cuda: &'static Cuda,
@@ -36,7 +35,6 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// The handle, for NCCL.
     pub(crate) fn raw(&self) -> Pointer {
         self.raw
     }

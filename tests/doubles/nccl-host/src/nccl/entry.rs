@@ -24,7 +24,6 @@ macro_rules! entries {
         always { $($field:ident: $name:literal, $ty:ty;)* }
         since_some_release { $($opt:ident: $opt_name:literal, $opt_ty:ty;)* }
     ) => {
-        /// Addresses of NCCL's functions.
         #[derive(Debug)]
         pub(crate) struct Entry {
             $(pub(crate) $field: $ty,)*

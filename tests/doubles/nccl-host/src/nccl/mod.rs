@@ -23,7 +23,6 @@ pub(crate) struct Nccl {
 }
 
 impl Nccl {
-    /// Maps the library.
     pub(crate) fn load(path: &Path) -> anyhow::Result<Nccl> {
         Ok(Nccl { entry: Entry::load(path)? })
     }

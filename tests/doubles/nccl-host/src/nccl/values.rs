@@ -44,7 +44,6 @@ pub(super) const IN_PROGRESS: c_int = 7;
 pub(crate) trait Element: Copy + PartialEq + fmt::Debug + Default + 'static {
     /// Code of `ncclDataType_t`.
     const CODE: c_int;
-    /// NCCL's name.
     const NAME: &'static str;
 }
 

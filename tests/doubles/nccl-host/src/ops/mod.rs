@@ -71,7 +71,6 @@ const OPERATIONS: &[Operation] = &[
     operation("chain", wrong::chain, |_, _| false),
 ];
 
-/// The operations of one round.
 pub(crate) fn of_round(names: &[String], version: Version, round: u64) -> Vec<Operation> {
     let all = names.iter().any(|name| name == "all");
     OPERATIONS

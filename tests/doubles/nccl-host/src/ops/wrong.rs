@@ -44,7 +44,6 @@ pub(super) fn mismatch(rank: &Rank<'_>) -> anyhow::Result<()> {
     rank.stream.synchronize()
 }
 
-/// A second communicator of all ranks.
 fn second(rank: &Rank<'_>, name: &str) -> anyhow::Result<Communicator> {
     let (me, n) = (rank.me(), rank.ranks());
     let name = format!("{name}.{}", rank.round());

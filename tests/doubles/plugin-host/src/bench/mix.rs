@@ -9,10 +9,8 @@ use crate::interface::{Kind, Version, wanted};
 use crate::layout;
 use crate::plugin::Plugin;
 
-/// What shapes the mix.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Channels of the collective.
     pub(crate) channels: u8,
     /// Steps of a proxy operation.
     pub(crate) steps: i32,
@@ -27,7 +25,6 @@ pub(crate) struct Call {
     /// Place in [`Program::categories`].
     pub(crate) category: usize,
     pub(crate) kind: Kind,
-    /// What to call.
     pub(crate) action: Action,
 }
 

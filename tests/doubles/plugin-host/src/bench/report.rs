@@ -9,15 +9,12 @@ use super::timer::Timer;
 /// One plugin with one number of threads.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Case {
-    /// The plugin's file.
     pub(crate) file: String,
     /// The plugin's name for itself.
     pub(crate) plugin: String,
-    /// The table.
     pub(crate) table: u8,
     /// The mask that was driven.
     pub(crate) mask: u32,
-    /// Number of threads.
     pub(crate) threads: u64,
     /// All callbacks that were called.
     pub(crate) calls: u64,
@@ -25,9 +22,7 @@ pub(crate) struct Case {
     pub(crate) samples_full: bool,
     /// What reading costs (median); it is subtracted from every sample.
     pub(crate) timer_cost_ns: f64,
-    /// All callbacks together.
     pub(crate) overall: Option<Quantiles>,
-    /// One by one.
     pub(crate) by_callback: Vec<Quantiles>,
     /// All threads together, without timing.
     pub(crate) calls_per_second: f64,
@@ -42,17 +37,13 @@ pub(crate) struct Case {
 /// How long a callback takes, in ns; the cost of the timer is subtracted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Quantiles {
-    /// Which callback.
     pub(crate) callback: String,
-    /// How many samples.
     pub(crate) samples: u64,
-    /// Half are faster.
     pub(crate) p50_ns: f64,
     /// 99 of 100 are faster.
     pub(crate) p99_ns: f64,
     /// 999 of 1000 are faster.
     pub(crate) p999_ns: f64,
-    /// The slowest.
     pub(crate) max_ns: f64,
 }
 
@@ -76,13 +67,10 @@ impl Quantiles {
 /// The cases of one plugin, and the same cases with the empty plugin.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// The plugin's cases.
     pub(crate) cases: Vec<Case>,
-    /// The empty plugin's.
     pub(crate) empty: Vec<Case>,
 }
 
-/// For people.
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for case in &self.cases {

@@ -11,18 +11,15 @@ use super::timer::{Timer, approximate, now};
 use crate::nccl;
 use crate::plugin::{InitArguments, Plugin};
 
-/// How to run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     /// Number of threads, each with a communicator of its own.
     pub(crate) threads: usize,
-    /// How long.
     pub(crate) length: Length,
     /// The mask to drive with; `None`: the one that the plugin sets.
     pub(crate) mask: Option<u32>,
 }
 
-/// How long to run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Length {
     /// This time for the timed part, and again for the untimed one.
@@ -38,7 +35,6 @@ const SHAPE: Shape = Shape { channels: 2, steps: 4, rank: 0, peer: 1 };
 /// Operations before anything is measured: threads register, memory is touched, caches are warm.
 const WARM_UP: u64 = 200;
 
-/// Runs one case.
 pub(crate) fn run(plugin: &Plugin, options: Options) -> io::Result<Case> {
     let timer = Timer::calibrate();
     let before_kib = resident_kib()?;
@@ -107,10 +103,8 @@ struct Worked {
     samples: Vec<Vec<u32>>,
     /// Whether the timed part ended because the sample arrays were full.
     samples_full: bool,
-    /// The untimed part.
     calls: u64,
     untimed: Duration,
-    /// All parts.
     all_calls: u64,
 }
 

@@ -10,7 +10,6 @@ pub(crate) struct Timer {
     cost_ticks: u64,
 }
 
-/// Now, in ticks.
 #[inline(always)]
 pub(crate) fn now() -> u64 {
     #[cfg(target_arch = "x86_64")]

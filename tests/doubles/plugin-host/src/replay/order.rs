@@ -28,20 +28,15 @@ pub(crate) struct Ordered {
 /// Whom an event belongs to; all are places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Relation {
-    /// Its communicator.
     pub(crate) comm: usize,
-    /// Its parent.
     pub(crate) parent: Option<usize>,
-    /// Its Group.
     pub(crate) group: Option<usize>,
 }
 
-/// One callback.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Callback {
     /// When it was called, and by whom.
     pub(crate) when: Moment,
-    /// What was called.
     pub(crate) call: Call,
 }
 

@@ -7,25 +7,20 @@ use serde::{Deserialize, Serialize};
 /// The outcome of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// The stream's file.
     pub(crate) stream: String,
     /// The plugin's name for itself.
     pub(crate) plugin: String,
     /// The table that was called.
     pub(crate) table: u8,
-    /// This process.
     pub(crate) pid: u32,
     /// The mask that the plugin set.
     pub(crate) mask: u32,
-    /// Whether the mask was respected.
     pub(crate) mask_respected: bool,
-    /// Number of threads.
     pub(crate) threads: u64,
     /// Calls of `init`.
     pub(crate) inits: u64,
     /// Calls of `finalize`.
     pub(crate) finalizes: u64,
-    /// By kind.
     pub(crate) kinds: BTreeMap<String, KindCounts>,
     /// By state's name: calls of `recordEventState`.
     pub(crate) states: BTreeMap<String, u64>,
@@ -33,13 +28,10 @@ pub(crate) struct Report {
     pub(crate) left_out: LeftOut,
     /// Calls that returned something else than success, or did not write their result.
     pub(crate) errors: BTreeMap<String, u64>,
-    /// What the stream lacks.
     pub(crate) stream_gaps: StreamGaps,
-    /// Lines through NCCL's logger.
     pub(crate) log_lines: u64,
     /// Those of them without a communicator, when libnccl may be gone.
     pub(crate) late_log_lines: u64,
-    /// How long it took.
     pub(crate) wall_ms: u64,
 }
 
@@ -69,7 +61,6 @@ pub(crate) struct LeftOut {
     pub(crate) stop_or_state_without_handle: u64,
 }
 
-/// What the stream lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StreamGaps {
     /// Communicators whose init was made up.
@@ -81,7 +72,6 @@ pub(crate) struct StreamGaps {
 }
 
 impl Report {
-    /// Whether every call succeeded.
     pub(crate) fn is_clean(&self) -> bool {
         self.errors.is_empty() && self.late_log_lines == 0
     }

@@ -34,7 +34,6 @@ pub(crate) struct Kernel {
     pub(crate) stream: u32,
     pub(crate) start_ns: u64,
     pub(crate) stop_ns: u64,
-    /// Mangled.
     pub(crate) name: String,
 }
 
@@ -42,7 +41,6 @@ pub(crate) struct Kernel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) at_ns: u64,
-    /// The recorded thread.
     pub(crate) tid: i64,
 }
 
@@ -57,7 +55,6 @@ pub(crate) struct CommRank {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Init {
     pub(crate) when: Moment,
-    /// The recorded process.
     pub(crate) pid: i32,
     pub(crate) who: CommRank,
     pub(crate) ranks: i32,
@@ -82,12 +79,10 @@ pub(crate) struct Event {
     pub(crate) fields: Fields,
 }
 
-/// A recorded state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
     pub(crate) when: Moment,
     pub(crate) address: u64,
-    /// NCCL's number.
     pub(crate) number: u32,
     pub(crate) args: StateArgs,
 }
@@ -144,7 +139,6 @@ const OTHER_NAMES: [(&str, &str); 12] = [
 ];
 
 impl Stream {
-    /// Reads a file.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
         let text = fs::read_to_string(path).with_context(|| format!("cannot read the stream {name}"))?;

@@ -5,7 +5,6 @@ use parking_lot::{Condvar, Mutex};
 /// Whose turn it is, and what the one whose turn it is may touch.
 pub(super) struct Turn<T> {
     state: Mutex<State<T>>,
-    /// One for each thread.
     waiting: Vec<Condvar>,
     /// The thread of each turn.
     owners: Vec<usize>,

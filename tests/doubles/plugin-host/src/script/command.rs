@@ -30,7 +30,6 @@ pub(crate) enum Written {
     Null,
     /// Not NULL, and written.
     NonNull,
-    /// The same as another.
     Same(Handle),
     /// Not the same as another.
     Other(Handle),
@@ -74,7 +73,6 @@ pub(crate) struct Start {
     pub(crate) net: Option<NetData>,
 }
 
-/// One line.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     Load(Option<Version>),
@@ -118,7 +116,6 @@ pub(crate) enum ChildEnd {
 }
 
 impl Command {
-    /// Whether a block follows.
     pub(crate) const fn takes_block(&self) -> bool {
         matches!(self, Self::Repeat(_) | Self::If(_) | Self::Thread(_) | Self::Parallel(_) | Self::Fork(_))
     }

@@ -19,10 +19,8 @@ use crate::interface::{Kind, Version};
 use crate::nccl;
 use crate::plugin::{InitArguments, Plugin, UNWRITTEN};
 
-/// What a script did.
 #[derive(Debug)]
 pub(crate) struct Done {
-    /// Calls of the plugin.
     pub(crate) calls: u64,
     /// What was not as it should be, one sentence each.
     pub(crate) problems: Vec<String>,

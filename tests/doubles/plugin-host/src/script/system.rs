@@ -10,7 +10,6 @@ use super::command::ChildEnd;
 /// Which side of a fork.
 pub(super) enum Side {
     Child,
-    /// The child's process id.
     Parent(i32),
 }
 
@@ -25,7 +24,6 @@ pub(super) fn fork() -> io::Result<Side> {
     }
 }
 
-/// Waits for a child's end.
 pub(super) fn wait(child: i32) -> io::Result<ChildEnd> {
     let mut status = 0;
     loop {

@@ -9,7 +9,6 @@ mod script_and_bench;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The program under test.
 fn plugin_host() -> Command {
     Command::new(env!("CARGO_BIN_EXE_plugin-host"))
 }

@@ -30,9 +30,7 @@ pub(super) fn by_channel(model: &ProcessModel<'_>) -> Phases {
 /// Where a kernel channel is shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Around<'a> {
-    /// Which sibling.
     pub(super) sibling: usize,
-    /// From, to.
     pub(super) span: (u64, u64),
     /// The clock that the span was made with.
     pub(super) clock: &'a GpuClock,

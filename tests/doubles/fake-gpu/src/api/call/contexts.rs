@@ -23,7 +23,6 @@ thread_local! {
     static BELOW: RefCell<Vec<Handle>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The calling thread's device.
 pub(crate) fn device() -> c_int {
     DEVICE.get().unwrap_or(0)
 }

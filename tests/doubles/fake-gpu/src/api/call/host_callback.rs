@@ -7,7 +7,6 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a host function.
 pub(crate) fn run(function: impl FnOnce()) {
     let before = INSIDE.replace(true);
     function();
