@@ -158,9 +158,10 @@ fn a_stopped_process_waits_for_nobody() {
     let begun = job.until("3000", |report| last(report) >= Some(2));
     let pid = begun["processes"][0]["pid"].as_u64().expect("a number").to_string();
     let _sent = run(Command::new("kill").args(["-STOP", &pid])).with_code(0);
-    // The ranks of the other process come one after the other to where they wait.
-    let report = job.until("0.5", |report| has_reason("stopped")(report) && suspect(report).2 >= 2);
-    assert_eq!(suspect(&report).2, 2, "{report:#}");
+    // Sockets may have taken all that one rank of the other process had to send: then only its neighbour waits. The two
+    // ranks of the stopped process are never among those that wait.
+    let report = job.until("0.5", |report| has_reason("stopped")(report) && suspect(report).2 >= 1);
+    assert!(suspect(&report).2 <= 2, "{report:#}");
     let top = job.top();
     let states = top["processes"].as_array().into_iter().flatten().map(|it| (it["pid"].to_string(), &it["state"]));
     let states: Vec<_> = states.filter(|(it, _)| *it == pid).map(|(_, state)| state).collect();
