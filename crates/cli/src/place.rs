@@ -146,3 +146,9 @@ pub(crate) fn remedy_of(file: &Path) -> Option<String> {
     let job = jobs.next().map(|job| if job == Path::new("") { Path::new(".") } else { job })?;
     Some(format!("the parts are there: `nccl-otf2 finalize {}` makes the archive again", job.display()))
 }
+
+/// Whether the user means an archive: its anchor file, or a directory that has one.
+pub(crate) fn is_archive(path: &Path) -> bool {
+    path.join(ANCHOR).symlink_metadata().is_ok()
+        || (path.is_file() && path.extension().is_some_and(|end| end == "otf2"))
+}

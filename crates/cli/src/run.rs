@@ -3,7 +3,6 @@
 mod after;
 mod directory;
 mod nothing;
-pub(crate) mod plugin;
 mod remaining;
 mod request;
 mod settings;
@@ -17,6 +16,7 @@ use journal::part::environment::{JOB_VARIABLE, JobEnvironment};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::exit::Exit;
+use crate::plugin;
 use crate::print;
 
 pub(crate) use request::Request;

@@ -4,7 +4,7 @@ use analysis::{Filter, Shows, Trace};
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::listing::{self, Time};
+use crate::journals::{self, Time};
 use crate::present::{Present, asked};
 
 /// What of an archive is looked at.
@@ -15,7 +15,7 @@ pub(crate) struct Select {
     comm: Vec<String>,
 
     /// Only these ranks (of their communicators)
-    #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = listing::rank::<u32>)]
+    #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = journals::rank::<u32>)]
     pub(crate) rank: Vec<u32>,
 
     /// Only these functions, such as AllReduce,Send
@@ -33,13 +33,13 @@ pub(crate) struct Select {
 
 impl Select {
     /// The same for journals, which have no operations to be asked for by their functions.
-    pub(crate) fn of_journals(&self) -> Result<listing::Filter> {
+    pub(crate) fn of_journals(&self) -> Result<journals::Filter> {
         if !self.function.is_empty() {
             bail!(
                 "--function: journals have callbacks, which belong to no single function; --comm, --rank, --from and --to go"
             );
         }
-        Ok(listing::Filter::of(&self.comm, &self.rank, (self.from, self.to)))
+        Ok(journals::Filter::of(&self.comm, &self.rank, (self.from, self.to)))
     }
 
     /// The same, with names looked up in an archive. What does not exist there is refused.

@@ -9,7 +9,7 @@ use settings::Config;
 
 use super::loader::Loader;
 use super::report::Findings;
-use crate::run::plugin;
+use crate::plugin;
 
 /// The environment, read once.
 pub(super) struct Here {

@@ -8,13 +8,13 @@ use otf2::{CommRef, LocationRef};
 use serde::Serialize;
 use trace::Progress as _;
 
-use super::complete::{self, LeftOut};
-use super::scalasca::Communicator;
 use crate::archive::{is_merged, is_nccl};
 use crate::exit::Exit;
 use crate::place::ANCHOR;
 use crate::print::{self, Text};
 use crate::progress::Bar;
+use crate::scalasca::Communicator;
+use crate::scalasca::complete::{self, LeftOut};
 use crate::staging::Staging;
 use crate::table::{Side, Table};
 use crate::units::plural;

@@ -2,16 +2,12 @@
 //!
 //! ```text
 //!  exports::<format>::write       what has a format of its own: a file, or a folder of files
-//!  streams                        the callbacks of journals, by `listing`, which `print` is
-//!  communicators                  for Scalasca: an archive of each communicator
-//!   ├ complete                      what all of its ranks have
-//!   └ scalasca                      an archive of it in the words of MPI
+//!  streams                        the callbacks of `journals`
+//!  communicators                  for Scalasca: an archive of each communicator, by `scalasca`
 //! ```
 
 mod communicators;
-pub(crate) mod complete;
 mod help;
-pub(crate) mod scalasca;
 mod streams;
 
 use std::path::{Path, PathBuf};
@@ -24,7 +20,7 @@ use serde_json::json;
 
 use crate::archive;
 use crate::exit::Exit;
-use crate::listing::stream::Schema;
+use crate::journals::stream::Schema;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;

@@ -10,9 +10,9 @@ use nccl_events::Progress as _;
 use rayon::prelude::*;
 
 use crate::exit::Exit;
-use crate::listing::process::{Process, present};
-use crate::listing::stream::{self, Count, Schema};
-use crate::listing::{Filter, Journals, beginning, journals_of};
+use crate::journals::process::{Process, present};
+use crate::journals::stream::{self, Count, Schema};
+use crate::journals::{Filter, Journals, journals_of, share_beginning};
 use crate::place;
 use crate::print;
 use crate::progress::Bar;
@@ -100,7 +100,7 @@ fn begins(journals: &[PathBuf], filter: &Filter) -> Result<Vec<u64>> {
     let read: Vec<Option<Process>> = journals.par_iter().map(summary).collect();
     let is_read: Vec<bool> = read.iter().map(Option::is_some).collect();
     let mut processes: Vec<Process> = read.into_iter().flatten().collect();
-    beginning::share(&mut processes);
+    share_beginning(&mut processes);
     if !processes.is_empty() {
         present(&processes, filter)?;
     }

@@ -6,14 +6,12 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use nccl_events::{Body, visible};
 
-use super::fields::{arguments, details};
-use super::filter::Filter;
-use super::moment::Moment;
 use super::output::Output;
-use super::process::Process;
-use super::states;
-use super::stream::{Event, Events, Said, State};
-use super::value::{List, pairs};
+use crate::journals::fields::{arguments, details};
+use crate::journals::process::Process;
+use crate::journals::stream::{Event, Events, Said, State};
+use crate::journals::value::{List, Moment, pairs};
+use crate::journals::{Filter, states};
 use crate::units;
 
 pub(crate) struct Line {

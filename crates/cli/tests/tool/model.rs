@@ -186,7 +186,7 @@ fn the_script_has_types_for_all_that_a_page_can_have() {
         |(outcome, answer)| json!({ "title": "", "tool": "", "comparison": comparison(outcome, answer, &reports[0]) }),
     );
     let pages = reports.iter().map(|report| json!({ "title": "", "tool": "", "report": report, "timeline": timeline }));
-    let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/page/model");
+    let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("../report/page/model");
     let text = format!(
         "import type {{ DiffModel, Model }} from '{}';\nexport const pages: Model[] = {};\nexport const diffs: DiffModel[] = {};\n",
         types.display(),

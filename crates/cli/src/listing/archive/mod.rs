@@ -14,10 +14,10 @@ use nccl_events::Kind;
 use otf2::{Event, EventKind, LocationRef, RegionRef};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use super::filter::Filter;
 use super::output::Output;
 use crate::archive;
 use crate::exit::Exit;
+use crate::journals::Filter;
 use crate::present::Present;
 use crate::print;
 use crate::units::plural;

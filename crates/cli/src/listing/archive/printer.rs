@@ -6,9 +6,9 @@ use otf2::{Event, EventKind, LocationRef};
 
 use super::super::output::Output;
 use super::super::text::{Columns, Line};
-use super::super::value::{Json, List, Value, pairs};
 use super::ranks::Ranks;
 use super::record;
+use crate::journals::value::{Json, List, Value, pairs};
 use crate::units;
 
 /// An event and where it is.

@@ -3,7 +3,7 @@
 use analysis::Trace;
 use otf2::{CommRef, LocationRef};
 
-use super::super::filter::Filter;
+use crate::journals::Filter;
 
 /// The ranks of an archive's locations; threads have none.
 pub(super) struct Ranks<'a>(&'a Trace);

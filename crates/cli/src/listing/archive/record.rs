@@ -6,7 +6,7 @@ use otf2::{
     RmaWinRef,
 };
 
-use super::super::value::{List, Value};
+use crate::journals::value::{List, Value};
 
 /// The names of the records that `--kind` knows.
 pub(super) const NAMES: [&str; 21] = [

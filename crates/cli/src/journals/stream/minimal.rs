@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use nccl_events::Kind;
 use nccl_events::gpu::GpuRecord;
 
-use crate::listing::process::Process;
+use crate::journals::process::Process;
 
 /// Details that version 5 or that profiler does not have.
 const NEWER: [&str; 5] = ["commHash", "kernelVariant", "isSymmetric", "userTag", "net"];

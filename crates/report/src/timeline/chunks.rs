@@ -5,14 +5,14 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::events::{Event, NONE};
-use crate::report::encoding::{pack, put, zigzag};
+use crate::encoding::{pack, put, zigzag};
 
 const EVENTS: usize = 16_384;
 
 /// Where the events of a chunk are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(in crate::report) enum At {
+pub(crate) enum At {
     Page,
     /// In a file beside it.
     File,
@@ -21,12 +21,12 @@ pub(in crate::report) enum At {
 }
 
 #[derive(Debug, Serialize)]
-pub(in crate::report) struct Chunk {
+pub(crate) struct Chunk {
     begin_ns: u64,
     /// Latest end of what begins in it.
     end_ns: u64,
-    pub(in crate::report) events: usize,
-    pub(in crate::report) at: At,
+    pub(crate) events: usize,
+    pub(crate) at: At,
     /// The sum of what its ranks waited.
     #[serde(skip)]
     waiting_ns: u64,
@@ -36,8 +36,8 @@ pub(in crate::report) struct Chunk {
 
 /// All chunks, and the events in their order.
 #[derive(Debug)]
-pub(in crate::report) struct Chunks {
-    pub(in crate::report) all: Vec<Chunk>,
+pub(crate) struct Chunks {
+    pub(crate) all: Vec<Chunk>,
     events: Vec<Event>,
     /// Numbers of events by their ids.
     numbers: Vec<(u64, u64)>,
@@ -66,7 +66,7 @@ impl Chunks {
     }
 
     /// The order in which chunks matter: first and last, those with `moments`, then by how long ranks waited in them.
-    pub(in crate::report) fn by_weight(&self, moments: &[u64]) -> Vec<usize> {
+    pub(crate) fn by_weight(&self, moments: &[u64]) -> Vec<usize> {
         let ends = [0, self.all.len().saturating_sub(1)];
         let of_moment = |ns: &u64| self.all.partition_point(|chunk| chunk.begin_ns <= *ns).saturating_sub(1);
         let mut order: Vec<usize> = ends.into_iter().chain(moments.iter().map(of_moment)).collect();
@@ -78,7 +78,7 @@ impl Chunks {
         order
     }
 
-    pub(in crate::report) fn text(&self, at: usize) -> Result<String> {
+    pub(crate) fn text(&self, at: usize) -> Result<String> {
         let chunk = &self.all[at];
         let events = &self.events[chunk.from..chunk.from + chunk.events];
         pack(&encode(events, chunk, |event| self.number(event)))

@@ -8,12 +8,11 @@ use nccl_events::event;
 
 use super::minimal::Minimal;
 use super::{Event, Said, State};
-use crate::listing::fields::{arguments, each_detail};
-use crate::listing::gpu::Entry;
-use crate::listing::moment::Moment;
-use crate::listing::process::{Comm, Finalize, Process};
-use crate::listing::states;
-use crate::listing::value::{Json, Value};
+use crate::journals::fields::{arguments, each_detail};
+use crate::journals::gpu::Entry;
+use crate::journals::process::{Comm, Finalize, Process};
+use crate::journals::states;
+use crate::journals::value::{Json, Moment, Value};
 
 /// One line and when it is written: an event's when it stops.
 pub(super) enum Line<'a> {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::units;
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     Text(Cow<'a, str>),
     Unsigned(u64),
     Signed(i64),
@@ -27,8 +27,16 @@ pub(super) enum Value<'a> {
     Attributes(Vec<(String, Self)>),
 }
 
+/// When something was reported, and by which thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    /// CLOCK_MONOTONIC; ticks until the clock is known.
+    pub(crate) ns: u64,
+    pub(crate) tid: u32,
+}
+
 /// Fields in their order.
-pub(super) type List<'a> = Vec<(&'static str, Value<'a>)>;
+pub(crate) type List<'a> = Vec<(&'static str, Value<'a>)>;
 
 macro_rules! numbers {
     ($($number:ty => $variant:ident),*) => {
@@ -60,27 +68,27 @@ impl<'a> From<Cow<'a, str>> for Value<'a> {
 
 /// A line of JSON that is being written.
 #[derive(Default)]
-pub(super) struct Json(Vec<u8>);
+pub(crate) struct Json(Vec<u8>);
 
 impl Json {
     /// Begins a new line, with the fields that `fill` puts.
-    pub(super) fn line(&mut self, fill: impl FnOnce(&mut Self)) {
+    pub(crate) fn line(&mut self, fill: impl FnOnce(&mut Self)) {
         self.0.clear();
         self.braced(fill);
     }
 
-    pub(super) fn text(&self) -> &[u8] {
+    pub(crate) fn text(&self) -> &[u8] {
         &self.0
     }
 
     #[inline]
-    pub(super) fn put<'a>(&mut self, name: &'static str, value: impl Into<Value<'a>>) {
+    pub(crate) fn put<'a>(&mut self, name: &'static str, value: impl Into<Value<'a>>) {
         self.name(name);
         self.value(&value.into());
     }
 
     /// Puts a string of two parts, which need no escapes.
-    pub(super) fn put_joined(&mut self, name: &'static str, [first, second]: [&'static str; 2]) {
+    pub(crate) fn put_joined(&mut self, name: &'static str, [first, second]: [&'static str; 2]) {
         self.name(name);
         for part in ["\"", first, second, "\""] {
             self.0.extend_from_slice(part.as_bytes());
@@ -89,7 +97,7 @@ impl Json {
 
     /// Puts an object with the fields that `fill` puts.
     #[inline]
-    pub(super) fn object(&mut self, name: &'static str, fill: impl FnOnce(&mut Self)) {
+    pub(crate) fn object(&mut self, name: &'static str, fill: impl FnOnce(&mut Self)) {
         self.name(name);
         self.braced(fill);
     }
@@ -199,7 +207,7 @@ impl Display for Value<'_> {
 }
 
 /// Fields for people, each ` name=value`.
-pub(super) fn pairs<N: Display>(fields: &[(N, Value<'_>)]) -> String {
+pub(crate) fn pairs<N: Display>(fields: &[(N, Value<'_>)]) -> String {
     let pairs = fields.iter().map(|(name, value)| format!(" {name}={value}"));
     pairs.collect()
 }

@@ -9,14 +9,14 @@ use nccl_events::{Body, Kind, NetData, StateArgs};
 use super::value::{List, Value};
 
 /// The details of an event.
-pub(super) fn details<'a>(fields: &Body<Symbol>, symbols: &'a Symbols) -> List<'a> {
+pub(crate) fn details<'a>(fields: &Body<Symbol>, symbols: &'a Symbols) -> List<'a> {
     let mut list = List::new();
     each_detail(fields, symbols, |label, value| list.push((label, value)));
     list
 }
 
 /// Hands over the details of an event.
-pub(super) fn each_detail<'a>(
+pub(crate) fn each_detail<'a>(
     fields: &Body<Symbol>,
     symbols: &'a Symbols,
     mut detail: impl FnMut(&'static str, Value<'a>),
@@ -33,7 +33,7 @@ pub(super) fn each_detail<'a>(
 }
 
 /// A field as it is listed; `None` where it says nothing.
-pub(super) fn value(style: Style, value: event::Value<Symbol>, symbols: &Symbols) -> Option<Value<'_>> {
+pub(crate) fn value(style: Style, value: event::Value<Symbol>, symbols: &Symbols) -> Option<Value<'_>> {
     Some(match (value, style) {
         (event::Value::Name(Symbol::NONE), _) => return None,
         (event::Value::Unsigned(0) | event::Value::Flag(false), Style::Rare) => return None,
@@ -51,7 +51,7 @@ pub(super) fn value(style: Style, value: event::Value<Symbol>, symbols: &Symbols
 }
 
 /// Hands over what came with a state.
-pub(super) fn arguments(args: StateArgs, mut argument: impl FnMut(&'static str, Value<'static>)) {
+pub(crate) fn arguments(args: StateArgs, mut argument: impl FnMut(&'static str, Value<'static>)) {
     match args {
         StateArgs::None => {}
         StateArgs::ProxyOp { bytes, steps } => {

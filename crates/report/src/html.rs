@@ -8,20 +8,20 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
-use super::encoding::pack;
-use super::timeline::Timeline;
+use crate::encoding::pack;
+use crate::timeline::Timeline;
 
-const PAGE: &str = include_str!("page/page.html");
-const STYLE: &str = concat!(include_str!("page/vendor/uPlot.min.css"), include_str!("page/page.css"));
+const PAGE: &str = include_str!("../page/page.html");
+const STYLE: &str = concat!(include_str!("../page/vendor/uPlot.min.css"), include_str!("../page/page.css"));
 const UPLOT: &str = concat!(
     "/*! uPlot 1.6.32, https://github.com/leeoniya/uPlot\n",
-    include_str!("page/vendor/uPlot.LICENSE"),
+    include_str!("../page/vendor/uPlot.LICENSE"),
     "*/\n",
-    include_str!("page/vendor/uPlot.iife.min.js")
+    include_str!("../page/vendor/uPlot.iife.min.js")
 );
 
 macro_rules! modules {
-    ($($name:literal)*) => { [$(($name, include_str!(concat!("page/js/", $name, ".js")))),*] };
+    ($($name:literal)*) => { [$(($name, include_str!(concat!("../page/js/", $name, ".js")))),*] };
 }
 
 /// The script's modules: the page's import map names them, so that they stay modules in one file.
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn the_page_has_every_module() {
-        let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/page/js");
+        let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("page/js");
         let mut names = Vec::new();
         for folder in ["", "timeline/"] {
             for file in std::fs::read_dir(script.join(folder)).expect("a folder of the script") {

@@ -10,7 +10,7 @@ use otf2::{Collective, CommRef};
 use schema::Lack;
 use serde::Serialize;
 
-use super::scalasca::regions::is_known;
+use super::regions::is_known;
 use crate::units::plural;
 
 /// What was left out of all ranks together, for one reason.

@@ -10,6 +10,7 @@
 //!
 //! It knows MPI only: regions by their canonical name and the file "MPI", one process with one thread for each rank.
 
+pub(crate) mod complete;
 pub(crate) mod events;
 pub(crate) mod regions;
 
@@ -30,21 +31,21 @@ const AROUND: u64 = 1000;
 
 /// A communicator that is to be written.
 #[derive(Debug)]
-pub(super) struct Communicator<'a> {
-    pub(super) name: &'a str,
+pub(crate) struct Communicator<'a> {
+    pub(crate) name: &'a str,
     /// The name of the machine.
-    pub(super) machine: &'a str,
+    pub(crate) machine: &'a str,
     /// The host and the process of each rank.
-    pub(super) places: Vec<(&'a str, &'a str)>,
-    pub(super) ranks: &'a [Rank],
-    pub(super) ticks_per_second: u64,
+    pub(crate) places: Vec<(&'a str, &'a str)>,
+    pub(crate) ranks: &'a [Rank],
+    pub(crate) ticks_per_second: u64,
 }
 
 const COMM: CommRef = CommRef::new(0);
 
 impl Communicator<'_> {
     /// Writes the archive `directory/traces.otf2`; gives what of it is later than it was.
-    pub(super) fn write(&self, directory: &Path) -> otf2::Result<Written> {
+    pub(crate) fn write(&self, directory: &Path) -> otf2::Result<Written> {
         let mut archive = ArchiveWriter::create(directory, "traces")?;
         archive.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
         archive.set_machine_name(self.machine)?;

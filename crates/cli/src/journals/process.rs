@@ -14,7 +14,7 @@ use rustc_hash::FxHashSet;
 
 use super::filter::Filter;
 use super::gpu;
-use super::moment::Moment;
+use super::value::Moment;
 use crate::present::Present;
 use crate::print;
 use crate::units::plural;
@@ -60,7 +60,7 @@ pub(crate) struct Process {
     pub(crate) event_mask: u32,
     /// CLOCK_REALTIME - CLOCK_MONOTONIC when recording began.
     pub(crate) realtime_offset_ns: i64,
-    /// When the first thing was said; of several journals, in the first of them ([`super::beginning::share`]).
+    /// When the first thing was said; of several journals, in the first of them ([`super::share_beginning`]).
     pub(crate) begin_ns: u64,
     /// When the last thing was said; none where an event has not ended, which goes on.
     end_ns: Option<u64>,

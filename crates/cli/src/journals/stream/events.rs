@@ -9,9 +9,9 @@ use journal::reader::InOrder;
 use nccl_events::{Start, StateArgs};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::listing::filter::Filter;
-use crate::listing::moment::Moment;
-use crate::listing::process::Process;
+use crate::journals::filter::Filter;
+use crate::journals::process::Process;
+use crate::journals::value::Moment;
 
 #[derive(Debug)]
 pub(crate) struct Event {

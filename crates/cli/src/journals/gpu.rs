@@ -9,8 +9,7 @@ use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord};
 use schema::GpuCounts;
 
 use super::fields;
-use super::moment::Moment;
-use super::value::List;
+use super::value::{List, Moment};
 
 /// What `--kind` calls all of it.
 pub(crate) const KIND: &str = "Gpu";
@@ -71,7 +70,7 @@ impl Entry {
         !matches!(self.record, GpuRecord::Clock(_) | GpuRecord::Counts(_))
     }
 
-    pub(super) fn details<'a>(&self, symbols: &'a Symbols) -> List<'a> {
+    pub(crate) fn details<'a>(&self, symbols: &'a Symbols) -> List<'a> {
         let mut list = List::new();
         let mut add = |label, style, value| {
             list.extend(fields::value(style, value, symbols).map(|value| (label, value)));

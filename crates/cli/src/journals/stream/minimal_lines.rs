@@ -6,12 +6,11 @@ use nccl_events::state;
 use super::State;
 use super::callbacks::{Line, event, lifecycle, span, state_head, who};
 use super::minimal::Minimal;
-use crate::listing::fields::arguments;
-use crate::listing::gpu::Entry;
-use crate::listing::moment::Moment;
-use crate::listing::process::{Comm, Finalize};
-use crate::listing::states;
-use crate::listing::value::{Json, Value};
+use crate::journals::fields::arguments;
+use crate::journals::gpu::Entry;
+use crate::journals::process::{Comm, Finalize};
+use crate::journals::states;
+use crate::journals::value::{Json, Moment, Value};
 
 /// The kinds of version 5.
 const MASK: u32 = (1 << 12) - 1;
