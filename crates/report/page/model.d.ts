@@ -56,6 +56,7 @@ export interface Verdict {
   sentence: string;
   is_partial: boolean;
   basis: string[];
+  rest: string | null;
 }
 
 export interface Run {

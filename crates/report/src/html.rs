@@ -40,7 +40,6 @@ pub(super) struct Model<'a> {
     pub(super) timeline: &'a Timeline,
 }
 
-/// What the script is given of two runs.
 #[derive(Debug, Serialize)]
 pub(super) struct DiffModel<'a> {
     pub(super) title: &'a str,

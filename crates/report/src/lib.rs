@@ -28,7 +28,6 @@ const FIXED_BYTES: usize = 600_000;
 /// A chunk has some hundred kilobytes: where less is left, none fits.
 const LEAST_BYTES: usize = 20_000;
 
-/// How a page is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// The page; one that is there is replaced.
@@ -42,10 +41,8 @@ pub struct Options<'a> {
     pub keeps_all: bool,
 }
 
-/// What was written.
 #[derive(Debug)]
 pub struct Written {
-    /// The size of the page.
     pub bytes: usize,
     pub events: usize,
     pub events_in_page: usize,

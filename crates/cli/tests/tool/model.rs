@@ -73,7 +73,7 @@ fn anomaly(kind: CauseKind, link: Option<LinkKey>) -> Anomaly {
 fn reports() -> Vec<Report> {
     let list = || vec![String::new()];
     let some = Some(Quantiles::default());
-    let verdict = |finding| Verdict { finding, basis: list(), ..Verdict::default() };
+    let verdict = |finding| Verdict { finding, basis: list(), rest: Some(String::new()), ..Verdict::default() };
     let class = OperationClass {
         timing: BTreeMap::from([(String::new(), 0)]),
         duration_ns: some,

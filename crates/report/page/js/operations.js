@@ -97,10 +97,10 @@ function quantiles() {
 }
 
 /** @param {OperationClass} row */
-function timedBy({ timing, count }) {
+function timedBy({ timing, count, unfinished }) {
   const sources = Object.entries(timing);
   if (sources.length === 1) return sources[0][0];
-  return sources.map(([source, times]) => `${source} ${percent(times / count)}`).join(', ');
+  return sources.map(([source, times]) => `${source} ${percent(times / (count - unfinished))}`).join(', ');
 }
 
 /** @param {Model} model */

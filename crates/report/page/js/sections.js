@@ -211,7 +211,8 @@ export function howTo({ report, tool }) {
     ['transfer', 'from the last arrival to the end; solid'],
     ['lost', 'summed over the ranks: 1 s on each of 16 ranks is 16 s. Times lost to several causes overlap: '
       + 'they do not add up'],
-    ['p', 'how probable it is that others wait so long for any rank if no rank is at fault; below 0.001 a rank is late'],
+    ['p', 'how probable it is that others wait so long for any rank if no rank is at fault; below 0.001 a rank ' +
+      'is late'],
     ['algbw, busbw', 'as nccl-tests compute them, in the median'],
     ['timed by', 'cupti: the kernel; event: CUDA events around it; kernelch: the GPU’s timer; proxy: to the last '
       + 'network transfer; enqueue: the host only, not how long it ran'],
@@ -221,7 +222,8 @@ export function howTo({ report, tool }) {
     Vampir or ViTE.`);
   const { anchor } = report.run;
   fill(add(element, 'div', 'columns'), html`<div><h3>Words</h3><dl class="kv words">${words.map(([word, means]) =>
-    html`<dt><b>${word}</b></dt><dd>${means}</dd>`)}</dl></div><div><h3>Commands</h3><pre>${report.verdict.finding === 'unfinished' && `nccl-otf2 hang ${anchor}\n`
+    html`<dt><b>${word}</b></dt><dd>${means}</dd>`)}</dl></div><div><h3>Commands</h3><pre>${
+    report.verdict.finding === 'unfinished' && `nccl-otf2 hang ${anchor}\n`
 }nccl-otf2 report ${anchor}
 nccl-otf2 stats ${anchor}
 nccl-otf2 stats ${anchor} --by ranks

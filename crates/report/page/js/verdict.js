@@ -60,18 +60,14 @@ function facts({ report: { run, ranks, communicators }, title }) {
 
 /** @param {Model} model */
 function findings({ report }) {
-  const lost = Object.values(report.completeness.kinds).reduce((sum, kind) => sum + (kind.lost ?? 0), 0);
   const exposed = exposedShare(report.overlap);
   const row = (/** @type {number | null} */ ns, /** @type {unknown} */ share, /** @type {unknown} */ text,
     /** @type {string} */ section, /** @type {string} */ label) => html`<tr><td class="n">${seconds(ns)}</td>
     <td class="n">${share}</td><td style="padding-left:20px">${text}</td>
     <td class="go n"><a href="#${section}">${label} ↓</a></td></tr>`;
   const causes = report.causes.slice(1, 5);
-  const { finding } = report.verdict;
-  const isJudged = finding === 'unfinished' || finding === 'causes' || finding === 'healthy';
-  const rest = report.causes.length === 0 ? 'Nothing stands out' : 'Nothing else stands out';
-  const among = finding === 'unfinished' && lost === 0 ? ' among what ended' : ' in what was recorded, which is not all';
-  if (!isJudged && exposed === null) return '';
+  const { rest } = report.verdict;
+  if (rest === null && exposed === null) return '';
   return html`<table class="finds"><caption class="sr">Findings, by the time that all ranks lost</caption>
     <thead><tr><th class="n" scope="col" style="width:60px">lost, s</th>
     <th class="n" scope="col" style="width:88px">of time in operations, %</th>
@@ -85,10 +81,7 @@ function findings({ report }) {
     })}
     ${exposed !== null && row(null, NONE, html`<b>${percent(exposed)} of communication time is exposed:</b> no other
       kernel runs on the GPU meanwhile.`, 'overlap', 'overlap')}
-    ${isJudged && report.causes.length < 6 && row(0, 0, unit(`${rest}${report.verdict.is_partial ?
-      `${among}${lost === 0 ? '' : `; events lost: ${number(lost)}`}` :
-      `; all that was seen is here${
-      report.run.has_steps ? '' : ', and connections were not measured'}`}.`), 'completeness', 'completeness')}
+    ${rest !== null && report.causes.length < 6 && row(0, 0, unit(rest), 'completeness', 'completeness')}
     </tbody></table>`;
 }
 

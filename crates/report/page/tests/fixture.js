@@ -187,7 +187,7 @@ function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
       start_ns: 1795335322021554700, duration_ns: time, hosts: hostsOf(ranks), processes: ranks, events: 123456,
       operations: ranks * steps, instances: steps, comparable: ranks > 1 ? steps : 0, has_kernels: true,
       has_other_kernels: false, has_transfers: true, has_steps: true },
-    verdict: { finding: 'causes', is_partial: false,
+    verdict: { finding: 'causes', is_partial: false, rest: 'Nothing else stands out; all that was seen is here.',
       basis: ['200 of 200 collectives could be compared; clocks are within 6.3 µs.',
       'Lost times overlap: they do not add up.'],
     sentence: `Rank ${late} came late from 0.35 s on: others waited 5.9 s for it, 41 % of the time of all ranks in`

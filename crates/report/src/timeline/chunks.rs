@@ -9,12 +9,10 @@ use crate::encoding::{pack, put, zigzag};
 
 const EVENTS: usize = 16_384;
 
-/// Where the events of a chunk are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum At {
     Page,
-    /// In a file beside it.
     File,
     /// Nowhere: the page has shares of time only.
     None,
@@ -27,19 +25,16 @@ pub(crate) struct Chunk {
     end_ns: u64,
     pub(crate) events: usize,
     pub(crate) at: At,
-    /// The sum of what its ranks waited.
     #[serde(skip)]
     waiting_ns: u64,
     #[serde(skip)]
     from: usize,
 }
 
-/// All chunks, and the events in their order.
 #[derive(Debug)]
 pub(crate) struct Chunks {
     pub(crate) all: Vec<Chunk>,
     events: Vec<Event>,
-    /// Numbers of events by their ids.
     numbers: Vec<(u64, u64)>,
 }
 
@@ -84,7 +79,6 @@ impl Chunks {
         pack(&encode(events, chunk, |event| self.number(event)))
     }
 
-    /// The number of the event with an id.
     fn number(&self, event: u64) -> Option<u64> {
         let at = self.numbers.binary_search_by_key(&event, |(event, _)| *event).ok();
         at.filter(|_| event != 0).map(|at| self.numbers[at].1)

@@ -33,7 +33,6 @@ const OWN: [AttributeId; 9] = [
 ];
 
 schema::fields! {
-    /// What places and links an event.
     struct Own {
         event: Event,
         parent: Parent,
@@ -54,7 +53,6 @@ pub(super) struct Event {
     pub(super) waiting_ns: u64,
     pub(super) sequence: u64,
     pub(super) instance: u64,
-    /// Index of the set of attributes.
     pub(super) attributes: u64,
     pub(super) location: u32,
     pub(super) name: u32,
@@ -63,7 +61,6 @@ pub(super) struct Event {
     pub(super) is_unfinished: bool,
 }
 
-/// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(untagged)]
 pub(super) enum Value {
@@ -73,7 +70,6 @@ pub(super) enum Value {
 
 pub(super) type Set = Vec<(String, Value)>;
 
-/// All events of an archive.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub(super) all: Vec<Event>,
@@ -110,7 +106,6 @@ impl Events {
         Ok(found)
     }
 
-    /// The number of a set.
     fn set(&mut self, known: &mut BTreeMap<Set, u64>, mut set: Set) -> u64 {
         if known.len() >= MOST_SETS && !known.contains_key(&set) {
             set.retain(|(name, value)| matches!(value, Value::Text(_)) || name == AttributeId::Bytes.name());
@@ -132,7 +127,6 @@ struct Reading<'a> {
     operations: Vec<(u64, u32)>,
     regions: BTreeMap<RegionRef, u32>,
     names: Vec<String>,
-    /// Names of those that events share.
     shared: BTreeMap<AttributeRef, String>,
 }
 

@@ -42,7 +42,6 @@ pub(super) struct Timeline {
 #[derive(Debug)]
 pub(super) struct Made {
     timeline: Timeline,
-    /// The cells of the overview.
     pub(super) cells: Vec<u8>,
     pub(super) chunks: Chunks,
 }

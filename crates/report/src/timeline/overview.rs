@@ -9,14 +9,12 @@ use super::places::Location;
 const MOST_BINS: u64 = 16_384;
 const MOST_CELLS: u64 = 2_000_000;
 
-/// How long each bin is, and how many there are.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Bins {
     bin_ns: f64,
     bins: usize,
 }
 
-/// The cells of all rows.
 #[derive(Debug)]
 pub(super) struct Overview {
     pub(super) bins: Bins,
@@ -66,7 +64,6 @@ struct Shares {
     bins: usize,
     plane: usize,
     cells: Vec<f32>,
-    /// The function that fills most of a bin.
     most: Vec<(f32, u8)>,
 }
 

@@ -35,7 +35,6 @@ impl Location {
         Self { reference, name: String::new(), kind: OPERATION, row: 0, id: 0, ranks: None }
     }
 
-    /// Whether operations run on it.
     pub(super) fn is_operations(&self) -> bool {
         self.kind == OPERATION
     }
@@ -43,7 +42,6 @@ impl Location {
 
 const OPERATION: &str = "operation";
 
-/// What is where in the timeline.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     pub(super) hosts: Vec<String>,
@@ -100,7 +98,6 @@ impl Places {
     }
 }
 
-/// The name of a kind of location in the page.
 const fn kind(kind: Option<LocationKind>) -> &'static str {
     match kind {
         Some(LocationKind::Communicator | LocationKind::NotRecorded) => OPERATION,
@@ -114,7 +111,6 @@ const fn kind(kind: Option<LocationKind>) -> &'static str {
     }
 }
 
-/// The rank of a communicator's location, or of what belongs to one.
 fn rank_of(trace: &Trace, tables: &Tables, location: LocationRef) -> Option<usize> {
     let members = &tables.members;
     let row = members.at(location).or_else(|| {

@@ -2,7 +2,8 @@
 
 import { colourName, mix, token } from '#page/dom';
 
-const NAMES = ['bg', 'raise', 'line', 'line-2', 'ink', 'ink-2', 'ink-3', 'accent', 'accent-soft', 'hatch', 'hatch-bg', 'kernel',
+const NAMES = ['bg', 'raise', 'line', 'line-2', 'ink', 'ink-2', 'ink-3', 'accent', 'accent-soft', 'hatch',
+  'hatch-bg', 'kernel',
   'launch', 'seq'];
 const FUNCTION = /AllReduce|AllGather|ReduceScatter|SendRecv|Send|Recv|Broadcast|Reduce|AlltoAll|Gather|Scatter/;
 

@@ -34,12 +34,15 @@ export function facts(store, item) {
   found.push([isUnfinished ? 'not ended for' : wait >= 0 ? 'whole' : 'time', duration(whole)]);
   if (location.kind === 'operation') found.push(...bandwidths(nameOf(store, item), size, location, whole, wait));
   else if (size > 0 && whole > 0) found.push(['rate', `${gigabytes((size / whole) * 1e9)} GB/s`]);
-  for (const [name, value] of set) {
-    const isSize = /bytes/.test(name) && typeof value === 'number';
-    found.push([name.replace(/^nccl\./, '').replaceAll('_', ' '), isSize ? bytes(value) : typeof value === 'number' ?
-      number(value, Number.isInteger(value) ? 0 : 2) : value]);
-  }
+  found.push(...set.map(attribute));
   return found;
+}
+
+/** An attribute as people read it. @param {[string, string | number]} attribute @returns {[string, unknown]} */
+function attribute([name, value]) {
+  const plain = name.replace(/^nccl\./, '').replaceAll('_', ' ');
+  if (typeof value !== 'number') return [plain, value];
+  return [plain, /bytes/.test(name) ? bytes(value) : number(value, Number.isInteger(value) ? 0 : 2)];
 }
 
 /**

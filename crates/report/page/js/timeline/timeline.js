@@ -67,7 +67,8 @@ export class TimelineView {
       </button>`)}${KEYS}`);
     fill(add(element, 'div', 'keys'), html`<span class="key"><i class="hatched"></i>waiting for the last rank</span>
       ${this.store.unfinished.size > 0 && html`<span class="key"><i class="unfinished"></i>not ended when the recording
-      did (as waiting where shares of time are drawn)</span>`}${legend(this.store.timeline).map(({ colour, label }) => html`<span class="key"><i class="dot"
+      did (as waiting where shares of time are drawn)</span>`}${
+      legend(this.store.timeline).map(({ colour, label }) => html`<span class="key"><i class="dot"
       style="background:${colour}"></i>${label}</span>`)}${this.marks.length > 0 && html`<span class="key"><span
       class="hot">▼</span>anomalies</span>`}<span
       class="key" id="orphans" hidden><i class="moved"></i>of an operation that is not here</span><span id="absent"
