@@ -9,15 +9,12 @@ const NAMES: [&str; 2] = ["libnccl-profiler-otf2.so", "libnccl_profiler_otf2.so"
 /// Where an installation has libraries, seen from the directory of the tool.
 const PLACES: [&str; 3] = [".", "../lib", "../lib64"];
 
-/// Why the plugin was not found.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotFound {
     #[error("--plugin {}: no such file", .0.display())]
     Named(PathBuf),
-    /// It is not where installations have it.
     #[error("cannot find the plugin; it is none of {}; name it with --plugin PATH", list(.0))]
     Installed(Vec<PathBuf>),
-    /// This program does not know where it is itself.
     #[error("cannot find the plugin, not knowing where this program is ({0}); name it with --plugin PATH")]
     Lost(std::io::Error),
 }
@@ -58,8 +55,7 @@ mod tests {
         let prefix = tempfile::tempdir().expect("a directory");
         let bin = prefix.path().join("bin");
         fs::create_dir(&bin).expect("bin");
-        let missing = beside(&bin).expect_err("nothing is installed");
-        let message = missing.to_string();
+        let message = beside(&bin).expect_err("nothing is installed").to_string();
         assert!(message.contains("/bin/../lib64/libnccl-profiler-otf2.so"), "{message}");
         assert!(message.contains("--plugin"), "{message}");
 

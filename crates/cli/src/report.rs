@@ -38,9 +38,7 @@ at; keep the two together.
 With --diff the page is that of `nccl-otf2 diff DIR OTHER`: what is slower or faster in OTHER, whether that is more \
 than chance, how much of it is waiting and how much transfer, what could not be compared, and both runs side by side.
 
---json prints an object: page (its path), bytes, events, events_in_page, folder (of --full; else null), files (in \
-it), verdict (the first sentence of the page). With --diff: page, bytes, verdict, outcome (slower, faster, \
-no-difference, unclear).";
+docs/REFERENCE.md has the fields of --json.";
 
 /// What to make a page of.
 #[derive(Debug, Args)]
@@ -97,7 +95,6 @@ struct DiffSummary {
     verdict: String,
 }
 
-/// Makes the page.
 pub(crate) fn report(request: &Request) -> Result<Exit> {
     let tool = format!("nccl-otf2 {}", version::short());
     if let Some(other) = &request.diff {
@@ -161,6 +158,5 @@ fn text(verdict: &str, page: &str, bytes: usize, more: &str) -> Text {
 /// The name of the archive's directory: the anchor file is always called `traces.otf2`.
 fn title_of(anchor: &Path) -> String {
     let absolute = fs::canonicalize(anchor).unwrap_or_else(|_| anchor.to_owned());
-    let named = absolute.parent().and_then(Path::file_name).unwrap_or(anchor.as_os_str());
-    named.to_string_lossy().into_owned()
+    absolute.parent().and_then(Path::file_name).unwrap_or(anchor.as_os_str()).to_string_lossy().into_owned()
 }

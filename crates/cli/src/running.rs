@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use crate::units::time;
 
-/// A snapshot as JSON.
 #[derive(Serialize)]
 pub(crate) struct Line<'s> {
     format: u32,
@@ -19,7 +18,7 @@ impl<'s> Line<'s> {
     }
 }
 
-/// What to say of a job of which no process runs: since when, and which verbs answer.
+/// A note for a job without running processes.
 pub(crate) fn over(now: &Snapshot) -> Option<String> {
     let is_over = |it: &live::Process| matches!(it.state, ProcessState::Finished | ProcessState::Gone);
     let has_some = !now.processes.is_empty() || now.processes_missed > 0;

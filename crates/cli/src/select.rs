@@ -32,7 +32,7 @@ pub(crate) struct Select {
 }
 
 impl Select {
-    /// The same for journals, which have no operations to be asked for by their functions.
+    /// The filter for journals, which have no operations: `--function` is refused.
     pub(crate) fn of_journals(&self) -> Result<journals::Filter> {
         if !self.function.is_empty() {
             bail!(
@@ -42,7 +42,7 @@ impl Select {
         Ok(journals::Filter::of(&self.comm, &self.rank, (self.from, self.to)))
     }
 
-    /// The same, with names looked up in an archive. What does not exist there is refused.
+    /// The filter for an archive. Names that do not exist there are refused.
     pub(crate) fn filter(&self, trace: &Trace) -> Result<Filter> {
         let comms = || trace.definitions.comms.keys().copied();
         let meant = |wanted: &str| comms().filter(|comm| is_meant(wanted, &trace.comm_name(*comm))).collect::<Vec<_>>();
@@ -77,7 +77,7 @@ impl Select {
         Ok(filter)
     }
 
-    /// Refuses filters that match something each, and together nothing. `found` is how much they match.
+    /// Fails if the filters together match nothing; `found` is the number of matches.
     pub(crate) fn refuse_nothing(&self, trace: &Trace, found: u64) -> Result<()> {
         let time = |flag: &str, time: Option<Time>| time.map(|time| format!("{flag} {time}"));
         let filters = [

@@ -79,7 +79,6 @@ fn share(text: &str) -> Result<f64, String> {
     percent.map(|percent| percent / 100.0).ok_or_else(|| "is a part such as 5% or 0.5%, not below 0".to_owned())
 }
 
-/// Compares two runs.
 pub(crate) fn diff(request: &Request) -> Result<Exit> {
     let mut comparison = statistics::comparison(&request.a, &request.b, &request.select)?;
     comparison.limit = request.fail_if_slower.map(|share| comparison.is_slower_by(share));

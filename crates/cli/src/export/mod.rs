@@ -78,7 +78,6 @@ enum Format {
 }
 
 impl Format {
-    /// What to do with an export.
     const fn next(self) -> &'static str {
         match self {
             Self::Kineto => "analyse them: TraceAnalysis(trace_dir=DIR) of HTA; open one: https://ui.perfetto.dev",
@@ -92,10 +91,8 @@ impl Format {
     }
 }
 
-/// Writes a format.
 type Write<'a> = dyn FnOnce(&Source<'_>, &Path) -> exports::Result<Outcome> + 'a;
 
-/// Exports.
 pub(crate) fn export(request: &Request) -> Result<Exit> {
     refuse_wrong(request)?;
     refuse_existing(&request.out)?;
@@ -155,7 +152,6 @@ fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<(Outcome,
     Ok(exit)
 }
 
-/// Refuses what does not go together.
 fn refuse_wrong(request: &Request) -> Result<()> {
     if request.schema.is_some() && request.format != Format::Jsonl {
         bail!("--schema: only --format jsonl has one");
@@ -174,7 +170,6 @@ fn refuse_wrong(request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// How names of XSpace files end.
 const XPLANE: &str = ".xplane.pb";
 
 /// What an export is called until it is in its place.

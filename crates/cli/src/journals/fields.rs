@@ -8,14 +8,12 @@ use nccl_events::{Body, Kind, NetData, StateArgs};
 
 use super::value::{List, Value};
 
-/// The details of an event.
 pub(crate) fn details<'a>(fields: &Body<Symbol>, symbols: &'a Symbols) -> List<'a> {
     let mut list = List::new();
     each_detail(fields, symbols, |label, value| list.push((label, value)));
     list
 }
 
-/// Hands over the details of an event.
 pub(crate) fn each_detail<'a>(
     fields: &Body<Symbol>,
     symbols: &'a Symbols,
@@ -50,7 +48,6 @@ pub(crate) fn value(style: Style, value: event::Value<Symbol>, symbols: &Symbols
     })
 }
 
-/// Hands over what came with a state.
 pub(crate) fn arguments(args: StateArgs, mut argument: impl FnMut(&'static str, Value<'static>)) {
     match args {
         StateArgs::None => {}

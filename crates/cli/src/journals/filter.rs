@@ -38,12 +38,10 @@ pub(crate) struct Filter {
     pub(crate) limit: Option<u64>,
 }
 
-/// Reads a rank of a list.
 pub(crate) fn rank<T: FromStr>(text: &str) -> Result<T, &'static str> {
     text.parse().map_err(|_| "is no rank such as 3; several go with commas: 0,1,2")
 }
 
-/// A time as it is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Time {
     /// Nanoseconds after the beginning.
@@ -77,7 +75,6 @@ impl Display for Time {
 }
 
 impl Time {
-    /// The time on the recording's clock.
     pub(crate) fn after(self, begin_ns: u64) -> u64 {
         match self {
             Self::Relative(ns) => begin_ns.saturating_add(ns),
@@ -87,13 +84,11 @@ impl Time {
 }
 
 impl Filter {
-    /// Of communicators, ranks and a time.
     pub(crate) fn of(comm: &[String], rank: &[u32], (from, to): (Option<Time>, Option<Time>)) -> Self {
         let rank = rank.iter().map(|rank| i32::try_from(*rank).unwrap_or(i32::MAX)).collect();
         Self { comm: comm.to_vec(), rank, from, to, ..Self::default() }
     }
 
-    /// Whether it asks for a time.
     pub(crate) const fn is_about_time(&self) -> bool {
         self.from.is_some() || self.to.is_some()
     }
@@ -115,21 +110,16 @@ impl Filter {
         !(self.comm.is_empty() && self.rank.is_empty() && self.kind.is_empty())
     }
 
-    /// Whether this rank is wanted.
     pub(crate) fn wants_rank(&self, rank: Option<i64>) -> bool {
         self.rank.is_empty() || self.rank.iter().any(|wanted| Some(i64::from(*wanted)) == rank)
     }
 
-    /// Whether this kind is wanted.
     pub(crate) fn wants_kind(&self, kind: &str) -> bool {
-        let plain = |name: &str| {
-            let name = name.strip_prefix("ncclProfile").unwrap_or(name);
-            name.to_ascii_lowercase()
-        };
+        let plain = |name: &str| name.strip_prefix("ncclProfile").unwrap_or(name).to_ascii_lowercase();
         self.kind.is_empty() || self.kind.iter().any(|wanted| plain(wanted) == plain(kind))
     }
 
-    /// Whether what began and ended then (`None`: never) goes on in the time that is wanted.
+    /// Whether the interval overlaps the wanted one. `last_ns` is `None` if it has no end.
     pub(crate) fn wants_time(&self, begin_ns: u64, first_ns: u64, last_ns: Option<u64>) -> bool {
         let is_late = self.to.is_some_and(|to| first_ns > to.after(begin_ns));
         let is_early = self.from.zip(last_ns).is_some_and(|(from, last)| last < from.after(begin_ns));
@@ -145,7 +135,7 @@ impl Filter {
         present.has_time(from_ns, to_ns)
     }
 
-    /// Refuses filters that match something each, and together nothing. `found` is how much they match.
+    /// Fails if the filters together match nothing; `found` is the number of matches.
     pub(crate) fn refuse_nothing(&self, present: &Present, found: u64) -> Result<()> {
         let time = |flag: &str, time: Option<Time>| time.map(|time| format!("{flag} {time}"));
         let filters = [
@@ -159,11 +149,9 @@ impl Filter {
         present.refuse_nothing(filters, if self.limit == Some(0) { 1 } else { found })
     }
 
-    /// The kinds that are asked for and that do not exist.
     pub(crate) fn unknown_kinds(&self, exists: impl Fn(&Self) -> bool) -> Vec<&str> {
         let single = |kind: &&String| Self { kind: vec![(*kind).clone()], ..Self::default() };
-        let unknown = self.kind.iter().filter(|kind| !exists(&single(kind)));
-        unknown.map(String::as_str).collect()
+        self.kind.iter().filter(|kind| !exists(&single(kind))).map(String::as_str).collect()
     }
 }
 

@@ -11,7 +11,6 @@ use schema::GpuCounts;
 use super::fields;
 use super::value::{List, Moment};
 
-/// What `--kind` calls all of it.
 pub(crate) const KIND: &str = "Gpu";
 
 #[derive(Debug)]
@@ -25,7 +24,6 @@ pub(crate) struct Entry {
     pub(crate) record: GpuRecord<Symbol>,
 }
 
-/// Puts work where its clock says.
 pub(crate) fn place(all: &mut [Entry], ticks: &[u64], clock: &HostClock) {
     let samples = all.iter().zip(ticks).filter_map(|(said, ticks)| {
         let GpuRecord::Clock(sample) = said.record else {

@@ -21,10 +21,8 @@ use process::Process;
 
 pub(crate) use filter::{Filter, Time, rank};
 
-/// The journals that the user means.
 pub(crate) struct Journals {
     pub(crate) found: Vec<PathBuf>,
-    /// Why those of other processes cannot be read.
     pub(crate) unread: Vec<Error>,
 }
 

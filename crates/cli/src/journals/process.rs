@@ -19,7 +19,6 @@ use crate::present::Present;
 use crate::print;
 use crate::units::plural;
 
-/// A communicator of this process.
 #[derive(Debug)]
 pub(crate) struct Comm {
     /// What `init` returned.
@@ -29,11 +28,9 @@ pub(crate) struct Comm {
     /// `init` had returned.
     pub(crate) end_ns: u64,
     pub(crate) record: CommRecord,
-    /// Whether it is to be printed.
     pub(crate) is_wanted: bool,
 }
 
-/// `finalize` of a communicator.
 #[derive(Debug)]
 pub(crate) struct Finalize {
     pub(crate) context: u64,
@@ -41,7 +38,6 @@ pub(crate) struct Finalize {
     pub(crate) end_ns: u64,
 }
 
-/// An event that gives the GPU work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch {
     pub(crate) id: u64,
@@ -49,7 +45,6 @@ pub(crate) struct Launch {
     pub(crate) kind: Kind,
 }
 
-/// A process and its journal.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) path: PathBuf,
@@ -60,9 +55,9 @@ pub(crate) struct Process {
     pub(crate) event_mask: u32,
     /// CLOCK_REALTIME - CLOCK_MONOTONIC when recording began.
     pub(crate) realtime_offset_ns: i64,
-    /// When the first thing was said; of several journals, in the first of them ([`super::share_beginning`]).
+    /// Time of the first record of all journals read together ([`super::share_beginning`]).
     pub(crate) begin_ns: u64,
-    /// When the last thing was said; none where an event has not ended, which goes on.
+    /// Time of the last record; `None` if an event has not ended.
     end_ns: Option<u64>,
     ranks: BTreeSet<i32>,
     /// Communicators, in the order of time.
@@ -71,9 +66,7 @@ pub(crate) struct Process {
     known: BTreeMap<u64, CommRecord>,
     /// Ends of communicators, in the order of time.
     pub(crate) finalizes: Vec<Finalize>,
-    /// What was found out about GPUs, in the order of time.
     pub(crate) gpu: Vec<gpu::Entry>,
-    /// What gives the GPUs work, in the order of time.
     pub(crate) launches: Vec<Launch>,
     pub(crate) outcome: Outcome,
     pub(super) clock: HostClock,
@@ -148,12 +141,11 @@ impl Process {
         }
     }
 
-    /// What is known of a communicator.
     pub(crate) fn comm(&self, context: u64) -> Option<&CommRecord> {
         self.known.get(&context)
     }
 
-    /// Keeps what is wanted of what is not an event. Communicators are asked for their rank and id only.
+    /// Filters everything but events. Communicators are filtered by rank and id only.
     pub(crate) fn keep(&mut self, filter: &Filter) {
         for comm in &mut self.comms {
             comm.is_wanted = wants(filter, &self.outcome, &comm.record);
@@ -186,17 +178,16 @@ impl Process {
         }
     }
 
-    /// Only what is known of the journal as a whole.
+    /// Drops the tables that only the stream needs.
     pub(crate) fn summary(self) -> Self {
         Self { gpu: Vec::new(), launches: Vec::new(), ..self }
     }
 
-    /// Whether everything that was recorded could be read, and nothing was lost.
     pub(crate) fn is_whole(&self) -> bool {
         self.outcome.problems.is_empty() && self.outcome.losses.total() == 0
     }
 
-    /// Says what is missing or doubtful; `orphan_stops` are those of events that it does not have.
+    /// Reports what is missing or doubtful. `orphan_stops` counts stops of events that the journal lacks.
     pub(crate) fn remark(&self, orphan_stops: u64) {
         for problem in &self.outcome.problems {
             print::note(format_args!(
@@ -235,8 +226,7 @@ pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<Present>
     let has_comm = |process: &Process, comm: &CommRecord, filter: &Filter| {
         filter.wants_comm(&name(process, comm), Some(comm.comm_id))
     };
-    let wanted = comms().filter(|(process, comm)| has_comm(process, comm, filter));
-    let ranks = wanted.map(|(_, comm)| comm.rank);
+    let ranks = comms().filter(|(process, comm)| has_comm(process, comm, filter)).map(|(_, comm)| comm.rank);
     // Events of a communicator whose beginning was not recorded have a rank, too.
     let of_events = processes.iter().flat_map(|process| &process.ranks).copied();
     let ranks = ranks.chain(of_events.filter(|_| filter.wants_comm("", None)));
@@ -260,7 +250,6 @@ pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<Present>
     Ok(present)
 }
 
-/// What is kept of the records.
 #[derive(Default)]
 struct Survey {
     said: Vec<(u32, Record)>,
@@ -269,7 +258,6 @@ struct Survey {
     launches: Vec<(u64, Launch)>,
     first_ticks: Option<u64>,
     last_ticks: u64,
-    /// Events that have not stopped.
     open: FxHashSet<u64>,
     ranks: BTreeSet<i32>,
 }

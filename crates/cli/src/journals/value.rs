@@ -13,11 +13,9 @@ pub(crate) enum Value<'a> {
     Text(Cow<'a, str>),
     Unsigned(u64),
     Signed(i64),
-    /// Yes or no.
     Flag(bool),
     /// A handle or an address; 0 is NULL.
     Address(u64),
-    /// A number with a fraction.
     Float(f64),
     /// A time or duration in ns, in JSON in µs: a float would not hold the larger ones exactly.
     Time(u64),
@@ -27,7 +25,6 @@ pub(crate) enum Value<'a> {
     Attributes(Vec<(String, Self)>),
 }
 
-/// When something was reported, and by which thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     /// CLOCK_MONOTONIC; ticks until the clock is known.
@@ -35,7 +32,6 @@ pub(crate) struct Moment {
     pub(crate) tid: u32,
 }
 
-/// Fields in their order.
 pub(crate) type List<'a> = Vec<(&'static str, Value<'a>)>;
 
 macro_rules! numbers {
@@ -66,7 +62,6 @@ impl<'a> From<Cow<'a, str>> for Value<'a> {
     }
 }
 
-/// A line of JSON that is being written.
 #[derive(Default)]
 pub(crate) struct Json(Vec<u8>);
 
@@ -95,7 +90,6 @@ impl Json {
         }
     }
 
-    /// Puts an object with the fields that `fill` puts.
     #[inline]
     pub(crate) fn object(&mut self, name: &'static str, fill: impl FnOnce(&mut Self)) {
         self.name(name);
@@ -208,8 +202,7 @@ impl Display for Value<'_> {
 
 /// Fields for people, each ` name=value`.
 pub(crate) fn pairs<N: Display>(fields: &[(N, Value<'_>)]) -> String {
-    let pairs = fields.iter().map(|(name, value)| format!(" {name}={value}"));
-    pairs.collect()
+    fields.iter().map(|(name, value)| format!(" {name}={value}")).collect()
 }
 
 #[cfg(test)]

@@ -65,7 +65,6 @@ pub(crate) struct Request {
     filter: Filter,
 }
 
-/// Prints an archive, or journals.
 pub(crate) fn print(request: &Request) -> Result<Exit> {
     match request.paths.as_slice() {
         [path] if is_archive(path) => archive::print(path, &request.filter, request.json),
@@ -88,8 +87,7 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
         single.wants_kind(gpu::KIND) || Kind::ALL.iter().any(|kind| single.wants_kind(kind.name()))
     });
     if let Some(kind) = unknown.first() {
-        let names = Kind::ALL.iter().map(|kind| kind.name());
-        let names: Vec<&str> = names.chain([gpu::KIND]).collect();
+        let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).chain([gpu::KIND]).collect();
         bail!("--kind {kind}: there is no such kind; there are {}", names.join(", "));
     }
     let mut processes = Vec::new();

@@ -46,7 +46,6 @@ const SETTLED: Duration = Duration::from_millis(1500);
 /// For what was recorded before the beginning, where processes record faster than it is read.
 const CATCH_UP: Duration = Duration::from_secs(60);
 
-/// Follows a job, and gives metrics of it.
 pub(crate) fn metrics(request: &Request) -> Result<Exit> {
     let stop = signals().context("cannot catch signals")?;
     let mut outputs = Outputs::open(request)?;

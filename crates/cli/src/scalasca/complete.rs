@@ -13,7 +13,6 @@ use serde::Serialize;
 use super::regions::is_known;
 use crate::units::plural;
 
-/// What was left out of all ranks together, for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct LeftOut {
     pub(crate) collectives: u64,
@@ -34,24 +33,20 @@ pub(crate) fn what_it_lacks(trace: &Trace) -> Option<String> {
     })
 }
 
-/// Why a communicator cannot be analysed: ranks that nobody recorded.
 pub(crate) fn missing_ranks(trace: &Trace, comm: CommRef) -> Option<String> {
     let is_missing = |location| trace.location_kind(location) == Some(LocationKind::NotRecorded);
     let without = trace.members(comm).iter().filter(|it| is_missing(**it)).count();
     (without > 0).then(|| format!("{} not recorded", plural(without as u64, "rank was", "ranks were")))
 }
 
-/// What all ranks of a communicator have, and what was left out.
 pub(crate) fn read(trace: &Trace, comm: CommRef) -> Result<(Vec<Rank>, Vec<LeftOut>)> {
     let ranks = trace.members(comm).iter().map(|location| rank::read(trace, comm, *location));
     let ranks: Result<Vec<Rank>, _> = ranks.collect();
     let mut ranks = ranks.context("cannot read the events of a rank")?;
-    let open = unfinished(&ranks);
-    let left_out = open.into_iter().chain(complete(&mut ranks)).collect();
+    let left_out = unfinished(&ranks).into_iter().chain(complete(&mut ranks)).collect();
     Ok((ranks, left_out))
 }
 
-/// What ranks had not ended.
 fn unfinished(ranks: &[Rank]) -> Option<LeftOut> {
     let (collectives, messages) = ranks.iter().fold((0, 0), |sum, rank| {
         let (collectives, messages) = rank.left_out;
@@ -107,7 +102,6 @@ fn retain_usable(ranks: &mut [Rank]) {
     }
 }
 
-/// How many collectives are the same on all ranks, from the first on.
 fn alike(ranks: &[Rank]) -> usize {
     let mut sequences = Sequences::default();
     let mut alike = usize::MAX;
@@ -143,8 +137,7 @@ fn epoch(rank: &Rank, end: &End) -> (usize, usize) {
 }
 
 fn ends(ranks: &[Rank]) -> usize {
-    let ranks = ranks.iter();
-    ranks.map(|rank| rank.sends.len() + rank.receives.len()).sum()
+    ranks.iter().map(|rank| rank.sends.len() + rank.receives.len()).sum()
 }
 
 fn collectives(ranks: &[Rank]) -> usize {

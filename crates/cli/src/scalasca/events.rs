@@ -7,7 +7,6 @@ use super::regions::{self, FINALIZE, INIT, IRECV, ISEND, MAIN, WAIT_RECEIVE, WAI
 
 const NONE: &Attributes = Attributes::NONE;
 
-/// The numbers of definitions in an archive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbers {
     pub(crate) comm: CommRef,
@@ -21,10 +20,8 @@ impl Numbers {
     }
 }
 
-/// What was written of a rank.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Written {
-    /// The time of the last event.
     pub(crate) last: u64,
     /// How many events are later than they were, so that no two have one time.
     pub(crate) moved: u64,
@@ -56,7 +53,6 @@ pub(crate) fn write_thread(to: &mut EventWriter<'_>, rank: &Rank, numbers: Numbe
     Events::new(to, rank, numbers, Times::default()).write().map(drop)
 }
 
-/// The times that events are written with.
 #[derive(Debug, Default)]
 struct Times {
     /// The first that no event has; none where events may have one time.
@@ -105,16 +101,13 @@ impl Direction {
 /// An end of a message: when, what, which direction, and which of its list.
 type End = (u64, Step, Direction, usize);
 
-/// The events of a rank.
 struct Events<'a, 'b> {
     to: &'a mut EventWriter<'b>,
     rank: &'a Rank,
     numbers: Numbers,
-    /// When what is written now happened.
     time: u64,
     times: Times,
     wait: Option<Direction>,
-    /// How many are under way.
     receives: usize,
     sends: usize,
     /// The requests of sends that are done and not completed.
@@ -219,7 +212,6 @@ impl<'a, 'b> Events<'a, 'b> {
         }
     }
 
-    /// Completes the sends that are done.
     fn complete_sends(&mut self) -> otf2::Result<()> {
         for request in std::mem::take(&mut self.sent) {
             self.wait(Some(Direction::Send))?;
@@ -229,7 +221,7 @@ impl<'a, 'b> Events<'a, 'b> {
         Ok(())
     }
 
-    /// Time goes on; with messages under way that is waiting for one.
+    /// Advances the time; with messages under way this is waiting.
     fn advance(&mut self, at: u64) -> otf2::Result<()> {
         let next = match (self.receives, self.sends) {
             (0, 0) => None,
@@ -243,7 +235,6 @@ impl<'a, 'b> Events<'a, 'b> {
         Ok(())
     }
 
-    /// Begins to wait for a message, or ends it.
     fn wait(&mut self, wanted: Option<Direction>) -> otf2::Result<()> {
         if wanted == self.wait {
             return Ok(());

@@ -29,13 +29,10 @@ use events::{Numbers, Written};
 /// How long before the first and after the last operation the ranks begin and end, in ticks.
 const AROUND: u64 = 1000;
 
-/// A communicator that is to be written.
 #[derive(Debug)]
 pub(crate) struct Communicator<'a> {
     pub(crate) name: &'a str,
-    /// The name of the machine.
     pub(crate) machine: &'a str,
-    /// The host and the process of each rank.
     pub(crate) places: Vec<(&'a str, &'a str)>,
     pub(crate) ranks: &'a [Rank],
     pub(crate) ticks_per_second: u64,
@@ -69,16 +66,13 @@ impl Communicator<'_> {
         Ok(all)
     }
 
-    /// From a little before the first operation to a little after the last.
     fn span(&self) -> (u64, u64) {
         let times = self.ranks.iter().flat_map(|rank| {
-            let messages = rank.sends.iter().chain(&rank.receives);
-            let messages = messages.map(|it| (it.begin, it.end));
+            let messages = rank.sends.iter().chain(&rank.receives).map(|it| (it.begin, it.end));
             let collectives = rank.collectives.iter().map(|it| (it.begin, it.end));
             messages.chain(collectives)
         });
-        let span = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-        let (first, last) = span.unwrap_or((AROUND, AROUND));
+        let (first, last) = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((AROUND, AROUND));
         (first.saturating_sub(AROUND), last.saturating_add(AROUND))
     }
 
@@ -124,7 +118,6 @@ impl Communicator<'_> {
         definer.to.comm(COMM, &comm)
     }
 
-    /// The machine, its hosts, and a process with one thread for each rank.
     fn define_ranks(&self, definer: &mut Definer<'_>, events: &[u64]) -> otf2::Result<()> {
         definer.node(self.machine, "machine", SystemTreeDomain::Machine, None)?;
         let root = SystemTreeNodeRef::new(0);
@@ -157,7 +150,6 @@ impl Communicator<'_> {
     }
 }
 
-/// Defines strings when they are first used.
 struct Definer<'a> {
     to: GlobalDefinitions<'a>,
     texts: Vec<String>,

@@ -37,13 +37,11 @@ pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str, RegionR
     OTHERS.into_iter().chain(operations)
 }
 
-/// The region of a collective.
 pub(super) fn collective(op: CollectiveOp) -> u32 {
     let place = (7..).zip(OPERATIONS).find(|(_, (known, ..))| *known == op);
     place.map_or(MAIN, |(place, _)| place)
 }
 
-/// Whether MPI has such an operation.
 pub(crate) fn is_known(op: CollectiveOp) -> bool {
     OPERATIONS.iter().any(|(known, ..)| *known == op)
 }

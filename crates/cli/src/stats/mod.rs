@@ -83,10 +83,8 @@ pub(crate) struct Request {
 const OF_ALL_RANKS: &str = "--rank chooses rows, counts and durations; the verdict, causes, channels, anomalies and the \
     waiting and skew in operations are of all ranks.";
 
-/// Rows of a table among others.
 const SHORT: usize = 12;
 
-/// Prints statistics.
 pub(crate) fn stats(request: &Request) -> Result<Exit> {
     let trace = archive::open_with_kinds(&request.path)?;
     let filter = request.select.filter(&trace)?;

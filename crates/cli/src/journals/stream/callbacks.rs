@@ -78,7 +78,7 @@ pub(super) fn span(process: &Process, start: Moment, stop: Option<Moment>, json:
     }
 }
 
-/// Whose it is. A context of another process (PXN) is not known here: the descriptor's rank, and no id.
+/// The communicator and rank. Contexts of other processes (PXN) are unknown here: 0, and the descriptor's rank.
 pub(super) fn who(process: &Process, context: u64, rank: i32, json: &mut Json) {
     let (id, rank) = match process.comm(context) {
         Some(comm) => (comm.comm_id, comm.rank),
@@ -128,7 +128,6 @@ fn gpu(process: &Process, entry: &Entry, json: &mut Json) {
     json.put("details", Value::Object(entry.details(&process.outcome.symbols)));
 }
 
-/// Also as the minimal profiler writes it.
 pub(super) fn event(process: &Process, event: &Event, minimal: Option<&Minimal<'_>>, json: &mut Json) {
     let record = &event.record;
     json.put("recordType", "event");

@@ -11,7 +11,6 @@ use crate::journals::process::Process;
 /// Details that version 5 or that profiler does not have.
 const NEWER: [&str; 5] = ["commHash", "kernelVariant", "isSymmetric", "userTag", "net"];
 
-/// What its lines need of all of a process.
 pub(super) struct Minimal<'a> {
     pub(super) process: &'a Process,
     gpus: BTreeMap<u32, String>,
@@ -36,13 +35,11 @@ impl<'a> Minimal<'a> {
         found
     }
 
-    /// The number of a launch.
     pub(super) fn launch(&self, event: u64) -> Option<u64> {
         let place = self.launches.binary_search_by_key(&event, |(id, _)| *id).ok()?;
         self.launches.get(place).map(|(_, number)| *number)
     }
 
-    /// Whether that profiler writes a detail.
     pub(super) fn has_detail(name: &str) -> bool {
         !NEWER.contains(&name)
     }
@@ -57,7 +54,6 @@ impl<'a> Minimal<'a> {
     }
 }
 
-/// A UUID as people write it.
 fn uuid(bytes: [u8; 16]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]).join("-")

@@ -31,11 +31,9 @@ pub(crate) enum Schema {
     Minimal,
 }
 
-/// What became of the lines.
 #[derive(Debug, Default)]
 pub(crate) struct Count {
     pub(crate) written: u64,
-    /// Lines that the schema does not have.
     pub(crate) left_out: u64,
     /// Of each process: stops of events that it does not have.
     pub(crate) orphan_stops: Vec<u64>,
@@ -73,16 +71,12 @@ pub(crate) fn lines(
     Ok(count)
 }
 
-/// The lines of a process.
 struct Stream<'a> {
     process: &'a Process,
     minimal: Option<Minimal<'a>>,
     events: Events<'a>,
-    /// The next of an event.
     event: Option<Line<'a>>,
-    /// The others, in the order of time.
     rest: vec::IntoIter<Line<'a>>,
-    /// Those that come next, all of one time.
     lines: Vec<Line<'a>>,
 }
 
