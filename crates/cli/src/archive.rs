@@ -10,7 +10,6 @@ pub(crate) use analysis::{is_merged, is_nccl};
 
 use crate::place;
 
-/// Opens the archive at a directory or anchor file.
 pub(crate) fn open(path: &Path) -> Result<Trace> {
     let anchor = place::anchor(path)?;
     place::say_others(&anchor);
@@ -18,7 +17,7 @@ pub(crate) fn open(path: &Path) -> Result<Trace> {
     Trace::read(anchor, archive).context("cannot read the archive")
 }
 
-/// The same for verbs that derive something: they find operations by the kinds of locations.
+/// As [`open`]; refuses archives without the kinds of locations, by which operations are found.
 pub(crate) fn open_with_kinds(path: &Path) -> Result<Trace> {
     let trace = open(path)?;
     if is_nccl(&trace.archive) && !trace.has_location_kinds() {

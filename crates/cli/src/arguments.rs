@@ -6,24 +6,10 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
-use crate::check::Request as Check;
-use crate::diff::Request as Diff;
-use crate::doctor::Request as Doctor;
-use crate::dump::Request as Dump;
-use crate::export::Request as Export;
-use crate::finalize::Request as Finalize;
-use crate::hang::Request as Hang;
-use crate::info::Request as Info;
-use crate::listing::Request as Print;
-use crate::merge::Request as Merge;
-use crate::metrics::Request as Metrics;
-use crate::print;
-use crate::report::Request as Report;
-use crate::run::Request as Run;
-use crate::stats::Request as Stats;
-use crate::top::Request as Top;
-use crate::version;
-use crate::watch::Request as Watch;
+use crate::{
+    check, diff, doctor, dump, export, finalize, hang, info, listing, merge, metrics, print, report, run, stats, top,
+    version, watch,
+};
 
 const AFTER_HELP: &str = "\
 Start with:
@@ -40,7 +26,6 @@ read or written, 3 slower and 4 not known whether slower (`diff --fail-if-slower
 #[command(name = "nccl-otf2", version = version::short(), long_version = version::long(),
     after_help = AFTER_HELP, max_term_width = 100)]
 pub(crate) struct Arguments {
-    /// What to do.
     #[command(subcommand)]
     pub(crate) verb: Verb,
 }
@@ -49,37 +34,37 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Find out what a recording would be like here, before a job is run
-    Doctor(Doctor),
+    Doctor(doctor::Request),
     /// Run a command and record what NCCL does in it and its child processes
-    Run(Run),
+    Run(run::Request),
     /// Make the archive of what processes recorded and could not write themselves
-    Finalize(Finalize),
+    Finalize(finalize::Request),
     /// Make an archive of what a running job has recorded so far, or last
-    Dump(Dump),
+    Dump(dump::Request),
     /// Say what is in an archive
-    Info(Info),
+    Info(info::Request),
     /// Say what is slow, who is late, and whether that is waiting or moving bytes
-    Stats(Stats),
+    Stats(stats::Request),
     /// Compare two runs of a program: what is slower, and whether that is more than chance
-    Diff(Diff),
+    Diff(diff::Request),
     /// Make a page for a browser: what is slow, who is late, and a timeline
-    Report(Report),
+    Report(report::Request),
     /// Find out whether an archive is sound
-    Check(Check),
+    Check(check::Request),
     /// Find out who holds up a job that hangs or was killed
-    Hang(Hang),
+    Hang(hang::Request),
     /// Show what a running job does, in the terminal: bandwidths, who is last, what is open
-    Top(Top),
+    Top(top::Request),
     /// Run a command, or write a file, when a job begins to hang or its operations become slow
-    Watch(Watch),
+    Watch(watch::Request),
     /// Give metrics of a running job to Prometheus, node exporter or an OpenTelemetry collector
-    Metrics(Metrics),
+    Metrics(metrics::Request),
     /// Print what was recorded, event by event
-    Print(Print),
+    Print(listing::Request),
     /// Put NCCL's archive into the trace that Score-P made of the same job
-    Merge(Merge),
+    Merge(merge::Request),
     /// Write an archive in the format of another program: Perfetto, Scalasca
-    Export(Export),
+    Export(export::Request),
 }
 
 /// Says what is typed wrong, or the help that was asked for; where the command of `run` has no `--` before it, with the
@@ -112,7 +97,6 @@ fn with_separator(typed: &[String], command: &str) -> Option<String> {
     Some(format!("nccl-otf2 {} -- {}", for_a_shell(options), for_a_shell(command)))
 }
 
-/// Words as a shell takes them.
 fn for_a_shell(words: &[String]) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-+=:,./@%".contains(&byte);
     let quoted = words.iter().map(|word| match !word.is_empty() && word.bytes().all(is_plain) {

@@ -42,11 +42,6 @@ pub(crate) struct Request {
     wait: u64,
 }
 
-/// Makes a snapshot.
-///
-/// # Errors
-///
-/// When nothing records there, or no process answers.
 pub(crate) fn dump(request: &Request) -> Result<Exit> {
     let out = &request.directory;
     place::job(out)?;
@@ -73,8 +68,7 @@ pub(crate) fn dump(request: &Request) -> Result<Exit> {
     let bar = Bar::new();
     let options = FinalizeOptions::default();
     let (summary, hang) = judged(out, &directory, true, || {
-        let made = trace::finalize(&directory, &options, &bar);
-        made.with_context(|| format!("cannot finalize {}", directory.display()))
+        trace::finalize(&directory, &options, &bar).with_context(|| format!("cannot finalize {}", directory.display()))
     })?;
     drop(bar);
     let mut text = Text::default();
@@ -104,7 +98,7 @@ fn wait(out: &Path, asked: &Snapshot, limit: Duration) -> Result<Standing> {
     }
 }
 
-/// Takes the request back if nobody has put it aside.
+/// Withdraws the request unless a process has accepted it.
 fn withdraw(out: &Path, asked: &Snapshot) -> Result<()> {
     let path = out.join(snapshots::REQUEST);
     if Snapshot::find(out).ok().flatten().as_ref() != Some(asked) {
@@ -118,7 +112,6 @@ fn withdraw(out: &Path, asked: &Snapshot) -> Result<()> {
     }
 }
 
-/// Who has not answered.
 fn silent(standing: &Standing, seconds: u64) -> String {
     let names: Vec<&str> = standing.awaited.iter().map(|(name, _)| name.as_str()).collect();
     format!(

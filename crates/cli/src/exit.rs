@@ -12,7 +12,6 @@ pub(crate) enum Exit {
     Slower,
     /// `diff --fail-if-slower`: the runs do not show whether the second one is slower.
     NotShown,
-    /// As the command of `run` ended.
     Command(u8),
 }
 

@@ -46,23 +46,7 @@ Journals that were put elsewhere (NCCL_OTF2_JOURNAL_DIR) are written where they 
   nccl-otf2 finalize trace
 
 Exit codes: 0 everything recorded is in the archive, 1 something is missing from it (a part, or what could not be read of a \
-damaged one), 2 no archive could be made. With --shard: 0 its parts are written, 1 some are not.
-
---json prints an object:
-  format    version of this description: 1
-  complete  whether everything recorded is in the archive
-  changed   whether anything was done
-  parts     for each process: name, state (written, done, live, empty,
-            elsewhere, failed), reason (of a failure), problems (what of its
-            journal, process.json and late.json could not be used), and of
-            those written now events and records
-  archive   anchor, processes, communicators, locations, events, lost,
-            unfinished, ranks_missing, problems, mismatches (places where ranks
-            call different collectives), ranks_behind (ranks that called fewer
-            than others), first_mismatch; null where there is none
-  hang      kind and text of the verdict of `hang` on the job, where it hangs
-            or hung, or that cannot be told; else null. It is kept in hang.json
-New fields may be added; `format` changes when one changes or goes.";
+damaged one), 2 no archive could be made. With --shard: 0 its parts are written, 1 some are not. docs/REFERENCE.md has the fields of --json.";
 
 /// What to finalize.
 #[derive(Debug, Args)]
@@ -109,8 +93,7 @@ pub(crate) struct Request {
     json: bool,
 }
 
-/// Some of the parts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct Shard {
     number: usize,
     of: usize,
@@ -120,8 +103,7 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once('/');
-        let parsed = parts.and_then(|(number, of)| {
+        let parsed = text.split_once('/').and_then(|(number, of)| {
             let (number, of) = (number.parse().ok()?, of.parse().ok()?);
             (number < of).then_some(Self { number, of })
         });
@@ -129,7 +111,6 @@ impl FromStr for Shard {
     }
 }
 
-/// One process.
 #[derive(Debug, Serialize)]
 struct Part {
     name: String,
@@ -144,7 +125,6 @@ struct Part {
     problems: Vec<String>,
 }
 
-/// The result.
 #[derive(Debug, Serialize)]
 struct Report {
     format: u32,
@@ -155,18 +135,12 @@ struct Report {
     hang: Option<Hang>,
 }
 
-/// That the job hung, or that it cannot be told.
 #[derive(Debug, Serialize)]
 struct Hang {
     kind: Kind,
     text: String,
 }
 
-/// Finalizes a job's directory.
-///
-/// # Errors
-///
-/// When it is not one, or no archive can be made.
 pub(crate) fn finalize(request: &Request) -> Result<Exit> {
     let directory = &request.directory;
     place::job(directory)?;
@@ -185,8 +159,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
     let bar = Bar::new();
     // The parts of a shard are not the job, and to judge it takes as long as to write it.
     let (summary, hang) = judged(directory, directory, request.shard.is_none(), || {
-        let made = trace::finalize(directory, &options, &bar);
-        made.with_context(|| format!("cannot finalize {}", directory.display()))
+        trace::finalize(directory, &options, &bar).with_context(|| format!("cannot finalize {}", directory.display()))
     })?;
     drop(bar);
     let report = Report::of(&summary, directory, hang.as_ref())?;
@@ -197,10 +170,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
     }
     // A shard is complete when its own parts are.
     let is_well = match request.shard {
-        Some(_) => {
-            let mut parts = report.parts.iter();
-            parts.all(|part| part.state != "failed" && part.problems.is_empty())
-        }
+        Some(_) => report.parts.iter().all(|part| part.state != "failed" && part.problems.is_empty()),
         None => report.complete,
     };
     let is_without_archive = request.shard.is_none() && report.archive.is_none();
@@ -257,10 +227,7 @@ impl Report {
         }
         match &self.archive {
             _ if is_shard => {
-                let number = |state: &str| {
-                    let parts = self.parts.iter().filter(|part| part.state == state);
-                    parts.count() as u64
-                };
+                let number = |state: &str| self.parts.iter().filter(|part| part.state == state).count() as u64;
                 text.line(format_args!(
                     "{} of this shard written, {} before; no archive yet: `nccl-otf2 finalize {}` makes it when all shards are done",
                     plural(number("written"), "part", "parts"),
@@ -306,19 +273,6 @@ impl Part {
             events: written.map(|summary| summary.events),
             records: written.map(|summary| summary.records),
             problems: part.problems.clone(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shards_count_from_zero() {
-        assert_eq!("3/4".parse(), Ok(Shard { number: 3, of: 4 }));
-        for wrong in ["4/4", "0/0", "1", "a/b", ""] {
-            wrong.parse::<Shard>().expect_err(wrong);
         }
     }
 }

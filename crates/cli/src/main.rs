@@ -1,16 +1,6 @@
 //! `nccl-otf2`: records NCCL jobs as OTF2 archives, completes archives, checks, describes and prints them.
 //!
-//! One module per verb, each thin over the libraries: `trace` makes archives, `otf2`
-//! reads them.
-//!
-//! | exit code | meaning |
-//! |---|---|
-//! | 0 | all is well |
-//! | 1 | the trace has problems; of `doctor`: nothing would be recorded, or not what is asked for |
-//! | 2 | wrong usage, a filter that matches nothing, or a file that cannot be read or written |
-//! | 3 | of `diff --fail-if-slower`: slower |
-//! | 4 | of `diff --fail-if-slower`: the runs do not show whether it is slower |
-//! | the command's | of `run`; 128 + signal when a signal ended it |
+//! A module for each verb, each thin over the libraries; what verbs share is in the modules below them.
 
 #![forbid(unsafe_code)]
 
@@ -26,18 +16,23 @@ mod export;
 mod finalize;
 mod hang;
 mod info;
+mod journals;
 mod listing;
 mod merge;
 mod metrics;
 mod place;
+mod plugin;
 mod present;
 mod print;
 mod progress;
 mod report;
 mod run;
+mod running;
+mod scalasca;
 mod select;
 mod sheet;
 mod staging;
+mod statistics;
 mod stats;
 mod summary;
 mod table;

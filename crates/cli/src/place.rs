@@ -13,32 +13,23 @@ use crate::print;
 pub(crate) use journal::part::PARTS;
 pub(crate) use trace::ANCHOR;
 
-/// Why there is no archive to read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoArchive {
     #[error("{}: no such file or directory", .0.display())]
     Missing(PathBuf),
     /// Somebody else's, or on a file system that does not answer.
     #[error("cannot look into {}: {source}{}", path.display(), how_to_share(source))]
-    Barred {
-        /// What cannot be looked into.
-        path: PathBuf,
-        source: io::Error,
-    },
-    /// A directory without recordings.
+    Barred { path: PathBuf, source: io::Error },
     #[error("{}: not the directory of a recorded job, there is no {PARTS}/ in it", .0.display())]
     NoParts(PathBuf),
-    /// Journals or parts, and no archive made of them.
     #[error(
         "{path}: no archive yet, only what the processes recorded; `nccl-otf2 finalize {path}` makes one of it. While the \
          job runs, `nccl-otf2 top {path}` shows what goes on, and `nccl-otf2 dump {path}` makes an archive of it so far",
         path = .0.display()
     )]
     NotFinalized(PathBuf),
-    /// A directory of something else.
     #[error("{}: no archive here: neither {ANCHOR} nor {PARTS}/", .0.display())]
     NotOurs(PathBuf),
-    /// A file of something else.
     #[error("{}: not the anchor file of an archive, whose name ends in .otf2", .0.display())]
     NotAnchor(PathBuf),
 }
@@ -55,7 +46,6 @@ fn is_there(path: &Path) -> Result<bool, NoArchive> {
     path.try_exists().map_err(|source| NoArchive::Barred { path: path.parent().unwrap_or(path).to_owned(), source })
 }
 
-/// Whether processes recorded into this directory.
 pub(crate) fn has_parts(path: &Path) -> Result<bool, NoArchive> {
     if !is_there(path)? {
         return Err(NoArchive::Missing(path.to_owned()));
@@ -76,12 +66,10 @@ pub(crate) fn directory(path: &Path) -> &Path {
     }
 }
 
-/// Reads an argument that names a job's directory.
 pub(crate) fn job_argument(text: &str) -> Result<PathBuf, Infallible> {
     Ok(directory(Path::new(text)).to_owned())
 }
 
-/// The directory, if processes recorded into it.
 pub(crate) fn job(path: &Path) -> Result<&Path, NoArchive> {
     if has_parts(path)? { Ok(path) } else { Err(NoArchive::NoParts(path.to_owned())) }
 }
@@ -139,10 +127,14 @@ pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
     files.filter_map(|file| remedy_of(file)).next()
 }
 
-/// The same for a file of an archive.
 pub(crate) fn remedy_of(file: &Path) -> Option<String> {
-    let above = file.ancestors().skip(1).take(2);
-    let mut jobs = above.filter(|directory| directory.join(PARTS).is_dir());
+    let mut jobs = file.ancestors().skip(1).take(2).filter(|directory| directory.join(PARTS).is_dir());
     let job = jobs.next().map(|job| if job == Path::new("") { Path::new(".") } else { job })?;
     Some(format!("the parts are there: `nccl-otf2 finalize {}` makes the archive again", job.display()))
+}
+
+/// Whether the user means an archive: its anchor file, or a directory that has one.
+pub(crate) fn is_archive(path: &Path) -> bool {
+    path.join(ANCHOR).symlink_metadata().is_ok()
+        || (path.is_file() && path.extension().is_some_and(|end| end == "otf2"))
 }

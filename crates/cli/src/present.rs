@@ -14,7 +14,6 @@ use crate::units::time;
 #[derive(Debug, Default)]
 pub(crate) struct Present {
     pub(crate) what: &'static str,
-    /// The names of its communicators.
     pub(crate) communicators: BTreeSet<String>,
     /// Ranks that were recorded, of the communicators that are asked for.
     pub(crate) ranks: BTreeSet<i64>,
@@ -62,7 +61,6 @@ impl Present {
         }
     }
 
-    /// Refuses communicators that it does not have.
     pub(crate) fn has_communicators(&self, wanted: &[String], is_there: impl Fn(&str) -> bool) -> Result<()> {
         match wanted.iter().find(|name| !is_there(name)) {
             Some(name) => bail!("no communicator is called {name}: {} has {}", self.what, names(&self.communicators)),
@@ -70,7 +68,6 @@ impl Present {
         }
     }
 
-    /// Refuses ranks that it does not have.
     pub(crate) fn has_ranks(&self, wanted: impl IntoIterator<Item = i64>) -> Result<()> {
         match wanted.into_iter().find(|rank| !self.ranks.contains(rank)) {
             Some(rank) => {
@@ -84,7 +81,6 @@ impl Present {
         }
     }
 
-    /// Refuses functions that it does not have.
     pub(crate) fn has_functions(&self, wanted: &[String], is_there: impl Fn(&str) -> bool) -> Result<()> {
         match wanted.iter().find(|name| !is_there(name)) {
             Some(name) => bail!("no function {name}: {} has {}", self.what, names(&self.functions)),
@@ -163,42 +159,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_says_what_there_is() {
-        let present = Present {
-            what: "the archive",
-            communicators: ["dp".to_owned(), "pp".to_owned()].into(),
-            ranks: [0, 1, 2, 5].into(),
-            in_job: None,
-            functions: (0..20).map(|at| format!("nccl{at:02}")).collect(),
-            begin_ns: 5_000_000_000,
-            end_ns: Some(8_200_000_000),
-        };
-        let said = |result: Result<()>| result.expect_err("refused").to_string();
-        assert_eq!(said(present.has_ranks([1, 77])), "no rank 77: the archive has ranks 0 to 2, 5");
-        let in_job = Present { in_job: Some([4, 5, 6, 9].into()), what: "the archive", ..Present::default() };
-        let in_job = said(Present { ranks: [0, 1, 2, 5].into(), ..in_job }.has_ranks([4]));
-        assert!(in_job.contains("ranks 0 to 2, 5 in these communicators, ranks 4 to 6, 9 of the job;"), "{in_job}");
-        let wanted = ["dp".to_owned(), "tp".to_owned()];
-        let is_there = |name: &str| present.communicators.contains(name);
-        assert_eq!(
-            said(present.has_communicators(&wanted, is_there)),
-            "no communicator is called tp: the archive has dp, pp"
-        );
-        let functions = said(present.has_functions(&["Foo".to_owned()], |_| false));
-        assert!(functions.starts_with("no function Foo: the archive has nccl00, nccl01, "), "{functions}");
-        assert!(functions.ends_with(", nccl11 and 8 more"), "{functions}");
-        let time = |from: u64, to: u64| said(present.has_time(Some(from), Some(to)));
-        assert_eq!(time(9_000_000_000, 9_000_000_000), "--from 4.000 s is after the end of the archive, 3.200 s");
-        assert_eq!(time(7_000_000_000, 6_000_000_000), "--from 2.000 s is after --to 1.000 s");
-        assert_eq!(time(0, 4_000_000_000), "--to is 1.000 s before the beginning of the archive");
-        present.has_time(Some(5_000_000_000), Some(8_200_000_000)).expect("all of it");
-        let nothing = |filters: [Option<String>; 2]| said(present.refuse_nothing(filters, 0));
-        let rank = asked("--rank", &[1, 2]);
-        assert_eq!(nothing([None, rank.clone()]), "nothing in the archive matches --rank 1,2");
-        let wanted =
-            "nothing in the archive matches all of --comm dp, --rank 1,2: each of them alone matches something";
-        assert_eq!(nothing([asked("--comm", &["dp"]), rank.clone()]), wanted);
-        present.refuse_nothing([rank], 1).expect("something");
-        present.refuse_nothing([None], 0).expect("no filter");
+    fn a_message_has_the_names_and_ranks_that_fit() {
+        assert_eq!(ranks(&[0, 1, 2, 5].into()), "ranks 0 to 2, 5");
+        assert_eq!((ranks(&[3].into()), ranks(&BTreeSet::new())), ("rank 3".to_owned(), "no ranks".to_owned()));
+        let many = names(&(0..20).map(|at| format!("nccl{at:02}")).collect());
+        assert!(many.starts_with("nccl00, nccl01, ") && many.ends_with(", nccl11 and 8 more"), "{many}");
+        let present = Present { ranks: [0, 1, 5].into(), in_job: Some([4, 5, 9].into()), ..Present::default() };
+        let refused = present.has_ranks([4]).expect_err("no such rank").to_string();
+        assert!(refused.contains("ranks 0 to 1, 5 in these communicators, ranks 4 to 5, 9 of the job;"), "{refused}");
     }
 }

@@ -32,7 +32,6 @@ impl Text {
     }
 }
 
-/// Prints a result for people.
 pub(crate) fn text(text: &Text) -> Result<()> {
     exact(text.as_str())
 }
@@ -46,7 +45,6 @@ pub(crate) fn exact(text: &str) -> Result<()> {
     }
 }
 
-/// Prints a result for programs.
 pub(crate) fn json(value: &impl Serialize) -> Result<()> {
     let mut text = serde_json::to_string_pretty(value).context("cannot write JSON")?;
     text.push('\n');
@@ -60,12 +58,10 @@ pub(crate) fn note(text: impl Display) {
     notes(&line);
 }
 
-/// The same in several lines.
 pub(crate) fn notes(Text(text): &Text) {
     let _stderr_is_closed = write!(io::stderr().lock(), "nccl-otf2: {text}");
 }
 
-/// Says why the tool ends.
 pub(crate) fn error(error: &anyhow::Error) {
     note(format_args!("error: {}", file_size::explain(reasons(error))));
 }

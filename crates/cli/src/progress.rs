@@ -5,7 +5,6 @@ use trace::Progress;
 
 use crate::print;
 
-/// One bar, used for one thing after the other.
 pub(crate) struct Bar {
     bar: ProgressBar,
 }

@@ -3,7 +3,6 @@
 mod after;
 mod directory;
 mod nothing;
-pub(crate) mod plugin;
 mod remaining;
 mod request;
 mod settings;
@@ -17,6 +16,7 @@ use journal::part::environment::{JOB_VARIABLE, JobEnvironment};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::exit::Exit;
+use crate::plugin;
 use crate::print;
 
 pub(crate) use request::Request;
@@ -24,7 +24,6 @@ pub(crate) use request::Request;
 use directory::{Directory, Existing};
 use signals::{Forwarding, Interrupted, Signals};
 
-/// Runs the command.
 pub(crate) fn run(request: &Request) -> Result<Exit> {
     let mut job = JobEnvironment::of_process();
     let plugin = plugin::find(request.plugin.as_deref())?;
@@ -94,7 +93,6 @@ fn process_id(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
-/// As a shell says it.
 fn exit_code(status: ExitStatus) -> u8 {
     let code = match (status.code(), status.signal()) {
         (Some(code), _) => code,

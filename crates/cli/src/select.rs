@@ -4,7 +4,7 @@ use analysis::{Filter, Shows, Trace};
 use anyhow::{Result, bail};
 use clap::Args;
 
-use crate::listing::{self, Time};
+use crate::journals::{self, Time};
 use crate::present::{Present, asked};
 
 /// What of an archive is looked at.
@@ -15,7 +15,7 @@ pub(crate) struct Select {
     comm: Vec<String>,
 
     /// Only these ranks (of their communicators)
-    #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = listing::rank::<u32>)]
+    #[arg(long, value_name = "RANK", value_delimiter = ',', value_parser = journals::rank::<u32>)]
     pub(crate) rank: Vec<u32>,
 
     /// Only these functions, such as AllReduce,Send
@@ -32,17 +32,17 @@ pub(crate) struct Select {
 }
 
 impl Select {
-    /// The same for journals, which have no operations to be asked for by their functions.
-    pub(crate) fn of_journals(&self) -> Result<listing::Filter> {
+    /// The filter for journals, which have no operations: `--function` is refused.
+    pub(crate) fn of_journals(&self) -> Result<journals::Filter> {
         if !self.function.is_empty() {
             bail!(
                 "--function: journals have callbacks, which belong to no single function; --comm, --rank, --from and --to go"
             );
         }
-        Ok(listing::Filter::of(&self.comm, &self.rank, (self.from, self.to)))
+        Ok(journals::Filter::of(&self.comm, &self.rank, (self.from, self.to)))
     }
 
-    /// The same, with names looked up in an archive. What does not exist there is refused.
+    /// The filter for an archive. Names that do not exist there are refused.
     pub(crate) fn filter(&self, trace: &Trace) -> Result<Filter> {
         let comms = || trace.definitions.comms.keys().copied();
         let meant = |wanted: &str| comms().filter(|comm| is_meant(wanted, &trace.comm_name(*comm))).collect::<Vec<_>>();
@@ -77,7 +77,7 @@ impl Select {
         Ok(filter)
     }
 
-    /// Refuses filters that match something each, and together nothing. `found` is how much they match.
+    /// Fails if the filters together match nothing; `found` is the number of matches.
     pub(crate) fn refuse_nothing(&self, trace: &Trace, found: u64) -> Result<()> {
         let time = |flag: &str, time: Option<Time>| time.map(|time| format!("{flag} {time}"));
         let filters = [

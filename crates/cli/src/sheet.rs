@@ -1,6 +1,7 @@
 //! A table of numbers with units: sorted, cut to the width of the terminal, or as CSV.
 
 use anyhow::{Context as _, Result, bail};
+use console::Term;
 
 use crate::print::Text;
 use crate::table::{Side, Table};
@@ -16,7 +17,6 @@ pub(crate) enum Cell {
     /// In bytes per second.
     Rate(f64),
     Number(f64),
-    /// A part of a whole.
     Share(f64),
     None,
 }
@@ -28,7 +28,6 @@ pub(crate) struct Column {
     pub(crate) is_short: bool,
 }
 
-/// A column's name, as for [`Sheet::new`], and its cell of a row.
 pub(crate) type ColumnOf<R> = (&'static str, fn(&R) -> Cell);
 
 #[derive(Debug)]
@@ -36,13 +35,11 @@ pub(crate) struct Sheet {
     pub(crate) title: &'static str,
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Vec<Cell>>,
-    /// Why it has no rows, where it has none.
     pub(crate) empty: &'static str,
     left_out: usize,
 }
 
 impl Sheet {
-    /// A row for each of `rows`.
     pub(crate) fn of<R>(title: &'static str, rows: impl IntoIterator<Item = R>, columns: &[ColumnOf<R>]) -> Self {
         let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
         let rows = rows.into_iter().map(|row| columns.iter().map(|(_, cell)| cell(&row)).collect()).collect();
@@ -63,7 +60,6 @@ impl Sheet {
         self.rows.is_empty()
     }
 
-    /// Whether there is such a column.
     pub(crate) fn has(&self, column: &str) -> bool {
         self.columns.iter().any(|it| it.name == column)
     }
@@ -86,9 +82,9 @@ impl Sheet {
         Ok(())
     }
 
-    /// The table for people, as wide as the terminal.
     pub(crate) fn print(&self, is_wide: bool, into: &mut Text) {
-        let width = terminal_size::terminal_size().map(|(terminal_size::Width(width), _)| usize::from(width));
+        let terminals = [Term::stdout(), Term::stderr()];
+        let width = terminals.iter().find_map(|it| it.size_checked()).map(|(_, width)| usize::from(width));
         into.paragraph(self.title);
         if self.rows.is_empty() {
             into.line(format_args!("  {}", self.empty));

@@ -14,7 +14,6 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Makes the directory.
     pub(crate) fn create(wanted: &Path) -> Result<Self> {
         refuse_existing(wanted)?;
         let parent = match wanted.parent() {
@@ -35,7 +34,6 @@ impl Staging {
         &self.path
     }
 
-    /// Gives the directory the name that was wanted.
     pub(crate) fn put_in_place(mut self) -> Result<()> {
         self.rename(&self.path)?;
         self.is_in_place = true;

@@ -16,16 +16,13 @@ pub(crate) struct Summary {
     pub(crate) processes: u64,
     /// Rows of the time line.
     pub(crate) locations: u64,
-    /// OTF2 events.
     pub(crate) events: u64,
     pub(crate) communicators: u64,
-    /// Ranks of communicators that nobody recorded.
     pub(crate) ranks_missing: u64,
     /// Operations that had not ended when recording did.
     pub(crate) unfinished: u64,
     /// Events, stops and states that could not be recorded.
     pub(crate) lost: u64,
-    /// Places of journals that could not be used.
     pub(crate) problems: u64,
     /// Places where ranks of a communicator call something else than the others.
     pub(crate) mismatches: u64,
@@ -36,7 +33,6 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Reads the definitions of an archive.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let trace = archive::open(path)?;
         let (said, matching) = (&trace.said, Matching::of(&trace.said));

@@ -6,14 +6,12 @@ use nccl_events::visible;
 
 use crate::print::Text;
 
-/// Which side of a column its cells are on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Left,
     Right,
 }
 
-/// Rows of cells under headings.
 #[derive(Debug)]
 pub(crate) struct Table(comfy_table::Table);
 
@@ -31,17 +29,14 @@ impl Table {
         Self(table)
     }
 
-    /// Adds a row with a cell for each column.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.0.add_row(cells.iter().map(|cell| visible(cell)));
     }
 
-    /// Whether it has no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The heads and the rows, indented.
     pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
         self.0.lines().map(|line| format!(" {}", line.trim_end()))
     }

@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use journal::layout::FORMAT_VERSION;
 
-/// The version of the tool.
 pub(crate) fn short() -> &'static str {
     settings::VERSION
 }

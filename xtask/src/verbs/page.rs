@@ -25,7 +25,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure(&[NODE, NPM, CHROMIUM])?;
     process::heading("the report's page");
-    let folder = cargo::root().join("crates/cli/src/report/page");
+    let folder = cargo::root().join("crates/report/page");
     process::run(npm(&folder).args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]))?;
     process::run(npm(&folder).args(["run", "--silent", "check"]))?;
     process::run(npm(&folder).args(["run", "--silent", "test"]))?;

@@ -102,12 +102,12 @@ fn class(trace: &Trace, tables: &Tables, key: Key, function: String, rows: &[u32
         class.count += 1;
         class.bytes_min = class.bytes_min.min(operation.bytes);
         class.bytes_max = class.bytes_max.max(operation.bytes);
-        let timing = operation.timing.map_or("unknown", |timing| timing.name());
-        *class.timing.entry(timing.to_owned()).or_default() += 1;
         if operation.is_unfinished {
             class.unfinished += 1;
             continue;
         }
+        let timing = operation.timing.map_or("unknown", |timing| timing.name());
+        *class.timing.entry(timing.to_owned()).or_default() += 1;
         let duration_ns = operation.stop_ns.saturating_sub(operation.start_ns);
         durations.push(real(duration_ns));
         if let Some(collective) = collective.filter(|_| operation.has_bandwidth && duration_ns > 0) {

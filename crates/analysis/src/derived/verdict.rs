@@ -92,7 +92,31 @@ pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, said
         let unfinished = plural(said.unfinished(), "event", "events");
         basis.push(format!("No event was lost; {unfinished} had not ended when the recording did."));
     }
-    Verdict { finding, sentence, is_partial, basis }
+    let is_judged = matches!(finding, Finding::Unfinished | Finding::Causes | Finding::Healthy);
+    let rest = is_judged.then(|| rest(given, causes, said));
+    Verdict { finding, sentence, is_partial, basis, rest }
+}
+
+/// What of the recording a "nothing" covers, where that is not all.
+fn among(said: &Statements) -> &'static str {
+    match () {
+        () if said.is_cut() || said.collectives_unmatched.get() > 0 => " in what was recorded, which is not all",
+        () if said.unfinished() > 0 => " among what ended",
+        () => "",
+    }
+}
+
+/// What is said of everything but the causes.
+fn rest(given: &Given<'_>, causes: &[Cause], said: &Statements) -> String {
+    let nothing = if causes.is_empty() { "Nothing stands out" } else { "Nothing else stands out" };
+    match (among(said), said.counts.lost()) {
+        ("", _) if given.tables.steps.is_empty() => {
+            format!("{nothing}; all that was seen is here, and connections were not measured.")
+        }
+        ("", _) => format!("{nothing}; all that was seen is here."),
+        (among, 0) => format!("{nothing}{among}."),
+        (among, lost) => format!("{nothing}{among}; events lost: {}.", count(lost)),
+    }
 }
 
 /// Several ranks that are late, before the first of them.
@@ -143,11 +167,7 @@ fn longest_awaited<'a>(given: &Given<'a>, causes: &[Cause]) -> Option<Awaited<'a
 
 /// What to say where no cause is named.
 fn nothing(given: &Given<'_>, said: &Statements) -> String {
-    let among = match () {
-        () if said.is_cut() || said.collectives_unmatched.get() > 0 => " in what was recorded, which is not all",
-        () if said.unfinished() > 0 => " among what ended",
-        () => "",
-    };
+    let among = among(said);
     let is_measured = !given.tables.steps.is_empty();
     let compared = given.links.pairs.iter().filter(|pair| pair.slowdown.is_some()).count();
     let links = match () {

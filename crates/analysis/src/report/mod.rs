@@ -84,7 +84,7 @@ pub struct OperationClass {
     pub count: u64,
     /// Operations that had not ended.
     pub unfinished: u64,
-    /// How many were timed by what (`cupti`, `event`, `kernelch`, …).
+    /// How many of those that ended were timed by what (`cupti`, `event`, `kernelch`, …).
     pub timing: BTreeMap<String, u64>,
     /// How long those took that ended, in ns.
     pub duration_ns: Option<Quantiles>,

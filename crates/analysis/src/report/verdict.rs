@@ -29,6 +29,8 @@ pub struct Verdict {
     pub is_partial: bool,
     /// What it rests on and what it leaves open, a sentence each.
     pub basis: Vec<String>,
+    /// What is said of everything but the causes; none where nothing could be judged.
+    pub rest: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

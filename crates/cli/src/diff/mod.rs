@@ -6,20 +6,16 @@
 
 mod tables;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use analysis::report::{Answer, Comparison};
-use analysis::{Observed, analyse, compare};
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::Args;
 
-use crate::archive;
 use crate::exit::Exit;
-use crate::hang;
 use crate::print::{self, Text};
-use crate::progress::Bar;
 use crate::select::Select;
-use crate::stats::matched;
+use crate::statistics;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -83,9 +79,8 @@ fn share(text: &str) -> Result<f64, String> {
     percent.map(|percent| percent / 100.0).ok_or_else(|| "is a part such as 5% or 0.5%, not below 0".to_owned())
 }
 
-/// Compares two runs.
 pub(crate) fn diff(request: &Request) -> Result<Exit> {
-    let mut comparison = comparison(&request.a, &request.b, &request.select)?;
+    let mut comparison = statistics::comparison(&request.a, &request.b, &request.select)?;
     comparison.limit = request.fail_if_slower.map(|share| comparison.is_slower_by(share));
     if request.json {
         print::json(&comparison)?;
@@ -106,25 +101,6 @@ pub(crate) fn diff(request: &Request) -> Result<Exit> {
             Exit::NotShown
         }
     })
-}
-
-/// Compares the archives at two paths. One after the other: memory holds the tables of one.
-pub(crate) fn comparison(a: &Path, b: &Path, select: &Select) -> Result<Comparison> {
-    Ok(compare(&observe(a, select)?, &observe(b, select)?))
-}
-
-fn observe(path: &Path, select: &Select) -> Result<Observed> {
-    let trace = archive::open_with_kinds(path)?;
-    let filter = select.filter(&trace).with_context(|| path.display().to_string())?;
-    let bar = Bar::new();
-    let analysis = analyse(&trace, &filter, &bar);
-    drop(bar);
-    let damaged = || format!("{} is damaged, `nccl-otf2 check` says more", path.display());
-    let mut analysis = analysis.with_context(damaged)?;
-    let report = &mut analysis.report;
-    hang::put_first(&trace, &mut report.verdict);
-    select.refuse_nothing(&trace, matched(&analysis.report)).with_context(|| path.display().to_string())?;
-    Ok(Observed::of(&trace, &analysis.tables, &analysis.instances, &analysis.report, &filter))
 }
 
 fn text(comparison: &Comparison, limit: usize) -> Result<Text> {

@@ -4,7 +4,6 @@ use analysis::report::{Comparison, Difference, Group, Kind, Outcome};
 
 use crate::sheet::{Cell, Sheet};
 
-/// What both runs have, and what only one has.
 pub(super) fn sheets(comparison: &Comparison) -> [Sheet; 3] {
     [groups(&comparison.groups), only("only in A", &comparison.only_a), only("only in B", &comparison.only_b)]
 }
@@ -48,7 +47,6 @@ fn groups(groups: &[Group]) -> Sheet {
     )
 }
 
-/// A difference that the data shows.
 fn shown(difference: Option<Difference>) -> Option<Difference> {
     difference.filter(|it| matches!(it.outcome, Outcome::Faster | Outcome::Slower))
 }

@@ -12,14 +12,12 @@ use super::report::Findings;
 
 const NAMES: [&str; 2] = ["libnccl.so.2", "librccl.so.1"];
 
-/// A library with NCCL in it, and how it was found.
 pub(super) struct Found {
     pub(super) library: Library,
     pub(super) nccl: Nccl,
     pub(super) by: String,
 }
 
-/// Finds NCCL in what the user names, else where programs find it.
 pub(super) fn find(here: &Here, named: &[PathBuf], findings: &mut Findings) -> Result<Vec<Found>> {
     let mut all = Vec::new();
     for path in named {

@@ -14,7 +14,6 @@ use super::here::Here;
 use super::library::Nccl;
 use super::report::Findings;
 
-/// How GPU work would be timed.
 pub(super) fn timing(here: &Here, found: &[Found], findings: &mut Findings) {
     let settings = &here.config.gpu;
     if settings.backend == BackendChoice::Off {
@@ -90,7 +89,6 @@ fn driver(here: &Here, findings: &mut Findings) {
     }
 }
 
-/// The file of CUPTI that a job with these NCCLs would find.
 fn cupti(here: &Here, found: &[Found]) -> Option<PathBuf> {
     let search = Search {
         explicit: here.config.gpu.cupti_library.as_ref().map(PathBuf::from),

@@ -9,16 +9,14 @@ use settings::Config;
 
 use super::loader::Loader;
 use super::report::Findings;
-use crate::run::plugin;
+use crate::plugin;
 
-/// The environment, read once.
 pub(super) struct Here {
     pub(super) variables: Vec<(String, String)>,
     pub(super) config: Config,
     pub(super) job: JobEnvironment,
     pub(super) host: String,
     pub(super) loader: Loader,
-    /// The plugin that `nccl-otf2 run` takes.
     pub(super) plugin: Result<PathBuf, plugin::NotFound>,
 }
 
@@ -49,7 +47,6 @@ impl Here {
     }
 }
 
-/// What the plugin makes of its variables, and what the launcher says.
 pub(super) fn settings(here: &Here, findings: &mut Findings) {
     for remark in &here.config.remarks {
         findings.problem("settings", remark.clone(), "docs/REFERENCE.md §1 lists all variables and their values");

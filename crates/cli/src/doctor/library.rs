@@ -45,12 +45,10 @@ pub(super) struct Library {
     pub(super) architecture: Architecture,
     pub(super) needed: Vec<String>,
     pub(super) nccl: Option<Nccl>,
-    /// What it is, if it is a profiler plugin of NCCL's.
     pub(super) profiler: Option<&'static str>,
 }
 
 impl Library {
-    /// Reads a file.
     pub(super) fn read(path: &Path) -> Result<Self> {
         let file =
             regular_files::open_named(path, u64::MAX).with_context(|| format!("cannot read {}", path.display()))?;

@@ -22,7 +22,6 @@ impl Loader {
         Self { searched: env::split_paths(&searched).collect(), cache: entries(&cache).unwrap_or_default() }
     }
 
-    /// Whether all that the loader would find is known.
     pub(super) fn is_known(&self) -> bool {
         !self.cache.is_empty()
     }
@@ -47,7 +46,6 @@ impl Loader {
         found
     }
 
-    /// The file that the loader takes.
     pub(super) fn find(&self, name: &str) -> Option<PathBuf> {
         self.all(name).into_iter().next().map(|(file, _)| file)
     }
@@ -75,8 +73,7 @@ mod tests {
     fn the_cache_of_this_system_has_its_c_library() {
         let cache = std::fs::read("/etc/ld.so.cache").expect("a system with glibc");
         let loader = Loader { searched: Vec::new(), cache: entries(&cache).expect("a known format") };
-        let found = loader.find("libc.so.6").expect("the C library");
-        assert_eq!(found.file_name().expect("a name"), "libc.so.6");
+        assert_eq!(loader.find("libc.so.6").expect("the C library").file_name().expect("a name"), "libc.so.6");
         assert!(entries(&cache[..cache.len() / 2]).expect("cut").len() < loader.cache.len());
         assert!(entries(b"no cache").is_none());
     }

@@ -61,11 +61,6 @@ pub(crate) struct Request {
     json: bool,
 }
 
-/// Says what a recording would be like here.
-///
-/// # Errors
-///
-/// When a named file cannot be read, or stdout cannot be written.
 pub(crate) fn doctor(request: &Request) -> Result<Exit> {
     let report = look(request)?;
     if request.json {

@@ -13,7 +13,6 @@ use super::report::{Findings, NcclRow};
 use super::slot::slot;
 use super::storage;
 
-/// What a recording with this library would be like.
 pub(super) fn judge(here: &Here, found: &Found, findings: &mut Findings) -> NcclRow {
     let Found { library, nccl, by } = found;
     let (release, path) = (&nccl.release, library.path.display());
@@ -65,7 +64,6 @@ pub(super) fn judge(here: &Here, found: &Found, findings: &mut Findings) -> Nccl
     row
 }
 
-/// What is known to go wrong with a release and these settings.
 fn known_problems(here: &Here, nccl: &Nccl, table: Table, findings: &mut Findings) {
     let release = &nccl.release;
     if here.config.mask & Kind::KernelCh.mask() != 0 && event::has(table, Kind::KernelCh) {

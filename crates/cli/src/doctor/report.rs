@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use crate::print::Text;
 
-/// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Level {
@@ -27,7 +26,6 @@ impl Level {
     }
 }
 
-/// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) level: Level,
@@ -93,7 +91,6 @@ pub(super) struct NcclRow {
     pub(super) table: u8,
     /// The names by which it would look for a profiler plugin, in this order.
     pub(super) plugin_names: Vec<String>,
-    /// The file that it would load.
     pub(super) plugin: Option<String>,
     pub(super) profiler: Option<&'static str>,
     pub(super) blind_spots: Vec<String>,
@@ -102,16 +99,13 @@ pub(super) struct NcclRow {
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) format: u32,
-    /// The worst level of the findings.
     pub(super) level: Level,
-    /// The first line.
     pub(super) text: String,
     pub(super) nccl: Vec<NcclRow>,
     pub(super) findings: Vec<Finding>,
 }
 
 impl Report {
-    /// The report for people. `all`: with what each release does not report.
     pub(super) fn text(&self, all: bool) -> Text {
         let mut text = Text::default();
         text.line(&self.text);

@@ -10,7 +10,6 @@ use super::report::Findings;
 
 const VARIABLE: &str = "NCCL_PROFILER_PLUGIN";
 
-/// What a release would do.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Search {
     /// It loads the first of these names that the loader finds.
@@ -45,7 +44,6 @@ pub(super) fn search(release: u32, value: Option<&str>) -> Search {
     })
 }
 
-/// What a release would load.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) names: Vec<String>,
@@ -53,7 +51,6 @@ pub(super) struct Slot {
     pub(super) profiler: Option<&'static str>,
 }
 
-/// Finds out what a release would load, for programs of this kind of library.
 pub(super) fn slot(here: &Here, nccl: &Library, number: u32, release: &str, findings: &mut Findings) -> Slot {
     let value = here.variable(VARIABLE);
     let given = value.map_or_else(|| format!("{VARIABLE} is not set"), |value| format!("{VARIABLE}={value}"));
@@ -95,7 +92,6 @@ fn nothing_found(here: &Here, number: u32, given: &str, names: &[String], releas
     }
 }
 
-/// How this project's plugin gets into the place.
 fn way_out(here: &Here, release: u32) -> String {
     let Ok(plugin) = &here.plugin else {
         return "nccl-otf2 run --plugin FILE -- COMMAND, with this project's plugin".to_owned();
@@ -110,7 +106,6 @@ fn way_out(here: &Here, release: u32) -> String {
     format!("nccl-otf2 run{by_name} -- COMMAND, or export {VARIABLE}={value}")
 }
 
-/// Looks at the plugin that `nccl-otf2 run` loads.
 pub(super) fn installed(here: &Here, findings: &mut Findings) {
     let library = here.plugin.as_ref().map_err(ToString::to_string);
     let library = library.and_then(|file| Library::read(file).map_err(|error| error.to_string()));
@@ -149,7 +144,6 @@ pub(super) fn chained(here: &Here, findings: &mut Findings) {
     }
 }
 
-/// Says which of the libraries that a plugin needs is not found.
 fn missing(here: &Here, library: &Library, findings: &mut Findings) {
     let mut missing = library.needed.iter().filter(|name| here.loader.is_known() && here.loader.find(name).is_none());
     if let Some(missing) = missing.next() {
@@ -159,7 +153,6 @@ fn missing(here: &Here, library: &Library, findings: &mut Findings) {
     }
 }
 
-/// Judges the file that a release would load, and says what it is.
 fn loaded(
     here: &Here,
     nccl: &Library,

@@ -29,7 +29,6 @@ const KINDS: [(u32, &str, bool); 14] = [
     (0x9123_683e, "Btrfs", false), (0x2fc1_2fc1, "ZFS", false),
 ];
 
-/// Bytes that this user can still write.
 pub(super) fn free_bytes(path: &Path) -> Option<u64> {
     let system = statvfs(path).ok()?;
     Some(system.f_bavail.saturating_mul(system.f_frsize))
@@ -54,8 +53,7 @@ pub(super) fn directories(here: &Here, findings: &mut Findings) -> PathBuf {
         let path = PathBuf::from(settings::expand(template, &values));
         std::path::absolute(&path).unwrap_or(path)
     };
-    let named = here.config.directory.as_deref();
-    let out = named.map_or_else(|| env::current_dir().unwrap_or_default(), absolute);
+    let out = here.config.directory.as_deref().map_or_else(|| env::current_dir().unwrap_or_default(), absolute);
     if out.join(ANCHOR).exists() {
         findings.note(
             "directory",

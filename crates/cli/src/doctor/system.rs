@@ -42,7 +42,6 @@ pub(super) fn clock(findings: &mut Findings) {
     }
 }
 
-/// The limits that end a recording, or NCCL.
 pub(super) fn limits(findings: &mut Findings) {
     let soft = |resource: Resource| getrlimit(resource).current;
     match soft(Resource::Fsize) {

@@ -8,18 +8,17 @@ use otf2::{CommRef, LocationRef};
 use serde::Serialize;
 use trace::Progress as _;
 
-use super::complete::{self, LeftOut};
-use super::scalasca::Communicator;
 use crate::archive::{is_merged, is_nccl};
 use crate::exit::Exit;
 use crate::place::ANCHOR;
 use crate::print::{self, Text};
 use crate::progress::Bar;
+use crate::scalasca::Communicator;
+use crate::scalasca::complete::{self, LeftOut};
 use crate::staging::Staging;
 use crate::table::{Side, Table};
 use crate::units::plural;
 
-/// What became of a communicator.
 #[derive(Debug, Default, Serialize)]
 struct Exported {
     name: String,
@@ -36,7 +35,6 @@ struct Exported {
     processes: Vec<String>,
 }
 
-/// Exports the communicators that the filter wants.
 pub(super) fn export(trace: &Trace, filter: &Filter, out: &Path, is_json: bool) -> Result<Exit> {
     if !is_nccl(&trace.archive) || is_merged(&trace.archive) {
         bail!("{} is not an archive of NCCL's alone", trace.anchor.display());
@@ -127,18 +125,14 @@ fn one(
     exported.events_moved = written.moved;
     let most_ns = u128::from(written.most_moved) * 1_000_000_000 / u128::from(communicator.ticks_per_second.max(1));
     exported.moved_ns = u64::try_from(most_ns).unwrap_or(u64::MAX);
-    let archive = out.join(directory).join(ANCHOR);
-    exported.archive = Some(archive.display().to_string());
+    exported.archive = Some(out.join(directory).join(ANCHOR).display().to_string());
     Ok(exported)
 }
 
 fn machine(trace: &Trace) -> Option<&str> {
-    let mut nodes = trace.definitions.system_tree_nodes.values();
-    let root = nodes.find(|node| !node.parent.is_defined())?;
-    trace.definitions.string(root.name)
+    trace.definitions.string(trace.definitions.system_tree_nodes.values().find(|node| !node.parent.is_defined())?.name)
 }
 
-/// A name without what file systems or shells have uses for.
 fn file_name(name: &str) -> String {
     let plain = |letter: char| match letter {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' | '.' => letter,

@@ -59,20 +59,4 @@ records of an archive. --schema minimal writes what TU Dresden's minimal profile
 --from and --to keep what goes on in this time, whole. Scalasca takes --comm only.
 
 Exit codes: 0 exported, 1 a communicator was left out (scalasca), or a journal is damaged or cannot be read (jsonl), \
-2 nothing was exported, or wrong usage.
-
---json prints an object:
-  format    version of this description: 1
-  files     what was made
-  events    how many events are in it
-  left_out  what the archive has and the export has not: events, reason
-and for Scalasca:
-  format         version of this description: 1
-  communicators  for each: name, ranks, archive (null where it was left out),
-                 reason (why), collectives and messages (that are in it),
-                 collectives_left_out, messages_left_out (of all ranks; each end
-                 of a message counts), left_out (for each reason: collectives,
-                 messages, reason), events_moved and moved_ns (how many events are
-                 later, at most by how much, so that no two of a rank share a time),
-                 processes (of each rank)
-New fields may be added; `format` changes when one changes or goes.";
+2 nothing was exported, or wrong usage. docs/REFERENCE.md has the fields of --json.";

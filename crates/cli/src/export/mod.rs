@@ -2,16 +2,12 @@
 //!
 //! ```text
 //!  exports::<format>::write       what has a format of its own: a file, or a folder of files
-//!  streams                        the callbacks of journals, by `listing`, which `print` is
-//!  communicators                  for Scalasca: an archive of each communicator
-//!   ├ complete                      what all of its ranks have
-//!   └ scalasca                      an archive of it in the words of MPI
+//!  streams                        the callbacks of `journals`
+//!  communicators                  for Scalasca: an archive of each communicator, by `scalasca`
 //! ```
 
 mod communicators;
-pub(crate) mod complete;
 mod help;
-pub(crate) mod scalasca;
 mod streams;
 
 use std::path::{Path, PathBuf};
@@ -24,7 +20,7 @@ use serde_json::json;
 
 use crate::archive;
 use crate::exit::Exit;
-use crate::listing::stream::Schema;
+use crate::journals::stream::Schema;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;
@@ -82,7 +78,6 @@ enum Format {
 }
 
 impl Format {
-    /// What to do with an export.
     const fn next(self) -> &'static str {
         match self {
             Self::Kineto => "analyse them: TraceAnalysis(trace_dir=DIR) of HTA; open one: https://ui.perfetto.dev",
@@ -96,10 +91,8 @@ impl Format {
     }
 }
 
-/// Writes a format.
 type Write<'a> = dyn FnOnce(&Source<'_>, &Path) -> exports::Result<Outcome> + 'a;
 
-/// Exports.
 pub(crate) fn export(request: &Request) -> Result<Exit> {
     refuse_wrong(request)?;
     refuse_existing(&request.out)?;
@@ -159,7 +152,6 @@ fn staged(request: &Request, write: impl FnOnce(&Path, &Bar) -> Result<(Outcome,
     Ok(exit)
 }
 
-/// Refuses what does not go together.
 fn refuse_wrong(request: &Request) -> Result<()> {
     if request.schema.is_some() && request.format != Format::Jsonl {
         bail!("--schema: only --format jsonl has one");
@@ -178,7 +170,6 @@ fn refuse_wrong(request: &Request) -> Result<()> {
     Ok(())
 }
 
-/// How names of XSpace files end.
 const XPLANE: &str = ".xplane.pb";
 
 /// What an export is called until it is in its place.

@@ -10,14 +10,13 @@ use nccl_events::Progress as _;
 use rayon::prelude::*;
 
 use crate::exit::Exit;
-use crate::listing::process::{Process, present};
-use crate::listing::stream::{self, Count, Schema};
-use crate::listing::{Filter, Journals, beginning, journals_of};
+use crate::journals::process::{Process, present};
+use crate::journals::stream::{self, Count, Schema};
+use crate::journals::{Filter, Journals, journals_of, share_beginning};
 use crate::place;
 use crate::print;
 use crate::progress::Bar;
 
-/// Writes a file a process into the directory `out`.
 pub(super) fn write(path: &Path, filter: &Filter, schema: Schema, out: &Path, bar: &Bar) -> Result<(Outcome, Exit)> {
     // The archive of a job lies in the directory that has the journals.
     let job = place::directory(path);
@@ -76,7 +75,6 @@ pub(super) fn write(path: &Path, filter: &Filter, schema: Schema, out: &Path, ba
     Ok((outcome, if is_whole && unread.is_empty() { Exit::Well } else { Exit::Problems }))
 }
 
-/// A file, what is in it, and whose it is.
 type Written = (PathBuf, Count, Process);
 
 fn write_process(process: &Process, filter: &Filter, schema: Schema, to: &Path) -> Result<Count> {
@@ -100,7 +98,7 @@ fn begins(journals: &[PathBuf], filter: &Filter) -> Result<Vec<u64>> {
     let read: Vec<Option<Process>> = journals.par_iter().map(summary).collect();
     let is_read: Vec<bool> = read.iter().map(Option::is_some).collect();
     let mut processes: Vec<Process> = read.into_iter().flatten().collect();
-    beginning::share(&mut processes);
+    share_beginning(&mut processes);
     if !processes.is_empty() {
         present(&processes, filter)?;
     }
@@ -111,8 +109,7 @@ fn begins(journals: &[PathBuf], filter: &Filter) -> Result<Vec<u64>> {
 /// The name of the part that a journal is in; of a journal that lies alone, its own.
 fn name_of(journal: &Path) -> Result<String> {
     let journal = fs::canonicalize(journal).with_context(|| journal.display().to_string())?;
-    let part = journal.parent().filter(|_| journal.ends_with(journal::part::JOURNAL));
-    match part.unwrap_or(&journal).file_name() {
+    match journal.parent().filter(|_| journal.ends_with(journal::part::JOURNAL)).unwrap_or(&journal).file_name() {
         Some(name) => Ok(name.to_string_lossy().into_owned()),
         None => bail!("{}: not the journal of a process", journal.display()),
     }

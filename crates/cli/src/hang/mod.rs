@@ -28,7 +28,7 @@ use crate::exit::Exit;
 use crate::place::{self, ANCHOR};
 use crate::print;
 use crate::progress::Bar;
-use crate::units::time;
+use crate::units::{seconds, time};
 use job::Job;
 use report::text::text;
 
@@ -94,14 +94,6 @@ pub(crate) struct Request {
     /// Print the report as JSON, as `docs/REFERENCE.md` §9 describes
     #[arg(long)]
     json: bool,
-}
-
-/// Reads a number of seconds.
-pub(crate) fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.0..1e9).contains(&seconds) => Ok(seconds),
-        _ => Err("a number of seconds, such as 10 or 0.5".to_owned()),
-    }
 }
 
 /// Says who holds up a job.

@@ -1,33 +1,21 @@
 //! `nccl-otf2 print`: what was recorded, event by event, for people and for programs that look closely.
 
 mod archive;
-pub(crate) mod beginning;
-mod fields;
-mod filter;
-mod gpu;
-mod moment;
 mod output;
-pub(crate) mod process;
-mod states;
-pub(crate) mod stream;
 mod text;
-mod value;
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Error, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
-use journal::part::{JOURNAL, PROCESS};
 use nccl_events::Kind;
 
 use crate::exit::Exit;
-use crate::place::{self, PARTS};
-pub(crate) use filter::{Filter, Time, rank};
+use crate::journals::process::{self, Process};
+use crate::journals::stream::{self, Schema};
+use crate::journals::{Filter, gpu, journals_of, share_beginning};
+use crate::place::{PARTS, is_archive};
 use output::Output;
-use process::Process;
-use stream::Schema;
 
 const EXAMPLES: &str = "\
 An archive (a finished job's directory, or traces.otf2) is printed as its records, of all processes, in the order of \
@@ -77,7 +65,6 @@ pub(crate) struct Request {
     filter: Filter,
 }
 
-/// Prints an archive, or journals.
 pub(crate) fn print(request: &Request) -> Result<Exit> {
     match request.paths.as_slice() {
         [path] if is_archive(path) => archive::print(path, &request.filter, request.json),
@@ -100,8 +87,7 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
         single.wants_kind(gpu::KIND) || Kind::ALL.iter().any(|kind| single.wants_kind(kind.name()))
     });
     if let Some(kind) = unknown.first() {
-        let names = Kind::ALL.iter().map(|kind| kind.name());
-        let names: Vec<&str> = names.chain([gpu::KIND]).collect();
+        let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).chain([gpu::KIND]).collect();
         bail!("--kind {kind}: there is no such kind; there are {}", names.join(", "));
     }
     let mut processes = Vec::new();
@@ -121,7 +107,7 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
     {
         return Err(error);
     }
-    beginning::share(&mut processes);
+    share_beginning(&mut processes);
     let present = process::present(&processes, filter)?;
     for process in &mut processes {
         process.keep(filter);
@@ -139,80 +125,4 @@ fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
     }
     processes.iter().zip(orphan_stops).for_each(|(process, orphan_stops)| process.remark(orphan_stops));
     Ok(if unread.is_empty() && processes.iter().all(Process::is_whole) { Exit::Well } else { Exit::Problems })
-}
-
-/// Whether the user means an archive: its anchor file, or a directory that has one.
-fn is_archive(path: &Path) -> bool {
-    path.join(place::ANCHOR).symlink_metadata().is_ok()
-        || (path.is_file() && path.extension().is_some_and(|end| end == "otf2"))
-}
-
-/// The journals that the user means.
-pub(crate) struct Journals {
-    pub(crate) found: Vec<PathBuf>,
-    /// Why those of other processes cannot be read.
-    pub(crate) unread: Vec<Error>,
-}
-
-/// The journals that the user means: a part's, those of all parts of a job, or the directory of one itself.
-pub(crate) fn journals_of(path: &Path) -> Result<Journals> {
-    let has_parts = place::has_parts(path)?;
-    let one = |path: PathBuf| Ok(Journals { found: vec![path], unread: Vec::new() });
-    if path.join("0.0").is_file() {
-        return one(path.to_owned());
-    }
-    if path.join(JOURNAL).is_dir() {
-        return one(path.join(JOURNAL));
-    }
-    let parts = if has_parts { path.join(PARTS) } else { path.to_owned() };
-    let mut found = Vec::new();
-    let mut unread = Vec::new();
-    // A file has no parts in it.
-    let entries = if parts.is_dir() { Some(fs::read_dir(&parts).with_context(|| reading(&parts))?) } else { None };
-    for entry in entries.into_iter().flatten() {
-        let part = entry.with_context(|| reading(&parts))?.path();
-        match journal_of(&part) {
-            Ok(journal) => found.extend(journal),
-            Err(error) => unread.push(error),
-        }
-    }
-    found.sort();
-    if !found.is_empty() {
-        return Ok(Journals { found, unread });
-    }
-    if path.join(PROCESS).is_file() || is_archive(path) || !unread.is_empty() {
-        bail!(
-            "{}: no journal: they are removed when they are written into an archive, unless the job has \
-             NCCL_OTF2_KEEP_JOURNAL=1 or is started with `nccl-otf2 run --keep-journal`",
-            path.display()
-        );
-    }
-    bail!("{}: no archive, no directory of a process's part, and no journal", path.display())
-}
-
-fn reading(path: &Path) -> String {
-    format!("cannot read {}", path.display())
-}
-
-/// The journal of a part; none where there is no part.
-fn journal_of(part: &Path) -> Result<Option<PathBuf>> {
-    let journal = part.join(JOURNAL);
-    match journal.metadata() {
-        Ok(data) if data.is_dir() => Ok(Some(journal)),
-        Ok(_) => bail!("{} is no directory: its process is left out", journal.display()),
-        Err(error) if error.kind() != ErrorKind::NotFound && part.is_dir() => {
-            Err(error).with_context(|| format!("{}: its process is left out", journal.display()))
-        }
-        Err(_) => match journal.read_link() {
-            Ok(target) => bail!(
-                "{}: the journal was put into {}, which is not here: its process is left out",
-                part.display(),
-                target.display()
-            ),
-            Err(_) if part.join(PROCESS).is_file() => {
-                bail!("{}: there is no journal (any more): its process is left out", part.display())
-            }
-            Err(_) => Ok(None),
-        },
-    }
 }

@@ -7,13 +7,11 @@ use anyhow::{Context as _, Result};
 pub(crate) struct Output {
     stdout: BufWriter<StdoutLock<'static>>,
     is_closed: bool,
-    /// How many lines may still come.
     left: u64,
     pub(crate) lines: u64,
 }
 
 impl Output {
-    /// To stdout, at most `limit` lines.
     pub(crate) fn new(limit: Option<u64>) -> Self {
         Self {
             stdout: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
@@ -30,8 +28,7 @@ impl Output {
         }
         self.left -= 1;
         self.lines += 1;
-        let written = self.stdout.write_all(text.as_ref());
-        let written = written.and_then(|()| self.stdout.write_all(b"\n"));
+        let written = self.stdout.write_all(text.as_ref()).and_then(|()| self.stdout.write_all(b"\n"));
         self.check(written)
     }
 
@@ -41,7 +38,6 @@ impl Output {
         self.check(written).map(drop)
     }
 
-    /// Writes what is still held back.
     pub(crate) fn finish(&mut self) -> Result<()> {
         if self.is_closed {
             return Ok(());

@@ -6,14 +6,12 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use nccl_events::{Body, visible};
 
-use super::fields::{arguments, details};
-use super::filter::Filter;
-use super::moment::Moment;
 use super::output::Output;
-use super::process::Process;
-use super::states;
-use super::stream::{Event, Events, Said, State};
-use super::value::{List, pairs};
+use crate::journals::fields::{arguments, details};
+use crate::journals::process::Process;
+use crate::journals::stream::{Event, Events, Said, State};
+use crate::journals::value::{List, Moment, pairs};
+use crate::journals::{Filter, states};
 use crate::units;
 
 pub(crate) struct Line {
@@ -28,7 +26,6 @@ pub(crate) struct Line {
 
 /// The widths of the columns whose contents are known before.
 pub(crate) struct Columns {
-    /// Of the threads or locations.
     pub(crate) location: usize,
     pub(crate) whose: usize,
 }
@@ -74,8 +71,7 @@ pub(crate) fn print(processes: &[Process], filter: &Filter, output: &mut Output)
     }
     lines.sort_by_key(|line| line.after_ns);
     let widest = |text: fn(&Line) -> &str, least: usize| {
-        let widths = lines.iter().map(|line| text(line).chars().count());
-        widths.max().unwrap_or(0).max(least)
+        lines.iter().map(|line| text(line).chars().count()).max().unwrap_or(0).max(least)
     };
     let columns = Columns {
         location: widest(|line| &line.location, "thread".len()),
@@ -90,7 +86,6 @@ pub(crate) fn print(processes: &[Process], filter: &Filter, output: &mut Output)
     Ok(orphan_stops)
 }
 
-/// What is printed of the events of a process.
 struct Callbacks {
     /// In the order of their starts.
     events: Vec<Event>,
@@ -114,7 +109,6 @@ impl Callbacks {
     }
 }
 
-/// What must be named because there are several.
 struct Names {
     processes: bool,
     communicators: bool,
@@ -194,8 +188,7 @@ fn whose(process: &Process, names: &Names, context: u64, rank: i32) -> String {
 fn depths(events: &[Event]) -> BTreeMap<u64, usize> {
     let mut depths: BTreeMap<u64, usize> = BTreeMap::new();
     for event in events {
-        let parent = depths.get(&event.record.parent).copied();
-        let depth = parent.map_or(0, |depth| (depth + 1).min(MOST_DEPTH));
+        let depth = depths.get(&event.record.parent).copied().map_or(0, |depth| (depth + 1).min(MOST_DEPTH));
         depths.insert(event.id, depth);
     }
     depths

@@ -23,15 +23,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use live::{Families, Live, Options, ProcessState, Snapshot};
-use serde::Serialize;
+use live::{Families, Live, Options, Snapshot};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::exit::Exit;
 use crate::place;
 use crate::print;
-use crate::units::time;
+use crate::running::{Line, over};
 use otlp::Sender;
 use page::{Latest, Page, Troubles};
 pub(crate) use request::Request;
@@ -47,7 +46,6 @@ const SETTLED: Duration = Duration::from_millis(1500);
 /// For what was recorded before the beginning, where processes record faster than it is read.
 const CATCH_UP: Duration = Duration::from_secs(60);
 
-/// Follows a job, and gives metrics of it.
 pub(crate) fn metrics(request: &Request) -> Result<Exit> {
     let stop = signals().context("cannot catch signals")?;
     let mut outputs = Outputs::open(request)?;
@@ -75,24 +73,6 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
         }
         (until, is_first) = (Some(Instant::now() + request.interval), false);
     }
-}
-
-/// What to say of a job of which no process runs: since when, and which verbs answer.
-pub(crate) fn over(now: &Snapshot) -> Option<String> {
-    let is_over = |it: &live::Process| matches!(it.state, ProcessState::Finished | ProcessState::Gone);
-    let has_some = !now.processes.is_empty() || now.processes_missed > 0;
-    if !has_some || now.parts_unreadable > 0 || !now.processes.iter().all(is_over) {
-        return None;
-    }
-    let last_ns = now.processes.iter().filter_map(|it| it.last_record_ns).max();
-    let since = last_ns.map_or_else(
-        || "its recordings are removed".to_owned(),
-        |last_ns| format!("its last record was made {} ago", time(now.at_ns.saturating_sub(last_ns))),
-    );
-    Some(format!(
-        "the job is over, {since}: `nccl-otf2 hang` says whether it hung, `stats` and `report` say what it did; if there \
-         is no archive yet, `finalize` makes it"
-    ))
 }
 
 /// Reads until then; the first time only until all that was recorded is summed up.
@@ -133,20 +113,6 @@ struct Outputs {
     prints: bool,
     json: bool,
     once: bool,
-}
-
-/// A line of `--json`, which `top --json` prints, too.
-#[derive(Serialize)]
-pub(crate) struct Line<'s> {
-    format: u32,
-    #[serde(flatten)]
-    snapshot: &'s Snapshot,
-}
-
-impl<'s> Line<'s> {
-    pub(crate) const fn of(snapshot: &'s Snapshot) -> Self {
-        Self { format: 1, snapshot }
-    }
 }
 
 impl Outputs {

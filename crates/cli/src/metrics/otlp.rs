@@ -19,7 +19,6 @@ use super::page::Troubles;
 use super::url::shown;
 use crate::print;
 
-/// Intervals that wait for the collector.
 const MOST_WAITING: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// For what still waits at the end.
@@ -27,7 +26,6 @@ const LAST: Duration = Duration::from_secs(3);
 
 pub(super) struct Sender {
     queue: SyncSender<Vec<u8>>,
-    /// What kept the last request from the collector.
     ended: Receiver<Option<String>>,
     troubles: Arc<Troubles>,
     once: bool,
@@ -79,7 +77,6 @@ impl Sender {
         }
     }
 
-    /// Waits a little for what still waits.
     pub(super) fn end(self) -> Result<()> {
         drop(self.queue);
         let patience = if self.once { PATIENCE + LAST } else { LAST };

@@ -44,7 +44,6 @@ impl Latest {
     }
 }
 
-/// What went wrong in outputs.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     pub(super) textfile: AtomicU64,

@@ -110,7 +110,6 @@ pub(super) struct Collector {
 }
 
 impl Request {
-    /// Fails where nothing would come of it.
     pub(super) fn check(&self) -> Result<()> {
         let has_output = self.listen.is_some() || self.textfile.is_some() || self.otlp.is_some() || self.json;
         ensure!(has_output || self.once, "nobody would get metrics: --listen, --textfile, --otlp, --json or --once");
@@ -121,7 +120,6 @@ impl Request {
         Ok(())
     }
 
-    /// Whether the metrics are printed as text.
     pub(super) const fn prints(&self) -> bool {
         self.once && self.textfile.is_none() && self.otlp.is_none() && !self.json
     }
@@ -148,7 +146,6 @@ impl Request {
         Ok(Some((listener, token)))
     }
 
-    /// The collector of `--otlp`.
     pub(super) fn collector(&self) -> Result<Option<Collector>> {
         let Some(url) = &self.otlp else { return Ok(None) };
         let shown = shown(url);

@@ -27,12 +27,10 @@ const LINGER: Duration = Duration::from_millis(500);
 pub(super) struct Server {
     pub(super) latest: Arc<Latest>,
     pub(super) troubles: Arc<Troubles>,
-    /// What clients have to show.
     pub(super) token: Option<String>,
 }
 
 impl Server {
-    /// Answers until the process ends.
     pub(super) fn start(self, listener: TcpListener) -> io::Result<SocketAddr> {
         let address = listener.local_addr()?;
         let server = Arc::new(self);
@@ -95,7 +93,6 @@ impl Server {
     }
 }
 
-/// A stream with an end.
 struct Limited {
     stream: TcpStream,
     until: Instant,
@@ -126,7 +123,6 @@ impl Write for Limited {
     }
 }
 
-/// What of a request counts.
 struct Request {
     method: String,
     path: String,
@@ -157,15 +153,13 @@ fn parse(bytes: &[u8]) -> Result<Option<Request>, httparse::Error> {
     if request.parse(bytes)?.is_partial() {
         return Ok(None);
     }
-    let target = request.path.unwrap_or_default();
-    let path = target.split('?').next().unwrap_or_default().to_owned();
+    let path = request.path.unwrap_or_default().split('?').next().unwrap_or_default().to_owned();
     let method = request.method.unwrap_or_default().to_owned();
     let header = |name: &str| {
         let found = request.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
         found.and_then(|header| std::str::from_utf8(header.value).ok())
     };
-    let asks_for = header("Accept").unwrap_or_default();
-    let is_open = asks_for.contains("application/openmetrics-text");
+    let is_open = header("Accept").unwrap_or_default().contains("application/openmetrics-text");
     let format = if is_open { Format::OpenMetrics } else { Format::Prometheus };
     let bearer = header("Authorization").and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;

@@ -13,7 +13,6 @@ pub(super) struct TextFile {
 }
 
 impl TextFile {
-    /// In a directory, named after that of the job.
     pub(super) fn new(directory: &Path, job: &Path) -> Self {
         let job = job.canonicalize().unwrap_or_else(|_| job.to_owned());
         let name = job.file_name().unwrap_or_default().to_string_lossy();

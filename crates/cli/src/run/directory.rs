@@ -32,7 +32,6 @@ pub(crate) enum Existing {
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    /// Whether it was not there before.
     made: bool,
     /// The directory of parts before the command ran; none where others of the job made it, too.
     parts: Option<Stamps>,
@@ -72,8 +71,7 @@ impl Directory {
 
     /// Its name for the plugin, which fills in `%` in it.
     pub(crate) fn as_variable(&self) -> Result<String> {
-        let path = self.path.to_str();
-        let path = path.ok_or_else(|| anyhow!("{}: the name is not UTF-8", self.path.display()))?;
+        let path = self.path.to_str().ok_or_else(|| anyhow!("{}: the name is not UTF-8", self.path.display()))?;
         Ok(path.replace('%', "%%"))
     }
 
@@ -179,8 +177,7 @@ pub(crate) fn is_one_of_many(job: &JobEnvironment) -> bool {
 
 /// The plugin's own default has a time of its own in every process; here there is one for all.
 fn default_name(program: &OsStr, job: &JobEnvironment) -> Result<String> {
-    let program = Path::new(program).file_name().unwrap_or(program);
-    let program = program.to_string_lossy();
+    let program = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
     let distinction = match (&job.job, job.rank) {
         (Some(job), _) => job.replace('/', "_"),
         (None, Some(rank)) if is_one_of_many(job) => bail!(
@@ -192,7 +189,6 @@ fn default_name(program: &OsStr, job: &JobEnvironment) -> Result<String> {
     Ok(format!("nccl-otf2-{program}-{distinction}"))
 }
 
-/// Fills in a template as the plugin does.
 fn expand(source: &str, template: &str, job: &JobEnvironment) -> Result<String> {
     if template.replace("%%", "").contains("%p") {
         bail!("{source}={template} is another directory in every process (%p): name one for all with --out");
@@ -245,30 +241,6 @@ mod tests {
     fn ranks_of_a_job_do_not_remove_each_others_parts() {
         let temporary = tempfile::tempdir().expect("a directory");
         let mut job = JobEnvironment { rank: Some(1), size: Some(2), ..JobEnvironment::default() };
-        let mut directory = directory(temporary.path());
-        directory.prepare(Existing::Replace, &mut job).expect_err("refused");
-    }
-
-    #[test]
-    fn ranks_of_a_job_agree_on_a_directory_or_are_told() {
-        let mut job = JobEnvironment { rank: Some(1), size: Some(2), ..JobEnvironment::default() };
-        let told = default_name(OsStr::new("/bin/python"), &job).expect_err("no job id");
-        assert!(told.to_string().contains("--out"), "{told}");
-        job.job = Some("77.0".to_owned());
-        let name = default_name(OsStr::new("/bin/python"), &job).expect("a job id");
-        assert_eq!(name, "nccl-otf2-python-77.0");
-    }
-
-    #[test]
-    fn a_percent_sign_is_one_for_the_plugin_too() {
-        let directory = directory(Path::new("/nowhere/100%%p"));
-        assert_eq!(directory.as_variable().expect("UTF-8"), "/nowhere/100%%p");
-    }
-
-    #[test]
-    fn a_directory_per_process_is_refused() {
-        let job = JobEnvironment::default();
-        expand("--out", "trace-%p", &job).expect_err("one per process");
-        assert_eq!(expand("--out", "trace-%%p", &job).expect("one"), "trace-%p");
+        directory(temporary.path()).prepare(Existing::Replace, &mut job).expect_err("refused");
     }
 }

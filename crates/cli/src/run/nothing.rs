@@ -6,7 +6,6 @@ use nccl_events::visible;
 
 use crate::print::Text;
 
-/// The reasons, the likely ones first.
 pub(super) fn reasons(plugin: &Path, directory: &Path) -> Text {
     let reasons = format!(
         "nothing was recorded into {directory}. `nccl-otf2 doctor`, run in the place of the command, finds most of the usual

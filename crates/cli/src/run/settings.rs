@@ -62,20 +62,14 @@ pub(crate) struct Settings {
     journal_dir: Option<String>,
 }
 
-/// Variables for the command.
 pub(crate) type Variables = Vec<(&'static str, OsString)>;
 
 impl Settings {
-    /// Whether recordings stay.
     pub(crate) fn keep_journal(&self) -> bool {
         self.keep_journal || Config::from_environment().keep_journal
     }
 
     /// The variables, checked by the plugin's own rules.
-    ///
-    /// # Errors
-    ///
-    /// Names the option that means nothing.
     pub(crate) fn variables(&self) -> Result<Variables> {
         let (flight_size, flight_seconds) = self.flight_limits()?;
         let texts = [
@@ -113,11 +107,9 @@ impl Settings {
         Ok(variables)
     }
 
-    /// Size and seconds of `--flight`.
     fn flight_limits(&self) -> Result<(Option<String>, Option<String>)> {
         let (mut size, mut seconds) = (None, None);
-        let said = self.flight.iter().flatten();
-        for limit in said.flat_map(|limits| limits.split(',')) {
+        for limit in self.flight.iter().flatten().flat_map(|limits| limits.split(',')) {
             let limit = limit.trim();
             let number = limit.strip_suffix(['s', 'S']);
             let is_number = |text: &&str| text.chars().all(|letter| letter.is_ascii_digit());
@@ -134,10 +126,6 @@ impl Settings {
 }
 
 /// The variables that make NCCL load the plugin.
-///
-/// # Errors
-///
-/// When a path cannot be written into a variable.
 pub(crate) fn plugin(plugin: &Path, by_name: bool) -> Result<Variables> {
     const NAME: &str = "NCCL_PROFILER_PLUGIN";
     let value = if by_name {
@@ -207,97 +195,53 @@ fn plain(markdown: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
-    #[test]
-    fn a_terminal_shows_no_markup() {
-        let markdown = "`off` keeps none ([GUIDE.md](GUIDE.md)), see [A.md](A.md)";
-        assert_eq!(plain(markdown), "off keeps none (docs/GUIDE.md), see docs/A.md");
-        for variable in VARIABLES {
-            let text = plain(variable.doc);
-            assert!(!text.contains(['[', '`']), "{}: {text}", variable.name);
-        }
-    }
-
-    fn settings() -> Settings {
-        Settings {
-            events: None,
-            steps: None,
-            flight: None,
-            offline: false,
-            keep_journal: false,
-            max_size: None,
-            journal_dir: None,
-            level: None,
-            metrics: None,
-            comm_locations: None,
-            collectives: None,
-        }
-    }
-
-    #[test]
-    fn options_become_variables() {
-        let settings = Settings { events: Some("light,KernelCh".to_owned()), offline: true, ..settings() };
-        let variables = settings.variables().expect("all good");
-        assert_eq!(
-            variables,
-            [("NCCL_OTF2_EVENTS", "light,KernelCh".into()), ("NCCL_OTF2_FINALIZE", "offline".into()),]
-        );
-    }
-
-    #[test]
-    fn a_word_that_means_nothing_is_refused_with_the_nearest() {
-        let settings = Settings { events: Some("lihgt".to_owned()), ..settings() };
-        let message = settings.variables().expect_err("no such set").to_string();
-        assert!(message.contains("--events") && message.contains("light"), "{message}");
-        assert!(!message.contains("is used"), "the run is refused: {message}");
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        settings: Settings,
     }
 
     #[test]
     fn a_flight_has_a_size_or_a_time_or_both() {
-        let variables = |flight: Option<&str>| -> Result<Vec<String>> {
-            let settings = Settings { flight: Some(flight.map(str::to_owned)), ..settings() };
-            let variables = settings.variables()?.into_iter();
-            Ok(variables
-                .map(|(name, value)| {
-                    let name = name.trim_start_matches("NCCL_OTF2_");
-                    format!("{name}={}", value.display())
-                })
-                .collect())
+        let variables = |flight: &str| -> Result<String> {
+            let variables = Line::parse_from(["run", flight]).settings.variables()?.into_iter();
+            let shown =
+                |(name, value): (&str, OsString)| format!("{}={}", &name["NCCL_OTF2_".len()..], value.display());
+            Ok(variables.map(shown).collect::<Vec<_>>().join(" "))
         };
-        for (said, meant) in [
-            (None, "MODE=flight"),
-            (Some("256M"), "FLIGHT_SIZE=256M MODE=flight"),
-            (Some("120s"), "FLIGHT_SECONDS=120 MODE=flight"),
-            (Some("1G, 90S"), "FLIGHT_SIZE=1G FLIGHT_SECONDS=90 MODE=flight"),
+        for (flight, meant) in [
+            ("--flight", "MODE=flight"),
+            ("--flight=256M", "FLIGHT_SIZE=256M MODE=flight"),
+            ("--flight=120s", "FLIGHT_SECONDS=120 MODE=flight"),
+            ("--flight=1G, 90S", "FLIGHT_SIZE=1G FLIGHT_SECONDS=90 MODE=flight"),
         ] {
-            assert_eq!(variables(said).expect("good").join(" "), meant);
+            assert_eq!(variables(flight).expect("good"), meant);
         }
-        for (said, reason) in [
-            ("lots", "--flight: NCCL_OTF2_FLIGHT_SIZE=lots: not a size"),
-            ("0s", "not a number of seconds"),
-            ("1M", "less than 8M"),
-            ("64M,1G", "--flight: one size and one time"),
+        for (flight, reason) in [
+            ("--flight=lots", "--flight: NCCL_OTF2_FLIGHT_SIZE=lots: not a size"),
+            ("--flight=0s", "not a number of seconds"),
+            ("--flight=1M", "less than 8M"),
+            ("--flight=64M,1G", "--flight: one size and one time"),
         ] {
-            let refused = variables(Some(said)).expect_err(said).to_string();
-            assert!(refused.contains(reason), "{said}: {refused}");
+            let refused = variables(flight).expect_err(flight).to_string();
+            assert!(refused.contains(reason), "{flight}: {refused}");
+            assert!(!refused.contains("is used"), "the run is refused: {refused}");
         }
     }
 
     #[test]
-    fn a_window_is_checked() {
-        let of = |steps: &str| Settings { steps: Some(steps.to_owned()), ..settings() };
-        let variables = of("1-3,100-").variables().expect("good");
-        assert_eq!(variables, [("NCCL_OTF2_STEPS", "1-3,100-".into())]);
-        let refused = of("9-7").variables().expect_err("bad").to_string();
-        assert_eq!(refused, "--steps: NCCL_OTF2_STEPS=9-7: \"9-7\" ends before it begins");
-    }
-
-    #[test]
-    fn the_help_names_every_variable() {
+    fn the_help_has_every_variable_without_markup() {
         let help = help();
         for variable in VARIABLES {
             assert!(help.contains(variable.name), "{}", variable.name);
+            let text = plain(variable.doc);
+            assert!(!text.contains(['[', '`']), "{}: {text}", variable.name);
         }
+        let markdown = "`off` keeps none ([GUIDE.md](GUIDE.md)), see [A.md](A.md)";
+        assert_eq!(plain(markdown), "off keeps none (docs/GUIDE.md), see docs/A.md");
     }
 }

@@ -28,7 +28,6 @@ pub(crate) struct Signals {
     command_is_over: Arc<AtomicBool>,
 }
 
-/// Notices signals, and passes none on.
 pub(crate) struct Interrupted {
     command_is_over: Arc<AtomicBool>,
     came: Arc<AtomicBool>,
@@ -70,7 +69,7 @@ impl Signals {
 }
 
 impl Forwarding {
-    /// The command is over: nothing is passed on after this returns. What comes now is noticed until that is dropped.
+    /// Stops forwarding. Later signals are recorded until the returned value is dropped.
     pub(crate) fn end(mut self) -> Interrupted {
         let came = Arc::new(AtomicBool::new(false));
         let ignored = ignored_signals();
@@ -87,7 +86,6 @@ impl Forwarding {
 }
 
 impl Interrupted {
-    /// Whether a signal came since the command was over.
     pub(crate) fn came(&self) -> bool {
         self.came.load(Ordering::SeqCst)
     }

@@ -8,17 +8,16 @@ mod tables;
 
 use std::path::PathBuf;
 
-use analysis::analyse;
 use analysis::report::Report;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum as _};
 
 use crate::archive;
 use crate::exit::Exit;
-use crate::hang;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;
+use crate::statistics;
 
 use tables::By;
 
@@ -84,22 +83,18 @@ pub(crate) struct Request {
 const OF_ALL_RANKS: &str = "--rank chooses rows, counts and durations; the verdict, causes, channels, anomalies and the \
     waiting and skew in operations are of all ranks.";
 
-/// Rows of a table among others.
 const SHORT: usize = 12;
 
-/// Prints statistics.
 pub(crate) fn stats(request: &Request) -> Result<Exit> {
     let trace = archive::open_with_kinds(&request.path)?;
     let filter = request.select.filter(&trace)?;
     let bar = Bar::new();
-    let analysis = analyse(&trace, &filter, &bar);
+    let mut report = statistics::of(&trace, &filter, &bar)?.report;
     drop(bar);
-    let mut report = analysis.context("the archive is damaged, `nccl-otf2 check` says more")?.report;
-    hang::put_first(&trace, &mut report.verdict);
     if !request.select.rank.is_empty() {
         report.verdict.basis.push(OF_ALL_RANKS.to_owned());
     }
-    request.select.refuse_nothing(&trace, matched(&report))?;
+    request.select.refuse_nothing(&trace, statistics::matched(&report))?;
     if request.json {
         print::json(&report)?;
     } else if request.csv {
@@ -110,11 +105,6 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
         print::text(&text(&report, request)?)?;
     }
     Ok(Exit::Well)
-}
-
-/// How many operations of the archive the filter matches; 1 where it has none.
-pub(crate) fn matched(report: &Report) -> u64 {
-    if report.run.operations == 0 { 1 } else { report.operations.iter().map(|class| class.count).sum() }
 }
 
 fn text(report: &Report, request: &Request) -> Result<Text> {

@@ -1,5 +1,7 @@
 //! A sheet for each question.
 
+use std::collections::BTreeMap;
+
 use analysis::report::{Budget, Cause, Fit, Link, LinkKey, OperationClass, Quantiles, Rank, Report, Run};
 use clap::ValueEnum;
 use nccl_events::index::index;
@@ -28,7 +30,6 @@ pub(super) enum By {
     Anomalies,
 }
 
-/// A table of a report; of tables of ranks only those that are wanted.
 pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
     let mut sheet = match by {
         By::Causes => causes(report),
@@ -51,7 +52,6 @@ pub(super) fn sheet(report: &Report, by: By, wanted: &[u32]) -> Sheet {
     sheet
 }
 
-/// Whether any table has such a column.
 pub(super) fn is_column(report: &Report, name: &str) -> bool {
     By::value_variants().iter().any(|by| sheet(report, *by, &[]).has(name))
 }
@@ -75,13 +75,11 @@ fn share(part: u64, whole: u64) -> Cell {
 }
 
 fn communicator(report: &Report, number: u32) -> String {
-    let communicator = report.communicators.get(index(number));
-    communicator.map(|it| it.name.clone()).unwrap_or_default()
+    report.communicators.get(index(number)).map(|it| it.name.clone()).unwrap_or_default()
 }
 
 fn rank(report: &Report, number: u32) -> String {
-    let rank = report.ranks.get(index(number));
-    rank.map(|it| it.name.clone()).unwrap_or_default()
+    report.ranks.get(index(number)).map(|it| it.name.clone()).unwrap_or_default()
 }
 
 /// Whether a rank of the job has one of these numbers in a communicator.
@@ -112,10 +110,8 @@ fn cause(report: &Report, cause: &Cause) -> String {
     what.trim_end_matches(": ").to_owned()
 }
 
-/// What JSON calls it.
 fn word(kind: impl Serialize) -> String {
-    let kind = serde_json::to_value(kind).unwrap_or_default();
-    kind.as_str().unwrap_or_default().to_owned()
+    serde_json::to_value(kind).unwrap_or_default().as_str().unwrap_or_default().to_owned()
 }
 
 fn operations(report: &Report) -> Sheet {
@@ -143,7 +139,7 @@ fn operations(report: &Report) -> Sheet {
             ("transfer_busbw", |(_, it)| median(it.transfer_busbw.as_ref())),
             ("waiting", |(_, it)| compared(&it.budget, it.budget.waiting_ns)),
             ("communicator", |(report, it)| text(communicator(report, it.communicator))),
-            ("timing", |(_, it)| text(timing(&it.timing))),
+            ("timing", |(_, it)| of(timing(&it.timing), text)),
             ("+bytes_min", |(_, it)| Cell::Bytes(it.bytes_min)),
             (unfinished, |(_, it)| Cell::Count(it.unfinished)),
             ("+min", |(_, it)| duration(it, |it| it.min)),
@@ -165,12 +161,12 @@ fn compared(budget: &Budget, part_ns: u64) -> Cell {
     if budget.not_compared_ns == budget.operations_ns { Cell::None } else { share(part_ns, budget.operations_ns) }
 }
 
-/// "kernelch", or "event 16, kernelch 12".
-fn timing(timing: &std::collections::BTreeMap<String, u64>) -> String {
-    if let (Some((only, _)), 1) = (timing.first_key_value(), timing.len()) {
-        return only.clone();
+/// "kernelch", or "event 16, kernelch 12"; none where no operation ended.
+fn timing(timing: &BTreeMap<String, u64>) -> Option<String> {
+    if timing.len() < 2 {
+        return timing.keys().next().cloned();
     }
-    timing.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+    Some(timing.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", "))
 }
 
 fn ranks(report: &Report, wanted: &[u32]) -> Sheet {
@@ -259,8 +255,7 @@ fn receiver(report: &Report, key: &LinkKey) -> Option<String> {
 /// "rank 3 → rank 11", "channel 5".
 fn link(report: &Report, key: &LinkKey) -> String {
     let channel = key.channel.map(|channel| format!("channel {channel}"));
-    let ends = key.from.zip(receiver(report, key));
-    let pair = ends.map(|(from, to)| format!("{} → {to}", rank(report, from)));
+    let pair = key.from.zip(receiver(report, key)).map(|(from, to)| format!("{} → {to}", rank(report, from)));
     [pair, channel].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 

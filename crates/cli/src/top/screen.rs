@@ -5,7 +5,7 @@ use live::{ProcessState, Snapshot};
 
 use super::tables::{Before, View};
 use super::terminal::Style;
-use crate::metrics::over;
+use crate::running::over;
 use crate::sheet::Sheet;
 use crate::units::{bytes, plural, time};
 

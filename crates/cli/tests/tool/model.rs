@@ -73,7 +73,7 @@ fn anomaly(kind: CauseKind, link: Option<LinkKey>) -> Anomaly {
 fn reports() -> Vec<Report> {
     let list = || vec![String::new()];
     let some = Some(Quantiles::default());
-    let verdict = |finding| Verdict { finding, basis: list(), ..Verdict::default() };
+    let verdict = |finding| Verdict { finding, basis: list(), rest: Some(String::new()), ..Verdict::default() };
     let class = OperationClass {
         timing: BTreeMap::from([(String::new(), 0)]),
         duration_ns: some,
@@ -186,7 +186,7 @@ fn the_script_has_types_for_all_that_a_page_can_have() {
         |(outcome, answer)| json!({ "title": "", "tool": "", "comparison": comparison(outcome, answer, &reports[0]) }),
     );
     let pages = reports.iter().map(|report| json!({ "title": "", "tool": "", "report": report, "timeline": timeline }));
-    let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/report/page/model");
+    let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("../report/page/model");
     let text = format!(
         "import type {{ DiffModel, Model }} from '{}';\nexport const pages: Model[] = {};\nexport const diffs: DiffModel[] = {};\n",
         types.display(),

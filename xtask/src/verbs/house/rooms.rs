@@ -50,6 +50,8 @@ pub(super) fn group(room: &str) -> &'static str {
 /// The table in `docs/DESIGN.md`: a room, and what it may import.
 pub(super) struct Table {
     rows: BTreeMap<String, BTreeSet<String>>,
+    /// Rows of several rooms: none imports another of its row.
+    apart: Vec<BTreeSet<String>>,
 }
 
 impl Table {
@@ -67,7 +69,8 @@ impl Table {
                 .filter(|word| !matches!(word.as_str(), "" | "-" | "–" | "—" | "nothing"));
             (!rule && room != "room").then(|| (room, words.collect()))
         });
-        Some(Self { rows: rows.collect() })
+        let (apart, rows): (BTreeMap<_, _>, _) = rows.partition(|(room, _): &(String, _)| room.contains(','));
+        Some(Self { rows, apart: apart.keys().map(|rooms| rooms.split(',').map(plain).collect()).collect() })
     }
 
     /// Rows of packages against what cargo builds them with.
@@ -90,10 +93,8 @@ impl Table {
         let folder = if package.folder.is_empty() { String::new() } else { format!("{}/", short(package)) };
         let room = |module: usize| Some(format!("{folder}{}", code.modules.get(module)?.path.first()?));
         let rooms: BTreeSet<String> = (0..code.modules.len()).filter_map(room).collect();
-        if !rooms.iter().any(|room| self.rows.contains_key(room)) {
-            return Vec::new();
-        }
-        let without = rooms.iter().filter(|room| !self.rows.contains_key(*room));
+        let has_rows = rooms.iter().any(|room| self.rows.contains_key(room));
+        let without = rooms.iter().filter(|room| has_rows && !self.rows.contains_key(*room));
         let mut wrong: BTreeMap<String, String> =
             without.map(|room| (format!("{room} has no row"), String::new())).collect();
         for import in imports {
@@ -107,12 +108,13 @@ impl Table {
             let (Some(from), Some(to)) = (room(import.from), to) else {
                 continue;
             };
-            let Some(allowed) = self.rows.get(&from) else {
-                continue;
-            };
             // In a row of the same crate the name of the module is enough.
             let own = to.strip_prefix(&folder).unwrap_or(&to);
-            if from != to && !allowed.contains(&to) && !allowed.contains(own) {
+            let is_allowed = match self.rows.get(&from) {
+                Some(allowed) => allowed.contains(&to) || allowed.contains(own),
+                None => !self.apart.iter().any(|rooms| rooms.contains(&from) && rooms.contains(&to)),
+            };
+            if from != to && !is_allowed {
                 let file = code.modules.get(import.from).map_or("", |module| &module.file);
                 let first = format!(" ({file}:{} {})", import.line, import.path);
                 wrong.entry(format!("{from} imports {to}")).or_insert(first);

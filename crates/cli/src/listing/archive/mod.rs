@@ -14,10 +14,10 @@ use nccl_events::Kind;
 use otf2::{Event, EventKind, LocationRef, RegionRef};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-use super::filter::Filter;
 use super::output::Output;
 use crate::archive;
 use crate::exit::Exit;
+use crate::journals::Filter;
 use crate::present::Present;
 use crate::print;
 use crate::units::plural;
@@ -86,15 +86,15 @@ fn remark(trace: &Trace) -> Exit {
 
 fn refuse_unknown(filter: &Filter) -> Result<()> {
     let kinds = || Kind::ALL.iter().map(|kind| kind.name());
-    let unknown = filter.unknown_kinds(|single| kinds().chain(record::NAMES).any(|name| single.wants_kind(name)));
+    let unknown =
+        filter.unknown_kinds(|single| kinds().chain(record::NAMES.iter().copied()).any(|name| single.wants_kind(name)));
     let Some(kind) = unknown.first() else {
         return Ok(());
     };
-    let (nccl, otf2): (Vec<&str>, Vec<&str>) = (kinds().collect(), record::NAMES.to_vec());
     bail!(
         "--kind {kind}: there is no such kind; there are NCCL's {}; and OTF2's records {}",
-        nccl.join(", "),
-        otf2.join(", ")
+        kinds().collect::<Vec<_>>().join(", "),
+        record::NAMES.join(", ")
     );
 }
 
@@ -126,7 +126,6 @@ impl Clock {
     }
 }
 
-/// A region that was entered.
 struct Open {
     region: RegionRef,
     ns: u64,

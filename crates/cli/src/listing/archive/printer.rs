@@ -6,16 +6,14 @@ use otf2::{Event, EventKind, LocationRef};
 
 use super::super::output::Output;
 use super::super::text::{Columns, Line};
-use super::super::value::{Json, List, Value, pairs};
 use super::ranks::Ranks;
 use super::record;
+use crate::journals::value::{Json, List, Value, pairs};
 use crate::units;
 
-/// An event and where it is.
 pub(super) struct Shown<'a> {
     pub(super) location: LocationRef,
     pub(super) event: &'a Event,
-    /// Since the beginning of the archive.
     pub(super) after_ns: u64,
     pub(super) depth: usize,
     /// Of a LEAVE: since the ENTER.
@@ -32,8 +30,7 @@ impl<'a> Printer<'a> {
     /// The widths of columns are those of the locations that are wanted: the lines themselves are not known yet.
     pub(super) fn new(trace: &'a Trace, ranks: &'a Ranks<'a>, wanted: &[LocationRef], json: bool) -> Self {
         let width = |text: &dyn Fn(LocationRef) -> String, least: &str| {
-            let widths = wanted.iter().map(|location| text(*location).chars().count());
-            widths.max().unwrap_or(0).max(least.len())
+            wanted.iter().map(|location| text(*location).chars().count()).max().unwrap_or(0).max(least.len())
         };
         let columns = (!json).then(|| Columns {
             location: width(&|location| trace.location_name(location), "location"),
@@ -42,7 +39,6 @@ impl<'a> Printer<'a> {
         Self { trace, ranks, columns }
     }
 
-    /// The heads of the columns.
     pub(super) fn head(&self, output: &mut Output) -> Result<()> {
         match &self.columns {
             Some(columns) => output.head(&columns.head("location")),

@@ -3,7 +3,7 @@
 use analysis::Trace;
 use otf2::{CommRef, LocationRef};
 
-use super::super::filter::Filter;
+use crate::journals::Filter;
 
 /// The ranks of an archive's locations; threads have none.
 pub(super) struct Ranks<'a>(&'a Trace);
@@ -20,7 +20,6 @@ impl<'a> Ranks<'a> {
         self.wants_comm(comm, filter) && filter.wants_rank(Some(rank.into()))
     }
 
-    /// Whether a communicator is wanted.
     pub(super) fn wants_comm(&self, comm: CommRef, filter: &Filter) -> bool {
         let name = self.0.comm_name(comm);
         let (base, id) = identity(&name);

@@ -6,60 +6,28 @@ use otf2::{
     RmaWinRef,
 };
 
-use super::super::value::{List, Value};
+use crate::journals::value::{List, Value};
 
-/// The names of the records that `--kind` knows.
-pub(super) const NAMES: [&str; 21] = [
-    "Enter",
-    "Leave",
-    "MpiCollectiveBegin",
-    "MpiCollectiveEnd",
-    "NonBlockingCollectiveRequest",
-    "NonBlockingCollectiveComplete",
-    "MpiSend",
-    "MpiRecv",
-    "MpiIsend",
-    "MpiIsendComplete",
-    "MpiIrecvRequest",
-    "MpiIrecv",
-    "RmaPut",
-    "RmaGet",
-    "RmaOpCompleteBlocking",
-    "RmaOpCompleteNonBlocking",
-    "Metric",
-    "ParameterString",
-    "ParameterInt",
-    "ParameterUnsignedInt",
-    "MeasurementOnOff",
-];
+macro_rules! names {
+    ($($name:ident)*) => {
+        /// The names of the records that `--kind` knows.
+        pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-/// OTF2's name of a record.
-pub(super) fn name(kind: &EventKind) -> &'static str {
-    match kind {
-        EventKind::Enter(_) => "Enter",
-        EventKind::Leave(_) => "Leave",
-        EventKind::MpiCollectiveBegin => "MpiCollectiveBegin",
-        EventKind::MpiCollectiveEnd(_) => "MpiCollectiveEnd",
-        EventKind::NonBlockingCollectiveRequest { .. } => "NonBlockingCollectiveRequest",
-        EventKind::NonBlockingCollectiveComplete { .. } => "NonBlockingCollectiveComplete",
-        EventKind::MpiSend(_) => "MpiSend",
-        EventKind::MpiRecv(_) => "MpiRecv",
-        EventKind::MpiIsend { .. } => "MpiIsend",
-        EventKind::MpiIsendComplete { .. } => "MpiIsendComplete",
-        EventKind::MpiIrecvRequest { .. } => "MpiIrecvRequest",
-        EventKind::MpiIrecv { .. } => "MpiIrecv",
-        EventKind::RmaPut(_) => "RmaPut",
-        EventKind::RmaGet(_) => "RmaGet",
-        EventKind::RmaOpCompleteBlocking { .. } => "RmaOpCompleteBlocking",
-        EventKind::RmaOpCompleteNonBlocking { .. } => "RmaOpCompleteNonBlocking",
-        EventKind::Metric { .. } => "Metric",
-        EventKind::ParameterString { .. } => "ParameterString",
-        EventKind::ParameterInt { .. } => "ParameterInt",
-        EventKind::ParameterUnsignedInt { .. } => "ParameterUnsignedInt",
-        EventKind::MeasurementOnOff(_) => "MeasurementOnOff",
-        EventKind::Other(name) => name,
-        _ => "Unknown",
-    }
+        /// OTF2's name of a record.
+        pub(super) fn name(kind: &EventKind) -> &'static str {
+            match kind {
+                $(EventKind::$name { .. } => stringify!($name),)*
+                EventKind::Other(name) => name,
+                _ => "Unknown",
+            }
+        }
+    };
+}
+
+names! {
+    Enter Leave MpiCollectiveBegin MpiCollectiveEnd NonBlockingCollectiveRequest NonBlockingCollectiveComplete MpiSend
+    MpiRecv MpiIsend MpiIsendComplete MpiIrecvRequest MpiIrecv RmaPut RmaGet RmaOpCompleteBlocking
+    RmaOpCompleteNonBlocking Metric ParameterString ParameterInt ParameterUnsignedInt MeasurementOnOff
 }
 
 /// What a record has besides its attributes. Fields that end in `Ref` are for programs.
@@ -85,8 +53,7 @@ pub(super) fn fields<'a>(trace: &'a Trace, kind: &EventKind) -> List<'a> {
         }
         EventKind::Metric { metric, values } => of_metric(trace, *metric, values),
         EventKind::ParameterString { parameter, value } => {
-            let value = trace.definitions.string(*value).unwrap_or_default();
-            parameter_of(trace, *parameter, value.into())
+            parameter_of(trace, *parameter, trace.definitions.string(*value).unwrap_or_default().into())
         }
         EventKind::ParameterInt { parameter, value } => parameter_of(trace, *parameter, Value::Signed(*value)),
         EventKind::ParameterUnsignedInt { parameter, value } => {
@@ -164,8 +131,7 @@ fn of_message<'a>(trace: &'a Trace, message: &Message) -> List<'a> {
 }
 
 fn of_window<'a>(trace: &'a Trace, win: RmaWinRef) -> List<'a> {
-    let definition = trace.definitions.rma_wins.get(&win);
-    let name = definition.and_then(|window| trace.definitions.string(window.name));
+    let name = trace.definitions.rma_wins.get(&win).and_then(|window| trace.definitions.string(window.name));
     vec![("window", name.unwrap_or_default().into()), ("windowRef", win.get().into())]
 }
 
@@ -182,8 +148,7 @@ fn of_metric<'a>(trace: &'a Trace, metric: MetricRef, values: &[MetricValue]) ->
     let members = class.map_or(&[][..], |class| &class.members);
     let names = members.iter().map(|member| {
         let member = trace.definitions.metric_members.get(member);
-        let name = member.and_then(|member| trace.definitions.string(member.name));
-        name.unwrap_or_default().into()
+        member.and_then(|member| trace.definitions.string(member.name)).unwrap_or_default().into()
     });
     let values = values.iter().map(|value| match *value {
         MetricValue::U64(value) => Value::Unsigned(value),

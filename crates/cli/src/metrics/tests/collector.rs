@@ -23,7 +23,6 @@ fn numbers(family: &Family) -> (String, Vec<f64>) {
     (family.name.to_string(), numbers.collect())
 }
 
-/// The same as the collector prints it.
 fn printed(metric: &str) -> (String, Vec<f64>) {
     let rest = |mark| metric.lines().filter_map(move |line| line.trim().strip_prefix(mark));
     let numbers = rest("Value: ").chain(rest("Count: ")).map(|number| number.parse().expect("a number"));

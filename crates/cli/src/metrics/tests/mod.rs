@@ -54,7 +54,6 @@ fn operation(function: &str, rank: u32, peer: Option<i32>) -> Operation {
     }
 }
 
-/// A communicator of two ranks in a process.
 fn everything() -> Snapshot {
     let fit = Fit { latency_ns: Some(12_500.0), rate: Some(1.25e10), r2: 0.875, points: 40 };
     let second = 1_000_000_000;
@@ -116,17 +115,14 @@ fn everything() -> Snapshot {
     }
 }
 
-/// All families that there are by our names.
 fn ours() -> Vec<Family> {
     let mut families = Families::new(Names::Ours).of(&everything());
     families.extend(Troubles::default().families());
     families
 }
 
-/// An address that nobody listens at.
 fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("an address");
-    listener.local_addr().expect("an address").to_string()
+    TcpListener::bind("127.0.0.1:0").expect("an address").local_addr().expect("an address").to_string()
 }
 
 /// What a program says of what it reads, and whether it is content.

@@ -33,10 +33,8 @@ fn the_reference_has_all_metrics() {
     assert!(page.contains(&table), "docs/REFERENCE.md lacks this table:\n{table}");
 }
 
-/// The metrics in an expression of PromQL.
 fn asked_for(expression: &str) -> impl Iterator<Item = &str> {
-    let words = expression.split(|it: char| !it.is_ascii_alphanumeric() && it != '_');
-    words.filter(|word| word.starts_with("nccl_"))
+    expression.split(|it: char| !it.is_ascii_alphanumeric() && it != '_').filter(|word| word.starts_with("nccl_"))
 }
 
 #[test]

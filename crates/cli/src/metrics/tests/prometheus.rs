@@ -52,7 +52,6 @@ fn series(text: &str) -> BTreeMap<String, f64> {
         .collect()
 }
 
-/// The same of what Prometheus answers.
 fn answered(answer: &str) -> BTreeMap<String, f64> {
     let answer: Value = serde_json::from_str(answer).expect("JSON");
     let results = answer["data"]["result"].as_array().expect("results");

@@ -1,0 +1,64 @@
+//! The states by name, without the prefix `ncclProfiler`: the place is NCCL's number.
+
+use std::borrow::Cow;
+
+use nccl_events::index::index;
+
+const NAMES: [&str; 32] = [
+    "ProxyOpSendPosted",
+    "ProxyOpSendRemFifoWait",
+    "ProxyOpSendTransmitted",
+    "ProxyOpSendDone",
+    "ProxyOpRecvPosted",
+    "ProxyOpRecvReceived",
+    "ProxyOpRecvTransmitted",
+    "ProxyOpRecvDone",
+    "ProxyStepSendGPUWait",
+    "ProxyStepSendWait",
+    "ProxyStepRecvWait",
+    "ProxyStepRecvFlushWait",
+    "ProxyStepRecvGPUWait",
+    "ProxyCtrlIdle",
+    "ProxyCtrlActive",
+    "ProxyCtrlSleep",
+    "ProxyCtrlWakeup",
+    "ProxyCtrlAppend",
+    "ProxyCtrlAppendEnd",
+    "ProxyOpInProgress",
+    "ProxyStepSendPeerWait",
+    "NetPluginUpdate",
+    "KernelChStop",
+    "GroupStartApiStop",
+    "GroupEndApiStart",
+    "CeCollStart",
+    "CeCollComplete",
+    "CeSyncStart",
+    "CeSyncComplete",
+    "CeBatchStart",
+    "CeBatchComplete",
+    "KernelPhaseStop",
+];
+
+/// A state's name; its number when no release defines it.
+pub(crate) fn name(state: u32) -> Cow<'static, str> {
+    NAMES.get(index(state)).map_or_else(|| state.to_string().into(), |name| Cow::Borrowed(*name))
+}
+
+/// Whether NCCL passes arguments with this state.
+pub(crate) const fn has_arguments(state: u32) -> bool {
+    matches!(state, 0..=18 | 20..=22 | 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use nccl_events::state;
+
+    use super::*;
+
+    #[test]
+    fn names_stand_at_their_numbers() {
+        assert_eq!(name(state::PROXY_OP_RECV_DONE), "ProxyOpRecvDone");
+        assert_eq!(name(state::KERNEL_PHASE_STOP), "KernelPhaseStop");
+        assert_eq!(name(state::LAST + 1), "32");
+    }
+}

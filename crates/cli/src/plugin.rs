@@ -1,0 +1,76 @@
+//! Finds the plugin that belongs to this tool.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// The plugin as it is installed, and as cargo builds it.
+const NAMES: [&str; 2] = ["libnccl-profiler-otf2.so", "libnccl_profiler_otf2.so"];
+
+/// Where an installation has libraries, seen from the directory of the tool.
+const PLACES: [&str; 3] = [".", "../lib", "../lib64"];
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotFound {
+    #[error("--plugin {}: no such file", .0.display())]
+    Named(PathBuf),
+    #[error("cannot find the plugin; it is none of {}; name it with --plugin PATH", list(.0))]
+    Installed(Vec<PathBuf>),
+    #[error("cannot find the plugin, not knowing where this program is ({0}); name it with --plugin PATH")]
+    Lost(std::io::Error),
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The plugin, as an absolute path: processes of the job may have other working directories.
+pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, NotFound> {
+    if let Some(path) = named {
+        return match path.canonicalize() {
+            Ok(found) if found.is_file() => Ok(found),
+            _ => Err(NotFound::Named(path.to_owned())),
+        };
+    }
+    let program = env::current_exe().and_then(|path| path.canonicalize()).map_err(NotFound::Lost)?;
+    beside(program.parent().unwrap_or(Path::new("/")))
+}
+
+fn beside(directory: &Path) -> Result<PathBuf, NotFound> {
+    let candidates: Vec<PathBuf> =
+        PLACES.iter().flat_map(|place| NAMES.map(|name| directory.join(place).join(name))).collect();
+    candidates
+        .iter()
+        .filter_map(|candidate| candidate.canonicalize().ok())
+        .find(|found| found.is_file())
+        .ok_or(NotFound::Installed(candidates))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn an_installation_has_it_in_lib_or_lib64() {
+        let prefix = tempfile::tempdir().expect("a directory");
+        let bin = prefix.path().join("bin");
+        fs::create_dir(&bin).expect("bin");
+        let message = beside(&bin).expect_err("nothing is installed").to_string();
+        assert!(message.contains("/bin/../lib64/libnccl-profiler-otf2.so"), "{message}");
+        assert!(message.contains("--plugin"), "{message}");
+
+        for place in ["lib64", "lib"] {
+            let library = prefix.path().join(place).join("libnccl-profiler-otf2.so");
+            fs::create_dir(library.parent().expect("has one")).expect("library directory");
+            fs::write(&library, "").expect("library");
+            let found = beside(&bin).expect("found");
+            assert_eq!(found, library.canonicalize().expect("is there"));
+        }
+    }
+
+    #[test]
+    fn a_named_plugin_is_the_only_one_looked_at() {
+        let missing = find(Some(Path::new("/nowhere/plugin.so"))).expect_err("not there");
+        assert!(missing.to_string().contains("/nowhere/plugin.so"));
+    }
+}

@@ -1,0 +1,162 @@
+//! `nccl-otf2 report`: an archive as one page for a browser.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use analysis::Filter;
+use analysis::report::Outcome;
+use anyhow::{Context as _, Result, ensure};
+use clap::Args;
+use report_page::{Options, Written};
+use serde::Serialize;
+
+use crate::archive;
+use crate::exit::Exit;
+use crate::print::{self, Text};
+use crate::progress::Bar;
+use crate::select::Select;
+use crate::statistics::{self, DAMAGED};
+use crate::version;
+
+const EXAMPLES: &str = "\
+Examples:
+  nccl-otf2 report trace
+  nccl-otf2 report trace -o tuesday.html --title 'before the upgrade'
+  nccl-otf2 report trace --full
+  nccl-otf2 report monday --diff tuesday -o tuesday.html
+  nccl-otf2 report monday --diff tuesday --from 10s --function AllReduce
+
+The page says what is slow, who is late, and whether ranks waited or moved bytes, then shows the tables, plots and a \
+timeline. It is one file that loads nothing from a network: send it, or open it from a disk, in any browser of 2023 \
+or later.
+
+A page has at most 15 MB, or --size. Where an archive has more events than fit, the page has those of the beginning, the end, \
+the anomalies, and the times in which ranks waited longest; of other times the timeline shows each rank's shares of \
+transfer and waiting. --full puts the other events into a folder beside the page, from which it loads what is looked \
+at; keep the two together.
+
+With --diff the page is that of `nccl-otf2 diff DIR OTHER`: what is slower or faster in OTHER, whether that is more \
+than chance, how much of it is waiting and how much transfer, what could not be compared, and both runs side by side.
+
+docs/REFERENCE.md has the fields of --json.";
+
+/// What to make a page of.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// A job's directory or the anchor file of an archive
+    #[arg(value_name = "DIR|traces.otf2")]
+    path: PathBuf,
+
+    /// Compare with this run: a page of what differs in it
+    #[arg(long, value_name = "OTHER", conflicts_with_all = ["full", "size"])]
+    diff: Option<PathBuf>,
+
+    /// The page; one that is there is replaced [default: report.html, with --diff diff.html, beside the archive]
+    #[arg(short, long, visible_alias = "out", value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Keep all events, in files beside the page where they do not fit into it
+    #[arg(long)]
+    full: bool,
+
+    /// Size of the page at most, in MB; small archives make small pages
+    #[arg(long, value_name = "MB", default_value_t = 15)]
+    size: usize,
+
+    /// What the page is called [default: the name of the archive's directory]
+    #[arg(long, value_name = "TEXT")]
+    title: Option<String>,
+
+    /// Print what was made as JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten, next_help_heading = "With --diff")]
+    select: Select,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    page: String,
+    bytes: usize,
+    events: usize,
+    events_in_page: usize,
+    folder: Option<String>,
+    files: usize,
+    verdict: String,
+}
+
+#[derive(Serialize)]
+struct DiffSummary {
+    page: String,
+    bytes: usize,
+    outcome: Outcome,
+    verdict: String,
+}
+
+pub(crate) fn report(request: &Request) -> Result<Exit> {
+    let tool = format!("nccl-otf2 {}", version::short());
+    if let Some(other) = &request.diff {
+        return of_two(request, other, &tool);
+    }
+    let is_whole = request.select == Select::default();
+    ensure!(is_whole, "a page of one run has all of it; --comm, --rank, --function, --from and --to need --diff");
+    let trace = archive::open_with_kinds(&request.path)?;
+    let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name("report.html"));
+    let bar = Bar::new();
+    let mut analysis = statistics::of(&trace, &Filter::default(), &bar)?;
+    if analysis.tables.members.has_process_of_several_ranks() {
+        // Their calls say which rank a thread belongs to.
+        analysis.tables.add_calls(&trace, &bar).context(DAMAGED)?;
+    }
+    let verdict = analysis.report.verdict.sentence.clone();
+    let title = request.title.clone().unwrap_or_else(|| title_of(&trace.anchor));
+    let most_bytes = request.size.saturating_mul(1_000_000);
+    let options = Options { output: &output, title: &title, tool: &tool, most_bytes, keeps_all: request.full };
+    let Written { bytes, events, events_in_page, folder, files } = report_page::write(&trace, analysis, options, &bar)?;
+    drop(bar);
+    let (page, folder) = (output.display().to_string(), folder.map(|folder| folder.display().to_string()));
+    let more = match &folder {
+        Some(folder) => format!(", and {files} {} in {folder}", if files == 1 { "file" } else { "files" }),
+        None if events_in_page < events => format!("; it has {events_in_page} of {events} events, `--full` keeps all"),
+        None => String::new(),
+    };
+    let summary = Summary { page, bytes, events, events_in_page, folder, files, verdict };
+    if request.json {
+        print::json(&summary)?;
+    } else {
+        print::text(&text(&summary.verdict, &summary.page, bytes, &more))?;
+    }
+    Ok(Exit::Well)
+}
+
+/// Makes the page of the run that is asked for and of another one.
+fn of_two(request: &Request, other: &Path, tool: &str) -> Result<Exit> {
+    let comparison = statistics::comparison(&request.path, other, &request.select)?;
+    let beside = Path::new(&comparison.runs[0].run.anchor).with_file_name("diff.html");
+    let output = request.output.clone().unwrap_or(beside);
+    let title = request.title.clone().unwrap_or_else(|| format!("{} and {}", request.path.display(), other.display()));
+    let bytes = report_page::write_comparison(&comparison, &output, &title, tool)?;
+    let (page, outcome) = (output.display().to_string(), comparison.outcome);
+    let summary = DiffSummary { page, bytes, outcome, verdict: comparison.sentence };
+    if request.json {
+        print::json(&summary)?;
+    } else {
+        print::text(&text(&summary.verdict, &summary.page, bytes, ""))?;
+    }
+    Ok(Exit::Well)
+}
+
+fn text(verdict: &str, page: &str, bytes: usize, more: &str) -> Text {
+    let mut text = Text::default();
+    text.line(verdict);
+    text.paragraph(format_args!("{page}: {} kB{more}", bytes.div_ceil(1000)));
+    text
+}
+
+/// The name of the archive's directory: the anchor file is always called `traces.otf2`.
+fn title_of(anchor: &Path) -> String {
+    let absolute = fs::canonicalize(anchor).unwrap_or_else(|_| anchor.to_owned());
+    absolute.parent().and_then(Path::file_name).unwrap_or(anchor.as_os_str()).to_string_lossy().into_owned()
+}

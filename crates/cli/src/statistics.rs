@@ -1,0 +1,40 @@
+//! What `stats`, `diff` and `report` derive of archives.
+
+use std::path::Path;
+
+use analysis::report::{Comparison, Report};
+use analysis::{Analysis, Filter, Observed, Trace, analyse, compare};
+use anyhow::{Context as _, Result};
+
+use crate::archive;
+use crate::hang;
+use crate::progress::Bar;
+use crate::select::Select;
+
+pub(crate) const DAMAGED: &str = "the archive is damaged, `nccl-otf2 check` says more";
+
+/// Analyses an archive. The verdict on a hang, where there is one, comes first.
+pub(crate) fn of(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
+    let mut analysis = analyse(trace, filter, bar).context(DAMAGED)?;
+    hang::put_first(trace, &mut analysis.report.verdict);
+    Ok(analysis)
+}
+
+/// How many operations of the archive the filter matches; 1 where the archive has none.
+pub(crate) fn matched(report: &Report) -> u64 {
+    if report.run.operations == 0 { 1 } else { report.operations.iter().map(|class| class.count).sum() }
+}
+
+/// Compares two archives. One is read after the other: memory holds the tables of one.
+pub(crate) fn comparison(a: &Path, b: &Path, select: &Select) -> Result<Comparison> {
+    Ok(compare(&observe(a, select)?, &observe(b, select)?))
+}
+
+fn observe(path: &Path, select: &Select) -> Result<Observed> {
+    let trace = archive::open_with_kinds(path)?;
+    let shown = || path.display().to_string();
+    let filter = select.filter(&trace).with_context(shown)?;
+    let analysis = of(&trace, &filter, &Bar::new()).with_context(shown)?;
+    select.refuse_nothing(&trace, matched(&analysis.report)).with_context(shown)?;
+    Ok(Observed::of(&trace, &analysis.tables, &analysis.instances, &analysis.report, &filter))
+}

@@ -1,0 +1,142 @@
+// Operations by function, size and communicator; waiting and transfer by rank.
+
+import { add, colourName, dot, fill, fillTable, section } from '#page/dom';
+import { gigabytes, median, NONE, number, percent, seconds, sizes } from '#page/format';
+import { html } from '#page/html';
+
+/** @typedef {import('../model').Model} Model */
+/** @typedef {import('../model').OperationClass} OperationClass */
+/** @typedef {import('../model').Quantiles} Quantiles */
+/** @typedef {import('../model').Budget} Budget */
+
+/** µs of ns, without the unit. */
+export const micros = (/** @type {number | undefined} */ ns) =>
+  (ns === undefined ? NONE : number(ns / 1e3, ns < 1e5 ? 1 : 0));
+const middle = (/** @type {Quantiles | null} */ values) => values?.median ?? null;
+const total = (/** @type {OperationClass} */ row) => row.duration_ns?.total ?? 0;
+/** The share of waiting; none where nothing is compared over ranks. */
+const waiting = (/** @type {Budget} */ { operations_ns: all, waiting_ns: part, not_compared_ns: rest }) =>
+  (all === rest ? null : part / all);
+
+/**
+ * Parts of a time; the transfer of a function has its colour.
+ * @param {Omit<Budget, 'operations_ns' | 'not_compared_ns'> & { not_compared_ns?: number }} budget
+ * @param {number} most
+ * @param {string} name
+ * @param {string} [colour]
+ */
+export function budgetBar(budget, most, name, colour = '--seq') {
+  const { waiting_ns: wait, transfer_ns: transfer, unclear_ns: unclear, not_compared_ns: rest = 0 } = budget;
+  const width = (/** @type {number} */ ns) => `width:${((ns / Math.max(1, most)) * 100).toFixed(2)}%`;
+  return html`<div class="bar" role="img" aria-label="${name}: waiting ${seconds(wait)} s, transfer ${
+    seconds(transfer)} s, not to be split ${seconds(unclear + rest)} s"><i class="hatched" style="${width(wait)}"></i><i
+    class="fn" style="${width(transfer)};background:var(${colour})"></i><i class="unclear"
+    style="${width(unclear + rest)}"></i></div>`;
+}
+
+/**
+ * What the colours of bars stand for, of those that occur.
+ * @param {HTMLElement} element @param {Budget[]} budgets @param {string} transfer @param {string} colour
+ */
+function keys(element, budgets, transfer, colour) {
+  const has = (/** @type {keyof Budget} */ part) => budgets.some((it) => it[part] > 0);
+  const key = (/** @type {string} */ name, /** @type {string} */ text) =>
+    html`<span class="key">${name && html`<i class="${name}"></i>`}${text}</span>`;
+  fill(add(element, 'div', 'keys'), html`${has('waiting_ns') && key('hatched', 'waiting for the last rank')}${
+    has('transfer_ns') && key(colour, transfer)}${(has('unclear_ns') || has('not_compared_ns')) &&
+    key('unclear', 'not to be split, or not compared')}`);
+}
+
+/** @param {Model} model */
+export function operations({ report }) {
+  const rows = report.operations;
+  const { budget } = report;
+  const share = waiting(budget);
+  if (rows.length === 0) return;
+  const element = section('operations', 'Operations', 'nccl-otf2 stats --by operations', share === null ?
+      html`No collective has arrivals on several ranks that can be compared: waiting and transfer are not told apart.` :
+      html`<b>${percent(share)} of the time of all ranks in operations is waiting for the last rank,
+        ${percent(budget.transfer_ns / budget.operations_ns)} moves bytes${budget.unclear_ns > 0 &&
+        html`, of ${percent(budget.unclear_ns / budget.operations_ns)} the clocks do not tell`}${
+        budget.not_compared_ns > 0 && html`, and ${percent(budget.not_compared_ns / budget.operations_ns)} is in sends,
+        receives and others that are not compared`}.</b> ${report.verdict.finding === 'unfinished' &&
+        'What had not ended is in none of these times. '}Busbw counts both, as nccl-tests do; beside it is that of
+        the transfer alone, which tells what the links give.`);
+  const most = rows.reduce((a, row) => Math.max(a, total(row)), 1);
+  keys(element, rows.map((row) => row.budget), 'transfer, in the colour of the function', '');
+  fillTable(add(element, 'table'), 'Operations by function, communicator and size', [
+    { title: 'function', head: true, key: (row) => row.function,
+      cell: (row) => html`${dot(row.function)}${row.function}` },
+    { title: 'on', key: (row) => report.communicators[row.communicator]?.name ?? '',
+      cell: (row) => report.communicators[row.communicator]?.name ?? NONE, className: 'name' },
+    { title: 'size', number: true, key: (row) => row.bytes_min, cell: (row) => sizes(row.bytes_min, row.bytes_max) },
+    { title: 'count', number: true, key: (row) => row.count, cell: (row) => number(row.count) },
+    ...quantiles(),
+    { title: html`algbw,<br>GB/s`, number: true, key: (row) => middle(row.algbw) ?? -1,
+      cell: (row) => gigabytes(middle(row.algbw)) },
+    { title: html`busbw,<br>GB/s`, number: true, key: (row) => middle(row.busbw) ?? -1,
+      cell: (row) => gigabytes(middle(row.busbw)) },
+    { title: html`of transfer,<br>GB/s`, number: true, key: (row) => middle(row.transfer_busbw) ?? -1,
+      cell: (row) => gigabytes(middle(row.transfer_busbw)) },
+    { title: html`sum,<br>s`, number: true, key: total, cell: (row) => seconds(total(row)) },
+    { title: html`waiting,<br>%`, number: true, key: (row) => waiting(row.budget) ?? -1,
+      cell: (row) => number((waiting(row.budget) ?? NaN) * 100) },
+    { title: '', cell: (row) => html`<div style="width:96px">${budgetBar(row.budget, most, row.function,
+      colourName(row.function))}</div>` },
+    { title: 'timed by', cell: timedBy },
+  ], rows, { sort: [10, -1], limit: [24, 0] });
+}
+
+/** @returns {import('#page/dom').Column<OperationClass>[]} */
+function quantiles() {
+  return /** @type {[string, 'median' | 'p99' | 'max'][]} */ ([['median', 'median'], ['p99', 'p99'], ['max', 'max']])
+    .map(([title, name]) => ({
+      title: html`${title},<br>µs`, number: true, key: (row) => row.duration_ns?.[name] ?? -1,
+      cell: (row) => micros(row.duration_ns?.[name]),
+    }));
+}
+
+/** @param {OperationClass} row */
+function timedBy({ timing, count, unfinished }) {
+  const sources = Object.entries(timing);
+  if (sources.length === 1) return sources[0][0];
+  return sources.map(([source, times]) => `${source} ${percent(times / (count - unfinished))}`).join(', ');
+}
+
+/** @param {Model} model */
+export function timeByRank({ report }) {
+  const rows = report.ranks;
+  if (rows.length === 0) return;
+  const worst = report.causes[0]?.rank ?? null;
+  const least = rows.reduce((a, b) => (b.budget.waiting_ns < a.budget.waiting_ns ? b : a), rows[0]);
+  const split = rows.some((row) => row.budget.waiting_ns + row.budget.transfer_ns > 0);
+  const element = section('time', 'Waiting and transfer, by rank', 'nccl-otf2 stats --by ranks', !split ?
+    html`With one rank, or without comparable clocks, nobody is seen to wait for another.` :
+    html`Sorted by waiting: who waits least is whom the others wait for. <b>${least.name} waits
+    ${seconds(least.budget.waiting_ns)} s, the median rank ${seconds(median(rows.map((row) =>
+      row.budget.waiting_ns)))} s.</b>`);
+  const exposed = new Map((report.overlap ?? []).map((row) => [row.rank, row.exposed_ns]));
+  keys(element, rows.map((row) => row.budget), 'transfer', 'moved');
+  const most = Math.max(...rows.map((row) => row.budget.operations_ns), 1);
+  const all = rows.map((row, index) => ({ ...row, index }));
+  /** @type {import('#page/dom').Column<typeof all[0]>[]} */
+  const columns = [
+    { title: 'rank', head: true, key: (row) => row.index, cell: (row) => row.name },
+    { title: 'host', key: (row) => row.host, cell: (row) => row.host },
+    { title: '', style: 'width:46%', cell: (row) => budgetBar(row.budget, most, row.name) },
+    { title: 'waiting, s', number: true, key: (row) => row.budget.waiting_ns,
+      cell: (row) => seconds(row.budget.waiting_ns) },
+    { title: 'transfer, s', number: true, key: (row) => row.budget.transfer_ns,
+      cell: (row) => seconds(row.budget.transfer_ns) },
+    { title: 'sum, s', number: true, key: (row) => row.budget.operations_ns,
+      cell: (row) => seconds(row.budget.operations_ns) },
+    { title: 'of the run, %', number: true, key: (row) => row.budget.operations_ns,
+      cell: (row) => number((row.budget.operations_ns / Math.max(1, report.run.duration_ns)) * 100, 1) },
+  ];
+  if (exposed.size > 0) {
+    columns.splice(6, 0, { title: 'exposed, s', number: true, key: (row) => exposed.get(row.index) ?? -1,
+      cell: (row) => seconds(exposed.get(row.index) ?? null) });
+  }
+  fillTable(add(element, 'table', 'tight'), 'Time by rank', columns, all,
+    { sort: [3, 1], limit: [16, 8], mark: (row) => row.index === worst });
+}

@@ -1,0 +1,298 @@
+// The timeline: view, mouse, keys, search, links.
+
+import { listen } from '#page/timeline/controls';
+import { add, byId, drawn, fill, hideTip, section, sizeCanvas } from '#page/dom';
+import { draw, drawWhole } from '#page/timeline/draw';
+import { duration, number } from '#page/format';
+import { html, unit } from '#page/html';
+import { legend, Palette } from '#page/timeline/palette';
+import { panel } from '#page/timeline/panel';
+import { beginOf, endOf, linkTo, locationOf, nameOf, related } from '#page/timeline/related';
+import { layout } from '#page/timeline/rows';
+import { matcher } from '#page/timeline/search';
+import { AXIS } from '#page/timeline/view';
+
+/** @typedef {import('../../model').Model} Model */
+/** @typedef {import('#page/timeline/store').Store} Store */
+/** @typedef {import('#page/timeline/store').Item} Item */
+
+/** With more ranks the hosts are closed at first. */
+const OPEN_RANKS = 64;
+const MOST_HITS = 100_000;
+
+const KEYS = html`<span class="last"><kbd>w</kbd> <kbd>s</kbd> zoom &nbsp;<kbd>a</kbd> <kbd>d</kbd> pan &nbsp;
+  <kbd>←→↑↓</kbd> walk &nbsp;<kbd>/</kbd> find</span>`;
+const BUTTONS = [['w', '+', 'Zoom in'], ['s', '−', 'Zoom out'], ['a', '←', 'Pan left'], ['d', '→', 'Pan right'],
+  ['0', 'Whole run', 'Whole run'], ['f', 'Fit selection', 'Fit selection'],
+  ['e', 'Open / close all', 'Open or close all']];
+
+export class TimelineView {
+  /** @param {Model} model @param {Store} store */
+  constructor(model, store) {
+    this.store = store;
+    const { timeline, report } = model;
+    const worst = report.causes.find((cause) => cause.rank !== null)?.rank ?? null;
+    const row = timeline.rows.findIndex(({ rank }) => rank !== null && rank === worst);
+    this.marks = report.anomalies.map((anomaly) => anomaly.start_ns);
+    this.open = new Set(row >= 0 ? [row] : timeline.rows.length === 1 ? [0] : []);
+    this.closed = new Set(timeline.rows.length <= OPEN_RANKS ? [] :
+      timeline.hosts.map((_, host) => host).filter((host) => host !== timeline.rows[row]?.host));
+    /** @type {Item[]} */
+    this.hits = [];
+    this.hit = -1;
+    this.whole = Math.max(1, timeline.duration_ns);
+    /** @type {import('#page/timeline/view').View} */
+    this.view = { ...this.store.busy(), width: 0, height: 0, scroll: 0, rows: [], selected: null,
+      related: null, matches: null, worst: row >= 0 ? row : null };
+    this.frame = 0;
+    const element = this.build();
+    this.canvas = /** @type {HTMLCanvasElement} */ (byId('events'));
+    this.select(null);
+    listen(this, element);
+    drawn(() => {
+      this.palette = new Palette(this.store.timeline.names);
+      this.arrange();
+    });
+    if (row >= 0) this.reveal(row);
+  }
+
+  build() {
+    const element = section('timeline', 'Timeline', 'nccl-otf2 report --full', html`One row for each rank;
+      <kbd>Enter</kbd> or a click on its name opens it. Click an operation to see it on all ranks; then the wheel
+      zooms.`);
+    fill(add(element, 'div', 'tools'), html`<input id="find" type="search" aria-label="Search events"
+      placeholder="allreduce world rank:11 wait>5ms dur>200us"><span id="found" class="u small" aria-live="polite">
+      </span>
+      ${BUTTONS.map(([key, label, name]) => html`<button type="button" data-key="${key}" aria-label="${name}">${label}
+      </button>`)}${KEYS}`);
+    fill(add(element, 'div', 'keys'), html`<span class="key"><i class="hatched"></i>waiting for the last rank</span>
+      ${this.store.unfinished.size > 0 && html`<span class="key"><i class="unfinished"></i>not ended when the recording
+      did (as waiting where shares of time are drawn)</span>`}${
+      legend(this.store.timeline).map(({ colour, label }) => html`<span class="key"><i class="dot"
+      style="background:${colour}"></i>${label}</span>`)}${this.marks.length > 0 && html`<span class="key"><span
+      class="hot">▼</span>anomalies</span>`}<span
+      class="key" id="orphans" hidden><i class="moved"></i>of an operation that is not here</span><span id="absent"
+      class="u"></span>`);
+    fill(add(element, 'div', 'timeline'), html`<div><canvas id="whole" role="img"
+      aria-label="The whole run; the window is the timeline below"></canvas><div id="rows"><canvas id="events"
+      tabindex="0" role="application" aria-label="Timeline. Arrow keys walk through events and ranks, w and s zoom,
+      a and d pan, Enter opens a rank."></canvas><div id="below"></div></div></div><aside id="selected"
+      aria-label="Selected event"></aside>`);
+    fill(add(element, 'p', 'sr'), html`<span id="live" aria-live="polite"></span>`);
+    return element;
+  }
+
+  /** Lays the rows out anew. */
+  arrange() {
+    const { rows, height } = layout(this.store.timeline, this.store, this.closed, this.open);
+    const view = this.view;
+    const box = byId('rows');
+    view.rows = rows;
+    view.width = Math.max(320, box.clientWidth);
+    view.height = Math.min(height + AXIS, Math.max(240, Math.round(innerHeight * 0.72)));
+    byId('below').style.height = `${height + AXIS - view.height}px`;
+    this.context = sizeCanvas(this.canvas, view.width, view.height);
+    view.scroll = box.scrollTop;
+    this.redraw();
+  }
+
+  /** Draws at the next frame, and loads what the view needs. */
+  redraw() {
+    const { begin, end } = this.view;
+    if (this.store.isDetailed(begin, end)) void this.store.need(begin, end);
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      this.drawNow();
+    });
+  }
+
+  drawNow() {
+    if (!this.context || !this.palette) return;
+    const { view, store } = this;
+    draw(this.context, view, store, this.palette);
+    byId('orphans').hidden = !this.palette.hasOrphans;
+    drawWhole(/** @type {HTMLCanvasElement} */ (byId('whole')), view, store, this.palette, this.marks);
+    const absent = store.isDetailed(view.begin, view.end) ? store.absent(view.begin, view.end).length : 0;
+    const missing = store.timeline.folder ? 'The files beside this page that have these events are missing.' :
+      'Shares of time only: nccl-otf2 report --full keeps these events, too.';
+    byId('absent').textContent = absent === 0 ? '' : missing;
+  }
+
+  /** @param {number} begin @param {number} end */
+  show(begin, end) {
+    hideTip();
+    const length = Math.min(this.whole, Math.max(50, end - begin));
+    this.view.begin = Math.max(0, Math.min(this.whole - length, begin));
+    this.view.end = this.view.begin + length;
+    this.redraw();
+  }
+
+  /** @param {number} factor @param {number} [at] */
+  zoom(factor, at = (this.view.begin + this.view.end) / 2) {
+    const { begin, end } = this.view;
+    this.show(at - (at - begin) * factor, at + (end - at) * factor);
+  }
+
+  /** @param {number} share */
+  pan(share) {
+    const length = this.view.end - this.view.begin;
+    this.show(this.view.begin + length * share, this.view.end + length * share);
+  }
+
+  /** @param {Item | null} item @param {boolean} [fit] */
+  select(item, fit = false) {
+    const { view, store } = this;
+    view.selected = item;
+    view.related = item && related(store, item);
+    fill(byId('selected'), item && view.related ? panel(store, item, view.related) :
+      html`<p class="u">Nothing selected. Click an operation, or focus the timeline and press an arrow key.</p>`);
+    if (!item) return;
+    byId('live').textContent = `${nameOf(store, item)}, ${locationOf(store, item).name}: ${
+      duration(endOf(item) - beginOf(item))}${item.events.waiting[item.at] > 0 ?
+      `, waiting ${duration(item.events.waiting[item.at])}` : ''}`;
+    if (fit) this.fit();
+    else this.redraw();
+  }
+
+  /** Shows the selection with what belongs to it. */
+  fit() {
+    const { selected, related: found } = this.view;
+    if (!selected) return;
+    const all = [selected, ...(found?.peers ?? [])];
+    const [begin, end] = [Math.min(...all.map(beginOf)), Math.max(...all.map(endOf))];
+    const call = found?.call ? Math.max(beginOf(found.call), begin - (end - begin) * 2) : begin;
+    const room = Math.max(50, (end - call) * 0.3);
+    this.reveal(locationOf(this.store, selected).row);
+    this.show(Math.min(begin, call) - room, end + room);
+  }
+
+  /** Scrolls a rank into view. @param {number} row */
+  reveal(row) {
+    const { host } = this.store.timeline.rows[row];
+    if (this.closed.delete(host)) this.arrange();
+    const place = this.view.rows.find((one) => one.what === 'rank' && one.row === row);
+    const box = byId('rows');
+    if (place && (place.y < box.scrollTop || place.y + 40 > box.scrollTop + this.view.height - AXIS)) {
+      box.scrollTop = place.y - this.view.height / 3;
+    }
+  }
+
+  /** @param {Set<number>} set @param {number} what */
+  toggle(set, what) {
+    if (!set.delete(what)) set.add(what);
+    this.arrange();
+  }
+
+  toggleAll() {
+    const { hosts, rows } = this.store.timeline;
+    const all = this.open.size > 0;
+    this.open = new Set(all ? [] : rows.map((_, row) => row));
+    this.closed = new Set(all && rows.length > OPEN_RANKS ? hosts.map((_, host) => host) : []);
+    this.arrange();
+  }
+
+  /** The event before or after the selected one, in its location. @param {number} step */
+  next(step) {
+    const { selected, begin } = this.view;
+    if (!selected) return this.selectFirst(begin);
+    const { events, at } = selected;
+    const number_ = events.location[at];
+    const run = events.runs.get(number_) ?? [0, 0];
+    let item = at + step >= run[0] && at + step < run[1] ? { events, at: at + step } : null;
+    for (let chunk = this.store.chunks.indexOf(events) + step; !item && this.store.chunks[chunk]; chunk += step) {
+      const other = this.store.chunks[chunk];
+      const there = other?.runs.get(number_);
+      if (other && there) item = { events: other, at: step > 0 ? there[0] : there[1] - 1 };
+    }
+    if (item) this.keepInView(item);
+  }
+
+  /** @param {number} begin */
+  selectFirst(begin) {
+    const row = this.view.rows.find((one) => one.what === 'rank');
+    let first = /** @type {Item | null} */ (null);
+    for (const location_ of row?.locations ?? []) {
+      this.store.each(location_, begin, this.view.end, (events, at) => {
+        if (!first || events.begin[at] < beginOf(first)) first = { events, at };
+      });
+    }
+    if (first) this.select(first);
+  }
+
+  /** The same operation on another rank. @param {number} step */
+  otherRank(step) {
+    const { related: found, selected } = this.view;
+    if (!found || !selected) return this.selectFirst(this.view.begin);
+    const { operation, peers } = found;
+    const at = peers.findIndex((item) => item.at === operation?.at && item.events === operation.events);
+    const item = peers[(at + step + peers.length) % peers.length];
+    if (item) this.keepInView(item);
+  }
+
+  /** @param {Item} item */
+  keepInView(item) {
+    const { begin, end } = this.view;
+    this.select(item);
+    this.reveal(locationOf(this.store, item).row);
+    if (endOf(item) < begin || beginOf(item) > end) {
+      const middle = (beginOf(item) + endOf(item)) / 2;
+      this.show(middle - (end - begin) / 2, middle + (end - begin) / 2);
+    }
+    history.replaceState(null, '', linkTo(item));
+  }
+
+  /** @param {string} query */
+  async search(query) {
+    const { store, view } = this;
+    view.matches = matcher(query, store.timeline);
+    this.hits = [];
+    this.hit = -1;
+    const say = byId('found');
+    say.textContent = view.matches ? 'searching' : '';
+    if (!view.matches) return this.redraw();
+    const matches = view.matches;
+    await store.needAll();
+    if (matches !== view.matches) return;
+    for (const item of store.all(({ kind }) => kind === 'operation')) {
+      if (matches(item.events, item.at)) this.hits.push(item);
+      if (this.hits.length >= MOST_HITS) break;
+    }
+    this.hits.sort((a, b) => beginOf(a) - beginOf(b));
+    const partly = store.timeline.chunks.some(({ at, events }) => at !== 'page' && events > 0);
+    fill(say, html`${number(this.hits.length)} found${partly && unit(' in the events of this page')}`);
+    this.redraw();
+  }
+
+  /** @param {number} step */
+  nextHit(step) {
+    if (this.hits.length === 0) return;
+    this.hit = (this.hit + step + this.hits.length) % this.hits.length;
+    byId('found').textContent = `${number(this.hit + 1)} of ${number(this.hits.length)}`;
+    this.select(this.hits[this.hit], true);
+    history.replaceState(null, '', linkTo(this.hits[this.hit]));
+  }
+
+  /** Shows what a link of the page names: `#at=BEGIN.LOCATION`. @param {string} hash */
+  async follow(hash) {
+    const found = /^#at=(\d+)\.(\d+)$/.exec(hash);
+    if (!found) return;
+    const [begin, place] = [Number(found[1]), Number(found[2])];
+    byId('timeline').scrollIntoView();
+    await this.store.need(begin, begin);
+    let item = /** @type {Item | null} */ (null);
+    this.store.each(place, begin, begin, (events, at) => {
+      if (!item || events.begin[at] === begin) item = { events, at };
+    });
+    if (!item) return this.show(begin - 1e6, begin + 4e6);
+    await this.store.need(beginOf(item), endOf(item));
+    this.select(item, true);
+  }
+
+  /** @param {number} begin @param {number} end @param {number} rank Of the report */
+  goTo(begin, end, rank) {
+    const row = this.store.timeline.rows.findIndex((one) => one.rank === rank);
+    byId('timeline').scrollIntoView();
+    if (row >= 0) this.reveal(row);
+    this.show(begin, end);
+  }
+}

@@ -1,0 +1,265 @@
+// A synthetic job and its page, made as `nccl-otf2 report` makes it: a late rank, a slow pair, calls and transfers.
+
+import { readdirSync, readFileSync } from 'node:fs';
+import { deflateSync } from 'node:zlib';
+
+const here = (/** @type {string} */ name) => readFileSync(new URL(`../${name}`, import.meta.url), 'utf8');
+
+const packed = (/** @type {Uint8Array} */ bytes) => deflateSync(bytes).toString('base64');
+
+/** @param {number[]} values */
+function varints(values) {
+  const bytes = [];
+  for (let value of values) {
+    for (; value >= 128; value = Math.floor(value / 128)) bytes.push((value % 128) | 128);
+    bytes.push(value);
+  }
+  return bytes;
+}
+
+/**
+ * An event before it is encoded; `parent` is its number among all events, −1 of none.
+ * @typedef {{ location: number, begin: number, end: number, name: number, waiting: number, instance: number,
+ *   attributes: number, parent: number, sequence: number }} Raw
+ */
+
+/** @param {Raw[]} events Sorted by location and begin @param {number} first @param {number} origin */
+export function encodeChunk(events, first, origin) {
+  const columns = Array.from({ length: 9 }, () => /** @type {number[]} */ ([]));
+  let location = 0;
+  for (let at = 0; at < events.length; ) {
+    const count = events.filter((event) => event.location === events[at].location).length;
+    columns[0].push(events[at].location - location, count);
+    location = events[at].location;
+    at += count;
+  }
+  events.forEach((event, at) => {
+    const before = events[at - 1];
+    const delta = first + at - event.parent;
+    columns[1].push(event.begin - (before?.location === event.location ? before.begin : origin));
+    columns[2].push(event.end - event.begin);
+    columns[3].push(event.name);
+    columns[4].push(event.waiting + 1);
+    columns[5].push(event.instance + 1);
+    columns[6].push(event.attributes + 1);
+    columns[7].push(event.parent < 0 ? 0 : 1 + (delta >= 0 ? delta * 2 : -delta * 2 - 1));
+    columns[8].push(event.sequence + 1);
+  });
+  const bytes = columns.map(varints);
+  return Uint8Array.from([...varints([events.length, ...bytes.map((one) => one.length)]), ...bytes.flat()]);
+}
+
+/** The page of a model. @param {object} model @param {Map<string, Uint8Array>} blobs */
+export function page(model, blobs) {
+  const files = ['', 'timeline/'].flatMap((folder) => readdirSync(new URL(`../js/${folder}`, import.meta.url))
+    .filter((name) => name.endsWith('.js')).map((name) => folder + name));
+  const modules = files.map((name) => [`#page/${name.replace('.js', '')}`,
+    `data:text/javascript;base64,${Buffer.from(here(`js/${name}`)).toString('base64')}`]);
+  const data = [...blobs, ['model', new TextEncoder().encode(JSON.stringify(model))]].map(([id, bytes]) =>
+    `<script type="text/plain" id="data-${id}">${packed(/** @type {Uint8Array} */ (bytes))}</script>`);
+  const parts = { '/*{{style}}*/': here('vendor/uPlot.min.css') + here('page.css'), '<!--{{data}}-->': data.join('\n'),
+    '/*{{uplot}}*/': here('vendor/uPlot.iife.min.js'), 
+    '/*{{modules}}*/': JSON.stringify({ imports: Object.fromEntries(modules) }) };
+  return Object.entries(parts).reduce((text, [mark, part]) => text.replace(mark, () => part), here('page.html'));
+}
+
+const QUANTILES = { count: 100, min: 1e5, median: 4e5, p95: 6e5, p99: 7e5, max: 9e5, total: 4e7 };
+const BYTES = 64 << 20;
+
+/** @param {number} seed */
+function random(seed) {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/**
+ * @param {{ ranks?: number, steps?: number, late?: number, perChunk?: number }} [options]
+ * @returns {{ model: any, blobs: Map<string, Uint8Array>, chunks: Uint8Array[] }}
+ */
+export function job({ ranks = 16, steps = 200, late = 11, perChunk = 5000 } = {}) {
+  const next = random(7);
+  const names = ['ncclAllReduce', 'ncclKernelLaunch', 'netSend', 'ncclReduceScatter'];
+  const locations = Array.from({ length: ranks }, (_, rank) => [
+    { name: `NCCL world rank ${rank}/${ranks}`, kind: 'operation', row: rank, ranks },
+    { name: `API thread ${4000 + rank}`, kind: 'call', row: rank, ranks: null },
+    { name: `net world r${rank} ch00 send→${(rank + 1) % ranks}`, kind: 'transfer', row: rank, ranks: null },
+  ]).flat().map((location, id) => ({ ...location, id: id + 100 }));
+  const steps_ = [];
+  const lateness = Array.from({ length: ranks }, () => /** @type {number[]} */ ([]));
+  let time = 1_000_000;
+  for (let step = 0; step < steps; step++) {
+    const arrivals = Array.from({ length: ranks }, (_, rank) => Math.round(time + next() * 2e5 +
+      (rank === late && step > steps / 3 ? 3e6 + next() * 1e6 : 0)));
+    const last = Math.max(...arrivals);
+    const end = last + 900_000;
+    arrivals.forEach((arrival, rank) => lateness[rank].push(arrival - time - 1e5));
+    steps_.push({ step, arrivals, last, end });
+    time = end + 2_000_000;
+  }
+  const raw = steps_.flatMap(({ step, arrivals, last, end }) => arrivals.flatMap((arrival, rank) => {
+    const base = { waiting: -1, instance: -1, attributes: -1, parent: '', sequence: -1 };
+    return [
+      { ...base, key: `c${step}.${rank}`, location: rank * 3 + 1, begin: arrival - 400_000, end: arrival - 300_000,
+        name: 0 },
+      { ...base, key: `l${step}.${rank}`, location: rank * 3 + 1, begin: arrival - 390_000, end: arrival - 320_000,
+        name: 1, parent: `c${step}.${rank}` },
+      { ...base, key: `o${step}.${rank}`, location: rank * 3, begin: arrival, end: end + rank,
+        name: step % 5 === 4 ? 3 : 0,
+        waiting: last - arrival, instance: step, attributes: 0, parent: `c${step}.${rank}`, sequence: step },
+      { ...base, key: `n${step}.${rank}`, location: rank * 3 + 2, begin: last + 2000, end: end - 3000, name: 2,
+        attributes: 1, parent: `o${step}.${rank}` },
+    ];
+  }));
+  raw.sort((a, b) => a.begin - b.begin);
+  const parts = [];
+  for (let at = 0; at < raw.length; at += perChunk) {
+    parts.push(raw.slice(at, at + perChunk).sort((a, b) => a.location - b.location || a.begin - b.begin));
+  }
+  const numbers = new Map(parts.flat().map(({ key }, at) => [key, at]));
+  let first = 0;
+  const chunks = parts.map((part) => {
+    const origin = Math.min(...part.map((event) => event.begin));
+    const linked = part.map((event) => ({ ...event, parent: numbers.get(event.parent) ?? -1 }));
+    const bytes = encodeChunk(linked, first, origin);
+    first += part.length;
+    return { bytes, begin_ns: origin, end_ns: Math.max(...part.map((event) => event.end)), events: part.length };
+  });
+  const blobs = new Map([['overview', overview(steps_, ranks, time)],
+    ...chunks.map(({ bytes }, at) => /** @type {[string, Uint8Array]} */ ([`chunk-${at}`, bytes]))]);
+  const model = {
+    title: 'synthetic', tool: 'nccl-otf2 0.0.0', report: reportOf({ ranks, steps, late, time, lateness, steps_ }),
+    timeline: {
+      duration_ns: time, hosts: hostsOf(ranks), names, functions: [0],
+      rows: Array.from({ length: ranks }, (_, rank) => ({ name: `rank ${rank}`, host: rank >> 3, rank })),
+      locations, attributes: [[['nccl.bytes', BYTES], ['nccl.algo', 'RING'], ['nccl.timing', 'cupti']],
+        [['nccl.channel', 0], ['nccl.wire_bytes', BYTES]]],
+      overview: { bin_ns: time / 1024, bins: 1024 }, folder: null,
+      chunks: chunks.map(({ begin_ns, end_ns, events }) => ({ begin_ns, end_ns, events, at: 'page' })),
+    },
+  };
+  return { model, blobs, chunks: chunks.map(({ bytes }) => bytes) };
+}
+
+/** @param {number} ranks */
+const hostsOf = (ranks) => Array.from({ length: Math.ceil(ranks / 8) }, (_, host) => `node${host + 1}`);
+
+/** @param {{ arrivals: number[], last: number, end: number }[]} steps @param {number} ranks @param {number} time */
+function overview(steps, ranks, time) {
+  const bins = 1024;
+  const cells = new Float64Array(ranks * bins * 2);
+  const fill = (/** @type {number} */ row, /** @type {number} */ begin, /** @type {number} */ end) => {
+    const size = time / bins;
+    for (let bin = Math.floor(begin / size); bin <= Math.floor(end / size); bin++) {
+      cells[row * bins + bin] += (Math.min(end, (bin + 1) * size) - Math.max(begin, bin * size)) / size;
+    }
+  };
+  for (const { arrivals, last, end } of steps) {
+    arrivals.forEach((arrival, rank) => {
+      fill(rank, last, end);
+      fill(ranks + rank, arrival, last);
+    });
+  }
+  return Uint8Array.from([...cells].map((share) => Math.min(255, Math.round(share * 255)))
+    .concat(new Array(ranks * bins).fill(0)));
+}
+
+/** @param {any} given */
+function reportOf({ ranks, steps, late, time, lateness, steps_ }) {
+  const budget = { operations_ns: 9e8, waiting_ns: 3e8, transfer_ns: 6e8, unclear_ns: 0, not_compared_ns: 0 };
+  const link = (/** @type {number} */ from, /** @type {number} */ factor, /** @type {number | null} */ channel) => ({
+    communicator: 0, from: channel === null ? from : null, to: channel === null ? (from + 8) % ranks : null,
+    peer: null, channel, steps: 400, bytes: BYTES * 400, busy_ns: 5e8, rate: 2e10, slowdown: factor, change: null,
+    all: { points: 400, latency_ns: 13_000 * factor, rate: 4.5e10, r_squared: 0.97 },
+    least: { points: 12, latency_ns: 12_000 * factor, rate: 4.6e10, r_squared: 0.99 },
+    points: Array.from({ length: 200 }, (_, at) => [at * 1e6, 2 ** (10 + (at % 13)),
+      Math.round(13_000 * factor * (1 + (at % 7) / 50) + 2 ** (10 + (at % 13)) / 45)]),
+    waits: { send_gpu_ns: 1e6, send_peer_ns: 0, send_ns: 4e8, recv_ns: 0, recv_flush_ns: 0, recv_gpu_ns: 0 },
+    excess_ns: Math.round((factor - 1) * 1e8),
+  });
+  const many = ranks >= 16;
+  return {
+    run: { anchor: 'trace/traces.otf2', nccl_versions: ['2.32.3'], recorded: ['standard'], commands: [],
+      start_ns: 1795335322021554700, duration_ns: time, hosts: hostsOf(ranks), processes: ranks, events: 123456,
+      operations: ranks * steps, instances: steps, comparable: ranks > 1 ? steps : 0, has_kernels: true,
+      has_other_kernels: false, has_transfers: true, has_steps: true },
+    verdict: { finding: 'causes', is_partial: false, rest: 'Nothing else stands out; all that was seen is here.',
+      basis: ['200 of 200 collectives could be compared; clocks are within 6.3 µs.',
+      'Lost times overlap: they do not add up.'],
+    sentence: `Rank ${late} came late from 0.35 s on: others waited 5.9 s for it, 41 % of the time of all ranks in`
+      + ' operations.' },
+    budget,
+    causes: [{ kind: 'late-rank', rank: late < ranks ? late : 0, host: null, link: null, since_ns: time / 3,
+      lost_ns: 5.9e9, share: 0.41, instances: 130, is_stall: false,
+      sentence: `Rank ${late} came 3.5 ms late from 0.35 s on.` },
+    { kind: 'slow-pair', rank: null, host: null, is_stall: false,
+      link: { communicator: 0, from: 3, to: 11, peer: 11, channel: null },
+      since_ns: null, lost_ns: 1.1e9, share: 0.018, instances: 12,
+      sentence: '3 → 11 has 3.0 × the latency of others.' }],
+    anomalies: ranks < 2 ? [] : [40, 80, 120].filter((step) => step < steps).map((step) => ({ kind: 'late-rank',
+      rank: late, link: null, class: 0, sequence: step, start_ns: steps_[step].arrivals[0],
+      end_ns: steps_[step].end, median_ns: 1e6, skew_ns: 3e6, lost_ns: 45e6, location: 100, event: 1,
+      sentence: `Rank ${late} arrived 3.5 ms after the others.` })),
+    communicators: [{ name: 'world', ranks, recorded: ranks, members: Array.from({ length: ranks }, (_, at) => at) }],
+    operations: ['ncclAllReduce', 'ncclReduceScatter'].map((name, at) => ({ function: name, communicator: 0,
+      bytes_min: BYTES, bytes_max: BYTES, count: 1000 / (at + 1), unfinished: 0, timing: { cupti: 1000 / (at + 1) },
+      duration_ns: { ...QUANTILES, total: 4e8 / (at + 1) }, algbw: { ...QUANTILES, median: 2e10 },
+      busbw: { ...QUANTILES, median: 3.7e10 }, transfer_busbw: { ...QUANTILES, median: 12.8e10 }, comparable: 100,
+      skew_ns: QUANTILES, budget })),
+    ranks: Array.from({ length: ranks }, (_, rank) => ({ name: `rank ${rank}`, number: rank,
+      process: `rank ${rank} [node:1]`, host: `node${(rank >> 3) + 1}`, uncertainty_ns: 1200,
+      members: [{ communicator: 0, rank, location: 100 + rank * 3 }], instances: steps, last: rank === late ? 130 : 5,
+      budget: { ...budget, waiting_ns: rank === late ? 4e7 : 3e8 + rank * 1e6 }, last_expected: steps / ranks,
+      p_value: 0.5, caused_ns: rank === late ? 5.9e9 : 1e7, caused_alone_ns: 0, inherited_ns: 0,
+      lost_ns: rank === late ? 5.8e9 : 0,
+      late_sender_ns: 0, late_receiver_ns: rank === late ? 1.25e9 : 0, awaited_ns: rank === late ? 7.15e9 : 1e7,
+      lateness_ns: rank === late ? 3.4e6 : 1000, trend_ns_per_s: rank === late ? 5e5 : null,
+      change: rank === late ? { at_ns: time / 3, before: 0, after: 3.4e6 } : null })),
+    lateness: { from_ns: 0, bin_ns: time / steps, ranks: lateness },
+    pairs: many ? Array.from({ length: Math.min(ranks, 64) }, (_, rank) => link(rank, rank === 3 ? 3 : 1, null)) : [],
+    channels: many ? [0, 1, 2, 3].map((channel) => link(0, channel === 2 ? 1.4 : 1, channel)) : [],
+    messages: many ? Array.from({ length: 40 }, (_, at) => ({ communicator: 0, from: at % 4, to: (at + 1) % 4,
+      count: 400, bytes: 400 << 20, late_sender_ns: at === 2 ? 0 : at * 1e7,
+      late_receiver_ns: at === 2 ? 3e9 : 1e6 })) : [], overlap: null,
+    clocks: { uncertainty_ns: 6300, unknown: [], sentence: 'Arrivals of ranks are comparable to within 6.3 µs.' },
+    completeness: {
+      kinds: { coll: { seen: 3200, written: 3200 }, proxystep: { seen: 9000, written: 8786, lost: 214 } },
+      other: {}, callbacks_lost: 214, callbacks_late: 0, problems: [], problem_count: 0, parts_left_out: [],
+      ranks_missing: 0, collectives_unmatched: 0,
+      matching: { mismatches: [['count', { number: 1, lines: ['world: rank 3 has 8 elements, the others 16'] }]],
+        ranks_behind: { number: 0, lines: [] }, unknown: { number: 0, lines: [] } } },
+    blind_spots: ['Replays of CUDA graphs without network transfers: only their capture is here.'],
+  };
+}
+
+/** A comparison: a slower and a faster group, one without a difference, one that is too short. */
+export function comparison() {
+  const difference = (/** @type {string} */ outcome, /** @type {number} */ before, /** @type {number} */ by,
+    /** @type {number} */ error) => ({ a_ns: before, b_ns: before + by, difference_ns: by, share: by / before,
+    interval_ns: [by - error, by + error], error_ns: 100, resolution: (error + 100) / before,
+    slower_at_most: (by + error + 100) / before, outcome });
+  const group = (/** @type {string} */ name, /** @type {string} */ outcome, /** @type {number} */ by) => {
+    const kind = { function: name, ranks: 8, hosts: 2, communicators: ['world'], bytes_min: 1 << 20,
+      bytes_max: 1 << 20, timing: 'cupti', operations: 800, unfinished: 0, count: 100,
+      total_ns: 8e7 };
+    return { a: kind, b: { ...kind, count: 120 }, outcome, is_coarse: false, reason: null,
+      median: difference(outcome, 68_200, by, 900), p99: null, waiting: difference('no-difference', 20_000, 10, 300),
+      transfer: difference(outcome, 48_000, by, 800) };
+  };
+  const short = { ...group('ncclBroadcast', 'unclear', 0), median: null, waiting: null, transfer: null,
+    reason: '50 operations are needed, A has 10 and B 12' };
+  const groups = [group('ncclAllReduce', 'slower', 5800), group('ncclAllGather', 'faster', -2100),
+    group('ncclReduceScatter', 'no-difference', 300), short];
+  const { run, verdict } = job({ ranks: 8, steps: 30 }).model.report;
+  return { title: 'monday and tuesday', tool: 'nccl-otf2 0.0.0', comparison: { format: 1, outcome: 'slower',
+    sentence: 'B is slower in 1 of 3 groups of operations: ncclAllReduce of 1 MiB on 8 ranks, the median is 74.0 µs '
+      + 'instead of 68.2 µs, +8.5 % (+7.2 % to +9.8 %), in transfer.',
+    basis: ['3 groups of operations could be compared.', 'Intervals hold with 99 % confidence for all together.'],
+    confidence: 0.99, groups, only_a: [], only_b: [{ ...short.b, function: 'ncclReduce' }], limit: null,
+    runs: [{ run: { ...run, anchor: 'monday/traces.otf2', nccl_versions: ['2.31.2'] }, ranks: 8, verdict },
+      { run: { ...run, anchor: 'tuesday/traces.otf2' }, ranks: 8, verdict }] } };
+}

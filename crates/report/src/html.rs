@@ -1,0 +1,98 @@
+//! The page: its sources, which are in the tool, with the data of an archive.
+
+use std::fmt::Write as _;
+
+use analysis::report::{Comparison, Report};
+use anyhow::{Context as _, Result};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+
+use crate::encoding::pack;
+use crate::timeline::Timeline;
+
+const PAGE: &str = include_str!("../page/page.html");
+const STYLE: &str = concat!(include_str!("../page/vendor/uPlot.min.css"), include_str!("../page/page.css"));
+const UPLOT: &str = concat!(
+    "/*! uPlot 1.6.32, https://github.com/leeoniya/uPlot\n",
+    include_str!("../page/vendor/uPlot.LICENSE"),
+    "*/\n",
+    include_str!("../page/vendor/uPlot.iife.min.js")
+);
+
+macro_rules! modules {
+    ($($name:literal)*) => { [$(($name, include_str!(concat!("../page/js/", $name, ".js")))),*] };
+}
+
+/// The script's modules: the page's import map names them, so that they stay modules in one file.
+const MODULES: [(&str, &str); 23] = modules!(
+    "diff" "dom" "encoding" "format" "html" "main" "operations" "pairs" "plot" "sections" "skew" "timeline/controls"
+    "timeline/draw" "timeline/palette" "timeline/panel" "timeline/related" "timeline/rows" "timeline/search"
+    "timeline/selection" "timeline/store" "timeline/timeline" "timeline/view" "verdict"
+);
+
+/// What the script is given: `page/model.d.ts`.
+#[derive(Debug, Serialize)]
+pub(super) struct Model<'a> {
+    pub(super) title: &'a str,
+    pub(super) tool: &'a str,
+    pub(super) report: &'a Report,
+    pub(super) timeline: &'a Timeline,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct DiffModel<'a> {
+    pub(super) title: &'a str,
+    pub(super) tool: &'a str,
+    pub(super) comparison: &'a Comparison,
+}
+
+/// Makes the page of a model. `data` are elements of base64 by their names.
+pub(super) fn page(model: &impl Serialize, data: &[(String, String)]) -> Result<String> {
+    let json = serde_json::to_vec(model).context("cannot write JSON")?;
+    let mut elements = element("model", &pack(&json)?);
+    for (name, text) in data {
+        elements.push_str(&element(name, text));
+    }
+    let mut map = String::from("{\"imports\":{");
+    for (at, (name, source)) in MODULES.iter().enumerate() {
+        let comma = if at == 0 { "" } else { "," };
+        write!(map, "{comma}\n\"#page/{name}\":\"data:text/javascript;base64,{}\"", STANDARD.encode(source))?;
+    }
+    map.push_str("\n}}");
+    let parts =
+        [("/*{{style}}*/", STYLE), ("<!--{{data}}-->", &elements), ("/*{{uplot}}*/", UPLOT), ("/*{{modules}}*/", &map)];
+    let mut page = String::with_capacity(PAGE.len() + parts.iter().map(|(_, part)| part.len()).sum::<usize>());
+    let mut rest = PAGE;
+    for (mark, part) in parts {
+        let (before, after) = rest.split_once(mark).with_context(|| format!("the page has no {mark}"))?;
+        page.push_str(before);
+        page.push_str(part);
+        rest = after;
+    }
+    page.push_str(rest);
+    Ok(page)
+}
+
+fn element(name: &str, text: &str) -> String {
+    format!("<script type=\"text/plain\" id=\"data-{name}\">{text}</script>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_every_module() {
+        let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("page/js");
+        let mut names = Vec::new();
+        for folder in ["", "timeline/"] {
+            for file in std::fs::read_dir(script.join(folder)).expect("a folder of the script") {
+                let name = file.expect("a file").file_name().into_string().expect("a name");
+                names.extend(name.strip_suffix(".js").map(|name| format!("{folder}{name}")));
+            }
+        }
+        names.sort_unstable();
+        assert_eq!(MODULES.map(|(name, _)| name).as_slice(), names);
+    }
+}

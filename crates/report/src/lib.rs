@@ -1,0 +1,141 @@
+//! The report: one run, or the comparison of two, as one HTML file that loads nothing from a network.
+//!
+//! ```text
+//!  Trace, Analysis ─► timeline ─► chunks of events ─┬► html     the page: its sources (`page/`), the model, the data
+//!                                                   └► files    what does not fit, as scripts in a folder beside it
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod encoding;
+mod html;
+mod timeline;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use analysis::report::Comparison;
+use analysis::{Analysis, Trace};
+use anyhow::{Context as _, Result};
+use nccl_events::Progress;
+use rayon::prelude::*;
+
+use html::{DiffModel, Model};
+use timeline::{At, Chunks, Made};
+
+/// The size of a page without events: its sources, uncompressed, and names and attributes.
+const FIXED_BYTES: usize = 600_000;
+/// A chunk has some hundred kilobytes: where less is left, none fits.
+const LEAST_BYTES: usize = 20_000;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// The page; one that is there is replaced.
+    pub output: &'a Path,
+    pub title: &'a str,
+    /// Name and version of the program.
+    pub tool: &'a str,
+    /// Size of the page, at most.
+    pub most_bytes: usize,
+    /// Whether events that do not fit are written into a folder beside the page.
+    pub keeps_all: bool,
+}
+
+#[derive(Debug)]
+pub struct Written {
+    pub bytes: usize,
+    pub events: usize,
+    pub events_in_page: usize,
+    /// The folder beside the page, if there is one, and the number of files in it.
+    pub folder: Option<PathBuf>,
+    pub files: usize,
+}
+
+/// Writes the page of one run.
+///
+/// `analysis.tables` has calls where a process has several ranks: they say which rank a thread belongs to.
+pub fn write(trace: &Trace, analysis: Analysis, options: Options<'_>, progress: &dyn Progress) -> Result<Written> {
+    let mut made = Made::of(trace, &analysis, progress)?;
+    // Chunks take memory of the same size.
+    let Analysis { report, tables, instances } = analysis;
+    drop((tables, instances));
+    progress.begin("page", 1);
+    let overview = encoding::pack(&made.cells)?;
+    let fixed = serde_json::to_vec(&report)?.len() / 3 + overview.len() + FIXED_BYTES;
+    let mut data = vec![("overview".to_owned(), overview)];
+    let moments: Vec<u64> = report.anomalies.iter().map(|anomaly| anomaly.start_ns).collect();
+    put_into_page(&mut made.chunks, &moments, options.most_bytes.saturating_sub(fixed), &mut data)?;
+    let folder = if options.keeps_all { write_files(options.output, &mut made.chunks)? } else { None };
+    let count = |at: At| made.chunks.all.iter().filter(|chunk| chunk.at == at).map(|chunk| chunk.events).sum::<usize>();
+    let events_in_page = count(At::Page);
+    let events = events_in_page + count(At::File) + count(At::None);
+    let files = made.chunks.all.iter().filter(|chunk| chunk.at == At::File).count();
+    let name = folder.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let timeline = made.finish(name)?;
+    let model = Model { title: options.title, tool: options.tool, report: &report, timeline: &timeline };
+    let page = html::page(&model, &data)?;
+    replace(options.output, page.as_bytes())?;
+    progress.end();
+    Ok(Written { bytes: page.len(), events, events_in_page, folder, files })
+}
+
+/// Writes the page of two runs; returns its size.
+pub fn write_comparison(comparison: &Comparison, output: &Path, title: &str, tool: &str) -> Result<usize> {
+    let page = html::page(&DiffModel { title, tool, comparison }, &[])?;
+    replace(output, page.as_bytes())?;
+    Ok(page.len())
+}
+
+/// Puts the weightiest chunks into the page, as many as fit.
+fn put_into_page(
+    chunks: &mut Chunks,
+    moments: &[u64],
+    mut room: usize,
+    data: &mut Vec<(String, String)>,
+) -> Result<()> {
+    for some in chunks.by_weight(moments).chunks(rayon::current_num_threads().max(1) * 4) {
+        let texts: Vec<String> = some.par_iter().map(|at| chunks.text(*at)).collect::<Result<_>>()?;
+        for (at, text) in some.iter().zip(texts) {
+            if text.len() <= room {
+                room -= text.len();
+                chunks.all[*at].at = At::Page;
+                data.push((format!("chunk-{at}"), text));
+            }
+        }
+        if room < LEAST_BYTES {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the chunks that are not in the page into a folder beside it: as scripts, because a page that was opened from
+/// a file may fetch nothing else.
+fn write_files(output: &Path, chunks: &mut Chunks) -> Result<Option<PathBuf>> {
+    let rest: Vec<usize> = (0..chunks.all.len()).filter(|at| chunks.all[*at].at == At::None).collect();
+    if rest.is_empty() {
+        return Ok(None);
+    }
+    let mut folder = output.with_extension("").into_os_string();
+    folder.push("-files");
+    let folder = PathBuf::from(folder);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    rest.par_iter().try_for_each(|at| {
+        let script = format!("nccl_otf2_chunk({at},\"{}\")", chunks.text(*at)?);
+        replace(&folder.join(format!("chunk-{at}.js")), script.as_bytes())
+    })?;
+    for at in rest {
+        chunks.all[at].at = At::File;
+    }
+    Ok(Some(folder))
+}
+
+/// Written under a temporary name, then renamed: nobody reads half a file.
+fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    fs::write(&part, bytes)
+        .and_then(|()| fs::rename(&part, path))
+        .with_context(|| format!("cannot write {}; -o names another file", path.display()))
+}

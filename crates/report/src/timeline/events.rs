@@ -1,0 +1,230 @@
+//! The events of the timeline: every region instance of an archive, as small as sorting and linking them allows.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use analysis::{Analysis, Slice, Trace};
+use anyhow::{Context as _, Result};
+use nccl_events::Progress;
+use otf2::{AttributeRef, AttributeValue, RegionRef};
+use rayon::prelude::*;
+use schema::AttributeId;
+use serde::Serialize;
+
+use super::places::Location;
+
+/// No set of attributes, no instance, no waiting time.
+pub(super) const NONE: u64 = u64::MAX;
+
+/// More different sets of attributes are not kept with their numbers: each event would have its own.
+const MOST_SETS: usize = 20_000;
+
+/// Attributes of one event only. The page shows them in other ways, or they say nothing to people.
+const OWN: [AttributeId; 9] = [
+    AttributeId::Event,
+    AttributeId::Parent,
+    AttributeId::Sequence,
+    AttributeId::AlgorithmBandwidth,
+    AttributeId::BusBandwidth,
+    AttributeId::WorkRequest,
+    AttributeId::ExternalCorrelation,
+    AttributeId::Correlation,
+    AttributeId::CommId,
+];
+
+schema::fields! {
+    struct Own {
+        event: Event,
+        parent: Parent,
+        sequence: Sequence,
+        is_unfinished: Unfinished,
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(Default))]
+pub(super) struct Event {
+    pub(super) begin_ns: u64,
+    pub(super) end_ns: u64,
+    /// Its id; 0 is none.
+    pub(super) event: u64,
+    /// The id of its parent; 0 is none.
+    pub(super) parent: u64,
+    pub(super) waiting_ns: u64,
+    pub(super) sequence: u64,
+    pub(super) instance: u64,
+    pub(super) attributes: u64,
+    pub(super) location: u32,
+    pub(super) name: u32,
+    pub(super) depth: u32,
+    /// It had not ended when the recording did.
+    pub(super) is_unfinished: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(untagged)]
+pub(super) enum Value {
+    Text(String),
+    Number(i64),
+}
+
+pub(super) type Set = Vec<(String, Value)>;
+
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub(super) all: Vec<Event>,
+    pub(super) names: Vec<String>,
+    pub(super) sets: Vec<Set>,
+}
+
+impl Events {
+    pub(super) fn read(
+        trace: &Trace,
+        analysis: &Analysis,
+        locations: &[Location],
+        progress: &dyn Progress,
+    ) -> Result<Self> {
+        let reading = Reading::of(trace, analysis);
+        progress.begin("timeline", locations.len() as u64);
+        let read = locations.par_iter().enumerate().map(|(at, location)| {
+            let made = reading.location(u32::try_from(at)?, location);
+            progress.step();
+            made
+        });
+        let parts: Vec<(Vec<Event>, Vec<Set>)> = read.collect::<Result<_>>()?;
+        progress.end();
+        let mut found = Self { names: reading.names, ..Self::default() };
+        let mut known: BTreeMap<Set, u64> = BTreeMap::new();
+        found.all.reserve_exact(parts.iter().map(|(events, _)| events.len()).sum());
+        for (events, sets) in parts {
+            let numbers: Vec<u64> = sets.into_iter().map(|set| found.set(&mut known, set)).collect();
+            let index = |event: &Event| usize::try_from(event.attributes).unwrap_or(usize::MAX);
+            let numbered =
+                |event: Event| Event { attributes: numbers.get(index(&event)).copied().unwrap_or(NONE), ..event };
+            found.all.extend(events.into_iter().map(numbered));
+        }
+        Ok(found)
+    }
+
+    fn set(&mut self, known: &mut BTreeMap<Set, u64>, mut set: Set) -> u64 {
+        if known.len() >= MOST_SETS && !known.contains_key(&set) {
+            set.retain(|(name, value)| matches!(value, Value::Text(_)) || name == AttributeId::Bytes.name());
+        }
+        if set.is_empty() {
+            return NONE;
+        }
+        *known.entry(set).or_insert_with_key(|set| {
+            self.sets.push(set.clone());
+            self.sets.len() as u64 - 1
+        })
+    }
+}
+
+struct Reading<'a> {
+    trace: &'a Trace,
+    analysis: &'a Analysis,
+    /// Rows of operations by the ids of their events.
+    operations: Vec<(u64, u32)>,
+    regions: BTreeMap<RegionRef, u32>,
+    names: Vec<String>,
+    shared: BTreeMap<AttributeRef, String>,
+}
+
+impl<'a> Reading<'a> {
+    fn of(trace: &'a Trace, analysis: &'a Analysis) -> Self {
+        let mut operations: Vec<_> = analysis.tables.operations.event.iter().copied().zip(0..).collect();
+        operations.par_sort_unstable();
+        let definitions = &trace.definitions;
+        let is_shared = |reference| trace.attribute(reference).is_none_or(|known| !OWN.contains(&known));
+        let attributes = definitions.attributes.iter().filter(|(reference, _)| is_shared(**reference));
+        Self {
+            trace,
+            analysis,
+            operations,
+            regions: definitions.regions.keys().copied().zip(0..).collect(),
+            names: definitions.regions.keys().map(|region| trace.region_name(*region)).collect(),
+            shared: attributes
+                .filter_map(|(reference, it)| Some((*reference, definitions.string(it.name)?.to_owned())))
+                .collect(),
+        }
+    }
+
+    fn location(&self, at: u32, location: &Location) -> Result<(Vec<Event>, Vec<Set>)> {
+        let mut events = Vec::new();
+        let mut known: BTreeMap<Vec<(AttributeRef, i64)>, u64> = BTreeMap::new();
+        let mut sets: Vec<Set> = Vec::new();
+        self.trace
+            .slices(location.reference, |slice| {
+                let shared = slice.attributes.iter().filter(|(name, _)| self.shared.contains_key(name));
+                let key: Vec<_> = shared.filter_map(|(name, value)| Some((*name, bits(*value)?))).collect();
+                let attributes = if key.is_empty() {
+                    NONE
+                } else {
+                    *known.entry(key).or_insert_with(|| {
+                        sets.push(self.set(slice));
+                        sets.len() as u64 - 1
+                    })
+                };
+                events.push(self.event(at, location.is_operations(), slice, attributes));
+                ControlFlow::Continue(())
+            })
+            .context("the archive is damaged, `nccl-otf2 check` says more")?;
+        Ok((events, sets))
+    }
+
+    fn set(&self, slice: &Slice) -> Set {
+        let attributes = slice.attributes.iter();
+        let made = attributes.filter_map(|(name, value)| Some((self.shared.get(name)?.clone(), self.value(*value)?)));
+        made.collect()
+    }
+
+    fn value(&self, value: AttributeValue) -> Option<Value> {
+        if let Some(text) = self.trace.text(value) {
+            return Some(Value::Text(text.to_owned()));
+        }
+        bits(value).map(Value::Number)
+    }
+
+    fn event(&self, location: u32, is_operation: bool, slice: &Slice, attributes: u64) -> Event {
+        let own: Own<'_> = self.trace.read_fields(&slice.attributes);
+        let event = own.event.unwrap_or(0);
+        let operation = self.operations.binary_search_by_key(&event, |(event, _)| *event).ok();
+        let row = operation.filter(|_| event != 0).map(|at| self.operations[at].1);
+        // The enqueueing of an operation has its id, too: who asks for the id means the operation.
+        let event = if row.is_some() && !is_operation { 0 } else { event };
+        let row = row.filter(|_| is_operation);
+        let instances = &self.analysis.instances;
+        let instance = row.and_then(|row| instances.of_operation(row));
+        let waiting_ns = instance.zip(row).and_then(|(instance, row)| {
+            instances.all.get(usize::try_from(instance).ok()?)?.waiting_ns(&self.analysis.tables, row)
+        });
+        Event {
+            begin_ns: slice.start_ns,
+            end_ns: slice.stop_ns,
+            event,
+            parent: own.parent.unwrap_or(0),
+            waiting_ns: waiting_ns.unwrap_or(NONE),
+            sequence: own.sequence.unwrap_or(NONE),
+            instance: instance.map_or(NONE, u64::from),
+            attributes,
+            location,
+            name: self.regions.get(&slice.region).copied().unwrap_or(0),
+            depth: slice.depth,
+            is_unfinished: own.is_unfinished == Some(true),
+        }
+    }
+}
+
+/// A whole number, or the reference of a string; none of other values.
+fn bits(value: AttributeValue) -> Option<i64> {
+    match value {
+        AttributeValue::U64(number) => Some(number.cast_signed()),
+        AttributeValue::U32(number) => Some(number.into()),
+        AttributeValue::U16(number) => Some(number.into()),
+        AttributeValue::U8(number) => Some(number.into()),
+        AttributeValue::I64(number) => Some(number),
+        AttributeValue::I32(number) => Some(number.into()),
+        AttributeValue::String(string) => Some(string.get().into()),
+        _ => None,
+    }
+}

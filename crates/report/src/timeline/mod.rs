@@ -1,0 +1,76 @@
+//! The timeline of the page: shares of time of all ranks, and the events of those times that fit into it.
+//!
+//! ```text
+//!  archive ─► places   rows and locations
+//!          ├► events   region instances, with waiting times of the analysis
+//!          │    ├► overview   shares of time of each rank
+//!          │    └► chunks     events in chunks of time, the weightiest in the page
+//! ```
+
+mod chunks;
+mod events;
+mod overview;
+mod places;
+
+use analysis::{Analysis, Trace};
+use anyhow::Result;
+use nccl_events::Progress;
+use serde::Serialize;
+
+pub(super) use chunks::{At, Chunks};
+
+use events::Events;
+use overview::{Bins, Overview};
+use places::{Location, Places, Row};
+
+/// What the timeline shows, but for the events: `page/model.d.ts` describes it for the page.
+#[derive(Debug, Serialize)]
+pub(super) struct Timeline {
+    duration_ns: u64,
+    hosts: Vec<String>,
+    rows: Vec<Row>,
+    locations: Vec<Location>,
+    names: Vec<String>,
+    functions: Vec<u32>,
+    attributes: serde_json::Value,
+    overview: Bins,
+    chunks: serde_json::Value,
+    folder: Option<String>,
+}
+
+/// A timeline whose chunks have no place yet.
+#[derive(Debug)]
+pub(super) struct Made {
+    timeline: Timeline,
+    pub(super) cells: Vec<u8>,
+    pub(super) chunks: Chunks,
+}
+
+impl Made {
+    pub(super) fn of(trace: &Trace, analysis: &Analysis, progress: &dyn Progress) -> Result<Self> {
+        let names: Vec<String> = analysis.report.ranks.iter().map(|rank| rank.name.clone()).collect();
+        let places = Places::of(trace, &analysis.tables, &names);
+        let events = Events::read(trace, analysis, &places.locations, progress)?;
+        let last = events.all.iter().map(|event| event.end_ns).max().unwrap_or(0);
+        let duration_ns = analysis.report.run.duration_ns.max(last);
+        let overview = Overview::of(&events.all, &places.locations, places.rows.len(), duration_ns);
+        let timeline = Timeline {
+            duration_ns,
+            hosts: places.hosts,
+            rows: places.rows,
+            locations: places.locations,
+            names: events.names,
+            functions: overview.functions,
+            attributes: serde_json::to_value(&events.sets)?,
+            overview: overview.bins,
+            chunks: serde_json::Value::Null,
+            folder: None,
+        };
+        Ok(Self { timeline, cells: overview.cells, chunks: Chunks::of(events.all) })
+    }
+
+    /// The timeline, once it is known where its chunks are.
+    pub(super) fn finish(self, folder: Option<String>) -> Result<Timeline> {
+        Ok(Timeline { chunks: serde_json::to_value(&self.chunks.all)?, folder, ..self.timeline })
+    }
+}
