@@ -10,8 +10,8 @@
 //!                         └─ trusted up to header[COMMITTED] ─┘
 //! ```
 //!
-//! Writing is one thread per slot and never waits; reading needs nothing from the writer. [`reader`] reads what there
-//! is, once; [`follow`] goes on where it left off, while the process records.
+//! Writing is one thread per slot and never waits; reading needs nothing from the writer. [`follow`] reads while
+//! the process records; [`reader`] polls a follower once.
 #![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

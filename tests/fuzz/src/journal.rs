@@ -20,7 +20,7 @@ pub(crate) fn read(input: &[u8]) {
         return;
     };
     let written: u64 = segments.iter().map(|it| 8 * it.words.len() as u64).sum();
-    let in_order: Vec<Record> = journal.in_order(Symbols::default()).collect();
+    let in_order: Vec<Record> = journal.segments().in_order(Symbols::default()).collect();
     let mut slot_by_slot = Vec::new();
     let outcome = journal.read(&mut |record| slot_by_slot.push(record));
     assert_eq!(outcome.records, slot_by_slot.len() as u64, "records that are counted");

@@ -8,7 +8,7 @@ use clocks::ticks::{Calibration, HostClock};
 use journal::clock::ClockPair;
 use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::part::read_process;
-use journal::reader::{Journal, Outcome};
+use journal::reader::{Journal, Outcome, Segments};
 use nccl_events::{Kind, Start, StateArgs};
 use rustc_hash::FxHashSet;
 
@@ -70,7 +70,7 @@ pub(crate) struct Process {
     pub(crate) launches: Vec<Launch>,
     pub(crate) outcome: Outcome,
     pub(super) clock: HostClock,
-    pub(super) journal: Journal,
+    pub(super) segments: Segments,
 }
 
 impl Process {
@@ -78,18 +78,19 @@ impl Process {
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let journal = Journal::open(path).context("cannot read the journal")?;
         let mut found = Survey::default();
-        let outcome = journal.clone().read(&mut found);
+        let (tick_source, pid, segments) = (journal.tick_source, journal.process_id, journal.segments());
+        let outcome = journal.read(&mut found);
         let Survey { mut said, mut pairs, mut launches, first_ticks, last_ticks, open, ranks, .. } = found;
         // Stable: what one thread said stays in its order.
         said.sort_by_key(|(_, record)| record.ticks);
         launches.sort_by_key(|(ticks, _)| *ticks);
         pairs.sort_by_key(|pair| pair.ticks);
-        let clock = HostClock::new(journal.tick_source, &pairs);
+        let clock = HostClock::new(tick_source, &pairs);
         let offset = |pair: &ClockPair| pair.realtime_ns.checked_signed_diff(pair.monotonic_ns);
         let process = path.parent().map(|part| read_process(part).0).unwrap_or_default();
         let mut read = Self {
             path: path.to_owned(),
-            pid: journal.process_id,
+            pid,
             boot_id: process.boot_id,
             event_mask: process.event_mask,
             realtime_offset_ns: pairs.first().and_then(offset).unwrap_or(0),
@@ -103,7 +104,7 @@ impl Process {
             launches: launches.into_iter().map(|(_, launch)| launch).collect(),
             outcome,
             clock,
-            journal,
+            segments,
         };
         let of_gpus = said.iter().filter(|(_, record)| matches!(record.body, RecordBody::Gpu(_)));
         let ticks: Vec<u64> = of_gpus.map(|(_, record)| record.ticks).collect();

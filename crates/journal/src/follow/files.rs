@@ -1,5 +1,6 @@
 //! The files of a journal that is followed: which there are, and which are held open.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -57,13 +58,20 @@ impl JournalFile {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Files {
     pub(super) all: BTreeMap<FileKey, JournalFile>,
     open: usize,
+    most_open: usize,
+    /// Where none may be held open: the file that was read last.
+    last: RefCell<Option<(FileKey, File)>>,
 }
 
 impl Files {
+    pub(super) const fn new(most_open: usize) -> Self {
+        Self { all: BTreeMap::new(), open: 0, most_open, last: RefCell::new(None) }
+    }
+
     /// Reads the directory. False when it is gone.
     pub(super) fn list(&mut self, directory: &Path) -> io::Result<bool> {
         let mut listed = Vec::new();
@@ -96,7 +104,7 @@ impl Files {
             let is_done = file.is_done();
             if is_done && file.file.take().is_some() {
                 self.open -= 1;
-            } else if !is_done && file.is_listed && file.file.is_none() && self.open < MOST_OPEN_FILES {
+            } else if !is_done && file.is_listed && file.file.is_none() && self.open < self.most_open {
                 file.file = open(path).ok();
                 self.open += usize::from(file.file.is_some());
             }
@@ -147,10 +155,16 @@ impl Files {
 
     /// Does something with a file that is held open, or is opened for it.
     pub(super) fn with<T>(&self, key: &FileKey, ask: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
-        match self.all.get(key).and_then(|file| file.file.as_ref()) {
-            Some(file) => ask(file),
-            None => ask(&open(&key.1)?),
+        if let Some(file) = self.all.get(key).and_then(|file| file.file.as_ref()) {
+            return ask(file);
         }
+        let last = self.last.take().filter(|(of, _)| of == key);
+        let file = last.map_or_else(|| open(&key.1), |(_, file)| Ok(file))?;
+        let answer = ask(&file);
+        if self.most_open == 0 {
+            self.last.replace(Some((key.clone(), file)));
+        }
+        answer
     }
 
     /// Reads as much of a buffer as the file has.

@@ -1,9 +1,9 @@
 //! Follows the journal of one process while it records: every poll gives what was committed since the one before.
 //!
 //! A follower asks nothing of the process: it reads the journal's files and never writes, locks or maps them. It trusts
-//! committed bytes only and checks every record, as [`crate::reader`] does, of which it has all the parts. Read to the
-//! end, it gives the records that [`crate::reader::Journal`] would give: those of a slot in their order, those of
-//! different slots in any order.
+//! committed bytes only and checks every record. A bad record ends the reading of its segment; the rest is reported, not
+//! guessed at. It yields the records of a slot in their order, those of different slots in any order.
+//! [`crate::reader::Journal`] polls a follower once.
 //!
 //! What is removed while it is followed, by a flight recording or because the process ended, is read to its end all the
 //! same where its file was held open ([`MOST_OPEN_FILES`]); until then it takes space on the disk. What was gone before
@@ -19,16 +19,20 @@ mod polled;
 mod slot;
 
 use crate::clock::TickSource;
-use crate::format::layout::{FORMAT_VERSION, SEGMENT_BYTES, SEGMENTS_PER_FILE, header};
+use crate::format::layout::{FORMAT_VERSION, RECORD_MAX_WORDS, SEGMENT_BYTES, SEGMENTS_PER_FILE, header};
 use crate::format::record::Records;
 use crate::reader::gaps;
 use crate::reader::head::{HEADER_BYTES, Head, Recorder, head_words};
 use crate::reader::losses::slotless_losses;
+use crate::reader::segment::SegmentPlace;
 use crate::reader::{Error, Losses, Problem, Removed, Symbols};
 pub use files::MOST_OPEN_FILES;
 use files::{FileKey, Files};
 pub use polled::{Discarded, Polled};
-use slot::{Buffer, CHUNK_BYTES, Poll, Slot, buffer};
+use slot::{Poll, Slot};
+
+/// How much a follower reads at once: of slots in turn, so that none is read far ahead of the others.
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// Follows the journal of one process.
 #[derive(Debug)]
@@ -43,7 +47,7 @@ pub struct Follower {
     slotless_at: Option<(FileKey, u64)>,
     discarded: Discarded,
     damaged_bytes: u64,
-    buffer: Buffer,
+    buffer: Vec<u8>,
 }
 
 /// A problem of a file as a whole, or at a place that a segment can have.
@@ -59,7 +63,12 @@ impl Follower {
     /// # Errors
     /// The directory cannot be read.
     pub fn open(journal: &Path) -> Result<Self, Error> {
-        let mut files = Files::default();
+        Self::with(journal, MOST_OPEN_FILES, CHUNK_BYTES)
+    }
+
+    /// A follower that holds so many files open at most, with 0 one at a time, and reads so many bytes at once.
+    pub(crate) fn with(journal: &Path, most_open: usize, chunk_bytes: usize) -> Result<Self, Error> {
+        let mut files = Files::new(most_open);
         let is_there = files.list(journal).map_err(|source| Error::Io { path: journal.to_owned(), source })?;
         if !is_there {
             return Err(Error::Io { path: journal.to_owned(), source: ErrorKind::NotFound.into() });
@@ -74,16 +83,23 @@ impl Follower {
             slotless_at: None,
             discarded: Discarded::default(),
             damaged_bytes: 0,
-            buffer: buffer(),
+            buffer: vec![0; chunk_bytes + 8 * RECORD_MAX_WORDS],
         })
     }
 
     /// Gives `sink` the records that were committed since the last poll, the oldest ones first, at most about
-    /// `most_bytes` of them. With [`u64::MAX`], all of one slot come before those of the next.
+    /// `most_bytes` of them. With [`u64::MAX`], slot by slot.
     ///
     /// # Errors
-    /// The directory cannot be read, or was written by a newer version. The next poll goes on where this one began.
+    /// The directory cannot be read, or was written by a newer version. The next poll continues where this one began.
     pub fn poll(&mut self, sink: &mut impl Records, most_bytes: u64) -> Result<Polled, Error> {
+        let mut polled = self.find()?;
+        self.read_found(sink, most_bytes, &mut polled);
+        Ok(polled)
+    }
+
+    /// Finds out what is committed.
+    pub(crate) fn find(&mut self) -> Result<Polled, Error> {
         let mut polled = Polled { discarded: self.discarded, damaged_bytes: self.damaged_bytes, ..Polled::default() };
         polled.is_removed = !self.list()?;
         let is_first = self.slots.is_empty();
@@ -105,7 +121,12 @@ impl Follower {
         if is_first {
             polled.report(gaps::of_slots(&self.directory, self.slots.keys().copied(), slots_used));
         }
-        self.read(most_bytes, sink, &mut polled);
+        Ok(polled)
+    }
+
+    /// Reads what was found.
+    pub(crate) fn read_found(&mut self, sink: &mut impl Records, most_bytes: u64, polled: &mut Polled) {
+        self.read(most_bytes, sink, polled);
         self.files.hold();
         self.files.forget();
         for slot in self.slots.values() {
@@ -116,7 +137,21 @@ impl Follower {
         }
         polled.losses.add(&self.slotless);
         (self.discarded, self.damaged_bytes) = (polled.discarded, polled.damaged_bytes);
-        Ok(polled)
+    }
+
+    /// Ends the following of the journal. Gives the strings, and where bytes are that could not be read.
+    pub(crate) fn end(self) -> (Symbols, Vec<Problem>) {
+        (self.symbols, self.slots.values().flat_map(Slot::unread).collect())
+    }
+
+    /// The segments of each slot that were found and not read to their end, in their order.
+    pub(crate) fn segments(&self) -> BTreeMap<u16, Vec<SegmentPlace>> {
+        self.slots.iter().map(|(number, slot)| (*number, slot.places().cloned().collect())).collect()
+    }
+
+    /// How many events were given an id: the highest number of each slot, recorded or lost.
+    pub(crate) fn started(&self) -> u64 {
+        self.slots.values().map(|slot| slot.started).sum::<u64>() + self.slotless.starts.iter().sum::<u64>()
     }
 
     /// The strings, as far as records were read.
@@ -282,8 +317,11 @@ impl Follower {
     /// Reads until nothing is left to read or about `most_bytes` were read, from the slot whose next record is oldest:
     /// so no slot is read far ahead of the others.
     fn read(&mut self, most_bytes: u64, sink: &mut impl Records, polled: &mut Polled) {
-        let share = if most_bytes == u64::MAX { u64::MAX } else { CHUNK_BYTES };
-        let oldest = |slot: &Slot, files: &Files| slot.oldest_unread_ticks(files).unwrap_or(0);
+        let share = if most_bytes == u64::MAX { u64::MAX } else { CHUNK_BYTES as u64 };
+        let oldest = |slot: &Slot, files: &Files| match share {
+            u64::MAX => 0,
+            _ => slot.oldest_unread_ticks(files).unwrap_or(0),
+        };
         let behind = self.slots.iter().filter(|(_, slot)| slot.has_work());
         let mut behind: BTreeSet<(u64, u16)> =
             behind.map(|(number, slot)| (oldest(slot, &self.files), *number)).collect();

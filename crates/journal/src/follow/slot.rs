@@ -18,17 +18,7 @@ use crate::reader::removed::OldestSegment;
 use crate::reader::segment::{
     BEHIND_WORDS, Names, SegmentPlace, SlotStrings, Stretch, committed_now, problem_at_end, read_records,
 };
-use crate::reader::{Losses, Symbols};
-
-/// How much is read at once.
-const CHUNK_WORDS: usize = 8192;
-pub(super) const CHUNK_BYTES: u64 = 8 * CHUNK_WORDS as u64;
-
-pub(super) type Buffer = Vec<u8>;
-
-pub(super) fn buffer() -> Buffer {
-    vec![0; 8 * (CHUNK_WORDS + RECORD_MAX_WORDS)]
-}
+use crate::reader::{Losses, Problem, Symbols};
 
 /// Segments in the order in which they are read.
 type SegmentKey = (u64, FileKey, u64);
@@ -45,6 +35,8 @@ pub(super) struct Slot {
     pub(super) losses: Losses,
     /// The segment whose header has the losses.
     newest: Option<u64>,
+    /// The highest number of an event.
+    pub(super) started: u64,
     /// The oldest segment that was read, in a flight recording.
     pub(super) oldest: Option<OldestSegment>,
     records: SlotRecords,
@@ -129,7 +121,8 @@ impl FollowedSegment {
 /// What polling a slot needs beside the slot.
 pub(super) struct Poll<'a, S> {
     pub(super) files: &'a mut Files,
-    pub(super) buffer: &'a mut Buffer,
+    /// For a chunk, and for the rest of a record that begins in it.
+    pub(super) buffer: &'a mut [u8],
     pub(super) symbols: &'a mut Symbols,
     pub(super) sink: &'a mut S,
     pub(super) polled: &'a mut Polled,
@@ -144,6 +137,7 @@ impl Slot {
             confirmed: None,
             losses: Losses::default(),
             newest: None,
+            started: 0,
             oldest: None,
             records: SlotRecords { names: Names::new(), starts: 0, has_discarded: false },
         }
@@ -160,6 +154,8 @@ impl Slot {
             self.newest = Some(head.order);
             self.losses = losses(words);
         }
+        let before = head.alone.map_or(0, |alone| alone.started_before);
+        self.started = self.started.max(head.started_at_loss).max(before);
         let place = SegmentPlace::new(&file.1, offset, head);
         let segment = FollowedSegment {
             place,
@@ -186,6 +182,16 @@ impl Slot {
     /// The files are looked through now: what is not found before the newest segment is missing.
     pub(super) fn confirm(&mut self) {
         self.confirmed = self.segments.keys().next_back().map(|(order, ..)| *order);
+    }
+
+    pub(super) fn places(&self) -> impl Iterator<Item = &SegmentPlace> {
+        self.segments.values().map(|segment| &segment.place)
+    }
+
+    /// Where bytes are that were not read, as problems.
+    pub(super) fn unread(&self) -> impl Iterator<Item = Problem> {
+        let unread = self.segments.values().filter(|segment| segment.unread_bytes() > 0);
+        unread.map(|segment| segment.place.problem(segment.at, "cannot be opened".to_owned(), segment.unread_bytes()))
     }
 
     pub(super) fn unread_bytes(&self) -> u64 {
@@ -297,7 +303,7 @@ impl Slot {
         let (key, segment) = self.segments.iter_mut().next()?;
         let (_, file, offset) = key;
         let (at, committed) = (segment.at, segment.committed_words());
-        let most = usize::try_from(limit / 8).unwrap_or(usize::MAX).clamp(1, CHUNK_WORDS);
+        let most = usize::try_from(limit / 8).unwrap_or(usize::MAX).clamp(1, poll.buffer.len() / 8 - RECORD_MAX_WORDS);
         let until = committed.min(at + most);
         let wanted = 8 * committed.min(until + RECORD_MAX_WORDS).saturating_sub(at);
         let buffer = poll.buffer.get_mut(..wanted)?;
@@ -333,6 +339,7 @@ impl Slot {
         let (range, stretch) = (at..until.min(at + words.len()), Stretch { words, first: at });
         let (next, bad) = read_records(stretch, range, &segment.place, &mut strings, &mut found);
         self.records.starts += found.starts;
+        self.started = self.started.max(found.last);
         poll.polled.records += found.records;
         segment.at = next;
         if bad.is_some() || next < until || next >= committed {

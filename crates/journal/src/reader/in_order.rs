@@ -5,14 +5,14 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::vec;
 
-use super::Journal;
+use super::Segments;
 use super::segment::{Names, SegmentPlace, SlotStrings, Stretch, read_record, read_words};
 use super::symbols::Symbols;
 use crate::format::layout::HEADER_WORDS;
 use crate::format::record::Record;
 
 /// The records of a journal in the order of their ticks; of equal ticks by slot. A slot's own records stay in their
-/// order. It holds a segment of each slot. [`Journal::read`] says what is wrong or missing.
+/// order. It holds a segment of each slot. [`super::Journal::read`] says what is wrong or missing.
 #[derive(Debug)]
 pub struct InOrder {
     slots: Vec<Slot>,
@@ -21,11 +21,11 @@ pub struct InOrder {
     symbols: Symbols,
 }
 
-impl Journal {
+impl Segments {
     /// Reads what was committed when the journal was opened. Strings have their numbers in `symbols`.
     #[must_use]
     pub fn in_order(&self, symbols: Symbols) -> InOrder {
-        let slots = self.slots.iter().map(|(number, places)| Slot::new(*number, places.clone()));
+        let slots = self.0.iter().map(|(number, places)| Slot::new(*number, places.clone()));
         let mut records = InOrder { slots: slots.collect(), due: BinaryHeap::new(), symbols };
         for (index, slot) in records.slots.iter_mut().enumerate() {
             slot.advance(&mut records.symbols);

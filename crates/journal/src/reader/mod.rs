@@ -1,12 +1,10 @@
 //! Reads the journal of one process: every committed record, slot by slot, and what is wrong or missing.
 //!
-//! A reader needs no cooperation of the process that wrote: it trusts only committed bytes and checks
-//! every record. A bad record ends the reading of its segment; the rest is reported, not guessed at.
+//! A reader is a [`Follower`] that is polled once. It may run in a job's process, so it has one file open at a time.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 pub(crate) mod counted;
 pub(crate) mod gaps;
@@ -19,20 +17,18 @@ pub(crate) mod segment;
 mod symbols;
 
 use crate::clock::TickSource;
-use crate::format::layout::{FORMAT_VERSION, HEADER_WORDS, SEGMENT_BYTES, SEGMENTS_PER_FILE, header, kind};
-use crate::format::record::{RecordBody, Records};
-use counted::Counted;
-use head::{HEADER_BYTES, Head, HeadWords, head_words};
+use crate::follow::{Follower, Polled};
+use crate::format::layout::FORMAT_VERSION;
+use crate::format::record::Records;
 pub use in_order::InOrder;
 pub use losses::Losses;
-use losses::{losses, slotless_losses};
-use nccl_events::Kind;
 pub use problem::Problem;
 pub use removed::Removed;
-use segment::{Names, SegmentPlace, SlotStrings, Stretch, committed_now, problem_at_end, read_records, read_words};
+use segment::SegmentPlace;
 pub use symbols::Symbols;
 
-const FILE_BYTES: u64 = (SEGMENTS_PER_FILE * SEGMENT_BYTES) as u64;
+/// How much is read at once.
+const CHUNK_BYTES: usize = 256 << 10;
 
 /// Why a journal cannot be read at all.
 #[derive(Debug, thiserror::Error)]
@@ -76,9 +72,8 @@ pub struct Outcome {
 }
 
 /// The journal of one process, opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub struct Journal {
-    slots: BTreeMap<u16, Vec<SegmentPlace>>,
     /// The process tag in every id of this process.
     pub process_tag: u16,
     /// Process id.
@@ -87,17 +82,14 @@ pub struct Journal {
     pub tick_source: TickSource,
     /// When the session began, CLOCK_REALTIME ns.
     pub session_start_realtime_ns: u64,
-    problems: Vec<Problem>,
-    losses: BTreeMap<u16, Losses>,
-    /// Of threads without a slot.
-    slotless: Losses,
-    /// The highest number of an event of each slot.
-    started: BTreeMap<u16, u64>,
-    slots_used: u64,
-    bytes: u64,
-    /// Segments of a format that is newer than this version reads: file, offset, format.
-    newer: Vec<(PathBuf, u64, u32)>,
+    directory: PathBuf,
+    follower: Follower,
+    found: Polled,
 }
+
+/// Where the records of a journal are, by slot.
+#[derive(Clone, Debug)]
+pub struct Segments(BTreeMap<u16, Vec<SegmentPlace>>);
 
 impl Journal {
     /// Finds the segments in a journal directory (`parts/<part>/journal`).
@@ -105,188 +97,42 @@ impl Journal {
     /// # Errors
     /// The directory cannot be read, or was written by a newer version.
     pub fn open(directory: &Path) -> Result<Self, Error> {
-        let entries = std::fs::read_dir(directory).and_then(|all| all.map(|entry| Ok(entry?.path())).collect());
-        let mut paths: Vec<PathBuf> = entries.map_err(|source| Error::Io { path: directory.to_owned(), source })?;
-        paths.sort();
-        let mut journal = Self::default();
-        for path in paths {
-            journal.find_segments(&path);
-        }
-        for (path, offset, found) in std::mem::take(&mut journal.newer) {
-            // A process writes one format: among segments that can be read it is a damaged one.
-            if journal.slots.is_empty() {
-                return Err(Error::Newer { path, found });
-            }
-            let reason = format!("a segment of format {found} among others of {FORMAT_VERSION}");
-            journal.problem(&path, offset, reason, 0);
-        }
-        for places in journal.slots.values_mut() {
-            places.sort_by_key(|place| place.order);
-        }
-        journal.find_gaps();
-        let slots = journal.slots.keys().copied();
-        journal.problems.extend(gaps::of_slots(directory, slots, journal.slots_used));
-        Ok(journal)
+        let mut follower = Follower::with(directory, 0, CHUNK_BYTES)?;
+        let found = follower.find()?;
+        Ok(Self {
+            process_tag: follower.process_tag(),
+            process_id: follower.process_id(),
+            tick_source: follower.tick_source(),
+            session_start_realtime_ns: follower.session_start_realtime_ns(),
+            directory: directory.to_owned(),
+            follower,
+            found,
+        })
     }
 
-    /// A thread uses segments in their order. In a flight recording the oldest are gone.
-    fn find_gaps(&mut self) {
-        for (slot, places) in &self.slots {
-            let before_each = gaps::before_each(places.iter().map(|place| place.order));
-            for (place, gap) in places.iter().zip(before_each) {
-                if let (None, Some(gap)) = (place.alone, gap) {
-                    self.problems.push(gaps::problem(*slot, gap, place));
-                }
-            }
-        }
-    }
-
-    fn find_segments(&mut self, path: &Path) {
-        let mut file = match regular_files::open(path, u64::MAX) {
-            Ok(file) => file,
-            Err(error) => {
-                self.problem(path, 0, format!("cannot be opened: {error}"), 0);
-                return;
-            }
-        };
-        let length = file.metadata().map(|data| data.len()).unwrap_or(0);
-        let path: &Arc<Path> = &Arc::from(path);
-        let mut offset = 0;
-        while offset + HEADER_BYTES as u64 <= length.min(FILE_BYTES) {
-            let mut bytes = [0_u8; HEADER_BYTES];
-            let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut bytes));
-            if let Err(error) = read {
-                self.problem(path, offset, format!("cannot be read: {error}"), 0);
-                return;
-            }
-            self.segment(path, offset, &head_words(&bytes));
-            offset += SEGMENT_BYTES as u64;
-        }
-        // A file without a byte, as a process leaves it that died or met a limit, is judged with its slot.
-        if offset < length {
-            let reason = match length > FILE_BYTES {
-                true => format!("the file has more than {SEGMENTS_PER_FILE} segments"),
-                false => format!("the file ends in a segment's header, after {length} bytes"),
-            };
-            self.problem(path, offset, reason, 0);
-        }
-    }
-
-    fn segment(&mut self, path: &Arc<Path>, offset: u64, words: &HeadWords) {
-        let head = match Head::of(words) {
-            Head::Unused => return,
-            Head::Damaged => return self.problem(path, offset, "no segment header here".to_owned(), 0),
-            Head::Newer(version) => return self.newer.push((path.to_path_buf(), offset, version)),
-            Head::Used(head) => head,
-        };
-        self.process_tag = head.process.tag;
-        self.process_id = head.process.id;
-        self.tick_source = head.process.tick_source;
-        self.session_start_realtime_ns = head.process.session_start_realtime_ns;
-        self.bytes += head.committed;
-        self.note_highest_sequence(head.slot, head.started_at_loss);
-        if let Some(alone) = head.alone {
-            self.note_highest_sequence(head.slot, alone.started_before);
-        }
-        let places = self.slots.entry(head.slot).or_default();
-        // The counters run on from segment to segment: the newest segment of a slot has the totals.
-        if places.iter().all(|place| place.order < head.order) {
-            self.losses.insert(head.slot, losses(words));
-        }
-        // Only the first segment has those of threads without a slot.
-        if (head.slot, head.order, places.is_empty()) == (0, 0, true) {
-            self.slotless = slotless_losses(words);
-            self.slots_used = words.get(header::SLOTS).copied().unwrap_or(0);
-        }
-        places.push(SegmentPlace::new(path, offset, &head));
-    }
-
-    fn problem(&mut self, path: &Path, offset: u64, reason: String, lost_bytes: u64) {
-        self.problems.push(Problem { path: path.to_owned(), offset, reason, lost_bytes });
-    }
-
-    fn note_highest_sequence(&mut self, slot: u16, sequence: u64) {
-        let highest = self.started.entry(slot).or_insert(0);
-        *highest = sequence.max(*highest);
-    }
-
-    /// Committed bytes of all segments.
+    /// The segments that were found.
     #[must_use]
-    pub const fn bytes(&self) -> u64 {
-        self.bytes
+    pub fn segments(&self) -> Segments {
+        Segments(self.follower.segments())
     }
 
     /// Reads every committed record, slot by slot, in the order it was written in its slot.
     #[must_use]
     pub fn read(mut self, sink: &mut impl Records) -> Outcome {
-        let mut segment = Vec::new();
-        let mut outcome = Outcome { bytes: self.bytes, ..Outcome::default() };
-        for (slot, places) in std::mem::take(&mut self.slots) {
-            let mut names = Names::new();
-            let mut oldest = None;
-            for place in places {
-                let is_there = self.read_segment(slot, &place, &mut segment, &mut names, &mut outcome, sink);
-                if is_there {
-                    oldest = oldest.or(place.alone);
-                }
-            }
-            if let Some(oldest) = oldest {
-                outcome.removed.add(slot, oldest);
-            }
+        let segments = self.follower.segments();
+        let bytes = segments.values().flatten().map(|place| place.committed).sum();
+        let mut read = self.found;
+        self.follower.read_found(sink, u64::MAX, &mut read);
+        let (removed, started) = (self.follower.removed(), self.follower.started());
+        let (symbols, unread) = self.follower.end();
+        let mut problems = read.problems;
+        problems.extend(unread);
+        let gone = read.discarded;
+        // A flight recording removes its oldest files while it is read; another journal loses none.
+        if !removed.is_window && gone.segments > 0 {
+            let reason = format!("{} segments were removed while they were read", gone.segments);
+            problems.push(Problem { path: self.directory, offset: 0, reason, lost_bytes: gone.bytes });
         }
-        outcome.problems.append(&mut self.problems);
-        for losses in self.losses.values() {
-            outcome.losses.add(losses);
-        }
-        outcome.losses.add(&self.slotless);
-        let slotless: u64 = self.slotless.starts.iter().sum();
-        outcome.started = self.started.values().sum::<u64>() + slotless;
-        outcome
+        Outcome { symbols, problems, losses: read.losses, removed, started, records: read.records, bytes }
     }
-
-    fn read_segment(
-        &mut self,
-        slot: u16,
-        place: &SegmentPlace,
-        buffer: &mut Vec<u8>,
-        names: &mut Names,
-        outcome: &mut Outcome,
-        sink: &mut impl Records,
-    ) -> bool {
-        if place.alone.is_some() {
-            *names = Names::new();
-        }
-        let (segment, beyond) = match read_words(place, buffer) {
-            Ok(read) => read,
-            // A running process has just removed it.
-            Err(error) if place.alone.is_some() && error.kind() == io::ErrorKind::NotFound => {
-                return false;
-            }
-            Err(error) => {
-                self.problem(&place.path, place.offset, format!("cannot be read: {error}"), place.committed);
-                return true;
-            }
-        };
-        let end = segment.len();
-        let mut found = Counted::new(sink);
-        let mut strings = SlotStrings { slot, names, symbols: &mut outcome.symbols };
-        let stretch = Stretch { words: segment, first: 0 };
-        let (at, bad) = read_records(stretch, HEADER_WORDS..end, place, &mut strings, &mut found);
-        outcome.records += found.records;
-        let last = found.last;
-        self.problems.extend(bad.map(|reason| place.problem(at, reason, 8 * (end - at) as u64)));
-        self.note_highest_sequence(slot, last);
-        self.problems.extend(problem_at_end(place, end, beyond, || {
-            committed_now(&regular_files::open(&place.path, u64::MAX).ok()?, place)
-        }));
-        true
-    }
-}
-
-const _: () = assert!(kind::START as usize + Kind::COUNT <= kind::STOP as usize);
-
-/// Whether a record carries nothing but bookkeeping.
-#[must_use]
-pub const fn is_bookkeeping(body: &RecordBody) -> bool {
-    matches!(body, RecordBody::ThreadBegin { .. } | RecordBody::ThreadEnd | RecordBody::ClockPair { .. })
 }

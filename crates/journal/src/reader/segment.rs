@@ -7,6 +7,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use nccl_events::Kind;
+
 use crate::format::decode::{Decoded, decode, decode_start, decode_state, usual_words};
 use crate::format::layout::{RECORD_HEADER_WORDS, RECORD_MAX_WORDS, SEGMENT_BYTES, header, high, kind, mark};
 use crate::format::record::{Record, Records, Symbol};
@@ -36,6 +38,8 @@ impl SegmentPlace {
         Problem { path: self.path.to_path_buf(), offset: self.offset + 8 * word as u64, reason, lost_bytes }
     }
 }
+
+const _: () = assert!(kind::START as usize + Kind::COUNT <= kind::STOP as usize);
 
 /// Some words of a segment.
 #[derive(Clone, Copy)]

@@ -32,5 +32,5 @@ fn records_of_all_slots_come_in_the_order_of_time() {
     records.sort_by_key(|record| record.ticks);
     assert!(records.len() > 120_000, "{}", records.len());
     let journal = Journal::open(directory.path()).unwrap();
-    assert!(journal.in_order(outcome.symbols).eq(records));
+    assert!(journal.segments().in_order(outcome.symbols).eq(records));
 }

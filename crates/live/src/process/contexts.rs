@@ -17,24 +17,24 @@ use crate::sums::{Communicators, Member};
 pub(crate) struct Context {
     /// Whether its `init` was read.
     is_known: bool,
-    /// Whether that said its id, size and rank (v4 and later).
-    is_given: bool,
+    /// Whether `init` had its id, size and rank (v4 and later).
+    has_identity: bool,
     /// Whether NCCL destroyed or aborted it.
     pub(crate) is_finalized: bool,
-    /// Its rank and size, as `init` said.
-    pub(crate) said: (i32, i32),
+    /// Its rank and size by `init`.
+    pub(crate) by_init: (i32, i32),
     /// Whether an operation had its hash, and the highest rank that was seen in it.
     has_hash: bool,
     highest: i32,
     pub(crate) member: Option<Member>,
     /// Ticks of the last event.
     pub(crate) last: u64,
-    /// Operations of which not all threads were read up to their start, each with that.
+    /// Operations with their starts, up to which not all threads were read.
     pub(crate) coming: Vec<(u64, u64)>,
-    /// The others that are not summed up.
+    /// The other open operations.
     pub(crate) queue: Vec<u64>,
     pub(crate) earlier: Earlier,
-    /// Whether NCCL reported of any operation when it ran.
+    /// Whether NCCL ever reported when an operation ran.
     pub(crate) reports_times: bool,
     pub(crate) gpu: RecentBounds,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Contexts {
     pid: u32,
     places: FxHashMap<u64, u32>,
     pub(crate) all: Vec<Context>,
-    /// What says who they are.
+    /// The records that identify them.
     records: Vec<Record>,
     is_changed: bool,
 }
@@ -60,7 +60,7 @@ impl Contexts {
         Self { tag, pid, ..Self::default() }
     }
 
-    /// The place of a context of this process; none of another's.
+    /// The place of a context; `None` if it belongs to another process.
     #[inline]
     pub(crate) fn place(&mut self, id: u64) -> Option<u32> {
         if let Some(&place) = self.places.get(&id) {
@@ -93,8 +93,8 @@ impl Contexts {
         };
         if let Some(context) = self.all.get_mut(at(place)).filter(|context| !context.is_known) {
             context.is_known = true;
-            context.said = (comm.rank, comm.ranks);
-            context.is_given = comm.comm_id != 0 && (0..comm.ranks).contains(&comm.rank);
+            context.by_init = (comm.rank, comm.ranks);
+            context.has_identity = comm.comm_id != 0 && (0..comm.ranks).contains(&comm.rank);
             self.records.push(record);
             self.is_changed = true;
         }
@@ -102,16 +102,16 @@ impl Contexts {
 
     /// NCCL destroys or aborts it.
     pub(crate) fn finalize(&mut self, id: u64) {
-        let place = self.places.get(&id).copied();
-        if let Some(context) = place.and_then(|place| self.get_mut(place)) {
+        // Its `init` may be in a slot that is read later.
+        if let Some(context) = self.place(id).and_then(|place| self.get_mut(place)) {
             context.is_finalized = true;
         }
     }
 
-    /// An operation or transfer may tell who a context is that `init` did not say (v1–v3).
+    /// Records what an operation or transfer has of a context's identity, where `init` had none (v1–v3).
     #[inline]
-    pub(crate) fn hint(&mut self, place: u32, record: impl FnOnce() -> Record, body: &Body<Symbol>, rank: i32) {
-        let Some(context) = self.all.get_mut(at(place)).filter(|context| !context.is_given) else {
+    pub(crate) fn record_identity_evidence(&mut self, place: u32, record: impl FnOnce() -> Record, body: &Body<Symbol>, rank: i32) {
+        let Some(context) = self.all.get_mut(at(place)).filter(|context| !context.has_identity) else {
             return;
         };
         let (hash, highest) = match body {
@@ -129,12 +129,7 @@ impl Contexts {
     }
 
     /// Finds which ranks of which communicators they are.
-    pub(crate) fn identify(
-        &mut self,
-        communicators: &mut Communicators,
-        symbols: &Symbols,
-        (process, part): (usize, &str),
-    ) {
+    pub(crate) fn identify(&mut self, communicators: &mut Communicators, symbols: &Symbols, owner: (usize, &str)) {
         if !std::mem::take(&mut self.is_changed) {
             return;
         }
@@ -145,10 +140,12 @@ impl Contexts {
         let mut tables = builder.finish(&Losses::default(), &Removed::default(), self.tag);
         tables.process_id = self.pid;
         let comms = Comms::of(&tables, &Devices::default());
-        for (context, member) in tables.contexts.iter().zip(&comms.members) {
-            let known = self.places.get(&context.id).and_then(|&place| self.all.get_mut(at(place)));
-            if let (Some(known), Some(comm)) = (known, comms.comm(member)) {
-                known.member = Some(communicators.member(comm, member.rank, symbols, (process, part)));
+        let members = tables.contexts.iter().zip(&comms.members);
+        let claims = members.filter_map(|(context, member)| Some((context.id, (comms.comm(member)?, member.rank))));
+        let (ids, claims): (Vec<u64>, Vec<_>) = claims.unzip();
+        for (id, member) in ids.iter().zip(communicators.claim(&claims, symbols, owner)) {
+            if let Some(context) = self.places.get(id).and_then(|&place| self.all.get_mut(at(place))) {
+                context.member = Some(member);
             }
         }
     }

@@ -17,7 +17,7 @@ pub(crate) struct Connection {
     pub(crate) is_send: bool,
 }
 
-/// So many of the last steps may get their own stop after the end that was inferred.
+/// How many of the last steps are searched for one whose end was inferred, when its own stop comes.
 const MOST_INFERRED: usize = 256;
 
 /// A step that ended. Times are ticks.
@@ -36,14 +36,14 @@ pub(crate) struct Step {
     /// The proxy operation; 0 before its start was read.
     transfer: u64,
     has_states: bool,
-    /// Its own id where something else told its end; 0 otherwise.
+    /// Its own id if its end was inferred, else 0.
     inferred: u64,
 }
 
 #[derive(Debug, Default)]
 struct Transfer {
     is_started: bool,
-    /// None for another process's operation (PXN).
+    /// `None` if the operation belongs to another process (PXN).
     connection: Option<u32>,
     operation: u64,
     /// Whether the operation waits for its end.
@@ -61,9 +61,9 @@ pub(crate) struct Network {
     steps: FxHashMap<u64, Step>,
     numbers: FxHashMap<Connection, u32>,
     pub(crate) connections: Vec<Connection>,
-    /// Whether NCCL ever reported anything of a connection.
+    /// By connection: whether NCCL ever reported anything on it.
     reports: Vec<bool>,
-    /// Steps that ended and are not summed up.
+    /// Steps that ended and are not in the sums yet.
     pub(crate) ended: Vec<Step>,
     pub(crate) late: u64,
 }
@@ -81,7 +81,7 @@ impl Network {
         })
     }
 
-    /// A proxy operation begins; `context` is none of an operation of another process.
+    /// A proxy operation begins; `context` is `None` if the operation belongs to another process.
     pub(crate) fn start_transfer(
         &mut self,
         (id, ticks): (u64, u64),
@@ -109,7 +109,7 @@ impl Network {
         let early = std::mem::take(&mut transfer.early);
         let (stop, has_steps) = (transfer.stop, !early.is_empty() || transfer.steps.iter().any(|step| *step != 0));
         if has_steps || stop.is_some() {
-            self.speak(id, operations);
+            self.mark_connection_reporting(id, operations);
         }
         let connection = connection.unwrap_or(u32::MAX);
         self.ended.extend(early.into_iter().map(|step| Step { connection, ..step }));
@@ -118,8 +118,8 @@ impl Network {
         }
     }
 
-    /// NCCL reports something of the connection of a proxy operation: so it does of all others.
-    fn speak(&mut self, id: u64, operations: &mut Operations) {
+    /// NCCL reported something on the connection of a proxy operation, so the ends of its others will come.
+    fn mark_connection_reporting(&mut self, id: u64, operations: &mut Operations) {
         let Some(number) = self.transfers.get(&id).and_then(|transfer| transfer.connection) else {
             return;
         };
@@ -127,8 +127,8 @@ impl Network {
             return;
         };
         *reports = true;
-        let of_it = self.transfers.values_mut().filter(|it| it.connection == Some(number) && !it.is_awaited);
-        of_it.for_each(|transfer| {
+        let unawaited = self.transfers.values_mut().filter(|it| it.connection == Some(number) && !it.is_awaited);
+        unawaited.for_each(|transfer| {
             if let Some(operation) = operations.get_mut(transfer.operation) {
                 transfer.is_awaited = true;
                 operation.open += 1;
@@ -138,7 +138,7 @@ impl Network {
 
     /// NCCL changes the state of a proxy operation.
     pub(crate) fn change_transfer(&mut self, id: u64, operations: &mut Operations) {
-        self.speak(id, operations);
+        self.mark_connection_reporting(id, operations);
     }
 
     pub(crate) fn stop_transfer(&mut self, id: u64, ticks: u64, operations: &mut Operations, seen: &Seen) {
@@ -157,7 +157,7 @@ impl Network {
                 return;
             }
         }
-        self.speak(id, operations);
+        self.mark_connection_reporting(id, operations);
         let steps = self.transfers.get(&id).map_or_else(Default::default, |transfer| transfer.steps);
         // NCCL 2.24–2.26 forgets the stop of some steps.
         for step in steps.into_iter().filter(|step| *step != 0) {
@@ -187,7 +187,7 @@ impl Network {
             }
             self.transfers.entry(parent).or_default();
         }
-        self.speak(parent, operations);
+        self.mark_connection_reporting(parent, operations);
         let slot = slot(step.step);
         let before = self.transfers.get_mut(&parent).and_then(|transfer| transfer.steps.get_mut(usize::from(slot)));
         let before = before.map_or(0, |place| std::mem::replace(place, id));
@@ -214,7 +214,7 @@ impl Network {
         self.steps.get_mut(&id)
     }
 
-    /// A step goes on to another phase. Under back-pressure a state comes thousands of times: the first one counts.
+    /// A step enters another phase. Under back-pressure a state comes thousands of times: the first one counts.
     pub(crate) fn change_step(&mut self, id: u64, ticks: u64, (number, args): (u32, StateArgs), seen: &Seen) {
         let Some(step) = self.step(id, seen) else {
             return;
@@ -241,7 +241,7 @@ impl Network {
 
     pub(crate) fn stop_step(&mut self, id: u64, ticks: u64, seen: &Seen) {
         let is_ended = !self.steps.contains_key(&id) && seen.fate(id) == Fate::Over;
-        // Steps of which the end was inferred are not summed up yet; its own stop counts more.
+        // The step's own stop replaces the inferred end, unless the step is in the sums already.
         let inferred =
             is_ended.then(|| self.ended.iter_mut().rev().take(MOST_INFERRED).find(|step| step.inferred == id));
         if let Some(step) = inferred.flatten() {

@@ -28,7 +28,7 @@ pub(crate) struct Recorder {
     pub(crate) event_mask: u32,
 }
 
-/// What one process recorded and what is not summed up yet.
+/// Events of one process that are not in the sums yet.
 #[derive(Debug)]
 pub(crate) struct OpenEvents {
     pub(super) recorder: Recorder,
@@ -44,11 +44,11 @@ pub(crate) struct OpenEvents {
     pub(super) meanings: Meanings,
     /// By slot: the system's id of the thread that writes there, or a number that is none.
     threads: Vec<u32>,
-    /// How long is waited for more of an operation.
+    /// How long to wait for more records of an operation.
     pub(super) settle_ns: u64,
     /// Spans of stamps that are judged together have 2 to the power of this ticks, once that is known.
     pub(super) stamps_shift: Option<u32>,
-    /// Of connections: where their sums are.
+    /// By connection: where its sums are.
     pub(super) places: Vec<Option<Places>>,
     /// Ticks of the last record.
     last: u64,
@@ -57,7 +57,7 @@ pub(crate) struct OpenEvents {
 }
 
 impl OpenEvents {
-    /// `since` is a pair of our clocks that is some time ago.
+    /// `since` is an earlier reading of this process's clocks.
     pub(crate) fn new(recorder: Recorder, since: Option<ClockPair>, settle: Duration) -> Self {
         Self {
             recorder,
@@ -125,7 +125,7 @@ impl OpenEvents {
             return;
         };
         self.operations.start(id, started);
-        self.contexts.hint(context, || of_start(slot, ticks, id, start), &start.body, start.rank);
+        self.contexts.record_identity_evidence(context, || of_start(slot, ticks, id, start), &start.body, start.rank);
         if let Some(context) = self.contexts.get_mut(context) {
             context.coming.push((ticks, id));
             context.last = ticks.max(context.last);
@@ -137,7 +137,7 @@ impl OpenEvents {
         let is_foreign = origin != 0 && self.recorder.pid != 0 && origin != self.recorder.pid;
         let context = self.contexts.place(start.context).filter(|_| !is_foreign);
         if let Some(context) = context {
-            self.contexts.hint(context, || of_start(slot, ticks, id, start), &start.body, start.rank);
+            self.contexts.record_identity_evidence(context, || of_start(slot, ticks, id, start), &start.body, start.rank);
             if let Some(context) = self.contexts.get_mut(context) {
                 context.last = ticks.max(context.last);
             }

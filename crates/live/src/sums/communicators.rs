@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use journal::reader::Symbols;
+use nccl_events::MOST_RANKS;
 use tables::communicators::{Comm, CommIdentity};
 
 /// The communicator of series that were folded.
@@ -15,7 +16,7 @@ pub(crate) struct Member {
     pub(crate) rank: u32,
 }
 
-/// How a communicator is known to be the same one; the last is the process where it is that process's own.
+/// What identifies a communicator; the last is the process that it belongs to, if it is in one only.
 type Key = (CommIdentity, u64, u32, u32, Option<usize>);
 
 #[derive(Debug)]
@@ -30,16 +31,16 @@ pub(crate) struct Communicator {
 }
 
 impl Communicator {
-    /// As `stats` calls it.
+    /// Its name in `stats`.
     pub(crate) fn name(&self) -> String {
         let given = self.names.iter().map(String::as_str);
         self.comm.identity.name(self.comm.comm_id, self.comm.repetition, given, &self.part)
     }
 
-    /// Its size, as far as it is known.
+    /// Its size, as far as it is known: a damaged journal can claim any number.
     pub(crate) fn ranks(&self) -> u32 {
         let known = self.members.keys().next_back().map_or(0, |last| last + 1);
-        self.ranks.max(known)
+        [self.ranks, known].into_iter().filter(|ranks| *ranks <= MOST_RANKS).max().unwrap_or(0)
     }
 }
 
@@ -50,43 +51,53 @@ pub(crate) struct Communicators {
 }
 
 impl Communicators {
-    /// The rank that a process has in a communicator.
-    pub(crate) fn member(
+    /// Replaces what a process claims: its ranks of communicators. Returns a member for each claim.
+    pub(crate) fn claim(
         &mut self,
-        comm: &Comm,
-        rank: u32,
+        claims: &[(&Comm, u32)],
         symbols: &Symbols,
         (process, part): (usize, &str),
-    ) -> Member {
-        let is_own = comm.identity == CommIdentity::Part;
-        let key = |own: bool| (comm.identity, comm.comm_id, comm.ranks, comm.repetition, own.then_some(process));
-        let shared = self.numbers.get(&key(is_own)).and_then(|&number| self.get(number));
-        // What another process is already is not the same: an id that communicators share (v1).
-        let is_twice = shared.is_some_and(|known| known.members.get(&rank).is_some_and(|other| *other != process));
-        let next = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
-        let number = *self.numbers.entry(key(is_own || is_twice)).or_insert(next);
-        if number == next {
-            let identity = if is_twice { CommIdentity::Part } else { comm.identity };
-            let comm = Comm { identity, ..comm.clone() };
-            self.all.push(Communicator {
-                comm,
-                part: part.to_owned(),
-                names: BTreeSet::new(),
-                ranks: 0,
-                nodes: 0,
-                members: BTreeMap::new(),
-            });
+    ) -> Vec<Member> {
+        for known in &mut self.all {
+            known.members.retain(|_, claimant| *claimant != process);
         }
-        if let Some(known) = usize::try_from(number).ok().and_then(|at| self.all.get_mut(at)) {
-            known.ranks = known.ranks.max(comm.ranks).max(comm.ranks_seen);
-            known.nodes = known.nodes.max(comm.nodes);
-            let name = symbols.text(comm.name);
-            if !name.is_empty() {
-                known.names.insert(name.to_owned());
+        let key = |comm: &Comm, own: bool| {
+            (comm.identity, comm.comm_id, comm.ranks, comm.repetition, own.then_some(process))
+        };
+        // A rank that another process has: the communicators are not the same, but share an id (v1), or a part is a
+        // copy. Then all ranks of this process are in a communicator of its own.
+        let taken = claims.iter().filter_map(|(comm, rank)| {
+            let key = key(comm, false);
+            let known = self.get(*self.numbers.get(&key)?)?;
+            known.members.contains_key(rank).then_some(key)
+        });
+        let taken: BTreeSet<Key> = taken.collect();
+        let mut members = Vec::with_capacity(claims.len());
+        for &(comm, rank) in claims {
+            let is_twice = taken.contains(&key(comm, false));
+            let next = u32::try_from(self.all.len()).unwrap_or(OTHER);
+            let key = key(comm, comm.identity == CommIdentity::Part || is_twice);
+            let communicator = *self.numbers.entry(key).or_insert(next);
+            if communicator == next {
+                let identity = if is_twice { CommIdentity::Part } else { comm.identity };
+                self.all.push(Communicator {
+                    comm: Comm { identity, ..comm.clone() },
+                    part: part.to_owned(),
+                    names: BTreeSet::new(),
+                    ranks: 0,
+                    nodes: 0,
+                    members: BTreeMap::new(),
+                });
             }
-            known.members.insert(rank, process);
+            if let Some(known) = usize::try_from(communicator).ok().and_then(|at| self.all.get_mut(at)) {
+                known.ranks = known.ranks.max(comm.ranks).max(comm.ranks_seen);
+                known.nodes = known.nodes.max(comm.nodes);
+                known.names.extend(Some(symbols.text(comm.name)).filter(|name| !name.is_empty()).map(str::to_owned));
+                known.members.insert(rank, process);
+            }
+            members.push(Member { communicator, rank });
         }
-        Member { communicator: number, rank }
+        members
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<&Communicator> {

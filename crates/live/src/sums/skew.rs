@@ -1,4 +1,4 @@
-//! Collectives of communicators of which all ranks are here: who came when.
+//! Arrival times of collectives whose ranks are all on this node.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,8 @@ use super::operations::EndedOperation;
 use super::series::{Budget, Series};
 use crate::snapshot::Histogram;
 
-/// Collectives that wait for operations of other ranks: of ranks that are on other nodes, too, as what is read first
-/// of a journal does not tell who else is here.
+/// Collectives that wait for other ranks' operations. Some of these ranks are on other nodes, which the first records
+/// of a journal do not say.
 const MOST_WAITING: usize = 1 << 12;
 
 /// Which collective: communicator, function, NCCL's number and replay.
@@ -20,14 +20,14 @@ type Which = (u32, u32, u64, u64);
 
 /// The operation of one rank.
 #[derive(Clone, Copy, Debug)]
-struct Came {
+struct RankArrival {
     rank: u32,
     arrival: Arrival,
     error_ns: Option<u64>,
     is_measured: bool,
 }
 
-/// What a rank was the last of.
+/// How often a rank was the last, and how long others waited for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lateness {
     pub(crate) last: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Lateness {
 
 #[derive(Debug, Default)]
 pub(crate) struct Skews {
-    waiting: FxHashMap<Which, Vec<Came>>,
+    waiting: FxHashMap<Which, Vec<RankArrival>>,
     order: VecDeque<Which>,
     pub(crate) all: Series<u32, Histogram>,
     pub(crate) late: FxHashMap<Member, Lateness>,
@@ -57,7 +57,7 @@ impl Skews {
             return;
         }
         let which = (ended.member.communicator, ended.function.0, sequence, replay);
-        let came = Came {
+        let rank = RankArrival {
             rank: ended.member.rank,
             arrival: Arrival {
                 start_ns: ended.interval.start,
@@ -67,17 +67,17 @@ impl Skews {
             error_ns: ended.error_ns,
             is_measured: ended.interval.timing.is_measured() && !ended.interval.unfinished,
         };
-        let of_one = self.waiting.entry(which).or_insert_with(|| {
+        let arrived = self.waiting.entry(which).or_insert_with(|| {
             self.order.push_back(which);
             Vec::new()
         });
-        of_one.push(came);
-        if u32::try_from(of_one.len()) == Ok(ranks)
-            && let Some(came) = self.waiting.remove(&which)
+        arrived.push(rank);
+        if u32::try_from(arrived.len()) == Ok(ranks)
+            && let Some(arrived) = self.waiting.remove(&which)
         {
             // The first collective of a function, in which NCCL connects ranks: `stats` blames nobody for it either.
             let is_warm_up = (sequence, replay) == (0, 0);
-            self.compare(ended.member.communicator, (collective.flow(), is_warm_up), came, bounds, budget);
+            self.compare(ended.member.communicator, (collective.flow(), is_warm_up), arrived, bounds, budget);
         }
         while self.order.len() > MOST_WAITING {
             if let Some(oldest) = self.order.pop_front() {
@@ -90,17 +90,17 @@ impl Skews {
         &mut self,
         communicator: u32,
         (flow, is_warm_up): (Flow, bool),
-        mut came: Vec<Came>,
+        mut arrived: Vec<RankArrival>,
         bounds: &'static [f64],
         budget: &mut Budget,
     ) {
-        came.sort_by_key(|came| came.rank);
-        let is_once = came.windows(2).all(|pair| matches!(pair, [a, b] if a.rank != b.rank));
-        if !is_once || !came.iter().all(|came| came.is_measured) {
+        arrived.sort_by_key(|rank| rank.rank);
+        let is_once = arrived.windows(2).all(|pair| matches!(pair, [a, b] if a.rank != b.rank));
+        if !is_once || !arrived.iter().all(|rank| rank.is_measured) {
             return;
         }
-        let ranks: Vec<Arrival> = came.iter().map(|came| came.arrival).collect();
-        let own = |at: usize| came.get(at)?.error_ns;
+        let ranks: Vec<Arrival> = arrived.iter().map(|rank| rank.arrival).collect();
+        let own = |at: usize| arrived.get(at)?.error_ns;
         let arrivals = Arrivals::of(flow, &ranks, |a, b| Some(own(a)? + own(b)?));
         if arrivals.error_ns.is_err() {
             return;
@@ -109,7 +109,7 @@ impl Skews {
         if let Some(skew) = self.all.at(place) {
             skew.add(arrivals.last_ns.saturating_sub(arrivals.first_ns));
         }
-        if let Some(last) = arrivals.last.filter(|_| !is_warm_up).and_then(|last| came.get(last)) {
+        if let Some(last) = arrivals.last.filter(|_| !is_warm_up).and_then(|last| arrived.get(last)) {
             let waited = ranks.iter().map(|rank| arrivals.last_ns.min(rank.stop_ns).saturating_sub(rank.start_ns));
             let late = self.late.entry(Member { communicator, rank: last.rank }).or_default();
             // A root that others wait for came last only where nobody came after it.

@@ -64,7 +64,7 @@ impl<'a> Events<'a> {
         Self {
             process,
             filter,
-            records: process.journal.in_order(process.outcome.symbols.clone()),
+            records: process.segments.in_order(process.outcome.symbols.clone()),
             clock: process.clock.reader(),
             threads: BTreeMap::new(),
             open: FxHashMap::default(),

@@ -1,4 +1,4 @@
-//! When GPUs did what launches gave them, by CUPTI and by CUDA events.
+//! Times of launches by CUPTI and by CUDA events.
 
 use std::collections::VecDeque;
 
@@ -119,7 +119,12 @@ impl GpuWork {
         !self.clocks.is_empty()
     }
 
-    /// Whether it is to be expected that a launch is timed, and is not yet, or that the next sample of its clock comes.
+    /// Whether a launch is timed.
+    pub(crate) fn has_timed(&self, launch: u64) -> bool {
+        self.launches.get(launch).is_some()
+    }
+
+    /// Whether the time of a launch, or the next sample of its clock, is expected and did not come yet.
     pub(crate) fn awaits(&self, launch: u64) -> bool {
         let Some(ran) = self.launches.get(launch) else {
             return !self.clocks.is_empty();

@@ -39,30 +39,34 @@ impl Ended {
         self.launch.filter(|_| self.call.is_first)
     }
 
-    /// What GPUs time of it.
+    /// What GPUs time of it: its launch, or what copy engines do.
     fn timed(&self) -> Option<u64> {
         if self.started.is_by_copy_engines { Some(self.id) } else { Some(self.own_launch()?.id) }
     }
 }
 
 impl OpenEvents {
-    /// Whether a GPU is yet to tell when a kernel ran.
-    pub(super) fn is_awaited(&self, at: u32, kernel: &[Task]) -> bool {
-        if !self.gpu.times_launches() {
-            return false;
-        }
+    /// Whether times of a kernel by its GPU are still to come.
+    pub(super) fn awaits_gpu(&self, at: u32, kernel: &[Task]) -> bool {
+        self.gpu.times_launches() && self.timed(at, kernel).flatten().any(|id| self.gpu.awaits(id))
+    }
+
+    /// Whether the GPU timed all operations of a kernel, which therefore have ended.
+    pub(super) fn has_run(&self, at: u32, kernel: &[Task]) -> bool {
+        self.gpu.times_launches() && self.timed(at, kernel).all(|id| id.is_some_and(|id| self.gpu.has_timed(id)))
+    }
+
+    /// By operation: what GPUs time of it, its launch or what copy engines do.
+    fn timed(&self, at: u32, kernel: &[Task]) -> impl Iterator<Item = Option<u64>> {
         let mut launches = None;
-        kernel.iter().any(|task| {
-            let Some(operation) = self.operations.get(task.id) else {
-                return false;
-            };
-            if operation.started.is_some_and(|started| started.is_by_copy_engines) {
-                return self.gpu.awaits(task.id);
+        kernel.iter().map(move |task| {
+            let operation = self.operations.get(task.id)?;
+            if operation.started?.is_by_copy_engines {
+                return Some(task.id);
             }
-            let call = operation.call.unwrap_or_default();
+            let call = operation.call?;
             let launches = launches.get_or_insert_with(|| self.calls.launches(task.plan, &call, at));
-            let launch = launches.of(task.start, &call).filter(|_| call.is_first);
-            launch.is_some_and(|launch| self.gpu.awaits(launch.id))
+            launches.of(task.start, &call).filter(|_| call.is_first).map(|launch| launch.id)
         })
     }
 
@@ -154,7 +158,7 @@ impl OpenEvents {
         }
         share_kernel(&mut intervals, context.earlier);
         intervals.iter().for_each(|interval| context.earlier.add(interval));
-        let knows_ranks = context.said.1 > 0;
+        let knows_ranks = context.by_init.1 > 0;
         let Some(member) = context.member else {
             self.without_communicator += ended.len() as u64;
             return;
@@ -174,7 +178,7 @@ impl OpenEvents {
         };
         let contexts = &self.contexts;
         let ranks = |context: u32| {
-            let (rank, ranks) = contexts.get(context)?.said;
+            let (rank, ranks) = contexts.get(context)?.by_init;
             Some((rank, usize::try_from(ranks).ok()?))
         };
         if let Some((group, call)) = self.calls.derived(&it.call, symbols, ranks) {

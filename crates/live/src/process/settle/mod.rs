@@ -1,4 +1,4 @@
-//! Operations of which nothing goes on are summed up, and steps that ended.
+//! Aggregates completed operations and steps.
 //!
 //! NCCL stops an operation when it is enqueued; its children come when it runs, and nothing says which one is the last.
 //! So an operation is over when all of it that began has ended and nothing came for a while. Where NCCL reports of
@@ -13,14 +13,14 @@ use self::kernel::Task;
 use super::open::OpenEvents;
 use crate::sums::{Connection, EndedStep, Sums};
 
-/// Steps of ranks of which it is not known who they are.
+/// The most steps that are kept of contexts that are not identified yet.
 const MOST_UNKNOWN: usize = 1 << 14;
-/// How many times as long as usual is waited for an earlier operation.
+/// How many times the settle time to wait for an earlier operation.
 const FOR_EARLIER: u64 = 4;
-/// The same for what NCCL reports of an operation, where it reports of others, and where it may.
+/// The same for an operation's children, where others have some, and where they may.
 const FOR_CHILDREN: u64 = 60;
 const FOR_FIRST_CHILDREN: u64 = 5;
-/// The same for what GPUs tell.
+/// The same for times by GPUs.
 const FOR_GPU: u64 = 3;
 /// A clock pair can be recorded so long after it was read; events since then wait for it.
 const FOR_CLOCK_PAIRS_NS: u64 = 300_000_000;
@@ -52,7 +52,7 @@ impl KernelState {
 }
 
 impl OpenEvents {
-    /// Sums up what is over. `owner` is the process by its number, and its part.
+    /// Aggregates what is complete. `owner` is the process by its number, and its part.
     pub(crate) fn settle(&mut self, until: Until, sums: &mut Sums, symbols: &Symbols, owner: (usize, &str)) {
         self.clock.update(self.before_clock_pairs(until));
         self.arrange(until);
@@ -73,7 +73,7 @@ impl OpenEvents {
         0..u32::try_from(self.contexts.all.len()).unwrap_or(u32::MAX)
     }
 
-    /// The ticks so many times as long ago as is waited for more of an operation.
+    /// The ticks that many settle times ago.
     fn before(&self, until: Until, times: u64) -> u64 {
         match until {
             Until::End => u64::MAX,
@@ -88,7 +88,7 @@ impl OpenEvents {
         }
     }
 
-    /// Links operations with their calls: all that these are linked by was recorded before.
+    /// Links operations with their calls; every record that a link needs was read.
     fn arrange(&mut self, until: Until) {
         let until = self.before(until, 0);
         for (place, context) in (0..).zip(&mut self.contexts.all) {
@@ -115,7 +115,7 @@ impl OpenEvents {
         self.kernels.judge(until, shift, &mut self.operations);
     }
 
-    /// Sums up steps, and finds out who contexts are.
+    /// Aggregates steps, and identifies contexts.
     pub(crate) fn take_in(&mut self, until: Until, sums: &mut Sums, symbols: &Symbols, owner: (usize, &str)) {
         let before = self.before_clock_pairs(until);
         self.clock.update(before);
@@ -210,15 +210,17 @@ impl OpenEvents {
             (false, false) => 1,
         };
         let member = context.member;
-        let [quiet, quiet_without_children, quiet_without_gpu, quiet_after_earlier] =
-            [1, patience, FOR_GPU, FOR_EARLIER].map(|times| self.before(until, times));
+        let [quiet, quiet_without_children, quiet_without_gpu, quiet_after_earlier, quiet_without_stop] =
+            [1, patience, FOR_GPU, FOR_EARLIER, FOR_CHILDREN].map(|times| self.before(until, times));
         let mut kept = Vec::new();
         let mut over = Vec::new();
         for (number, (tasks, kernel)) in kernels.iter().enumerate() {
             let is_timed = kernel.has_times || kernel.is_alone || number < last_timed;
             let before = if is_timed { quiet } else { quiet_without_children };
-            let is_quiet = kernel.has_ended && kernel.last < before;
-            let waits_for_gpu = || is_timed && kernel.last >= quiet_without_gpu && self.is_awaited(at, tasks);
+            // A stop may be lost of what the GPU saw end.
+            let has_ended = kernel.has_ended || kernel.last < quiet_without_stop && self.has_run(at, tasks);
+            let is_quiet = has_ended && kernel.last < before;
+            let waits_for_gpu = || is_timed && kernel.last >= quiet_without_gpu && self.awaits_gpu(at, tasks);
             let is_over = is_quiet && !waits_for_gpu();
             let is_in_order = kept.is_empty() || kernel.last < quiet_after_earlier;
             if is_over && is_in_order && (member.is_some() || matches!(until, Until::End)) {
