@@ -36,7 +36,6 @@ fn record(out: &Path, rank: u32, ranks: u32, operations: u64) -> PathBuf {
 const KEEPING: WriteOptions =
     WriteOptions { deadline: None, keep_journal: true, provisional: false, since_ticks: 0, archive: None };
 
-/// Reads a journal into tables.
 fn tables(part: &Path) -> Tables {
     let journal = Journal::open(&part.join(JOURNAL)).expect("readable");
     let tag = journal.process_tag;

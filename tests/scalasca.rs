@@ -57,7 +57,6 @@ impl Job {
         Some(Self { archive: scratch.path().join("export/0-world"), scratch, calls })
     }
 
-    /// Has scout analyse the archive.
     fn analyse(&self) {
         let mut scout = self.scratch.plain("mpirun");
         scout.args(["-np", &RANKS.to_string(), "scout.mpi", "./traces.otf2"]).current_dir(&self.archive);

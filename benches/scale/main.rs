@@ -96,7 +96,6 @@ fn in_a_process_of_its_own(what: &str, out: &Path) {
     assert!(status.expect("started").success(), "{what} failed");
 }
 
-/// Does it and says what it took.
 fn measured(out: &Path, work: impl FnOnce(&Path) -> u64) {
     let begin = Instant::now();
     let events = work(out);

@@ -11,7 +11,6 @@ use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
 use nccl_events::id::{ContextId, EventId, ProcessTag};
 use nccl_events::{Body, CommInit, Name, Start, State, StateArgs, state};
 
-/// Ranks of a tensor group, which is also a host.
 const TENSOR: u32 = 8;
 /// Stages of a pipeline, where there are ranks for them.
 const PIPELINE: u32 = 8;
@@ -54,12 +53,10 @@ pub(crate) struct Rank {
     members: [(ContextId, Member); 4],
     /// Ranks that record one after the other are to have done it at once: their clocks are behind by as much.
     late_ns: u64,
-    /// The all-reduce that it has called.
     called: EventId,
 }
 
 impl Rank {
-    /// Begins to record, that late.
     pub(crate) fn begin(out: &Path, rank: u32, ranks: u32, job_ns: u64, late_ns: u64) -> Self {
         let host = rank / TENSOR;
         let pid = NO_PROCESS + rank;
@@ -110,7 +107,6 @@ impl Rank {
         rank
     }
 
-    /// Calls the next all-reduce, of its communicators in turn.
     pub(crate) fn call(&mut self, operation: u64) {
         let (context, member) = self.member(operation);
         self.called = self.all_reduce(context, &member, operation / 4);
@@ -119,7 +115,6 @@ impl Rank {
         }
     }
 
-    /// What the network does for it.
     pub(crate) fn transfers(&mut self, operation: u64) {
         let (context, member) = self.member(operation);
         for is_send in [true, false] {
@@ -209,7 +204,6 @@ impl Rank {
         coll
     }
 
-    /// An end of a ring, with a step.
     fn transfer(&mut self, context: ContextId, member: &Member, coll: EventId, is_send: bool) {
         let rank = i32::try_from(member.rank).expect("small");
         let ranks = i32::try_from(member.ranks).expect("small");

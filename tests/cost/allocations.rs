@@ -25,7 +25,6 @@ pub(crate) fn count() -> u64 {
     COUNT.get()
 }
 
-/// From now on requests of the calling thread are refused.
 pub(crate) fn refuse(what: Refuse) {
     REFUSE.set(what);
 }

@@ -39,7 +39,6 @@ fn run_child(test: &str, variant: &str) -> ExitStatus {
     child(&scratch, &format!("hot_path::{test}"), variant).status().unwrap()
 }
 
-/// NCCL as far as this test needs it.
 pub(crate) struct Caller {
     table: &'static sys::ncclProfiler_v7_t,
     context: *mut c_void,
@@ -55,7 +54,6 @@ impl Caller {
         Self::of(&tables::ncclProfiler_v7.table)
     }
 
-    /// Calls the functions of this table.
     pub(crate) fn of(table: &'static sys::ncclProfiler_v7_t) -> Self {
         let init = table.init.unwrap();
         let (mut context, mut mask): (*mut c_void, c_int) = (ptr::null_mut(), 0);
@@ -94,7 +92,6 @@ impl Caller {
         unsafe { stop(handle) };
     }
 
-    /// One collective with its proxy work, in callbacks.
     pub(crate) fn collective(&self) {
         let coll = sys::ncclProfilerColl_v7_t {
             func: c"AllReduce".as_ptr(),

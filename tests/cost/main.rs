@@ -23,7 +23,6 @@ const MOST: f64 = 170.0;
 /// x86-64); it was 5313 when operations were found by hashing.
 const MOST_WRITING: f64 = 1600.0;
 
-/// The plugin as it is installed.
 fn optimised_plugin() -> PathBuf {
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // All that is installed: the plugin alone has other features of some crates, and would be compiled anew.
@@ -39,7 +38,7 @@ fn count(plugin: &Path, mode: &str, finalize: &str, iterations: u32) -> (f64, f6
     let mut command = scratch.command("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     command.arg(built::plugin_host()).arg("bench").arg(plugin);
-    command.args(["--no-timing", "--no-compare", "--iterations", &iterations.to_string()]);
+    command.args(["--no-timing", "--iterations", &iterations.to_string()]);
     command
         .env("NCCL_OTF2_EVENTS", "full")
         .env("NCCL_OTF2_MODE", mode)
@@ -114,7 +113,7 @@ fn of_calling_thread(plugin: &Path, backend: &str, launches: u32) -> f64 {
     command.args(["--tool=callgrind", "--separate-threads=yes"]);
     command.arg("--callgrind-out-file=threads");
     command.arg(built::plugin_host()).arg("bench").arg(plugin);
-    command.args(["--no-timing", "--no-compare", "--iterations", &launches.to_string()]);
+    command.args(["--no-timing", "--iterations", &launches.to_string()]);
     command
         .env("LD_PRELOAD", driver)
         .env("NCCL_OTF2_GPU", backend)

@@ -180,7 +180,6 @@ fn late(kind: &'static str, rank: u32) -> Expected {
     Expected::Cause(kind, Who::Rank(rank))
 }
 
-/// Situations of sends and receives.
 pub(crate) const ALL: [Situation; 9] = [
     ("a late stage of a pipeline of sends", || {
         // Three others wait half a millisecond each time.

@@ -95,7 +95,6 @@ pub(crate) const ALL: [Situation; 6] = [
     }),
 ];
 
-/// Ranks and shares of the causes.
 fn causes(script: &Script) -> (Vec<(u64, f64)>, Value) {
     let report = slow::stats(&script.job, &script.ranks, &[]);
     let causes = report["causes"].as_array().expect("causes");

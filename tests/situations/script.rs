@@ -26,7 +26,6 @@ impl Script {
         }
     }
 
-    /// A further communicator, of these ranks.
     pub(crate) fn communicator(&mut self, ranks: &[u32]) -> u32 {
         self.job.communicators.push(ranks.to_vec());
         self.job.communicators.len() as u32
@@ -78,7 +77,6 @@ impl Script {
         }
     }
 
-    /// All ranks go on together.
     pub(crate) fn align(&mut self) {
         let last_ns = self.free_ns.iter().copied().max().expect("ranks");
         self.free_ns.fill(last_ns);
@@ -100,7 +98,6 @@ impl Script {
         self.align();
     }
 
-    /// A collective of all ranks of a communicator.
     pub(crate) fn collective(&mut self, function: &'static str, communicator: u32, transfer_ns: u64) {
         let next = self.sequences.entry((communicator, function)).or_default();
         let sequence = std::mem::replace(next, *next + 1);

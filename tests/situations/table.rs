@@ -10,9 +10,7 @@ use super::script::{Script, time_ns};
 pub(crate) enum Expected {
     Healthy,
     Unclear,
-    /// There is nothing to compare.
     Nothing,
-    /// A cause of this kind.
     Cause(&'static str, Who),
 }
 
@@ -23,7 +21,6 @@ pub(crate) enum Who {
     Channel(u32),
 }
 
-/// A job, and the truth.
 #[derive(Debug)]
 pub(crate) struct Made {
     pub(crate) job: Job,
@@ -114,7 +111,6 @@ fn healthy_ring(job: Job, expected: Expected) -> Made {
     Made { ranks: play(&job), job, expected, lost_ns: None }
 }
 
-/// What it is called, and what makes it.
 pub(crate) type Situation = (&'static str, fn() -> Made);
 
 pub(crate) const ALL: [Situation; 26] = [

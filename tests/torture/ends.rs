@@ -16,7 +16,6 @@ pub(crate) enum End {
 /// What `plugin-host endure` can be asked for; the number is the one in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Finalize, then return from main.
     Orderly = 1,
     /// `exit` in the middle of operations, without finalize.
     Exit = 2,

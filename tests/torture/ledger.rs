@@ -35,7 +35,6 @@ pub(crate) fn returned(path: &Path) -> Numbers {
     numbers
 }
 
-/// The numbers that a part's definitions give.
 pub(crate) fn recorded(definitions: &serde_json::Value, into: &mut Numbers) {
     let kinds = definitions["counts"]["kinds"].as_object().expect("numbers by kind");
     for (kind, numbers) in kinds {

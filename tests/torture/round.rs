@@ -16,7 +16,6 @@ use super::verdict;
 pub(crate) struct Round {
     threads: u64,
     rest: Duration,
-    /// Whether a launcher says ranks and size.
     has_launcher: bool,
     keeps_journal: bool,
     processes: Vec<Fate>,
@@ -29,14 +28,12 @@ struct Fate {
     end: End,
 }
 
-/// A job that went through it and has its archive.
 pub(crate) struct Judged {
     pub(crate) processes: u64,
     pub(crate) killed: u64,
     pub(crate) callbacks: u64,
 }
 
-/// A process that has ended, and what it had done.
 pub(crate) struct Dead {
     pub(crate) pid: u32,
     pub(crate) threads: u64,

@@ -36,7 +36,6 @@ impl Cache {
     }
 }
 
-/// Creates a folder with those above it.
 pub(crate) fn create(folder: &Path) -> Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))
 }
@@ -49,7 +48,6 @@ pub(crate) fn remove(folder: &Path) -> Result<()> {
     }
 }
 
-/// Gives what is whole its final name.
 pub(crate) fn put(whole: &Path, name: &Path) -> Result<()> {
     create(name.parent().unwrap_or(name))?;
     std::fs::rename(whole, name).with_context(|| format!("rename to {}", name.display()))
@@ -59,7 +57,6 @@ pub(crate) fn write(file: &Path, text: impl AsRef<[u8]>) -> Result<()> {
     std::fs::write(file, text).with_context(|| format!("write {}", file.display()))
 }
 
-/// The files of a folder, sorted.
 pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).with_context(|| format!("list {}", folder.display()))?;
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -86,18 +83,4 @@ fn lock(path: &Path) -> Result<Option<File>> {
     }
     file.lock().with_context(|| format!("lock {}", path.display()))?;
     Ok(Some(file))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_xdg_folder_wins_unless_it_is_relative() {
-        let home = || Some(PathBuf::from("/home/someone"));
-        assert_eq!(base(Some("/scratch".into()), home()).unwrap(), Path::new("/scratch"));
-        assert_eq!(base(Some("scratch".into()), home()).unwrap(), Path::new("/home/someone/.cache"));
-        assert_eq!(base(None, home()).unwrap(), Path::new("/home/someone/.cache"));
-        assert_eq!(crate::error::status(&base(None, None).unwrap_err()), 2);
-    }
 }

@@ -7,7 +7,6 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::process::{heading, run};
 
-/// A set of build outputs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Profile {
     Debug,
@@ -39,7 +38,6 @@ pub(crate) fn command(verb: &str) -> Command {
     command
 }
 
-/// Builds packages of the workspace.
 pub(crate) fn build(profile: Profile, packages: &[&str]) -> Result<()> {
     heading("build");
     let mut command = command("build");
@@ -60,11 +58,38 @@ pub(crate) fn target() -> Result<PathBuf> {
     target.with_context(|| format!("{} is in no target folder", program.display()))
 }
 
-/// A built file, checked to be there.
 pub(crate) fn built(profile: Profile, name: &str) -> Result<PathBuf> {
     let file = target()?.join(profile.name()).join(name);
     ensure!(file.is_file(), "the build left no {}", file.display());
     Ok(file)
+}
+
+/// The built programs and libraries that jobs of NCCL on emulated devices need.
+pub(crate) struct Tools {
+    pub(crate) nccl_otf2: PathBuf,
+    pub(crate) nccl_host: PathBuf,
+    pub(crate) fake_gpu: PathBuf,
+    pub(crate) plugin: PathBuf,
+}
+
+impl Tools {
+    pub(crate) fn build() -> Result<Self> {
+        build(Profile::Debug, &["nccl-profiler-otf2", "nccl-otf2", "nccl-host", "fake-gpu"])?;
+        let built = |name| built(Profile::Debug, name);
+        Ok(Self {
+            nccl_otf2: built("nccl-otf2")?,
+            nccl_host: built("nccl-host")?,
+            fake_gpu: built("libfakegpu.so")?,
+            plugin: built("libnccl_profiler_otf2.so")?,
+        })
+    }
+
+    /// The events of an archive, as the tool prints them.
+    pub(crate) fn events(&self, archive: &Path) -> Result<Vec<serde_json::Value>> {
+        let mut print = Command::new(&self.nccl_otf2);
+        let printed = crate::process::output(print.args(["print", "--json"]).arg(archive), "print")?;
+        printed.lines().map(|line| serde_json::from_str(line).context("a line of print --json")).collect()
+    }
 }
 
 /// What git calls the tree, `unknown` without git.

@@ -18,8 +18,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use verbs::{
-    bindings, cupti_layout, demo, fuzz, gpu_check, house, matrix, page, readers, scale, scorep, screenshot, setup,
-    test, torture,
+    bindings, cupti_layout, demo, fuzz, gpu_check, house, matrix, page, readers, scale, scorep, setup, test, torture,
 };
 
 /// The project's own commands
@@ -58,7 +57,6 @@ enum Command {
     /// release: make them on a machine that has it.
     Bindings,
     CuptiLayout(cupti_layout::Args),
-    Screenshot(screenshot::Args),
 }
 
 fn main() -> ExitCode {
@@ -77,7 +75,6 @@ fn main() -> ExitCode {
         Command::GpuCheck(args) => gpu_check::run(&args),
         Command::Bindings => bindings::run(),
         Command::CuptiLayout(args) => cupti_layout::run(&args),
-        Command::Screenshot(args) => screenshot::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -15,6 +15,7 @@ use anyhow::Result;
 use crate::cache::{self, Cache};
 use crate::cargo;
 use crate::error::missing;
+use crate::packages::{self, COMPILER, OTF2, OTF2_TOOLS, PYTHON};
 use crate::process::{heading, run};
 use crate::python::Python;
 
@@ -31,6 +32,16 @@ pub(crate) const RELEASES: [&str; 10] =
 /// The release that the demo runs unless told otherwise.
 pub(crate) const NEWEST: &str = "2.32.3";
 
+/// Python, and the libraries of these releases; installs and fetches what is missing.
+pub(crate) fn releases(versions: &[impl AsRef<str>]) -> Result<(Python, Vec<PathBuf>)> {
+    packages::ensure(&[OTF2, OTF2_TOOLS, PYTHON, COMPILER])?;
+    let cache = Cache::open()?;
+    let python = Python::ensure(&cache)?;
+    let libraries = versions.iter().map(|version| library(&cache, &python, version.as_ref()));
+    let libraries = libraries.collect::<Result<Vec<PathBuf>>>()?;
+    Ok((python, libraries))
+}
+
 /// The path of `libnccl.so.2` of a release; fetches it if it is not in the cache.
 pub(crate) fn library(cache: &Cache, python: &Python, version: &str) -> Result<PathBuf> {
     check(version)?;
@@ -43,7 +54,6 @@ pub(crate) fn library(cache: &Cache, python: &Python, version: &str) -> Result<P
     Ok(library)
 }
 
-/// The folder of the plugins of tests/doubles/fake-gpu, which it builds.
 pub(crate) fn plugins() -> Result<PathBuf> {
     let folder = cargo::target()?.join("nccl-plugins");
     let sources = cargo::root().join("tests/doubles/fake-gpu/nccl-plugins");

@@ -50,11 +50,6 @@ pub(crate) const JAVA: Need = need("openjdk-17-jre-headless", "Java 17", || on_p
 /// Scrapes metrics; its `promtool` checks them.
 pub(crate) const PROMETHEUS: Need =
     need("prometheus", "prometheus and promtool", || on_path("prometheus") && on_path("promtool"));
-pub(crate) const XVFB: Need = need("xvfb", "Xvfb", || on_path("Xvfb"));
-pub(crate) const VITE: Need = need("vite", "the viewer ViTE", || on_path("vite"));
-pub(crate) const XDOTOOL: Need = need("xdotool", "xdotool", || on_path("xdotool"));
-/// ImageMagick's `import` takes the picture.
-pub(crate) const IMAGEMAGICK: Need = need("imagemagick", "ImageMagick's import", || on_path("import"));
 
 /// Sees to it that all `needs` are there: installs what is missing when this is root on Debian, else fails with the
 /// line that installs it.
@@ -109,19 +104,4 @@ fn libclang_is_here() -> bool {
     std::env::var_os("LIBCLANG_PATH").is_some()
         || installed("libclang-dev")
         || folders.iter().any(|folder| Path::new(folder).join("libclang.so").exists())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_not_there_is_missing_and_the_rest_is_not() {
-        let needs = [
-            need("sh", "a shell", || on_path("sh")),
-            need("no-such-package", "nothing", || on_path("no-such-program-anywhere")),
-        ];
-        let lacking: Vec<&str> = lacking(&needs).iter().map(|need| need.package).collect();
-        assert_eq!(lacking, ["no-such-package"]);
-    }
 }

@@ -29,7 +29,6 @@ pub(crate) fn last(text: &str) -> &str {
     text.lines().last().unwrap_or("it said nothing")
 }
 
-/// Starts a section of what a command prints.
 pub(crate) fn heading(title: &str) {
     println!("\n== {title}");
 }

@@ -41,7 +41,6 @@ const TENSORFLOW: [Package; 2] = [
     ("xprof==2.24.2", "reads profiles and exports as TensorBoard does"),
 ];
 
-/// The interpreter of an environment.
 pub(crate) struct Python {
     interpreter: PathBuf,
 }
@@ -75,7 +74,6 @@ impl Python {
         Ok(python)
     }
 
-    /// The interpreter's path, for tests that start it themselves.
     pub(crate) fn interpreter(&self) -> &Path {
         &self.interpreter
     }

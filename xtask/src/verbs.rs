@@ -11,7 +11,6 @@ pub(crate) mod page;
 pub(crate) mod readers;
 pub(crate) mod scale;
 pub(crate) mod scorep;
-pub(crate) mod screenshot;
 pub(crate) mod setup;
 pub(crate) mod test;
 pub(crate) mod torture;

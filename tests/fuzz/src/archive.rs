@@ -38,7 +38,6 @@ pub(crate) fn read_written(anchor: &Path) -> u64 {
     events(anchor).unwrap_or_else(|error| panic!("our own archive: {error}"))
 }
 
-/// Reads the definitions of an archive of our own.
 pub(crate) fn read_definitions(anchor: &Path) {
     let archive = Archive::open(anchor).unwrap_or_else(|error| panic!("our own archive: {error}"));
     let trace = Trace::read(anchor.to_owned(), archive).unwrap_or_else(|error| panic!("our own archive: {error}"));

@@ -15,7 +15,6 @@ use crate::pieces;
 use crate::segments::Segment;
 
 const REMOVE: u8 = 0xff;
-/// Polls of a follower that finds nothing new.
 const MOST_POLLS: usize = 64;
 
 /// Ticks and ids of the records of each slot.
@@ -93,7 +92,6 @@ fn add(slots: &mut Slots, record: &Record) {
 struct Writing<'a> {
     journal: &'a Path,
     segments: &'a [Segment],
-    /// Records of the segment that is being written.
     shown: usize,
     next: usize,
     is_whole: bool,

@@ -17,7 +17,6 @@ use crate::archive;
 use crate::pieces::{self, Piece};
 use crate::segments::{self, SEGMENT, Segment};
 
-/// The kinds of pieces that are files of a part.
 pub(crate) const NAMES: [(u8, &str); 8] = [
     (b'P', "process.json"),
     (b'M', "manifest"),
@@ -33,7 +32,6 @@ pub(crate) const NEXT: u8 = b'N';
 pub(crate) const EVENTS: u8 = b'E';
 const MOST_PARTS: usize = 4;
 
-/// Pieces of a part that a process left behind.
 const RECORDED: &[u8] = b"NSPLXO";
 
 /// Finalizes a job whose processes were killed, and reads what came of it.
@@ -53,7 +51,6 @@ pub(crate) fn finalize(input: &[u8]) {
     }
 }
 
-/// Unifies parts. Their event files are taken as they are.
 pub(crate) fn unify(input: &[u8]) {
     let (_, pieces) = pieces::split(input);
     let scratch = tempfile::tempdir().expect("a directory");

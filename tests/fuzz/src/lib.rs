@@ -18,7 +18,6 @@ mod segments;
 
 #[derive(Debug)]
 pub struct Target {
-    /// Its name, and that of its folder of inputs.
     pub name: &'static str,
     /// Reads bytes; panics where a promise is broken.
     pub run: fn(&[u8]),

@@ -3,7 +3,6 @@
 /// What every piece begins with; a byte for its kind follows.
 const MARK: &[u8] = b"\xffpc";
 
-/// A piece of an input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece<'a> {
     pub(crate) kind: u8,
@@ -22,7 +21,6 @@ pub(crate) fn split(input: &[u8]) -> (&[u8], Vec<Piece<'_>>) {
     (head, pieces.collect())
 }
 
-/// Adds a piece to an input.
 pub(crate) fn push(input: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) {
     input.extend_from_slice(MARK);
     input.push(kind);

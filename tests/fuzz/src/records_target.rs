@@ -4,7 +4,6 @@ use std::fs;
 
 use crate::records::Records;
 
-/// Reads an event file, and writes it twice into one.
 pub(crate) fn read(input: &[u8]) {
     let scratch = tempfile::tempdir().expect("a directory");
     let (path, both) = (scratch.path().join("0.evt"), scratch.path().join("both.evt"));

@@ -71,7 +71,6 @@ pub fn all() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     ]
 }
 
-/// Records a rank of two.
 fn record(out: &Path, rank: u32) -> std::path::PathBuf {
     let mut process = Process::begin(out, Who { rank, ranks: 2, in_environment: true });
     for sequence in 0..2 {
@@ -122,7 +121,6 @@ fn torch() -> Vec<u8> {
         .into_bytes()
 }
 
-/// A profile of a host, in the archive's time.
 fn profile() -> Vec<u8> {
     let times = [(1, PROFILE_START_TIME, 0), (2, PROFILE_STOP_TIME, 1_000_000_000)];
     let metadata = times.map(|(id, name, _)| (id, XStatMetadata { id, name: name.to_owned() }));

@@ -18,7 +18,6 @@ use journal::layout::{SEGMENT_BYTES, header, mark, pair};
 
 use crate::pieces::Piece;
 
-/// The kind of pieces that are segments.
 pub(crate) const SEGMENT: u8 = b'S';
 
 const HEADER_BYTES: usize = 8 * HEADER_WORDS;
@@ -36,7 +35,6 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// The segments of an input's pieces.
     pub(crate) fn all(pieces: &[Piece<'_>]) -> Vec<Self> {
         let mut orders = BTreeMap::new();
         let pieces = pieces.iter().filter(|piece| piece.kind == SEGMENT);

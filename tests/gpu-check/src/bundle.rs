@@ -11,9 +11,7 @@ pub(crate) struct Bundle {
     /// `nccl-host`
     pub(crate) host: PathBuf,
     pub(crate) plugin: PathBuf,
-    /// A plugin that does nothing.
     pub(crate) empty_plugin: PathBuf,
-    /// The stand-in for a GPU.
     pub(crate) fake_gpu: PathBuf,
     /// The same under the name by which it is a driver, once it is mapped.
     pub(crate) fake_driver: PathBuf,

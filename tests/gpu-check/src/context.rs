@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use crate::bundle::Bundle;
 use crate::machine::Machine;
 
-/// Processes and threads, and what lets NCCL run them here.
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {
     pub(crate) processes: usize,
@@ -16,12 +15,10 @@ pub(crate) struct Shape {
     pub(crate) words: &'static str,
 }
 
-/// What a check has to work with.
 pub(crate) struct Context<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) bundle: &'a Bundle,
     pub(crate) is_fake: bool,
-    /// A folder of the check's own.
     pub(crate) work: PathBuf,
     pub(crate) until: Instant,
     /// How several ranks run on this machine; found out by the first that asks.
@@ -29,7 +26,6 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// The time that is left.
     pub(crate) fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }

@@ -18,7 +18,6 @@ const IN_PYTHON: [&str; 4] = ["nvidia/nccl/lib", "nvidia/cu13/lib", "nvidia/cuda
 const OF_SYSTEM: [&str; 5] =
     ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];
 
-/// What there is to work with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
     pub(crate) gpus: usize,
@@ -26,7 +25,6 @@ pub(crate) struct Machine {
     pub(crate) cudart: Option<PathBuf>,
     pub(crate) cupti: Option<PathBuf>,
     pub(crate) driver: Option<PathBuf>,
-    /// A Python that has PyTorch.
     pub(crate) torch: Option<PathBuf>,
     pub(crate) nsys: Option<PathBuf>,
     /// CPUs that this process may run on.
@@ -140,7 +138,6 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// What a Python prints for a script that ends well.
 fn ask(python: &Path, script: &str, work: &Path) -> Option<String> {
     let mut ask = Command::new(python);
     ask.args(["-c", script]);

@@ -5,13 +5,11 @@ use serde_json::Value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Verdict {
-    /// As the plugin takes it to be.
     #[serde(rename = "ok")]
     Ok,
     /// Otherwise, or the check did not come to its end.
     #[serde(rename = "failed")]
     Failed,
-    /// This machine cannot show it.
     #[serde(rename = "not here")]
     NotHere,
 }
@@ -26,7 +24,6 @@ impl Verdict {
     }
 }
 
-/// The answer with what was measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) verdict: Verdict,

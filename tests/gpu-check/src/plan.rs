@@ -63,7 +63,6 @@ checks! {
         "a small all-reduce without a plugin, with an empty one, with ours: light, standard, full";
 }
 
-/// The number of a check as a table has it.
 fn numbered(number: u8) -> String {
     if number == 0 { String::new() } else { number.to_string() }
 }

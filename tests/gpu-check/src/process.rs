@@ -72,7 +72,6 @@ pub(crate) fn run(command: &mut Command, limit: Duration, out: &Path) -> io::Res
     Ok(Ran { status, stdout: text(&stdout)?, stderr: text(&stderr)?, took: began.elapsed() })
 }
 
-/// A check that is killed takes along what it started.
 fn die_with_parent() {
     // SAFETY: PR_SET_PDEATHSIG reads its one argument, a signal number, and touches no memory.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };

@@ -11,7 +11,6 @@ use whole_plugin::scratch::Scratch;
 use super::job::{report, tool, verdict};
 use super::ways::script;
 
-/// What three ranks do, to the end of their processes.
 fn recorded(variables: &[(&str, &str)], scripts: [&str; 3]) -> Scratch {
     let scratch = Scratch::new();
     for (rank, words) in scripts.iter().enumerate() {

@@ -89,7 +89,6 @@ impl Job {
         snapshots.flatten().map(|entry| entry.path()).next().expect("one")
     }
 
-    /// Copies what is recorded, as it is.
     pub(super) fn copy(&self) {
         let copy = self.scratch.path().join("copy");
         let _copied = run(Command::new("cp").arg("-r").arg(self.scratch.out()).arg(copy)).with_code(0);

@@ -1,7 +1,6 @@
 //! Ways to hang. Each is a script for each rank of three, played to the plugin; a rank that waits sleeps in what it
 //! has not ended.
 
-/// What is to be found.
 #[derive(Clone, Copy)]
 pub(super) struct Expected {
     pub(super) kind: &'static str,
@@ -127,7 +126,6 @@ pub(super) const WAYS: [Way; 15] = [
     always("ended early", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nfinalize c\nexit 0"], "ended"),
 ];
 
-/// A script for plugin-host of these words.
 pub(super) fn script(rank: usize, words: &str) -> String {
     let mut script = String::new();
     for line in words.lines() {

@@ -10,7 +10,6 @@ use serde::Deserialize;
 use crate::built;
 use crate::process::{Ended, run};
 
-/// An archive that is in place.
 #[derive(Debug)]
 pub struct Archive {
     anchor: PathBuf,
@@ -19,13 +18,11 @@ pub struct Archive {
 /// How often something came, by name.
 pub type Tally = BTreeMap<String, u64>;
 
-/// What the Python package reads.
 #[derive(Debug, Deserialize)]
 pub struct Contents {
     pub locations: Tally,
     /// Communicators, with the names of their members in order.
     pub comms: Vec<(String, Vec<String>)>,
-    /// Entered regions on threads of the host.
     pub calls: Tally,
     pub operations: Tally,
     /// Ends of collectives by operation and communicator, and in these by location.
@@ -35,7 +32,6 @@ pub struct Contents {
 }
 
 impl Archive {
-    /// The archive of a job's directory.
     pub fn open(directory: &Path) -> Self {
         let anchor = directory.join("traces.otf2");
         assert!(anchor.is_file(), "there is no archive {}", anchor.display());
@@ -119,7 +115,6 @@ impl Archive {
         value.map_or(0, |value| value.trim().parse().expect("a number"))
     }
 
-    /// What the Python package reads.
     pub fn contents(&self, python: &Path) -> Contents {
         let mut command = Command::new(python);
         command.arg(built::root().join("tests/support/contents.py")).arg(&self.anchor);

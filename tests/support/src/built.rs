@@ -29,12 +29,10 @@ pub fn nccl_stand_in() -> PathBuf {
     built("libnccl_stand_in.so")
 }
 
-/// The program that makes NCCL work.
 pub fn nccl_host() -> PathBuf {
     built("nccl-host")
 }
 
-/// The stand-in for a GPU.
 pub fn fake_gpu() -> PathBuf {
     built("libfakegpu.so")
 }

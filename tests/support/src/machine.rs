@@ -18,7 +18,6 @@ pub fn say(reason: &str) {
     std::io::stderr().write_all(line.as_bytes()).expect("write to stderr");
 }
 
-/// NCCL's published library of one version.
 pub fn nccl_library(version: &str) -> Option<PathBuf> {
     let libraries = std::env::var_os("NCCL_OTF2_TEST_NCCL_DIR").map_or_else(
         || {
@@ -59,7 +58,6 @@ pub fn perfetto_viewer() -> Option<PathBuf> {
     Some(PathBuf::from(String::from_utf8_lossy(&found.stdout).trim()))
 }
 
-/// The Python interpreter that has another package as well.
 pub fn python_with(package: &str) -> Option<PathBuf> {
     let python = python()?;
     let imported = Command::new(&python).args(["-c", &format!("import {package}")]).output();
@@ -70,7 +68,6 @@ pub fn python_with(package: &str) -> Option<PathBuf> {
     Some(python)
 }
 
-/// The Python interpreter that has TensorFlow and xprof.
 pub fn tensorflow() -> Option<PathBuf> {
     let Some(python) = std::env::var_os("NCCL_OTF2_TEST_TENSORFLOW") else {
         skip("NCCL_OTF2_TEST_TENSORFLOW names no interpreter with TensorFlow (cargo xtask test makes one and sets it)");

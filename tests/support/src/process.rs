@@ -16,13 +16,10 @@ pub struct Running {
     called: String,
 }
 
-/// A process that has ended.
 #[derive(Debug)]
 pub struct Ended {
     pub status: ExitStatus,
-    /// What it wrote to standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
     pub stderr: String,
     called: String,
 }
@@ -61,7 +58,6 @@ pub fn run_within(limit: Duration, command: &mut Command) -> Ended {
     start(command).wait(limit)
 }
 
-/// Runs a process to its end.
 pub fn run(command: &mut Command) -> Ended {
     run_within(LIMIT, command)
 }
@@ -153,7 +149,6 @@ impl std::fmt::Display for Ended {
 
 /// What is kept of an output, half of it from its beginning and half from its end.
 const MOST_KEPT: u64 = 32 << 20;
-/// What a message shows of it, likewise.
 const MOST_SHOWN: usize = 256 << 10;
 
 fn all_of(mut file: File) -> String {
@@ -174,7 +169,6 @@ fn all_of(mut file: File) -> String {
     head + &format!("\n[{cut} bytes left out]\n") + &read(length - half, half)
 }
 
-/// The beginning and the end of a text.
 fn shown(text: &str) -> String {
     if text.len() <= MOST_SHOWN {
         return text.to_owned();

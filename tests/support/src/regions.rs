@@ -7,17 +7,14 @@ use otf2::{AttributeRef, AttributeValue, Definitions, EventKind, LocationGroupRe
 
 use crate::archive::Archive;
 
-/// From an enter to its leave.
 #[derive(Clone, Debug)]
 pub struct Region {
     pub name: String,
-    /// The name of the location.
     pub location: String,
     pub location_type: LocationType,
     pub group: LocationGroupRef,
     pub start_ns: u64,
     pub end_ns: u64,
-    /// The attributes of the enter, then those of the leave.
     pub attributes: BTreeMap<String, String>,
 }
 
@@ -31,7 +28,6 @@ impl Region {
     }
 }
 
-/// When a region was entered, and the attributes of that.
 type Entered = (u64, BTreeMap<String, String>);
 
 fn attributes(definitions: &Definitions, list: &[(AttributeRef, AttributeValue)]) -> BTreeMap<String, String> {
@@ -53,7 +49,6 @@ fn attributes(definitions: &Definitions, list: &[(AttributeRef, AttributeValue)]
 }
 
 impl Archive {
-    /// The archive, as this project's reader opens it.
     pub fn reader(&self) -> otf2::Archive {
         otf2::Archive::open(self.anchor()).unwrap_or_else(|error| panic!("{}: {error}", self.anchor().display()))
     }

@@ -24,7 +24,6 @@ pub fn fails(name: &str, variables: &[(&str, &str)], preloaded: Option<&Path>, w
     }
 }
 
-/// Nothing in the child itself.
 fn in_child(name: &str, variables: &[(&str, &str)], preloaded: Option<&Path>, body: impl FnOnce()) -> Option<Ended> {
     let own = format!("{name} {variables:?}");
     if let Ok(inner) = std::env::var(INNER) {

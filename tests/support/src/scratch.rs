@@ -132,7 +132,6 @@ impl Scratch {
         Some(job)
     }
 
-    /// The parts of the job that have a journal.
     pub fn recording(&self) -> Vec<PathBuf> {
         recording(&self.out())
     }
@@ -167,7 +166,6 @@ fn host_arguments(job: &mut Command, release: &str, arguments: &[&str]) -> Optio
     Some(())
 }
 
-/// The parts below a directory that have a journal.
 pub fn recording(directory: &Path) -> Vec<PathBuf> {
     let parts = std::fs::read_dir(directory.join("parts")).into_iter().flatten();
     let parts = parts.flatten().map(|part| part.path());

@@ -37,7 +37,6 @@ pub(crate) struct Args {
 
 const FIXTURE: &str = "crates/cupti-sys/tests/layout.json";
 
-/// A published set of headers.
 struct Published {
     version: &'static str,
     package: &'static str,
@@ -65,7 +64,6 @@ const RELEASES: [Published; 8] = [
     published("13.5.25", "nvidia-cuda-cupti", RUNTIME_13),
 ];
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure(if args.headers.is_empty() { &[LIBCLANG, PYTHON] } else { &[LIBCLANG] })?;
     let given = if args.headers.is_empty() { fetch_all(args.as_available)? } else { args.headers.clone() };

@@ -40,7 +40,6 @@ const LIMITS: [&str; 5] =
 const MOST_INPUTS: usize = 24;
 const MOST_BYTES: u64 = 4096;
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let corpora = cargo::root().join("tests/fuzz/corpus");
     let known = targets(&corpora)?;

@@ -21,7 +21,6 @@ pub(crate) struct Args {
     screenshots: Option<std::path::PathBuf>,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     packages::ensure(&[NODE, NPM, CHROMIUM])?;
     process::heading("the report's page");

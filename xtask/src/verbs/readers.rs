@@ -48,7 +48,6 @@ fn compare(python: &Python, nccl_otf2: &Path) -> Command {
     command
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let anchors: Vec<PathBuf> = args.archives.iter().map(|path| anchor(path)).collect();
     packages::ensure(&[OTF2, OTF2_TOOLS, PYTHON])?;
@@ -73,7 +72,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     first
 }
 
-/// The anchor file of a folder, or the file itself.
 pub(crate) fn anchor(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("traces.otf2") } else { path.to_owned() }
 }

@@ -34,7 +34,6 @@ pub(crate) struct Args {
     dir: PathBuf,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     // With the plugin and the tool, so that an earlier `cargo build --release` is not built anew.
     cargo::build(Profile::Release, &["nccl-profiler-otf2", "nccl-otf2", "scale"])?;

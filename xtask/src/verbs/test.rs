@@ -23,7 +23,6 @@ pub(crate) struct Args {
     arguments: Vec<String>,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let machine = setup::everything()?;
     process::heading("build");
@@ -55,17 +54,4 @@ fn names_packages(arguments: &[String]) -> bool {
     own.any(|word| {
         ["-p", "--package", "--workspace", "--all"].contains(&word.as_str()) || word.starts_with("--package=")
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_package_named_for_the_test_program_is_none_for_cargo() {
-        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert!(names_packages(&words("-p otf2")));
-        assert!(names_packages(&words("--package=otf2 -- x")));
-        assert!(!names_packages(&words("--test x -- -p")));
-    }
 }

@@ -21,7 +21,6 @@ pub(crate) struct Args {
     seed: u64,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     cargo::build(Profile::Debug, &["nccl-profiler-otf2", "nccl-otf2", "plugin-host"])?;
     process::heading("torture");

@@ -24,17 +24,14 @@ impl<T: Copy> Out<T> {
         self.0.is_null()
     }
 
-    /// What the caller has there.
     pub fn get(&self) -> Option<T> {
         In(self.0.cast_const()).get()
     }
 
-    /// Gives the caller its result.
     pub fn set(&self, value: T) {
         self.set_element(0, value);
     }
 
-    /// Gives the caller one element of a structure or array.
     pub fn set_element(&self, index: usize, value: T) {
         if !self.0.is_null() {
             // SAFETY: not NULL, so valid for a write by the invariant of this module (upheld by the C caller).
@@ -68,7 +65,6 @@ impl<T: Copy> In<T> {
         self.element(0)
     }
 
-    /// An element of the array it points to.
     pub fn element(&self, index: usize) -> Option<T> {
         if self.0.is_null() {
             return None;
@@ -110,7 +106,6 @@ impl Text {
         unsafe { CStr::from_ptr(self.0) }.to_string_lossy()
     }
 
-    /// The pointer itself, to hand on.
     pub fn pointer(&self) -> *const c_char {
         self.0
     }

@@ -21,7 +21,6 @@ pub fn say(double: &str, text: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Says it and ends the process.
 pub fn fatal(double: &str, text: &str) -> ! {
     say(double, text);
     // SAFETY: takes nothing and does not return.

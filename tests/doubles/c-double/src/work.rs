@@ -4,7 +4,6 @@
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work<Name> {
-    /// CUPTI's id of the call that launched it.
     pub correlation: u32,
     pub device: u32,
     pub context: u32,
@@ -13,11 +12,8 @@ pub struct Work<Name> {
     pub name: Name,
     /// The executable graph that it is part of, else 0.
     pub graph: u32,
-    /// What that was made of.
     pub source_graph: u32,
-    /// The node in the graph.
     pub node: u64,
-    /// What that was made of.
     pub source_node: u64,
     /// `CUpti_ActivityMemcpyKind`; 0: a kernel.
     pub copy_kind: u32,

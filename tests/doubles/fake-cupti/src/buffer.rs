@@ -8,12 +8,10 @@ pub(crate) fn record_len(kind: u32) -> Option<usize> {
     level::record_len(variables::get().level, kind)
 }
 
-/// Memory that a tool gave.
 pub(crate) struct Buffer {
     pub(crate) start: *mut u8,
     pub(crate) len: usize,
     pub(crate) valid: usize,
-    /// the thread whose records it has
     pub(crate) thread: i32,
 }
 

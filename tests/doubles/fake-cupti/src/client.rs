@@ -50,7 +50,6 @@ pub(crate) struct Client {
     pub(crate) state: Mutex<State>,
 }
 
-/// An API call of the calling thread.
 pub(crate) struct Call {
     pub(crate) kind: u32,
     pub(crate) cbid: u32,
@@ -179,7 +178,6 @@ impl Client {
         queue::put(Instant::now(), move || me.complete(buffer));
     }
 
-    /// Asks the tool for a buffer.
     fn request(&self, (thread, _): Key) -> Option<Buffer> {
         let callbacks = self.state.lock().callbacks?;
         let (mut start, mut len, mut max_records) = (null_mut::<u8>(), 0_usize, 0_usize);
@@ -212,7 +210,6 @@ impl Client {
         Some(buffer)
     }
 
-    /// Gives a buffer back to whoever is registered now.
     pub(crate) fn complete(&self, mut buffer: Buffer) {
         buffer.finish();
         count("buffers_completed", 1);

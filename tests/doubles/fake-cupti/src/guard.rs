@@ -31,7 +31,6 @@ thread_local! {
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a tool's buffer callback.
 pub(crate) fn in_callback<T>(callback: impl FnOnce() -> T) -> T {
     let before = IN_CALLBACK.replace(true);
     let result = callback();
@@ -64,13 +63,11 @@ fn in_host_callback() -> bool {
     ask.is_some_and(|ask| ask() != 0)
 }
 
-/// The process that the library was mapped in.
 fn own_process() -> u32 {
     static OWN: OnceLock<u32> = OnceLock::new();
     *OWN.get_or_init(std::process::id)
 }
 
-/// Notes whose library this is.
 pub(crate) fn start() {
     let _ = own_process();
 }
@@ -90,7 +87,6 @@ pub(crate) fn ask(function: &str) -> Outcome {
     Ok(())
 }
 
-/// For functions that work in a buffer callback too.
 pub(crate) fn enter(function: &str) -> Outcome {
     ask(function)?;
     variables::get().init.map_or(Ok(()), Err)

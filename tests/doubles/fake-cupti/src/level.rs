@@ -11,7 +11,6 @@ pub(crate) const V2_BEGUN: u32 = 130_200;
 /// CUDA 13.3: the two families exclude each other.
 pub(crate) const V2_COMPLETE: u32 = 130_300;
 
-/// A release that there is, or one to come.
 pub(crate) fn is_known(level: u32) -> bool {
     const KNOWN: [u32; 15] = [18, 20, 21, 22, 23, 24, 26, 27, 28, 130_001, 130_101, 130_202, 130_301, 130_401, 130_500];
     KNOWN.contains(&level) || level > 130_500

@@ -5,7 +5,6 @@ use crate::variables;
 use c_double::realtime_ns;
 use std::ffi::CStr;
 
-/// A record in the making.
 struct Bytes(Vec<u8>);
 
 impl Bytes {

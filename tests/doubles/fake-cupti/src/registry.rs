@@ -72,7 +72,6 @@ fn with<T>(action: impl FnOnce(&mut Registry) -> T) -> T {
     action(REGISTRY.lock().get_or_insert_with(Registry::new))
 }
 
-/// Everybody who can get records.
 pub(crate) fn clients() -> Vec<Arc<Client>> {
     with(|registry| {
         let global = std::iter::once(&registry.global);

@@ -11,7 +11,6 @@ pub(crate) enum Holder {
     V2Shared,
 }
 
-/// What is asked of the double.
 pub(crate) struct Variables {
     pub(crate) level: u32,
     pub(crate) kernel_ns: u64,
@@ -31,7 +30,6 @@ pub(crate) struct Variables {
     pub(crate) foreign_clock: bool,
 }
 
-/// Says why and ends the process.
 pub(crate) fn fatal(text: &str) -> ! {
     c_double::fatal("fakecupti", text)
 }

@@ -73,7 +73,6 @@ impl Double {
         call!(self, subscribe, &raw mut own, no_callback, null_mut())
     }
 
-    /// Code, and the name of who has subscribed already.
     fn subscribe_v2(&self, share: bool) -> (c_int, String) {
         let (mut own, mut holder) = (null_mut(), [0_u8; 64]);
         let mut params = SubscriberParams {

@@ -53,7 +53,6 @@ pub(crate) fn free(address: usize) -> bool {
     true
 }
 
-/// The allocation that an address lies in.
 pub(crate) fn find(address: usize) -> Option<Block> {
     let blocks = BLOCKS.lock();
     let (_, block) = blocks.range(..=address).next_back()?;

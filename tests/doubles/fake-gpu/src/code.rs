@@ -43,7 +43,6 @@ pub(crate) unsafe fn redirect(at: usize, to: usize) {
 
 const STUB_LEN: usize = 32;
 
-/// Stubs made so far, and room for more.
 struct Stubs {
     next: usize,
     end: usize,

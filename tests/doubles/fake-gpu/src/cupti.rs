@@ -26,7 +26,6 @@ type Api = unsafe extern "C" fn(u32, u32) -> u32;
 type Begin = unsafe extern "C" fn(*const Work<*const c_char>) -> u64;
 type End = unsafe extern "C" fn(u64, u64);
 
-/// The functions of the double.
 #[derive(Clone, Copy)]
 struct Feed {
     api: Api,
@@ -90,7 +89,6 @@ pub(crate) enum What<'a> {
     Copy(u32, usize),
 }
 
-/// Something begins to run now.
 pub(crate) fn begin(occasion: &Occasion, what: &What<'_>) -> Option<Running> {
     let feed = feed()?;
     let (name, copy_kind, bytes) = match what {

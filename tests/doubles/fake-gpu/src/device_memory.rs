@@ -30,7 +30,6 @@ macro_rules! plain {
 }
 plain!(u8, i8, u16, i16, u32, i32, u64, i64);
 
-/// An address that NCCL gave.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Addr(usize);
 
@@ -70,7 +69,6 @@ impl Addr {
         unsafe { pointer.write_unaligned(value) }
     }
 
-    /// The address that is stored here.
     pub(crate) fn follow(self) -> Addr {
         Addr(self.read::<u64>() as usize)
     }
@@ -142,7 +140,6 @@ impl Addr {
     }
 }
 
-/// A private copy of a structure of NCCL's.
 pub(crate) struct Record(Vec<u8>);
 
 impl Record {
@@ -151,12 +148,10 @@ impl Record {
         Record(bytes)
     }
 
-    /// The number at this offset.
     pub(crate) fn get<T: Plain>(&self, offset: usize) -> T {
         T::from_head(&self.0[offset..])
     }
 
-    /// The address at this offset.
     pub(crate) fn addr(&self, offset: usize) -> Addr {
         let address = self.get::<u64>(offset) as usize;
         // SAFETY: the record is a copy from NCCL's memory, and the offset that of a pointer.

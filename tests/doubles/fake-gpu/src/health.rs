@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
-/// From now on waiting fails.
 pub(crate) fn break_device() {
     BROKEN.store(true, Ordering::Relaxed);
 }

@@ -20,7 +20,6 @@ unsafe extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, found: *mut c
     0
 }
 
-/// The mapped files whose names begin so.
 pub(crate) fn mapped(name: &str) -> Mapped {
     let mut found: Mapped = Vec::new();
     // SAFETY: `each` is of the type that is asked for, and the pointer is to a vector that outlives the call.
@@ -43,7 +42,6 @@ pub(crate) fn real() -> Option<Dlopen> {
     })
 }
 
-/// A handle of a library that is mapped already.
 pub(crate) fn open_mapped(path: &CStr) -> Option<*mut c_void> {
     let real = real()?;
     // SAFETY: the C library's function, with a text; nothing is mapped that is not yet.

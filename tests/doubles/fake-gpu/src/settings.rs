@@ -3,7 +3,6 @@
 use c_double::Variables;
 use std::sync::OnceLock;
 
-/// What a tool finds in the place of the driver.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Driver {
     There,
@@ -20,7 +19,6 @@ pub(crate) enum Events {
     NeverDone,
 }
 
-/// What is asked of the stand-in.
 pub(crate) struct Settings {
     pub(crate) debug: u8,
     pub(crate) stores_wrong_results: bool,
@@ -31,7 +29,6 @@ pub(crate) struct Settings {
     /// A thread has no context before it was given one.
     pub(crate) has_own_contexts: bool,
     pub(crate) events: Events,
-    /// All captures are of mode "global".
     pub(crate) captures_globally: bool,
 }
 

@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// A part of a kernel.
 pub(crate) type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 thread_local! {
@@ -33,7 +32,6 @@ impl<F: FnMut() -> bool + Unpin> Future for Until<F> {
     }
 }
 
-/// Waits for a condition, letting the other parts run.
 pub(crate) async fn poll_until<F: FnMut() -> bool + Unpin>(condition: F) {
     Until(condition).await;
 }
@@ -55,7 +53,6 @@ impl Future for JoinAll<'_> {
     }
 }
 
-/// Runs the tasks of a kernel to their end.
 pub(crate) fn run(tasks: Vec<Task<'_>>) {
     let mut all = Box::pin(JoinAll(tasks));
     let mut context = Context::from_waker(Waker::noop());

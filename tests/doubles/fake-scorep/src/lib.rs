@@ -14,7 +14,6 @@ mod log;
 
 pub use log::{Interval, Log};
 
-/// Who is known to Score-P.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
     /// `--thread=none`: the main thread; what others do is put onto its location.
@@ -30,7 +29,6 @@ pub struct Variant {
     /// 7, 8 or 9: 7.1 has other arguments, 9.0 sees threads that libraries make.
     pub version: u8,
     pub threads: Threads,
-    /// Whether there is the user adapter.
     pub user: bool,
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A region that was entered and left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interval {
     pub location: String,
@@ -25,7 +24,6 @@ pub struct Log {
     pub metrics: Vec<(String, String, u64)>,
     /// Regions in the order in which they were left.
     pub intervals: Vec<Interval>,
-    /// Regions that were open when the measurement ended.
     pub left_open: usize,
     /// Whether the measurement ended in order.
     pub has_ended: bool,

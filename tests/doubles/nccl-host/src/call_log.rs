@@ -11,7 +11,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The log of one process.
 #[derive(Debug)]
 pub(crate) struct CallLog {
     file: Option<(PathBuf, Mutex<File>)>,

@@ -4,7 +4,6 @@ use crate::cuda::{DeviceSlice, Stream};
 use crate::nccl::{Communicator, Element, Reduction, int};
 use anyhow::Context as _;
 
-/// A call of NCCL, but for its buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     AllReduce(Reduction),
@@ -108,7 +107,6 @@ impl Call {
 }
 
 impl Communicator {
-    /// Makes a call on a stream.
     pub(crate) fn call<T: Element>(
         &self,
         call: Call,

@@ -115,7 +115,6 @@ fn command(options: &Options, process: u16, dir: &Path) -> anyhow::Result<Comman
     Ok(command)
 }
 
-/// A killed launcher takes its workers along.
 fn die_with_parent() {
     // SAFETY: PR_SET_PDEATHSIG reads its one argument, a signal number, and touches no memory.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
@@ -158,7 +157,6 @@ impl Worker {
     }
 }
 
-/// Why the job is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ended {
     Normally,

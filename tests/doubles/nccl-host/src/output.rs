@@ -14,7 +14,6 @@ const TAIL: usize = 64 << 10;
 /// How long somebody who outlives a worker may hold its output open.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The standard output and the standard error of all workers.
 pub(crate) struct Output {
     out: Stream,
     err: Stream,
@@ -22,7 +21,6 @@ pub(crate) struct Output {
 
 struct Stream {
     writer: PipeWriter,
-    /// Disconnected when all has been passed on.
     done: Receiver<()>,
 }
 
@@ -31,7 +29,6 @@ impl Output {
         Ok(Output { out: Stream::to(std::io::stdout)?, err: Stream::to(std::io::stderr)? })
     }
 
-    /// Makes a command write here.
     pub(crate) fn of(&self, command: &mut Command) -> anyhow::Result<()> {
         command.stdout(self.out.writer.try_clone()?);
         command.stderr(self.err.writer.try_clone()?);

@@ -1,6 +1,5 @@
 //! The data of the operations: small whole numbers, so that sums are exact in every order and data type.
 
-/// What "nothing was written here" looks like.
 pub(crate) const UNTOUCHED: i32 = -1;
 
 /// Elements after which a rank's data repeats.

@@ -14,13 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What the ranks of a process share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) nccl: &'static Nccl,
     pub(crate) version: Version,
     pub(crate) log: CallLog,
-    /// The number of proxy operations is known.
     pub(crate) exact: bool,
     /// Elements per operation.
     pub(crate) count: usize,
@@ -30,7 +28,6 @@ pub(crate) struct Shared {
     pub(crate) pause: Duration,
 }
 
-/// What a rank has done so far.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Tally {
     pub(crate) calls: u64,
@@ -51,7 +48,6 @@ impl AddAssign for Tally {
 /// What is being captured into a graph will be executed this often.
 pub(crate) const GRAPH_LAUNCHES: u64 = 3;
 
-/// One rank of the run.
 #[derive(Debug)]
 pub(crate) struct Rank<'r> {
     pub(crate) shared: &'static Shared,
@@ -68,10 +64,8 @@ pub(crate) struct Rank<'r> {
 #[derive(Debug, Clone)]
 pub(crate) struct Seat {
     shared: &'static Shared,
-    /// Rank in the whole run.
     rank: usize,
     round: Cell<u64>,
-    /// Groups so far, on all communicators.
     groups: Arc<AtomicU64>,
 }
 
@@ -101,7 +95,6 @@ impl<'r> Rank<'r> {
         self.seat.clone()
     }
 
-    /// What this rank has done elsewhere.
     pub(crate) fn add(&self, other: Tally) {
         self.count_up(|tally| *tally += other);
     }
@@ -166,7 +159,6 @@ impl<'r> Rank<'r> {
         Ok(())
     }
 
-    /// Calls in one ncclGroupStart…ncclGroupEnd.
     pub(crate) fn group(&self, calls: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
         self.group.set(Some(self.seat.groups.fetch_add(1, Ordering::Relaxed)));
         self.shared.nccl.group_start()?;
@@ -184,7 +176,6 @@ impl<'r> Rank<'r> {
         Ok(graph)
     }
 
-    /// Writes a line about this rank.
     pub(crate) fn log(&self, kind: &str, mut line: serde_json::Value) -> anyhow::Result<()> {
         line["rank"] = self.seat.rank.into();
         line["round"] = self.round().into();
@@ -232,7 +223,6 @@ impl<'r> Rank<'r> {
         self.call_on(self.world, call, send, recv)
     }
 
-    /// Logs a call on another communicator, then makes it.
     pub(crate) fn call_on<T: Element>(
         &self,
         comm: &Communicator,

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What came out of one process.
 #[derive(Serialize, Deserialize, Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) nccl_version: String,
@@ -17,15 +16,11 @@ pub(crate) struct Outcome {
     pub(crate) results_wrong: u64,
 }
 
-/// Between two looks at the directory.
 const POLL: Duration = Duration::from_millis(5);
 
-/// What the processes of a run wait for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Point {
-    /// All ranks of the process have their communicator.
     Ready,
-    /// All ranks of the process have their results.
     Done,
 }
 
@@ -54,7 +49,6 @@ impl Rendezvous {
             .with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Publishes the unique id of the communicator.
     pub(crate) fn put_id(&self, id: &UniqueId) -> anyhow::Result<()> {
         self.put("id", id.bytes())
     }
@@ -69,12 +63,10 @@ impl Rendezvous {
         }
     }
 
-    /// This process has come to this point.
     pub(crate) fn reach(&self, point: Point, process: u16) -> anyhow::Result<()> {
         self.put(&point.file(process), b"")
     }
 
-    /// Whether this process has come to this point.
     pub(crate) fn has_reached(&self, point: Point, process: u16) -> bool {
         self.dir.join(point.file(process)).exists()
     }
@@ -88,7 +80,6 @@ impl Rendezvous {
         }
     }
 
-    /// Publishes what came out of this process.
     pub(crate) fn put_outcome(&self, process: u16, outcome: &Outcome) -> anyhow::Result<()> {
         self.put(&format!("outcome.{process}"), &serde_json::to_vec(outcome)?)
     }

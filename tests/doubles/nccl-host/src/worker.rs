@@ -15,7 +15,6 @@ use std::process::ExitCode;
 use std::sync::{Barrier, mpsc};
 use std::time::Duration;
 
-/// Runs the ranks of this process.
 pub(crate) fn run(options: &Options, process: u16) -> anyhow::Result<ExitCode> {
     let dir = options.rendezvous.as_deref().context("--worker needs --rendezvous")?;
     let meeting = Rendezvous::at(dir);
@@ -151,7 +150,6 @@ impl Process {
         Ok(ranks.map(|_| Start::Join(id)).collect())
     }
 
-    /// The usual reason why communicators cannot be created.
     fn hint(&self) -> String {
         let (ranks, devices) = (self.options.world_ranks(), self.devices);
         if ranks > devices {

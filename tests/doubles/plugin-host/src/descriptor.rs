@@ -12,7 +12,6 @@ use crate::strings;
 /// As many bytes as a plugin is given for a descriptor, whatever its version: more than the largest has.
 pub(crate) const BYTES: usize = 192;
 
-/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Number(u64),

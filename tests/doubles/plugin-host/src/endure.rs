@@ -13,9 +13,8 @@ use std::time::Duration;
 use crate::bench::mix::{Action, Program, Shape};
 use crate::interface::{KINDS, Kind};
 use crate::nccl;
-use crate::outcome::Outcome;
 use crate::plugin::{InitArguments, Plugin};
-use crate::plugin_arguments::PluginArguments;
+use crate::verb::{Outcome, PluginArguments};
 
 /// Call a plugin until somebody ends this process, and write down which callbacks have returned.
 ///
@@ -54,7 +53,6 @@ pub(crate) struct Arguments {
 enum End {
     /// Not yet.
     GoOn = 0,
-    /// All communicators are finalized, then main returns.
     Orderly = 1,
     /// Threads stop where they are, then `exit` without finalize.
     Exit = 2,
@@ -131,7 +129,6 @@ fn work(plugin: &Plugin, ledger: &Ledger, arguments: &Arguments, number: u8) {
     }
 }
 
-/// Words of a thread.
 const THREAD_WORDS: usize = 64;
 /// Words of the file: the head, and 64 threads.
 const WORDS: usize = THREAD_WORDS * 65;
@@ -164,7 +161,6 @@ impl Ledger {
         Ok(Self { words: words.ok_or_else(|| io::Error::other("mmap gave address zero"))? })
     }
 
-    /// A callback of this thread has returned.
     fn returned(&self, thread: u8, action: Action, kind: Kind) {
         let row = match action {
             Action::Start { .. } => 0,

@@ -59,7 +59,6 @@ impl Kind {
         (self.0.is_power_of_two() && place < KINDS.len()).then_some(place)
     }
 
-    /// The name, or the number in hexadecimal.
     pub(crate) fn name(self) -> String {
         let name = self.place().and_then(|place| KINDS.get(place));
         name.map_or_else(|| format!("{:#x}", self.0), |name| (*name).to_owned())
@@ -70,7 +69,6 @@ impl Kind {
         matches!(self, Self::COLL | Self::P2P)
     }
 
-    /// Whether it lies below a task.
     pub(crate) fn is_below_task(self) -> bool {
         matches!(self, Self::PROXY_OP | Self::PROXY_STEP | Self::KERNEL_CH | Self::NET_PLUGIN)
     }

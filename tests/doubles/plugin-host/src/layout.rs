@@ -3,7 +3,6 @@
 
 use crate::interface::{Kind, Version};
 
-/// What a member is, and as a script gives it.
 #[derive(Clone, Copy)]
 pub(crate) enum Type {
     /// A number of so many bytes; flags, pointers and `size_t`, too.

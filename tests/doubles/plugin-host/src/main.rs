@@ -6,17 +6,16 @@ mod endure;
 mod interface;
 mod layout;
 mod nccl;
-mod outcome;
 mod plugin;
-mod plugin_arguments;
 mod replay;
 mod script;
 mod strings;
+mod verb;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use outcome::Outcome;
+use verb::Outcome;
 
 /// Loads an NCCL profiler plugin as NCCL does and drives it.
 ///

@@ -45,7 +45,6 @@ impl NcclArguments {
         self.nccl.map(|release| Libnccl::load(release, self.libnccl.as_deref())).transpose()
     }
 
-    /// For this program again.
     pub(crate) fn pass_on(&self, command: &mut Command) {
         if let Some(nccl) = self.nccl {
             command.args(["--nccl", &nccl.to_string()]);
@@ -110,7 +109,6 @@ pub(crate) fn mask() -> &'static AtomicI32 {
     unsafe { AtomicI32::from_ptr(lent) }
 }
 
-/// The mask as NCCL reads it.
 pub(crate) fn mask_now() -> u32 {
     mask().load(Ordering::Relaxed).cast_unsigned()
 }
@@ -127,7 +125,6 @@ pub(crate) fn communicator_begins() {
     LIVE_COMMUNICATORS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A communicator is gone.
 pub(crate) fn communicator_ends() {
     let one_less = |live: u64| live.checked_sub(1);
     let _none = LIVE_COMMUNICATORS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);

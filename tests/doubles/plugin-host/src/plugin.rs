@@ -58,7 +58,6 @@ struct Table {
 /// A plugin that is loaded. Dropping it closes the library, as NCCL does with the last communicator.
 pub(crate) struct Plugin {
     pub(crate) path: PathBuf,
-    /// The table's name for itself.
     pub(crate) name: String,
     pub(crate) version: Version,
     init: InitV1,

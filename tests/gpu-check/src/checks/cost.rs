@@ -72,7 +72,6 @@ fn compare(context: &Context<'_>, variants: &[Variant]) -> Result<Outcome, Outco
     Ok(Outcome::of(&[], facts))
 }
 
-/// Medians of the rank that took longest to call.
 struct Pace {
     call_ns: u64,
     each_ns: u64,

@@ -56,13 +56,11 @@ fn find_shape(context: &Context<'_>) -> Option<Shape> {
 pub(super) enum Listener {
     Nobody,
     EmptyPlugin,
-    /// The plugin, and the archive is made.
     Archive,
     /// The plugin; what it records is thrown away.
     Recording,
 }
 
-/// What is to be run.
 #[derive(Clone, Debug)]
 pub(super) struct Job<'a> {
     shape: &'a Shape,
@@ -79,7 +77,6 @@ impl<'a> Job<'a> {
         job.argument("--procs", shape.processes).argument("--threads", shape.threads).argument("--ops", operations)
     }
 
-    /// Under the plugin, with this backend for GPU work.
     pub(super) fn recorded(shape: &'a Shape, operations: &str, backend: &str) -> Self {
         Self::new(shape, operations, Listener::Archive).variable("NCCL_OTF2_GPU", backend)
     }
@@ -173,7 +170,6 @@ pub(super) fn tool(context: &Context<'_>, verb: &[&str], archive: &PathBuf) -> R
         .map_err(|error| Outcome::failed(format!("cannot run nccl-otf2: {error}")))
 }
 
-/// What an archive says of itself.
 #[derive(Clone, Debug)]
 pub(super) struct Archive {
     info: Value,

@@ -91,7 +91,6 @@ pub(crate) fn events_backend(context: &Context<'_>) -> Outcome {
     })())
 }
 
-/// All ways in which communicators end.
 pub(crate) fn ends(context: &Context<'_>) -> Outcome {
     whichever((|| {
         let shape = context.shape()?;
@@ -135,7 +134,6 @@ pub(crate) fn nccl_graphs(context: &Context<'_>) -> Outcome {
     })())
 }
 
-/// All GPUs in one process.
 pub(crate) fn several_gpus(context: &Context<'_>) -> Outcome {
     let gpus = context.machine.gpus;
     if gpus < 2 {

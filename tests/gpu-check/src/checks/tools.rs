@@ -93,7 +93,6 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Outcome {
     Outcome::of(&wrong, facts)
 }
 
-/// What Nsight Systems leaves in the environment.
 pub(crate) fn nsys(context: &Context<'_>) -> Outcome {
     let Some(nsys) = &context.machine.nsys else {
         return Outcome::not_here("no nsys on PATH");

@@ -12,7 +12,6 @@ static REFUSE: AtomicBool = AtomicBool::new(false);
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 static DONE: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
 
-/// A buffer that came back.
 #[derive(Debug)]
 pub(super) struct Buffer {
     pub(super) address: *mut u8,
@@ -37,7 +36,6 @@ fn layout(size: usize) -> Result<Layout, std::alloc::LayoutError> {
     Layout::from_size_align(size, 4096)
 }
 
-/// From now on buffers are refused.
 pub(super) fn refuse(refuse: bool) {
     REFUSE.store(refuse, Ordering::Relaxed);
 }

@@ -10,7 +10,6 @@ use crate::outcome::Outcome;
 
 type Pointer = *mut c_void;
 
-/// A kernel that does nothing.
 const KERNELS: &CStr = c".version 7.0
 .target sm_75
 .address_size 64
@@ -121,7 +120,6 @@ impl Driver {
     }
 }
 
-/// A device with our kernel, and a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Device {
     driver: Driver,
@@ -134,7 +132,6 @@ impl Device {
         call!(self.driver, stream_synchronize, self.stream)
     }
 
-    /// Launches the kernel that does nothing.
     pub(super) fn launch(&self) -> Result<(), Outcome> {
         let none = null_mut();
         call!(&self.driver, launch, self.kernel, 1, 1, 1, 1, 1, 1, 0, self.stream, none, none)

@@ -15,10 +15,8 @@ const CBID_LAUNCH: u32 = 307;
 type Launch = unsafe extern "C" fn(u32, u32, u32, u32, *const c_char, u64, u64, u64) -> u32;
 type Drain = unsafe extern "C" fn();
 
-/// A GPU or what stands in for it.
 pub(super) enum Gpu {
     Real(Device),
-    /// The control functions of the double of CUPTI.
     Double(Launch, Drain),
 }
 
@@ -32,7 +30,6 @@ impl Gpu {
         }
     }
 
-    /// Launches kernels that do nothing.
     pub(super) fn launch(&self, count: u32) -> Result<(), Outcome> {
         for _ in 0..count {
             match self {

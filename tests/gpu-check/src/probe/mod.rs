@@ -15,7 +15,6 @@ use crate::outcome::Outcome;
 use questions::Answer;
 pub(crate) use questions::ORDERS;
 
-/// Answers, as one line of JSON.
 pub(crate) fn run(name: &str, options: &Options) -> ExitCode {
     let outcome = answer(name, options).unwrap_or_else(|outcome| outcome);
     let mut out = std::io::stdout().lock();

@@ -16,7 +16,6 @@ use super::tool::{Cupti, Family, Record, Tool, of_kind};
 use crate::options::Options;
 use crate::outcome::{Outcome, with};
 
-/// An answer, or what kept us from one.
 pub(super) type Answer = Result<Outcome, Outcome>;
 
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -55,7 +54,6 @@ fn outcome(wrong: &[String], facts: Value, cupti: &Cupti) -> Answer {
     Ok(Outcome::of(wrong, with(facts, cupti.facts())))
 }
 
-/// The GPU and its driver.
 pub(super) fn device(options: &Options) -> Answer {
     let driver = Driver::load(options.driver.as_deref())?;
     let (devices, name) = driver.devices()?;
@@ -111,7 +109,6 @@ pub(super) fn ids(options: &Options, family: &str) -> Answer {
     outcome(&wrong, facts, &cupti)
 }
 
-/// A child of a process that traces.
 pub(super) fn fork(options: &Options) -> Answer {
     let (gpu, cupti, tool) = recording(options)?;
     gpu.launch(10)?;

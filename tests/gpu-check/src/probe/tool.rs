@@ -88,7 +88,6 @@ impl Cupti {
 /// No events are asked for, so it is never called.
 extern "C" fn no_callback(_data: *mut c_void, _domain: c_int, _id: u32, _info: *const c_void) {}
 
-/// A failure with the name of the call.
 fn succeeded(what: &str, code: Code) -> Result<(), Outcome> {
     if code.is_success() { Ok(()) } else { Err(Outcome::failed(format!("{what}: {code}"))) }
 }
@@ -150,7 +149,6 @@ impl Tool {
         Ok(last)
     }
 
-    /// Records that CUPTI says it dropped.
     pub(super) fn dropped(&self) -> usize {
         let (none, mut dropped) = (null_mut(), 0);
         let at = &raw mut dropped;

@@ -21,7 +21,6 @@ impl Random {
     }
 }
 
-/// What is wrong with a job.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the variants say what their fields are")]
 pub enum Wrong {
@@ -69,17 +68,14 @@ pub enum Wrong {
     },
 }
 
-/// What a job is like.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// Ranks, each in a process of its own.
     pub ranks: u32,
     pub channels: u32,
     pub instances: u32,
-    /// What the noise is made of.
     pub seed: u64,
     pub wrong: Wrong,
-    /// Mean lateness of every rank.
     pub jitter_ns: f64,
     /// Mean noise of a step, as a part of its time.
     pub noise: f64,
@@ -102,11 +98,9 @@ pub const LATENCY_NS: f64 = 8_000.0;
 /// See [`LATENCY_NS`].
 pub const BYTE_NS: f64 = 0.1;
 const STEPS: u32 = 4;
-/// Sizes of operations, in turn.
 pub const SIZES: [u64; 3] = [1 << 16, 1 << 20, 1 << 23];
 
 impl Job {
-    /// Eight ranks on one host, and nothing wrong.
     pub fn healthy(seed: u64) -> Self {
         Self {
             ranks: 8,
@@ -126,17 +120,14 @@ impl Job {
     }
 }
 
-/// A step of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// When it was handed to the network.
     pub sent_ns: u64,
     /// How long the network took.
     pub ns: u64,
     pub bytes: u64,
 }
 
-/// An operation of a rank.
 #[derive(Clone, Debug)]
 pub struct Operation {
     /// Its communicator: 0 is that of all ranks.

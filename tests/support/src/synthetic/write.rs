@@ -85,12 +85,10 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
     directory.join("traces.otf2")
 }
 
-/// Numbers of locations that are streams.
 const STREAMS: u32 = 1000;
 /// Numbers of locations of communicators but the first.
 const MEMBERS: u32 = 2000;
 
-/// The location of a connection, or of its steps.
 fn network(rank: usize, channel: u32, is_step: bool) -> LocationRef {
     LocationRef::new((u64::from(channel * 2 + u32::from(is_step)) + 1) << 32 | rank as u64)
 }
@@ -102,7 +100,6 @@ fn member(communicator: usize, rank: u32) -> LocationRef {
     )
 }
 
-/// An event of a rank's operation of this number.
 fn event(rank: usize, number: usize, kind: u64) -> AttributeValue {
     AttributeValue::U64((rank as u64 + 1) << 48 | (number as u64) << 16 | kind)
 }
@@ -293,7 +290,6 @@ fn define(archive: &mut ArchiveWriter, job: &Job, events: &[(LocationRef, u64)],
     communicators(&mut to, job)
 }
 
-/// That of all ranks, and those of some.
 fn communicators(to: &mut Definer<'_>, job: &Job) -> otf2::Result<()> {
     let world: Vec<u32> = (0..job.ranks).collect();
     let all: Vec<&Vec<u32>> = std::iter::once(&world).chain(&job.communicators).collect();

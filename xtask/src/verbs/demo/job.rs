@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::cargo::{self, Profile};
+use crate::cargo::Tools;
 use crate::error::missing;
 use crate::gpu;
 use crate::nccl;
@@ -16,26 +16,6 @@ const RANKS: usize = 4;
 /// What rank 0 sends to rank 1 takes so many µs longer: five times as long, and less is lost than by the late rank.
 const SLOW_PAIR: &str = "0,1,200";
 
-/// The built programs and libraries.
-pub(super) struct Tools {
-    pub(super) nccl_otf2: PathBuf,
-    nccl_host: PathBuf,
-    fake_gpu: PathBuf,
-}
-
-impl Tools {
-    pub(super) fn built() -> Result<Self> {
-        // The plugin is not named here: the tool finds it beside itself, as in an installation.
-        cargo::built(Profile::Debug, "libnccl_profiler_otf2.so")?;
-        Ok(Self {
-            nccl_otf2: cargo::built(Profile::Debug, "nccl-otf2")?,
-            nccl_host: cargo::built(Profile::Debug, "nccl-host")?,
-            fake_gpu: cargo::built(Profile::Debug, "libfakegpu.so")?,
-        })
-    }
-}
-
-/// What the ranks run on.
 pub(super) enum Devices {
     Fake(String),
     /// This many GPUs, and the CUDA runtime if it was found.
@@ -141,7 +121,8 @@ impl Job<'_> {
         matches!(self.devices, Devices::Fake(_)) && minor.is_some_and(|minor| minor >= 27)
     }
 
-    /// A run of nccl-host on these devices that is recorded into a folder.
+    /// A run of nccl-host on these devices that is recorded into a folder. The plugin is not named: the tool finds it
+    /// beside itself, as in an installation.
     fn recorded(&self, tools: &Tools, folder: &Path, processes: usize, threads: usize) -> Command {
         let mut command = Command::new(&tools.nccl_otf2);
         command.args(["run", "--out"]).arg(folder).arg("--").arg(&tools.nccl_host).arg("--lib").arg(self.library);

@@ -8,16 +8,15 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::cache::{self, Cache};
-use crate::cargo::{self, Profile};
+use crate::cache;
+use crate::cargo::{self, Tools};
 use crate::error::missing;
 use crate::gpu;
 use crate::nccl;
-use crate::packages::{self, COMPILER, OTF2, OTF2_TOOLS, PYTHON};
 use crate::process::{self, heading};
 use crate::python::Python;
 
-use job::{Devices, Job, Tools};
+use job::{Devices, Job};
 
 /// Record a real NCCL (on emulated devices where there is no GPU), write the archive, check and count it
 ///
@@ -46,16 +45,22 @@ pub(crate) struct Args {
 /// Left in a demo's folder, so that a folder that is somebody's own is never emptied.
 const MARK: &str = ".nccl-otf2-demo";
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let devices = Devices::choose(args.fake, args.real)?;
-    packages::ensure(&[OTF2, OTF2_TOOLS, PYTHON, COMPILER])?;
-    let cache = Cache::open()?;
-    let python = Python::ensure(&cache)?;
-    let libraries = libraries(&args.versions, &devices, &cache, &python)?;
-    drop(cache);
-    cargo::build(Profile::Debug, &["nccl-profiler-otf2", "nccl-otf2", "nccl-host", "fake-gpu"])?;
-    let tools = Tools::built()?;
+    let mut versions: Vec<&str> = args.versions.iter().map(String::as_str).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    let installed = gpu::nccl().filter(|_| devices.are_real() && versions.is_empty());
+    if versions.is_empty() && installed.is_none() {
+        versions.push(nccl::NEWEST);
+    }
+    let (python, fetched) = nccl::releases(&versions)?;
+    if let Some(library) = &installed {
+        println!("   NCCL as installed on this machine: {}", library.display());
+        versions.push("installed");
+    }
+    let libraries: Vec<(&str, PathBuf)> = versions.into_iter().zip(fetched.into_iter().chain(installed)).collect();
+    let tools = Tools::build()?;
     for (version, library) in &libraries {
         let folder = match &args.out {
             Some(out) if libraries.len() == 1 => out.clone(),
@@ -67,25 +72,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         demonstrate(&job, &tools, &python)?;
     }
     Ok(())
-}
-
-/// The NCCL libraries to run, each with the name of its folder.
-fn libraries(versions: &[String], devices: &Devices, cache: &Cache, python: &Python) -> Result<Vec<(String, PathBuf)>> {
-    let mut wanted: Vec<&str> = Vec::new();
-    for version in versions {
-        if !wanted.contains(&version.as_str()) {
-            wanted.push(version);
-        }
-    }
-    if wanted.is_empty() {
-        if let Some(library) = gpu::nccl().filter(|_| devices.are_real()) {
-            println!("   NCCL as installed on this machine: {}", library.display());
-            return Ok(vec![("installed".to_owned(), library)]);
-        }
-        wanted.push(nccl::NEWEST);
-    }
-    let library = |version: &str| Ok((version.to_owned(), nccl::library(cache, python, version)?));
-    wanted.into_iter().map(library).collect()
 }
 
 fn demonstrate(job: &Job<'_>, tools: &Tools, python: &Python) -> Result<()> {

@@ -19,7 +19,6 @@ use crate::cargo::{self, Profile};
 use crate::error::missing;
 use crate::process;
 
-/// What has to be built.
 pub(super) const PACKAGES: &[&str] = &[
     "gpu-check",
     "nccl-host",
@@ -43,10 +42,8 @@ const FILES: &[(&str, &str)] = &[
     ("libfake_cupti.so", "fake/libcupti.so.13"),
 ];
 
-/// What travels is to be small.
 const MOST_BYTES: u64 = 40 << 20;
 
-/// A folder that is made.
 pub(super) struct Bundle {
     folder: PathBuf,
 }

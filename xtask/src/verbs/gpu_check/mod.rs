@@ -7,14 +7,12 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::cache::Cache;
 use crate::cargo::{self, Profile};
 use crate::error::missing;
 use crate::gpu;
 use crate::nccl;
-use crate::packages::{self, BINUTILS, COMPILER, OTF2, PYTHON};
+use crate::packages::{self, BINUTILS, COMPILER, OTF2};
 use crate::process::{self, heading};
-use crate::python::Python;
 use bundle::Bundle;
 
 /// Find out on a machine with a GPU what only that can show
@@ -42,10 +40,8 @@ pub(crate) struct Args {
     arguments: Vec<String>,
 }
 
-/// The release of NCCL that the doubles are tried with.
 const NCCL_OF_FAKE: &str = "2.28.9";
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.bundle.is_none() && !args.fake && gpu::devices() == 0 {
         return Err(missing(
@@ -69,37 +65,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut command = Command::new(bundle.program());
     command.arg("--json").arg(cargo::target()?.join("gpu-check.json"));
     if args.fake {
-        command.arg("--fake-gpu").arg("--nccl").arg(fake_nccl()?);
+        let (_, libraries) = nccl::releases(&[NCCL_OF_FAKE])?;
+        command.args(["--fake-gpu", "--nccl"]).args(libraries);
     }
     process::run(command.args(&args.arguments))
-}
-
-fn fake_nccl() -> Result<PathBuf> {
-    packages::ensure(&[PYTHON])?;
-    let cache = Cache::open()?;
-    let python = Python::ensure(&cache)?;
-    nccl::library(&cache, &python, NCCL_OF_FAKE)
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser as _;
-
-    use super::*;
-
-    #[derive(clap::Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    #[test]
-    fn what_follows_fake_is_for_the_program() {
-        let parse = |line: &str| Cli::try_parse_from(line.split(' ')).map(|cli| cli.args);
-        let args = parse("gpu-check --debug --fake --only fork").unwrap();
-        assert!(args.debug && args.fake);
-        assert_eq!(args.arguments, ["--only", "fork"]);
-        assert!(parse("gpu-check --only fork").is_err());
-        assert!(parse("gpu-check --bundle x --fake").is_err());
-    }
 }

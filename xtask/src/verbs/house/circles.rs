@@ -9,7 +9,6 @@ use super::modules::{Crate, Import, Imported};
 /// Modules that all reach each other by imports.
 #[derive(Serialize)]
 pub(super) struct Circle {
-    /// The crate, and the module in which they are siblings.
     pub(super) inside: String,
     pub(super) modules: Vec<String>,
     pub(super) way: Vec<String>,
@@ -19,7 +18,6 @@ pub(super) struct Circle {
 
 type Graph<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a Import>>;
 
-/// The name of the module itself among its children.
 const ITSELF: &str = "mod";
 
 pub(super) fn find(name: &str, code: &Crate<'_>, imports: &[Import]) -> Vec<Circle> {
@@ -84,7 +82,6 @@ fn reach<'a>(graph: &Graph<'a>, from: &str) -> BTreeSet<&'a str> {
     seen
 }
 
-/// The imports of a shortest circle among the members.
 fn shortest<'a>(graph: &Graph<'a>, members: &BTreeSet<&'a str>) -> Vec<&'a Import> {
     let ways = members.iter().filter_map(|start| around(graph, members, start));
     ways.min_by_key(Vec::len).unwrap_or_default()

@@ -17,6 +17,8 @@ pub(super) enum Rule {
     FunctionLines,
     FolderFiles,
     RoomLines,
+    /// All lines of the product, of tests, of doubles, of xtask.
+    CategoryLines,
     PublicItems,
     MarkdownColumns,
     CommentColumns,
@@ -24,9 +26,7 @@ pub(super) enum Rule {
 
 pub(super) struct Limit {
     pub(super) rule: Rule,
-    /// What is counted, for people.
     pub(super) what: &'static str,
-    /// A thing with more exceeds the limit.
     pub(super) most: usize,
     /// So many things may exceed it for now, beside the exceptions.
     pub(super) over: usize,
@@ -52,6 +52,7 @@ pub(super) const LIMITS: &[Limit] = &[
     limit(Rule::FunctionLines, "lines in a function", 80, 2),
     limit(Rule::FolderFiles, "files in a folder", 12, 3),
     limit(Rule::RoomLines, "production lines in a room", 6000, 0),
+    limit(Rule::CategoryLines, "lines in a category", 100_000, 0),
     limit(Rule::PublicItems, "public items of a crate", 100, 1),
     limit(Rule::MarkdownColumns, "columns of Markdown", 120, 0),
     limit(Rule::CommentColumns, "columns of comment", 120, 0),
@@ -60,7 +61,15 @@ pub(super) const LIMITS: &[Limit] = &[
 /// Files that a program makes: nothing is measured in them.
 pub(super) const GENERATED: &[&str] = &["src/abi/bindings.rs", "crates/otf2-sys/bindings/otf2_3_0.rs"];
 
+const fn category(what: &'static str, most: usize) -> Exception {
+    Exception { rule: Rule::CategoryLines, what, most, reason: "the sum is to fall, not to grow" }
+}
+
 pub(super) const EXCEPTIONS: &[Exception] = &[
+    category("product", 92_835),
+    category("tests", 47_556),
+    category("doubles", 15_557),
+    category("xtask", 6_334),
     Exception { rule: Rule::PublicItems, what: "trace", most: 20, reason: "no module outside of it knows its insides" },
     Exception {
         rule: Rule::RoomLines,

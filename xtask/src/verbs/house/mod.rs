@@ -38,8 +38,8 @@ const DESIGN: &str = "docs/DESIGN.md";
 /// allows. Rows name a module of the plugin (`record`), of a crate (`trace/links`) or a crate (`journal`).
 ///
 /// Sizes: lines of files and functions (tests too), files in a folder (`mod.rs`, `lib.rs` and `main.rs` not counted),
-/// production lines of a room, items that other crates can name (no methods, no modules). Generated files
-/// are left out.
+/// production lines of a room, all lines of a category (the product, tests, doubles, xtask), items that other crates can
+/// name (no methods, no modules). Generated files are left out.
 ///
 /// Widths: lines of Markdown, and lines that are only comment. Rows of tables, fenced blocks, definitions of links,
 /// images and single words may be wider.
@@ -59,7 +59,6 @@ pub(crate) struct Args {
     root: Option<std::path::PathBuf>,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let report = look(args.root.as_deref().unwrap_or(cargo::root()), LIMITS, EXCEPTIONS)?;
     if args.json {
@@ -100,6 +99,9 @@ fn look(root: &Path, limits: &[Limit], exceptions: &[Exception]) -> Result<Repor
     }
     for (name, room) in &rooms {
         found.push(Found { rule: Rule::RoomLines, what: name.clone(), line: None, is: room.production });
+    }
+    for (name, (_, is)) in rooms::categories(&rooms) {
+        found.push(Found { rule: Rule::CategoryLines, what: name.to_owned(), line: None, is });
     }
     Ok(Report::new(found, circles, rooms, limits, exceptions))
 }

@@ -11,26 +11,21 @@ use super::source::{Definition, Source, What};
 /// The parsed files of the workspace, by their paths.
 pub(super) type Sources = BTreeMap<String, Source>;
 
-/// The module tree of one library or program.
 pub(super) struct Crate<'a> {
     pub(super) modules: Vec<Module<'a>>,
     macros: BTreeMap<&'a str, usize>,
-    /// Other crates of the workspace, as code names them.
     others: BTreeSet<&'a str>,
 }
 
 pub(super) struct Module<'a> {
-    /// From the crate's root, which itself is empty.
     pub(super) path: Vec<String>,
     pub(super) file: String,
     source: &'a Source,
     scope: usize,
     parent: Option<usize>,
-    /// The module that is the whole file.
     home: usize,
 }
 
-/// A file that uses what another one defines.
 pub(super) struct Import {
     pub(super) from: usize,
     pub(super) to: Imported,
@@ -46,13 +41,11 @@ pub(super) enum Imported {
 #[derive(Clone)]
 enum Place {
     Module(usize),
-    /// An item of this module.
     Item(usize),
     Crate(String),
     Unknown,
 }
 
-/// Longer chains of re-exports are taken for circular ones.
 const LONGEST_CHAIN: usize = 8;
 
 impl<'a> Crate<'a> {
@@ -142,14 +135,12 @@ impl<'a> Crate<'a> {
         }
     }
 
-    /// The module's path, as code writes it.
     pub(super) fn name(&self, module: usize) -> String {
         self.modules.get(module).map_or_else(String::new, |module| {
             std::iter::once("crate").chain(module.path.iter().map(String::as_str)).collect::<Vec<_>>().join("::")
         })
     }
 
-    /// The items that other crates can name.
     pub(super) fn public(&self) -> BTreeSet<String> {
         let mut items = BTreeSet::new();
         self.public_of(0, &mut items, &mut BTreeSet::new());
@@ -225,7 +216,6 @@ impl<'a> Crate<'a> {
         if self.others.contains(name) { Place::Crate(name.to_owned()) } else { Place::Unknown }
     }
 
-    /// What a module has under a name.
     fn look(&self, module: usize, name: &str, last: bool, depth: usize) -> Place {
         let Some(scope) = self.modules.get(module).and_then(|module| module.source.scopes.get(module.scope)) else {
             return Place::Unknown;

@@ -17,7 +17,6 @@ impl Used {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
-    /// In code, or imported to be used there.
     Code,
     /// Offered to others by `pub use`.
     Reexport,

@@ -24,13 +24,11 @@ pub(super) struct Found {
 pub(super) struct Report {
     failed: bool,
     rules: Vec<Judged>,
-    /// Exceptions that nothing needs any more.
     unneeded: Vec<String>,
     circles: Vec<Circle>,
     pub(super) rooms: BTreeMap<String, Room>,
 }
 
-/// A rule, and what exceeds it.
 #[derive(Serialize)]
 struct Judged {
     rule: Rule,
@@ -47,7 +45,6 @@ struct Judged {
 const SHOWN: usize = 10;
 
 impl Report {
-    /// Holds what was found against the limits.
     pub(super) fn new(
         mut found: Vec<Found>,
         circles: Vec<Circle>,
@@ -128,20 +125,12 @@ impl Report {
 
     fn list_rooms(&self, text: &mut String) {
         let _ = writeln!(text, "\n{:<42}{:>7}{:>11}{:>9}", "room", "files", "production", "test");
-        let mut groups: BTreeMap<&str, Room> = BTreeMap::new();
         for (name, room) in &self.rooms {
             let _ = writeln!(text, "{name:<42}{:>7}{:>11}{:>9}", room.files, room.production, room.test);
-            let group = rooms::group(name);
-            // The tests of the product are tests.
-            let tests = if group == "product" { "tests" } else { group };
-            groups.entry(group).or_default().production += room.production;
-            groups.entry(group).or_default().files += room.files;
-            groups.entry(tests).or_default().test += room.test;
         }
         text.push('\n');
-        for (name, group) in &groups {
-            let lines = group.production + group.test;
-            let _ = writeln!(text, "{name:<42}{:>7} files{lines:>9} lines", group.files);
+        for (name, (files, lines)) in rooms::categories(&self.rooms) {
+            let _ = writeln!(text, "{name:<42}{files:>7} files{lines:>9} lines");
         }
     }
 }

@@ -12,7 +12,6 @@ const OF_MODULES: [&str; 2] = ["crates/trace", "crates/cli"];
 const BEGIN: &str = "<!-- imports -->";
 const END: &str = "<!-- end imports -->";
 
-/// Lines of Rust in a room.
 #[derive(Default, Serialize)]
 pub(super) struct Room {
     pub(super) files: usize,
@@ -20,7 +19,6 @@ pub(super) struct Room {
     pub(super) test: usize,
 }
 
-/// The room that a file lies in.
 pub(super) fn of(tree: &Tree, file: &str) -> String {
     let package = tree.package(file);
     let folder = package.map_or("", |package| package.folder.as_str());
@@ -37,14 +35,23 @@ pub(super) fn of(tree: &Tree, file: &str) -> String {
     }
 }
 
-/// What a room is part of: the product, its tests, what plays the rest of the world, or the project's own commands.
-pub(super) fn group(room: &str) -> &'static str {
-    match room {
-        _ if room.starts_with("tests/doubles/") => "doubles",
-        _ if room.starts_with("tests") || room.starts_with("benches") => "tests",
-        "xtask" => "xtask",
-        _ => "product",
+/// Files and lines of the product, of tests (those inside the product too), of what plays the rest of the world, and of
+/// the project's own commands.
+pub(super) fn categories(rooms: &BTreeMap<String, Room>) -> BTreeMap<&'static str, (usize, usize)> {
+    let mut categories: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for (name, room) in rooms {
+        let (category, of_tests) = match name.as_str() {
+            name if name.starts_with("tests/doubles/") => ("doubles", "doubles"),
+            name if name.starts_with("tests") || name.starts_with("benches") => ("tests", "tests"),
+            "xtask" => ("xtask", "xtask"),
+            _ => ("product", "tests"),
+        };
+        let (files, lines) = categories.entry(category).or_default();
+        *files += room.files;
+        *lines += room.production;
+        categories.entry(of_tests).or_default().1 += room.test;
     }
+    categories
 }
 
 /// The table in `docs/DESIGN.md`: a room, and what it may import.
@@ -73,7 +80,6 @@ impl Table {
         Some(Self { rows, apart: apart.keys().map(|rooms| rooms.split(',').map(plain).collect()).collect() })
     }
 
-    /// Rows of packages against what cargo builds them with.
     pub(super) fn packages(&self, tree: &Tree) -> Vec<String> {
         let mut wrong = Vec::new();
         for package in &tree.packages {

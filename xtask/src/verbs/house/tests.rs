@@ -3,7 +3,6 @@ use super::*;
 
 const MANIFEST: &str = "[package]\nname = \"small\"\nedition = \"2024\"\n";
 
-/// What is found in a package of these files.
 fn look_at(files: &[(&str, &str)]) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let git = std::process::Command::new("git").arg("init").arg("-q").current_dir(&folder).status();
@@ -16,7 +15,6 @@ fn look_at(files: &[(&str, &str)]) -> Report {
     look(folder.path(), &limits(), &[]).unwrap()
 }
 
-/// The project's limits, with nothing beyond them.
 fn limits() -> Vec<Limit> {
     LIMITS.iter().map(|limit| Limit { over: 0, ..*limit }).collect()
 }

@@ -26,7 +26,6 @@ fn is_unbreakable(line: &str) -> bool {
     line.starts_with('|') || definition || image || one_word
 }
 
-/// All lines of a page.
 pub(super) fn page(text: &str, most: usize) -> Vec<(usize, usize)> {
     markdown(text.lines().zip(1..).map(|(line, number)| (number, line, line.chars().count())), most)
 }

@@ -8,7 +8,6 @@ use serde::Deserialize;
 use crate::process::output;
 use anyhow::{Context as _, Result};
 
-/// The workspace as git and cargo see it.
 pub(super) struct Tree {
     pub(super) root: PathBuf,
     /// Relative to the root, sorted; what git ignores is left out.
@@ -16,10 +15,8 @@ pub(super) struct Tree {
     pub(super) packages: Vec<Package>,
 }
 
-/// A package, with paths relative to the workspace's root.
 pub(super) struct Package {
     pub(super) name: String,
-    /// Empty for the package in the root.
     pub(super) folder: String,
     pub(super) targets: Vec<Target>,
     /// The packages of the workspace that it is built with, development dependencies left out.
@@ -27,7 +24,6 @@ pub(super) struct Package {
 }
 
 pub(super) struct Target {
-    /// As Rust code writes it.
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) file: String,
@@ -92,7 +88,6 @@ impl Tree {
         std::fs::read_to_string(self.root.join(file)).with_context(|| format!("read {file}"))
     }
 
-    /// The package that a file belongs to.
     pub(super) fn package(&self, file: &str) -> Option<&Package> {
         self.packages
             .iter()
@@ -102,7 +97,6 @@ impl Tree {
 }
 
 impl Package {
-    /// The path of a file inside the package's folder.
     pub(super) fn relative<'a>(&self, file: &'a str) -> Option<&'a str> {
         if self.folder.is_empty() { Some(file) } else { file.strip_prefix(&self.folder)?.strip_prefix('/') }
     }

@@ -3,10 +3,8 @@
 //! Not every combination, but each value of each setting at least once, and the ones that meet different code of NCCL
 //! (who runs the proxy, whether there is one, how a communicator ends) in several combinations.
 
-/// One way to run a release.
 pub(super) struct Cell {
     pub(super) name: &'static str,
-    /// What it is there for, as the page says it.
     pub(super) about: &'static str,
     /// The arguments of `nccl-host`.
     pub(super) arguments: &'static str,
@@ -15,13 +13,10 @@ pub(super) struct Cell {
     pub(super) algorithm: Option<&'static str>,
     /// The only protocol that the archive may name.
     pub(super) protocol: Option<&'static str>,
-    /// The recording half runs under Valgrind's memcheck.
     pub(super) memcheck: bool,
-    /// What NCCL itself cannot do.
     pub(super) except: &'static [Exception],
 }
 
-/// Releases that cannot be run as the others.
 pub(super) struct Exception {
     /// The first release, as `(minor, patch)` of 2.minor.patch.
     pub(super) from: (u32, u32),
@@ -41,7 +36,6 @@ impl Cell {
         self.except.iter().find(|exception| (exception.from..=exception.to).contains(&release))
     }
 
-    /// Whether the number of proxy operations is known beforehand.
     pub(super) fn is_exact(&self) -> bool {
         self.arguments.split(' ').any(|word| word == "--exact")
     }

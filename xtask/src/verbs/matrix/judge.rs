@@ -12,8 +12,7 @@ use super::cells::Cell;
 use super::memcheck;
 use super::table::Verdict;
 use crate::cache;
-use crate::cargo::{self, Profile};
-use crate::nccl;
+use crate::cargo::Tools;
 use crate::process::{self, Said};
 use crate::python::Python;
 
@@ -23,15 +22,10 @@ const COUNT: &str = "10000";
 const LIMIT_SECONDS: &str = "300";
 const RELAY: &str = "libnccl-profiler-relay.so";
 
-/// What all runs share.
 pub(super) struct Bench {
     pub(super) python: Python,
-    nccl_otf2: PathBuf,
-    nccl_host: PathBuf,
-    fake_gpu: PathBuf,
-    plugin: PathBuf,
-    /// The relay and the network plugin.
-    probes: PathBuf,
+    pub(super) tools: Tools,
+    pub(super) probes: PathBuf,
 }
 
 pub(super) struct Run<'a> {
@@ -42,17 +36,6 @@ pub(super) struct Run<'a> {
 }
 
 impl Bench {
-    pub(super) fn set_up(python: Python) -> Result<Self> {
-        Ok(Self {
-            python,
-            nccl_otf2: cargo::built(Profile::Debug, "nccl-otf2")?,
-            nccl_host: cargo::built(Profile::Debug, "nccl-host")?,
-            fake_gpu: cargo::built(Profile::Debug, "libfakegpu.so")?,
-            plugin: cargo::built(Profile::Debug, "libnccl_profiler_otf2.so")?,
-            probes: nccl::plugins()?,
-        })
-    }
-
     /// Runs and judges; an error is one of this machine, not of the run.
     pub(super) fn judge(&self, run: &Run<'_>) -> Result<(Verdict, Duration)> {
         let exception = run.cell.exception(run.release);
@@ -71,7 +54,7 @@ impl Bench {
 
     /// `nccl-host` checks the result of each operation, and ends with 0 only when all are right.
     fn run(&self, run: &Run<'_>) -> Result<()> {
-        let mut command = Command::new(&self.nccl_otf2);
+        let mut command = Command::new(&self.tools.nccl_otf2);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("NCCL_") {
                 command.env_remove(name);
@@ -92,16 +75,16 @@ impl Bench {
             (COUNT, LIMIT_SECONDS)
         };
         command
-            .arg(&self.nccl_host)
+            .arg(&self.tools.nccl_host)
             .arg("--lib")
             .arg(run.library)
-            .arg(format!("--fake-gpu={}", self.fake_gpu.display()))
+            .arg(format!("--fake-gpu={}", self.tools.fake_gpu.display()))
             .args(["--count", count, "--timeout", limit_seconds, "--log"])
             .arg(run.log())
             .args(run.arguments())
             .envs(run.cell.settings.iter().copied())
             .env("LD_LIBRARY_PATH", &self.probes)
-            .env("RELAY_PLUGIN", &self.plugin)
+            .env("RELAY_PLUGIN", &self.tools.plugin)
             .env("RELAY_OUT", run.relay());
         let said = process::capture(&mut command)?;
         cache::write(&run.folder.join("said"), format!("{}{}", said.out, said.err))?;
@@ -117,7 +100,7 @@ impl Bench {
     fn compare(&self, run: &Run<'_>) -> Result<Vec<String>> {
         let anchor = run.archive().join("traces.otf2");
         let text = print(&anchor)?;
-        readers::agree(&self.python, &self.nccl_otf2, &anchor).context("readers")?;
+        readers::agree(&self.python, &self.tools.nccl_otf2, &anchor).context("readers")?;
         only("nccl.algo", run.cell.algorithm, &text)?;
         only("nccl.proto", run.cell.protocol, &text)?;
         if run.cell.memcheck {
@@ -126,7 +109,7 @@ impl Bench {
             let first = found.ours.first().map_or("", String::as_str);
             ensure!(ours == 0, "memcheck: {ours} errors of the plugin ({others} of others): {first}");
         }
-        let check = process::capture(Command::new(&self.nccl_otf2).args(["check", "--json"]).arg(&anchor))?;
+        let check = process::capture(Command::new(&self.tools.nccl_otf2).args(["check", "--json"]).arg(&anchor))?;
         ensure!(check.status.success(), "check: {}", fault(&check));
         let mut counts = self.python.script("compare_counts.py");
         if !run.cell.is_exact() {

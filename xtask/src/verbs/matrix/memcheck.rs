@@ -17,7 +17,6 @@ pub(super) const COUNT: &str = "1000";
 pub(super) const LIMIT_SECONDS: &str = "600";
 const PLUGIN: &str = "libnccl_profiler_otf2.so</obj>";
 
-/// What was found in all processes of a run.
 pub(super) struct Found {
     /// With the plugin on a stack, each as its first line says it.
     pub(super) ours: Vec<String>,
@@ -41,7 +40,6 @@ pub(super) fn in_front(command: &mut Command, folder: &Path) {
         .arg(format!("--xml-file={}", folder.join("memcheck.%p").display()));
 }
 
-/// Reads the findings of all processes.
 pub(super) fn found(folder: &Path) -> Result<Found> {
     let mut found = Found { ours: Vec::new(), others: 0 };
     let mut workers = 0;

@@ -2,23 +2,21 @@
 
 mod cells;
 mod judge;
-mod kept;
 mod memcheck;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 
-use crate::cache::{self, Cache};
-use crate::cargo::{self, Profile};
+use crate::cache;
+use crate::cargo::{self, Tools};
 use crate::docs;
 use crate::nccl;
-use crate::packages::{self, COMPILER, LIBC_SYMBOLS, OTF2, OTF2_TOOLS, PYTHON, VALGRIND};
+use crate::packages::{self, LIBC_SYMBOLS, VALGRIND};
 use crate::process::heading;
-use crate::python::Python;
 
 use cells::{CELLS, Cell};
 use judge::{Bench, Run};
@@ -56,7 +54,6 @@ pub(crate) struct Args {
     list: bool,
 }
 
-/// What is run.
 struct Request {
     releases: Vec<String>,
     cells: Vec<&'static Cell>,
@@ -89,7 +86,6 @@ const PAGE: &str = "docs/RELEASES.md";
 const BEGIN: &str = "<!-- matrix: written by cargo xtask matrix --write-docs -->\n";
 const END: &str = "<!-- end matrix -->";
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if args.list {
         println!("releases: {}\ncells:", nccl::RELEASES.join(" "));
@@ -97,17 +93,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     let request = Request::new(args);
-    packages::ensure(&[OTF2, OTF2_TOOLS, PYTHON, COMPILER])?;
     if request.cells.iter().any(|cell| cell.memcheck) {
         packages::ensure(&[VALGRIND, LIBC_SYMBOLS])?;
     }
-    let cache = Cache::open()?;
-    let python = Python::ensure(&cache)?;
-    let libraries = request.releases.iter().map(|release| nccl::library(&cache, &python, release));
-    let libraries = libraries.collect::<Result<Vec<PathBuf>>>()?;
-    drop(cache);
-    cargo::build(Profile::Debug, &["nccl-profiler-otf2", "nccl-otf2", "nccl-host", "fake-gpu"])?;
-    let bench = Bench::set_up(python)?;
+    let (python, libraries) = nccl::releases(&request.releases)?;
+    let bench = Bench { python, tools: Tools::build()?, probes: nccl::plugins()? };
 
     heading("run");
     let started = Instant::now();
@@ -147,7 +137,8 @@ fn all<'a>(request: &'a Request, args: &Args, bench: &Bench, libraries: &[PathBu
             let cell = request.cells[row];
             let run = Run { cell, release, library: &libraries[column], folder: folder.join(release).join(cell.name) };
             let outcome = one(bench, &run, args.keep, &tree).and_then(|outcome| {
-                kept::keep(&folder, release, cell, &outcome)?;
+                cache::create(&folder.join(release))?;
+                cache::write(&kept(&folder, release, cell), serde_json::to_string(&outcome)?)?;
                 Ok(outcome)
             });
             done.push((row * columns + column, outcome));
@@ -175,12 +166,28 @@ fn all<'a>(request: &'a Request, args: &Args, bench: &Bench, libraries: &[PathBu
 fn last_of_all() -> Result<Table<'static>> {
     let folder = cargo::target()?.join(FOLDER);
     let releases: &'static [String] = Box::leak(Box::new(nccl::RELEASES.map(str::to_owned)));
-    let rows = CELLS.iter().map(|cell| {
-        let row = releases.iter();
-        let row = row.map(|release| kept::last(&folder, release, cell));
-        (cell, row.collect())
-    });
-    Ok(Table { releases, rows: rows.collect() })
+    let row = |cell| (cell, releases.iter().map(|release| last(&folder, release, cell)).collect());
+    Ok(Table { releases, rows: CELLS.iter().map(row).collect() })
+}
+
+/// The outcome of the last run, if there was one; the reasons are those of the list of cells, as it is now.
+fn last(folder: &Path, release: &str, cell: &Cell) -> Outcome {
+    let exception = cell.exception(release);
+    if let Some(exception) = exception.filter(|exception| exception.instead.is_none()) {
+        return Outcome::not_run(Verdict::Impossible { why: exception.why.to_owned() });
+    }
+    let text = std::fs::read(kept(folder, release, cell)).unwrap_or_default();
+    let mut outcome: Outcome = serde_json::from_slice(&text).unwrap_or_else(|_| Outcome::not_run(Verdict::NotRun));
+    if let Verdict::Good { around, .. } = &mut outcome.verdict {
+        *around = exception.map(|exception| exception.why.to_owned());
+    }
+    outcome
+}
+
+/// Where the outcome of a run is kept, so that a few cells can be run again after a change and the page still shows
+/// all.
+fn kept(folder: &Path, release: &str, cell: &Cell) -> PathBuf {
+    folder.join(release).join(format!("{}.json", cell.name))
 }
 
 fn one(bench: &Bench, run: &Run<'_>, keep: bool, tree: &str) -> Result<Outcome> {
@@ -191,28 +198,4 @@ fn one(bench: &Bench, run: &Run<'_>, keep: bool, tree: &str) -> Result<Outcome> 
         cache::remove(&run.folder)?;
     }
     Ok(Outcome { verdict, seconds, tree: tree.to_owned() })
-}
-
-#[cfg(test)]
-mod tests {
-    use clap::Parser as _;
-
-    use super::*;
-
-    #[derive(clap::Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    #[test]
-    fn without_options_it_is_everything() {
-        let parse = |line: &str| Cli::try_parse_from(line.split(' ')).map(|cli| Request::new(&cli.args));
-        let request = parse("matrix").unwrap();
-        assert_eq!((request.releases.len(), request.cells.len()), (nccl::RELEASES.len(), CELLS.len()));
-        let request = parse("matrix --memcheck --cell shm").unwrap();
-        assert_eq!(request.cells.iter().map(|cell| cell.name).collect::<Vec<_>>(), ["shm", "memcheck"]);
-        assert!(parse("matrix --cell nothing").is_err());
-        assert!(parse("matrix --jobs 0").is_err());
-    }
 }

@@ -8,7 +8,6 @@ use serde_json::json;
 
 use super::cells::Cell;
 
-/// Of the description for programs.
 const FORMAT: u32 = 1;
 
 /// What became of every run: a row per cell, in it a verdict per release.
@@ -22,7 +21,6 @@ pub(super) struct Table<'a> {
 pub(super) struct Outcome {
     pub(super) verdict: Verdict,
     pub(super) seconds: f64,
-    /// What was run, as git names it.
     pub(super) tree: String,
 }
 
@@ -31,17 +29,14 @@ pub(super) enum Verdict {
     Good {
         /// The rules of `check` that had remarks.
         remarks: Vec<String>,
-        /// What of NCCL was steered around.
         around: Option<String>,
     },
-    /// NCCL itself cannot be run this way.
     Impossible {
         why: String,
     },
     Failed {
         why: String,
     },
-    /// Nothing is known of it.
     NotRun,
 }
 
@@ -52,13 +47,33 @@ impl Outcome {
 }
 
 impl Verdict {
-    /// In a line, with its reason.
     pub(super) fn line(&self) -> String {
         match self {
-            Self::Good { .. } => long(self).replace('\\', ""),
+            Self::Good { .. } => self.cell(true).replace('\\', ""),
             Self::Impossible { why } => format!("not to be had: {why}"),
             Self::Failed { why } => format!("FAIL: {why}"),
             Self::NotRun => "not run".to_owned(),
+        }
+    }
+
+    /// What the table has: on the page with the rules that had remarks, in the terminal with their number.
+    fn cell(&self, on_page: bool) -> String {
+        match self {
+            Self::Good { remarks, around } => {
+                let star = match around {
+                    None => "",
+                    Some(_) if on_page => "\\*",
+                    Some(_) => "*",
+                };
+                match remarks.len() {
+                    0 => format!("ok{star}"),
+                    _ if on_page => format!("ok{star} {}", remarks.join(" ")),
+                    number => format!("ok/{number}{star}"),
+                }
+            }
+            Self::Impossible { .. } => "—".to_owned(),
+            Self::Failed { .. } => "FAIL".to_owned(),
+            Self::NotRun => "·".to_owned(),
         }
     }
 }
@@ -87,7 +102,7 @@ impl Table<'_> {
         for (cell, row) in &self.rows {
             let _ = write!(text, "\n   {:16}", cell.name);
             for outcome in row {
-                let _ = write!(text, "{:>8}", short(&outcome.verdict));
+                let _ = write!(text, "{:>8}", outcome.verdict.cell(false));
             }
         }
         text.push_str("\n   ok/2: check remarked on two rules; *: steered around a defect of NCCL\n");
@@ -102,7 +117,7 @@ impl Table<'_> {
         let _ = write!(text, "| cell | {} |\n| --- |", self.releases.join(" | "));
         text.push_str(&" --- |".repeat(self.releases.len()));
         for (cell, row) in &self.rows {
-            let words: Vec<String> = row.iter().map(|outcome| long(&outcome.verdict)).collect();
+            let words: Vec<String> = row.iter().map(|outcome| outcome.verdict.cell(true)).collect();
             let _ = write!(text, "\n| `{}` | {} |", cell.name, words.join(" | "));
         }
         text.push('\n');
@@ -165,14 +180,11 @@ impl Table<'_> {
         for (cell, row) in &self.rows {
             for (release, outcome) in self.releases.iter().zip(row) {
                 let note = match &outcome.verdict {
-                    Verdict::Good { around: None, .. } => continue,
+                    Verdict::Good { around: None, .. } | Verdict::NotRun => continue,
                     Verdict::Good { around: Some(why), .. } => {
-                        let exception = cell.exception(release);
-                        let instead = exception.and_then(|exception| exception.instead);
-                        let instead = instead.unwrap_or_default();
-                        format!("`{}`*, with `{instead}`: {why}", cell.name)
+                        let instead = cell.exception(release).and_then(|exception| exception.instead);
+                        format!("`{}`*, with `{}`: {why}", cell.name, instead.unwrap_or_default())
                     }
-                    Verdict::NotRun => continue,
                     Verdict::Impossible { why } => format!("`{}`, not to be had: {why}", cell.name),
                     Verdict::Failed { why } => format!("`{}`, FAIL: {why}", cell.name),
                 };
@@ -199,31 +211,6 @@ fn wrapped(note: &str) -> String {
         text = text + " " + word;
     }
     text + "\n"
-}
-
-/// As wide as a release's number.
-fn short(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Good { remarks, around } => {
-            let star = if around.is_some() { "*" } else { "" };
-            if remarks.is_empty() { format!("ok{star}") } else { format!("ok/{}{star}", remarks.len()) }
-        }
-        Verdict::Impossible { .. } => "—".to_owned(),
-        Verdict::Failed { .. } => "FAIL".to_owned(),
-        Verdict::NotRun => "·".to_owned(),
-    }
-}
-
-/// With the rules that had remarks.
-fn long(verdict: &Verdict) -> String {
-    match verdict {
-        Verdict::Good { remarks, around } => {
-            let star = if around.is_some() { "\\*" } else { "" };
-            let ok = format!("ok{star} {}", remarks.join(" "));
-            ok.trim_end().to_owned()
-        }
-        other => short(other),
-    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ pub(super) enum Link {
     Alone,
 }
 
-/// Who calls NCCL, and Score-P's thread model.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Threads {
     None,
@@ -23,7 +22,6 @@ pub(super) enum Threads {
     OpenMp,
 }
 
-/// What is special of a cell.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Special {
     Nothing,
@@ -41,7 +39,6 @@ pub(super) enum Special {
     Together,
 }
 
-/// One way to measure the job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) link: Link,
@@ -109,13 +106,11 @@ impl Cell {
         self.link != Link::Preloaded || self.threads == Threads::None
     }
 
-    /// What Score-P itself cannot do.
     pub(super) fn impossible(&self) -> Option<&'static str> {
         let is_it = self.link == Link::Preloaded && self.threads == Threads::OpenMp;
         is_it.then_some("Score-P's OpenMP adapter cannot be preloaded (no `POMP2_Get_num_regions`)")
     }
 
-    /// Whether Score-P keeps events.
     pub(super) fn writes(&self) -> bool {
         self.writes_trace || self.writes_profile
     }
@@ -125,7 +120,6 @@ impl Cell {
         matches!(self.special, Special::Calls | Special::Scan)
     }
 
-    /// Whether anything is shown to Score-P.
     pub(super) fn shows(&self) -> bool {
         self.writes() && self.special != Special::Together
     }
@@ -135,7 +129,6 @@ impl Cell {
         if self.special == Special::Flushes { 30_000 } else { 20 }
     }
 
-    /// What Score-P writes, for the table.
     pub(super) fn writes_what(&self) -> &'static str {
         match (self.writes_trace, self.writes_profile) {
             (true, true) => "trace, profile",
@@ -194,21 +187,5 @@ impl fmt::Display for Cell {
             write!(out, "-{}", self.special.name().replace(' ', "-"))?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn every_cell_has_a_name_of_its_own() {
-        let cells = all();
-        let names: BTreeSet<String> = cells.iter().map(Cell::to_string).collect();
-        assert_eq!(names.len(), cells.len());
-        assert!(names.contains("instrumented-mpi-pthread-trace-flushes"));
-        assert!(names.contains("preloaded-none-none-nothing"));
     }
 }

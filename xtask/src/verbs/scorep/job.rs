@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use super::cells::{Cell, Link, Special, Threads};
 use crate::cache;
-use crate::cargo::{self, Profile};
+use crate::cargo::{self, Tools};
 use crate::process::{self, Said};
 
 /// Seconds that a run may take; one of 30 000 rounds takes half a minute on two idle cores.
@@ -20,12 +20,10 @@ pub(super) const PROCESSES: usize = 2;
 /// How late a rank is, in microseconds.
 const LATE_US: &str = "10000";
 
-/// What all runs share.
 pub(super) struct Bench {
-    pub(super) nccl_otf2: PathBuf,
-    fake_gpu: PathBuf,
-    plugin: PathBuf,
-    library: PathBuf,
+    pub(super) tools: Tools,
+    /// NCCL's, one.
+    libraries: Vec<PathBuf>,
     programs: PathBuf,
 }
 
@@ -60,19 +58,12 @@ impl Run {
 }
 
 impl Bench {
-    pub(super) fn set_up(library: PathBuf) -> Result<Self> {
+    pub(super) fn set_up(tools: Tools, libraries: Vec<PathBuf>) -> Result<Self> {
         let programs = cargo::target()?.join("scorep/programs");
         cache::create(&programs)?;
-        Ok(Self {
-            nccl_otf2: cargo::built(Profile::Debug, "nccl-otf2")?,
-            fake_gpu: cargo::built(Profile::Debug, "libfakegpu.so")?,
-            plugin: cargo::built(Profile::Debug, "libnccl_profiler_otf2.so")?,
-            library,
-            programs,
-        })
+        Ok(Self { tools, libraries, programs })
     }
 
-    /// Runs the job of a cell in an empty folder.
     pub(super) fn run(&self, cell: Cell, folder: PathBuf) -> Result<Run> {
         cache::remove(&folder)?;
         cache::create(&folder)?;
@@ -104,7 +95,7 @@ impl Bench {
         // Not by mpirun's -x, which scan takes for the program.
         command.env("OMPI_MCA_mca_base_env_list", format!("LD_PRELOAD={preload}"));
         command.args(["mpirun", "-np", &PROCESSES.to_string()]);
-        command.arg(program).arg(&self.library).arg(cell.rounds().to_string());
+        command.arg(program).args(&self.libraries).arg(cell.rounds().to_string());
         self.settings(&mut command, cell, folder, 0)?;
         process::capture(&mut command)
     }
@@ -113,7 +104,7 @@ impl Bench {
         let run = |number: usize| {
             let mut command = Command::new("timeout");
             command.args([LIMIT, "env", &format!("LD_PRELOAD={preload}")]);
-            command.arg(program).arg(&self.library).arg(cell.rounds().to_string());
+            command.arg(program).args(&self.libraries).arg(cell.rounds().to_string());
             command.args(["id", &number.to_string(), &PROCESSES.to_string()]);
             self.settings(&mut command, cell, folder, number)?;
             process::capture(&mut command)
@@ -135,7 +126,7 @@ impl Bench {
         command
             .current_dir(folder)
             .envs(NCCL_SETTINGS.iter().copied())
-            .env("NCCL_PROFILER_PLUGIN", &self.plugin)
+            .env("NCCL_PROFILER_PLUGIN", &self.tools.plugin)
             .env("NCCL_OTF2_DIR", folder.join("out"))
             .env("NCCL_OTF2_VERBOSITY", "verbose")
             .env("SCOREP_ENABLE_TRACING", cell.writes_trace.to_string())
@@ -162,7 +153,7 @@ impl Bench {
             Special::Substrate => {
                 let link = folder.join("lib/libscorep_substrate_nccl_otf2.so");
                 cache::create(&folder.join("lib"))?;
-                symlink(&self.plugin, &link).with_context(|| format!("make {}", link.display()))?;
+                symlink(&self.tools.plugin, &link).with_context(|| format!("make {}", link.display()))?;
                 command.env("SCOREP_SUBSTRATE_PLUGINS", "nccl_otf2").env("LD_LIBRARY_PATH", folder.join("lib"));
                 command.env_remove("NCCL_OTF2_DIR");
             }
@@ -209,7 +200,7 @@ impl Bench {
 
     /// The value of `LD_PRELOAD`: the emulated devices, and Score-P where it is preloaded.
     fn preload(&self, cell: Cell, program: &Path, folder: &Path) -> Result<String> {
-        let devices = self.fake_gpu.display();
+        let devices = self.tools.fake_gpu.display();
         if cell.link != Link::Preloaded {
             return Ok(devices.to_string());
         }
@@ -243,7 +234,6 @@ pub(super) const NCCL_SETTINGS: [(&str, &str); 13] = [
     ("OMPI_MCA_mpi_yield_when_idle", "1"),
 ];
 
-/// The line that says why, among all that follows it.
 fn last_complaint(text: &str) -> &str {
     let words = ["Fatal", "Abort", "Assertion", "Bug", "rror", "scorep_job:"];
     let complaint = text.lines().find(|line| words.iter().any(|word| line.contains(word)));

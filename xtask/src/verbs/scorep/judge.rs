@@ -5,17 +5,14 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
 
 use super::cells::{Cell, Special};
 use super::job::{Bench, Run};
 use super::waiting::{self, Waiting};
 use crate::process;
 
-/// The location of operations begins so.
 const OPERATIONS: &str = "NCCL operations";
 
-/// The numbers of a run, of all its processes.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Numbers {
     /// By the archive: shown calls, and all of them.
@@ -23,12 +20,10 @@ pub(super) struct Numbers {
     pub(super) operations: (u64, u64),
     /// Of those not shown: why, as `OVERLAPPING 1`.
     pub(super) not_shown: String,
-    /// Calls and operations in Score-P's traces.
     pub(super) in_trace: (u64, u64),
     pub(super) in_profile: (u64, u64),
     /// How often Score-P wrote out a full buffer.
     pub(super) flushes: u64,
-    /// What scout found of ranks that were late.
     pub(super) waiting: Vec<Waiting>,
 }
 
@@ -59,12 +54,11 @@ pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Numbers> {
 
 /// NCCL's archive has no faults.
 fn sound(bench: &Bench, archive: &Path) -> Result<()> {
-    let said = process::capture(Command::new(&bench.nccl_otf2).arg("check").arg(archive))?;
+    let said = process::capture(Command::new(&bench.tools.nccl_otf2).arg("check").arg(archive))?;
     ensure!(said.status.success(), "check of NCCL's archive: {}{}", said.out, said.err);
     Ok(())
 }
 
-/// What NCCL's archive says of Score-P.
 fn archive_numbers(archive: &Path) -> Result<Numbers> {
     let said = process::output(Command::new("otf2-print").arg("-I").arg(archive.join("traces.otf2")), "otf2-print -I")?;
     let mut values: BTreeMap<&str, u64> = BTreeMap::new();
@@ -103,9 +97,7 @@ fn archive_numbers(archive: &Path) -> Result<Numbers> {
 fn add_trace(bench: &Bench, experiment: &Path, numbers: &mut Numbers) -> Result<()> {
     let anchor = experiment.join("traces.otf2");
     process::output(Command::new("otf2-print").args(["--silent", "-Werror"]).arg(&anchor), "otf2-print")?;
-    let said = process::output(Command::new(&bench.nccl_otf2).args(["print", "--json"]).arg(&anchor), "print")?;
-    for line in said.lines() {
-        let event: Value = serde_json::from_str(line).context("a line of print --json")?;
+    for event in bench.tools.events(&anchor)? {
         let (location, region) = (event["location"].as_str().unwrap_or(""), event["region"].as_str().unwrap_or(""));
         numbers.flushes += u64::from(event["event"] == "BufferFlush");
         if event["event"] != "Enter" {
@@ -203,10 +195,8 @@ fn expect(cell: Cell, numbers: &Numbers) -> Result<()> {
 
 /// What an archive has, but for times and what differs from run to run: how often each event comes.
 pub(super) fn contents(bench: &Bench, archive: &Path) -> Result<BTreeMap<String, u64>> {
-    let said = process::output(Command::new(&bench.nccl_otf2).args(["print", "--json"]).arg(archive), "print")?;
     let mut contents = BTreeMap::new();
-    for line in said.lines() {
-        let event: Value = serde_json::from_str(line).context("a line of print --json")?;
+    for event in bench.tools.events(archive)? {
         let attributes = &event["attributes"];
         let location = nameless(event["location"].as_str().unwrap_or(""));
         let kept = ["nccl.bytes", "nccl.seq", "nccl.peer", "nccl.algo"].map(|name| attributes[name].to_string());

@@ -11,14 +11,12 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-use crate::cache::{self, Cache};
-use crate::cargo::{self, Profile};
+use crate::cache;
+use crate::cargo::{self, Tools};
 use crate::docs;
 use crate::error::missing;
 use crate::nccl;
-use crate::packages::{self, COMPILER, OTF2, OTF2_TOOLS, PYTHON};
 use crate::process::{find, heading};
-use crate::python::Python;
 
 use cells::{Cell, Special};
 use job::Bench;
@@ -51,7 +49,6 @@ const PAGE: &str = "docs/SCOREP.md";
 const BEGIN: &str = "<!-- scorep: written by cargo xtask scorep --write-docs -->\n";
 const END: &str = "<!-- end scorep -->";
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let is_wanted = |cell: &Cell| {
         let name = cell.to_string();
@@ -63,16 +60,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     let version = on_path()?;
-    packages::ensure(&[OTF2, OTF2_TOOLS, PYTHON, COMPILER])?;
-    let cache = Cache::open()?;
-    let python = Python::ensure(&cache)?;
-    let library = nccl::library(&cache, &python, &args.release)?;
-    drop(cache);
-    cargo::build(Profile::Debug, &["nccl-profiler-otf2", "nccl-otf2", "fake-gpu"])?;
+    let (_, libraries) = nccl::releases(&[&args.release])?;
+    let tools = Tools::build()?;
     let folder = cargo::target()?.join("scorep");
     // Other programs than those of this Score-P would say nothing of it.
     cache::remove(&folder.join("programs"))?;
-    let bench = Bench::set_up(library)?;
+    let bench = Bench::set_up(tools, libraries)?;
     let folder = folder.join(&args.release);
 
     heading(&format!("{version}, NCCL {}", args.release));
@@ -98,7 +91,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The version of the Score-P on PATH.
 fn on_path() -> Result<String> {
     let needed = ["scorep", "scorep-preload-init", "cube_dump", "mpicc", "mpirun"];
     let lacking: Vec<&str> = needed.into_iter().filter(|name| find(name).is_none()).collect();

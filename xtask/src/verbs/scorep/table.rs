@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use super::cells::Cell;
 use super::judge::Numbers;
 
-/// What became of one run.
 pub(super) struct Outcome {
     /// What was counted, or why the cell cannot be had; else how it failed.
     pub(super) result: Result<Result<Numbers, &'static str>, String>,

@@ -30,10 +30,9 @@ pub(super) struct Waiting {
 /// Milliseconds: for each function, by rank and round.
 type Times = BTreeMap<&'static str, Vec<Vec<f64>>>;
 
-/// Merges, has scout analyse the archive, and compares.
 pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Vec<Waiting>> {
     let analysis = run.folder.join("analysis");
-    let mut merge = Command::new(&bench.nccl_otf2);
+    let mut merge = Command::new(&bench.tools.nccl_otf2);
     merge.args(["merge", "--json", "--for", "scalasca"]).arg(run.folder.join("experiment-0")).arg(run.archive());
     let merged = process::output(merge.arg("-o").arg(&analysis), "merge")?;
     let merged: Value = serde_json::from_str(&merged).context("the report of merge")?;
@@ -44,8 +43,8 @@ pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Vec<Waiting>> {
     let mut dump = Command::new("cube_dump");
     dump.args(["-m", "mpi_wait_nxn", "-c", "all", "-x", "excl", "-z", "excl"]).arg(analysis.join("scout.cubex"));
     let found = process::output(&mut dump, "cube_dump")?;
-    let printed = process::output(Command::new(&bench.nccl_otf2).args(["print", "--json"]).arg(&analysis), "print")?;
-    let (program, archive) = (of_program(&run.said)?, of_archive(&printed, ticks_per_second)?);
+    let events = bench.tools.events(&analysis)?;
+    let (program, archive) = (of_program(&run.said)?, of_archive(&events, ticks_per_second)?);
     FUNCTIONS.into_iter().map(|function| one(function, &program, &archive, &found)).collect()
 }
 
@@ -100,16 +99,13 @@ fn of_program(said: &str) -> Result<Times> {
     Ok(times)
 }
 
-fn of_archive(printed: &str, ticks_per_second: f64) -> Result<Times> {
+fn of_archive(events: &[Value], ticks_per_second: f64) -> Result<Times> {
     let mut times = Times::new();
-    for line in printed.lines() {
-        let event: Value = serde_json::from_str(line).context("a line of print --json")?;
-        if event["event"] == "Enter" {
-            // First threads have the numbers of their ranks.
-            let rank = usize::try_from(event["locationRef"].as_u64().unwrap_or(u64::MAX))?;
-            let time = event["time"].as_u64().context("a time")?;
-            add(&mut times, event["region"].as_str().unwrap_or(""), rank, time, ticks_per_second);
-        }
+    for event in events.iter().filter(|event| event["event"] == "Enter") {
+        // First threads have the numbers of their ranks.
+        let rank = usize::try_from(event["locationRef"].as_u64().context("a location")?)?;
+        let (region, time) = event["region"].as_str().zip(event["time"].as_u64()).context("a region and a time")?;
+        add(&mut times, region, rank, time, ticks_per_second);
     }
     Ok(times)
 }

@@ -12,7 +12,6 @@ use std::ffi::{c_char, c_int, c_uint};
 /// Newer than every runtime that the published libraries are built with.
 pub(super) const DRIVER_VERSION: c_int = 13040;
 
-/// Compute capability of the devices.
 pub(super) const CAPABILITY: (c_int, c_int) = (8, 0);
 
 /// 16 bytes, the first of which tells the devices apart; a part of a device has another than the whole.
@@ -27,12 +26,10 @@ pub(super) const PCI_DOMAIN: c_int = 0xfa6e;
 /// PCI bus of the first device.
 pub(super) const FIRST_BUS: c_int = 0x10;
 
-/// PCI address of a device.
 pub(super) fn bus_id(device: c_int) -> String {
     format!("{PCI_DOMAIN:04x}:{:02x}:00.0", FIRST_BUS + device)
 }
 
-/// The device at a PCI address.
 pub(super) fn by_bus_id(id: &str) -> Option<c_int> {
     let bus = id.split(':').nth(1)?;
     existing(c_int::from_str_radix(bus, 16).ok()? - FIRST_BUS).ok()

@@ -18,7 +18,6 @@ struct HostNode {
     data: Handle,
 }
 
-/// Work that calls back into the program.
 fn host_call(function: HostFunction, data: Handle) -> Op {
     let data = data.expose_provenance();
     Arc::new(move |_| {

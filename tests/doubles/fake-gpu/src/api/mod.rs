@@ -24,7 +24,6 @@ fn address(lists: &[&[(&str, *const ())]], name: &str) -> Option<usize> {
     Some(found.1.expose_provenance())
 }
 
-/// The function of the runtime of this name.
 pub(crate) fn of_runtime(name: &str) -> Option<usize> {
     let lists = [
         RUNTIME,

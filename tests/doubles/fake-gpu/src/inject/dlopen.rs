@@ -9,7 +9,6 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
 
-/// The file that this library was mapped from.
 fn own_path() -> Option<CString> {
     let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
     let inside: *const c_void = (own_path as *const ()).cast();

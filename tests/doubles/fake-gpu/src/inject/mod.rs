@@ -18,7 +18,6 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::ptr::with_exposed_provenance;
 
-/// The libraries that were looked at.
 static SEEN: Mutex<Mapped> = Mutex::new(Vec::new());
 
 /// Patches each NCCL library that is mapped and not yet patched.

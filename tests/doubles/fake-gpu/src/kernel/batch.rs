@@ -16,7 +16,6 @@ pub(super) enum Kind {
 pub(super) struct Batch {
     /// index of the next batch of the same block
     pub(super) next: Option<usize>,
-    /// number of the device function
     pub(super) func: i32,
     pub(super) kind: Kind,
     pub(super) works: Vec<Record>,
@@ -24,7 +23,6 @@ pub(super) struct Batch {
     pub(super) consumed: u32,
 }
 
-/// Batches follow the head of the argument block.
 const FIRST_BATCH: usize = 32;
 const BATCH_LEN: usize = 16;
 /// Works lie in the argument block itself where the storage is 0, else in a ring.

@@ -17,7 +17,6 @@ fn slot(table: Addr, channel: usize, number: u64, len: usize) -> Addr {
     table.field((channel * SLOTS as usize + (number % SLOTS) as usize) * len)
 }
 
-/// The counters of one channel.
 pub(super) struct Counters<'a> {
     layout: &'a Layout,
     comm: Addr,
@@ -30,7 +29,6 @@ impl<'a> Counters<'a> {
         Counters { layout: env.layout, comm: env.comm, channel: env.channel, id: env.channel_id }
     }
 
-    /// The works of the batch that are profiled.
     fn profiled(batch: &Batch) -> impl Iterator<Item = usize> {
         let enabled = |i: &usize| {
             let work = &batch.works[*i];
@@ -47,7 +45,6 @@ impl<'a> Counters<'a> {
         self.layout.work_counter.map_or(0, |offset| self.channel.field(offset).read())
     }
 
-    /// The numbers of the profiled works of a batch.
     fn numbers(&self, batch: &Batch) -> Vec<u64> {
         let first = self.value() + 1;
         if self.layout.count_profiled_only {

@@ -6,7 +6,6 @@ use crate::prims::Proto;
 use crate::reduce::{Op, Type};
 use std::collections::HashMap;
 
-/// What the device code calls a collective.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Coll {
     SendRecv,

@@ -39,7 +39,6 @@ fn bounds(part: u32, parts: u8, bytes: u64) -> Option<(usize, usize)> {
     Some(((part * each).min(bytes), ((part + 1) * each).min(bytes)))
 }
 
-/// One direction of a work.
 struct Message {
     sends: bool,
     peer: i32,

@@ -29,7 +29,6 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What is known about the mapped library.
 pub(crate) struct Library {
     /// CUDA version that it was built with, e.g. 12090
     pub(crate) cuda: i32,
@@ -43,12 +42,10 @@ pub(crate) struct Library {
 static CURRENT: Mutex<Option<Arc<Library>>> = Mutex::new(None);
 
 impl Library {
-    /// What launches are of from now on.
     pub(crate) fn use_from_now_on(self) {
         *CURRENT.lock() = Some(Arc::new(self));
     }
 
-    /// The one that launches are of.
     pub(crate) fn current() -> Option<Arc<Library>> {
         CURRENT.lock().clone()
     }
@@ -78,7 +75,6 @@ impl Launch {
         Launch { args: Record::from_bytes(args) }
     }
 
-    /// Does all the work of the launch.
     pub(crate) fn run(&self, library: &Library) {
         let comm = self.args.addr(args::COMM);
         let mask: u64 = self.args.get(args::CHANNEL_MASK);
@@ -97,7 +93,6 @@ impl Launch {
     }
 }
 
-/// The batches of one block, which serves one channel.
 async fn run_block(library: &Library, args: &Record, comm: Addr, id: usize, block: usize) {
     let layout = &library.layout;
     let env = Env { layout, comm, channel: comm.field(layout.channels + id * layout.chan_size), channel_id: id };

@@ -52,7 +52,6 @@ pub(super) fn shape(func: Func) -> Shape {
     Shape { proto: func.proto, slices, steps }
 }
 
-/// What the collective does to the data.
 pub(super) fn math(env: &Env<'_>, work: &Record, func: Func) -> Math {
     Math { ty: func.ty, op: func.op, arg: work.get(env.layout.coll_redop) }
 }

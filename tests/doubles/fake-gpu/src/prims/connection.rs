@@ -4,7 +4,6 @@ use super::env::{Env, Proto, STEPS};
 use crate::device_memory::Addr;
 use crate::layout::{Layout, conn};
 
-/// A connection, open for sending or receiving.
 pub(super) struct Connection {
     /// `ncclConnInfo`
     info: Addr,
@@ -54,7 +53,6 @@ impl Connection {
         connection
     }
 
-    /// Keeps the step number for the next operation.
     pub(super) fn close(&self) {
         self.info.field(conn::STEP).store(self.step);
     }

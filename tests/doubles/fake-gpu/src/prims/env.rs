@@ -3,7 +3,6 @@
 use crate::device_memory::Addr;
 use crate::layout::{Layout, comm};
 
-/// Steps in the buffer of a connection.
 pub(super) const STEPS: u64 = 8;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -28,7 +27,6 @@ impl Proto {
     }
 }
 
-/// What all parts of one block share.
 pub(crate) struct Env<'a> {
     pub(crate) layout: &'a Layout,
     /// `ncclKernelComm`
@@ -53,7 +51,6 @@ impl Env<'_> {
         buffer.read::<i32>() as usize / STEPS as usize
     }
 
-    /// The host has aborted the communicator.
     pub(crate) fn aborted(&self) -> bool {
         let flag = self.comm.field(self.layout.abort_flag).follow();
         !flag.is_null() && flag.load_u32() != 0

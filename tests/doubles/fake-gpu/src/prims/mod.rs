@@ -14,7 +14,6 @@ use crate::tasks::poll_until;
 use connection::Connection;
 use env::STEPS;
 
-/// Protocol, and slices and steps of a chunk.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) proto: Proto,
@@ -22,7 +21,6 @@ pub(crate) struct Shape {
     pub(crate) steps: u64,
 }
 
-/// What is done to the data.
 #[derive(Clone, Copy)]
 pub(crate) struct Math {
     pub(crate) ty: Type,
@@ -60,7 +58,6 @@ impl Step {
         Step { src: None, recv: true, ..Step::own(0, n) }
     }
 
-    /// Combines it with what arrives.
     pub(crate) fn reduced(self) -> Step {
         Step { recv: true, ..self }
     }
@@ -74,7 +71,6 @@ impl Step {
     }
 }
 
-/// The open connections of a part of a block.
 pub(crate) struct Prims<'a> {
     env: &'a Env<'a>,
     shape: Shape,
@@ -179,7 +175,6 @@ impl<'a> Prims<'a> {
         self.output = output;
     }
 
-    /// Keeps the step numbers for the next operation.
     pub(crate) fn close(self) {
         for connection in self.recvs.iter().chain(&self.sends) {
             connection.close();
@@ -231,7 +226,6 @@ impl<'a> Prims<'a> {
         .await;
     }
 
-    /// Waits for room to send.
     async fn wait_to_send(&self, steps: u64) {
         self.wait(&self.sends, steps, STEPS).await;
     }

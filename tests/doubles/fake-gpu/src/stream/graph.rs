@@ -29,7 +29,6 @@ impl Drop for Keep {
     }
 }
 
-/// What a graph does, and under which number.
 #[derive(Clone)]
 struct Node {
     id: u64,
@@ -38,7 +37,6 @@ struct Node {
     op: Op,
 }
 
-/// Of a graph or a node.
 fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)

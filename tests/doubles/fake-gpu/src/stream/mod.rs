@@ -28,7 +28,6 @@ struct State {
     closing: bool,
 }
 
-/// A stream of a device.
 pub(crate) struct Stream {
     pub(crate) id: u64,
     pub(crate) device: i32,
@@ -42,7 +41,6 @@ impl Stream {
         Arc::new(Stream { id, device, state: Mutex::default(), changed: Condvar::new(), capture: Mutex::default() })
     }
 
-    /// The graph that what is submitted goes to.
     pub(crate) fn capture(&self) -> Option<Arc<Graph>> {
         self.capture.lock().clone()
     }
@@ -63,7 +61,6 @@ impl Stream {
         }
     }
 
-    /// Queues what a graph has, from one launch of it.
     pub(crate) fn replay(self: &Arc<Self>, graph: &Graph, correlation: u32) {
         for (replay, op) in graph.nodes() {
             if let Some(outer) = self.capture() {
@@ -185,7 +182,6 @@ fn all() -> Vec<Arc<Stream>> {
     [STREAMS.all(), defaults].concat()
 }
 
-/// Waits for all streams of a device.
 pub(crate) fn sync_device(device: i32) {
     for stream in all().iter().filter(|stream| stream.device == device) {
         stream.sync();

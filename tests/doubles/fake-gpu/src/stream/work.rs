@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-/// Work that is done once.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
-/// Work that a graph can repeat.
 pub(crate) type Op = Arc<dyn Fn(&Occasion) + Send + Sync>;
 
 /// How it came that something runs, for whoever observes the device.
@@ -12,11 +10,9 @@ pub(crate) type Op = Arc<dyn Fn(&Occasion) + Send + Sync>;
 pub(crate) struct Occasion {
     /// CUPTI's id of the call that launched it; 0 if nobody observes
     pub(crate) correlation: u32,
-    /// the thread of that call
     pub(crate) thread: i32,
     pub(crate) device: i32,
     pub(crate) stream: u64,
-    /// it is part of a graph
     pub(crate) replay: Option<Replay>,
 }
 
@@ -25,7 +21,6 @@ pub(crate) struct Occasion {
 pub(crate) struct Replay {
     pub(crate) graph: u64,
     pub(crate) node: u64,
-    /// what it was made of
     pub(crate) source_graph: u64,
     pub(crate) source_node: u64,
 }

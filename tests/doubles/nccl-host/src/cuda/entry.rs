@@ -8,7 +8,6 @@ pub(super) type Pointer = *mut c_void;
 
 macro_rules! entries {
     ($($field:ident: $name:literal, $ty:ty;)*) => {
-        /// Addresses of the runtime's functions.
         #[derive(Debug)]
         pub(super) struct Entry {
             $(pub(super) $field: $ty,)*

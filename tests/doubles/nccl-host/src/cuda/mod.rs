@@ -34,7 +34,6 @@ fn given_up() -> bool {
 pub(crate) struct Cuda {
     entry: Entry,
     pub(crate) origin: String,
-    /// It is the stand-in of this project.
     pub(crate) is_fake: bool,
     /// Ranks of this process share a device. Giving memory back waits for all that runs there: also for an operation of
     /// another rank, which may wait for this one. So memory is kept.
@@ -52,7 +51,6 @@ impl Cuda {
         Ok(count)
     }
 
-    /// Makes a device the calling thread's.
     pub(crate) fn set_device(&self, device: usize) -> anyhow::Result<()> {
         let device = c_int::try_from(device)?;
         // SAFETY: takes a number by value.

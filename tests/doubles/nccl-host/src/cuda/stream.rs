@@ -39,7 +39,6 @@ impl Stream {
         self.raw
     }
 
-    /// Leaves the stream to the end of the process.
     pub(crate) fn leak(self) {
         let _ = ManuallyDrop::new(self);
     }

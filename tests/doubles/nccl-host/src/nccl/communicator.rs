@@ -49,7 +49,6 @@ struct Config {
 /// NCCL_CONFIG_UNDEF_INT
 const UNSET: c_int = c_int::MIN;
 
-/// What a communicator is to be like.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted<'a> {
     /// Its name (2.27 and later).
@@ -58,7 +57,6 @@ pub(crate) struct Wanted<'a> {
     pub(crate) nonblocking: bool,
 }
 
-/// Between two looks at a nonblocking communicator.
 const POLL: Duration = Duration::from_micros(200);
 
 impl Config {
@@ -186,7 +184,6 @@ impl Communicator {
 }
 
 impl Nccl {
-    /// Ends a group of calls on one communicator.
     pub(crate) fn group_end(&self, of: &Communicator) -> anyhow::Result<()> {
         // SAFETY: takes nothing; the operations of the group were checked when they were called.
         let result = unsafe { (self.entry.group_end)() };

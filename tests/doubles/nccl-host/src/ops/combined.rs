@@ -5,7 +5,6 @@ use crate::nccl::Reduction::{Max, Sum};
 use crate::pattern::{UNTOUCHED, of_rank, sum_over};
 use crate::rank::{GRAPH_LAUNCHES, Rank};
 
-/// Three collectives in one group.
 pub(super) fn group(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, n, count) = (rank.me(), rank.ranks(), rank.count());
     let ranks: Vec<usize> = (0..n).collect();
@@ -48,7 +47,6 @@ pub(super) fn graph(rank: &Rank<'_>) -> anyhow::Result<()> {
     rank.expect("graph: send/recv ring", &y, |_| power)
 }
 
-/// A broadcast from every rank, in one group.
 pub(super) fn broadcasts(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, n, count) = (rank.me(), rank.ranks(), rank.count());
     let x = rank.fill(count, |i| of_rank(me, i))?;

@@ -12,7 +12,6 @@ use anyhow::Context as _;
 /// Who is in a communicator, and in which order.
 #[derive(Clone, Copy)]
 enum Members {
-    /// All ranks, as they are.
     All,
     /// From four ranks on the even or the odd ones, as they are.
     Half,
@@ -21,7 +20,6 @@ enum Members {
 }
 
 impl Members {
-    /// The number of communicators that come of one split.
     fn colors(self, ranks: usize) -> usize {
         match self {
             Members::Half | Members::HalfReversed if ranks >= 4 => 2,
@@ -104,7 +102,6 @@ impl<'r> Pending<'r> {
         })
     }
 
-    /// Starts the operation of a turn and waits for nothing.
     fn start(&self, turn: usize) -> anyhow::Result<()> {
         let rank = self.rank;
         let (me, n) = (rank.me(), rank.ranks());

@@ -6,7 +6,6 @@ use std::collections::HashSet;
 use whole_plugin::built::profile_folder;
 use whole_plugin::machine::nccl_library;
 
-/// Proxy operations that the plugin saw of a rank.
 fn seen(run: &Run, pid: u64, rank: usize) -> u64 {
     let text = std::fs::read_to_string(run.file(&format!("echo.{pid}"))).expect("the plugin was called");
     // ncclProfileProxyOp is 8.

@@ -9,7 +9,6 @@ use whole_plugin::built;
 use whole_plugin::process::{Ended, run_within};
 use whole_plugin::scratch::Scratch;
 
-/// One run, with a directory for what it writes.
 pub(crate) struct Run {
     scratch: Scratch,
     command: Command,
@@ -37,12 +36,10 @@ impl Run {
         self.scratch.path().join(name)
     }
 
-    /// Runs it and expects this exit status.
     pub(crate) fn ends_with(&mut self, code: i32) -> Ended {
         run_within(Duration::from_secs(120), &mut self.command).with_code(code)
     }
 
-    /// The lines of the log of one process.
     pub(crate) fn log(&self, process: usize) -> Vec<Value> {
         let path = self.file(&format!("calls.{process}.jsonl"));
         let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -51,7 +48,6 @@ impl Run {
     }
 }
 
-/// The lines of one kind.
 pub(crate) fn of_kind<'a>(log: &'a [Value], kind: &str) -> impl Iterator<Item = &'a Value> {
     log.iter().filter(move |line| line["kind"] == kind)
 }

@@ -52,7 +52,6 @@ fn setting(name: &str) -> Option<String> {
     own.or_else(|_| env::var(format!("ECHO_{name}"))).ok()
 }
 
-/// A setting that is a number in hexadecimal.
 fn mask(name: &str) -> Option<c_int> {
     hexadecimal(&setting(name)?)
 }

@@ -12,14 +12,12 @@ use crate::plugin::Plugin;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) channels: u8,
-    /// Steps of a proxy operation.
     pub(crate) steps: i32,
     /// The rank that works, and the other side of its transfers.
     pub(crate) rank: i32,
     pub(crate) peer: i32,
 }
 
-/// One callback of the program.
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
     /// Place in [`Program::categories`].
@@ -51,14 +49,11 @@ pub(crate) enum Action {
     },
 }
 
-/// The callbacks of one operation.
 #[derive(Clone)]
 pub(crate) struct Program {
     /// In the order of calling.
     pub(crate) calls: Vec<Call>,
-    /// The descriptors of the starts.
     pub(crate) descriptors: Vec<Descriptor>,
-    /// The arguments of the states.
     pub(crate) args: Vec<[u64; 4]>,
     /// Names of what is timed: callback and kind.
     pub(crate) categories: Vec<String>,
@@ -76,7 +71,6 @@ impl Program {
         builder.program
     }
 
-    /// Makes one of its calls.
     #[inline]
     pub(crate) fn call(&mut self, plugin: &Plugin, context: u64, handles: &mut [u64], call: Call) {
         match call.action {

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-/// Ticks and what they are worth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timer {
     ns_per_tick: f64,
@@ -27,7 +26,6 @@ pub(crate) fn now() -> u64 {
 }
 
 impl Timer {
-    /// Measures what a tick is and what reading costs.
     pub(crate) fn calibrate() -> Self {
         let (begin, first) = (Instant::now(), now());
         while begin.elapsed() < Duration::from_millis(50) {
@@ -49,17 +47,15 @@ impl Timer {
     }
 
     /// The time between two reads, less what the reading costs, in ns.
-    pub(crate) fn ns(&self, ticks: u32) -> f64 {
+    pub(crate) fn ns(self, ticks: u32) -> f64 {
         approximate(u64::from(ticks).saturating_sub(self.cost_ticks)) * self.ns_per_tick
     }
 
-    /// What reading costs, in ns.
-    pub(crate) fn cost_ns(&self) -> f64 {
+    pub(crate) fn cost_ns(self) -> f64 {
         approximate(self.cost_ticks) * self.ns_per_tick
     }
 }
 
-/// Numbers of this size lose nothing that a measurement has.
 #[expect(clippy::cast_precision_loss, reason = "a measurement has fewer than 52 bits")]
 pub(crate) fn approximate(number: u64) -> f64 {
     number as f64

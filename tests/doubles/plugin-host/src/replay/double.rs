@@ -20,7 +20,6 @@ type Drain = unsafe extern "C" fn();
 type Retain = unsafe extern "C" fn(*mut *mut c_void, c_int) -> c_int;
 type SetCurrent = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// The double, mapped for the rest of the process's life.
 #[derive(Debug)]
 pub(crate) struct Double {
     launch: Launch,

@@ -17,8 +17,7 @@ use run::{Options, Speed, replay};
 use stream::Stream;
 
 use crate::nccl::NcclArguments;
-use crate::outcome::Outcome;
-use crate::plugin_arguments::PluginArguments;
+use crate::verb::{Outcome, PluginArguments};
 
 /// Replay recorded streams of callbacks.
 ///
@@ -114,7 +113,6 @@ fn replay_here(arguments: &Arguments, path: &Path) -> anyhow::Result<Report> {
     Ok(report)
 }
 
-/// This program again, with one stream.
 fn spawn(arguments: &Arguments, stream: &Path, rank: usize) -> anyhow::Result<Child> {
     let program = env::current_exe().context("cannot find this program's own file")?;
     let mut command = Command::new(program);

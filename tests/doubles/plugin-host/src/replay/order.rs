@@ -19,7 +19,6 @@ pub(crate) struct Ordered {
     pub(crate) relations: Vec<Relation>,
     /// Communicators whose `init` the stream lacks.
     pub(crate) missing_inits: u64,
-    /// States of events that the stream lacks.
     pub(crate) orphan_states: u64,
     /// Parents that the stream lacks (they become NULL).
     pub(crate) unknown_parents: u64,
@@ -60,7 +59,6 @@ enum Class {
     Stop,
     Start,
     State,
-    /// The stop of an event that starts now.
     StopAtOnce,
     Finalize,
 }

@@ -4,16 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The outcome of one stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Report {
     pub(crate) stream: String,
-    /// The plugin's name for itself.
     pub(crate) plugin: String,
-    /// The table that was called.
     pub(crate) table: u8,
     pub(crate) pid: u32,
-    /// The mask that the plugin set.
     pub(crate) mask: u32,
     pub(crate) mask_respected: bool,
     pub(crate) threads: u64,
@@ -35,7 +31,6 @@ pub(crate) struct Report {
     pub(crate) wall_ms: u64,
 }
 
-/// The calls for one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KindCounts {
     /// `startEvent`.
@@ -63,7 +58,6 @@ pub(crate) struct LeftOut {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StreamGaps {
-    /// Communicators whose init was made up.
     pub(crate) missing_inits: u64,
     /// States without event.
     pub(crate) orphan_states: u64,

@@ -41,7 +41,6 @@ pub(crate) struct Options<'a> {
 /// Below this a gap is waited out by looking at the clock: a sleep overshoots by about as much.
 const SPIN: Duration = Duration::from_micros(80);
 
-/// Replays a stream and says what was replayed.
 pub(crate) fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> anyhow::Result<Report> {
     let ordered = Ordered::new(stream, options.finalize);
     let mut tids: Vec<i64> = Vec::new();
@@ -133,7 +132,6 @@ struct Replay<'a> {
     recorded_pid: i32,
 }
 
-/// What the one whose turn it is changes.
 struct Live {
     /// What the plugin returned for each communicator.
     contexts: Vec<u64>,
@@ -143,7 +141,6 @@ struct Live {
     report: Report,
 }
 
-/// A recorded event in this replay.
 #[derive(Clone, Copy, Default)]
 struct LiveEvent {
     /// What the plugin returned; 0 when it was not asked or returned NULL.

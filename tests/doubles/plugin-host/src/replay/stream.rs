@@ -153,7 +153,6 @@ impl Stream {
         Ok(stream)
     }
 
-    /// The kernels that an event launched.
     pub(crate) fn kernels_of(&self, event: &Event) -> impl Iterator<Item = &Kernel> {
         let launch = event.launch;
         let is_its = move |kernel: &&Kernel| launch != 0 && kernel.launch == launch;

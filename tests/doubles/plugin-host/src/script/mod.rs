@@ -2,21 +2,19 @@
 //!
 //! The language is described in this crate's README.
 
-mod command;
-mod parse;
 mod run;
 mod system;
-mod threads;
 mod words;
 
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use crate::nccl::{self, NcclArguments};
-use crate::outcome::Outcome;
-use crate::plugin_arguments::PluginArguments;
+use crate::verb::{Outcome, PluginArguments};
+use run::{Block, Line, Place};
+use words::action;
 
 /// Run a script of callbacks: a hostile host.
 ///
@@ -58,19 +56,79 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
         fs::read_to_string(&arguments.script)
     }
     .with_context(|| format!("cannot read the script {name}"))?;
-    let script = parse::parse(&text).map_err(|reason| anyhow::anyhow!("{name}: {reason}"))?;
+    let script = parse(&text).with_context(|| name.to_string())?;
     // Lives to the end of the script, as libnccl does in a program that is linked with it.
     let _libnccl = arguments.nccl.load()?;
     let plugin = std::path::absolute(&arguments.plugin.plugin)?;
     let done = run::run(&script, plugin, arguments.plugin.table);
-    let mut done = done.with_context(|| format!("{name}"))?;
+    let (calls, mut problems) = done.with_context(|| name.to_string())?;
     let (_, late) = nccl::lines();
     if late > 0 {
-        done.problems.push(format!("in all: {late} lines to NCCL's logger without a communicator"));
+        problems.push(format!("in all: {late} lines to NCCL's logger without a communicator"));
     }
-    for problem in &done.problems {
+    for problem in &problems {
         eprintln!("{name}, {problem}");
     }
-    println!("{name}: {} calls, {} problems", done.calls, done.problems.len());
-    Ok(if done.problems.is_empty() { Outcome::Well } else { Outcome::Wrong })
+    println!("{name}: {calls} calls, {} problems", problems.len());
+    Ok(if problems.is_empty() { Outcome::Well } else { Outcome::Wrong })
+}
+
+/// Reads a script. Every line is checked, whether it will run or not.
+fn parse(text: &str) -> anyhow::Result<Block> {
+    // The lines with a block that is still open, each with the lines before it.
+    let mut open: Vec<(Line, Vec<Line>)> = Vec::new();
+    let mut lines: Vec<Line> = Vec::new();
+    for (text, number) in text.lines().zip(1..) {
+        let words = text.split_whitespace().take_while(|word| !word.starts_with('#'));
+        let mut words: Vec<String> = words.map(str::to_owned).collect();
+        if words.is_empty() {
+            continue;
+        }
+        if words == ["}"] {
+            let (mut owner, before) = open.pop().with_context(|| format!("line {number}: a }} without its {{"))?;
+            owner.block = Some(std::mem::replace(&mut lines, before).into());
+            lines.push(owner);
+            continue;
+        }
+        let opens = words.pop_if(|word| word == "{").is_some();
+        let mut line = Line { number, words, make: action, action: None, block: None };
+        let made = line.action_at(Place::default(), opens).with_context(|| format!("line {number}"))?;
+        line.action = (!line.words.iter().any(|word| word.contains('%'))).then_some(made);
+        if opens {
+            open.push((line, std::mem::take(&mut lines)));
+        } else {
+            lines.push(line);
+        }
+    }
+    if let Some((owner, _)) = open.last() {
+        bail!("line {}: this {{ has no }}", owner.number);
+    }
+    Ok(lines.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        for (text, line, word) in [
+            ("load\nstrat x Coll", 2, "strat"),
+            ("start x Colly", 1, "Colly"),
+            ("start x Coll count=many", 1, "count"),
+            ("start x Coll colour=blue", 1, "colour"),
+            ("start x Coll @300=1", 1, "300"),
+            ("repeat 3 {\nload", 1, "no }"),
+            ("}", 1, "without"),
+            ("repeat 3", 1, "repeat TIMES {"),
+            ("sleep 3", 1, "ms"),
+            ("state x Nonsense", 1, "Nonsense"),
+            ("stop", 1, "stop HANDLE"),
+            ("kill 300", 1, "300"),
+        ] {
+            let error = format!("{:#}", parse(text).err().unwrap());
+            let begins = error.starts_with(&format!("line {line}: "));
+            assert!(begins && error.contains(word), "{text}: {error}");
+        }
+    }
 }

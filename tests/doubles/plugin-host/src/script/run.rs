@@ -1,186 +1,186 @@
-//! Runs a script's commands against a plugin.
+//! The lines of a script, the threads that run them, and what these share.
 
 use std::collections::BTreeMap;
-use std::ffi::{CString, c_int};
+use std::ffi::c_int;
 use std::path::PathBuf;
-use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow, ensure};
 use parking_lot::Mutex;
 
-use super::command::{Command, Handle, Init, Place, Start, Written};
-use super::parse::{Block, Statement};
-use super::system;
-use crate::descriptor::{Descriptor, NetData};
-use crate::interface::{Kind, Version};
-use crate::nccl;
-use crate::plugin::{InitArguments, Plugin, UNWRITTEN};
+use super::system::{ChildEnd, Side, exit_now, fork, wait};
+use crate::interface::Version;
+use crate::plugin::{Plugin, UNWRITTEN};
 
-#[derive(Debug)]
-pub(crate) struct Done {
-    pub(crate) calls: u64,
-    /// What was not as it should be, one sentence each.
-    pub(crate) problems: Vec<String>,
+/// What a line does.
+pub(super) type Action = Box<dyn Fn(&mut Thread, &Line) -> anyhow::Result<()> + Send + Sync>;
+
+/// Lines that run one after the other.
+pub(super) type Block = Arc<[Line]>;
+
+/// One line, and the block in braces that follows it.
+pub(super) struct Line {
+    pub(super) number: usize,
+    pub(super) words: Vec<String>,
+    /// Makes the action of words, which a block follows or not.
+    pub(super) make: fn(&[&str], bool) -> anyhow::Result<Action>,
+    /// Made once, unless a word has `%i` or `%t` in it.
+    pub(super) action: Option<Action>,
+    pub(super) block: Option<Block>,
 }
 
-/// Runs a script. The plugin is loaded before the first line, unless that is a `load`. An error is that the script
-/// cannot go on; what the plugin does wrong is a problem.
-pub(crate) fn run(script: &Block, plugin: PathBuf, table: Option<Version>) -> anyhow::Result<Done> {
+/// What `%t` and `%i` stand for: the number of the thread in the nearest `parallel`, and of the round in the nearest
+/// `repeat`.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Place {
+    thread: u64,
+    pub(super) round: u64,
+}
+
+impl Line {
+    fn run(&self, thread: &mut Thread) -> anyhow::Result<()> {
+        match &self.action {
+            Some(action) => action(thread, self),
+            None => self.action_at(thread.place, self.block.is_some())?(thread, self),
+        }
+    }
+
+    pub(super) fn action_at(&self, place: Place, has_block: bool) -> anyhow::Result<Action> {
+        let (thread, round) = (place.thread.to_string(), place.round.to_string());
+        let words: Vec<String> =
+            self.words.iter().map(|word| word.replace("%t", &thread).replace("%i", &round)).collect();
+        (self.make)(&words.iter().map(String::as_str).collect::<Vec<_>>(), has_block)
+    }
+}
+
+/// A handle or a context: a number as it is (0 for NULL), or what the plugin wrote for a name.
+#[derive(Debug)]
+pub(super) enum Handle {
+    Raw(u64),
+    Name(String),
+}
+
+/// What a written handle or context must be.
+#[derive(Debug)]
+pub(super) enum Written {
+    Null,
+    NonNull,
+    Same(Handle),
+    Other(Handle),
+}
+
+/// Runs a script: how many calls it made, and what was not as it should be, one sentence each. The plugin is loaded
+/// before the first line, unless that is a `load`. An error is that the script cannot continue; what the plugin does
+/// wrong is a problem.
+pub(super) fn run(script: &Block, path: PathBuf, table: Option<Version>) -> anyhow::Result<(u64, Vec<String>)> {
     let shared = Arc::new(Shared {
-        path: plugin,
+        path,
         table,
-        plugin: Mutex::new(None),
-        names: Mutex::new(Names::default()),
-        threads: Mutex::new(BTreeMap::new()),
-        barriers: Mutex::new(BTreeMap::new()),
-        problems: Mutex::new(Vec::new()),
+        plugin: Mutex::default(),
+        names: Mutex::default(),
+        threads: Mutex::default(),
+        barriers: Mutex::default(),
+        problems: Mutex::default(),
         calls: AtomicU64::new(0),
     });
     let mut thread = Thread::new(Arc::clone(&shared), Place::default());
-    let first = script.first().map(|statement| statement.command(Place::default()));
-    if !matches!(first, Some(Ok(Command::Load(_)))) {
+    if script.first().is_none_or(|line| line.words[0] != "load") {
         thread.load(None)?;
     }
-    thread.block(script)?;
+    thread.run(script)?;
     thread.join(None)?;
     let problems = std::mem::take(&mut *shared.problems.lock());
-    Ok(Done { calls: shared.calls.load(Ordering::Relaxed), problems })
+    Ok((shared.calls.load(Ordering::Relaxed), problems))
 }
 
-pub(super) type Running = JoinHandle<anyhow::Result<()>>;
+type Running = JoinHandle<anyhow::Result<()>>;
 
-/// What all threads of a script share.
-pub(super) struct Shared {
+struct Shared {
     path: PathBuf,
     table: Option<Version>,
     plugin: Mutex<Option<Arc<Plugin>>>,
-    pub(super) names: Mutex<Names>,
-    pub(super) threads: Mutex<BTreeMap<String, Running>>,
+    names: Mutex<Names>,
+    threads: Mutex<BTreeMap<String, Running>>,
     barriers: Mutex<BTreeMap<String, Arc<Barrier>>>,
-    pub(super) problems: Mutex<Vec<String>>,
+    problems: Mutex<Vec<String>>,
     calls: AtomicU64,
 }
 
 #[derive(Default)]
-pub(super) struct Names {
+struct Names {
     handles: BTreeMap<String, u64>,
     last_context: u64,
 }
 
-/// One thread of a script.
 pub(super) struct Thread {
-    pub(super) shared: Arc<Shared>,
+    shared: Arc<Shared>,
     pub(super) place: Place,
     line: usize,
-    handle: u64,
-    context: u64,
+    /// What the plugin wrote last.
+    pub(super) handle: u64,
+    pub(super) context: u64,
 }
 
 impl Thread {
-    pub(super) const fn new(shared: Arc<Shared>, place: Place) -> Self {
+    fn new(shared: Arc<Shared>, place: Place) -> Self {
         Self { shared, place, line: 0, handle: 0, context: 0 }
     }
 
-    pub(super) fn block(&mut self, block: &Block) -> anyhow::Result<()> {
-        block.iter().try_for_each(|statement| {
-            self.line = statement.line;
-            let done = self.statement(statement);
-            // A line of the block has said where already.
-            if statement.block.is_empty() {
-                return done.with_context(|| format!("line {}", statement.line));
-            }
-            done
+    fn run(&mut self, block: &Block) -> anyhow::Result<()> {
+        block.iter().try_for_each(|line| {
+            self.line = line.number;
+            let done = line.run(self);
+            // A line of the block has named its place already.
+            if line.block.is_some() { done } else { done.with_context(|| format!("line {}", line.number)) }
         })
     }
 
-    fn statement(&mut self, statement: &Statement) -> anyhow::Result<()> {
-        let command = statement.command(self.place).map_err(anyhow::Error::msg)?;
-        match command {
-            Command::Load(version) => self.load(version)?,
-            Command::Unload => *self.shared.plugin.lock() = None,
-            Command::Init(init) => self.init(statement, &init)?,
-            Command::Start(start) => self.start(statement, &start)?,
-            Command::Stop(handle) => {
-                let handle = self.resolve(&handle)?;
-                let result = self.plugin()?.stop(handle);
-                self.called(statement, result);
-            }
-            Command::State { handle, number, args } => {
-                let handle = self.resolve(&handle)?;
-                let plugin = self.plugin()?;
-                let result = plugin.state(handle, number, args.raw(plugin.version).as_mut());
-                self.called(statement, result);
-            }
-            Command::Finalize(context) => {
-                let context = self.resolve(&context)?;
-                let result = self.plugin()?.finalize(context);
-                self.called(statement, result);
-            }
-            Command::ExpectHandle(written) => self.expect_written("the handle", self.handle, &written)?,
-            Command::ExpectContext(written) => self.expect_written("the context", self.context, &written)?,
-            Command::ExpectMask(mask) => self.expect("the mask", nccl::mask_now(), mask),
-            Command::Mask(mask) => nccl::mask().store(mask.cast_signed(), Ordering::Relaxed),
-            Command::Set(name, value) => {
-                let value = self.resolve(&value)?;
-                self.name(name, value);
-            }
-            Command::Give(name) => system::give(&name, self.resolve(&Handle::Name(name.clone()))?)?,
-            Command::Take(name) => {
-                let value = system::take(&name)?;
-                self.name(name, value);
-            }
-            Command::Sleep(time) => thread::sleep(time),
-            Command::Repeat(times) => {
-                let outer = self.place.round;
-                for round in 0..times {
-                    self.place.round = round;
-                    self.block(&statement.block)?;
-                }
-                self.place.round = outer;
-            }
-            Command::If(handle) => {
-                if self.resolve(&handle)? != 0 {
-                    self.block(&statement.block)?;
-                }
-            }
-            Command::Thread(name) => self.spawn(statement, name)?,
-            Command::Join(name) => self.join(name.as_deref())?,
-            Command::Parallel(threads) => self.parallel(statement, threads)?,
-            Command::Barrier(name, threads) => {
-                self.barrier(name, threads).wait();
-            }
-            Command::Fork(expected) => self.fork(statement, expected)?,
-            Command::Kill(signal) => system::kill_self(signal)?,
-            Command::Exit(status) => system::exit(status),
-            Command::ExitNow(status) => system::exit_now(status),
-        }
-        Ok(())
+    /// Runs the block of a line.
+    pub(super) fn block(&mut self, line: &Line) -> anyhow::Result<()> {
+        line.block.as_ref().map_or(Ok(()), |block| self.run(block))
     }
 
-    fn load(&self, version: Option<Version>) -> anyhow::Result<()> {
+    pub(super) fn load(&self, version: Option<Version>) -> anyhow::Result<()> {
         // SAFETY: the user named this file as the profiler plugin to run.
         let plugin = unsafe { Plugin::load(&self.shared.path, version.or(self.shared.table)) }?;
         *self.shared.plugin.lock() = Some(Arc::new(plugin));
         Ok(())
     }
 
-    fn plugin(&self) -> anyhow::Result<Arc<Plugin>> {
+    pub(super) fn unload(&mut self) {
+        *self.shared.plugin.lock() = None;
+    }
+
+    pub(super) fn plugin(&self) -> anyhow::Result<Arc<Plugin>> {
         self.shared.plugin.lock().clone().context("no plugin is loaded (load)")
     }
 
-    fn barrier(&self, name: String, threads: usize) -> Arc<Barrier> {
+    /// Waits until so many threads have come to this barrier.
+    pub(super) fn meet(&self, barrier: &str, threads: usize) {
         let mut barriers = self.shared.barriers.lock();
-        Arc::clone(barriers.entry(name).or_insert_with(|| Arc::new(Barrier::new(threads))))
+        let barrier = barriers.entry(barrier.to_owned()).or_insert_with(|| Arc::new(Barrier::new(threads)));
+        let barrier = Arc::clone(barrier);
+        drop(barriers);
+        barrier.wait();
     }
 
-    fn name(&self, name: String, handle: u64) {
-        self.shared.names.lock().handles.insert(name, handle);
+    pub(super) fn name(&self, name: &str, handle: u64) {
+        self.shared.names.lock().handles.insert(name.to_owned(), handle);
     }
 
-    fn resolve(&self, handle: &Handle) -> anyhow::Result<u64> {
+    pub(super) fn set_context(&mut self, name: &str, context: u64) {
+        self.context = context;
+        self.name(name, context);
+        self.shared.names.lock().last_context = context;
+    }
+
+    pub(super) fn last_context(&self) -> u64 {
+        self.shared.names.lock().last_context
+    }
+
+    pub(super) fn resolve(&self, handle: &Handle) -> anyhow::Result<u64> {
         match handle {
             Handle::Raw(raw) => Ok(*raw),
             Handle::Name(name) => {
@@ -190,95 +190,111 @@ impl Thread {
         }
     }
 
-    pub(super) fn problem(&self, line: usize, what: &str) {
-        self.shared.problems.lock().push(format!("line {line}: {what}"));
+    pub(super) fn problem(&self, what: &str) {
+        self.shared.problems.lock().push(format!("line {}: {what}", self.line));
+    }
+
+    /// Calls the plugin with a handle.
+    pub(super) fn call(
+        &self,
+        line: &Line,
+        handle: &Handle,
+        call: impl Fn(&Plugin, u64) -> c_int,
+    ) -> anyhow::Result<()> {
+        let handle = self.resolve(handle)?;
+        self.called(line, call(&*self.plugin()?, handle));
+        Ok(())
     }
 
     /// Counts a call; its failure is a problem.
-    fn called(&self, statement: &Statement, result: c_int) {
+    pub(super) fn called(&self, line: &Line, result: c_int) {
         self.shared.calls.fetch_add(1, Ordering::Relaxed);
         if result != 0 {
-            self.problem(statement.line, &format!("{:?} returned {result}", statement.text()));
+            self.problem(&format!("{:?} returned {result}", line.words.join(" ")));
         }
     }
 
-    fn expect(&self, what: &str, found: u32, expected: u32) {
-        if found != expected {
-            self.problem(self.line, &format!("{what} is {found:#x}, not {expected:#x}"));
-        }
-    }
-
-    fn expect_written(&self, what: &str, found: u64, expected: &Written) -> anyhow::Result<()> {
-        let well = match expected {
+    pub(super) fn expect_written(&self, what: &str, found: u64, expected: &Written) -> anyhow::Result<()> {
+        let is_met = match expected {
             Written::Null => found == 0,
             Written::NonNull => found != 0 && found != UNWRITTEN,
             Written::Same(other) => found == self.resolve(other)?,
             Written::Other(other) => found != self.resolve(other)?,
         };
-        if !well {
-            self.problem(self.line, &format!("{what} is {found:#x}, expected {expected:?}"));
+        if !is_met {
+            self.problem(&format!("{what} is {found:#x}, expected {expected:?}"));
         }
         Ok(())
     }
 
-    fn init(&mut self, statement: &Statement, init: &Init) -> anyhow::Result<()> {
-        let plugin = self.plugin()?;
-        let name = init.comm_name.as_deref().and_then(|name| CString::new(name).ok());
-        let arguments = InitArguments {
-            comm_id: init.comm_id,
-            comm_name: name.as_deref(),
-            nodes: init.nodes,
-            ranks: init.ranks,
-            rank: init.rank,
-            mask: init.mask,
-            logger: init.logger,
-        };
-        let mut context = 0;
-        nccl::communicator_begins();
-        let result = plugin.init(init.context.then_some(&mut context), &arguments);
-        if init.context && context == UNWRITTEN {
-            self.problem(self.line, "init left *context unwritten");
-        }
-        self.context = context;
-        self.name(init.name.clone(), context);
-        self.shared.names.lock().last_context = context;
-        self.called(statement, result);
+    fn start_thread(&self, line: &Line, name: &str, place: Place) -> anyhow::Result<Running> {
+        let mut thread = Self::new(Arc::clone(&self.shared), place);
+        let block = line.block.clone();
+        let work = move || block.map_or(Ok(()), |block| thread.run(&block));
+        let started = thread::Builder::new().name(name.to_owned()).spawn(work);
+        started.with_context(|| format!("line {}", line.number))
+    }
+
+    pub(super) fn spawn(&self, line: &Line, name: &str) -> anyhow::Result<()> {
+        let running = self.start_thread(line, name, self.place)?;
+        let before = self.shared.threads.lock().insert(name.to_owned(), running);
+        ensure!(before.is_none(), "line {}: the thread {name:?} is still running (join)", line.number);
         Ok(())
     }
 
-    fn start(&mut self, statement: &Statement, start: &Start) -> anyhow::Result<()> {
-        let plugin = self.plugin()?;
-        let context = match &start.context {
-            Some(context) => self.resolve(context)?,
-            None => self.shared.names.lock().last_context,
+    /// Waits for one thread, or for all.
+    pub(super) fn join(&self, name: Option<&str>) -> anyhow::Result<()> {
+        let mut threads = self.shared.threads.lock();
+        let taken: Vec<Running> = match name {
+            None => std::mem::take(&mut *threads).into_values().collect(),
+            Some(name) => vec![threads.remove(name).with_context(|| format!("there is no thread {name:?}"))?],
         };
-        let mut fields = start.fields.clone();
-        if fields.get("parent_group").is_none() {
-            fields.put("parent_group", self.resolve(&start.group)?.into());
-        }
-        if start.kind == Kind::PROXY_OP && fields.get("pid").is_none() {
-            fields.put("pid", u64::from(process::id()).into());
-        }
-        // Lives during the call only, as NCCL's does.
-        let net = start.net.map(|net| (net.id(), NetData::block(net)));
-        if let Some((id, block)) = &net {
-            fields.put("net_id", (*id).into());
-            fields.put("net_data", (block.as_ptr().expose_provenance() as u64).into());
-        }
-        let parent = self.resolve(&start.parent)?;
-        let mut descriptor = Descriptor::new(plugin.version, start.kind, parent, start.rank, &fields);
-        for (offset, width, value) in &start.pokes {
-            descriptor.poke(*offset, *width, *value);
-        }
-        let mut handle = 0;
-        let result =
-            plugin.start(context, start.handle.then_some(&mut handle), start.descriptor.then_some(&mut descriptor));
-        if start.handle && handle == UNWRITTEN {
-            self.problem(self.line, "startEvent left *eHandle unwritten");
-        }
-        self.handle = handle;
-        self.name(start.name.clone(), handle);
-        self.called(statement, result);
-        Ok(())
+        drop(threads);
+        taken.into_iter().try_for_each(finish)
     }
+
+    pub(super) fn parallel(&self, line: &Line, threads: u64) -> anyhow::Result<()> {
+        let start = |thread| {
+            let place = Place { thread, round: self.place.round };
+            self.start_thread(line, &format!("parallel {thread}"), place)
+        };
+        let running = (0..threads).map(start).collect::<anyhow::Result<Vec<Running>>>()?;
+        running.into_iter().try_for_each(finish)
+    }
+
+    /// The child runs the block and ends with `_exit`, as children of libraries do that forgot to exec.
+    pub(super) fn fork(&mut self, line: &Line, expected: ChildEnd) -> anyhow::Result<()> {
+        // Held over the fork, so that the child does not inherit them locked by another thread.
+        let names = self.shared.names.lock();
+        let problems = self.shared.problems.lock();
+        let before = problems.len();
+        let side = fork();
+        drop(problems);
+        drop(names);
+        match side.with_context(|| format!("line {}", line.number))? {
+            Side::Child => {
+                let result = self.block(line);
+                let problems = self.shared.problems.lock();
+                for problem in problems.iter().skip(before) {
+                    eprintln!("in the forked child: {problem}");
+                }
+                if let Err(error) = &result {
+                    eprintln!("in the forked child: {error:#}");
+                }
+                exit_now(if result.is_err() { 2 } else { i32::from(problems.len() > before) })
+            }
+            Side::Parent(child) => {
+                let end = wait(child)?;
+                if end != expected {
+                    self.line = line.number;
+                    self.problem(&format!("the forked child ended with {end:?}, expected {expected:?}"));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn finish(running: Running) -> anyhow::Result<()> {
+    running.join().unwrap_or_else(|_| Err(anyhow!("a thread of the script panicked")))
 }

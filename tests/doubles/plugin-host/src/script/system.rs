@@ -5,17 +5,21 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::command::ChildEnd;
+/// How a forked child ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChildEnd {
+    Status(i32),
+    Signal(i32),
+}
 
-/// Which side of a fork.
 pub(super) enum Side {
     Child,
     Parent(i32),
 }
 
-/// Doubles the process. Only the calling thread goes on in the child.
+/// Forks the process. Only the calling thread continues in the child.
 pub(super) fn fork() -> io::Result<Side> {
-    // SAFETY: the child goes on with code that takes locks and allocates: that is what programs do that fork
+    // SAFETY: the child runs code that takes locks and allocates, as programs do that fork
     // while NCCL is loaded, and glibc makes its allocator usable. The caller holds the locks of this program.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
@@ -44,7 +48,6 @@ pub(super) fn wait(child: i32) -> io::Result<ChildEnd> {
     })
 }
 
-/// Sends this process a signal.
 pub(super) fn kill_self(signal: i32) -> io::Result<()> {
     // SAFETY: sends a signal, touches no memory.
     let pid = unsafe { libc::getpid() };
@@ -66,7 +69,6 @@ pub(super) fn exit_now(status: i32) -> ! {
     // SAFETY: never returns, touches no memory.
     unsafe { libc::_exit(status) }
 }
-/// For a handle of another process.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
 /// Lets other processes have a handle, as PXN carries them: in a file of its name in the current folder. Whoever sees

@@ -9,7 +9,6 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 thread_local! {
-    /// What this thread said of captures of others.
     static MODE: Cell<c_int> = const { Cell::new(capture_mode::GLOBAL) };
 }
 

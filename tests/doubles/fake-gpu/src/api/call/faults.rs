@@ -7,7 +7,6 @@ use crate::settings::{self, Driver, Events};
 use c_double::count;
 use std::ffi::c_int;
 
-/// Calls that need a context of the calling thread.
 const NEEDS_CONTEXT: [&str; 5] =
     ["cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventElapsedTime", "cuStreamCreate"];
 /// Calls that a capture of mode "global" forbids to all threads that have not said otherwise.

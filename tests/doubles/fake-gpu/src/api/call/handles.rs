@@ -18,7 +18,6 @@ pub(crate) fn event_of(event: Handle) -> Result<Arc<Event>, c_int> {
     EVENTS.get(event.addr()).ok_or(code::BAD_HANDLE)
 }
 
-/// What was to be forgotten was known.
 pub(crate) fn known(was_known: bool) -> Outcome {
     was_known.then_some(()).ok_or(code::BAD_HANDLE)
 }

@@ -13,7 +13,6 @@ pub(crate) fn run(function: impl FnOnce()) {
     INSIDE.set(before);
 }
 
-/// Whether the calling thread is inside one.
 pub(crate) fn is_inside() -> bool {
     INSIDE.get()
 }

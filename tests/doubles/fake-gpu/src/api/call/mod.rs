@@ -58,7 +58,6 @@ macro_rules! tools {
     };
 }
 
-/// Makes functions of the driver, for NCCL and for tools.
 macro_rules! driver {
     ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {
         $(

@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 
-/// A handle as the C side sees it.
 pub(crate) type Handle = *mut c_void;
 /// What a function comes to: an error is a code of CUDA's.
 pub(crate) type Outcome = Result<(), c_int>;
@@ -28,7 +27,6 @@ pub(crate) mod code {
     pub(crate) const UNKNOWN: c_int = 999;
 }
 
-/// The text of an error code.
 pub(crate) fn error_text(error: c_int) -> &'static CStr {
     match error {
         0 => c"no error",

@@ -1,4 +1,4 @@
-//! Which plugin a verb calls.
+//! What the verbs share: which plugin they call, and what they come to.
 
 use std::path::{Path, PathBuf};
 
@@ -28,4 +28,10 @@ pub(crate) fn load(path: &Path, table: Option<Version>) -> anyhow::Result<Plugin
     let path = std::path::absolute(path)?;
     // SAFETY: the user named this file as the profiler plugin to run.
     unsafe { Plugin::load(&path, table) }
+}
+
+/// Whether the plugin did all it should.
+pub(crate) enum Outcome {
+    Well,
+    Wrong,
 }
