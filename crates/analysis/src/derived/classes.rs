@@ -102,8 +102,7 @@ fn class(trace: &Trace, tables: &Tables, key: Key, function: String, rows: &[u32
         class.count += 1;
         class.bytes_min = class.bytes_min.min(operation.bytes);
         class.bytes_max = class.bytes_max.max(operation.bytes);
-        let timing = operation.timing.map_or("unknown", |timing| timing.name());
-        *class.timing.entry(timing.to_owned()).or_default() += 1;
+        *class.timing.entry(operation.timing.map_or("unknown", |timing| timing.name()).to_owned()).or_default() += 1;
         if operation.is_unfinished {
             class.unfinished += 1;
             continue;

@@ -127,8 +127,7 @@ impl<'a> Reading<'a> {
     /// The locations of these kinds that have events.
     fn locations(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
         let is_one = |it: &LocationRef| self.trace.location_kind(*it).is_some_and(|kind| kinds.contains(&kind));
-        let locations = self.trace.definitions.locations.keys().copied();
-        locations.filter(|it| is_one(it) && self.trace.has_events(*it)).collect()
+        self.trace.definitions.locations.keys().copied().filter(|it| is_one(it) && self.trace.has_events(*it)).collect()
     }
 
     /// Reads locations, and gives what is made of each in their order.
