@@ -67,8 +67,7 @@ impl Recorded {
     fn all(out: &Path) -> Vec<Self> {
         let archive = Archive::open(&out.join("traces.otf2")).expect("it opens");
         let definitions = archive.definitions().expect("it has definitions");
-        let parts = std::fs::read_dir(out.join("parts")).expect("the parts are there");
-        let parts = parts.map(|part| {
+        let parts = std::fs::read_dir(out.join("parts")).expect("the parts are there").map(|part| {
             let manifest = std::fs::read(part.expect("an entry").path().join("manifest")).expect("it is written");
             Self::of(&archive, &definitions, &serde_json::from_slice(&manifest).expect("it is JSON"))
         });
@@ -106,8 +105,7 @@ impl Recorded {
 
     /// The clock that the host was played with.
     fn clock(&self) -> Clock {
-        let number = self.host.strip_prefix("nccl-host-").expect("a played host");
-        CLOCKS[number.parse::<usize>().expect("its number")]
+        CLOCKS[self.host.strip_prefix("nccl-host-").expect("a played host").parse::<usize>().expect("its number")]
     }
 
     /// The longest collective, from entering to leaving.
@@ -129,8 +127,7 @@ impl Recorded {
 /// A property of a process in the archive.
 fn property(definitions: &Definitions, group: LocationGroupRef, name: &str) -> Option<AttributeValue> {
     let mut properties = definitions.location_groups[&group].properties.iter();
-    let found = properties.find(|(key, _)| definitions.string(*key) == Some(name));
-    found.map(|(_, value)| *value)
+    properties.find(|(key, _)| definitions.string(*key) == Some(name)).map(|(_, value)| *value)
 }
 
 /// What the archive says of the clocks, against the truth: each is as good as is said, and what is said is no worse

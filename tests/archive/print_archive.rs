@@ -47,8 +47,7 @@ fn print(scratch: &Scratch, path: &Path, options: &[&str]) -> Ended {
 
 /// The lines below the heads of the columns.
 fn lines(scratch: &Scratch, options: &[&str]) -> Vec<String> {
-    let printed = print(scratch, &scratch.out(), options).with_code(0);
-    let mut lines = printed.stdout.lines().map(str::to_owned);
+    let mut lines = print(scratch, &scratch.out(), options).with_code(0).stdout.lines().map(str::to_owned);
     let head = lines.next().expect("the heads of columns");
     assert!(head.contains("time [s]") && head.ends_with("event"), "{head}");
     lines.collect()
@@ -57,14 +56,12 @@ fn lines(scratch: &Scratch, options: &[&str]) -> Vec<String> {
 fn records(scratch: &Scratch, path: &Path, options: &[&str]) -> Vec<Value> {
     let mut all = vec!["--json"];
     all.extend(options);
-    let printed = print(scratch, path, &all).with_code(0);
-    let records = printed.stdout.lines().map(serde_json::from_str);
+    let records = print(scratch, path, &all).with_code(0).stdout.lines().map(serde_json::from_str);
     records.collect::<Result<_, _>>().expect("JSON Lines")
 }
 
 fn times(records: &[Value]) -> Vec<u64> {
-    let times = records.iter().map(|record| record["time"].as_u64());
-    times.collect::<Option<_>>().expect("times")
+    records.iter().map(|record| record["time"].as_u64()).collect::<Option<_>>().expect("times")
 }
 
 #[test]
@@ -178,8 +175,7 @@ fn a_low_limit_of_open_files_is_raised() {
     // Fewer than there are locations.
     shell.args(["-c", "ulimit -Sn 6 && exec \"$0\" print out"]);
     shell.arg(built::nccl_otf2());
-    let printed = run(&mut shell).with_code(0).stdout;
-    assert_eq!(printed.lines().count(), all.len() + 1);
+    assert_eq!(run(&mut shell).with_code(0).stdout.lines().count(), all.len() + 1);
 }
 
 #[test]

@@ -67,15 +67,13 @@ fn archive_of(scratch: &Scratch, table: u32, asks: &str, works: &str, before: &[
 }
 
 fn given(folder: &Path, name: &str) -> u64 {
-    let text = std::fs::read_to_string(folder.join(format!("{name}.handle")));
-    text.expect("was given").parse().expect("a number")
+    std::fs::read_to_string(folder.join(format!("{name}.handle"))).expect("was given").parse().expect("a number")
 }
 
 /// The names of all rows, each with the process that it is one of, in brackets as in the names of GPUs.
 fn locations(archive: &Archive) -> Vec<(String, String)> {
     let definitions = archive.definitions();
-    let lines = definitions.lines().filter(|line| line.starts_with("LOCATION  "));
-    let locations = lines.map(|line| {
+    let locations = definitions.lines().filter(|line| line.starts_with("LOCATION  ")).map(|line| {
         let quoted: Vec<&str> = line.split('"').collect();
         let [_, name, _, group, ..] = quoted[..] else { panic!("a row without group: {line}") };
         let process = group.rsplit('[').next().expect("a part").trim_end_matches(']');
@@ -99,8 +97,7 @@ fn the_work_for_another_process_is_on_locations_of_its_own_with_its_origin() {
     assert_eq!(what, "net 0x0000000000000009 r0 ch03 send→1");
     let group_of = |rank: u32| {
         let location = format!("NCCL 0x0000000000000009 rank {rank}/2");
-        let gpu = locations.iter().find(|(name, _)| *name == location);
-        gpu.map(|(_, owner)| owner.clone()).expect("a row of the rank")
+        locations.iter().find(|(name, _)| *name == location).map(|(_, owner)| owner.clone()).expect("a row of the rank")
     };
     assert_eq!(*owner, group_of(0));
     assert_eq!(format!("[{worker}]"), group_of(1));
@@ -190,8 +187,7 @@ fn the_network_time_counts_for_the_operation() {
         (&["1/2", "0/2"], &[]),
     ] {
         let directory = scratch.path().join(format!("shards{}", archives.len()));
-        let copied = Command::new("cp").arg("-r").args([&scratch.out(), &directory]).status();
-        assert!(copied.expect("cp").success());
+        assert!(Command::new("cp").arg("-r").args([&scratch.out(), &directory]).status().expect("cp").success());
         for shard in shards {
             finalize(&directory, &[options, &["--shard", shard]].concat());
         }

@@ -9,8 +9,7 @@ use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
 fn tally(numbers: &[(&str, u64)]) -> Tally {
-    let owned = numbers.iter().map(|(name, count)| ((*name).to_owned(), *count));
-    owned.collect()
+    numbers.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
 }
 
 #[test]
@@ -25,8 +24,7 @@ fn one_process_with_four_gpus() {
     let archive = scratch.archive();
     let report = archive.sound();
     // Played faster than recorded, the GPU stamps may contradict the host's times. Nothing else is wrong.
-    let findings = report["findings"].as_array().expect("a list");
-    assert!(findings.iter().all(|finding| finding["rule"] == "T06"), "{report}");
+    assert!(report["findings"].as_array().expect("a list").iter().all(|finding| finding["rule"] == "T06"), "{report}");
     for (kind, seen, written) in [
         ("GROUPAPI", 1, 1),
         ("COLLAPI", 4, 4),

@@ -95,33 +95,27 @@ impl Trace {
 
     /// How many events the definitions promise.
     pub fn events(&self) -> u64 {
-        let locations = self.definitions.locations.values();
-        locations.map(|location| location.number_of_events).sum()
+        self.definitions.locations.values().map(|location| location.number_of_events).sum()
     }
 
     /// Whether the definitions promise events of a location.
     pub fn has_events(&self, reference: LocationRef) -> bool {
-        let location = self.definitions.locations.get(&reference);
-        location.is_some_and(|location| location.number_of_events > 0)
+        self.definitions.locations.get(&reference).is_some_and(|location| location.number_of_events > 0)
     }
 
     /// The name of a location; its id when it has none.
     pub fn location_name(&self, reference: LocationRef) -> String {
-        let location = self.definitions.locations.get(&reference);
-        let name = location.map(|location| location.name);
-        self.name(name, "location", reference.get())
+        self.name(self.definitions.locations.get(&reference).map(|location| location.name), "location", reference.get())
     }
 
     /// The name of a region; its id when it has none.
     pub fn region_name(&self, reference: RegionRef) -> String {
-        let region = self.definitions.regions.get(&reference);
-        self.name(region.map(|region| region.name), "region", reference.get())
+        self.name(self.definitions.regions.get(&reference).map(|region| region.name), "region", reference.get())
     }
 
     /// The name of a communicator; its id when it has none.
     pub fn comm_name(&self, reference: CommRef) -> String {
-        let comm = self.definitions.comms.get(&reference);
-        self.name(comm.map(|comm| comm.name), "communicator", reference.get())
+        self.name(self.definitions.comms.get(&reference).map(|comm| comm.name), "communicator", reference.get())
     }
 
     fn name(&self, name: Option<StringRef>, what: &str, id: impl Into<u64>) -> String {
@@ -188,8 +182,7 @@ impl Trace {
 
     /// When the trace begins, in ns since 1970; none where the writer does not say.
     pub fn start_ns(&self) -> Option<u64> {
-        let clock = self.definitions.clock.as_ref()?;
-        Some(clock.realtime_timestamp).filter(|ns| *ns != u64::MAX)
+        Some(self.definitions.clock.as_ref()?.realtime_timestamp).filter(|ns| *ns != u64::MAX)
     }
 
     /// The locations of what overlapped on the location of a rank.
@@ -212,8 +205,7 @@ impl Trace {
 
     /// The name of a region in the program: of kernels, the mangled one.
     pub fn canonical_name(&self, region: RegionRef) -> Option<&str> {
-        let region = self.definitions.regions.get(&region)?;
-        self.definitions.string(region.canonical_name)
+        self.definitions.string(self.definitions.regions.get(&region)?.canonical_name)
     }
 
     /// Whether a region on a location of GPU work is a copy.

@@ -26,8 +26,7 @@ impl Communicators {
             let members: Vec<LocationRef> = group
                 .and_then(|group| Some((group, lists.get(&group.paradigm)?)))
                 .map(|(group, list)| {
-                    let places = group.members.iter();
-                    let ids = places.filter_map(|place| list.get(usize::try_from(*place).ok()?));
+                    let ids = group.members.iter().filter_map(|place| list.get(usize::try_from(*place).ok()?));
                     ids.map(|id| LocationRef::new(*id)).collect()
                 })
                 .unwrap_or_default();
@@ -49,7 +48,6 @@ impl Communicators {
 
     /// All members of all communicators.
     pub(crate) fn all(&self) -> impl Iterator<Item = (LocationRef, CommRef, u32)> {
-        let ranks = self.ranks.iter();
-        ranks.map(|((location, comm), rank)| (*location, *comm, *rank))
+        self.ranks.iter().map(|((location, comm), rank)| (*location, *comm, *rank))
     }
 }

@@ -1,8 +1,12 @@
-//! Region instances of a location, each with the attributes of NCCL's that readers ask for.
+//! Pairs the ENTERs and LEAVEs of a location: [`Instances`] with the attributes of NCCL's that readers ask for,
+//! [`Slices`] with all attributes.
 
-use otf2::{Event, EventKind, RegionRef};
+use std::ops::ControlFlow;
+
+use otf2::{AttributeRef, AttributeValue, Event, EventKind, LocationRef, RegionRef};
 
 use crate::archive::{Shows, Trace};
+use crate::clock::Clock;
 use crate::fields::Fields;
 
 /// A region that is entered and not left.
@@ -83,5 +87,83 @@ impl<'a> Instances<'a> {
             }
             _ => Step::Inside,
         }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slice {
+    pub location: LocationRef,
+    pub region: RegionRef,
+    pub shows: Option<Shows>,
+    /// Number of regions around it.
+    pub depth: u32,
+    /// In ns after the beginning of the trace.
+    pub start_ns: u64,
+    pub stop_ns: u64,
+    /// The attributes of its ENTER, then those of its LEAVE.
+    pub attributes: Vec<(AttributeRef, AttributeValue)>,
+}
+
+/// The slices of one location.
+#[derive(Debug)]
+pub struct Slices<'a> {
+    trace: &'a Trace,
+    location: LocationRef,
+    open: Vec<Slice>,
+}
+
+impl<'a> Slices<'a> {
+    pub const fn of(trace: &'a Trace, location: LocationRef) -> Self {
+        Self { trace, location, open: Vec::new() }
+    }
+
+    /// Takes in an event. Returns the slice that it ends; a LEAVE of what is not entered ends none.
+    pub fn step(&mut self, time_ns: u64, event: &Event) -> Option<Slice> {
+        match event.kind {
+            EventKind::Enter(region) => {
+                self.open.push(Slice {
+                    location: self.location,
+                    region,
+                    shows: self.trace.shows(region),
+                    depth: u32::try_from(self.open.len()).unwrap_or(u32::MAX),
+                    start_ns: time_ns,
+                    stop_ns: time_ns,
+                    attributes: event.attributes.clone(),
+                });
+                None
+            }
+            EventKind::Leave(_) => {
+                let mut slice = self.open.pop()?;
+                slice.stop_ns = time_ns;
+                slice.attributes.extend(&event.attributes);
+                Some(slice)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Trace {
+    /// Visits the region instances of a location in the order of their ends.
+    pub fn instances<'a>(&'a self, location: LocationRef, mut each: impl FnMut(&Instance<'a>)) -> otf2::Result<()> {
+        let mut instances = Instances::of(self);
+        self.archive.for_each_event(&[location], |_, event| {
+            if let Step::Left(instance) = instances.step(&event) {
+                each(&instance);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok(())
+    }
+
+    /// Visits the slices of a location in the order of their ends, until `each` breaks.
+    pub fn slices(&self, location: LocationRef, mut each: impl FnMut(&Slice) -> ControlFlow<()>) -> otf2::Result<()> {
+        let clock = Clock::of(self);
+        let mut slices = Slices::of(self, location);
+        self.archive.for_each_event(&[location], |_, event| match slices.step(clock.ns(event.time), &event) {
+            Some(slice) => each(&slice),
+            None => ControlFlow::Continue(()),
+        })?;
+        Ok(())
     }
 }

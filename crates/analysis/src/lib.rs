@@ -3,10 +3,9 @@
 //! ```text
 //!  archive ─► Trace        its definitions, resolved: names, kinds of locations and regions, ranks, hosts
 //!          ├► statements   its properties for programs: completeness, mismatches
-//!          └► instances    its events: each region instance with the attributes of NCCL's that it has (fields)
+//!          └► instances    its events: each region instance with the attributes that it has (fields), or with all
 //!               rank         the collectives and messages of a rank
 //!               sequences    do ranks do the same in the same order
-//!               timeline     the same with all attributes
 //!               tables       operations, calls, launches, transfers, steps, kernels: read once, on all cores
 //!                derived      arrivals, waiting, links, causes; as `report` describes it
 //! ```
@@ -29,7 +28,6 @@ mod sequences;
 mod statements;
 mod system_tree;
 pub mod tables;
-mod timeline;
 pub mod units;
 
 pub use archive::{RegionInfo, Shows, Trace, is_merged, is_nccl};
@@ -39,9 +37,8 @@ pub use derived::{
     Observed, Regression, analyse, compare, length, median, union,
 };
 pub use fields::Fields;
-pub use instances::{Instance, Instances, Open, Step};
+pub use instances::{Instance, Instances, Open, Slice, Slices, Step};
 pub use locations::{property, stated};
 pub use sequences::{Counterpart, Sequences};
 pub use statements::{Completeness, Matching, Statement};
 pub use system_tree::Boot;
-pub use timeline::Slice;

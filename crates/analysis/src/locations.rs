@@ -66,8 +66,7 @@ pub fn property(
     name: &str,
 ) -> Option<AttributeValue> {
     let mut properties = properties.iter();
-    let found = properties.find(|(key, _)| definitions.string(*key) == Some(name));
-    found.map(|(_, value)| *value)
+    properties.find(|(key, _)| definitions.string(*key) == Some(name)).map(|(_, value)| *value)
 }
 
 /// What a property of a definition says; `None` if it is not there, or is of a type that does not fit.

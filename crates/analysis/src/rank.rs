@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use otf2::{Collective, CommRef, Event, EventKind, LocationRef, Message};
 
 use crate::archive::Trace;
+use crate::instances::{Instances, Step};
 
 /// A collective of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,28 +42,22 @@ pub struct Rank {
 pub fn read(trace: &Trace, comm: CommRef, location: LocationRef) -> otf2::Result<Rank> {
     let mut reading = Reading::default();
     let mut ends_at = u64::MAX;
-    let mut entered: BTreeMap<LocationRef, Vec<u64>> = BTreeMap::new();
-    // What overlapped may be what had not ended.
-    let siblings = trace.siblings(location).iter().copied();
-    let siblings = siblings.filter(|sibling| trace.has_events(*sibling));
-    let locations: Vec<LocationRef> = [location].into_iter().chain(siblings).collect();
-    trace.archive.for_each_event(&locations, |of, event| {
-        let begun = entered.entry(of).or_default();
-        match event.kind {
-            EventKind::Enter(_) => begun.push(event.time),
-            EventKind::Leave(_) => {
-                let begin = begun.pop().unwrap_or(event.time);
-                if trace.fields(&event).is_unfinished == Some(true) {
-                    ends_at = ends_at.min(begin);
-                }
+    // Operations that overlap with others are on siblings.
+    let siblings = trace.siblings(location).iter().copied().filter(|sibling| trace.has_events(*sibling));
+    for of in [location].into_iter().chain(siblings) {
+        let mut instances = Instances::of(trace);
+        trace.archive.for_each_event(&[of], |_, event| {
+            if let Step::Left(it) = instances.step(&event)
+                && it.fields.is_unfinished == Some(true)
+            {
+                ends_at = ends_at.min(it.start);
             }
-            _ => {}
-        }
-        if of == location {
-            reading.event(comm, &event);
-        }
-        ControlFlow::Continue(())
-    })?;
+            if of == location {
+                reading.event(comm, &event);
+            }
+            ControlFlow::Continue(())
+        })?;
+    }
     let mut rank = reading.rank;
     let number = |rank: &Rank| (rank.collectives.len() as u64, (rank.sends.len() + rank.receives.len()) as u64);
     let all = number(&rank);

@@ -50,8 +50,7 @@ impl<T: Ord + Clone> Sequences<T> {
             }
             return None;
         };
-        let from = self.whose.partition_point(|(from, _)| *from <= place);
-        let (_, other) = self.whose.get(from.checked_sub(1)?)?;
+        let (_, other) = self.whose.get(self.whose.partition_point(|(from, _)| *from <= place).checked_sub(1)?)?;
         Some(Counterpart { place, rank: *other, thing: self.things.get(usize::try_from(*number).ok()?)? })
     }
 

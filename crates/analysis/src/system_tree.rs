@@ -25,28 +25,24 @@ impl Trace {
 
     /// The group of a location; an undefined one if it is in none.
     pub fn group(&self, location: LocationRef) -> LocationGroupRef {
-        let location = self.definitions.locations.get(&location);
-        location.map(|location| location.group).unwrap_or_default()
+        self.definitions.locations.get(&location).map(|location| location.group).unwrap_or_default()
     }
 
     /// The process that a group of locations belongs to: itself, or the creator of a GPU's.
     pub fn process(&self, group: LocationGroupRef) -> LocationGroupRef {
-        let known = self.definitions.location_groups.get(&group);
-        let creator = known.map(|group| group.creator);
+        let creator = self.definitions.location_groups.get(&group).map(|group| group.creator);
         creator.filter(|creator| creator.is_defined()).unwrap_or(group)
     }
 
     pub fn group_name(&self, group: LocationGroupRef) -> &str {
-        let known = self.definitions.location_groups.get(&group);
-        let name = known.and_then(|group| self.definitions.string(group.name));
+        let name = self.definitions.location_groups.get(&group).and_then(|group| self.definitions.string(group.name));
         name.unwrap_or_default()
     }
 
     /// The host of a group of locations. A GPU is in the tree below its host.
     pub fn host(&self, group: LocationGroupRef) -> Option<SystemTreeNodeRef> {
         let nodes = &self.definitions.system_tree_nodes;
-        let group = self.definitions.location_groups.get(&group)?;
-        let mut host = group.system_tree_parent;
+        let mut host = self.definitions.location_groups.get(&group)?.system_tree_parent;
         // Nodes of a damaged archive may be below each other.
         for _ in 0..nodes.len() {
             match nodes.get(&host) {
@@ -61,17 +57,14 @@ impl Trace {
 
     /// The name of a node of the system tree.
     pub fn node_name(&self, node: SystemTreeNodeRef) -> Option<&str> {
-        let node = self.definitions.system_tree_nodes.get(&node)?;
-        self.definitions.string(node.name)
+        self.definitions.string(self.definitions.system_tree_nodes.get(&node)?.name)
     }
 
     /// The boot that a group of locations ran on.
     pub fn boot(&self, group: LocationGroupRef) -> Option<Boot<'_>> {
         let host = self.host(group)?;
-        let node = self.definitions.system_tree_nodes.get(&host);
-        let properties = node.map_or(&[][..], |node| &node.properties);
+        let properties = self.definitions.system_tree_nodes.get(&host).map_or(&[][..], |node| &node.properties);
         let id = property(&self.definitions, properties, BOOT_ID);
-        let id = id.and_then(|id| self.text(id));
-        Some(id.map_or(Boot::Host(host), Boot::Id))
+        Some(id.and_then(|id| self.text(id)).map_or(Boot::Host(host), Boot::Id))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use analysis::{Clock, Shows, Slice};
+use analysis::{Clock, Shows, Slice, Slices};
 use nccl_events::archive::LocationKind;
 use otf2::{Event, EventKind, LocationRef, RegionRef};
 
@@ -90,25 +90,11 @@ impl<'a> Selection<'a> {
 
     /// Gives the wanted region instances of a location in the order of their ends.
     pub fn slices(&self, location: LocationRef, mut each: impl FnMut(&Slice)) -> Result<()> {
-        let mut open: Vec<Slice> = Vec::new();
-        self.events(location, |time_ns, event| match event.kind {
-            EventKind::Enter(region) => open.push(Slice {
-                location,
-                region,
-                shows: self.source.trace.shows(region),
-                depth: u32::try_from(open.len()).unwrap_or(u32::MAX),
-                start_ns: time_ns,
-                stop_ns: time_ns,
-                attributes: event.attributes.clone(),
-            }),
-            EventKind::Leave(_) => {
-                if let Some(mut slice) = open.pop() {
-                    slice.stop_ns = time_ns;
-                    slice.attributes.extend(&event.attributes);
-                    each(&slice);
-                }
+        let mut slices = Slices::of(self.source.trace, location);
+        self.events(location, |time_ns, event| {
+            if let Some(slice) = slices.step(time_ns, event) {
+                each(&slice);
             }
-            _ => {}
         })
     }
 

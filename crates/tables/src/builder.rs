@@ -200,8 +200,7 @@ impl TableBuilder {
 
     /// A thread takes a slot. Segments of a flight recording say so each time.
     fn thread_begin(&mut self, slot: u16, thread_id: u32, name: String) {
-        let known = self.thread_of(slot);
-        let known = known.and_then(|thread| self.tables.threads.get(index(thread)));
+        let known = self.thread_of(slot).and_then(|thread| self.tables.threads.get(index(thread)));
         if known.is_none_or(|known| known.thread_id != thread_id || known.name != name) {
             let _thread = self.new_thread(slot, thread_id, name);
         }
@@ -218,8 +217,7 @@ impl TableBuilder {
 
     fn comm_init(&mut self, slot: u16, ticks: u64, id: u64, comm: CommRecord) {
         self.see(comm.end_ticks);
-        let known = self.only_known.remove(&id);
-        let known = known.then(|| self.tables.find_context(id)).flatten();
+        let known = self.only_known.remove(&id).then(|| self.tables.find_context(id)).flatten();
         let context = known.unwrap_or_else(|| index_u32(self.tables.contexts.len()));
         let call = CommCall {
             context: Some(context),
@@ -244,8 +242,7 @@ impl TableBuilder {
         let thread = self.thread(slot);
         let kind = start.body.kind();
         self.tables.counts.kind_mut(kind).seen += 1;
-        let next = self.tables.events.next(kind);
-        if !next.is_some_and(|row| self.tables.note_event(id, row)) {
+        if !self.tables.events.next(kind).is_some_and(|row| self.tables.note_event(id, row)) {
             self.tables.counts.kind_mut(kind).duplicate += 1;
             return;
         }

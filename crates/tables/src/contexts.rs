@@ -76,8 +76,7 @@ mod tests {
     fn each_id_has_one_name() {
         let mut all = ContextNames::default();
         let ids = [7, 7, 0, 9, 7, 0];
-        let names = ids.map(|id| all.name(id));
-        for (id, name) in ids.into_iter().zip(names) {
+        for (id, name) in ids.into_iter().zip(ids.map(|id| all.name(id))) {
             assert_eq!(name.at(), None);
             assert_eq!(name.number().map(|number| all.id(number)), Some(id));
         }

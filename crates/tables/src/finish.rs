@@ -53,9 +53,7 @@ impl Tables {
         let listed: Vec<Option<ContextName>> =
             ids.map(|&id| self.find_context(id).map(ContextName::of_index)).collect();
         let name = |name: ContextName| {
-            let number = name.number();
-            let known = number.and_then(|number| listed.get(index(number)).copied());
-            known.flatten().unwrap_or(name)
+            name.number().and_then(|number| listed.get(index(number)).copied()).flatten().unwrap_or(name)
         };
         self.events.name_contexts(name, clock.map(HostClock::reader));
     }

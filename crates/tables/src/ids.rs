@@ -100,8 +100,7 @@ impl<T: Copy> Ids<T> {
     /// The row of an id. `is_of` says whether a row has this id.
     #[inline]
     pub(crate) fn get(&self, id: u64, key: Key, is_of: impl Fn(T) -> bool) -> Option<T> {
-        let slot = self.slots.get(usize::from(key.0));
-        match slot.and_then(|slot| slot.get(key.1)) {
+        match self.slots.get(usize::from(key.0)).and_then(|slot| slot.get(key.1)) {
             Some(at) if is_of(at) => Some(at),
             _ if self.others.is_empty() => None,
             _ => self.others.get(&id).copied(),
@@ -110,8 +109,7 @@ impl<T: Copy> Ids<T> {
 
     /// Notes the row of an id, instead of the one it has. `is_of` as for [`Self::get`].
     pub(crate) fn put(&mut self, id: u64, key: Key, at: T, is_of: impl Fn(T) -> bool) {
-        let slot = self.slots.get_mut(usize::from(key.0));
-        match slot.and_then(|slot| slot.get_mut(key.1)) {
+        match self.slots.get_mut(usize::from(key.0)).and_then(|slot| slot.get_mut(key.1)) {
             Some(known) if is_of(*known) => *known = at,
             _ => self.insert(id, key, at),
         }

@@ -148,8 +148,7 @@ macro_rules! tables {
 
             /// The last time of a state.
             pub fn last_state(&self) -> Option<u64> {
-                let times = [$(self.$table.iter().filter_map(|event| event.states.last()).max(),)*];
-                times.into_iter().flatten().max()
+                [$(self.$table.iter().filter_map(|event| event.states.last()).max(),)*].into_iter().flatten().max()
             }
 
             /// How many events of a kind there are.

@@ -188,19 +188,14 @@ impl Tables {
     /// The events of a kind with their rows, in the order of the journal.
     #[inline]
     pub fn rows<F: InTable>(&self) -> impl Iterator<Item = (Row<F>, &Event<F>)> {
-        let events = F::table(&self.events).iter().enumerate();
-        events.filter_map(|(at, event)| Some((Row::new(at)?, event)))
+        F::table(&self.events).iter().enumerate().filter_map(|(at, event)| Some((Row::new(at)?, event)))
     }
 
     /// The context of an event as NCCL passed it.
     pub fn context_of(&self, event: &Head) -> u64 {
         match event.context.number() {
             Some(number) => self.context_names.id(number),
-            None => {
-                let context = event.context_at();
-                let context = context.and_then(|at| self.contexts.get(index(at)));
-                context.map_or(0, |context| context.id)
-            }
+            None => event.context_at().and_then(|at| self.contexts.get(index(at))).map_or(0, |context| context.id),
         }
     }
 
@@ -213,8 +208,7 @@ impl Tables {
     /// What is there of the calls and operations of a rank, but for what was lost: where something is not, their order
     /// says nothing.
     pub fn cut(&self, context: u32) -> Cut {
-        let context = self.contexts.get(index(context));
-        let context = context.map_or(0, |context| context.id);
+        let context = self.contexts.get(index(context)).map_or(0, |context| context.id);
         Cut::of(&self.switches, &self.removed, context)
     }
 
@@ -256,15 +250,13 @@ impl Tables {
     /// When a communicator rank began: when its `init` returned, where that is recorded.
     pub fn began(&self, context: u32) -> Option<u64> {
         let mut calls = self.comm_calls.iter();
-        let init = calls.find(|call| call.is_init && call.context == Some(context));
-        init.map(|call| call.end)
+        calls.find(|call| call.is_init && call.context == Some(context)).map(|call| call.end)
     }
 
     /// The first index of a thread, which may have written in several slots.
     pub fn first_index_of_thread(&self, thread: u32) -> u32 {
         let key = self.threads.get(index(thread)).map(Thread::key);
-        let first = self.threads.iter().position(|one| Some(one.key()) == key);
-        first.map_or(thread, index_u32)
+        self.threads.iter().position(|one| Some(one.key()) == key).map_or(thread, index_u32)
     }
 
     /// Turns every time from ticks into CLOCK_MONOTONIC nanoseconds.

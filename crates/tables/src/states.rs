@@ -64,8 +64,7 @@ impl<const N: usize> Default for StateTimes<N> {
 impl<const N: usize> States for StateTimes<N> {
     #[inline]
     fn time(&self, index: usize) -> Option<u64> {
-        let time = self.times.get(index % N).copied();
-        time.filter(|&time| time != UNSEEN)
+        self.times.get(index % N).copied().filter(|&time| time != UNSEEN)
     }
 
     #[inline]
@@ -88,8 +87,7 @@ impl<const N: usize> States for StateTimes<N> {
     }
 
     fn last(&self) -> Option<u64> {
-        let seen = self.times.iter().filter(|&&time| time != UNSEEN);
-        seen.max().copied()
+        self.times.iter().filter(|&&time| time != UNSEEN).max().copied()
     }
 
     #[inline]

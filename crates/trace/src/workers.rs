@@ -57,18 +57,14 @@ impl Workers {
         );
         if done.is_err() {
             // The system refuses threads.
-            let rest = order.iter().filter(|&&at| made.get(at).is_some_and(|it| it.get().is_none()));
-            rest.for_each(|&at| work(at));
+            order.iter().filter(|&&at| made.get(at).is_some_and(|it| it.get().is_none())).for_each(|&at| work(at));
         }
         made.into_iter().filter_map(OnceLock::into_inner).collect()
     }
 
     /// The manifests of parts, in their order; locations whose event files are lost have no events.
     pub(crate) fn read_manifests(&self, parts: &[PathBuf]) -> Vec<Result<Manifest, Error>> {
-        let read = |at: usize| {
-            let part = parts.get(at).map(PathBuf::as_path);
-            Manifest::read_with_events(part.unwrap_or("".as_ref()))
-        };
+        let read = |at: usize| Manifest::read_with_events(parts.get(at).map(PathBuf::as_path).unwrap_or("".as_ref()));
         self.map(&vec![0; parts.len()], read)
     }
 }
@@ -127,15 +123,12 @@ impl Drop for Share<'_> {
 /// Memory that can be had without taking it from others: what the kernel says, and what the job's control group
 /// leaves (Slurm's, say).
 fn free_memory_bytes() -> u64 {
-    let system = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let free = system.lines().find_map(|line| {
-        let kibibytes = line.strip_prefix("MemAvailable:")?;
-        let number = kibibytes.trim().strip_suffix("kB")?;
+    let free = std::fs::read_to_string("/proc/meminfo").unwrap_or_default().lines().find_map(|line| {
+        let number = line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?;
         number.trim().parse::<u64>().ok()
     });
     let number = |file: &str| -> Option<u64> {
-        let text = std::fs::read_to_string(format!("/sys/fs/cgroup/{file}")).ok()?;
-        text.trim().parse().ok()
+        std::fs::read_to_string(format!("/sys/fs/cgroup/{file}")).ok()?.trim().parse().ok()
     };
     let of_group = number("memory.max").map(|most| {
         let used = number("memory.current").unwrap_or(0);
@@ -160,8 +153,7 @@ mod tests {
         let weights: Vec<u64> = (0..100).map(|at| at * 7 % 13).collect();
         let expected: Vec<usize> = (0..100).map(|at| at * at).collect();
         for threads in [1, 2, 8, 200] {
-            let made = workers(threads, 20).map(&weights, |at| at * at);
-            assert_eq!(made, expected, "{threads} threads");
+            assert_eq!(workers(threads, 20).map(&weights, |at| at * at), expected, "{threads} threads");
         }
         assert!(workers(4, 1).map(&[], |at| at).is_empty());
     }

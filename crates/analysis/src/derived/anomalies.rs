@@ -60,8 +60,7 @@ impl Given<'_> {
     /// How long the rank that spent most time in an instance did so: no clock is compared with another.
     fn longest_ns(&self, instance: &Instance) -> Option<u64> {
         let operations = &self.tables.operations;
-        let rows = self.instances.operations(instance).iter().map(|row| large(*row));
-        let durations = rows.map(|at| {
+        let durations = self.instances.operations(instance).iter().map(|row| large(*row)).map(|at| {
             let is_measured = operations.timing[at].is_some_and(|timing| timing.is_measured());
             let is_known = is_measured && !operations.is_unfinished[at];
             is_known.then(|| operations.stop_ns[at].saturating_sub(operations.start_ns[at]))
@@ -87,8 +86,7 @@ impl Given<'_> {
             let limit_ns = median_ns + (DEVIATIONS * deviation).max(median_ns / 2.0);
             for (instance, longest_ns) in of_class.into_iter().filter(|(_, ns)| *ns > limit_ns) {
                 let operations = &self.tables.operations;
-                let rows = self.instances.operations(&self.instances.all[large(instance)]).iter();
-                let lost = rows.map(|row| {
+                let lost = self.instances.operations(&self.instances.all[large(instance)]).iter().map(|row| {
                     let at = large(*row);
                     (real(operations.stop_ns[at].saturating_sub(operations.start_ns[at])) - usual).max(0.0)
                 });

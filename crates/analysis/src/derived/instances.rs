@@ -234,10 +234,8 @@ impl Instance {
             Err(Incomparable::RankMissing) => found.error_ns,
             _ => self.measured(tables, rows).and(found.error_ns),
         };
-        let latest = found.latest.filter(|_| self.is_comparable());
-        self.awaited = latest.map_or(NONE, |at| rows[at]);
-        let last = found.last.filter(|_| self.is_comparable());
-        self.last = last.map(|at| tables.operations.member[large(rows[at])]);
+        self.awaited = found.latest.filter(|_| self.is_comparable()).map_or(NONE, |at| rows[at]);
+        self.last = found.last.filter(|_| self.is_comparable()).map(|at| tables.operations.member[large(rows[at])]);
         self
     }
 

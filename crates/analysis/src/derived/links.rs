@@ -137,8 +137,7 @@ impl Links {
         });
         let made = cells.par_iter().map(|((pair, channel), rows)| {
             let link = link(LinkKey { communicator: pair.0, ..LinkKey::default() }, rows.to_vec(), None);
-            let after = link.change.map(|change| change.after);
-            let slowdown = link.slowdown.unwrap_or(1.0).max(after.unwrap_or(0.0));
+            let slowdown = link.slowdown.unwrap_or(1.0).max(link.change.map(|change| change.after).unwrap_or(0.0));
             Cell { pair: *pair, channel: *channel, steps: link.steps, slowdown, excess_ns: link.excess_ns }
         });
         Self { pairs: pairs.collect(), channels: channels.collect(), cells: made.collect(), expected }

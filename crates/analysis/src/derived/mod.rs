@@ -144,8 +144,7 @@ fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
 
 fn communicators(trace: &Trace, tables: &Tables) -> Vec<Communicator> {
     let members = &tables.members;
-    let communicators = (0..).zip(&members.communicators);
-    let made = communicators.map(|(number, comm)| {
+    let made = (0..).zip(&members.communicators).map(|(number, comm)| {
         let ranks = small(trace.members(*comm).len());
         let job_rank = |rank| members.find(number, rank).map(|row| members.row(row).job_rank);
         Communicator {

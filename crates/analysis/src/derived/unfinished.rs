@@ -103,8 +103,7 @@ fn job_rank(tables: &Tables, member: u32) -> u32 {
 
 /// The operations that had not ended.
 fn open(tables: &Tables) -> impl Iterator<Item = (u32, Operation)> {
-    let rows = tables.operations.rows().enumerate().filter(|(_, it)| it.is_unfinished);
-    rows.map(|(row, it)| (small(row), it))
+    tables.operations.rows().enumerate().filter(|(_, it)| it.is_unfinished).map(|(row, it)| (small(row), it))
 }
 
 impl<'a> Blocked<'a> {

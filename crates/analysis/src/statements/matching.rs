@@ -50,9 +50,8 @@ impl Matching {
     }
 
     pub fn lines(&self) -> impl Iterator<Item = String> {
-        self.mismatches.iter().flat_map(|(kind, statement)| {
-            let lines = statement.lines.iter();
-            lines.map(move |line| format!("{kind}: {line}"))
-        })
+        self.mismatches
+            .iter()
+            .flat_map(|(kind, statement)| statement.lines.iter().map(move |line| format!("{kind}: {line}")))
     }
 }

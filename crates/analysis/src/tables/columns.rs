@@ -17,8 +17,7 @@ macro_rules! columns {
         #[allow(dead_code, reason = "not every table uses every method")]
         impl $table {
             pub fn len(&self) -> usize {
-                let lengths = [$(self.$field.len()),*];
-                lengths.first().copied().unwrap_or(0)
+                [$(self.$field.len()),*].first().copied().unwrap_or(0)
             }
 
             /// Whether there are no rows.

@@ -223,8 +223,7 @@ fn group_property<P: DefinitionProperty>(
     group: LocationGroupRef,
     property: P,
 ) -> Option<<P::Carrier as Carrier>::Taken<&str>> {
-    let group = trace.definitions.location_groups.get(&group)?;
-    stated(&trace.definitions, &group.properties, property)
+    stated(&trace.definitions, &trace.definitions.location_groups.get(&group)?.properties, property)
 }
 
 /// The error of the GPU's timer on the location of a rank; none where it has no bound.

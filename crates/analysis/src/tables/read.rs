@@ -1,7 +1,5 @@
 //! Reads the events of one location after the other, several locations at a time.
 
-use std::ops::ControlFlow;
-
 use nccl_events::Kind;
 use nccl_events::Progress;
 use nccl_events::archive::{LocationKind, RegionClass};
@@ -17,7 +15,7 @@ use super::rows::{
 };
 use crate::archive::{RegionInfo, Shows, Trace};
 use crate::clock::Clock;
-use crate::instances::{self, Instance, Instances};
+use crate::instances::Instance;
 
 /// The tables of an archive.
 #[derive(Clone, Debug, Default)]
@@ -129,8 +127,7 @@ impl<'a> Reading<'a> {
     /// The locations of these kinds that have events.
     fn locations(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
         let is_one = |it: &LocationRef| self.trace.location_kind(*it).is_some_and(|kind| kinds.contains(&kind));
-        let locations = self.trace.definitions.locations.keys().copied();
-        locations.filter(|it| is_one(it) && self.trace.has_events(*it)).collect()
+        self.trace.definitions.locations.keys().copied().filter(|it| is_one(it) && self.trace.has_events(*it)).collect()
     }
 
     /// Reads locations, and gives what is made of each in their order.
@@ -151,18 +148,6 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Every region instance of a location.
-    fn instances(&self, location: LocationRef, mut each: impl FnMut(&Instance<'a>)) -> otf2::Result<()> {
-        let mut instances = Instances::of(self.trace);
-        self.trace.archive.for_each_event(&[location], |_, event| {
-            if let instances::Step::Left(instance) = instances.step(&event) {
-                each(&instance);
-            }
-            ControlFlow::Continue(())
-        })?;
-        Ok(())
-    }
-
     fn member(&self, location: LocationRef) -> u32 {
         let rank = self.trace.rank_of(location);
         let member = rank.and_then(|(comm, rank)| {
@@ -178,7 +163,7 @@ impl<'a> Reading<'a> {
         if member == NONE {
             return Ok(rows);
         }
-        self.instances(location, |it| {
+        self.trace.instances(location, |it| {
             if !matches!(it.shows, Some(Shows::Operation(_))) {
                 return;
             }
@@ -204,7 +189,7 @@ impl<'a> Reading<'a> {
 
     fn thread(&self, location: LocationRef) -> otf2::Result<(Calls, Launches)> {
         let (mut calls, mut launches) = (Calls::default(), Launches::default());
-        self.instances(location, |it| {
+        self.trace.instances(location, |it| {
             let (start_ns, stop_ns) = (self.clock.ns(it.start), self.clock.ns(it.end));
             let (event, parent) = (it.fields.event.unwrap_or(0), it.fields.parent.unwrap_or(0));
             match self.trace.region(it.region).map(|region| region.class) {
@@ -222,7 +207,7 @@ impl<'a> Reading<'a> {
     fn transfers(&self, location: LocationRef, ids: &Ids<'_>) -> otf2::Result<(Transfers, Vec<u64>)> {
         let (mut rows, mut events) = (Transfers::default(), Vec::new());
         let member = self.member(location);
-        self.instances(location, |it| {
+        self.trace.instances(location, |it| {
             if it.shows != Some(Shows::Work(Kind::ProxyOp)) {
                 return;
             }
@@ -244,7 +229,7 @@ impl<'a> Reading<'a> {
         // The phases of a step follow each other, and have its id.
         let mut open: Option<(Option<u64>, Step)> = None;
         let mut phases = Phases::of(self.trace);
-        self.instances(location, |it| {
+        self.trace.instances(location, |it| {
             let Some(phase) = phases.number(it) else {
                 return;
             };
@@ -277,7 +262,7 @@ impl<'a> Reading<'a> {
     fn kernels(&self, location: LocationRef) -> otf2::Result<Kernels> {
         let mut rows = Kernels::default();
         let mut last: Option<(RegionRef, bool)> = None;
-        self.instances(location, |it| {
+        self.trace.instances(location, |it| {
             if self.trace.is_copy(it.region) {
                 return;
             }

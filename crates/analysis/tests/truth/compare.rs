@@ -51,8 +51,7 @@ fn one_size_class_is_slower_by_a_known_share() {
         };
         check(group.median, |it, _| it.stop_ns - it.start_ns);
         check(group.transfer, |it, last_ns| it.stop_ns - last_ns);
-        let waiting = check(group.waiting, |it, last_ns| last_ns - it.start_ns);
-        assert_eq!(waiting.outcome, Outcome::NoDifference);
+        assert_eq!(check(group.waiting, |it, last_ns| last_ns - it.start_ns).outcome, Outcome::NoDifference);
         let p99 = group.p99.expect("a quantile");
         assert_eq!((p99.interval_ns, p99.outcome), (None, Outcome::Unclear), "100 collectives have no interval of p99");
     }
@@ -97,8 +96,7 @@ fn what_does_not_compare_is_said() {
     assert_eq!((found.only_a[0].ranks, found.only_b[0].ranks), (8, 4));
     assert!(found.basis.iter().any(|it| it.ends_with("8 ranks.")), "{:#?}", found.basis);
     // Other clocks, other times.
-    let found = compared(&job, &Job { timing: "event", ..Job::healthy(41) });
-    assert_eq!(found.groups.len(), 0);
+    assert_eq!(compared(&job, &Job { timing: "event", ..Job::healthy(41) }).groups.len(), 0);
     let found = compared(&Job { timing: "enqueue", ..job.clone() }, &Job { timing: "enqueue", ..Job::healthy(41) });
     assert!(found.sentence.contains("enqueue does not time the operation itself"), "{}", found.sentence);
     let found = compared(&Job { instances: 30, ..job.clone() }, &job);

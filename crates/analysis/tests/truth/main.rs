@@ -204,14 +204,12 @@ fn what_cannot_be_compared_is_said() {
 #[test]
 fn filters_leave_the_rest_out() {
     let job = Job::healthy(11);
-    let all = see(&job);
-    let middle_ns = all.ranks[0][150].start_ns;
+    let middle_ns = see(&job).ranks[0][150].start_ns;
     let from = Filter { from_ns: Some(middle_ns), ..Filter::default() };
     let report = see_filtered(&job, &from).report;
     assert_eq!((report.run.instances, report.operations.iter().map(|it| it.count).sum::<u64>()), (150, 1200));
     let rank = Filter { ranks: vec![3], ..Filter::default() };
-    let report = see_filtered(&job, &rank).report;
-    assert_eq!(report.operations.iter().map(|it| it.count).sum::<u64>(), 300);
+    assert_eq!(see_filtered(&job, &rank).report.operations.iter().map(|it| it.count).sum::<u64>(), 300);
     for (name, count) in [("allreduce", 300), ("ncclAllReduce", 300), ("Broadcast", 0)] {
         let function = Filter { functions: vec![name.to_owned()], ..Filter::default() };
         assert_eq!(see_filtered(&job, &function).report.run.instances, count, "{name}");

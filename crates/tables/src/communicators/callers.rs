@@ -62,6 +62,5 @@ pub fn callback_threads(tables: &Tables) -> BTreeSet<ThreadKey> {
     }
     callers.extend(launchers);
     callers.extend(tables.comm_calls.iter().filter_map(|call| key(call.thread)));
-    let reporters = threads(of_operations(tables));
-    reporters.difference(&callers).copied().collect()
+    threads(of_operations(tables)).difference(&callers).copied().collect()
 }

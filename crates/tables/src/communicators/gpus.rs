@@ -145,8 +145,7 @@ pub(super) fn place_members(tables: &Tables, comms: &[Comm], members: &mut [Memb
 fn without_ranks(gpus: &[Gpu], devices: &Devices) -> Vec<Gpu> {
     let known: BTreeSet<u32> = gpus.iter().filter_map(|gpu| gpu.ordinal).collect();
     let others = devices.with_work.difference(&known);
-    let others = others.map(|&ordinal| Gpu { comm: None, rank: 0, in_largest: false, ordinal: Some(ordinal) });
-    others.collect()
+    others.map(|&ordinal| Gpu { comm: None, rank: 0, in_largest: false, ordinal: Some(ordinal) }).collect()
 }
 
 /// The communicator with the most ranks in this process, then in all; the first of equals.
@@ -157,8 +156,7 @@ fn largest(comms: &[Comm], members: &[Member]) -> Option<u32> {
             *count += 1;
         }
     }
-    let sizes = (0..).zip(comms).zip(here);
-    let sizes = sizes.map(|((at, comm), here)| (here, comm.ranks, std::cmp::Reverse(at)));
+    let sizes = (0..).zip(comms).zip(here).map(|((at, comm), here)| (here, comm.ranks, std::cmp::Reverse(at)));
     sizes.max().map(|(_, _, at)| at.0)
 }
 
@@ -167,12 +165,9 @@ const LAST_SPECIAL_STREAM: u64 = 2;
 
 /// The streams that calls and launches named, with their communicators.
 fn streams(tables: &Tables) -> BTreeMap<u64, BTreeSet<u32>> {
-    let calls = tables.events.coll_apis.iter();
-    let calls = calls.map(|call| (call.fields.stream, call.context));
-    let messages = tables.events.p2p_apis.iter();
-    let messages = messages.map(|call| (call.fields.stream, call.context));
-    let launches = tables.events.kernel_launches.iter();
-    let launches = launches.map(|launch| (launch.fields.stream, launch.context));
+    let calls = tables.events.coll_apis.iter().map(|call| (call.fields.stream, call.context));
+    let messages = tables.events.p2p_apis.iter().map(|call| (call.fields.stream, call.context));
+    let launches = tables.events.kernel_launches.iter().map(|launch| (launch.fields.stream, launch.context));
     let mut users: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
     let mut last = None;
     for (stream, context) in calls.chain(messages).chain(launches) {
@@ -189,8 +184,7 @@ fn streams(tables: &Tables) -> BTreeMap<u64, BTreeSet<u32>> {
 }
 
 fn join_by_stream(tables: &Tables, members: &[Member], sets: &mut Sets) {
-    let users = streams(tables);
-    for contexts in users.values() {
+    for contexts in streams(tables).values() {
         let comms = contexts.iter().filter_map(|&at| members.get(index(at))).map(|member| member.comm);
         // Two ranks of one communicator: the handle was given again, to a stream of another GPU.
         if comms.collect::<BTreeSet<u32>>().len() < contexts.len() {

@@ -73,8 +73,7 @@ fn hints(tables: &Tables) -> Vec<Hints> {
         }
     }
     for op in &tables.events.proxy_ops {
-        let context = op.context_at().filter(|_| !tables.is_foreign(op));
-        if let Some(hint) = context.and_then(|at| hints.get_mut(index(at))) {
+        if let Some(hint) = op.context_at().filter(|_| !tables.is_foreign(op)).and_then(|at| hints.get_mut(index(at))) {
             let rank = u32::try_from(op.rank).ok();
             // It is wrong in some releases; a collective's never.
             hint.rank = hint.rank.or(rank);

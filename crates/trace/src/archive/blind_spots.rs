@@ -159,8 +159,7 @@ fn version_number(text: &str) -> Option<u32> {
     let mut parts = text.split('.').map(str::parse::<u32>);
     let mut next = || parts.next()?.ok();
     let (major, minor, patch) = (next()?, next()?, next()?);
-    let number = major.checked_mul(10_000)?;
-    number.checked_add(minor.checked_mul(100)?)?.checked_add(patch)
+    major.checked_mul(10_000)?.checked_add(minor.checked_mul(100)?)?.checked_add(patch)
 }
 
 /// Whether a recording has it. Where the release is not known, those that call the same table count; of a
@@ -196,8 +195,7 @@ mod tests {
             process: ProcessInfo { nccl_version: nccl_version.to_owned(), table, event_mask, ..ProcessInfo::default() },
             ..Manifest::default()
         };
-        let apply = BLIND_SPOTS.iter().filter(|spot| applies(spot, &manifest));
-        apply.map(|spot| format!("{}\n", spot.unseen)).collect()
+        BLIND_SPOTS.iter().filter(|spot| applies(spot, &manifest)).map(|spot| format!("{}\n", spot.unseen)).collect()
     }
 
     #[test]

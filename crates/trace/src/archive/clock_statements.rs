@@ -18,8 +18,7 @@ pub(super) type Said = (&'static str, Value<String>);
 
 /// How far the corrected clock of a process can be off: of its host's, and of its ticks against that.
 pub(super) fn uncertainty_ns(process: &Process) -> Option<u64> {
-    let host = process.correction.map.uncertainty?;
-    Some(host.saturating_add(process.manifest.clock.off_ns()))
+    Some(process.correction.map.uncertainty?.saturating_add(process.manifest.clock.off_ns()))
 }
 
 /// The hosts of a job, by number of the boot.
@@ -28,8 +27,7 @@ pub(super) struct Hosts<'a>(BTreeMap<usize, &'a str>);
 
 impl<'a> Hosts<'a> {
     pub(super) fn of(processes: &'a [Process]) -> Self {
-        let processes = processes.iter();
-        Self(processes.map(|process| (index(process.boot), process.host().0)).collect())
+        Self(processes.iter().map(|process| (index(process.boot), process.host().0)).collect())
     }
 
     fn name(&self, boot: usize) -> &'a str {
@@ -71,8 +69,7 @@ pub(super) fn of_archive(said: &mut Statements, processes: &[Process], alignment
     said.alignment_groups = Sum(Some(groups.len() as u64));
     said.alignment_uncorrected = Sum(Some(uncorrected as u64));
     if groups.len() == 1 {
-        let known = processes.iter().filter_map(uncertainty_ns);
-        said.alignment_uncertainty_ns = Most(Some(known.max().unwrap_or(0)));
+        said.alignment_uncertainty_ns = Most(Some(processes.iter().filter_map(uncertainty_ns).max().unwrap_or(0)));
     }
 }
 

@@ -74,11 +74,9 @@ impl Communicators {
             let mut map = Vec::with_capacity(own.len());
             for (definition, ranks) in process.manifest.comms.iter().zip(&own) {
                 let mut definition = definition.clone();
-                let there = known.get(&key(&definition, process));
-                let there = there.and_then(|&at| all.get(index(at)));
+                let there = known.get(&key(&definition, process)).and_then(|&at| all.get(index(at)));
                 let twice = there.map_or(0, |there| {
-                    let ranks = ranks.iter();
-                    ranks.filter(|(rank, _)| there.locations.contains_key(rank)).count() as u64
+                    ranks.iter().filter(|(rank, _)| there.locations.contains_key(rank)).count() as u64
                 });
                 if twice > 0 {
                     // They are not the same: a part that was copied, or (v1) an id that communicators share. Whose
@@ -140,8 +138,7 @@ impl Communicators {
             unlocated: claimed.saturating_sub(u64::from(ranks)),
         };
         for rank in 0..ranks {
-            let location = gathered.locations.get(&rank).map(|(id, _)| *id);
-            comm.locations.push(location.unwrap_or_else(|| {
+            comm.locations.push(gathered.locations.get(&rank).map(|(id, _)| *id).unwrap_or_else(|| {
                 comm.missing.push(rank);
                 let location = self.recorded + self.stubs.len() as u64;
                 let name = format!("NCCL {} rank {rank}/{ranks} (not recorded)", comm.name);

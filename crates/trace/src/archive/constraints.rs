@@ -127,8 +127,7 @@ fn messages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
 
 /// Puts the clocks of all hosts on one, as far as what the processes saw of each other allows.
 pub(crate) fn align_clocks(processes: &mut [Process]) -> Alignment {
-    let boots = processes.iter().map(|process| index(process.boot) + 1);
-    let mut spans = vec![(u64::MAX, 0); boots.max().unwrap_or(0)];
+    let mut spans = vec![(u64::MAX, 0); processes.iter().map(|process| index(process.boot) + 1).max().unwrap_or(0)];
     if spans.len() < 2 {
         return Alignment::default();
     }
@@ -143,8 +142,7 @@ pub(crate) fn align_clocks(processes: &mut [Process]) -> Alignment {
     }
     let alignment = align(&spans, constraints(processes));
     for process in processes {
-        let correction = alignment.clocks.get(index(process.boot));
-        process.correction = correction.cloned().unwrap_or_default();
+        process.correction = alignment.clocks.get(index(process.boot)).cloned().unwrap_or_default();
         // It has said what it had to say; of ten thousand parts it is the larger half.
         process.manifest.traffic = Traffic::default();
     }
@@ -211,8 +209,7 @@ mod tests {
 
     #[test]
     fn many_hosts_are_compared_with_the_first() {
-        let parts = (0..20).map(|host| part(host, CommIdentity::Id, passes(10, 20)));
-        let found = found(parts.collect());
+        let found = found((0..20).map(|host| part(host, CommIdentity::Id, passes(10, 20))).collect());
         assert_eq!(found.len(), 2 * 19);
         assert!(found.iter().all(|(from, to)| from.0 == 0 || to.0 == 0));
     }

@@ -51,8 +51,7 @@ fn has_all_ranks(done: &[Manifest]) -> bool {
             if comm.identity != CommIdentity::Id {
                 return false;
             }
-            let ranks = comms.entry((comm.id, comm.ranks, comm.repetition));
-            ranks.or_default().insert(rank);
+            comms.entry((comm.id, comm.ranks, comm.repetition)).or_default().insert(rank);
         }
     }
     comms.iter().all(|((_, ranks, _), there)| there.len() as u64 == u64::from(*ranks))

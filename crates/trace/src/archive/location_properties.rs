@@ -20,10 +20,7 @@ pub(crate) fn of_location(
     let mut said = vec![kind(kind_of(&location.kind))];
     let own = rank(location).and_then(|(comm, rank)| Some((*map.get(index(comm))?, rank)));
     let rank = origin.map(|origin| (origin.comm, origin.rank)).or(own);
-    let rank = rank.and_then(|(comm, rank)| {
-        let comm = communicators.all.get(index(comm))?;
-        comm.locations.get(index(rank))
-    });
+    let rank = rank.and_then(|(comm, rank)| communicators.all.get(index(comm))?.locations.get(index(rank)));
     if let Some(location) = rank {
         said.push(property(RankLocation, *location));
     }

@@ -49,8 +49,7 @@ where
     }
     let numbers: BTreeMap<&K, u32> = known.keys().zip(0..).collect();
     let number = |definition| numbers.get(&key(definition)).copied().unwrap_or(0);
-    let maps = parts.map(|part| part.iter().map(number).collect());
-    let maps: Vec<Vec<u32>> = maps.collect();
+    let maps: Vec<Vec<u32>> = parts.map(|part| part.iter().map(number).collect()).collect();
     Merged { maps, all: known.into_values().cloned().collect() }
 }
 
@@ -62,8 +61,7 @@ pub(crate) fn attributes(parts: &[&Manifest]) -> Merged<AttributeDefinition> {
 
 /// The regions of the archive.
 pub(crate) fn regions(parts: &[&Manifest]) -> Merged<RegionDefinition> {
-    let parts = parts.iter().map(|part| part.regions.as_slice());
-    merge(parts, |region| region)
+    merge(parts.iter().map(|part| part.regions.as_slice()), |region| region)
 }
 
 /// The region groups: name, and which regions are in it.

@@ -39,8 +39,7 @@ impl<'a> Origins<'a> {
                 by_context.entry((host, boot, exported.context)).and_modify(|twice| *twice = None).or_insert(origin);
             }
         }
-        let comms = communicators.all.iter().map(|comm| comm.name.as_str());
-        Self { by_context, comms: comms.collect(), processes }
+        Self { by_context, comms: communicators.all.iter().map(|comm| comm.name.as_str()).collect(), processes }
     }
 
     /// The rank that a context stands for which a process got from a neighbour.
@@ -76,8 +75,7 @@ impl<'a> Origins<'a> {
     }
 
     fn text(&self, origin: Origin) -> String {
-        let process = self.processes.get(origin.process);
-        let place = process.map_or_else(|| "?".to_owned(), Process::place);
+        let place = self.processes.get(origin.process).map_or_else(|| "?".to_owned(), Process::place);
         format!("rank {} of {} [{place}]", origin.rank, self.comm(origin))
     }
 
@@ -110,10 +108,9 @@ impl<'a> Origins<'a> {
                 ));
             }
         }
-        let counted = self.processes.iter().map(|it| it.manifest.remote_operations);
         said.pxn_transfers = Sum::some(operations);
         said.pxn_unresolved = Sum::some(unresolved);
-        said.pxn_counted = Sum::some(counted.sum());
+        said.pxn_counted = Sum::some(self.processes.iter().map(|it| it.manifest.remote_operations).sum());
         said.pxn_list = Lines::of(lines);
     }
 }

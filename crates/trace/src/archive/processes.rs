@@ -110,8 +110,7 @@ fn number_locations(processes: &mut [Process]) {
     }
     ranks.sort_unstable();
     for (id, (at, _, _, number)) in (0..).zip(ranks) {
-        let process = processes.get_mut(at);
-        if let Some(slot) = process.and_then(|process| process.ids.get_mut(number)) {
+        if let Some(slot) = processes.get_mut(at).and_then(|process| process.ids.get_mut(number)) {
             *slot = id;
         }
     }
@@ -127,8 +126,7 @@ pub(crate) fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
     let mut processes = Vec::with_capacity(parts.len());
     for (directory, manifest) in parts {
         let offset_ns = offsets.get(&clock_key(&manifest)).copied().unwrap_or(0);
-        let rank = manifest.process.environment.rank;
-        let rank = rank.filter(|&rank| rank < u32::MAX / 2 && taken.insert(rank));
+        let rank = manifest.process.environment.rank.filter(|&rank| rank < u32::MAX / 2 && taken.insert(rank));
         let process = Process {
             directory,
             manifest,
@@ -144,8 +142,7 @@ pub(crate) fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
             waiting.push(process);
         }
     }
-    let free = taken.last().map_or(0, |last| last + 1);
-    for (number, mut process) in (free..).zip(waiting) {
+    for (number, mut process) in (taken.last().map_or(0, |last| last + 1)..).zip(waiting) {
         process.index = number;
         processes.push(process);
     }
@@ -166,8 +163,7 @@ fn number_boots(processes: &mut [Process]) {
 
 fn clock_key(manifest: &Manifest) -> String {
     let process = &manifest.process;
-    let keys = [&process.boot_id, &process.host, &manifest.part];
-    let known = keys.into_iter().find(|key| !key.is_empty());
+    let known = [&process.boot_id, &process.host, &manifest.part].into_iter().find(|key| !key.is_empty());
     known.cloned().unwrap_or_default()
 }
 
@@ -194,8 +190,7 @@ fn offsets<'a>(manifests: impl Iterator<Item = &'a Manifest>) -> BTreeMap<String
             })
             .or_insert((monotonic, offset));
     }
-    let offsets = earliest.into_iter();
-    offsets.map(|(key, (_, offset))| (key, offset)).collect()
+    earliest.into_iter().map(|(key, (_, offset))| (key, offset)).collect()
 }
 
 #[cfg(test)]
@@ -221,8 +216,7 @@ mod tests {
         ];
         let numbered: Vec<(String, u32)> =
             processes(parts).into_iter().map(|process| (process.manifest.part, process.index)).collect();
-        let expected = [("b", 1), ("a", 4), ("c", 5), ("d", 6)];
-        assert_eq!(numbered, expected.map(|(name, index)| (name.to_owned(), index)));
+        assert_eq!(numbered, [("b", 1), ("a", 4), ("c", 5), ("d", 6)].map(|(name, index)| (name.to_owned(), index)));
     }
 
     #[test]

@@ -144,8 +144,7 @@ pub(super) fn unify_alike(
     let staging = Staging::create(out, STAGING)?;
     let parts = Parts { processes: &processes, alignment: &alignment, options, left_out: &left_out };
     let size = write::write(staging.path(), &parts, progress)?;
-    let names = processes.iter().map(|process| &process.manifest.part);
-    let parts: BTreeSet<String> = names.cloned().collect();
+    let parts: BTreeSet<String> = processes.iter().map(|process| &process.manifest.part).cloned().collect();
     commit(out, &staging, &parts, progress)?;
     Ok(ArchiveSummary {
         anchor: out.join(ANCHOR),
@@ -168,8 +167,7 @@ pub(super) fn most_common(all: impl Iterator<Item = ArchiveOptions>) -> Option<A
             None => counts.push((options, 1)),
         }
     }
-    let most = counts.iter().rev().max_by_key(|(_, count)| *count);
-    most.map(|(options, _)| *options)
+    counts.iter().rev().max_by_key(|(_, count)| *count).map(|(options, _)| *options)
 }
 
 /// Why a part that is written otherwise than the others is not in the archive.

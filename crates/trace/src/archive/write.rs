@@ -99,8 +99,7 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
 /// Numbers the strings of all parts; those that stand for a rank of another process say which.
 fn number_strings(processes: &[Process], origins: &Origins<'_>, strings: &mut Strings) -> Vec<Vec<u32>> {
     let maps = processes.iter().map(|process| {
-        let texts = process.manifest.strings.iter();
-        let numbers = texts.map(|text| match origins.resolve(process, text) {
+        let numbers = process.manifest.strings.iter().map(|text| match origins.resolve(process, text) {
             Some(origin) => strings.number(&origin),
             None => strings.number(text),
         });

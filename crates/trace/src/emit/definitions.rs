@@ -139,8 +139,7 @@ fn symbols_in(tables: &Tables) -> BTreeSet<Symbol> {
     for call in &tables.events.p2p_apis {
         used.add(call.fields.datatype);
     }
-    let symbols = (0..).zip(used.0).filter(|&(_, is_used)| is_used);
-    symbols.map(|(symbol, _)| Symbol(symbol)).collect()
+    (0..).zip(used.0).filter(|&(_, is_used)| is_used).map(|(symbol, _)| Symbol(symbol)).collect()
 }
 
 /// By symbol: whether it is used.
@@ -167,8 +166,7 @@ impl Definitions {
             used.insert(Symbol::NONE);
         }
         used.extend(tables.contexts.iter().map(|context| context.comm.name));
-        let timings = Timing::ALL.iter().map(|timing| timing.name());
-        let mut texts: BTreeSet<&str> = timings.collect();
+        let mut texts: BTreeSet<&str> = Timing::ALL.iter().map(|timing| timing.name()).collect();
         let transfers = links.transfers.for_others.iter().map(|&row| &tables[row]);
         let for_another = transfers.filter(|op| pxn::is_for_another(tables, op));
         let origins: BTreeSet<u64> = for_another.map(|op| tables.context_of(op)).collect();
@@ -198,8 +196,7 @@ impl Definitions {
     fn number_regions(&mut self, regions: &Regions, symbols: &Symbols) {
         let mut named: BTreeMap<RegionText, Vec<RegionNumber>> = BTreeMap::new();
         for (number, key) in regions.used() {
-            let numbers = named.entry(region_text(key, symbols)).or_default();
-            numbers.push(number);
+            named.entry(region_text(key, symbols)).or_default().push(number);
         }
         for (text, numbers) in named {
             let reference = RegionRef::new(index_u32(self.regions.len()));
@@ -218,14 +215,12 @@ impl Definitions {
     /// The number of a symbol's text; undefined for no string and for an empty one.
     #[inline]
     pub(crate) fn symbol(&self, symbol: Symbol) -> StringRef {
-        let known = self.by_symbol.get(index(symbol.0)).copied();
-        known.unwrap_or(StringRef::UNDEFINED)
+        self.by_symbol.get(index(symbol.0)).copied().unwrap_or(StringRef::UNDEFINED)
     }
 
     #[inline]
     pub(crate) fn region(&self, number: RegionNumber) -> RegionRef {
-        let known = self.by_region.get(number.index()).copied();
-        known.unwrap_or(RegionRef::UNDEFINED)
+        self.by_region.get(number.index()).copied().unwrap_or(RegionRef::UNDEFINED)
     }
 }
 

@@ -314,8 +314,7 @@ impl Details<'_, '_> {
         let model = self.model;
         match instance.source {
             Source::Work(at) => {
-                let work = model.links.gpu.get(at);
-                let unfinished = work.is_some_and(|work| work.unfinished);
+                let unfinished = model.links.gpu.get(at).is_some_and(|work| work.unfinished);
                 self.some(attribute::Unfinished, unfinished)
             }
             Source::CommCall(_) => Ok(()),
@@ -323,8 +322,7 @@ impl Details<'_, '_> {
             Source::Derived(leader) => self.derived_result(leader),
             Source::Activity(at) if instance.kind == InstanceKind::Operation => self.operation_result(at),
             Source::Activity(at) => {
-                let activity = model.links.activity(at);
-                let operation = activity.map(|one| model.tables.operation(one.operation));
+                let operation = model.links.activity(at).map(|one| model.tables.operation(one.operation));
                 let open = operation.is_some_and(|operation| operation.stop().is_none());
                 self.some(attribute::Unfinished, open)
             }

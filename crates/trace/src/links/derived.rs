@@ -46,9 +46,7 @@ impl DerivedCollective {
     /// From the first begin of its members to the last end. Its timing is that of the member of which the least is
     /// known; what ran with other operations of the kernel says nothing.
     pub(crate) fn interval(&self, intervals: &[Option<Interval>]) -> Option<Interval> {
-        let members = self.members.iter();
-        let members = members.filter_map(|&at| intervals.get(index(at)).copied().flatten());
-        around(members)
+        around(self.members.iter().filter_map(|&at| intervals.get(index(at)).copied().flatten()))
     }
 }
 
@@ -137,8 +135,7 @@ impl DerivedCollectives {
             executions.entry(replay).or_default().push(index_u32(at));
         }
         for (number, call) in (0..).zip(recognised) {
-            let executions = executions.remove(&number).unwrap_or_default();
-            let members = executions.into_values();
+            let members = executions.remove(&number).unwrap_or_default().into_values();
             let found: Option<Vec<(Vec<u32>, u32)>> = members
                 .map(|members| {
                     let missing = missing((tables, symbols), &call, activities, &members)?;

@@ -21,8 +21,7 @@ fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
         let Some((start_gpu_ns, stop_gpu_ns)) = links.stamps.of_channel(row, channel) else {
             continue;
         };
-        let context = channel.context_at();
-        let Some(bound) = context.and_then(|at| bounds.get_mut(index(at))) else {
+        let Some(bound) = channel.context_at().and_then(|at| bounds.get_mut(index(at))) else {
             continue;
         };
         bound.not_after(start_gpu_ns, channel.start);
@@ -33,8 +32,7 @@ fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
         if let Some(earliest) = activity.and_then(|at| earliest_start(tables, links, at)) {
             bound.not_before(start_gpu_ns, earliest);
         }
-        let ran = activity.map(|at| links.gpu.ran(index(at)));
-        let ran = ran.unwrap_or_default();
+        let ran = activity.map(|at| links.gpu.ran(index(at))).unwrap_or_default();
         for ran in ran.work.into_iter().chain(ran.events) {
             let began = ran.start.saturating_sub(ran.uncertainty_ns);
             bound.after_kernel_began(start_gpu_ns, began);
@@ -47,14 +45,15 @@ fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
     bounds
 }
 
-/// What a kernel channel cannot have begun before: its kernel's launch. A graph's kernels run long after the
+/// The time before which a kernel channel cannot have begun: its kernel's launch. A graph's kernels run long after the
 /// launch that was captured; they wait for the host function that starts their Coll or P2p.
 fn earliest_start(tables: &Tables, links: &Links, activity: u32) -> Option<u64> {
     let activity = links.activity(activity)?;
-    let launch = &tables[activity.launch?];
     let operation = tables.operation(activity.operation);
-    let call = tables.find(operation.parent)?;
-    Some(if tables.is_captured(call) { operation.start } else { launch.start })
+    if tables.is_captured(tables.find(operation.parent)?) {
+        return Some(operation.start);
+    }
+    Some(tables[activity.launch?].start)
 }
 
 /// The GPU clocks of a process, by index of the context. Times must be nanoseconds already.

@@ -44,16 +44,14 @@ fn of_steps(tables: &Tables) -> BTreeMap<Row<ProxyStep>, u64> {
                 continue;
             };
             let stop = op.stop().map(|stop| stop.max(start));
-            let end = [restart, stop].into_iter().flatten().min();
-            ends.extend(end.map(|end| (row, end)));
+            ends.extend([restart, stop].into_iter().flatten().min().map(|end| (row, end)));
         }
     }
     ends
 }
 
 fn of_controls(tables: &Tables) -> BTreeMap<Row<ProxyCtrl>, u64> {
-    let rows = tables.rows::<ProxyCtrl>();
-    let order = rows.map(|(row, event)| {
+    let order = tables.rows::<ProxyCtrl>().map(|(row, event)| {
         let thread = tables.first_index_of_thread(event.thread);
         (thread, event.start, row)
     });

@@ -52,8 +52,7 @@ type Task = (u32, u64, u64, usize);
 
 fn task(tables: &Tables, at: usize, operation: &Operation<'_>) -> Option<Task> {
     let context = operation.context_at()?;
-    let group = tables.head_of(operation.plan);
-    let enqueued = group.map_or(operation.start, |group| group.start);
+    let enqueued = tables.head_of(operation.plan).map_or(operation.start, |group| group.start);
     Some((context, enqueued, operation.plan, at))
 }
 

@@ -52,8 +52,7 @@ impl Launches {
         self.last.set(at);
         let begin = |at: usize| self.begins.get(at).map(|begin| begin.1);
         let end = begin(at + 1).unwrap_or(self.all.len());
-        let of_it = begin(at).and_then(|begin| self.all.get(begin..end));
-        of_it.unwrap_or(&[])
+        begin(at).and_then(|begin| self.all.get(begin..end)).unwrap_or(&[])
     }
 }
 
@@ -74,8 +73,7 @@ struct Plan {
 /// launch the group of one task, and groups may be nested.
 fn plans(tables: &Tables, activities: &Activities, launches: &Launches) -> FxHashMap<Of, Plan> {
     let tasks = activities.all.iter().map(|activity| (activity, tables.operation(activity.operation)));
-    let tasks = tasks.filter(|(_, operation)| operation.plan != 0);
-    let mut tasks: Vec<_> = tasks.collect();
+    let mut tasks: Vec<_> = tasks.filter(|(_, operation)| operation.plan != 0).collect();
     tasks.sort_by_key(|(_, operation)| operation.start);
     let mut plans: FxHashMap<Of, Plan> = FxHashMap::default();
     for (activity, operation) in tasks {
@@ -108,8 +106,7 @@ fn by_order(plans: &FxHashMap<Of, Plan>, launches: &Launches) -> FxHashMap<Of, R
         };
         let launches = launches.of((group, context));
         if in_order(launches, plans.iter().map(|plan| plan.1), false) {
-            let pairs = plans.iter().zip(launches);
-            linked.extend(pairs.map(|(plan, launch)| ((plan.2, context), launch.of)));
+            linked.extend(plans.iter().zip(launches).map(|(plan, launch)| ((plan.2, context), launch.of)));
         }
     }
     linked

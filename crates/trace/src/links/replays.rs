@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::operations::{Activities, Activity};
 use job::capture::Reported;
-use tables::index::index;
-use tables::{ContextName, EventRow, Head, KernelLaunch, Operation, Row, Tables};
+use tables::index::{index, index_u32};
+use tables::{ContextName, EventRow, Head, KernelLaunch, Row, Tables};
 
-/// What CUDA's own threads are called: they tell of replays, nobody calls there.
+/// How the names of CUDA's own threads begin: they report replays, and never call NCCL.
 const CUDA_THREADS: &str = "cuda";
 
 /// What is known of captured calls.
@@ -20,27 +20,9 @@ pub(crate) struct Replays {
 
 /// Group and context of the captured calls.
 fn captured_calls(tables: &Tables) -> BTreeSet<(u64, ContextName)> {
-    let calls = tables.events.coll_apis.iter();
-    let calls = calls.filter(|call| call.fields.graph_captured);
-    let messages = tables.events.p2p_apis.iter();
-    let messages = messages.filter(|call| call.fields.graph_captured);
-    let groups = calls.map(|call| (call.parent, call.context));
-    groups.chain(messages.map(|call| (call.parent, call.context))).collect()
-}
-
-fn is_reported_at_capture(
-    tables: &Tables,
-    launch_threads: &BTreeSet<(u64, u32)>,
-    operation: &Operation<'_>,
-    call: &Head,
-) -> bool {
-    let reported = Reported {
-        start: operation.start,
-        is_callers_thread: operation.thread == call.thread,
-        thread_launched: launch_threads.contains(&(call.parent, operation.thread)),
-        group_stop: tables.head_of(call.parent).map(Head::stop),
-    };
-    reported.is_at_capture()
+    let calls = tables.events.coll_apis.iter().filter(|call| call.fields.graph_captured);
+    let messages = tables.events.p2p_apis.iter().filter(|call| call.fields.graph_captured);
+    calls.map(|call| (call.parent, call.context)).chain(messages.map(|call| (call.parent, call.context))).collect()
 }
 
 /// Numbers the replays of each captured call in the order of time.
@@ -53,16 +35,27 @@ pub(super) fn number(tables: &Tables, activities: &mut Activities) -> Replays {
     let launches = || tables.rows::<KernelLaunch>();
     let put_in_graph = launches().filter(|(_, launch)| captured.contains(&(launch.parent, launch.context)));
     replays.captured_launches = put_in_graph.map(|(row, _)| row).collect();
-    let launch_threads = launches().map(|(_, launch)| (launch.parent, launch.thread)).collect();
+    // A thread may have written in several slots.
+    let threads: Vec<u32> =
+        (0..index_u32(tables.threads.len())).map(|thread| tables.first_index_of_thread(thread)).collect();
+    let thread_of = |head: &Head| threads.get(index(head.thread)).copied();
+    let launch_threads: BTreeSet<(u64, Option<u32>)> =
+        launches().map(|(_, launch)| (launch.parent, thread_of(launch))).collect();
     let mut order: Vec<(EventRow, u64, usize)> = Vec::new();
     for (at, activity) in activities.all.iter_mut().enumerate() {
         let operation = tables.operation(activity.operation);
-        let call = tables.find(operation.parent);
-        let call = call.filter(|&call| tables.is_captured(call));
+        let call = tables.find(operation.parent).filter(|&call| tables.is_captured(call));
         let Some((row, call)) = call.and_then(|call| Some((call, tables.head(call)?))) else {
             continue;
         };
-        if is_reported_at_capture(tables, &launch_threads, &operation, call) {
+        let thread = thread_of(&operation);
+        let reported = Reported {
+            start: operation.start,
+            is_callers_thread: thread == thread_of(call),
+            thread_launched: launch_threads.contains(&(call.parent, thread)),
+            group_stop: tables.head_of(call.parent).map(Head::stop),
+        };
+        if reported.is_at_capture() {
             activity.is_at_capture = true;
         } else {
             order.push((row, operation.start, at));

@@ -67,8 +67,7 @@ impl Transfers {
 
     /// The network bytes of a proxy operation: the sum of its steps, or what v1–v3 said themselves.
     pub(crate) fn bytes(&self, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
-        let steps = self.all.get(row.index()).map_or(0, |op| op.bytes);
-        steps.max(op.state_value())
+        self.all.get(row.index()).map_or(0, |op| op.bytes).max(op.state_value())
     }
 
     /// Whether NCCL never reports on the connection of this proxy operation: then a missing stop says

@@ -148,8 +148,7 @@ impl StepRanges {
     }
 
     pub(crate) fn spans(&self) -> impl Iterator<Item = Span> {
-        let pairs = self.0.iter();
-        pairs.map(|&(first, last)| Span { first, last })
+        self.0.iter().map(|&(first, last)| Span { first, last })
     }
 }
 

@@ -44,9 +44,7 @@ impl Progress {
             return Self::NotWritten;
         }
         let text = regular_files::read_to_string(&mark, MOST_MARK_BYTES).unwrap_or_default();
-        let special = [Self::Provisional, Self::JournalNeeded];
-        let found = special.into_iter().find(|one| one.text() == text);
-        found.unwrap_or(Self::Written)
+        [Self::Provisional, Self::JournalNeeded].into_iter().find(|one| one.text() == text).unwrap_or(Self::Written)
     }
 
     pub(crate) fn write(self, mark: &Path) -> std::io::Result<()> {
@@ -90,8 +88,7 @@ pub(crate) fn why_unusable(part: &Path) -> Option<String> {
         return Some(format!("{part} is a symbolic link, which no process makes: not followed"));
     }
     // A file that cannot be seen is not one that is not there.
-    let read = fs::read_dir(part).map_err(io_error("read", part));
-    read.err().map(|error| error.to_string())
+    fs::read_dir(part).map_err(io_error("read", part)).err().map(|error| error.to_string())
 }
 
 /// Writes a file of a part.

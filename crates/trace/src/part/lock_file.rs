@@ -164,9 +164,7 @@ fn is_stale(path: &Path, staging: &Staging) -> bool {
         return path.symlink_metadata().is_ok_and(|it| !it.is_file() || it.len() > MOST_MARK_BYTES);
     };
     let mut text = String::new();
-    let holder = file.read_to_string(&mut text).ok();
-    let holder = holder.and_then(|_| parse(&text));
-    match holder.map_or(Life::Unknown, |holder| holder.life()) {
+    match file.read_to_string(&mut text).ok().and_then(|_| parse(&text)).map_or(Life::Unknown, |holder| holder.life()) {
         Life::Running | Life::Stopped => return false,
         Life::Gone => return true,
         Life::Unknown => {}

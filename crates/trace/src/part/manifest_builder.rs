@@ -165,8 +165,7 @@ fn gpus(comms: &Comms) -> Vec<GpuDefinition> {
 
 /// The clocks of the GPUs that gave stamps.
 fn gpu_clocks(model: &ProcessModel<'_>) -> Vec<GpuClockDefinition> {
-    let clocks = model.comms.members.iter().zip(&model.gpu_clocks);
-    let clocks = clocks.map(|(member, clock)| GpuClockDefinition {
+    let clocks = model.comms.members.iter().zip(&model.gpu_clocks).map(|(member, clock)| GpuClockDefinition {
         comm: member.comm,
         rank: member.rank,
         clock: clock.quality.clone(),
@@ -179,8 +178,7 @@ fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
         Cause::Steps(it) if at.context != 0 => Some(it),
         _ => None,
     };
-    let context = tables.find_context(at.context);
-    let context = context.and_then(|at| tables.contexts.get(index(at)));
+    let context = tables.find_context(at.context).and_then(|at| tables.contexts.get(index(at)));
     SwitchDefinition {
         ns: at.time,
         is_on: at.switch.after.is_on,
@@ -208,8 +206,7 @@ pub(super) fn location(model: &ProcessModel<'_>, threads: &[u32], key: LocationK
             }
         }
         LocationKey::Proxy(thread) => {
-            let thread = model.tables.threads.get(index(thread));
-            let thread_id = thread.map_or(0, |thread| thread.thread_id);
+            let thread_id = model.tables.threads.get(index(thread)).map_or(0, |thread| thread.thread_id);
             LocationKind::Proxy { thread_id }
         }
         LocationKey::Communicator(context) => {

@@ -62,8 +62,7 @@ impl Recording {
 /// What is written is written again only from all it came from: a process may have been stopped while it removed the
 /// journal.
 fn refuse_less(part: &Path, outcome: &Outcome) -> Result<(), Error> {
-    let written = is_done(part).then(|| Manifest::read(part).ok());
-    match written.flatten() {
+    match is_done(part).then(|| Manifest::read(part).ok()).flatten() {
         Some(before) if before.records > outcome.records => {
             Err(Error::Shrunk { path: part.join(JOURNAL), records: outcome.records, written: before.records })
         }

@@ -69,8 +69,7 @@ pub(crate) fn from_neighbours(
     process: &ProcessInfo,
     process_tag: u16,
 ) -> (Vec<String>, Vec<RemoteTransfers>) {
-    let entries = part.parent().and_then(|parts| fs::read_dir(parts).ok());
-    let paths = entries.into_iter().flatten().flatten();
+    let paths = part.parent().and_then(|parts| fs::read_dir(parts).ok()).into_iter().flatten().flatten();
     let paths = paths.map(|entry| entry.path());
     let mut neighbours: Vec<PathBuf> = paths.filter(|path| are_neighbours(part, path)).collect();
     neighbours.sort();

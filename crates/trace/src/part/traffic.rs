@@ -116,8 +116,7 @@ impl Traffic {
     }
 
     fn function(&mut self, name: &str) -> u32 {
-        let known = self.functions.iter().position(|known| known == name);
-        index_u32(known.unwrap_or_else(|| {
+        index_u32(self.functions.iter().position(|known| known == name).unwrap_or_else(|| {
             self.functions.push(name.to_owned());
             self.functions.len() - 1
         }))
@@ -129,8 +128,7 @@ impl Traffic {
         let mut lists: BTreeMap<Line, Vec<Chosen<'a>>> = BTreeMap::new();
         let mut repetitions: BTreeMap<(u32, u32, u64), u64> = BTreeMap::new();
         for (activity, operation) in compared(model) {
-            let context = operation.context_at();
-            let member = context.and_then(|at| Some((at, model.comms.member(at)?)));
+            let member = operation.context_at().and_then(|at| Some((at, model.comms.member(at)?)));
             let Some((at, member)) = member else { continue };
             let list = |peer| (at, peer);
             let func = model.symbols.text(operation.func);
@@ -208,11 +206,9 @@ impl Traffic {
     fn add_step(&mut self, one: &Chosen<'_>, (channel, peer, is_send): (u8, u32, bool), step: &Event<ProxyStep>) {
         // NCCL reports `SendWait` after the data has gone; what the sender waited for before that, in time.
         let ns = if is_send {
-            let waits = step.state_time(state::PROXY_STEP_SEND_PEER_WAIT);
-            waits.or(Some(step.start))
+            step.state_time(state::PROXY_STEP_SEND_PEER_WAIT).or(Some(step.start))
         } else {
-            let received = step.state_time(state::PROXY_STEP_RECV_FLUSH_WAIT);
-            received.or_else(|| step.stop())
+            step.state_time(state::PROXY_STEP_RECV_FLUSH_WAIT).or_else(|| step.stop())
         };
         let part = (i32::from(channel), step.fields.step);
         self.ends.extend(ns.map(|ns| one.end((peer, is_send), part, ns)));
@@ -227,8 +223,7 @@ fn compared<'a>(model: &'a ProcessModel<'_>) -> Vec<(&'a Activity, Operation<'a>
         let comm = member.and_then(|member| model.comms.comm(member));
         comm.is_some_and(|comm| comm.identity != CommIdentity::Part && comm.ranks != 1 && comm.nodes != 1)
     };
-    let activities = model.links.activities.all.iter();
-    let ran = activities.filter(|activity| !activity.is_at_capture);
+    let ran = model.links.activities.all.iter().filter(|activity| !activity.is_at_capture);
     let ran = ran.map(|activity| (activity, model.tables.operation(activity.operation)));
     let mut ran: Vec<_> = ran.filter(|(_, operation)| is_compared(operation)).collect();
     ran.sort_by_key(|(_, operation)| (operation.start, operation.order));
@@ -242,8 +237,7 @@ fn sample<'a>(model: &ProcessModel<'_>, list: &[Chosen<'a>], buckets: usize) -> 
         one.operation.count.saturating_mul(element)
     };
     let stride = list.len().div_ceil(buckets).next_power_of_two();
-    let runs = list.chunks(stride);
-    runs.filter_map(move |run| run.iter().min_by_key(bytes).copied())
+    list.chunks(stride).filter_map(move |run| run.iter().min_by_key(bytes).copied())
 }
 
 /// Channel, other rank, and whether it sends.
@@ -273,8 +267,7 @@ fn transfers(model: &ProcessModel<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize,
         if !STEPS.contains(&step.fields.step) {
             continue;
         }
-        let op = tables.find_as::<ProxyOp>(step.parent);
-        if let Some(&(which, transfer)) = op.and_then(|op| proxies.get(&op)) {
+        if let Some(&(which, transfer)) = tables.find_as::<ProxyOp>(step.parent).and_then(|op| proxies.get(&op)) {
             steps.push((which, transfer, row));
         }
     }
@@ -286,8 +279,7 @@ fn transfers(model: &ProcessModel<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize,
 fn find_launches(tables: &Tables, chosen: &mut [Chosen<'_>]) {
     let group = |launch: &Event<KernelLaunch>| (launch.parent, launch.context);
     let own = |one: &Chosen<'_>| {
-        let launch = one.activity.launch.filter(|_| one.activity.launch_is_own);
-        launch.map(|launch| group(&tables[launch]))
+        one.activity.launch.filter(|_| one.activity.launch_is_own).map(|launch| group(&tables[launch]))
     };
     let mut first: BTreeMap<(u64, ContextName), u64> = BTreeMap::new();
     for of in chosen.iter().filter_map(own) {
@@ -317,14 +309,12 @@ fn left(model: &ProcessModel<'_>, one: &Chosen<'_>) -> Option<u64> {
         return None;
     }
     let kernel = activity.kernel_host.map(|(_, end)| end);
-    let received = activity.proxy_last.filter(|_| one.receives > 0);
-    let context = one.operation.context_at();
-    let clock = context.and_then(|at| model.gpu_clocks.get(index(at)));
+    let clock = one.operation.context_at().and_then(|at| model.gpu_clocks.get(index(at)));
     let on_gpu = match (activity.gpu, clock) {
         (Some((_, end)), Some(clock)) => clock.latest_ns(end),
         _ => None,
     };
-    [kernel, received, on_gpu].into_iter().flatten().min()
+    [kernel, activity.proxy_last.filter(|_| one.receives > 0), on_gpu].into_iter().flatten().min()
 }
 
 /// Keeps every second, fourth, eighth … number, until there are few enough: others keep the same, or more.

@@ -100,8 +100,7 @@ fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Body<Symbol>> {
 }
 
 fn body(symbols: [Symbol; 3]) -> impl Strategy<Value = (u64, RecordBody)> {
-    let start = (id(), id(), context(), -1_i32..4, fields(symbols));
-    let start = start.prop_map(|(id, parent, context, rank, fields)| {
+    let start = (id(), id(), context(), -1_i32..4, fields(symbols)).prop_map(|(id, parent, context, rank, fields)| {
         let start = Start { parent, context, rank, body: fields };
         (id, RecordBody::Start(start))
     });

@@ -195,15 +195,13 @@ impl Stream {
             tables.threads[at].name.clone()
         });
         let threads = threads.collect();
-        let order = timeline.locations.iter().map(|location| (location.key, location.sibling));
-        let order = order.collect();
+        let order = timeline.locations.iter().map(|location| (location.key, location.sibling)).collect();
         let mut records: BTreeMap<LocationKey, Vec<Message>> = BTreeMap::new();
         let mut locations = BTreeMap::new();
         let mut samples: BTreeMap<LocationKey, Vec<(u64, Metric, u64)>> = BTreeMap::new();
         for mut location in timeline.locations {
             let key = location.key;
-            let items = location.instances.iter();
-            let items = items.map(|one| (one.instance.kind, one.start, one.end));
+            let items = location.instances.iter().map(|one| (one.instance.kind, one.start, one.end));
             locations.insert((key, location.sibling), items.collect());
             location.sort();
             let mut cut = 0;
@@ -215,8 +213,7 @@ impl Stream {
             records.entry(key).or_default().extend(messages);
             for event in &events {
                 if let EventBody::Sample(metric, value) = event.body {
-                    let of_location = samples.entry(key).or_default();
-                    of_location.push((event.time, metric, value));
+                    samples.entry(key).or_default().push((event.time, metric, value));
                 }
             }
         }

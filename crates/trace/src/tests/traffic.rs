@@ -24,8 +24,7 @@ fn said(stream: &mut Stream) -> Traffic {
 }
 
 fn times(passages: &[Passage]) -> Vec<(u64, u64)> {
-    let passages = passages.iter();
-    passages.map(|one| (one.entered_ns, one.left_ns)).collect()
+    passages.iter().map(|one| (one.entered_ns, one.left_ns)).collect()
 }
 
 /// A collective that is launched from 103 to 105 and enqueued from 106 to 107, with transfers until 150 and 160.
@@ -134,8 +133,7 @@ fn message_of(stream: &mut Stream, func: &str, is_send: bool) {
 type Seen = (u32, u32, (i32, i32), bool, u64);
 
 fn ends(traffic: &Traffic) -> Vec<Seen> {
-    let ends = traffic.ends.iter();
-    ends.map(|end: &End| (end.from, end.to, end.part, end.is_send, end.ns)).collect()
+    traffic.ends.iter().map(|end: &End| (end.from, end.to, end.part, end.is_send, end.ns)).collect()
 }
 
 #[test]

@@ -94,8 +94,7 @@ impl TimelineBuilder {
     /// Writes on the location of a thread.
     pub(crate) fn on_thread(&mut self, thread: u32, instance: TimedInstance) {
         self.regions.use_one(instance.instance.region);
-        let first = self.first_threads.get(index(thread)).copied();
-        let row = self.threads.get_mut(index(first.unwrap_or(thread)));
+        let row = self.threads.get_mut(index(self.first_threads.get(index(thread)).copied().unwrap_or(thread)));
         if let Some(row) = row {
             let _thread = row.thread.get_or_insert(thread);
             row.instances.push(instance);
@@ -172,8 +171,7 @@ impl TimelineBuilder {
         }
         let mut timeline = Timeline::default();
         let first = |instances: &[TimedInstance]| instances.iter().map(|instance| instance.start).min();
-        let rows = self.threads.into_iter();
-        let shown = rows.filter_map(|row| Some((row.thread?, row.instances)));
+        let shown = self.threads.into_iter().filter_map(|row| Some((row.thread?, row.instances)));
         let mut threads: Vec<(u32, Vec<TimedInstance>)> = shown.collect();
         let key = |thread: u32| tables.threads.get(index(thread)).map(Thread::key);
         threads.sort_by_key(|(thread, instances)| (first(instances), key(*thread)));

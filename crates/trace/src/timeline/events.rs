@@ -157,8 +157,7 @@ mod tests {
         let instances = &mut [instance(1, 5, 0)];
         let (row, _) = nested(instances);
         let samples = [sample(0, 7), sample(1, 8), sample(5, 9), sample(6, 10)];
-        let others = samples.iter().map(Sample::event);
-        let times = Interleaved::new(row.into_iter(), others).map(|event| {
+        let times = Interleaved::new(row.into_iter(), samples.iter().map(Sample::event)).map(|event| {
             let is_sample = matches!(event.body, EventBody::Sample(..));
             (event.time, is_sample)
         });
@@ -172,8 +171,7 @@ mod tests {
             EventBody::Leave(instance) => format!("-{}", instance.order),
             EventBody::Message(_) | EventBody::Sample(..) | EventBody::Measurement(_) => "?".to_owned(),
         };
-        let shown = events.iter();
-        shown.map(|h| format!("{}@{}", name(h.body), h.time)).collect()
+        events.iter().map(|h| format!("{}@{}", name(h.body), h.time)).collect()
     }
 
     #[test]

@@ -127,8 +127,7 @@ impl Regions {
     /// The number of the region of a kind that tells it alone.
     #[inline]
     pub(crate) fn of_kind(&mut self, kind: InstanceKind) -> RegionNumber {
-        let known = self.of_kinds.get(kind as usize).copied().flatten();
-        known.unwrap_or_else(|| {
+        self.of_kinds.get(kind as usize).copied().flatten().unwrap_or_else(|| {
             let unknown = RegionKey::fixed(RegionClass::Network, "unknown");
             let number = self.number(kind.region().unwrap_or(unknown));
             if let Some(of_kind) = self.of_kinds.get_mut(kind as usize) {

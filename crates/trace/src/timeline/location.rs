@@ -106,8 +106,7 @@ impl Siblings {
 
     /// Takes the lowest sibling that is free at `start`, until `end`.
     pub(crate) fn take(&mut self, start: u64, end: u64) -> usize {
-        let free = self.free_from.iter().position(|&from| from <= start);
-        let sibling = free.unwrap_or(self.free_from.len());
+        let sibling = self.free_from.iter().position(|&from| from <= start).unwrap_or(self.free_from.len());
         match self.free_from.get_mut(sibling) {
             Some(from) => *from = end,
             None => self.free_from.push(end),

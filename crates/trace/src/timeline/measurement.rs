@@ -13,8 +13,7 @@ pub(crate) fn of_location(key: LocationKey, sibling: u32, tables: &Tables) -> Ve
         return Vec::new();
     }
     let changes = changes(key, tables).into_iter();
-    let changes = changes.map(|(time, is_on)| TimelineEvent { time, body: EventBody::Measurement(is_on) });
-    changes.collect()
+    changes.map(|(time, is_on)| TimelineEvent { time, body: EventBody::Measurement(is_on) }).collect()
 }
 
 /// When recording went on or off for a location.
@@ -50,8 +49,7 @@ fn changes(key: LocationKey, tables: &Tables) -> Vec<(u64, bool)> {
 /// The contexts whose ranges count for a location: of a communicator its own, of a thread those that were switched
 /// while it called. Where the list is empty, all contexts count.
 fn ranks_of(key: LocationKey, tables: &Tables) -> Vec<u64> {
-    let ranges = tables.switches.iter().filter(|at| at.context != 0);
-    let counted = ranges.filter(|at| match key {
+    let counted = tables.switches.iter().filter(|at| at.context != 0).filter(|at| match key {
         LocationKey::Communicator(context) => tables.find_context(at.context) == Some(context),
         // The one that made a communicator need not be the one that calls.
         LocationKey::Thread(thread) => {

@@ -198,8 +198,7 @@ mod tests {
             EventBody::Sample(metric, value) => format!("{metric:?} {value}"),
             EventBody::Measurement(is_on) => format!("measurement {is_on}"),
         };
-        let shown = messages.merge(shown);
-        shown.map(|h| format!("{} {}", h.time, name(h.body))).collect()
+        messages.merge(shown).map(|h| format!("{} {}", h.time, name(h.body))).collect()
     }
 
     #[test]

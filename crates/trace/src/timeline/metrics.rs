@@ -43,8 +43,7 @@ impl Load {
     /// The value wherever it changes.
     pub(crate) fn samples(&self, metric: Metric) -> Vec<Sample> {
         let mut sum = 0;
-        let changes = self.changes.iter().filter(|(_, change)| **change != 0);
-        let samples = changes.map(|(&time, &change)| {
+        let samples = self.changes.iter().filter(|(_, change)| **change != 0).map(|(&time, &change)| {
             sum += change;
             let value = u64::try_from(sum).unwrap_or(u64::MAX);
             Sample { time, metric, value }
@@ -66,8 +65,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn values(load: &Load) -> Vec<(u64, u64)> {
-        let samples = load.samples(Metric::Bandwidth);
-        samples.iter().map(|s| (s.time, s.value)).collect()
+        load.samples(Metric::Bandwidth).iter().map(|s| (s.time, s.value)).collect()
     }
 
     #[test]

@@ -92,8 +92,7 @@ impl<'a> ProcessModel<'a> {
 
     /// When a step ended, as far as anything tells.
     pub(crate) fn step_end(&self, row: Row<ProxyStep>) -> Option<u64> {
-        let inferred = self.links.inferred_ends.steps.get(&row).copied();
-        inferred.or(self.tables[row].stop())
+        self.links.inferred_ends.steps.get(&row).copied().or(self.tables[row].stop())
     }
 
     /// Whether an event never stopped, although NCCL would have reported it.

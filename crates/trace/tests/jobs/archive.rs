@@ -65,8 +65,7 @@ fn two_parts_become_one_archive() {
             .collect();
         assert_eq!(ends.len(), 3, "every collective on every rank");
         let begins = events[&LocationRef::new(member)].iter();
-        let begins = begins.filter(|event| event.kind == EventKind::MpiCollectiveBegin);
-        assert_eq!(begins.count(), 3);
+        assert_eq!(begins.filter(|event| event.kind == EventKind::MpiCollectiveBegin).count(), 3);
         for end in ends {
             assert_eq!(end.op, CollectiveOp::Allreduce);
             assert_eq!((end.bytes_sent, end.bytes_received), (8000, 8000));
@@ -156,8 +155,7 @@ fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
     let names: Vec<&str> =
         definitions.comms.values().map(|comm| definitions.string(comm.name).expect("defined")).collect();
     let part = parts[2].file_name().expect("a name").to_string_lossy();
-    let own = format!("{part} 0xabcdef0123456789");
-    assert_eq!(names, ["0xabcdef0123456789", own.as_str()]);
+    assert_eq!(names, ["0xabcdef0123456789", format!("{part} 0xabcdef0123456789").as_str()]);
     let archive = whole_plugin::archive::Archive::open(out);
     let report = archive.check();
     assert_eq!(report["faults"], 0, "{report:#}");
@@ -349,10 +347,8 @@ fn a_killed_process_still_gives_its_part() {
     process.all_reduce(0);
     let group = nccl_events::Body::GroupApi(nccl_events::event::GroupApi::default());
     let _hangs = process.main.start(&journal::testing::start(process.context, 0, 0, group));
-    let part = process.leave();
-    std::fs::remove_file(part.join("process.json")).expect("it was there");
-    let summary = finalize(out, &FinalizeOptions::default(), &()).expect("finalized");
-    let archive = summary.archive.expect("an archive");
+    std::fs::remove_file(process.leave().join("process.json")).expect("it was there");
+    let archive = finalize(out, &FinalizeOptions::default(), &()).expect("finalized").archive.expect("an archive");
     assert_eq!(archive.counts.kinds.get(Kind::GroupApi).unfinished, 1);
     assert_eq!(archive.size.ranks_missing, 1);
     let printed = print(out);

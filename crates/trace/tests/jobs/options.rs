@@ -42,8 +42,7 @@ fn kept(out: &Path, options: [ArchiveOptions; 2]) -> Vec<PathBuf> {
 }
 
 fn written_now(summary: &FinalizeSummary) -> usize {
-    let parts = summary.parts.iter();
-    parts.filter(|part| matches!(part.state, PartState::Written(_))).count()
+    summary.parts.iter().filter(|part| matches!(part.state, PartState::Written(_))).count()
 }
 
 fn locations(archive: &Archive) -> BTreeMap<String, LocationType> {
@@ -102,8 +101,7 @@ fn an_archive_is_written_anew_while_journals_are_kept() {
     ] {
         assert_eq!(archive.property(name), value, "{name}");
     }
-    let names = locations(&archive);
-    assert!(!names.keys().any(|name| name.starts_with("net") || name.contains(" ch0")));
+    assert!(!locations(&archive).keys().any(|name| name.starts_with("net") || name.contains(" ch0")));
     let printed = print(out);
     if !printed.is_empty() {
         assert_eq!(printed.matches("NON_BLOCKING_COLLECTIVE_COMPLETE").count(), 6);
@@ -131,8 +129,7 @@ fn nothing_is_changed_where_one_journal_is_gone() {
     };
     let before = everything();
     let options = FinalizeOptions { wishes: level(Level::Light), ..FinalizeOptions::default() };
-    let error = finalize(out, &options, &()).expect_err("refused");
-    let error = error.to_string();
+    let error = finalize(out, &options, &()).expect_err("refused").to_string();
     assert!(error.starts_with("1 of the parts"), "{error}");
     for way_out in ["NCCL_OTF2_KEEP_JOURNAL=1", "--keep-journal", "host0-"] {
         assert!(error.contains(way_out), "{error}");
@@ -157,8 +154,7 @@ fn rows_of_communicators_become_threads_without_journals() {
         [(CommLocations::Cpu, LocationType::CpuThread), (CommLocations::Stream, LocationType::AcceleratorStream)]
     {
         let wishes = ArchiveWishes { comm_locations: Some(comm_locations), ..ArchiveWishes::default() };
-        let summary = wanted(out, wishes);
-        assert!(summary.archive.is_some(), "there is a new archive");
+        assert!(wanted(out, wishes).archive.is_some(), "there is a new archive");
         let locations = locations(&open(out));
         let ranks: Vec<LocationType> =
             locations.iter().filter(|(name, _)| name.contains(" rank ")).map(|(_, location)| *location).collect();
@@ -178,8 +174,7 @@ fn parts_that_are_written_otherwise_are_left_out_or_written_again() {
     let parts = kept(out, [light, ArchiveOptions::default()]);
     let left_out = || {
         let archive = open(out);
-        let left_out = archive.property("NCCL::PARTS_LEFT_OUT");
-        left_out.map(str::to_owned)
+        archive.property("NCCL::PARTS_LEFT_OUT").map(str::to_owned)
     };
     let said = left_out().expect("it is said");
     let name = |part: &Path| part.file_name().expect("one").to_string_lossy().into_owned();
@@ -199,8 +194,7 @@ fn parts_that_are_written_otherwise_are_left_out_or_written_again() {
     };
     assert!(reason.contains("LEVEL light"), "{reason}");
     assert_eq!(open(out).property("NCCL::LEVEL"), Some("full"));
-    let again = wanted(out, ArchiveWishes::default());
-    assert_eq!(again.archive, None, "nothing is to do");
+    assert_eq!(wanted(out, ArchiveWishes::default()).archive, None, "nothing is to do");
 }
 
 #[test]
@@ -303,10 +297,7 @@ fn operations(archive: &Archive, rank: u32) -> Vec<(u64, u64)> {
     let text = |string| definitions.string(string).expect("defined");
     let (_, events) = events(archive)
         .into_iter()
-        .find(|(location, _)| {
-            let name = text(definitions.locations[location].name);
-            name.ends_with(&format!("rank {rank}/2"))
-        })
+        .find(|(location, _)| text(definitions.locations[location].name).ends_with(&format!("rank {rank}/2")))
         .expect("the rank has a location");
     let times = events.iter().filter_map(|event| match event.kind {
         EventKind::Enter(region) | EventKind::Leave(region) => {
@@ -336,8 +327,7 @@ fn python_sees(samples: &Samples, out: &Path) {
         let expected = if metric.ends_with("bandwidth") { "bytes/s" } else { "bytes" };
         assert_eq!(unit, expected);
         let number = |text: &str| text.parse::<u64>().expect("a number");
-        let of_location = seen.entry((location.to_owned(), metric.to_owned()));
-        of_location.or_default().push((number(time), number(value)));
+        seen.entry((location.to_owned(), metric.to_owned())).or_default().push((number(time), number(value)));
     }
     assert_eq!(&seen, samples);
 }

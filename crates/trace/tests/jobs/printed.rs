@@ -13,8 +13,7 @@ const CALIBRATED: f64 = 1e-2;
 fn printed(part: &Path, options: &[&str]) -> Vec<String> {
     let mut command = std::process::Command::new(whole_plugin::built::nccl_otf2());
     command.arg("print").arg(part).args(options);
-    let ended = whole_plugin::process::run(&mut command).with_code(0);
-    ended.stdout.lines().map(str::to_owned).collect()
+    whole_plugin::process::run(&mut command).with_code(0).stdout.lines().map(str::to_owned).collect()
 }
 
 #[test]

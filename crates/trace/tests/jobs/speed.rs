@@ -16,8 +16,7 @@ fn a_million_events() {
     let part = process.end();
     let peak_kib = || {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find(|line| line.starts_with("VmHWM"));
-        line.map(str::to_owned).unwrap_or_default()
+        status.lines().find(|line| line.starts_with("VmHWM")).map(str::to_owned).unwrap_or_default()
     };
     println!("before writing: {}", peak_kib());
     let begin = std::time::Instant::now();

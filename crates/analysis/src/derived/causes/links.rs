@@ -121,8 +121,7 @@ fn outstanding<K: Ord + Copy>(
     let least = |cells: &[&Cell]| cells.iter().map(|it| it.slowdown).fold(f64::INFINITY, f64::min);
     let mut of_communicator: BTreeMap<u32, Vec<(K, f64, usize)>> = BTreeMap::new();
     for (key, cells) in cells {
-        let of = of_communicator.entry(communicator(key)).or_default();
-        of.push((*key, least(cells), cells.len()));
+        of_communicator.entry(communicator(key)).or_default().push((*key, least(cells), cells.len()));
     }
     let mut found = Vec::new();
     for keys in of_communicator.into_values().filter(|keys| keys.len() > LEAST_OTHERS) {

@@ -101,8 +101,7 @@ impl Given<'_> {
 impl Pairs {
     /// Those that are slow, of each direction in which all are.
     fn explained(&self, slow: &BTreeSet<Pair>) -> Vec<Pair> {
-        let ways = self.0.iter().filter(|way| way.iter().all(|pair| slow.contains(pair)));
-        ways.flatten().copied().collect()
+        self.0.iter().filter(|way| way.iter().all(|pair| slow.contains(pair))).flatten().copied().collect()
     }
 }
 

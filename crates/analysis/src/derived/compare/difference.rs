@@ -76,8 +76,7 @@ impl Estimate {
     pub(super) fn difference(&self, miss: f64) -> Difference {
         let (a, b) = (self.a.value, self.b.value);
         let difference_ns = b - a;
-        let intervals = self.a.interval(miss).zip(self.b.interval(miss));
-        let interval_ns = intervals.map(|([a_low, a_high], [b_low, b_high])| {
+        let interval_ns = self.a.interval(miss).zip(self.b.interval(miss)).map(|([a_low, a_high], [b_low, b_high])| {
             // No operation takes less than no time.
             let low = difference_ns - (b - b_low).hypot(a_high - a);
             [low.max(-a), difference_ns + (b_high - b).hypot(a - a_low)]

@@ -37,8 +37,7 @@ fn not_shown(comparison: &Comparison, share: f64) -> Option<String> {
     let at_most = |group: &Group| group.median.and_then(|it| it.slower_at_most).unwrap_or(f64::INFINITY);
     let compared = groups.iter().filter(|it| it.outcome != Outcome::Unclear);
     let open: Vec<&Group> = compared.filter(|group| at_most(group) >= share).collect();
-    let widest = open.iter().copied().max_by(|a, b| at_most(a).total_cmp(&at_most(b)));
-    reasons.extend(widest.map(|group| {
+    reasons.extend(open.iter().copied().max_by(|a, b| at_most(a).total_cmp(&at_most(b))).map(|group| {
         let number = plural(groups.len() as u64, "group of operations", "groups of operations");
         format!("in {} of {number}, {}", open.len(), reach(group, open.len()))
     }));

@@ -60,8 +60,7 @@ pub(in crate::derived) fn change(points: &[(u64, f64)]) -> Option<Change> {
 fn refine(points: &[(u64, f64)], at_ns: u64, pieces: usize, (before, after): (f64, f64)) -> u64 {
     let at = points.partition_point(|(time, _)| *time < at_ns);
     let reach = points.len().div_ceil(pieces);
-    let from = at.saturating_sub(reach);
-    let near = &points[from..(at + reach).min(points.len())];
+    let near = &points[at.saturating_sub(reach)..(at + reach).min(points.len())];
     // How much better each point fits to what is before; its sum is the largest where the change is.
     let gain = near.iter().map(|(_, value)| (value - after).abs() - (value - before).abs());
     let sums = gain.scan(0.0, |sum, gain| {

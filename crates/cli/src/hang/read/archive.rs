@@ -1,11 +1,10 @@
 //! From an archive to a [`Job`], where the journals are removed: what its operations, calls and properties say.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use analysis::tables::{Member, Members};
-use analysis::{Clock, Instance, Instances, Shows, Step, Trace, is_nccl, stated};
+use analysis::{Clock, Instance, Shows, Trace, is_nccl, stated};
 use anyhow::{Context as _, Result, bail};
 use nccl_events::archive::{LocationKind, Timing};
 use nccl_events::collective::Function;
@@ -167,13 +166,7 @@ impl<'a> Reading<'a> {
     /// Every region instance of some locations, one location after the other.
     fn instances(&self, locations: &[LocationRef], mut each: impl FnMut(&Instance<'a>)) -> otf2::Result<()> {
         for location in locations.iter().filter(|location| self.trace.has_events(**location)) {
-            let mut instances = Instances::of(self.trace);
-            self.trace.archive.for_each_event(&[*location], |_, event| {
-                if let Step::Left(instance) = instances.step(&event) {
-                    each(&instance);
-                }
-                ControlFlow::Continue(())
-            })?;
+            self.trace.instances(*location, &mut each)?;
         }
         Ok(())
     }

@@ -13,8 +13,7 @@ use tables::index::index;
 
 /// The GPUs that locations of a process are on.
 pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<u32> {
-    let locations = process.manifest.locations.iter();
-    locations.filter_map(|location| gpu_of(location, options.comm_locations)).collect()
+    process.manifest.locations.iter().filter_map(|location| gpu_of(location, options.comm_locations)).collect()
 }
 
 /// Which of its process's GPUs a location is on, if any.
@@ -36,24 +35,21 @@ pub(super) fn gpu_of(location: &LocationDefinition, locations: CommLocations) ->
 
 /// What is known of a process's GPU.
 pub(super) fn device(process: &Process, number: u32) -> Option<&DeviceDefinition> {
-    let gpu = process.manifest.gpus.get(index(number))?;
-    let ordinal = gpu.ordinal?;
+    let ordinal = process.manifest.gpus.get(index(number))?.ordinal?;
     let mut devices = process.manifest.gpu_work.devices.iter();
     devices.find(|device| device.ordinal == ordinal)
 }
 
 /// A device among those of its host.
 pub(super) fn tree_name(device: &DeviceDefinition) -> &str {
-    let names = [device.pci.as_str(), device.uuid.as_str()];
-    let mut known = names.into_iter().filter(|name| !name.is_empty());
+    let mut known = [device.pci.as_str(), device.uuid.as_str()].into_iter().filter(|name| !name.is_empty());
     known.next().unwrap_or("?")
 }
 
 /// The properties of the location group of a process's GPU.
 pub(super) fn properties_of(device: &DeviceDefinition) -> Vec<Said> {
     let mut properties = vec![("ordinal", Value::U64(device.ordinal.into()))];
-    let known = device.statements().into_iter();
-    properties.extend(known.map(|(name, text)| (name, Value::String(text))));
+    properties.extend(device.statements().into_iter().map(|(name, text)| (name, Value::String(text))));
     properties
 }
 

@@ -173,12 +173,10 @@ impl Definitions {
             let comms: Vec<&Communicator> = comms.collect();
             let gpus = self.add_gpus(process, LocationGroupRef::new(creator), sources, &comms, tree);
             for (id, definition) in process.locations() {
-                let gpu = gpu_of(definition, sources.options.comm_locations);
-                let gpu = gpu.and_then(|number| gpus.get(&number));
+                let gpu = gpu_of(definition, sources.options.comm_locations).and_then(|number| gpus.get(&number));
                 // What a process did for a rank of another is among that one's locations.
                 let origin = origins.of_location(process, &definition.kind);
-                let whose = origin.map(|origin| origins.short(origin));
-                let mut name = location_name(definition, &comms, whose.as_deref());
+                let mut name = location_name(definition, &comms, origin.map(|origin| origins.short(origin)).as_deref());
                 if origin.is_some() {
                     name.push_str(&format!(" by {}", process.place()));
                 }
@@ -288,9 +286,8 @@ impl Definitions {
 /// The archive's clock: nanoseconds since 1970, from the first event to the last.
 pub(crate) fn clock(processes: &[Process]) -> ClockProperties {
     let with_events = || processes.iter().filter(|process| process.has_events());
-    let first = with_events().map(|process| process.archive_ns(process.manifest.span_ns.0));
     let last = with_events().map(|process| process.archive_ns(process.manifest.span_ns.1));
-    let first = first.min().unwrap_or(0);
+    let first = with_events().map(|process| process.archive_ns(process.manifest.span_ns.0)).min().unwrap_or(0);
     let length = last.max().unwrap_or(0).saturating_sub(first);
     ClockProperties {
         timer_resolution: 1_000_000_000,

@@ -87,16 +87,14 @@ impl Definitions {
     fn add_devices<'a>(&mut self, sources: &Sources<'a>, tree: &mut Tree<'a>) {
         let mut devices: BTreeMap<(Host<'a>, &'a str), &'a DeviceDefinition> = BTreeMap::new();
         for process in sources.processes {
-            let gpus = used_gpus(process, sources.options);
-            for device in gpus.into_iter().filter_map(|gpu| device(process, gpu)) {
+            for device in used_gpus(process, sources.options).into_iter().filter_map(|gpu| device(process, gpu)) {
                 if let Some(identity) = device.identity() {
                     devices.entry((process.host(), identity)).or_insert(device);
                 }
             }
         }
         for ((host, identity), device) in devices {
-            let properties = device.statements().into_iter();
-            let properties = properties.map(|(name, text)| (name, Value::String(text)));
+            let properties = device.statements().into_iter().map(|(name, text)| (name, Value::String(text)));
             let node = SystemTreeNode {
                 name: self.string(&format!("GPU {}", tree_name(device))),
                 class_name: self.string("GPU"),

@@ -82,8 +82,7 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
     }
     let is_missing = |part: &FinalizedPart| matches!(part.state, PartState::Live | PartState::Failed(_));
     let is_in_archive = |part: &&FinalizedPart| matches!(part.state, PartState::Written(_) | PartState::Done);
-    let done = summary.parts.iter().filter(is_in_archive);
-    let done: BTreeSet<String> = done.map(|part| part.name.clone()).collect();
+    let done: BTreeSet<String> = summary.parts.iter().filter(is_in_archive).map(|part| part.name.clone()).collect();
     // What stands in the way is in the summary: that says more than "no part is written".
     if done.is_empty() && summary.parts.iter().any(is_missing) {
         return Ok(summary);
@@ -110,13 +109,11 @@ struct Job<'a> {
 impl Job<'_> {
     /// Whether a part belongs to this shard.
     fn is_ours(&self, number: usize) -> bool {
-        let shard = self.options.shard;
-        shard.is_none_or(|(shard, shards)| number % shards.max(1) == shard)
+        self.options.shard.is_none_or(|(shard, shards)| number % shards.max(1) == shard)
     }
 
     fn restore_marks(&self) {
-        let parts = self.parts.iter().enumerate();
-        for (_, part) in parts.filter(|(number, _)| self.is_ours(*number)) {
+        for (_, part) in self.parts.iter().enumerate().filter(|(number, _)| self.is_ours(*number)) {
             lost_mark::restore(part, self.progress);
         }
     }
@@ -146,8 +143,7 @@ impl Job<'_> {
 
     /// Writes those parts again for which others did transfers (PXN) that were written after them.
     fn count_remote_transfers(&self, outcomes: &mut [Outcome]) {
-        let ours = self.parts.iter().zip(&*outcomes);
-        let ours = ours.filter(|(_, it)| !matches!(it.state, PartState::Elsewhere));
+        let ours = self.parts.iter().zip(&*outcomes).filter(|(_, it)| !matches!(it.state, PartState::Elsewhere));
         let ours: Vec<PathBuf> = ours.map(|(part, _)| part.clone()).collect();
         let parts = remote_transfers::incomplete(&self.parts, &ours);
         if parts.is_empty() {
@@ -157,8 +153,7 @@ impl Job<'_> {
             remote_transfers::write_again(part, self.progress)
         });
         for (part, state) in parts.iter().zip(again) {
-            let number = self.parts.iter().position(|other| other == part);
-            let outcome = number.and_then(|number| outcomes.get_mut(number));
+            let outcome = self.parts.iter().position(|other| other == part).and_then(|number| outcomes.get_mut(number));
             if let (Some(outcome), Some(state)) = (outcome, state) {
                 *outcome = Outcome { is_first: outcome.is_first, ..Outcome::new(state) };
             }
@@ -177,8 +172,7 @@ impl Job<'_> {
 
     /// Removes the journals of parts that were written for the first time, and of those that `waited` for others.
     fn clean_up(&self, outcomes: &[Outcome], waited: &[bool]) {
-        let parts = self.parts.iter().zip(outcomes).zip(waited);
-        for ((part, outcome), waited) in parts {
+        for ((part, outcome), waited) in self.parts.iter().zip(outcomes).zip(waited) {
             if !outcome.is_first && !waited {
                 continue;
             }
@@ -216,8 +210,7 @@ fn memory_bytes(part: &Path) -> u64 {
     let Ok(segments) = fs::read_dir(part.join(JOURNAL)) else {
         return 0;
     };
-    let sizes = segments.flatten().filter_map(|file| file.metadata().ok());
-    let journal: u64 = sizes.map(|data| data.len()).sum();
+    let journal: u64 = segments.flatten().filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum();
     journal.saturating_mul(MEMORY_PER_BYTE)
 }
 

@@ -72,19 +72,16 @@ pub(super) fn options_of_all(
     wishes: &ArchiveWishes,
 ) -> Result<ArchiveOptions, Error> {
     let written = || {
-        let known = parts.iter().zip(known);
-        known.filter_map(|(part, known)| match known {
+        parts.iter().zip(known).filter_map(|(part, known)| match known {
             Some(Known::Part { options, has_journal, .. }) => Some((part, *options, *has_journal)),
             _ => None,
         })
     };
     let fixed = || written().filter(|(_, _, has_journal)| !has_journal);
     let before = most_common(fixed().map(|(_, options, _)| options));
-    let before = before.or_else(|| written().map(|(_, options, _)| options).next());
-    let before = before.unwrap_or_else(|| {
-        let first = parts.first().map(|part| read_process(part).0.archive);
-        first.unwrap_or_default()
-    });
+    let before = before
+        .or_else(|| written().map(|(_, options, _)| options).next())
+        .unwrap_or_else(|| parts.first().map(|part| read_process(part).0.archive).unwrap_or_default());
     let options = wishes.over(before);
     let mut stuck = fixed().filter(|(_, written, _)| !written.same_events(&options));
     match stuck.next() {

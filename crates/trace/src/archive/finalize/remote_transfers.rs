@@ -18,8 +18,7 @@ pub(super) fn incomplete(all: &[PathBuf], parts: &[PathBuf]) -> Vec<PathBuf> {
     if !all.iter().any(|part| part.join(REMOTE_TRANSFERS).exists()) {
         return Vec::new();
     }
-    let incomplete = parts.iter().filter(|part| lacking(part).is_some());
-    incomplete.cloned().collect()
+    parts.iter().filter(|part| lacking(part).is_some()).cloned().collect()
 }
 
 /// The manifest of a part that is without some of its neighbours' transfers, and can be written again.
@@ -28,8 +27,7 @@ fn lacking(part: &Path) -> Option<Manifest> {
         return None;
     }
     let manifest = Manifest::read(part).ok()?;
-    let exported = manifest.exported_ranks.first()?;
-    let process_tag = ContextId::from_raw(exported.context).tag();
+    let process_tag = ContextId::from_raw(manifest.exported_ranks.first()?.context).tag();
     let (workers, _) = from_neighbours(part, &manifest.process, process_tag);
     (workers != manifest.remote_workers).then_some(manifest)
 }
@@ -37,6 +35,5 @@ fn lacking(part: &Path) -> Option<Manifest> {
 /// Writes such a part again; `None` if another process has done it meanwhile.
 pub(super) fn write_again(part: &Path, progress: &dyn Progress) -> Option<PartState> {
     let _lock = write::lock(part, None, progress).ok()?;
-    let manifest = lacking(part)?;
-    Some(write_part_again(part, manifest.options, false))
+    Some(write_part_again(part, lacking(part)?.options, false))
 }

@@ -72,8 +72,7 @@ impl Group {
     fn at(&self, position: u64) -> Option<(&Call, BTreeSet<u32>)> {
         let at = usize::try_from(position).ok()?;
         let call = self.sequence.as_ref()?.get(at)?;
-        let ranks = self.ranks.iter().filter(|(_, count)| **count > position);
-        Some((call, ranks.map(|(rank, _)| *rank).collect()))
+        Some((call, self.ranks.iter().filter(|(_, count)| **count > position).map(|(rank, _)| *rank).collect()))
     }
 
     /// In what two groups first differ, and where.
@@ -127,8 +126,7 @@ impl Groups {
                 // The file may be older than the digest, or damaged.
                 let loaded = load(&longest).filter(|it| it.digest() == longest.digest);
                 if loaded.is_none() {
-                    let unclear = rest.extract_if(.., |member| is_equal(member));
-                    groups.unclear.extend(unclear.map(|member| member.rank));
+                    groups.unclear.extend(rest.extract_if(.., |member| is_equal(member)).map(|member| member.rank));
                     continue;
                 }
                 loaded
@@ -138,8 +136,7 @@ impl Groups {
                 let key = (digest.count, digest.hash);
                 *digest == longest.digest || beginnings.as_ref().is_some_and(|it| it.contains(&key))
             };
-            let ranks = rest.extract_if(.., |member| agrees(member));
-            let ranks = ranks.map(|member| (member.rank, member.digest.count));
+            let ranks = rest.extract_if(.., |member| agrees(member)).map(|member| (member.rank, member.digest.count));
             let ranks = ranks.collect();
             groups.all.push(Group { ranks, sequence });
         }
@@ -162,8 +159,7 @@ impl Groups {
                 calls.entry(call.clone()).or_default().extend(ranks);
             }
         }
-        let found = found.into_iter();
-        found.map(|((position, kind), calls)| Difference { kind, position, calls }).collect()
+        found.into_iter().map(|((position, kind), calls)| Difference { kind, position, calls }).collect()
     }
 }
 
@@ -202,8 +198,7 @@ mod tests {
     fn sequence(text: &str) -> Sequence {
         let mut calls = Vec::new();
         let order = text.chars().map(call).map(|call| {
-            let known = calls.iter().position(|other| *other == call);
-            let number = known.unwrap_or_else(|| {
+            let number = calls.iter().position(|other| *other == call).unwrap_or_else(|| {
                 calls.push(call);
                 calls.len() - 1
             });
@@ -282,8 +277,7 @@ mod tests {
         });
         assert_eq!(groups.unclear, BTreeSet::from([2]));
         // A sequence that is not what the digest says is as good as none.
-        let groups = Groups::of(&members(&["AB", "AC"]), |_| Some(sequence("AB")));
-        assert_eq!(groups.unclear, BTreeSet::from([1]));
+        assert_eq!(Groups::of(&members(&["AB", "AC"]), |_| Some(sequence("AB"))).unclear, BTreeSet::from([1]));
         let many: Vec<String> = (b'A'..b'U').map(|n| char::from(n).to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         let groups = Groups::of(&members(&many), |member| Some(sequence(member.source)));

@@ -111,8 +111,7 @@ impl<'a> Ranks<'a> {
             };
             unknown.entry(why).or_default().insert(rank);
         }
-        let reasons = [LOST, REMOVED, SWITCHED, OTHER_RANGES, REPLAYED];
-        let unknown = reasons.map(|why| Some((why, unknown.remove(why)?)));
+        let unknown = [LOST, REMOVED, SWITCHED, OTHER_RANGES, REPLAYED].map(|why| Some((why, unknown.remove(why)?)));
         Self { basis, ranges, known, unknown: unknown.into_iter().flatten().collect() }
     }
 }

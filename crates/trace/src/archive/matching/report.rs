@@ -44,8 +44,7 @@ impl Matching {
         }
         let mut matching = Self::default();
         for (comm, ranks) in of_comm.into_iter().filter(|(_, ranks)| ranks.len() > 1) {
-            let comm = communicators.all.get(index(comm));
-            matching.compare(comm.map_or("?", |comm| comm.name.as_str()), &ranks);
+            matching.compare(communicators.all.get(index(comm)).map_or("?", |comm| comm.name.as_str()), &ranks);
         }
         matching
     }
@@ -58,22 +57,17 @@ impl Matching {
             let why = "differs, it is not known where";
             ranks.unknown.push((why, groups.unclear.clone()));
         }
-        let unknown = ranks.unknown.iter();
-        self.unknown.extend(unknown.map(|(why, ranks)| format!("{comm}: {}: {why}", names(ranks))));
-        let differences = groups.differences();
-        let differences = differences.iter();
-        self.mismatches.extend(differences.map(|it| (it.kind, mismatch(comm, it, ranks.ranges))));
+        self.unknown.extend(ranks.unknown.iter().map(|(why, ranks)| format!("{comm}: {}: {why}", names(ranks))));
+        self.mismatches.extend(groups.differences().iter().map(|it| (it.kind, mismatch(comm, it, ranks.ranges))));
         self.add_behind(comm, &ranks);
     }
 
     fn add_behind(&mut self, comm: &str, ranks: &Ranks<'_>) {
-        let most = ranks.known.iter().map(|member| member.digest.count).max();
-        let most = most.unwrap_or(0);
+        let most = ranks.known.iter().map(|member| member.digest.count).max().unwrap_or(0);
         let mut ends: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
         for member in &ranks.known {
             if member.digest.count < most {
-                let ranks = ends.entry(member.digest.count).or_default();
-                ranks.insert(member.rank);
+                ends.entry(member.digest.count).or_default().insert(member.rank);
             }
         }
         self.ranks_behind += ends.values().map(|ranks| ranks.len() as u64).sum::<u64>();
@@ -111,8 +105,7 @@ impl Matching {
 fn mismatch(comm: &str, difference: &Difference, ranges: Option<&StepRanges>) -> String {
     let position = difference.position;
     let number = ranges.map_or(position + 1, |ranges| step_ranges::number(ranges, position));
-    let calls = difference.calls.iter();
-    let calls: Vec<String> = calls.map(|(call, ranks)| format!("{} {call}", names(ranks))).collect();
+    let calls: Vec<String> = difference.calls.iter().map(|(call, ranks)| format!("{} {call}", names(ranks))).collect();
     format!("{comm}: collective {number}: {}", calls.join("; "))
 }
 

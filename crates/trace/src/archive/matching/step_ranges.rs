@@ -31,14 +31,10 @@ pub(super) fn sort_out<'a>(
         _ => false,
     };
     let followers = |longest: Option<&StepRanges>| -> usize {
-        let all = with.iter().filter(|(one, _)| agrees(longest, **one));
-        all.map(|(_, ranks)| ranks.len()).sum()
+        with.iter().filter(|(one, _)| agrees(longest, **one)).map(|(_, ranks)| ranks.len()).sum()
     };
-    let most = with.keys().max_by_key(|&&one| followers(one));
-    let most = most.copied().flatten();
-    let others = with.iter().filter(|(one, _)| !agrees(most, **one));
-    let others = others.flat_map(|(_, ranks)| ranks.iter().copied());
-    (others.collect(), most)
+    let most = with.keys().max_by_key(|&&one| followers(one)).copied().flatten();
+    (with.iter().filter(|(one, _)| !agrees(most, **one)).flat_map(|(_, ranks)| ranks.iter().copied()).collect(), most)
 }
 
 #[cfg(test)]

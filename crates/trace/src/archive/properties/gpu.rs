@@ -31,8 +31,7 @@ pub(super) fn of_archive(said: &mut Statements, processes: &[Process]) {
     said.gpu_clocks_uncertainty_ns = Most::some(qualities().map(|quality| quality.uncertainty_ns).max().unwrap_or(0));
     let lines = processes.iter().flat_map(|process| {
         let part = &process.manifest.part;
-        let clocks = process.manifest.gpu_work.clocks.iter();
-        clocks.map(move |clock| format!("{part}: {}", line(clock)))
+        process.manifest.gpu_work.clocks.iter().map(move |clock| format!("{part}: {}", line(clock)))
     });
     said.gpu_clocks_list = Lines::of(lines);
 }

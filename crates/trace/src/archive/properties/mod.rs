@@ -92,8 +92,7 @@ fn sources(said: &mut Statements, processes: &[Process]) {
     });
     said.launcher = list(|info| info.environment.launcher.clone().unwrap_or_default());
     said.node_names = list(|info| {
-        let name = info.environment.node_name.as_ref();
-        let name = name.filter(|name| **name != info.host);
+        let name = info.environment.node_name.as_ref().filter(|name| **name != info.host);
         name.map_or_else(String::new, |name| format!("{}: {name}", info.host))
     });
     said.plugin_version = list(|info| info.plugin_version.clone());

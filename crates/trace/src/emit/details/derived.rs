@@ -46,8 +46,7 @@ impl Details<'_, '_> {
             return Ok(());
         };
         self.call(call)?;
-        let replay = model.links.activity(leader).and_then(|one| one.replay);
-        self.some(attribute::Replay, replay.unwrap_or(0))?;
+        self.some(attribute::Replay, model.links.activity(leader).and_then(|one| one.replay).unwrap_or(0))?;
         self.timing_of(collective.interval(&model.intervals))
     }
 

@@ -24,8 +24,7 @@ impl Details<'_, '_> {
     pub(super) fn external(&mut self, launch: EventRow) -> otf2::Result<()> {
         let model = self.model;
         let joined = Some(launch).filter(|&launch| model.links.gpu.is_joined(launch));
-        let head = joined.and_then(|launch| model.tables.head(launch));
-        let id = head.map_or(0, |head| head.id);
+        let id = joined.and_then(|launch| model.tables.head(launch)).map_or(0, |head| head.id);
         self.some(attribute::ExternalCorrelation, id)
     }
 

@@ -53,13 +53,10 @@ mod tests {
     #[test]
     fn a_string_means_what_its_text_does() {
         let mut symbols = Symbols::default();
-        let texts = ["ncclFloat64", "AllGather", "Send", "ncclInt8", ""];
-        let known = texts.map(|text| symbols.intern(text));
+        let known = ["ncclFloat64", "AllGather", "Send", "ncclInt8", ""].map(|text| symbols.intern(text));
         let meanings = Meanings::of(&symbols);
         assert_eq!(known.map(|symbol| meanings.element_bytes(symbol)), [8, 0, 0, 1, 0]);
-        let is_collective = known.map(|symbol| meanings.collective(symbol).is_some());
-        assert_eq!(is_collective, [false, true, false, false, false]);
-        let unknown = [Symbol::NONE, Symbol(99)];
-        assert_eq!(unknown.map(|symbol| meanings.element_bytes(symbol)), [0, 0]);
+        assert_eq!(known.map(|symbol| meanings.collective(symbol).is_some()), [false, true, false, false, false]);
+        assert_eq!([Symbol::NONE, Symbol(99)].map(|symbol| meanings.element_bytes(symbol)), [0, 0]);
     }
 }

@@ -119,8 +119,7 @@ fn uuid(bytes: [u8; 16], is_mig: bool) -> String {
 
 impl GpuWork {
     pub(crate) fn definition(&self, symbols: &Symbols) -> GpuWorkDefinition {
-        let clocks = self.clocks.all.iter();
-        let clocks = clocks.map(|(&(clock, ordinal), samples)| SampleClockDefinition {
+        let clocks = self.clocks.all.iter().map(|(&(clock, ordinal), samples)| SampleClockDefinition {
             clock: match clock {
                 GpuClock::Cupti => "cupti",
                 GpuClock::Events => "events",

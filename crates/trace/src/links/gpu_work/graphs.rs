@@ -33,8 +33,7 @@ fn nodes(work: &GpuWork) -> BTreeMap<u32, Nodes> {
                 0 => (kernel.graph, kernel.graph_node),
                 source => (0, source),
             };
-            let nodes = devices.entry(one.stream.ordinal).or_default();
-            nodes.entry(node).or_default().push(at);
+            devices.entry(one.stream.ordinal).or_default().entry(node).or_default().push(at);
         }
     }
     devices
@@ -46,14 +45,12 @@ type Captured = (u64, Row<KernelLaunch>, u64);
 /// The captured launches of each device.
 fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32, Vec<Captured>> {
     let mut devices: BTreeMap<u32, Vec<Captured>> = BTreeMap::new();
-    let launches = tables.rows::<KernelLaunch>();
-    for (row, launch) in launches.filter(|&(row, _)| replays.is_captured_launch(row)) {
+    for (row, launch) in tables.rows::<KernelLaunch>().filter(|&(row, _)| replays.is_captured_launch(row)) {
         // One of any device could be of each.
         let Some(device) = launch.context_at().and_then(|at| work.devices.of_context(at)) else {
             return BTreeMap::new();
         };
-        let launches = devices.entry(device).or_default();
-        launches.push((launch.start, row, launch.fields.stream));
+        devices.entry(device).or_default().push((launch.start, row, launch.fields.stream));
     }
     for launches in devices.values_mut() {
         launches.sort_unstable();
@@ -102,12 +99,10 @@ fn tie_node(
     }
     // The replays of each captured call: number, activity and its operation.
     let mut calls: BTreeMap<u64, Vec<(u64, usize, Operation<'_>)>> = BTreeMap::new();
-    let of_launch = activities.all.iter().enumerate();
-    for (at, activity) in of_launch.filter(|(_, activity)| activity.launch == Some(launch)) {
+    for (at, activity) in activities.all.iter().enumerate().filter(|(_, activity)| activity.launch == Some(launch)) {
         if let Some(number) = activity.replay {
             let operation = tables.operation(activity.operation);
-            let of_call = calls.entry(operation.parent).or_default();
-            of_call.push((number, at, operation));
+            calls.entry(operation.parent).or_default().push((number, at, operation));
         }
     }
     let is_shared = calls.len() > 1;
@@ -115,8 +110,7 @@ fn tie_node(
         of_call.sort_by_key(|&(number, at, _)| (number, at));
         let mut pairs = kernels.iter().zip(&of_call);
         let waits = pairs.all(|(&kernel, (_, _, operation))| {
-            let kernel = work.all.get(kernel);
-            let begun = kernel.map(|one| one.start.saturating_add(one.uncertainty_ns));
+            let begun = work.all.get(kernel).map(|one| one.start.saturating_add(one.uncertainty_ns));
             begun.is_some_and(|begun| operation.start <= begun)
         });
         if of_call.len() != kernels.len() || !waits {

@@ -33,8 +33,7 @@ impl Launched {
     }
 
     fn of_launch(&self, launch: Option<EventRow>) -> &[u32] {
-        let of = launch.and_then(|launch| self.by_launch.get(&launch));
-        of.map_or(&[], Vec::as_slice)
+        launch.and_then(|launch| self.by_launch.get(&launch)).map_or(&[], Vec::as_slice)
     }
 }
 
@@ -108,8 +107,7 @@ impl Work {
 fn parent(tables: &Tables, activities: &Activities, launch: Option<EventRow>, of: &[u32]) -> u64 {
     let of = of.iter().filter_map(|&at| activities.all.get(index(at)));
     let operations: Vec<_> = of.map(|activity| tables.operation(activity.operation)).collect();
-    let launch = launch.and_then(|launch| tables.head(launch));
-    let launch = launch.map_or(0, |launch| launch.id);
+    let launch = launch.and_then(|launch| tables.head(launch)).map_or(0, |launch| launch.id);
     match operations.as_slice() {
         [] => launch,
         [one] => one.id,

@@ -98,9 +98,7 @@ impl GpuWork {
                 What::Copy(copy) => kinds.extend([copy.source_kind, copy.destination_kind]),
             }
         }
-        let kinds = kinds.into_iter().map(names::memory_kind);
-        let extents = extents.into_iter().map(extent);
-        extents.chain(kinds.map(str::to_owned)).collect()
+        extents.into_iter().map(extent).chain(kinds.into_iter().map(names::memory_kind).map(str::to_owned)).collect()
     }
 
     /// How GPUs were recorded at last.

@@ -128,7 +128,6 @@ impl GpuWork {
             GpuCount::NoBufferLeft,
             GpuCount::NoRoom,
         ];
-        let lost = LOSSES.iter().filter_map(|&loss| self.counts.get(loss as usize));
-        self.fates.not_placed + lost.sum::<u64>() > 0
+        self.fates.not_placed + LOSSES.iter().filter_map(|&loss| self.counts.get(loss as usize)).sum::<u64>() > 0
     }
 }

@@ -73,8 +73,7 @@ pub(crate) fn calls_of_ranks(
     let mut known = Known::default();
     for call in &tables.events.coll_apis {
         let CollApi { func, count, datatype, root, .. } = call.fields;
-        let context = call.context_at();
-        if let Some(rank) = context.and_then(|context| ranks.get_mut(index(context))) {
+        if let Some(rank) = call.context_at().and_then(|context| ranks.get_mut(index(context))) {
             let number = known.number((func, count, datatype, root), symbols);
             rank.called.push((call.start, call.id, number));
         }
@@ -86,8 +85,7 @@ pub(crate) fn calls_of_ranks(
             OperationRow::P2p(_) => continue,
         };
         let operation = tables.operation(activity.operation);
-        let context = operation.context_at();
-        if let Some(rank) = context.and_then(|context| ranks.get_mut(index(context))) {
+        if let Some(rank) = operation.context_at().and_then(|context| ranks.get_mut(index(context))) {
             let raw = (operation.func, operation.count, operation.datatype, root);
             let number = known.number(raw, symbols);
             rank.enqueued.push((operation.start, operation.id, number));
@@ -121,8 +119,7 @@ fn lists(comms: &Comms, ranks: Vec<Rank>, known: Known) -> CallLists {
     }
     let in_order = |mut calls: Vec<Timed>| -> Vec<u32> {
         calls.sort_unstable();
-        let calls = calls.into_iter();
-        calls.map(|(_, _, call)| numbers.get(index(call)).copied().unwrap_or(0)).collect()
+        calls.into_iter().map(|(_, _, call)| numbers.get(index(call)).copied().unwrap_or(0)).collect()
     };
     let ranks = comms.members.iter().zip(ranks).map(|(member, rank)| {
         // Whether calls are recorded shows only where there are collectives.

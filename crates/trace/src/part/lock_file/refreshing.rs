@@ -21,13 +21,11 @@ impl Refreshing {
             while matches!(ended.recv_timeout(interval), Err(RecvTimeoutError::Timeout)) {
                 // The same bytes: whoever reads meanwhile sees no change. To the server at once, whose clock
                 // gives the time. By the handle: under the name there may be another's file by now.
-                let written = file.write_all_at(text.as_bytes(), 0);
-                let _not_now = written.and_then(|()| file.sync_all());
+                let _not_now = file.write_all_at(text.as_bytes(), 0).and_then(|()| file.sync_all());
             }
         };
         let thread = journal::host::without_signals(|| {
-            let builder = std::thread::Builder::new().name("nccl-otf2-lock".to_owned());
-            builder.stack_size(256 * 1024).spawn(touch).ok()
+            std::thread::Builder::new().name("nccl-otf2-lock".to_owned()).stack_size(256 * 1024).spawn(touch).ok()
         });
         thread.map(|thread| Self { running: Some(running), thread: Some(thread) })
     }

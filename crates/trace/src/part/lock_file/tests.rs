@@ -96,10 +96,7 @@ fn a_holder_of_another_host_that_does_not_touch_its_file_is_dead() {
 #[test]
 fn a_holder_touches_its_file_and_no_others() {
     let place = Place::new();
-    let touched = || {
-        let data = fs::metadata(place.path()).expect("there");
-        data.modified().expect("a time")
-    };
+    let touched = || fs::metadata(place.path()).expect("there").modified().expect("a time");
     let read = || fs::read_to_string(place.path()).expect("text");
     let interval = Duration::from_millis(20);
     let lock = place.take_refreshing(interval).expect("free");

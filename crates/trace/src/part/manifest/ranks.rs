@@ -31,8 +31,7 @@ impl WrittenPart {
     /// Reads the ranks of a part.
     pub fn read(part: &Path) -> Result<Self, Error> {
         let manifest = Manifest::read(part)?;
-        let locations = manifest.locations.iter().filter(|location| location.sibling == 0);
-        let ranks = locations.filter_map(|location| {
+        let ranks = manifest.locations.iter().filter(|location| location.sibling == 0).filter_map(|location| {
             let LocationKind::Communicator { comm, rank, gpu } = location.kind else {
                 return None;
             };

@@ -54,8 +54,7 @@ fn member(stream: &mut Stream, call: u64, func: char, peer: i32, until: u64) {
 }
 
 fn roles(built: &Built) -> Vec<Role> {
-    let records = built.records[&LocationKey::Communicator(0)].iter();
-    records.map(|message| message.role).collect()
+    built.records[&LocationKey::Communicator(0)].iter().map(|message| message.role).collect()
 }
 
 fn location(built: &Built, sibling: u32) -> &[Item] {
@@ -64,8 +63,7 @@ fn location(built: &Built, sibling: u32) -> &[Item] {
 
 fn patterns(built: &Built) -> Vec<(Pattern, u32)> {
     let derived = &built.model.links.derived;
-    let all = derived.all.iter();
-    all.map(|one| (derived.call(one).expect("its call").pattern, one.missing)).collect()
+    derived.all.iter().map(|one| (derived.call(one).expect("its call").pattern, one.missing)).collect()
 }
 
 #[test]
@@ -99,8 +97,7 @@ fn roots_keep_their_messages() {
         let mut stream = Stream::default();
         call(&mut stream, 1, calls);
         // To itself in place: NCCL leaves both ends out.
-        let others = calls.get(1..2).expect("a letter").chars().next();
-        let func = others.expect("a letter");
+        let func = calls.get(1..2).expect("a letter").chars().next().expect("a letter");
         member(&mut stream, if func == 'R' { 12 } else { 11 }, func, 0, 300);
         member(&mut stream, if func == 'R' { 14 } else { 13 }, func, 2, 310);
         let built = stream.build();

@@ -11,6 +11,7 @@ struct Kernel {
     context: u64,
     cuda_stream: u64,
     captured: bool,
+    has_launch: bool,
     /// Of the launch, the Coll, the callback that brings the start, and that which brings the stop.
     host_ns: [u64; 4],
     gpu_ns: (u64, u64),
@@ -44,8 +45,9 @@ fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
         let call_at = (launched - 2, Some(launched - 1));
         stream.event_of(context, base, 0, (launched - 3, Some(coll_at)), group);
         stream.event_of(context, base + 1, base, call_at, call);
-        let span = (launched, Some(launched + 1));
-        stream.event_of(context, base + 2, base, span, launch);
+        if of.has_launch {
+            stream.event_of(context, base + 2, base, (launched, Some(launched + 1)), launch);
+        }
         let span = (coll_at, Some(coll_at));
         stream.event_of(context, base + 3, base + 1, span, coll);
         let span = (reported, Some(ended));
@@ -60,26 +62,20 @@ fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
 /// How far the GPU's timer is ahead in these tests.
 const AHEAD_NS: u64 = 1_000_000;
 
-/// Begins at 100 µs and takes 10, launched 1 µs before, reported 1 µs after.
-fn tight(context: u64, cuda_stream: u64) -> Kernel {
-    Kernel {
-        context,
-        cuda_stream,
-        captured: false,
-        host_ns: [99_000, 99_500, 101_000, 111_000],
-        gpu_ns: (100_000 + AHEAD_NS, 110_000 + AHEAD_NS),
-    }
+/// Takes 10 µs on the GPU.
+const fn kernel_of(context: u64, cuda_stream: u64, host_ns: [u64; 4], start_gpu_ns: u64) -> Kernel {
+    let gpu_ns = (start_gpu_ns, start_gpu_ns + 10_000);
+    Kernel { context, cuda_stream, captured: false, has_launch: true, host_ns, gpu_ns }
 }
 
-/// Begins at 300 µs and takes 10, launched 200 µs before, reported 200 µs after.
-fn loose(context: u64, cuda_stream: u64) -> Kernel {
-    Kernel {
-        context,
-        cuda_stream,
-        captured: false,
-        host_ns: [100_000, 100_500, 500_000, 510_000],
-        gpu_ns: (300_000 + AHEAD_NS, 310_000 + AHEAD_NS),
-    }
+/// Begins at 100 µs, launched 1 µs before, reported 1 µs after.
+const fn tight(context: u64, cuda_stream: u64) -> Kernel {
+    kernel_of(context, cuda_stream, [99_000, 99_500, 101_000, 111_000], 100_000 + AHEAD_NS)
+}
+
+/// Begins at 300 µs, launched 200 µs before, reported 200 µs after.
+const fn loose(context: u64, cuda_stream: u64) -> Kernel {
+    kernel_of(context, cuda_stream, [100_000, 100_500, 500_000, 510_000], 300_000 + AHEAD_NS)
 }
 
 #[test]
@@ -111,24 +107,20 @@ fn ranks_whose_bounds_contradict_are_not_on_one_gpu_after_all() {
 
 #[test]
 fn the_kernel_of_a_graph_begins_after_its_operation_was_started() {
-    // Captured long before; the replay's Coll starts 1 µs before the kernel.
-    let mut replay = tight(0, 0x70);
-    replay.captured = true;
-    replay.host_ns = [1_000, 99_000, 101_000, 111_000];
-    let clock = &clocks(&[replay])[0];
-    assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
-    assert!(clock.quality.residual_ns < 5_000, "{clock:?}");
+    // Captured long before, or with a launch that is not recorded; the replay's Coll starts 1 µs before the kernel.
+    for has_launch in [true, false] {
+        let host_ns = [1_000, 99_000, 101_000, 111_000];
+        let replay = Kernel { captured: true, has_launch, host_ns, ..tight(0, 0x70) };
+        let clock = &clocks(&[replay])[0];
+        assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
+        assert!(clock.quality.residual_ns < 5_000, "{clock:?}");
+    }
 }
 
 /// Begins at a time, with 5 µs before and after; the GPU's timer is so far ahead then.
-fn at(context: u64, cuda_stream: u64, host_ns: u64, ahead_ns: u64) -> Kernel {
-    Kernel {
-        context,
-        cuda_stream,
-        captured: false,
-        host_ns: [host_ns - 5_000, host_ns - 4_000, host_ns + 5_000, host_ns + 15_000],
-        gpu_ns: (host_ns + ahead_ns, host_ns + 10_000 + ahead_ns),
-    }
+const fn at(context: u64, cuda_stream: u64, host_ns: u64, ahead_ns: u64) -> Kernel {
+    let reported = [host_ns - 5_000, host_ns - 4_000, host_ns + 5_000, host_ns + 15_000];
+    kernel_of(context, cuda_stream, reported, host_ns + ahead_ns)
 }
 
 /// Faster by 100 ppm for two seconds, slower by as much for two: no line is within 5 µs of 200 µs.

@@ -20,8 +20,7 @@ pub(super) fn fates(built: &Built) -> GpuCounts {
 }
 
 pub(super) fn links(built: &Built) -> Vec<(Link, u64, u64)> {
-    let all = built.model.links.gpu.all.iter();
-    all.map(|work| (work.link, work.external, work.parent)).collect()
+    built.model.links.gpu.all.iter().map(|work| (work.link, work.external, work.parent)).collect()
 }
 
 #[test]

@@ -40,8 +40,7 @@ fn split(call: impl Fn(&mut Stream, u64, u16, u64)) -> Vec<u32> {
     for (context, thread, cuda_stream) in [(0, 0, 0x70), (1, 1, 0x80), (2, 0, 0x70), (3, 1, 0x80)] {
         call(&mut stream, context, thread, cuda_stream);
     }
-    let comms = stream.build().model.comms;
-    comms.members.iter().map(|member| member.gpu).collect()
+    stream.build().model.comms.members.iter().map(|member| member.gpu).collect()
 }
 
 fn launch(stream: &mut Stream, context: u64, slot: u16, cuda_stream: u64) {
@@ -127,8 +126,7 @@ fn devices_decide_which_ranks_share_a_gpu() {
             let launch = Body::KernelLaunch(event::KernelLaunch { stream: handle });
             stream.event_of(CONTEXT + context, 10 + context, 0, (5, Some(6)), launch);
         }
-        let comms = stream.build().model.comms;
-        comms.members.iter().map(|member| member.gpu).collect::<Vec<u32>>()
+        stream.build().model.comms.members.iter().map(|member| member.gpu).collect::<Vec<u32>>()
     };
     assert_eq!(gpus([0, 1, 0]), [0, 1, 0]);
     assert_eq!(gpus([0, 1, 1]), [0, 1, 1]);
@@ -143,8 +141,7 @@ fn a_device_that_no_rank_is_on_is_a_gpu_too() {
     let mut other = stream.kernel((100, 200));
     other.device = 5;
     stream.gpu(9000, 0, GpuRecord::Kernel(other));
-    let comms = stream.build().model.comms;
-    let ordinals: Vec<_> = comms.gpus.iter().map(|gpu| gpu.ordinal).collect();
+    let ordinals: Vec<_> = stream.build().model.comms.gpus.iter().map(|gpu| gpu.ordinal).collect();
     assert_eq!(ordinals, [Some(3), Some(5)]);
 }
 

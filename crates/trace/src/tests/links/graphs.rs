@@ -42,8 +42,7 @@ fn kernels_of_a_graph_are_tied_to_what_was_captured_by_their_order() {
     let ran = |start, end| (start, end, Timing::Cupti);
     let expected = [ran(5010, 5090), ran(5100, 5200), ran(6010, 6090), ran(6100, 6200)];
     assert_eq!(spans[2..], expected);
-    let expected = [50, 60, 70, 80].map(|id| (Link::CapturedLaunch, 0, id));
-    assert_eq!(links(&built), expected);
+    assert_eq!(links(&built), [50, 60, 70, 80].map(|id| (Link::CapturedLaunch, 0, id)));
     assert_eq!(fates(&built).kernels_of_graphs, 4);
 }
 

@@ -34,8 +34,7 @@ fn coll_of(stream: &mut Stream, context: u64, id: u64, call: u64, plan: u64, at:
 fn launches(stream: &mut Stream) -> Vec<Option<u64>> {
     let built = stream.build();
     let activities = built.model.links.activities.all.iter();
-    let launches = activities.map(|activity| activity.launch.map(|row| built.model.tables[row].start));
-    launches.collect()
+    activities.map(|activity| activity.launch.map(|row| built.model.tables[row].start)).collect()
 }
 
 /// A group of two calls, each a plan of its own, with launches at 110 and 120.

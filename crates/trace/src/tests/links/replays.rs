@@ -3,6 +3,7 @@
 use crate::tests::stream::{CONTEXT, Stream, proxy_op};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
+use journal::format::record::RecordBody;
 use nccl_events::Body;
 use nccl_events::event;
 use tables::{CollApi, EventRow};
@@ -45,10 +46,14 @@ fn a_thread_that_launches_for_a_nonblocking_communicator_reports_at_capture() {
         graph_captured,
         ..event::CollApi::default()
     });
+    // The launching thread writes in slots 1 and 3, CUDA's callback thread in slot 2.
+    for (slot, thread_id) in [(0, 100), (1, 101), (2, 102), (3, 101)] {
+        stream.put(slot, 0, 0, RecordBody::ThreadBegin { thread_id, name: String::new() });
+    }
     stream.event(10, 0, (100, Some(109)), group);
     stream.event(11, 10, (101, Some(102)), call);
-    // The group is over when slot 1 launches and reports; slot 2 is CUDA's callback thread.
-    for (slot, id, at) in [(1, 13, 210), (2, 14, 5000)] {
+    // The group is over when the thread launches and reports.
+    for (slot, id, at) in [(1, 13, 210), (3, 15, 220), (2, 14, 5000)] {
         let begun = stream.records.len();
         if slot == 1 {
             let launch = Body::KernelLaunch(event::KernelLaunch { stream: 1 });
@@ -63,5 +68,5 @@ fn a_thread_that_launches_for_a_nonblocking_communicator_reports_at_capture() {
     let built = stream.build();
     let numbers: Vec<(bool, Option<u64>)> =
         built.model.links.activities.all.iter().map(|activity| (activity.is_at_capture, activity.replay)).collect();
-    assert_eq!(numbers, [(true, None), (false, Some(1))]);
+    assert_eq!(numbers, [(true, None), (true, None), (false, Some(1))]);
 }

@@ -39,8 +39,7 @@ const fn truth(kernel_number: u64) -> (u64, u64) {
 
 fn channels(built: &Built) -> Vec<(u64, u64)> {
     let items = &built.locations[&(LocationKey::Channel(Owner::Context(0), 0), 0)];
-    let channels = items.iter().filter(|item| item.0 == InstanceKind::Channel);
-    channels.map(|item| (item.1, item.2)).collect()
+    items.iter().filter(|item| item.0 == InstanceKind::Channel).map(|item| (item.1, item.2)).collect()
 }
 
 /// Kernel 2 of 5 is shown on host times, the others where they were, and the clock is as good as ever.

@@ -31,8 +31,7 @@ fn build(controls: &[Control<'_>]) -> Built {
 /// What is built on the only row of a proxy thread.
 fn location(built: &Built) -> &[Item] {
     let mut locations = built.locations.iter();
-    let found = locations.find(|((key, _), _)| matches!(key, LocationKey::Proxy(_)));
-    found.map_or(&[], |(_, items)| items)
+    locations.find(|((key, _), _)| matches!(key, LocationKey::Proxy(_))).map_or(&[], |(_, items)| items)
 }
 
 #[test]

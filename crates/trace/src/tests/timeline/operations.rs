@@ -144,9 +144,7 @@ fn what_hangs_is_unfinished_and_what_waits_behind_it_has_not_begun() {
     stream.collective(20, 200, false);
     stream.event(1001, 23, (208, None), proxy_op(true));
     stream.put(1, 900, 0, RecordBody::ThreadEnd);
-    let built = stream.build();
-    let operations = built.operations();
-    let spans: Vec<_> = operations.iter().map(|o| (o.0, o.1, o.3)).collect();
+    let spans: Vec<_> = stream.build().operations().iter().map(|o| (o.0, o.1, o.3)).collect();
     assert_eq!(spans, [(105, 900, true), (900, 900, true)]);
 }
 
@@ -206,8 +204,7 @@ fn old_versions_are_identified_by_what_operations_carry() {
     stream.init(CONTEXT + 1, 0, 0, -1);
     let coll = stream.coll(0, 0xbeef);
     stream.event(20, 0, (100, Some(110)), coll);
-    let built = stream.build();
-    let comms = &built.model.comms;
+    let comms = &stream.build().model.comms;
     assert_eq!(comms.comms[0].identity, CommIdentity::Hash);
     assert_eq!((comms.comms[0].comm_id, comms.members[0].rank), (0xbeef, 1));
     assert_eq!(comms.comms[1].identity, CommIdentity::Part);
@@ -255,8 +252,7 @@ fn records_of_a_fused_kernel_are_in_the_order_of_enqueueing() {
             stream.event(id, 0, (at, Some(at + 4)), coll);
             stream.event(id + 10, id, (108, Some(end)), proxy_op(true));
         }
-        let built = stream.build();
-        let records = &built.records[&LocationKey::Communicator(0)];
+        let records = &stream.build().records[&LocationKey::Communicator(0)];
         let order: Vec<(u32, Role)> = records.iter().map(|m| (m.activity, m.role)).collect();
         let expected = [
             (0, Role::CollectiveBegin),

@@ -37,8 +37,7 @@ fn a_level_leaves_out_locations_and_counts_but_knows_when_operations_ran() {
         };
         assert_eq!(counts(Kind::ProxyOp), (operations, 1 - operations, 0));
         assert_eq!(counts(Kind::ProxyStep), (steps, 2 - steps, 0));
-        let rows = built.order.iter().map(|(key, _)| key.kind());
-        assert!(rows.clone().all(|kind| level.shows(kind)), "{level:?}");
+        assert!(built.order.iter().map(|(key, _)| key.kind()).clone().all(|kind| level.shows(kind)), "{level:?}");
         assert_eq!(built.operations(), [(105, 150, Timing::Proxy, false)]);
     }
 }
@@ -63,8 +62,7 @@ fn nonblocking_collectives_are_requested_when_enqueued() {
     ] {
         let mut stream = stream();
         stream.options.collectives = records;
-        let built = stream.build();
-        let records = &built.records[&LocationKey::Communicator(0)];
+        let records = &stream.build().records[&LocationKey::Communicator(0)];
         let roles: Vec<Role> = records.iter().map(|message| message.role).collect();
         assert_eq!(roles, expected);
     }

@@ -35,8 +35,7 @@ impl LocationBuilder<'_> {
             Some(&Some(number)) => number,
             _ => self.find(sibling),
         };
-        let location = self.builder.locations.get_mut(number)?;
-        Some(&mut location.instances)
+        Some(&mut self.builder.locations.get_mut(number)?.instances)
     }
 
     #[cold]

@@ -216,8 +216,7 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
 /// Whether all ranks count their collectives alike: up to 2.27 launches of CUDA graphs count as well, and are not
 /// reported alike on all ranks.
 fn counts_alike(model: &ProcessModel<'_>, context: u32, of_rank: &[Shown]) -> bool {
-    let context = model.tables.contexts.get(index(context));
-    let table = context.and_then(|context| Table::of_number(context.comm.table));
+    let table = model.tables.contexts.get(index(context)).and_then(|context| Table::of_number(context.comm.table));
     let tells_calls = table.is_some_and(|table| event::has(table, Kind::CollApi));
     let mut activities = of_rank.iter().filter_map(|shown| model.links.activity(shown.activity()));
     tells_calls || !activities.any(|activity| activity.tells_of_graphs(model.tables))
@@ -245,8 +244,7 @@ fn exchange(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, shown: &Sho
     };
     let is_send = model.meanings.function(shown.func).and_then(Function::is_send);
     let exchange = is_send.map(|is_send| if is_send { Exchange::Send } else { Exchange::Receive });
-    let peer = u32::try_from(model.tables[row].fields.peer).ok();
-    let known = peer.filter(|&peer| ranks == 0 || peer < ranks);
+    let known = u32::try_from(model.tables[row].fields.peer).ok().filter(|&peer| ranks == 0 || peer < ranks);
     if known.is_none() || exchange.is_none() {
         builder.counts.messages_without_peer += 1;
         return None;

@@ -86,7 +86,6 @@ fn end(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, row: Row<ProxyOp
         return model.end(op);
     }
     builder.counts.closed += 1;
-    let activity = model.links.activities.find(model.tables, op.parent);
-    let interval = activity.and_then(|at| model.interval(at));
+    let interval = model.links.activities.find(model.tables, op.parent).and_then(|at| model.interval(at));
     interval.map_or(op.start, |interval| interval.end)
 }

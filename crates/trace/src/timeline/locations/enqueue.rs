@@ -53,8 +53,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     order.sort_unstable();
     for plan in order.chunk_by(|a, b| a.plan != 0 && (a.thread, a.plan) == (b.thread, b.plan)) {
         let first_stop = plan.iter().map(|one| one.stop).min();
-        let starts = plan.iter().skip(1).map(|one| Some(one.start));
-        for (one, next) in plan.iter().zip(starts.chain([None])) {
+        for (one, next) in plan.iter().zip(plan.iter().skip(1).map(|one| Some(one.start)).chain([None])) {
             let until = next.or(first_stop).filter(|&until| until >= one.start);
             let end = until.map_or(one.stop, |until| until.min(one.stop));
             builder.counts.enqueued_together += u64::from(end < one.stop);

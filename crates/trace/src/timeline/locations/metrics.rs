@@ -33,17 +33,14 @@ fn communicators(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         let key = LocationKey::Communicator(context);
         let span = (interval.start, interval.end);
         if model.options.metrics.has(Metric::BytesInFlight) {
-            let load = loads.entry((key, Metric::BytesInFlight)).or_default();
-            load.add(span, bytes);
+            loads.entry((key, Metric::BytesInFlight)).or_default().add(span, bytes);
         }
         let measured = interval.timing.is_measured();
         if !model.options.metrics.has(Metric::Bandwidth) || !measured || interval.unfinished {
             continue;
         }
-        let moved = moved(model, activity.operation, &operation, bytes);
-        if let Some(rate) = moved.and_then(|moved| rate(moved, span)) {
-            let load = loads.entry((key, Metric::Bandwidth)).or_default();
-            load.add(span, rate);
+        if let Some(rate) = moved(model, activity.operation, &operation, bytes).and_then(|moved| rate(moved, span)) {
+            loads.entry((key, Metric::Bandwidth)).or_default().add(span, rate);
         }
     }
     put(builder, &loads);
@@ -55,8 +52,7 @@ fn moved(model: &ProcessModel<'_>, row: OperationRow, operation: &Operation<'_>,
         OperationRow::Coll(_) => {
             // Without the number of ranks a bandwidth would be made up.
             let member = model.member_of(operation).filter(|member| member.knows_ranks)?;
-            let collective = model.meanings.collective(operation.func)?;
-            Some(collective.buffer_bytes(bytes, member.ranks.into()))
+            Some(model.meanings.collective(operation.func)?.buffer_bytes(bytes, member.ranks.into()))
         }
         OperationRow::P2p(_) => Some(bytes),
         OperationRow::CeColl(_) => None,
@@ -73,11 +69,9 @@ fn network(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         };
         let op = &model.tables[parent];
         let span = if op.fields.is_send {
-            let sent = step.state_time(state::PROXY_STEP_SEND_WAIT);
-            sent.zip(model.step_end(row))
+            step.state_time(state::PROXY_STEP_SEND_WAIT).zip(model.step_end(row))
         } else {
-            let delivered = step.state_time(state::PROXY_STEP_RECV_FLUSH_WAIT);
-            delivered.map(|delivered| (step.start, delivered))
+            step.state_time(state::PROXY_STEP_RECV_FLUSH_WAIT).map(|delivered| (step.start, delivered))
         };
         if let Some((span, rate)) = span.and_then(|span| Some((span, rate(step.state_value(), span)?))) {
             has_steps.insert(parent);
@@ -89,8 +83,7 @@ fn network(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         if has_steps.contains(&row) {
             continue;
         }
-        let begin = op.state_time(state::PROXY_OP_IN_PROGRESS);
-        let begin = begin.unwrap_or(op.start).max(op.start);
+        let begin = op.state_time(state::PROXY_OP_IN_PROGRESS).unwrap_or(op.start).max(op.start);
         let bytes = model.links.proxy_bytes(row, op);
         let span = op.stop().map(|end| (begin, end));
         if let Some((span, rate)) = span.and_then(|span| Some((span, rate(bytes, span)?))) {
