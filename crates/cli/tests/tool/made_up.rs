@@ -91,8 +91,7 @@ pub(crate) struct Texts(Vec<String>);
 
 impl Texts {
     pub(crate) fn get(&mut self, text: &str) -> StringRef {
-        let place = self.0.iter().position(|known| known == text);
-        let place = place.unwrap_or_else(|| {
+        let place = self.0.iter().position(|known| known == text).unwrap_or_else(|| {
             self.0.push(text.to_owned());
             self.0.len() - 1
         });
