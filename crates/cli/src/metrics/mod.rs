@@ -50,7 +50,7 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
     let stop = signals().context("cannot catch signals")?;
     let mut outputs = Outputs::open(request)?;
     match place::job(&request.directory) {
-        Err(error) if request.once => return Err(error.into()),
+        Err(error) if request.once => return Err(error),
         Err(error) => print::note(format_args!("waits for processes to record: {error}")),
         Ok(directory) => place::say_others(directory),
     }
