@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Error, Result, bail, ensure};
 use journal::part::job::other_jobs;
 use parking_lot::Mutex;
 
@@ -13,42 +14,21 @@ use crate::print;
 pub(crate) use journal::part::PARTS;
 pub(crate) use trace::ANCHOR;
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoArchive {
-    #[error("{}: no such file or directory", .0.display())]
-    Missing(PathBuf),
-    /// Somebody else's, or on a file system that does not answer.
-    #[error("cannot look into {}: {source}{}", path.display(), how_to_share(source))]
-    Barred { path: PathBuf, source: io::Error },
-    #[error("{}: not the directory of a recorded job, there is no {PARTS}/ in it", .0.display())]
-    NoParts(PathBuf),
-    #[error(
-        "{path}: no archive yet, only what the processes recorded; `nccl-otf2 finalize {path}` makes one of it. While the \
-         job runs, `nccl-otf2 top {path}` shows what goes on, and `nccl-otf2 dump {path}` makes an archive of it so far",
-        path = .0.display()
-    )]
-    NotFinalized(PathBuf),
-    #[error("{}: no archive here: neither {ANCHOR} nor {PARTS}/", .0.display())]
-    NotOurs(PathBuf),
-    #[error("{}: not the anchor file of an archive, whose name ends in .otf2", .0.display())]
-    NotAnchor(PathBuf),
-}
-
-fn how_to_share(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => " (a recording is for its user only, who can share it: chmod -R g+rX)",
-        _ => "",
-    }
-}
-
 /// Whether something is there: what cannot be seen is not taken for missing.
-fn is_there(path: &Path) -> Result<bool, NoArchive> {
-    path.try_exists().map_err(|source| NoArchive::Barred { path: path.parent().unwrap_or(path).to_owned(), source })
+fn is_there(path: &Path) -> Result<bool> {
+    path.try_exists().map_err(|source| {
+        let advice = match source.kind() {
+            io::ErrorKind::PermissionDenied => " (a recording is for its user only, who can share it: chmod -R g+rX)",
+            _ => "",
+        };
+        let text = format!("cannot look into {}: {source}{advice}", path.parent().unwrap_or(path).display());
+        Error::new(source).context(text)
+    })
 }
 
-pub(crate) fn has_parts(path: &Path) -> Result<bool, NoArchive> {
+pub(crate) fn has_parts(path: &Path) -> Result<bool> {
     if !is_there(path)? {
-        return Err(NoArchive::Missing(path.to_owned()));
+        bail!("{}: no such file or directory", path.display());
     }
     let parts = path.join(PARTS);
     // A file has nothing in it.
@@ -70,8 +50,9 @@ pub(crate) fn job_argument(text: &str) -> Result<PathBuf, Infallible> {
     Ok(directory(Path::new(text)).to_owned())
 }
 
-pub(crate) fn job(path: &Path) -> Result<&Path, NoArchive> {
-    if has_parts(path)? { Ok(path) } else { Err(NoArchive::NoParts(path.to_owned())) }
+pub(crate) fn job(path: &Path) -> Result<&Path> {
+    ensure!(has_parts(path)?, "{}: not the directory of a recorded job, there is no {PARTS}/ in it", path.display());
+    Ok(path)
 }
 
 /// The directories of other jobs that recorded into the directory of an archive or a job.
@@ -94,10 +75,10 @@ pub(crate) fn say_others(path: &Path) {
 }
 
 /// The anchor file of the archive at `path`: a job's directory, or something in it that stands for it.
-pub(crate) fn anchor(path: &Path) -> Result<PathBuf, NoArchive> {
+pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
     let path = if path.is_dir() { directory(path) } else { path };
     if !is_there(path)? {
-        return Err(NoArchive::Missing(path.to_owned()));
+        bail!("{}: no such file or directory", path.display());
     }
     if path.is_dir() {
         let anchor = path.join(ANCHOR);
@@ -105,21 +86,26 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf, NoArchive> {
         if anchor.symlink_metadata().is_ok() || is_there(&anchor)? {
             return Ok(anchor);
         }
-        let path = path.to_owned();
-        return Err(if has_parts(&path)? { NoArchive::NotFinalized(path) } else { NoArchive::NotOurs(path) });
+        let shown = path.display();
+        if has_parts(path)? {
+            bail!(
+                "{shown}: no archive yet, only what the processes recorded; `nccl-otf2 finalize {shown}` makes one of it. \
+                 While the job runs, `nccl-otf2 top {shown}` shows what goes on, and `nccl-otf2 dump {shown}` makes an \
+                 archive of it so far"
+            );
+        }
+        bail!("{shown}: no archive here: neither {ANCHOR} nor {PARTS}/");
     }
     // A link that the user names stands for the archive that it leads to.
     let path =
-        &if path.is_symlink() { path.canonicalize().unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() };
-    if path.extension().is_some_and(|extension| extension == "otf2") {
-        Ok(path.to_owned())
-    } else {
-        Err(NoArchive::NotAnchor(path.to_owned()))
-    }
+        if path.is_symlink() { path.canonicalize().unwrap_or_else(|_| path.to_owned()) } else { path.to_owned() };
+    let is_anchor = path.extension().is_some_and(|extension| extension == "otf2");
+    ensure!(is_anchor, "{}: not the anchor file of an archive, whose name ends in .otf2", path.display());
+    Ok(path)
 }
 
 /// What helps where a file of an archive is missing or damaged: its parts are still there.
-pub(crate) fn remedy(error: &anyhow::Error) -> Option<String> {
+pub(crate) fn remedy(error: &Error) -> Option<String> {
     let files = error.chain().filter_map(|error| match error.downcast_ref::<otf2::Error>()? {
         otf2::Error::Damaged { path, .. } | otf2::Error::Io { path, .. } => Some(path),
         _ => None,

@@ -3,46 +3,39 @@
 use std::env;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Result, anyhow, bail};
+
 /// The plugin as it is installed, and as cargo builds it.
 const NAMES: [&str; 2] = ["libnccl-profiler-otf2.so", "libnccl_profiler_otf2.so"];
 
 /// Where an installation has libraries, seen from the directory of the tool.
 const PLACES: [&str; 3] = [".", "../lib", "../lib64"];
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NotFound {
-    #[error("--plugin {}: no such file", .0.display())]
-    Named(PathBuf),
-    #[error("cannot find the plugin; it is none of {}; name it with --plugin PATH", list(.0))]
-    Installed(Vec<PathBuf>),
-    #[error("cannot find the plugin, not knowing where this program is ({0}); name it with --plugin PATH")]
-    Lost(std::io::Error),
-}
-
-fn list(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
-}
-
 /// The plugin, as an absolute path: processes of the job may have other working directories.
-pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, NotFound> {
+pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf> {
     if let Some(path) = named {
         return match path.canonicalize() {
             Ok(found) if found.is_file() => Ok(found),
-            _ => Err(NotFound::Named(path.to_owned())),
+            _ => bail!("--plugin {}: no such file", path.display()),
         };
     }
-    let program = env::current_exe().and_then(|path| path.canonicalize()).map_err(NotFound::Lost)?;
+    let program = env::current_exe().and_then(|path| path.canonicalize());
+    let program = program.map_err(|error| {
+        anyhow!("cannot find the plugin, not knowing where this program is ({error}); name it with --plugin PATH")
+    })?;
     beside(program.parent().unwrap_or(Path::new("/")))
 }
 
-fn beside(directory: &Path) -> Result<PathBuf, NotFound> {
+fn beside(directory: &Path) -> Result<PathBuf> {
     let candidates: Vec<PathBuf> =
         PLACES.iter().flat_map(|place| NAMES.map(|name| directory.join(place).join(name))).collect();
-    candidates
-        .iter()
-        .filter_map(|candidate| candidate.canonicalize().ok())
-        .find(|found| found.is_file())
-        .ok_or(NotFound::Installed(candidates))
+    candidates.iter().filter_map(|candidate| candidate.canonicalize().ok()).find(|found| found.is_file()).ok_or_else(
+        || {
+            let candidates: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
+            let candidates = candidates.join(", ");
+            anyhow!("cannot find the plugin; it is none of {candidates}; name it with --plugin PATH")
+        },
+    )
 }
 
 #[cfg(test)]

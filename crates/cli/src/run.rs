@@ -2,7 +2,6 @@
 
 mod after;
 mod directory;
-mod nothing;
 mod remaining;
 mod request;
 mod settings;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::here::Here;
+use super::environment::Environment;
 use super::library::{Library, Nccl};
 use super::report::Findings;
 
@@ -18,7 +18,7 @@ pub(super) struct Found {
     pub(super) by: String,
 }
 
-pub(super) fn find(here: &Here, named: &[PathBuf], findings: &mut Findings) -> Result<Vec<Found>> {
+pub(super) fn find(here: &Environment, named: &[PathBuf], findings: &mut Findings) -> Result<Vec<Found>> {
     let mut all = Vec::new();
     for path in named {
         let before = all.len();
@@ -71,7 +71,7 @@ fn add(file: &Path, by: &str, all: &mut Vec<Found>) {
     all.extend(library.and_then(|library| Some(Found { nccl: library.nccl.clone()?, library, by: by.to_owned() })));
 }
 
-fn in_file(here: &Here, path: &Path, all: &mut Vec<Found>, findings: &mut Findings) -> Result<()> {
+fn in_file(here: &Environment, path: &Path, all: &mut Vec<Found>, findings: &mut Findings) -> Result<()> {
     let library = Library::read(path)?;
     let shown = path.display();
     if library.needed.iter().any(|name| name.starts_with("libscorep")) {
@@ -100,7 +100,7 @@ fn python_on_path() -> Option<PathBuf> {
 }
 
 /// What an interpreter has, by the usual layout: it is not run.
-fn of_python(here: &Here, python: &Path, all: &mut Vec<Found>, findings: &mut Findings) {
+fn of_python(here: &Environment, python: &Path, all: &mut Vec<Found>, findings: &mut Findings) {
     let by = format!("beside {}", python.display());
     if fs::read(python).is_ok_and(|text| text.starts_with(b"#!")) {
         let text = format!("{} is a script (pyenv's?), and which Python it starts is not known", python.display());

@@ -9,12 +9,12 @@ use nccl_events::gpu::Backend;
 use nccl_events::{Kind, event};
 use settings::gpu::{BackendChoice, without_all_kernels};
 
+use super::environment::Environment;
 use super::find::Found;
-use super::here::Here;
 use super::library::Nccl;
 use super::report::Findings;
 
-pub(super) fn timing(here: &Here, found: &[Found], findings: &mut Findings) {
+pub(super) fn timing(here: &Environment, found: &[Found], findings: &mut Findings) {
     let settings = &here.config.gpu;
     if settings.backend == BackendChoice::Off {
         findings.note(
@@ -73,7 +73,7 @@ fn reports_launches(nccl: &Nccl) -> bool {
     nccl.called().is_some_and(|table| event::has(table, Kind::KernelLaunch))
 }
 
-fn driver(here: &Here, findings: &mut Findings) {
+fn driver(here: &Environment, findings: &mut Findings) {
     let kernel = fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
     let kernel =
         kernel.split_whitespace().find(|word| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit()));
@@ -89,7 +89,7 @@ fn driver(here: &Here, findings: &mut Findings) {
     }
 }
 
-fn cupti(here: &Here, found: &[Found]) -> Option<PathBuf> {
+fn cupti(here: &Environment, found: &[Found]) -> Option<PathBuf> {
     let search = Search {
         explicit: here.config.gpu.cupti_library.as_ref().map(PathBuf::from),
         cuda_home: here.variable("CUDA_HOME").map(PathBuf::from),

@@ -1,9 +1,9 @@
 //! `nccl-otf2 doctor`: what a recording would be like here, found out before a job is run. Nothing is loaded or run:
 //! libraries are read as files.
 
+mod environment;
 mod find;
 mod gpu;
-mod here;
 mod library;
 mod loader;
 mod nccl;
@@ -19,7 +19,7 @@ use clap::Args;
 
 use crate::exit::Exit;
 use crate::print;
-use here::Here;
+use environment::Environment;
 use report::{Findings, Level, NcclRow, Report};
 
 const EXAMPLES: &str = "\
@@ -72,9 +72,9 @@ pub(crate) fn doctor(request: &Request) -> Result<Exit> {
 }
 
 fn look(request: &Request) -> Result<Report> {
-    let here = Here::look();
+    let here = Environment::look();
     let mut findings = Findings::default();
-    here::settings(&here, &mut findings);
+    environment::settings(&here, &mut findings);
     slot::installed(&here, &mut findings);
     slot::chained(&here, &mut findings);
     let found = find::find(&here, &request.paths, &mut findings)?;

@@ -6,14 +6,14 @@ use nccl_events::{Kind, Table, event};
 use settings::kernel_channels;
 use trace::blind_spots;
 
+use super::environment::Environment;
 use super::find::Found;
-use super::here::Here;
 use super::library::Nccl;
 use super::report::{Findings, NcclRow};
 use super::slot::slot;
 use super::storage;
 
-pub(super) fn judge(here: &Here, found: &Found, findings: &mut Findings) -> NcclRow {
+pub(super) fn judge(here: &Environment, found: &Found, findings: &mut Findings) -> NcclRow {
     let Found { library, nccl, by } = found;
     let (release, path) = (&nccl.release, library.path.display());
     let name = if nccl.is_rccl { "RCCL" } else { "NCCL" };
@@ -64,7 +64,7 @@ pub(super) fn judge(here: &Here, found: &Found, findings: &mut Findings) -> Nccl
     row
 }
 
-fn known_problems(here: &Here, nccl: &Nccl, table: Table, findings: &mut Findings) {
+fn known_problems(here: &Environment, nccl: &Nccl, table: Table, findings: &mut Findings) {
     let release = &nccl.release;
     if here.config.mask & Kind::KernelCh.mask() != 0 && event::has(table, Kind::KernelCh) {
         findings.warning(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nccl_events::Table;
 
-use super::here::Here;
+use super::environment::Environment;
 use super::library::{Library, OURS};
 use super::report::Findings;
 
@@ -51,7 +51,7 @@ pub(super) struct Slot {
     pub(super) profiler: Option<&'static str>,
 }
 
-pub(super) fn slot(here: &Here, nccl: &Library, number: u32, release: &str, findings: &mut Findings) -> Slot {
+pub(super) fn slot(here: &Environment, nccl: &Library, number: u32, release: &str, findings: &mut Findings) -> Slot {
     let value = here.variable(VARIABLE);
     let given = value.map_or_else(|| format!("{VARIABLE} is not set"), |value| format!("{VARIABLE}={value}"));
     let names = match search(number, value) {
@@ -78,7 +78,14 @@ pub(super) fn slot(here: &Here, nccl: &Library, number: u32, release: &str, find
     Slot { names, file: Some(file), profiler }
 }
 
-fn nothing_found(here: &Here, number: u32, given: &str, names: &[String], release: &str, findings: &mut Findings) {
+fn nothing_found(
+    here: &Environment,
+    number: u32,
+    given: &str,
+    names: &[String],
+    release: &str,
+    findings: &mut Findings,
+) {
     let what = if names.is_empty() {
         "loads no plugin by its path".to_owned()
     } else {
@@ -92,7 +99,7 @@ fn nothing_found(here: &Here, number: u32, given: &str, names: &[String], releas
     }
 }
 
-fn way_out(here: &Here, release: u32) -> String {
+fn way_out(here: &Environment, release: u32) -> String {
     let Ok(plugin) = &here.plugin else {
         return "nccl-otf2 run --plugin FILE -- COMMAND, with this project's plugin".to_owned();
     };
@@ -106,7 +113,7 @@ fn way_out(here: &Here, release: u32) -> String {
     format!("nccl-otf2 run{by_name} -- COMMAND, or export {VARIABLE}={value}")
 }
 
-pub(super) fn installed(here: &Here, findings: &mut Findings) {
+pub(super) fn installed(here: &Environment, findings: &mut Findings) {
     let library = here.plugin.as_ref().map_err(ToString::to_string);
     let library = library.and_then(|file| Library::read(file).map_err(|error| error.to_string()));
     match library {
@@ -119,7 +126,7 @@ pub(super) fn installed(here: &Here, findings: &mut Findings) {
 }
 
 /// Looks at the plugins that are to be behind this one (`NCCL_OTF2_CHAIN`).
-pub(super) fn chained(here: &Here, findings: &mut Findings) {
+pub(super) fn chained(here: &Environment, findings: &mut Findings) {
     for name in &here.config.chain {
         let names = [format!("libnccl-profiler-{name}.so"), name.clone()];
         let names = if name.contains('/') { &names[1..] } else { &names[..] };
@@ -144,7 +151,7 @@ pub(super) fn chained(here: &Here, findings: &mut Findings) {
     }
 }
 
-fn missing(here: &Here, library: &Library, findings: &mut Findings) {
+fn missing(here: &Environment, library: &Library, findings: &mut Findings) {
     let mut missing = library.needed.iter().filter(|name| here.loader.is_known() && here.loader.find(name).is_none());
     if let Some(missing) = missing.next() {
         let shown = library.path.display();
@@ -154,7 +161,7 @@ fn missing(here: &Here, library: &Library, findings: &mut Findings) {
 }
 
 fn loaded(
-    here: &Here,
+    here: &Environment,
     nccl: &Library,
     number: u32,
     release: &str,

@@ -9,7 +9,7 @@ use regular_files::refuse_foreign;
 use rustix::fs::{statfs, statvfs};
 use settings::PathValues;
 
-use super::here::Here;
+use super::environment::Environment;
 use super::report::Findings;
 use crate::place::ANCHOR;
 use crate::units;
@@ -42,7 +42,7 @@ fn kind(path: &Path) -> (&'static str, bool) {
 }
 
 /// Looks at the directories of the recording. What will be recorded into: the output directory.
-pub(super) fn directories(here: &Here, findings: &mut Findings) -> PathBuf {
+pub(super) fn directories(here: &Environment, findings: &mut Findings) -> PathBuf {
     let values = PathValues {
         host: here.host.clone(),
         process_id: std::process::id(),
@@ -70,7 +70,7 @@ pub(super) fn directories(here: &Here, findings: &mut Findings) -> PathBuf {
     out
 }
 
-fn directory(here: &Here, path: &Path, variable: &str, has_journals: bool, findings: &mut Findings) {
+fn directory(here: &Environment, path: &Path, variable: &str, has_journals: bool, findings: &mut Findings) {
     if let Err(reason) = refuse_foreign(path, variable) {
         findings.problem("directory", reason, "");
         return;

@@ -8,25 +8,13 @@ use journal::layout::SEGMENT_BYTES;
 use rustix::process::{Resource, getrlimit};
 use settings::ScorepMode;
 
-use super::here::Here;
+use super::environment::Environment;
 use super::report::Findings;
 use crate::units;
 
 /// Programs that are made to be process 1: they take the exit codes of orphans.
-const INITS: [&str; 12] = [
-    "systemd",
-    "init",
-    "tini",
-    "dumb-init",
-    "docker-init",
-    "catatonit",
-    "podman-init",
-    "s6-svscan",
-    "runit",
-    "openrc-init",
-    "supervisord",
-    "pause",
-];
+const INITS: &str =
+    "systemd init tini dumb-init docker-init catatonit podman-init s6-svscan runit openrc-init supervisord pause";
 
 pub(super) fn clock(findings: &mut Findings) {
     let kernel = fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
@@ -97,14 +85,14 @@ pub(super) fn limits(findings: &mut Findings) {
     }
 }
 
-pub(super) fn container(here: &Here, findings: &mut Findings) {
+pub(super) fn container(here: &Environment, findings: &mut Findings) {
     let files = ["/.dockerenv", "/run/.containerenv", "/.singularity.d"];
     let by_file = files.into_iter().find(|file| Path::new(file).exists());
     let variables = ["container", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "KUBERNETES_SERVICE_HOST"];
     let by_variable = variables.into_iter().find(|name| here.variable(name).is_some());
     let first = fs::read_to_string("/proc/1/comm").unwrap_or_default();
     let first = first.trim();
-    let has_init = first.is_empty() || INITS.contains(&first);
+    let has_init = first.is_empty() || INITS.split(' ').any(|init| init == first);
     if let (false, Some(sign)) = (has_init, by_file.or(by_variable)) {
         findings.note(
             "container",
@@ -116,7 +104,7 @@ pub(super) fn container(here: &Here, findings: &mut Findings) {
     }
 }
 
-pub(super) fn scorep(here: &Here, findings: &mut Findings) {
+pub(super) fn scorep(here: &Environment, findings: &mut Findings) {
     let of_scorep =
         |name: &str, value: &str| name == "LD_PRELOAD" && value.contains("libscorep") || name.starts_with("SCOREP_");
     let sign = here.variables.iter().find(|(name, value)| of_scorep(name, value)).map(|(name, _)| name);

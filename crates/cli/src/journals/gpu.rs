@@ -25,26 +25,26 @@ pub(crate) struct Entry {
 }
 
 pub(crate) fn place(all: &mut [Entry], ticks: &[u64], clock: &HostClock) {
-    let samples = all.iter().zip(ticks).filter_map(|(said, ticks)| {
-        let GpuRecord::Clock(sample) = said.record else {
+    let samples = all.iter().zip(ticks).filter_map(|(entry, ticks)| {
+        let GpuRecord::Clock(sample) = entry.record else {
             return None;
         };
         let until = ticks.saturating_add(sample.uncertainty_ticks);
-        let uncertainty_ticks = clock.nanoseconds(until).saturating_sub(said.when.ns);
+        let uncertainty_ticks = clock.nanoseconds(until).saturating_sub(entry.when.ns);
         let sample = ClockSample { uncertainty_ticks, ..sample };
-        Some((said.when.ns, sample))
+        Some((entry.when.ns, sample))
     });
     let clocks = SampleClocks::of(samples);
-    for said in all {
-        let (clock, device, start_ns, end_ns) = match said.record {
+    for entry in all {
+        let (clock, device, start_ns, end_ns) = match entry.record {
             GpuRecord::Kernel(kernel) => (GpuClock::Cupti, kernel.device, kernel.start_ns, kernel.end_ns),
             GpuRecord::Copy(copy) => (GpuClock::Cupti, copy.device, copy.start_ns, copy.end_ns),
             GpuRecord::LaunchTime(time) => (GpuClock::Events, time.ordinal, time.start_ns, time.end_ns),
             _ => continue,
         };
         if let Some((from, to)) = clocks.place(clock, device, start_ns, end_ns) {
-            said.when.ns = from.host_ns;
-            said.duration_ns = Some(to.host_ns - from.host_ns);
+            entry.when.ns = from.host_ns;
+            entry.duration_ns = Some(to.host_ns - from.host_ns);
         }
     }
 }

@@ -80,9 +80,9 @@ impl Process {
         let mut found = Survey::default();
         let (tick_source, pid, segments) = (journal.tick_source, journal.process_id, journal.segments());
         let outcome = journal.read(&mut found);
-        let Survey { mut said, mut pairs, mut launches, first_ticks, last_ticks, open, ranks, .. } = found;
-        // Stable: what one thread said stays in its order.
-        said.sort_by_key(|(_, record)| record.ticks);
+        let Survey { mut records, mut pairs, mut launches, first_ticks, last_ticks, open, ranks, .. } = found;
+        // Stable: what one thread records stays in its order.
+        records.sort_by_key(|(_, record)| record.ticks);
         launches.sort_by_key(|(ticks, _)| *ticks);
         pairs.sort_by_key(|pair| pair.ticks);
         let clock = HostClock::new(tick_source, &pairs);
@@ -106,13 +106,13 @@ impl Process {
             clock,
             segments,
         };
-        let of_gpus = said.iter().filter(|(_, record)| matches!(record.body, RecordBody::Gpu(_)));
+        let of_gpus = records.iter().filter(|(_, record)| matches!(record.body, RecordBody::Gpu(_)));
         let ticks: Vec<u64> = of_gpus.map(|(_, record)| record.ticks).collect();
-        for (tid, record) in said {
+        for (tid, record) in records {
             read.take(tid, record);
         }
         gpu::place(&mut read.gpu, &ticks, &read.clock);
-        read.gpu.sort_by_key(|said| said.when.ns);
+        read.gpu.sort_by_key(|entry| entry.when.ns);
         // A context has one communicator; of several the first counts.
         for comm in read.comms.iter().rev() {
             read.known.insert(comm.context, comm.record.clone());
@@ -137,7 +137,7 @@ impl Process {
                 begin: when,
                 end_ns: self.clock.nanoseconds(end_ticks),
             }),
-            RecordBody::Gpu(said) => self.gpu.push(gpu::Entry { when, duration_ns: None, id: record.id, record: said }),
+            RecordBody::Gpu(gpu) => self.gpu.push(gpu::Entry { when, duration_ns: None, id: record.id, record: gpu }),
             _ => {}
         }
     }
@@ -153,17 +153,17 @@ impl Process {
         }
         let (known, outcome) = (&self.known, &self.outcome);
         let wanted = |context: u64| known.get(&context).map(|comm| wants(filter, outcome, comm));
-        self.finalizes.retain(|said| wanted(said.context).unwrap_or(true));
+        self.finalizes.retain(|call| wanted(call.context).unwrap_or(true));
         // It is of its launch's rank, or its communicator's. A context of another process (PXN) is of no communicator
         // that is known here.
         let foreign = filter.wants_comm("", None) && filter.wants_rank(None);
         let launches = self.launches.iter().filter(|_| !self.gpu.is_empty());
         let contexts: BTreeMap<u64, u64> = launches.map(|launch| (launch.id, launch.context)).collect();
         let begin_ns = self.begin_ns;
-        self.gpu.retain(|said| {
-            let context = contexts.get(&said.id).copied().unwrap_or(said.id);
-            let ns = said.when.ns;
-            let end_ns = ns.saturating_add(said.duration_ns.unwrap_or(0));
+        self.gpu.retain(|entry| {
+            let context = contexts.get(&entry.id).copied().unwrap_or(entry.id);
+            let ns = entry.when.ns;
+            let end_ns = ns.saturating_add(entry.duration_ns.unwrap_or(0));
             wanted(context).unwrap_or(foreign)
                 && filter.wants_kind(gpu::KIND)
                 && filter.wants_time(begin_ns, ns, Some(end_ns))
@@ -253,7 +253,7 @@ pub(crate) fn present(processes: &[Process], filter: &Filter) -> Result<Present>
 
 #[derive(Default)]
 struct Survey {
-    said: Vec<(u32, Record)>,
+    records: Vec<(u32, Record)>,
     pairs: Vec<ClockPair>,
     threads: BTreeMap<u16, u32>,
     launches: Vec<(u64, Launch)>,
@@ -264,7 +264,7 @@ struct Survey {
 }
 
 impl Survey {
-    fn saw(&mut self, ticks: u64) {
+    fn note_ticks(&mut self, ticks: u64) {
         self.last_ticks = ticks.max(self.last_ticks);
         self.first_ticks = Some(self.first_ticks.map_or(ticks, |first| first.min(ticks)));
     }
@@ -280,15 +280,15 @@ impl Records for Survey {
                 self.pairs.push(ClockPair { ticks, monotonic_ns, realtime_ns, monotonic_raw_ns, uncertainty_ticks });
             }
             _ => {
-                self.saw(record.ticks);
+                self.note_ticks(record.ticks);
                 let tid = self.threads.get(&record.slot).copied().unwrap_or(0);
-                self.said.push((tid, record));
+                self.records.push((tid, record));
             }
         }
     }
 
     fn start(&mut self, _slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
-        self.saw(ticks);
+        self.note_ticks(ticks);
         self.open.insert(id);
         self.ranks.insert(start.rank);
         let kind = start.body.kind();
@@ -299,10 +299,10 @@ impl Records for Survey {
 
     fn stop(&mut self, _slot: u16, ticks: u64, id: u64) {
         self.open.remove(&id);
-        self.saw(ticks);
+        self.note_ticks(ticks);
     }
 
     fn state(&mut self, _slot: u16, ticks: u64, _id: u64, _state: (u32, StateArgs)) {
-        self.saw(ticks);
+        self.note_ticks(ticks);
     }
 }

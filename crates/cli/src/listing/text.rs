@@ -9,7 +9,7 @@ use nccl_events::{Body, visible};
 use super::output::Output;
 use crate::journals::fields::{arguments, details};
 use crate::journals::process::Process;
-use crate::journals::stream::{Event, Events, Said, State};
+use crate::journals::stream::{Callback, Event, Events, State};
 use crate::journals::value::{List, Moment, pairs};
 use crate::journals::{Filter, states};
 use crate::units;
@@ -97,10 +97,10 @@ impl Callbacks {
     fn of(process: &Process, filter: &Filter) -> Self {
         let mut all = Events::new(process, filter);
         let mut found = Self { events: Vec::new(), states: Vec::new(), orphan_stops: 0 };
-        for said in &mut all {
-            match said {
-                Said::Event(event) => found.events.push(event),
-                Said::State(state) => found.states.push(state),
+        for callback in &mut all {
+            match callback {
+                Callback::Event(event) => found.events.push(event),
+                Callback::State(state) => found.states.push(state),
             }
         }
         found.events.sort_unstable_by_key(|event| event.number);

@@ -32,7 +32,7 @@ use crate::place;
 use crate::print;
 use crate::running::{Line, over};
 use otlp::Sender;
-use page::{Latest, Page, Troubles};
+use page::{Latest, OutputErrors, Page};
 pub(crate) use request::Request;
 use request::{Collector, Names};
 use server::Server;
@@ -50,7 +50,7 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
     let stop = signals().context("cannot catch signals")?;
     let mut outputs = Outputs::open(request)?;
     match place::job(&request.directory) {
-        Err(error) if request.once => return Err(error.into()),
+        Err(error) if request.once => return Err(error),
         Err(error) => print::note(format_args!("waits for processes to record: {error}")),
         Ok(directory) => place::say_others(directory),
     }
@@ -108,7 +108,7 @@ struct Outputs {
     latest: Arc<Latest>,
     textfile: Option<TextFile>,
     sender: Option<Sender>,
-    troubles: Arc<Troubles>,
+    errors: Arc<OutputErrors>,
     serves: bool,
     prints: bool,
     json: bool,
@@ -118,14 +118,14 @@ struct Outputs {
 impl Outputs {
     fn open(request: &Request) -> Result<Self> {
         request.check()?;
-        let (latest, troubles) = (Arc::<Latest>::default(), Arc::<Troubles>::default());
+        let (latest, errors) = (Arc::<Latest>::default(), Arc::<OutputErrors>::default());
         if let Some((listener, token)) = request.listener()? {
-            let server = Server { latest: Arc::clone(&latest), troubles: Arc::clone(&troubles), token };
+            let server = Server { latest: Arc::clone(&latest), errors: Arc::clone(&errors), token };
             let address = server.start(listener).context("cannot listen")?;
             print::note(format_args!("metrics are at http://{address}/metrics"));
         }
         let sender = request.collector()?.map(|Collector { url, headers }| {
-            Sender::start(url, headers, Arc::clone(&troubles), request.once).context("cannot start a thread")
+            Sender::start(url, headers, Arc::clone(&errors), request.once).context("cannot start a thread")
         });
         Ok(Self {
             families: Families::new(match request.names {
@@ -136,7 +136,7 @@ impl Outputs {
             latest,
             textfile: request.textfile.as_ref().map(|directory| TextFile::new(directory, &request.directory)),
             sender: sender.transpose()?,
-            troubles,
+            errors,
             serves: request.listen.is_some(),
             prints: request.prints(),
             json: request.json,
@@ -147,13 +147,13 @@ impl Outputs {
     /// Gives a snapshot to all. What fails for one does not keep it from the others.
     fn publish(&mut self, snapshot: &Snapshot) -> Result<()> {
         let mut families = self.families.of(snapshot);
-        families.extend(self.troubles.families());
+        families.extend(self.errors.families());
         let page = Arc::new(Page::new(families));
         self.latest.set(Arc::clone(&page));
         if let Some(file) = &mut self.textfile {
             let written = file.write(page.text(Format::Prometheus));
             if written.is_err() {
-                Troubles::count(&self.troubles.textfile);
+                OutputErrors::count(&self.errors.textfile);
             }
             match written {
                 Ok(said) => said.iter().for_each(print::note),

@@ -15,7 +15,7 @@ use proto_messages::otlp::{
     InstrumentationScope, KeyValue, Metric, Number, NumberDataPoint, Resource, ResourceMetrics, ScopeMetrics, Sum,
 };
 
-use super::page::Troubles;
+use super::page::OutputErrors;
 use super::url::shown;
 use crate::print;
 
@@ -27,7 +27,7 @@ const LAST: Duration = Duration::from_secs(3);
 pub(super) struct Sender {
     queue: SyncSender<Vec<u8>>,
     ended: Receiver<Option<String>>,
-    troubles: Arc<Troubles>,
+    errors: Arc<OutputErrors>,
     once: bool,
 }
 
@@ -36,12 +36,12 @@ impl Sender {
     pub(super) fn start(
         url: String,
         headers: Vec<(String, String)>,
-        troubles: Arc<Troubles>,
+        errors: Arc<OutputErrors>,
         once: bool,
     ) -> io::Result<Self> {
         let (queue, requests) = sync_channel::<Vec<u8>>(MOST_WAITING);
         let (end, ended) = channel();
-        let counts = Arc::clone(&troubles);
+        let counts = Arc::clone(&errors);
         thread::Builder::new().name("otlp".to_owned()).spawn(move || {
             let agent: ureq::Agent = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).build().into();
             let shown = shown(&url);
@@ -54,7 +54,7 @@ impl Sender {
                         }
                     }
                     Err(error) => {
-                        Troubles::count(&counts.otlp);
+                        OutputErrors::count(&counts.otlp);
                         let error = error.to_string().replace(&url, &shown);
                         let said = format!("cannot send metrics to {shown}: {error}");
                         if !once && failed.is_none() {
@@ -67,13 +67,13 @@ impl Sender {
             // The process may have ended without waiting.
             let _nobody_waits = end.send(failed);
         })?;
-        Ok(Self { queue, ended, troubles, once })
+        Ok(Self { queue, ended, errors, once })
     }
 
     /// Sends families of a moment, or counts that there was no room for them. Never waits.
     pub(super) fn send(&self, at_ns: u64, host: &str, families: &[Family]) {
         if let Err(TrySendError::Full(_)) = self.queue.try_send(request(at_ns, host, families).encode_to_vec()) {
-            Troubles::count(&self.troubles.dropped);
+            OutputErrors::count(&self.errors.dropped);
         }
     }
 

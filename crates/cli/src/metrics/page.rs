@@ -45,14 +45,14 @@ impl Latest {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Troubles {
+pub(super) struct OutputErrors {
     pub(super) textfile: AtomicU64,
     pub(super) otlp: AtomicU64,
     pub(super) dropped: AtomicU64,
     pub(super) refused: AtomicU64,
 }
 
-impl Troubles {
+impl OutputErrors {
     pub(super) fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use subtle::ConstantTimeEq as _;
 
-use super::page::{Latest, Troubles};
+use super::page::{Latest, OutputErrors};
 use super::text::Format;
 
 /// At once; others wait in the system's queue.
@@ -26,7 +26,7 @@ const LINGER: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) latest: Arc<Latest>,
-    pub(super) troubles: Arc<Troubles>,
+    pub(super) errors: Arc<OutputErrors>,
     pub(super) token: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Server {
             Err(error) => return Err(error),
         };
         if matches!(answer, Answer::Text(400.., _)) {
-            Troubles::count(&self.troubles.refused);
+            OutputErrors::count(&self.errors.refused);
         }
         stream.until = Instant::now() + PATIENCE;
         answer.write(&mut stream)?;

@@ -7,13 +7,13 @@ use anyhow::{Context as _, Result};
 use journal::part::environment::JobEnvironment;
 use journal::part::{JOURNAL, read_process};
 use journal::private;
+use nccl_events::visible;
 use trace::Progress;
 use trace::{
     FinalizeOptions, PartState, WriteOptions, finalize, is_done, is_last_process, part_directories, unify, write_part,
 };
 
 use super::directory::{Directory, is_one_of_many};
-use super::nothing;
 use super::request::Request;
 use crate::hang::{Ending, judged};
 use crate::place::{ANCHOR, PARTS};
@@ -44,7 +44,7 @@ pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnviro
         directory.forget_if_unused();
         // Every rank of a large job would say it; one is enough.
         if job.rank.unwrap_or(0) == 0 {
-            print::notes(&nothing::reasons(plugin, out));
+            print::notes(&why_nothing(plugin, out));
         }
         return Ok(());
     }
@@ -167,4 +167,27 @@ fn is_first_to_say(out: &Path) -> bool {
     };
     let name = format!(".summary-printed-{}", written.as_nanos());
     !matches!(private::new_file(&out.join(name)), Err(error) if error.kind() == ErrorKind::AlreadyExists)
+}
+
+/// Why a run may have recorded nothing, the likely reasons first.
+fn why_nothing(plugin: &Path, directory: &Path) -> Text {
+    let reasons = format!(
+        "nothing was recorded into {directory}. `nccl-otf2 doctor`, run in the place of the command, finds most of the usual
+reasons:
+  - The command did not use NCCL, or made no communicator.
+  - NCCL did not load the plugin. Run it again with NCCL_DEBUG=INFO and look for lines with `PROFILER`:
+    they must name {plugin}, and after them (but in 2.23) comes `Loaded OTF2`.
+    NCCL before 2.23 has no profiler plugins, also when it is linked into the program or the framework
+    statically (then the installed NCCL's version says nothing). NCCL 2.27.3 finds none by its path:
+    use --by-name.
+  - The program replaced its environment: ssh, sudo and some launchers do not pass variables on.
+    NCCL_PROFILER_PLUGIN and NCCL_OTF2_DIR must reach the processes that call NCCL.
+  - NCCL_OTF2_MODE=off, or the plugin could not write: then it said so on stderr.
+  - All communicators had one rank only: NCCL reports next to nothing about those.",
+        directory = visible(&directory.to_string_lossy()),
+        plugin = visible(&plugin.to_string_lossy()),
+    );
+    let mut text = Text::default();
+    reasons.lines().for_each(|line| text.line(line));
+    text
 }

@@ -24,7 +24,7 @@ const STEP: Duration = Duration::from_millis(50);
 pub(super) fn wait(out: &Path, request: &Request, job: &JobEnvironment, interrupted: Option<Interrupted>) {
     let began = Instant::now();
     let mut is_said = false;
-    let is_interrupted = || interrupted.as_ref().is_some_and(Interrupted::came);
+    let is_interrupted = || interrupted.as_ref().is_some_and(Interrupted::is_signalled);
     while !request.no_finalize && !is_interrupted() && began.elapsed() < PATIENCE {
         let number = recording(out, job);
         if number == 0 {

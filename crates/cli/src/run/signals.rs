@@ -30,7 +30,7 @@ pub(crate) struct Signals {
 
 pub(crate) struct Interrupted {
     command_is_over: Arc<AtomicBool>,
-    came: Arc<AtomicBool>,
+    is_signalled: Arc<AtomicBool>,
 }
 
 pub(crate) struct Forwarding {
@@ -58,7 +58,7 @@ impl Signals {
         let thread = thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for origin in signals.forever() {
                 let from_terminal = matches!(origin.cause, Cause::Kernel);
-                if let (false, Some(signal)) = (from_terminal, by_number(origin.signal)) {
+                if let (false, Some(signal)) = (from_terminal, Signal::from_named_raw(origin.signal)) {
                     // It may have ended just now; then it needs no signal.
                     let _already_over = kill_process(process, signal);
                 }
@@ -71,41 +71,29 @@ impl Signals {
 impl Forwarding {
     /// Stops forwarding. Later signals are recorded until the returned value is dropped.
     pub(crate) fn end(mut self) -> Interrupted {
-        let came = Arc::new(AtomicBool::new(false));
+        let is_signalled = Arc::new(AtomicBool::new(false));
         let ignored = ignored_signals();
         for signal in [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
             // Where it cannot be noticed the wait takes its time.
-            let _not_noticed = flag::register(signal, Arc::clone(&came));
+            let _not_noticed = flag::register(signal, Arc::clone(&is_signalled));
         }
         self.handle.close();
         if let Some(thread) = self.thread.take() {
             let _panicked = thread.join();
         }
-        Interrupted { command_is_over: self.command_is_over, came }
+        Interrupted { command_is_over: self.command_is_over, is_signalled }
     }
 }
 
 impl Interrupted {
-    pub(crate) fn came(&self) -> bool {
-        self.came.load(Ordering::SeqCst)
+    pub(crate) fn is_signalled(&self) -> bool {
+        self.is_signalled.load(Ordering::SeqCst)
     }
 }
 
 impl Drop for Interrupted {
     fn drop(&mut self) {
         self.command_is_over.store(true, Ordering::SeqCst);
-    }
-}
-
-fn by_number(signal: i32) -> Option<Signal> {
-    match signal {
-        SIGHUP => Some(Signal::HUP),
-        SIGINT => Some(Signal::INT),
-        SIGQUIT => Some(Signal::QUIT),
-        SIGTERM => Some(Signal::TERM),
-        SIGUSR1 => Some(Signal::USR1),
-        SIGUSR2 => Some(Signal::USR2),
-        _ => None,
     }
 }
 

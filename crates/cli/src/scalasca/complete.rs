@@ -155,8 +155,7 @@ fn pair(ranks: &mut [Rank], in_epoch: bool) {
         }
     }
     let mut used: BTreeMap<(usize, u32), usize> = BTreeMap::new();
-    for (number, rank) in ranks.iter().enumerate() {
-        let own = u32::try_from(number).unwrap_or(u32::MAX);
+    for (own, (number, rank)) in (0_u32..).zip(ranks.iter().enumerate()) {
         for send in &rank.sends {
             let Ok(peer) = usize::try_from(send.peer) else {
                 continue;

@@ -160,6 +160,7 @@ impl Definer<'_> {
     fn text(&mut self, text: &str) -> otf2::Result<StringRef> {
         let known = self.texts.iter().position(|known| known == text);
         let place = known.unwrap_or(self.texts.len());
+        // A name for each rank and host, and a few more: far below 2³².
         let reference = StringRef::new(u32::try_from(place).unwrap_or(u32::MAX));
         if known.is_none() {
             self.texts.push(text.to_owned());

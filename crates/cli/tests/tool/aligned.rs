@@ -48,7 +48,6 @@ impl Fixture {
 
     /// Changes what a process says of its clock.
     pub(crate) fn say(&mut self, process: usize, name: &str, value: Said) {
-        let mut said = self.said[process].iter_mut();
-        said.find(|(known, _)| *known == name).expect("it says that").1 = value;
+        self.said[process].iter_mut().find(|(known, _)| *known == name).expect("it says that").1 = value;
     }
 }

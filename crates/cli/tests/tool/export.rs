@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::process::Command;
 
 use otf2::{
@@ -45,15 +44,13 @@ impl Exported {
     fn of(nccl: &Nccl) -> Self {
         let scratch = Scratch::new();
         nccl.write(&scratch.join("trace"));
-        let words = ["export", "--format", "scalasca", "trace", "-o", "out", "--json"];
-        let output = scratch.tool().args(words).output().expect("the tool runs");
-        assert_eq!(text(&output.stderr), "");
-        Self { said: serde_json::from_slice(&output.stdout).expect("JSON"), code: output.status.code(), scratch }
+        let ended = scratch.ends(["export", "--format", "scalasca", "trace", "-o", "out", "--json"]);
+        assert_eq!(ended.stderr, "");
+        Self { said: ended.json(), code: ended.code, scratch }
     }
 
     fn archive(&self) -> Archive {
-        let path = self.said["communicators"][0]["archive"].as_str();
-        let path = path.expect("an archive");
+        let path = self.said["communicators"][0]["archive"].as_str().expect("an archive");
         assert_eq!(path, "out/0-world/traces.otf2");
         Archive::open(&self.scratch.join(path)).expect("an archive")
     }
@@ -92,8 +89,7 @@ fn entered<'a>(definitions: &'a Definitions, events: &[Event]) -> BTreeMap<&'a s
 fn what_the_analyser_demands_of_definitions_is_met() {
     let exported = Exported::of(&straggler());
     assert_eq!(exported.code, Some(0), "{}", exported.said);
-    let archive = exported.archive();
-    let definitions = archive.definitions().expect("definitions");
+    let definitions = exported.archive().definitions().expect("definitions");
 
     // 1. Only threads: neither GPUs nor metrics.
     assert!(definitions.locations.values().all(|it| it.location_type == LocationType::CpuThread));
@@ -120,8 +116,7 @@ fn what_the_analyser_demands_of_definitions_is_met() {
     assert_eq!(named[0][0], format!("NCCL rank 0: rank 0 [alpha:{}]", process_id(0)));
 
     // 3. Everything is on the first location of its process, which has no other.
-    let places = definitions.locations.iter();
-    let places: Vec<_> = places.map(|(id, it)| (id.get(), it.group.get())).collect();
+    let places: Vec<_> = definitions.locations.iter().map(|(id, it)| (id.get(), it.group.get())).collect();
     assert_eq!(places, [(0, 0), (1, 1), (2, 2)]);
 
     // 4. The list of communicating locations defines the ranks; there is one, before the communicator's group.
@@ -174,8 +169,7 @@ fn what_the_analyser_demands_of_events_is_met() {
 
     // 8. Every collective on every member, in one order; every message is sent and received.
     let collectives = |rank: u64| -> Vec<_> {
-        let events = events[&rank].iter();
-        let ends = events.filter_map(|event| match event.kind {
+        let ends = events[&rank].iter().filter_map(|event| match event.kind {
             EventKind::MpiCollectiveEnd(it) => Some((it.op, it.root, it.comm)),
             _ => None,
         });
@@ -274,9 +268,7 @@ fn waiting_for_the_straggler_is_there() {
 fn readers_take_it() {
     let exported = Exported::of(&straggler());
     let directory = exported.scratch.join("out/0-world");
-    let output = exported.scratch.tool().arg("check").arg(&directory).output();
-    let output = output.expect("the tool runs");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    exported.scratch.ends(["check", "out/0-world"]).with_code(0);
     if let Ok(printed) = Command::new("otf2-print").arg("-Werror").arg("-A").arg(directory.join("traces.otf2")).output()
     {
         assert!(printed.status.success() && printed.stderr.is_empty(), "{}", text(&printed.stderr));
@@ -320,14 +312,10 @@ fn what_is_not_complete_is_left_out() {
 #[test]
 fn what_is_there_is_not_written_over() {
     let exported = Exported::of(&straggler());
-    let again = |directory: &str, out: &str| {
-        let words = ["export", "--format", "scalasca", directory, "-o", out];
-        let output = exported.scratch.tool().args(words).output().expect("the tool runs");
-        (output.status.code(), text(&output.stderr))
+    let again = |directory: &str, out: &str, said: &str| {
+        exported.scratch.ends(["export", "--format", "scalasca", directory, "-o", out]).with_code(2).says(said);
     };
-    let (code, said) = again("trace", "out");
-    assert!(code == Some(2) && said.contains("out exists already"), "{said}");
-    let (code, said) = again("out/0-world", "out2");
-    assert!(code == Some(2) && said.contains("is not an archive of NCCL's"), "{said}");
-    assert!(!Path::new(&exported.scratch.join("out2")).exists());
+    again("trace", "out", "out exists already");
+    again("out/0-world", "out2", "is not an archive of NCCL's");
+    assert!(!exported.scratch.join("out2").exists());
 }

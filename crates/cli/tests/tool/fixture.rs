@@ -164,10 +164,7 @@ impl Fixture {
             }
         }
         let [coll, p2p, channels, launches] = counts.map(|count| count.to_string());
-        let ends = self.ranks.iter().map(|steps| {
-            let ends = steps.iter().filter(|step| matches!(step, Step::End(..)));
-            ends.count()
-        });
+        let ends = self.ranks.iter().map(|steps| steps.iter().filter(|step| matches!(step, Step::End(..))).count());
         let recorded: Vec<usize> = ends.filter(|ends| *ends > 0).collect();
         let most = recorded.iter().max().copied().unwrap_or(0);
         let unmatched = most - recorded.iter().min().copied().unwrap_or(0);
@@ -183,8 +180,7 @@ impl Fixture {
             ("NCCL::COUNT::KERNELLAUNCH::WRITTEN", launches),
             ("NCCL::COLLECTIVES_UNMATCHED", unmatched.to_string()),
         ];
-        let unsaid = counts.into_iter().filter(|(name, _)| !said(name));
-        unsaid.collect()
+        counts.into_iter().filter(|(name, _)| !said(name)).collect()
     }
 
     fn locations(&self) -> [(LocationRef, &[Step]); 3] {

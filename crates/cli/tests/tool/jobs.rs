@@ -1,35 +1,31 @@
-//! Which job's directory is meant, and what `run` makes of it.
+//! Which job's directory is meant, and what `run` makes of it and says.
 
 use std::fs;
 use std::path::Path;
 
 use super::recording::{NO_PROCESS, record};
-use super::support::{Scratch, text};
+use super::support::{Ended, Scratch};
 
 #[test]
 fn run_keeps_its_recordings_apart_from_those_that_are_there_or_adds_to_them() {
     let scratch = Scratch::new();
     record(&scratch.join("trace"), 0, NO_PROCESS, 1);
     record(&scratch.join("recorded"), 1, NO_PROCESS, 1);
-    let ran = |options: &[&str], script: &str| {
-        let output = scratch.run(options, script).output().expect("ran");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        (text(&output.stdout), text(&output.stderr))
-    };
     let copy = "cp -r recorded/parts $NCCL_OTF2_DIR; echo $NCCL_OTF2_DIR $NCCL_OTF2_JOB";
-    let (said, stderr) = ran(&["-o", "trace"], copy);
-    let (directory, job) = said.trim().split_once(' ').expect("both");
-    assert!(directory.ends_with(&format!("/trace/jobs/{job}")), "{said}");
-    assert!(stderr.contains("recordings of another run (run-1)") && stderr.contains("--append"), "{stderr}");
+    let ended = scratch.ran(&["-o", "trace"], copy).with_code(0);
+    let (directory, job) = ended.stdout.trim().split_once(' ').expect("both");
+    assert!(directory.ends_with(&format!("/trace/jobs/{job}")), "{ended:?}");
+    ended.says("recordings of another run (run-1)");
+    ended.says("--append");
     assert!(Path::new(directory).join("traces.otf2").exists());
     assert!(!scratch.join("trace/traces.otf2").exists());
     // Where nothing is recorded nothing is left.
-    let _nothing = ran(&["-o", "trace"], "true");
+    scratch.ran(&["-o", "trace"], "true").with_code(0);
     assert_eq!(fs::read_dir(scratch.join("trace/jobs")).expect("there").count(), 1);
 
-    let (said, stderr) = ran(&["-o", "trace", "--append"], copy);
-    assert!(said.trim().ends_with("/trace run-1"), "{said}");
-    assert!(stderr.contains("2 processes"), "{stderr}");
+    let ended = scratch.ran(&["-o", "trace", "--append"], copy).with_code(0);
+    assert!(ended.stdout.trim().ends_with("/trace run-1"), "{ended:?}");
+    ended.says("2 processes");
 }
 
 #[test]
@@ -39,32 +35,31 @@ fn a_job_is_named_by_its_directory_or_what_is_in_it() {
     for rank in 0..2 {
         record(&out, rank, NO_PROCESS, 1);
     }
-    scratch.tool().args(["finalize", "trace", "--keep-journal"]).assert().code(0);
-    let everywhere: [&[&str]; 9] = [
-        &["finalize"],
-        &["hang", "--after", "0"],
-        &["watch", "--once"],
-        &["top", "--once"],
-        &["metrics", "--once"],
-        &["info"],
-        &["stats"],
-        &["check"],
-        &["print", "--limit", "1"],
-    ];
-    for verb in everywhere {
+    scratch.ends(["finalize", "trace", "--keep-journal"]).with_code(0);
+    for verb in [
+        "finalize",
+        "hang --after 0",
+        "watch --once",
+        "top --once",
+        "metrics --once",
+        "info",
+        "stats",
+        "check",
+        "print --limit 1",
+    ] {
         let code = |path: &str| {
-            let output = scratch.tool().args(verb).arg(path).output().expect("ran");
+            let ended = scratch.ends(verb.split(' ').chain([path]));
             // `hang` exits with 2 also where it cannot tell.
-            assert!(!text(&output.stderr).contains("error: "), "{verb:?} {path}: {}", text(&output.stderr));
-            output.status.code()
+            assert!(!ended.stderr.contains("error: "), "{verb} {path}: {ended:?}");
+            ended.code
         };
         let expected = code("trace");
         for path in ["trace/traces.otf2", "trace/parts", "trace/parts/"] {
-            assert_eq!(code(path), expected, "{verb:?} {path}");
+            assert_eq!(code(path), expected, "{verb} {path}");
         }
     }
-    let inside = scratch.tool().current_dir(&out).args(["hang", "parts"]).output().expect("ran");
-    assert!(text(&inside.stdout).starts_with("CANNOT TELL: "), "{}", text(&inside.stderr));
+    let inside = Ended::of(scratch.tool().current_dir(&out).args(["hang", "parts"]));
+    assert!(inside.stdout.starts_with("CANNOT TELL: "), "{inside:?}");
 }
 
 /// A launcher that a signal ends is gone before its workers are.
@@ -76,12 +71,10 @@ fn run_waits_for_processes_that_outlive_the_command() {
         "cp -r recorded/parts $NCCL_OTF2_DIR; sleep 2 > /dev/null 2>&1 & \
          sed -i s/{NO_PROCESS}/$!/ $NCCL_OTF2_DIR/parts/*/process.json; exit 130"
     );
-    let output = scratch.run(&["-o", "trace"], &script).output().expect("ran");
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(130));
-    assert!(stderr.contains("1 process that it left and that still records"), "{stderr}");
-    assert!(!stderr.contains("still runs"), "{stderr}");
-    assert!(scratch.join("trace/traces.otf2").exists(), "{stderr}");
+    let ended = scratch.ran(&["-o", "trace"], &script).with_code(130);
+    ended.says("1 process that it left and that still records");
+    assert!(!ended.stderr.contains("still runs"), "{ended:?}");
+    assert!(scratch.join("trace/traces.otf2").exists(), "{ended:?}");
 }
 
 #[test]
@@ -90,18 +83,59 @@ fn one_rank_says_what_there_is_and_begins_with_the_answers() {
     for rank in 0..2 {
         record(&scratch.join("trace"), rank, NO_PROCESS, 1);
     }
-    scratch.tool().args(["finalize", "trace"]).assert().code(0);
-    let said: Vec<String> = ["0", "1"]
-        .into_iter()
-        .map(|rank| {
-            let mut run = scratch.run(&["-o", "trace", "--append"], "true");
-            let output = run.env("PMI_RANK", rank).env("PMI_SIZE", "2").output().expect("ran");
-            text(&output.stderr)
-        })
-        .collect();
+    scratch.ends(["finalize", "trace"]).with_code(0);
+    let said = ["0", "1"].map(|rank| {
+        let mut run = scratch.run(&["-o", "trace", "--append"], "true");
+        Ended::of(run.env("PMI_RANK", rank).env("PMI_SIZE", "2")).stderr
+    });
     let all = said.concat();
     assert_eq!(all.matches("traces.otf2: 2 processes").count(), 1, "{all}");
     let verbs = ["nccl-otf2 stats", "nccl-otf2 report", "vampir", "nccl-otf2 info"];
     let places: Vec<_> = verbs.iter().map(|verb| all.find(verb).unwrap_or_else(|| panic!("{verb}: {all}"))).collect();
     assert!(places.is_sorted(), "{all}");
+}
+
+/// The command died and left the recordings of some ranks: what became of each, and what to do.
+#[test]
+fn run_says_what_a_command_that_died_left() {
+    let scratch = Scratch::new();
+    for rank in 0..2 {
+        record(&scratch.join("recorded"), rank, NO_PROCESS, 2);
+    }
+    let copy = "mkdir -p $NCCL_OTF2_DIR/parts; cp -r recorded/parts";
+    for (name, script, said) in [
+        (
+            "one",
+            format!("{copy}/host-0 $NCCL_OTF2_DIR/parts; kill -9 $$"),
+            &["one/traces.otf2: 1 process, ", ", 1 rank not recorded", "nccl-otf2 stats"][..],
+        ),
+        (
+            "damaged",
+            format!(
+                "{copy}/host-* $NCCL_OTF2_DIR/parts; cd $NCCL_OTF2_DIR/parts/host-1; rm -r journal; touch journal; kill -9 $$"
+            ),
+            &["host-1 is missing: ", "damaged/traces.otf2: 1 process, "],
+        ),
+    ] {
+        let ended = scratch.ran(&["-o", name], &script).with_code(128 + 9);
+        said.iter().for_each(|words| ended.says(words));
+    }
+    // Of a rank that has a tool of its own the others may still run.
+    let mut run = scratch.run(&["-o", "ranks", "--append"], &format!("{copy}/host-1 $NCCL_OTF2_DIR/parts; kill -9 $$"));
+    let ended = Ended::of(run.env("PMI_RANK", "0").env("PMI_SIZE", "2")).with_code(128 + 9);
+    ended.says("the last process of the job makes the archive in ");
+    ended.says("if one was killed, `nccl-otf2 finalize ");
+}
+
+#[test]
+fn top_says_what_is_missing_and_what_is_open() {
+    let scratch = Scratch::new();
+    let out = scratch.join("trace");
+    record(&out, 0, std::process::id(), 3);
+    let ended = scratch.ends(["top", "trace", "--once"]).with_code(0);
+    ended.says("1 process runs; nothing is missing\n");
+    record(&out, 1, NO_PROCESS, 2);
+    fs::write(out.join("parts/host-1/journal/0.0"), "no journal").expect("damaged");
+    let ended = scratch.ends(["top", "trace", "--once"]).with_code(0);
+    ended.says("1 record is damaged");
 }

@@ -1,8 +1,11 @@
 //! Made-up jobs on machines with clocks of their own: when everything happened is known, so that a merged archive can
 //! be held against the truth.
 
-use otf2::StringRef;
 use otf2::verbatim::Definition;
+use otf2::{
+    AttributeRef, AttributeValue, CommRef, GroupRef, LocationGroupRef, LocationRef, RegionRef, StringRef,
+    SystemTreeNodeRef,
+};
 
 /// Nanoseconds since some moment that all hosts have in common.
 pub(crate) type Moment = i128;
@@ -85,24 +88,97 @@ pub(crate) fn number(moment: Moment) -> u64 {
     u64::try_from(moment).expect("a time")
 }
 
-/// Collects the strings of an archive.
+/// Collects the definitions of an archive, with its strings.
 #[derive(Default)]
-pub(crate) struct Texts(Vec<String>);
+pub(crate) struct Definitions {
+    texts: Vec<String>,
+    all: Vec<Definition>,
+}
 
-impl Texts {
-    pub(crate) fn get(&mut self, text: &str) -> StringRef {
-        let place = self.0.iter().position(|known| known == text);
-        let place = place.unwrap_or_else(|| {
-            self.0.push(text.to_owned());
-            self.0.len() - 1
+impl Definitions {
+    pub(crate) fn text(&mut self, text: &str) -> StringRef {
+        let place = self.texts.iter().position(|known| known == text).unwrap_or_else(|| {
+            self.texts.push(text.to_owned());
+            self.texts.len() - 1
         });
         StringRef::new(u32::try_from(place).expect("few"))
     }
 
-    pub(crate) fn definitions(self) -> Vec<Definition> {
-        let texts = (0..).zip(self.0);
-        let definition =
-            texts.map(|(number, text)| Definition::String { this: StringRef::new(number), text: text.into_bytes() });
-        definition.collect()
+    pub(crate) fn push(&mut self, definition: Definition) {
+        self.all.push(definition);
+    }
+
+    pub(crate) fn node(&mut self, this: u32, name: &str, class_name: &str, parent: Option<u32>) {
+        let this = SystemTreeNodeRef::new(this);
+        let parent = parent.map_or(SystemTreeNodeRef::UNDEFINED, SystemTreeNodeRef::new);
+        let (name, class_name) = (self.text(name), self.text(class_name));
+        self.push(Definition::SystemTreeNode { this, name, class_name, parent });
+    }
+
+    pub(crate) fn location_group(&mut self, this: u32, name: &str, group_type: u8, node: u32, creator: Option<u32>) {
+        let (this, parent) = (LocationGroupRef::new(this), SystemTreeNodeRef::new(node));
+        let creator = creator.map_or(LocationGroupRef::UNDEFINED, LocationGroupRef::new);
+        let name = self.text(name);
+        self.push(Definition::LocationGroup { this, name, group_type, parent, creator });
+    }
+
+    pub(crate) fn group_property(&mut self, of: u32, name: &str, value: AttributeValue) {
+        let (of, name) = (LocationGroupRef::new(of), self.text(name));
+        self.push(Definition::LocationGroupProperty { of, name, value });
+    }
+
+    pub(crate) fn location(&mut self, this: LocationRef, name: &str, location_type: u8, events: u64, group: u32) {
+        let (name, group) = (self.text(name), LocationGroupRef::new(group));
+        self.push(Definition::Location { this, name, location_type, number_of_events: events, group });
+    }
+
+    pub(crate) fn location_property(&mut self, of: LocationRef, name: &str, value: AttributeValue) {
+        let name = self.text(name);
+        self.push(Definition::LocationProperty { of, name, value });
+    }
+
+    /// A region of this role and paradigm, by its name, canonical name and file.
+    pub(crate) fn region(&mut self, this: RegionRef, names: [&str; 2], file: Option<&str>, role: u8, paradigm: u8) {
+        let [name, canonical_name] = names.map(|name| self.text(name));
+        let source_file = file.map_or(StringRef::UNDEFINED, |file| self.text(file));
+        self.push(Definition::Region {
+            this,
+            name,
+            canonical_name,
+            description: StringRef::UNDEFINED,
+            role,
+            paradigm,
+            flags: 0,
+            source_file,
+            begin_line: 0,
+            end_line: 0,
+        });
+    }
+
+    pub(crate) fn attribute(&mut self, this: u32, name: &str, description: &str, attribute_type: u8) {
+        let (name, description) = (self.text(name), self.text(description));
+        self.push(Definition::Attribute { this: AttributeRef::new(this), name, description, attribute_type });
+    }
+
+    /// A group of paradigm 4.
+    pub(crate) fn group(&mut self, this: u32, name: &str, group_type: u8, members: Vec<u64>) {
+        let (this, name) = (GroupRef::new(this), self.text(name));
+        self.push(Definition::Group { this, name, group_type, paradigm: 4, flags: 0, members });
+    }
+
+    pub(crate) fn comm(&mut self, this: u32, name: &str, group: u32) {
+        let (this, name, group) = (CommRef::new(this), self.text(name), GroupRef::new(group));
+        self.push(Definition::Comm { this, name, group, parent: CommRef::UNDEFINED, flags: 0 });
+    }
+
+    /// All, strings first.
+    pub(crate) fn finish(self, timer_resolution: u64, global_offset: u64, trace_length: u64) -> Vec<Definition> {
+        let realtime_timestamp = u64::MAX;
+        let clock = Definition::ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp };
+        let texts = (0..).zip(self.texts).map(|(number, text)| {
+            let this = StringRef::new(number);
+            Definition::String { this, text: text.into_bytes() }
+        });
+        [clock].into_iter().chain(texts).chain(self.all).collect()
     }
 }

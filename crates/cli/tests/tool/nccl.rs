@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use otf2::verbatim::Definition;
 use otf2::{
-    ArchiveWriter, AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, EventWriter, GroupRef,
-    LocationGroupRef, LocationRef, MappingType, Message, RegionRef, StringRef, SystemTreeNodeRef,
+    ArchiveWriter, AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, EventWriter,
+    LocationRef, MappingType, Message, RegionRef, StringRef, SystemTreeNodeRef,
 };
 
-use super::made_up::{HOSTS, Host, Moment, RANKS, SECOND, Texts, host, number, process_id};
+use super::made_up::{Definitions, HOSTS, Host, Moment, RANKS, SECOND, host, number, process_id};
 use super::score_p::MPI;
 
 /// One end of a message: requests are even when asked for, and odd when done.
@@ -190,92 +190,69 @@ impl Nccl {
     }
 
     fn definitions(&self, events: &[u64]) -> Vec<Definition> {
-        let mut texts = Texts::default();
-        assert_eq!(["world", "shown by"].map(|text| texts.get(text).get()), [0, 1]);
-        let mut all = hosts(&mut texts);
-        if self.has_devices {
-            add_devices(&mut all, &mut texts);
+        let mut to = Definitions::default();
+        assert_eq!(["world", "shown by"].map(|text| to.text(text).get()), [0, 1]);
+        to.node(0, "job 17", "machine", None);
+        for (number, host) in (1..).zip(HOSTS) {
+            to.node(number, host.name, "node", Some(0));
         }
-        self.add_processes(&mut all, &mut texts);
-        self.add_locations(&mut all, &mut texts, events);
-        add_communication(&mut all, &mut texts);
-        let mut definitions = vec![Definition::ClockProperties {
-            timer_resolution: 1_000_000_000,
-            global_offset: number(self.host(2).realtime(0)),
-            trace_length: number(10 * SECOND),
-            realtime_timestamp: u64::MAX,
-        }];
-        definitions.extend(texts.definitions());
-        definitions.extend(all);
-        definitions
+        for host in (1..3).filter(|_| self.has_devices) {
+            to.node(2 + host, "GPU 0000:41:00.0", "GPU", Some(host));
+            to.push(Definition::SystemTreeNodeDomain { of: SystemTreeNodeRef::new(2 + host), domain: 7 });
+        }
+        self.add_processes(&mut to);
+        self.add_locations(&mut to, events);
+        for (number, (name, attribute_type)) in (0..).zip([("nccl.timing", 11), ("nccl.event", 4)]) {
+            to.attribute(number, name, "shown by", attribute_type);
+        }
+        to.region(OPERATION, ["ncclAllReduce", "nccl::operation::Coll::ncclAllReduce"], None, 25, 4);
+        to.region(CALL, ["ncclAllReduce", "nccl::call::CollApi::ncclAllReduce"], None, 25, 4);
+        let name = to.text("NCCL");
+        to.push(Definition::Paradigm { paradigm: 4, name, class: 0 });
+        to.group(0, "world", 4, vec![0, 1, 2]);
+        to.group(1, "world", 5, vec![0, 1, 2]);
+        to.comm(0, "world", 1);
+        to.finish(1_000_000_000, number(self.host(2).realtime(0)), number(10 * SECOND))
     }
 
-    fn add_processes(&self, all: &mut Vec<Definition>, texts: &mut Texts) {
-        let mut text = |text: &str| texts.get(text);
+    fn add_processes(&self, to: &mut Definitions) {
         for rank in 0..RANKS {
-            let this = LocationGroupRef::new(small(rank));
             let process_id = process_id(rank) + self.other_processes;
-            all.push(Definition::LocationGroup {
-                this,
-                name: text(&format!("rank {rank} [{}:{process_id}]", host(rank).name)),
-                group_type: 1,
-                parent: node(rank),
-                creator: LocationGroupRef::UNDEFINED,
-            });
-            let mut say = |name: &str, value| {
-                let name = text(name);
-                all.push(Definition::LocationGroupProperty { of: this, name, value });
-            };
-            say("NCCL::PROCESS_ID", AttributeValue::U64(process_id));
+            let this = small(rank);
+            to.location_group(this, &format!("rank {rank} [{}:{process_id}]", host(rank).name), 1, node(rank), None);
+            to.group_property(this, "NCCL::PROCESS_ID", AttributeValue::U64(process_id));
             if self.has_ranks {
-                say("NCCL::RANK", AttributeValue::U64(rank));
+                to.group_property(this, "NCCL::RANK", AttributeValue::U64(rank));
             }
             if self.has_anchors {
-                let values = ["TSC".to_owned(), self.anchors(rank)].map(|value| text(&value));
-                let names = ["NCCL::CLOCK::SOURCE", "NCCL::CLOCK::ANCHORS"].map(&mut text);
-                for (name, value) in names.into_iter().zip(values) {
-                    let value = AttributeValue::String(value);
-                    all.push(Definition::LocationGroupProperty { of: this, name, value });
+                let texts = [("NCCL::CLOCK::SOURCE", "TSC".to_owned()), ("NCCL::CLOCK::ANCHORS", self.anchors(rank))];
+                for (name, text) in texts {
+                    let value = AttributeValue::String(to.text(&text));
+                    to.group_property(this, name, value);
                 }
             }
         }
     }
 
     /// The ranks' GPUs and their locations.
-    fn add_locations(&self, all: &mut Vec<Definition>, texts: &mut Texts, events: &[u64]) {
-        let mut text = |text: &str| texts.get(text);
-        let device = |rank| SystemTreeNodeRef::new(node(rank).get() + if self.has_devices { 2 } else { 0 });
+    fn add_locations(&self, to: &mut Definitions, events: &[u64]) {
         for rank in 0..RANKS {
-            all.push(Definition::LocationGroup {
-                this: LocationGroupRef::new(small(RANKS + rank)),
-                name: text(&format!("GPU of rank {rank}")),
-                group_type: 2,
-                parent: device(rank),
-                creator: LocationGroupRef::new(small(rank)),
-            });
+            let device = node(rank) + if self.has_devices { 2 } else { 0 };
+            to.location_group(small(RANKS + rank), &format!("GPU of rank {rank}"), 2, device, Some(small(rank)));
         }
         for (number, events) in (0..).zip(events) {
-            let is_thread = number >= RANKS;
-            let rank = number % RANKS;
-            let this = LocationRef::new(number);
+            let (rank, this) = (number % RANKS, LocationRef::new(number));
             let thread_id = process_id(rank) + self.other_processes;
-            all.push(Definition::Location {
-                this,
-                name: text(&if is_thread {
-                    format!("API thread {thread_id}")
-                } else {
-                    format!("NCCL world rank {rank}/3")
-                }),
-                location_type: if is_thread { 1 } else { 2 },
-                number_of_events: *events,
-                group: LocationGroupRef::new(small(if is_thread { rank } else { RANKS + rank })),
-            });
-            let kind = if is_thread { "api-thread" } else { "communicator" };
-            let kind = ("NCCL::LOCATION_KIND", AttributeValue::String(text(kind)));
-            let thread = is_thread.then_some(("NCCL::THREAD_ID", AttributeValue::U64(thread_id)));
-            for (name, value) in [Some(kind), thread].into_iter().flatten() {
-                all.push(Definition::LocationProperty { of: this, name: text(name), value });
-            }
+            let kind = if number < RANKS {
+                to.location(this, &format!("NCCL world rank {rank}/3"), 2, *events, small(RANKS + rank));
+                "communicator"
+            } else {
+                to.location(this, &format!("API thread {thread_id}"), 1, *events, small(rank));
+                to.location_property(this, "NCCL::THREAD_ID", AttributeValue::U64(thread_id));
+                "api-thread"
+            };
+            let kind = AttributeValue::String(to.text(kind));
+            to.location_property(this, "NCCL::LOCATION_KIND", kind);
         }
     }
 }
@@ -285,83 +262,6 @@ fn small(rank: u64) -> u32 {
 }
 
 /// The node of a rank's host: the last one has one of its own.
-fn node(rank: u64) -> SystemTreeNodeRef {
-    SystemTreeNodeRef::new(if rank == RANKS - 1 { 2 } else { 1 })
-}
-
-/// The machine and its hosts.
-fn hosts(texts: &mut Texts) -> Vec<Definition> {
-    let mut text = |text: &str| texts.get(text);
-    let mut all = vec![Definition::SystemTreeNode {
-        this: SystemTreeNodeRef::new(0),
-        name: text("job 17"),
-        class_name: text("machine"),
-        parent: SystemTreeNodeRef::UNDEFINED,
-    }];
-    for (number, host) in (1..).zip(HOSTS) {
-        all.push(Definition::SystemTreeNode {
-            this: SystemTreeNodeRef::new(number),
-            name: text(host.name),
-            class_name: text("node"),
-            parent: SystemTreeNodeRef::new(0),
-        });
-    }
-    all
-}
-
-/// A GPU on each host, all with the same address.
-fn add_devices(all: &mut Vec<Definition>, texts: &mut Texts) {
-    for host in 1..3 {
-        let (this, parent) = (SystemTreeNodeRef::new(2 + host), SystemTreeNodeRef::new(host));
-        let (name, class_name) = (texts.get("GPU 0000:41:00.0"), texts.get("GPU"));
-        all.push(Definition::SystemTreeNode { this, name, class_name, parent });
-        all.push(Definition::SystemTreeNodeDomain { of: this, domain: 7 });
-    }
-}
-
-/// Attributes, the region of a call, the communicator.
-fn add_communication(all: &mut Vec<Definition>, texts: &mut Texts) {
-    let mut text = |text: &str| texts.get(text);
-    for (number, (name, attribute_type)) in (0..).zip([("nccl.timing", 11), ("nccl.event", 4)]) {
-        all.push(Definition::Attribute {
-            this: AttributeRef::new(number),
-            name: text(name),
-            description: text("shown by"),
-            attribute_type,
-        });
-    }
-    for (this, canonical_name) in
-        [(OPERATION, "nccl::operation::Coll::ncclAllReduce"), (CALL, "nccl::call::CollApi::ncclAllReduce")]
-    {
-        all.push(Definition::Region {
-            this,
-            name: text("ncclAllReduce"),
-            canonical_name: text(canonical_name),
-            description: text("operation"),
-            role: 25,
-            paradigm: 4,
-            flags: 0,
-            source_file: StringRef::UNDEFINED,
-            begin_line: 0,
-            end_line: 0,
-        });
-    }
-    all.push(Definition::Paradigm { paradigm: 4, name: text("NCCL"), class: 0 });
-    for (number, group_type) in [(0, 4), (1, 5)] {
-        all.push(Definition::Group {
-            this: GroupRef::new(number),
-            name: text("world"),
-            group_type,
-            paradigm: 4,
-            flags: 0,
-            members: vec![0, 1, 2],
-        });
-    }
-    all.push(Definition::Comm {
-        this: CommRef::new(0),
-        name: text("world"),
-        group: GroupRef::new(1),
-        parent: CommRef::UNDEFINED,
-        flags: 0,
-    });
+fn node(rank: u64) -> u32 {
+    if rank == RANKS - 1 { 2 } else { 1 }
 }

@@ -13,7 +13,7 @@ use super::made_up::Timer;
 use super::nccl::Nccl;
 use super::recording::{NO_PROCESS, begin};
 use super::score_p::ScoreP;
-use super::support::{Scratch, text};
+use super::support::Scratch;
 
 /// Objects whose names are data.
 const MAPS: [&str; 7] = ["clock", "collectives", "kinds", "numbers", "other", "rules", "timing"];
@@ -134,10 +134,9 @@ fn compare(scratch: &Scratch, section: &str, rare: &[&str], runs: &[&[&str]]) ->
     let mut compared =
         Compared { rows: rows(&reference, &format!("`{section}`")), seen: BTreeSet::new(), wrong: BTreeSet::new() };
     for arguments in runs {
-        let output = scratch.tool().args(*arguments).output().expect("ran");
-        let said = text(&output.stdout);
-        let first = serde_json::Deserializer::from_str(&said).into_iter::<Value>().next();
-        let value = first.and_then(Result::ok).unwrap_or_else(|| panic!("{arguments:?}: {}", text(&output.stderr)));
+        let ended = scratch.ends(*arguments);
+        let first = serde_json::Deserializer::from_str(&ended.stdout).into_iter::<Value>().next();
+        let value = first.and_then(Result::ok).unwrap_or_else(|| panic!("{arguments:?}: {ended:?}"));
         match value {
             Value::Array(values) => values.iter().for_each(|value| compared.top(value)),
             value => compared.top(&value),

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::diff;
 use super::fixture::Fixture;
 use super::recording;
-use super::support::{Scratch, text};
+use super::support::{Ended, Scratch};
 
 /// What `cargo xtask page` looks at.
 pub(super) fn folder() -> PathBuf {
@@ -46,8 +46,7 @@ fn model(page: &str) -> Value {
 /// The model of an archive's page.
 pub(super) fn page_of(scratch: &Scratch, trace: &Path) -> Value {
     let page = scratch.join("model.html");
-    let output = scratch.tool().arg("report").arg(trace).arg("-o").arg(&page).output().expect("ran");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    Ended::of(scratch.tool().arg("report").arg(trace).arg("-o").arg(&page)).with_code(0);
     model(&fs::read_to_string(page).expect("a page"))
 }
 
@@ -60,39 +59,32 @@ fn events(model: &Value) -> u64 {
 fn the_page_has_the_report_and_every_event_and_asks_nobody_for_anything() {
     let scratch = Scratch::new();
     let trace = Fixture::sound().write(scratch.path());
-    let output = scratch.tool().arg("report").arg(&trace).args(["--title", "a <b> & c"]).output().expect("ran");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scratch.ends(["report", "trace", "--title", "a <b> & c"]).with_code(0).says("report.html");
     let path = trace.join("report.html");
     let page = fs::read_to_string(&path).expect("the page beside the archive");
     keep(&path, "sound");
-    assert!(text(&output.stdout).contains("report.html"), "{}", text(&output.stdout));
     assert!(!page.contains("src=") && !page.contains("<link"), "the page loads something");
     let model = model(&page);
     assert_eq!(model["title"], "a <b> & c");
     assert_eq!(model["report"]["run"]["nccl_versions"][0], "2.28.9");
-    let printed = scratch.tool().args(["print", "--json"]).arg(&trace).output().expect("ran");
-    let entered = text(&printed.stdout).lines().filter(|line| line.contains("\"Enter\"")).count();
-    assert!(entered > 0, "{}", text(&printed.stdout));
+    let printed = scratch.ends(["print", "--json", "trace"]);
+    let entered = printed.stdout.lines().filter(|line| line.contains("\"Enter\"")).count();
+    assert!(entered > 0, "{printed:?}");
     assert_eq!(events(&model), entered as u64);
     // The number of events is the first of a chunk.
     assert_eq!(data(&page, "chunk-0").expect("a chunk")[0], u8::try_from(entered).expect("few events"));
-    let kinds: Vec<&Value> =
-        model["timeline"]["locations"].as_array().expect("locations").iter().map(|it| &it["kind"]).collect();
-    assert!(kinds.contains(&&"operation".into()), "{kinds:?}");
+    let locations = model["timeline"]["locations"].as_array().expect("locations");
+    assert!(locations.iter().any(|it| it["kind"] == "operation"), "{locations:?}");
 }
 
 /// Without room in the page all events go into files, which a page from a disk can load as scripts.
 #[test]
 fn what_does_not_fit_goes_into_files_or_is_said_to_be_missing() {
     let scratch = Scratch::new();
-    let trace = Fixture::sound().write(scratch.path());
+    Fixture::sound().write(scratch.path());
     let run = |arguments: &[&str]| {
-        let mut tool = scratch.tool();
-        let output =
-            tool.args(["report", "--json", "--size", "0", "-o", "page.html"]).args(arguments).arg(&trace).output();
-        let output = output.expect("ran");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        let summary: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let arguments = [&["report", "trace", "--json", "--size", "0", "-o", "page.html"], arguments].concat();
+        let summary = scratch.ends(arguments).with_code(0).json();
         (summary, fs::read_to_string(scratch.join("page.html")).expect("a page"))
     };
     let (summary, page) = run(&[]);
@@ -112,70 +104,52 @@ fn what_does_not_fit_goes_into_files_or_is_said_to_be_missing() {
     fs::write(beside.join("chunk-0.js"), &script).expect("written");
     let base64 = script.strip_prefix("nccl_otf2_chunk(0,\"").and_then(|rest| rest.strip_suffix("\")")).expect("a call");
     assert_eq!(u64::from(inflate(base64).expect("a chunk")[0]), events(&model));
-
-    let help = scratch.tool().args(["report", "--help"]).output().expect("ran");
-    for name in summary.as_object().expect("an object").keys() {
-        assert!(text(&help.stdout).contains(name.as_str()), "{name} is not documented");
-    }
 }
 
 #[test]
 fn jobs_of_all_sorts_have_pages() {
     let scratch = Scratch::new();
-    let jobs = [("empty", 0), ("aborted", 5)];
-    for (name, all_reduces) in jobs {
-        let out = scratch.join(name);
-        recording::record(&out, 0, recording::NO_PROCESS, all_reduces);
-        let finalized = scratch.tool().arg("finalize").arg(&out).output().expect("ran");
-        assert!(finalized.status.code().is_some_and(|code| code < 2), "{}", text(&finalized.stderr));
-        let output = scratch.tool().arg("report").arg(&out).output().expect("ran");
-        assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));
-        keep(&out.join("report.html"), name);
+    for (name, all_reduces) in [("empty", 0), ("aborted", 5)] {
+        recording::record(&scratch.join(name), 0, recording::NO_PROCESS, all_reduces);
+        let finalized = scratch.ends(["finalize", name]);
+        assert!(finalized.code.is_some_and(|code| code < 2), "{finalized:?}");
+        scratch.ends(["report", name]).with_code(0);
+        keep(&scratch.join(name).join("report.html"), name);
     }
     // Score-P's own archives have nothing of NCCL's, and still a timeline.
     let score_p = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/scorep-mpi-sample/traces.otf2");
-    let page = scratch.join("score-p.html");
-    let output = scratch.tool().arg("report").arg(score_p).arg("-o").arg(&page).output().expect("ran");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(events(&model(&fs::read_to_string(&page).expect("a page"))) > 100);
-    keep(&page, "score-p");
+    assert!(events(&page_of(&scratch, &score_p)) > 100);
+    keep(&scratch.join("model.html"), "score-p");
 }
 
 #[test]
 fn a_page_that_cannot_be_written_names_the_file_and_the_way_out() {
     let scratch = Scratch::new();
-    let trace = Fixture::sound().write(scratch.path());
-    let output = scratch.tool().arg("report").arg(trace).args(["-o", "missing/page.html"]).output().expect("ran");
-    assert_eq!(output.status.code(), Some(2));
-    let said = text(&output.stderr);
-    assert!(said.contains("missing/page.html") && said.contains("-o"), "{said}");
-    let output = scratch.tool().args(["report", "nothing-here"]).output().expect("ran");
-    assert_eq!(output.status.code(), Some(2));
+    Fixture::sound().write(scratch.path());
+    let ended = scratch.ends(["report", "trace", "-o", "missing/page.html"]).with_code(2);
+    ended.says("missing/page.html; -o names another file");
+    scratch.ends(["report", "nothing-here"]).with_code(2);
 }
 
 #[test]
 fn two_runs_have_a_page_of_what_diff_says() {
     let scratch = Scratch::new();
     let [a, b] = [("a", 2_000), ("b", 2_200)].map(|(name, ns)| diff::job(&scratch, name, 60, ns));
-    let run = |arguments: &[&str]| {
-        let output = scratch.tool().arg("report").arg(&a).arg("--diff").arg(&b).args(arguments).output().expect("ran");
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        text(&output.stdout).to_owned()
+    let report = |arguments: &[&str]| {
+        Ended::of(scratch.tool().arg("report").arg(&a).arg("--diff").arg(&b).args(arguments)).with_code(0)
     };
-    let said = run(&["--function", "Broadcast"]);
-    assert!(said.starts_with("B is slower in 1 of 1 group of operations: ncclBroadcast of 1 MiB"), "{said}");
+    let ended = report(&["--function", "Broadcast"]);
+    let wanted = "B is slower in 1 of 1 group of operations: ncclBroadcast of 1 MiB";
+    assert!(ended.stdout.starts_with(wanted), "{ended:?}");
     let page = fs::read_to_string(a.join("diff.html")).expect("the page beside the first archive");
     assert!(!page.contains("src=") && !page.contains("<link"), "the page loads something");
-    let printed =
-        scratch.tool().args(["diff", "--json", "--function", "Broadcast"]).args([&a, &b]).output().expect("ran");
+    let printed = Ended::of(scratch.tool().args(["diff", "--json", "--function", "Broadcast"]).args([&a, &b]));
     let model = model(&page);
-    assert_eq!(model["comparison"], serde_json::from_slice::<Value>(&printed.stdout).expect("JSON"));
+    assert_eq!(model["comparison"], printed.json());
     assert_eq!(model["title"], format!("{} and {}", a.display(), b.display()));
-    let summary: Value = serde_json::from_str(&run(&["--json", "-o", "all.html"])).expect("JSON");
+    let summary = report(&["--json", "-o", "all.html"]).json();
     assert_eq!((&summary["outcome"], &summary["page"]), (&"slower".into(), &"all.html".into()));
     keep(&scratch.join("all.html"), "diff");
     // A page of one run is of all of it.
-    let output = scratch.tool().arg("report").arg(&a).args(["--from", "1us"]).output().expect("ran");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("--diff"), "{}", text(&output.stderr));
+    scratch.ends(["report", "a/trace", "--from", "1us"]).with_code(2).says("--diff");
 }

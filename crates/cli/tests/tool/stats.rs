@@ -4,25 +4,23 @@ use std::path::{Path, PathBuf};
 
 use journal::testing::{Process, Who};
 use otf2::CollectiveOp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::fixture::{ALL_REDUCE, Fixture, Step};
+use super::fixture::{ALL_REDUCE, BROADCAST, Fixture, SEND, Step};
 use super::recording;
-use super::support::{Scratch, text};
+use super::support::{Ended, Scratch};
 
-fn stats(scratch: &Scratch, trace: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = scratch.tool().arg("stats").arg(trace).args(arguments).output().expect("ran");
-    (output.status.code(), text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
+/// What `stats` prints of an archive.
+#[track_caller]
+fn stats(scratch: &Scratch, trace: &Path, arguments: &[&str]) -> String {
+    Ended::of(scratch.tool().arg("stats").arg(trace).args(arguments)).with_code(0).stdout
 }
 
 #[test]
 fn the_first_line_is_the_verdict() {
     let scratch = Scratch::new();
-    let trace = Fixture::sound().write(scratch.path());
-    let (code, out, err) = stats(&scratch, &trace, &[]);
-    assert_eq!(code, Some(0), "{err}");
-    let first = out.lines().next().expect("a line");
-    assert!(first.starts_with("The clocks do not allow to say who came late"), "{out}");
+    let out = stats(&scratch, &Fixture::sound().write(scratch.path()), &[]);
+    assert!(out.starts_with("The clocks do not allow to say who came late"), "{out}");
     assert!(out.contains("\noperations, counted on every rank\n"), "{out}");
     let row = out.lines().find(|line| line.trim().starts_with("ncclAllReduce")).expect("a row");
     let row = row.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -33,25 +31,46 @@ fn the_first_line_is_the_verdict() {
 fn one_table_is_sorted_filtered_and_given_as_csv() {
     let scratch = Scratch::new();
     let trace = Fixture::sound().write(scratch.path());
-    let csv = |arguments: &[&str]| {
-        let (code, out, err) = stats(&scratch, &trace, &[&["--csv"], arguments].concat());
-        assert_eq!(code, Some(0), "{err}");
-        let rows = out.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
-        rows.collect::<Vec<_>>()
+    let csv = |arguments: &[&str]| -> Vec<Vec<String>> {
+        let out = stats(&scratch, &trace, &[&["--csv"], arguments].concat());
+        out.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
     };
     let rows = csv(&["--sort", "max"]);
     let column = rows[0].iter().position(|name| name == "max").expect("a column");
     let functions: Vec<(&str, &str)> = rows[1..].iter().map(|row| (row[0].as_str(), row[column].as_str())).collect();
     let sorted = [("ncclAllReduce", "100"), ("ncclBroadcast", "50"), ("ncclSend", "50"), ("ncclRecv", "45")];
     assert_eq!(functions, sorted);
-    assert_eq!(csv(&["--function", "send"]).len(), 2);
-    assert_eq!(csv(&["--by", "ranks", "--rank", "1"]).len(), 2);
-    assert_eq!(csv(&["--limit", "1"]).len(), 2);
-    assert_eq!(csv(&["--comm", "world", "--from", "300ns"]).len(), 3);
-    assert_eq!(
-        csv(&["--by", "messages"]),
-        [["from", "to", "count", "bytes", "late_sender", "late_receiver", "communicator"]]
-    );
+    for (arguments, number) in [
+        (&["--function", "send"][..], 2),
+        (&["--by", "ranks", "--rank", "1"], 2),
+        (&["--limit", "1"], 2),
+        (&["--comm", "world", "--from", "300ns"], 3),
+    ] {
+        assert_eq!(csv(arguments).len(), number, "{arguments:?}");
+    }
+    let messages = [["from", "to", "count", "bytes", "late_sender", "late_receiver", "communicator"]];
+    assert_eq!(csv(&["--by", "messages"]), messages);
+}
+
+/// Of an operation that had not ended it is not known how long it took, nor what would have timed it.
+#[test]
+fn what_had_not_ended_has_no_timing() {
+    let scratch = Scratch::new();
+    let mut fixture = Fixture::sound();
+    fixture.ranks[0].extend([Step::EnterUnfinished(460, BROADCAST), Step::Leave(470, BROADCAST)]);
+    fixture.ranks[1].extend([Step::EnterUnfinished(460, SEND), Step::Leave(470, SEND)]);
+    fixture.span.1 = 470;
+    let trace = fixture.write(scratch.path());
+    let report: Value = serde_json::from_str(&stats(&scratch, &trace, &["--json"])).expect("JSON");
+    let operations = report["operations"].as_array().expect("operations");
+    let of = |function: &str, bytes: u64| {
+        operations.iter().find(|it| it["function"] == function && it["bytes_max"] == bytes).expect("a row")
+    };
+    let open = of("ncclSend", 0);
+    assert_eq!((&open["count"], &open["unfinished"], &open["timing"]), (&1.into(), &1.into(), &json!({})), "{open}");
+    assert_eq!(of("ncclBroadcast", 64)["timing"], json!({ "proxy": 2 }));
+    let out = stats(&scratch, &trace, &["--by", "operations"]);
+    assert!(out.contains("  unfinished"), "{out}");
 }
 
 #[test]
@@ -63,8 +82,7 @@ fn an_empty_table_says_why_it_is_empty() {
         ("pairs", "connections were not measured, which takes a network and NCCL_OTF2_EVENTS=standard,ProxyStep"),
         ("overlap", "kernels of the program were not recorded"),
     ] {
-        let (code, out, err) = stats(&scratch, &trace, &["--by", by]);
-        assert_eq!(code, Some(0), "{err}");
+        let out = stats(&scratch, &trace, &["--by", by]);
         assert!(out.contains(why), "{by}: {out}");
     }
 }
@@ -72,47 +90,25 @@ fn an_empty_table_says_why_it_is_empty() {
 #[test]
 fn what_does_not_exist_is_an_error_that_says_what_does() {
     let scratch = Scratch::new();
-    let trace = Fixture::sound().write(scratch.path());
+    Fixture::sound().write(scratch.path());
     for (arguments, words) in [
-        (["--comm", "nobody"], "no communicator is called nobody"),
-        (["--comm", "world,nobody"], "no communicator is called nobody: the archive has world"),
-        (["--rank", "77"], "no rank 77: the archive has ranks 0 to 1"),
-        (["--rank", "0,77"], "no rank 77"),
-        (["--rank", "0-1"], "is no rank such as 3; several go with commas: 0,1,2"),
-        (["--function", "Foo"], "no function Foo: the archive has ncclAllReduce, ncclBroadcast, ncclRecv, ncclSend"),
-        (["--from", "99s"], "--from 99.000 s is after the end of the archive, 355 ns"),
-        (["--to", "@5"], "--to is 95 ns before the beginning of the archive"),
-        (["--sort", "colour"], "no table has a column \"colour\""),
-        (["--from", "soon"], "is a time such as 1.5s"),
+        ("--comm nobody", "no communicator is called nobody"),
+        ("--comm world,nobody", "no communicator is called nobody: the archive has world"),
+        ("--rank 77", "no rank 77: the archive has ranks 0 to 1"),
+        ("--rank 0,77", "no rank 77"),
+        ("--rank 0-1", "is no rank such as 3; several go with commas: 0,1,2"),
+        ("--function Foo", "no function Foo: the archive has ncclAllReduce, ncclBroadcast, ncclRecv, ncclSend"),
+        ("--from 99s", "--from 99.000 s is after the end of the archive, 355 ns"),
+        ("--to @5", "--to is 95 ns before the beginning of the archive"),
+        ("--from soon", "is a time such as 1.5s"),
+        ("--from 200ns --to 100ns", "--from 200 ns is after --to 100 ns"),
+        // Rank 0 only sends.
+        ("--rank 0 --function Recv", "nothing in the archive matches all of --rank 0, --function Recv"),
+        ("--sort colour", "no table has a column \"colour\""),
+        ("--by pairs --sort colour", "it has from, to, channel"),
     ] {
-        let (code, _, err) = stats(&scratch, &trace, &arguments);
-        assert_eq!(code, Some(2), "{err}");
-        assert!(err.contains(words), "{err}");
-    }
-    // Rank 0 only sends.
-    let (code, out, err) = stats(&scratch, &trace, &["--rank", "0", "--function", "Recv"]);
-    assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
-    assert!(err.contains("nothing in the archive matches all of --rank 0, --function Recv"), "{err}");
-    let (code, _, err) = stats(&scratch, &trace, &["--from", "200ns", "--to", "100ns"]);
-    assert_eq!(code, Some(2), "{err}");
-    assert!(err.contains("--from 200 ns is after --to 100 ns"), "{err}");
-    let (code, _, err) = stats(&scratch, &trace, &["--by", "pairs", "--sort", "colour"]);
-    assert_eq!(code, Some(2));
-    assert!(err.contains("it has from, to, channel"), "{err}");
-}
-
-#[test]
-fn programs_get_the_whole_report() {
-    let scratch = Scratch::new();
-    let trace = Fixture::sound().write(scratch.path());
-    let (_, out, _) = stats(&scratch, &trace, &["--json"]);
-    let report: Value = serde_json::from_str(&out).expect("JSON");
-    assert_eq!((&report["format"], &report["verdict"]["finding"]), (&1.into(), &"unclear".into()));
-    assert_eq!(report["operations"][0]["duration_ns"]["total"], 180.0);
-    let page = include_str!("../../../../docs/REFERENCE.md");
-    let (_, page) = page.split_once("### `stats --json`").expect("a section");
-    for name in report.as_object().expect("an object").keys() {
-        assert!(page.contains(&format!("`{name}")), "{name} is not documented");
+        let ended = scratch.ends(["stats", "trace"].into_iter().chain(arguments.split(' '))).with_code(2);
+        assert!(ended.stdout.is_empty() && ended.stderr.contains(words), "{arguments}: {ended:?}");
     }
 }
 
@@ -120,8 +116,7 @@ fn programs_get_the_whole_report() {
 fn an_archive_without_nccl_has_nothing_to_compare() {
     let scratch = Scratch::new();
     let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/scorep-mpi-sample");
-    let (code, out, err) = stats(&scratch, &sample, &[]);
-    assert_eq!(code, Some(0), "{err}");
+    let out = stats(&scratch, &sample, &[]);
     assert!(out.starts_with("There are no operations of NCCL in this archive."), "{out}");
 }
 
@@ -146,18 +141,17 @@ fn late(scratch: &Scratch) -> PathBuf {
 fn the_text_says_what_its_numbers_do_not() {
     let scratch = Scratch::new();
     let trace = late(&scratch);
-    let (code, out, err) = stats(&scratch, &trace, &[]);
-    assert_eq!(code, Some(0), "{err}");
+    let out = stats(&scratch, &trace, &[]);
     // The first of 99 is warm-up.
     assert!(out.starts_with("Rank 1 comes late: 1 rank waited 294.0 µs for it"), "{out}");
     assert!(out.contains("\ncauses of lost time: times overlap and do not add up\n"), "{out}");
-    let (_, of_one, _) = stats(&scratch, &trace, &["--rank", "1"]);
+    let of_one = stats(&scratch, &trace, &["--rank", "1"]);
     let said = "\n  --rank chooses rows, counts and durations; the verdict, causes, channels, anomalies and the waiting and \
                 skew in operations are of all ranks.\n";
     assert!(of_one.contains(said) && !out.contains(said), "{of_one}");
     // Neither calls nor kernels were recorded.
     assert!(!out.contains("GPU"), "{out}");
-    let (_, help, _) = stats(&scratch, &trace, &["--help"]);
+    let help = stats(&scratch, &trace, &["--help"]);
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
     for said in ["overlap and do not add up", "weighted by 1/t²", "least time for each size"] {
         assert!(help.contains(said), "{said}: {help}");
@@ -165,17 +159,12 @@ fn the_text_says_what_its_numbers_do_not() {
 }
 
 /// The verdicts of `stats` and of the page of a finished job, which are one.
-fn verdict(scratch: &Scratch, job: &Path) -> String {
-    let finalized = scratch.tool().arg("finalize").arg(job).output().expect("ran");
-    assert!(finalized.status.code().is_some_and(|code| code < 2), "{}", text(&finalized.stderr));
-    let (code, out, err) = stats(scratch, job, &[]);
-    assert_eq!(code, Some(0), "{err}");
-    let page = scratch.tool().args(["report", "--json"]).arg(job).output().expect("ran");
-    assert_eq!(page.status.code(), Some(0), "{}", text(&page.stderr));
-    let page: Value = serde_json::from_slice(&page.stdout).expect("JSON");
-    let first = out.lines().next().expect("a line");
-    assert_eq!(page["verdict"], first);
-    first.to_owned()
+fn verdict(scratch: &Scratch, job: &str) -> String {
+    let finalized = scratch.ends(["finalize", job]);
+    assert!(finalized.code.is_some_and(|code| code < 2), "{finalized:?}");
+    let first = stats(scratch, Path::new(job), &[]).lines().next().expect("a line").to_owned();
+    assert_eq!(scratch.ends(["report", "--json", job]).with_code(0).json()["verdict"], first.as_str());
+    first
 }
 
 #[test]
@@ -186,16 +175,14 @@ fn jobs_of_all_sorts_have_a_verdict() {
         for rank in 0..ranks {
             recording::record(&out, rank, recording::NO_PROCESS, all_reduces);
         }
-        verdict(&scratch, &out)
+        verdict(&scratch, name)
     };
     assert_eq!(job("empty", 2, 0), "There are no operations of NCCL in this archive.");
     let running = scratch.join("running");
     recording::record(&running, 0, recording::NO_PROCESS, 1);
-    let (code, _, err) = stats(&scratch, &running, &[]);
-    assert_eq!(code, Some(2), "{err}");
-    let path = running.display();
-    for said in ["no archive yet", &format!("`nccl-otf2 top {path}`"), &format!("`nccl-otf2 dump {path}`")] {
-        assert!(err.contains(said), "{err}");
+    let ended = scratch.ends(["stats", "running"]).with_code(2);
+    for said in ["no archive yet", "`nccl-otf2 top running`", "`nccl-otf2 dump running`"] {
+        ended.says(said);
     }
     // Killed, and with nothing but the enqueueing of its operations.
     assert!(job("killed", 2, 5).contains("in 5 of 5 collectives, only the enqueueing of a rank is known"));
@@ -204,7 +191,7 @@ fn jobs_of_all_sorts_have_a_verdict() {
     let mut process = Process::begin(&out, Who { rank: 0, ranks: 1, in_environment: true });
     process.collective(0);
     let _part = process.end();
-    assert!(verdict(&scratch, &out).starts_with("No collective or message of several ranks was timed"));
+    assert!(verdict(&scratch, "one-rank").starts_with("No collective or message of several ranks was timed"));
 }
 
 #[test]
@@ -222,25 +209,21 @@ fn a_job_of_64_processes_is_read_by_every_verb() {
     for process in processes {
         let _part = process.end();
     }
-    verdict(&scratch, &out);
-    let (_, json, _) = stats(&scratch, &out, &["--json"]);
-    let report: Value = serde_json::from_str(&json).expect("JSON");
+    verdict(&scratch, "job");
+    let report: Value = serde_json::from_str(&stats(&scratch, &out, &["--json"])).expect("JSON");
     assert_eq!((&report["run"]["operations"], &report["run"]["instances"]), (&320.into(), &5.into()));
     assert_eq!(report["ranks"].as_array().map(Vec::len), Some(64));
     assert_eq!((&report["run"]["processes"], &report["run"]["has_steps"]), (&64.into(), &true.into()));
-    let checked = scratch.tool().arg("check").arg(&out).output().expect("ran");
-    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stdout));
+    scratch.ends(["check", "job"]).with_code(0);
 }
 
 #[test]
 fn an_archive_of_an_older_build_is_refused_with_the_way_out() {
     let scratch = Scratch::new();
-    let trace = Fixture { has_kinds: false, ..Fixture::sound() }.write(scratch.path());
-    let trace = trace.to_str().expect("text");
-    for arguments in [&["stats", trace][..], &["report", trace], &["diff", trace, trace]] {
-        let output = scratch.tool().args(arguments).output().expect("ran");
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
-        let said = text(&output.stderr);
-        assert!(said.contains("older build") && said.contains("`nccl-otf2 finalize` again"), "{said}");
+    Fixture { has_kinds: false, ..Fixture::sound() }.write(scratch.path());
+    for arguments in [&["stats", "trace"][..], &["report", "trace"], &["diff", "trace", "trace"]] {
+        let ended = scratch.ends(arguments).with_code(2);
+        ended.says("older build");
+        ended.says("`nccl-otf2 finalize` again");
     }
 }

@@ -1,36 +1,18 @@
 //! A clean environment and a fresh directory for each test.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::Command;
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// Variables that a developer's shell or a batch job may have, and that change what the tool does.
-const HOSTILE: &[&str] = &[
-    "NCCL_PROFILER_PLUGIN",
-    "NCCL_OTF2_DIR",
-    "NCCL_OTF2_JOB",
-    "NCCL_OTF2_EVENTS",
-    "NCCL_OTF2_MODE",
-    "NCCL_OTF2_FINALIZE",
-    "NCCL_OTF2_KEEP_JOURNAL",
-    "RANK",
-    "WORLD_SIZE",
-    "PMI_RANK",
-    "PMIX_RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "SLURM_PROCID",
-    "SLURM_JOB_ID",
-    "SLURM_STEP_ID",
-    "PBS_JOBID",
-    "LSB_JOBID",
-    "FLUX_JOB_ID",
-    "COBALT_JOBID",
-    "JOB_ID",
-    "TORCHELASTIC_RUN_ID",
-    "PMIX_NAMESPACE",
-];
+const HOSTILE: &str = "\
+    NCCL_PROFILER_PLUGIN NCCL_OTF2_DIR NCCL_OTF2_JOB NCCL_OTF2_EVENTS NCCL_OTF2_MODE NCCL_OTF2_FINALIZE \
+    NCCL_OTF2_KEEP_JOURNAL RANK WORLD_SIZE PMI_RANK PMIX_RANK OMPI_COMM_WORLD_RANK SLURM_PROCID SLURM_JOB_ID \
+    SLURM_STEP_ID PBS_JOBID LSB_JOBID FLUX_JOB_ID COBALT_JOBID JOB_ID TORCHELASTIC_RUN_ID PMIX_NAMESPACE";
 
 /// A place to work in.
 pub(crate) struct Scratch {
@@ -55,10 +37,20 @@ impl Scratch {
     pub(crate) fn tool(&self) -> Command {
         let mut command = Command::cargo_bin("nccl-otf2").expect("the tool is built");
         command.current_dir(self.path());
-        for variable in HOSTILE {
+        for variable in HOSTILE.split_whitespace() {
             command.env_remove(variable);
         }
         command
+    }
+
+    /// Runs the tool to its end.
+    pub(crate) fn ends<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> Ended {
+        Ended::of(self.tool().args(arguments))
+    }
+
+    /// Runs `nccl-otf2 run` to its end.
+    pub(crate) fn ran(&self, options: &[&str], script: &str) -> Ended {
+        Ended::of(&mut self.run(options, script))
     }
 
     /// `nccl-otf2 run` with these options and a shell script.
@@ -66,6 +58,43 @@ impl Scratch {
         let mut command = self.tool();
         command.args(["run", "--plugin", "plugin.so"]).args(options).args(["--", "sh", "-c", script]);
         command
+    }
+}
+
+/// How the tool ended, and what it printed.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// None where it had to be killed.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let output = command.output().expect("ran");
+        Self { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+
+    #[track_caller]
+    pub(crate) fn with_code(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    /// Whether it printed these words.
+    #[track_caller]
+    pub(crate) fn says(&self, words: &str) {
+        assert!(self.said().contains(words), "{words}: {self:?}");
+    }
+
+    pub(crate) fn said(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 

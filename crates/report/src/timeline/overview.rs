@@ -53,6 +53,7 @@ impl Overview {
             };
             let arrived = (event.begin_ns + waiting_ns).min(event.end_ns);
             shares.add(location.row, true, (event.begin_ns, arrived), 0);
+            // Below 255: a timeline has a few dozen functions.
             shares.add(location.row, false, (arrived, event.end_ns), u8::try_from(function).unwrap_or(u8::MAX));
         }
         Self { bins: Bins { bin_ns, bins }, functions, cells: shares.bytes() }

@@ -7,7 +7,7 @@ use nccl_events::StateArgs;
 use nccl_events::event;
 
 use super::minimal::Minimal;
-use super::{Event, Said, State};
+use super::{Callback, Event, State};
 use crate::journals::fields::{arguments, each_detail};
 use crate::journals::gpu::Entry;
 use crate::journals::process::{Comm, Finalize, Process};
@@ -24,10 +24,10 @@ pub(super) enum Line<'a> {
 }
 
 impl Line<'_> {
-    pub(super) fn of(said: Said) -> Self {
-        match said {
-            Said::State(state) => Self::State(state),
-            Said::Event(event) => Self::Event(event),
+    pub(super) fn of(callback: Callback) -> Self {
+        match callback {
+            Callback::State(state) => Self::State(state),
+            Callback::Event(event) => Self::Event(event),
         }
     }
 
@@ -69,7 +69,7 @@ fn moment(process: &Process, when: Moment, json: &mut Json) {
     json.put("tid", when.tid);
 }
 
-/// From when to when; nothing is said of an end that was not recorded.
+/// From when to when; nothing is callback of an end that was not recorded.
 pub(super) fn span(process: &Process, start: Moment, stop: Option<Moment>, json: &mut Json) {
     json.object("start", |json| moment(process, start, json));
     if let Some(stop) = stop {

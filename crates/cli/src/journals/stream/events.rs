@@ -35,7 +35,7 @@ pub(crate) struct State {
 }
 
 #[derive(Debug)]
-pub(crate) enum Said {
+pub(crate) enum Callback {
     Event(Event),
     State(State),
 }
@@ -75,7 +75,7 @@ impl<'a> Events<'a> {
         }
     }
 
-    fn take(&mut self, record: Record) -> Option<Said> {
+    fn take(&mut self, record: Record) -> Option<Callback> {
         let ns = self.clock.nanoseconds(record.ticks);
         let when = |threads: &BTreeMap<u16, u32>| Moment { ns, tid: threads.get(&record.slot).copied().unwrap_or(0) };
         match record.body {
@@ -102,12 +102,12 @@ impl<'a> Events<'a> {
                     return None;
                 };
                 let event = Event { stop: Some(when(&self.threads)), ..event? };
-                self.is_in_time(event.start.ns, Some(ns)).then_some(Said::Event(event))
+                self.is_in_time(event.start.ns, Some(ns)).then_some(Callback::Event(event))
             }
             RecordBody::State { state, args } => {
                 let is_wanted = self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&record.id));
-                let said = State { event: record.id, when: when(&self.threads), number: state, args };
-                (is_wanted && self.is_in_time(ns, Some(ns))).then_some(Said::State(said))
+                let callback = State { event: record.id, when: when(&self.threads), number: state, args };
+                (is_wanted && self.is_in_time(ns, Some(ns))).then_some(Callback::State(callback))
             }
             _ => None,
         }
@@ -129,13 +129,13 @@ impl<'a> Events<'a> {
 }
 
 impl Iterator for Events<'_> {
-    type Item = Said;
+    type Item = Callback;
 
-    fn next(&mut self) -> Option<Said> {
+    fn next(&mut self) -> Option<Callback> {
         while let Some(record) = self.records.next() {
-            let said = self.take(record);
-            if said.is_some() {
-                return said;
+            let callback = self.take(record);
+            if callback.is_some() {
+                return callback;
             }
         }
         if self.unstopped.len() == 0 {
@@ -147,7 +147,7 @@ impl Iterator for Events<'_> {
         while let Some((_, id)) = self.unstopped.next() {
             let event = self.open.remove(&id).flatten();
             if let Some(event) = event.filter(|event| self.is_in_time(event.start.ns, None)) {
-                return Some(Said::Event(event));
+                return Some(Callback::Event(event));
             }
         }
         None

@@ -18,7 +18,7 @@ use super::filter::Filter;
 use super::process::Process;
 use super::value::Json;
 use callbacks::Line;
-pub(crate) use events::{Event, Events, Said, State};
+pub(crate) use events::{Callback, Event, Events, State};
 use minimal::Minimal;
 
 /// Whose fields the lines have.

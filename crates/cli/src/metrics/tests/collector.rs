@@ -42,9 +42,9 @@ fn a_collector_gets_all_metrics() {
     wait_for("collector", || std::net::TcpStream::connect(&http).ok());
     let mut outputs = Outputs::open(&request(&["--otlp", &format!("http://{http}")])).expect("outputs");
     outputs.publish(&everything()).expect("published");
-    let troubles = outputs.troubles.clone();
+    let errors = outputs.errors.clone();
     outputs.end().expect("ended");
-    assert_eq!(troubles.otlp.load(Ordering::Relaxed), 0);
+    assert_eq!(errors.otlp.load(Ordering::Relaxed), 0);
     collector.signal("TERM");
     let said = collector.wait(LIMIT).with_code(0).stdout;
     let wanted: Vec<(String, Vec<f64>)> = ours().iter().map(numbers).collect();
@@ -58,7 +58,7 @@ fn neither_a_dead_nor_a_slow_collector_holds_up_anybody() {
     let slow = slow.local_addr().map(|address| (address.to_string(), slow)).expect("an address");
     for address in [&free_address(), &slow.0] {
         let mut outputs = Outputs::open(&request(&["--otlp", &format!("http://{address}")])).expect("outputs");
-        let troubles = outputs.troubles.clone();
+        let errors = outputs.errors.clone();
         let began = Instant::now();
         for _ in 0..50 {
             outputs.publish(&everything()).expect("goes on");
@@ -67,7 +67,7 @@ fn neither_a_dead_nor_a_slow_collector_holds_up_anybody() {
         let began = Instant::now();
         outputs.end().expect("ended");
         assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-        let counts = [&troubles.otlp, &troubles.dropped].map(|it| it.load(Ordering::Relaxed));
+        let counts = [&errors.otlp, &errors.dropped].map(|it| it.load(Ordering::Relaxed));
         assert!(counts[0] + counts[1] >= 47, "{counts:?}");
     }
 }

@@ -15,7 +15,7 @@ use live::{
     Rank, Snapshot, Window,
 };
 
-use super::page::Troubles;
+use super::page::OutputErrors;
 use super::{Families, Request};
 
 #[derive(Parser)]
@@ -117,7 +117,7 @@ fn everything() -> Snapshot {
 
 fn ours() -> Vec<Family> {
     let mut families = Families::new(Names::Ours).of(&everything());
-    families.extend(Troubles::default().families());
+    families.extend(OutputErrors::default().families());
     families
 }
 

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use super::{ours, request};
 use crate::metrics::Outputs;
-use crate::metrics::page::{Latest, Page, Troubles};
+use crate::metrics::page::{Latest, OutputErrors, Page};
 use crate::metrics::server::Server;
 use crate::metrics::text::Format;
 
-pub(super) fn serve(token: Option<&str>) -> (SocketAddr, Arc<Latest>, Arc<Troubles>) {
-    let (latest, troubles) = (Arc::<Latest>::default(), Arc::<Troubles>::default());
+pub(super) fn serve(token: Option<&str>) -> (SocketAddr, Arc<Latest>, Arc<OutputErrors>) {
+    let (latest, errors) = (Arc::<Latest>::default(), Arc::<OutputErrors>::default());
     let listener = TcpListener::bind("127.0.0.1:0").expect("an address");
     let token = token.map(str::to_owned);
-    let server = Server { latest: Arc::clone(&latest), troubles: Arc::clone(&troubles), token };
-    (server.start(listener).expect("started"), latest, troubles)
+    let server = Server { latest: Arc::clone(&latest), errors: Arc::clone(&errors), token };
+    (server.start(listener).expect("started"), latest, errors)
 }
 
 /// What is answered to these bytes, until the connection is closed.
@@ -51,18 +51,18 @@ fn a_scraper_gets_the_format_that_it_asks_for() {
 
 #[test]
 fn a_thousand_scrapes_at_once_are_answered() {
-    let (address, latest, troubles) = serve(None);
+    let (address, latest, errors) = serve(None);
     latest.set(Arc::new(Page::new(ours())));
     let expected = get(address, "");
     let scrape = |_| thread::Builder::new().stack_size(128 << 10).spawn(move || get(address, "")).expect("a thread");
     let scrapes: Vec<_> = (0..1000).map(scrape).collect();
     assert!(scrapes.into_iter().all(|scrape| scrape.join().expect("answered") == expected));
-    assert_eq!(troubles.refused.load(Ordering::Relaxed), 0);
+    assert_eq!(errors.refused.load(Ordering::Relaxed), 0);
 }
 
 #[test]
 fn what_is_no_scrape_is_refused_and_closed() {
-    let (address, latest, troubles) = serve(None);
+    let (address, latest, errors) = serve(None);
     latest.set(Arc::new(Page::new(ours())));
     let long = [b"GET / HTTP/1.1\r\nX: ".as_slice(), &[b'x'; 100_000]].concat();
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(1000));
@@ -74,7 +74,7 @@ fn what_is_no_scrape_is_refused_and_closed() {
     }
     assert!(ask(address, b"GET /secrets HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
     assert!(ask(address, b"POST /metrics HTTP/1.1\r\nContent-Length: 1\r\n\r\nx").starts_with("HTTP/1.1 405 "));
-    assert_eq!(troubles.refused.load(Ordering::Relaxed), 7);
+    assert_eq!(errors.refused.load(Ordering::Relaxed), 7);
     // Those who say nothing hold up nobody, and not for long.
     let silent: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(address).expect("connected")).collect();
     let began = Instant::now();

@@ -13,7 +13,7 @@ fn what_cannot_be_written_is_counted_and_comes_when_it_can() {
     let directory = folder.path().to_str().expect("a path");
     let mut outputs = Outputs::open(&request(&["--textfile", directory])).expect("outputs");
     let file = folder.path().join("nccl_otf2_trace.prom");
-    let errors = |outputs: &Outputs| outputs.troubles.textfile.load(Ordering::Relaxed);
+    let errors = |outputs: &Outputs| outputs.errors.textfile.load(Ordering::Relaxed);
     // A directory is in the way.
     fs::create_dir(&file).expect("a directory");
     outputs.publish(&everything()).expect("goes on");

@@ -45,10 +45,7 @@ fn clear(scratch: &Scratch, path: &Path) {
     } else if path.symlink_metadata().is_ok() {
         fs::remove_file(path).expect("removed");
     }
-    for made in ["merged", "lines"] {
-        drop(fs::remove_dir_all(scratch.join(made)));
-    }
-    drop(fs::remove_file(scratch.join("exported")));
+    clear_made(scratch);
 }
 
 /// Runs some verbs with each thing in the place of each of these files, each verb as often as others.
@@ -92,8 +89,7 @@ fn clear_made(scratch: &Scratch) {
 #[test]
 fn files_of_an_archive() {
     let scratch = Scratch::new();
-    let out = archive(&scratch);
-    let traces = out.join("traces");
+    let traces = archive(&scratch).join("traces");
     let name = |path: &Path| format!("traces/{}", path.file_name().expect("a name").to_string_lossy());
     // With events, or some verbs need not open it.
     let events = files_of(&traces, "evt").into_iter().find(|it| fs::metadata(it).is_ok_and(|it| it.len() > 20));

@@ -22,12 +22,10 @@ fn a_journal_without_a_process_tag_keeps_nobody_waiting() {
             }
         });
     }
-    let ended = bounded(&scratch, &["metrics", "trace", "--once"]);
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let ended = bounded(&scratch, &["metrics", "trace", "--once"]).with_code(0);
     let operations = ended.stdout.lines().find(|line| line.starts_with("nccl_operation_duration_seconds_count{"));
     assert!(operations.is_some_and(|line| line.ends_with(" 2")), "{}", ended.stdout);
-    let ended = bounded(&scratch, &["top", "trace", "--once"]);
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    bounded(&scratch, &["top", "trace", "--once"]).with_code(0);
     for verb in ["hang", "print"] {
         let path = if verb == "print" { "trace/parts" } else { "trace" };
         let ended = bounded(&scratch, &[verb, path]);
@@ -47,8 +45,7 @@ fn a_number_of_ranks_that_cannot_be_costs_nothing() {
     assert!(ended.stdout.starts_with("CANNOT TELL: ") && ended.stderr.is_empty(), "{ended:?}");
     let said = "The launcher says that there are 4000000000 processes, which cannot be";
     assert!(ended.stdout.contains(said), "{ended:?}");
-    let ended = bounded(&scratch, &["watch", "trace", "--once"]);
-    assert_eq!(ended.code, Some(2), "{ended:?}");
+    let ended = bounded(&scratch, &["watch", "trace", "--once"]).with_code(2);
     assert!(ended.stderr.contains("CANNOT TELL: "), "{ended:?}");
 
     // The same from a journal.

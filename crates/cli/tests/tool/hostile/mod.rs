@@ -12,26 +12,12 @@ use std::time::Duration;
 use assert_cmd::Command;
 
 use super::recording::{NO_PROCESS, record};
-use super::support::{Scratch, text};
+use super::support::{Ended, Scratch};
 
 /// Long for what is bounded, short for what is not.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Address space, in KiB: threads and mapped libraries take some hundred MiB of it.
 const MOST_KIB: u32 = 3 << 20;
-
-#[derive(Debug)]
-struct Ended {
-    /// None where it had to be killed.
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-impl Ended {
-    fn said(&self) -> String {
-        format!("{}{}", self.stdout, self.stderr)
-    }
-}
 
 /// Runs the tool with bounded time and memory.
 fn bounded(scratch: &Scratch, arguments: &[&str]) -> Ended {
@@ -45,8 +31,7 @@ fn bounded(scratch: &Scratch, arguments: &[&str]) -> Ended {
             None => command.env_remove(name),
         };
     }
-    let output = command.output().expect("sh runs");
-    Ended { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    Ended::of(&mut command)
 }
 
 /// A job of two processes, as an archive whose journals are kept.

@@ -49,8 +49,7 @@ fn metrics_that_nobody_got_are_an_error_without_secrets() {
     let scratch = Scratch::new();
     let _out = archive(&scratch);
     let url = "http://me:secret@127.0.0.1:1/v1/metrics?token=secret";
-    let ended = bounded(&scratch, &["metrics", "trace", "--once", "--otlp", url]);
-    assert_eq!(ended.code, Some(2), "{ended:?}");
+    let ended = bounded(&scratch, &["metrics", "trace", "--once", "--otlp", url]).with_code(2);
     assert_eq!(ended.stderr.lines().filter(|line| line.contains("error: ")).count(), 1, "{ended:?}");
     assert!(ended.stderr.contains("http://***@127.0.0.1:1/v1/metrics"), "{ended:?}");
     assert!(!ended.said().contains("secret"), "{ended:?}");
@@ -69,6 +68,5 @@ fn metrics_that_nobody_got_are_an_error_without_secrets() {
         let ended = bounded(&scratch, &["metrics", "trace", "--once", "--otlp", url]);
         assert!(ended.code == Some(2) && !ended.said().contains("secret"), "{ended:?}");
     }
-    let ended = bounded(&scratch, &["metrics", "trace", "--once", "--textfile", "/proc/self"]);
-    assert_eq!(ended.code, Some(2), "{ended:?}");
+    bounded(&scratch, &["metrics", "trace", "--once", "--textfile", "/proc/self"]).with_code(2);
 }

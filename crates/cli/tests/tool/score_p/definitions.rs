@@ -2,195 +2,111 @@
 
 use otf2::verbatim::Definition;
 use otf2::{
-    AttributeRef, AttributeValue, CallingContextRef, CommRef, GroupRef, IoFileRef, IoHandleRef, IoParadigmRef,
-    LocationGroupRef, LocationRef, MetricMemberRef, MetricRef, ParameterRef, RegionRef, SourceCodeLocationRef,
-    StringRef, SystemTreeNodeRef,
+    AttributeValue, CallingContextRef, CommRef, IoFileRef, IoHandleRef, IoParadigmRef, LocationRef, MetricMemberRef,
+    MetricRef, ParameterRef, RegionRef, SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
 };
 
 use super::{ScoreP, WINDOW, WORK, WORLD};
-use crate::tool::made_up::{HOSTS, RANKS, SECOND, Texts, number};
+use crate::tool::made_up::{Definitions, HOSTS, RANKS, SECOND, number};
 
 impl ScoreP {
     pub(super) fn definitions(&self, events: &[(LocationRef, u64)]) -> Vec<Definition> {
-        let mut texts = Texts::default();
-        assert_eq!(texts.get("train"), StringRef::new(0));
-        let mut all = Vec::new();
-        self.paradigms_and_hosts(&mut texts, &mut all);
-        self.locations(events, &mut texts, &mut all);
-        self.regions_and_communicators(&mut texts, &mut all);
-        others(&mut texts, &mut all);
-        let own = |at| number(self.clock().timer(self.timer, at));
-        let mut definitions = vec![Definition::ClockProperties {
-            timer_resolution: self.resolution(),
-            global_offset: own(SECOND),
-            trace_length: own(6 * SECOND) - own(SECOND) + 1,
-            realtime_timestamp: u64::MAX,
-        }];
-        definitions.extend(texts.definitions());
-        definitions.extend(all);
-        definitions
-    }
-
-    fn paradigms_and_hosts(&self, texts: &mut Texts, all: &mut Vec<Definition>) {
-        let mut text = |text: &str| texts.get(text);
+        let mut to = Definitions::default();
+        assert_eq!(to.text("train"), StringRef::new(0));
+        self.hosts_and_locations(&mut to, events);
+        for (number, (name, role)) in (0..).zip([("main", 1), ("MPI_Allreduce", 25), ("work", 1)]) {
+            let paradigm = if role == 25 { 4 } else { 1 };
+            to.region(RegionRef::new(number), [name, name], Some("MPI"), role, paradigm);
+        }
         if self.only.is_none() {
-            all.push(Definition::Paradigm { paradigm: 4, name: text("MPI"), class: 0 });
-            all.push(Definition::ParadigmProperty {
-                paradigm: 4,
-                property: 0,
-                value: AttributeValue::String(text("Comm ${id}")),
-            });
+            mpi(&mut to);
         }
-        all.push(Definition::IoParadigm {
-            this: IoParadigmRef::new(0),
-            identification: text("POSIX"),
-            name: text("POSIX I/O"),
-            class: 0,
-            flags: 0,
-            properties: Vec::new(),
-        });
-        all.push(Definition::SystemTreeNode {
-            this: SystemTreeNodeRef::new(0),
-            name: text("Linux"),
-            class_name: text("machine"),
-            parent: SystemTreeNodeRef::UNDEFINED,
-        });
-        for (number, host) in (1..).zip(HOSTS) {
-            all.push(Definition::SystemTreeNode {
-                this: SystemTreeNodeRef::new(number),
-                // With the domain, which NCCL's archive does not have.
-                name: text(&format!("{}.cluster.example", host.name)),
-                class_name: text("node"),
-                parent: SystemTreeNodeRef::new(0),
-            });
-            all.push(Definition::SystemTreeNodeDomain { of: SystemTreeNodeRef::new(number), domain: 1 });
-        }
+        others(&mut to);
+        let own = |at| number(self.clock().timer(self.timer, at));
+        to.finish(self.resolution(), own(SECOND), own(6 * SECOND) - own(SECOND) + 1)
     }
 
-    fn locations(&self, events: &[(LocationRef, u64)], texts: &mut Texts, all: &mut Vec<Definition>) {
-        let has_mpi = self.only.is_none();
-        let mut text = |text: &str| texts.get(text);
-        for group in 0..if has_mpi { RANKS } else { 1 } {
+    fn hosts_and_locations(&self, to: &mut Definitions, events: &[(LocationRef, u64)]) {
+        to.node(0, "Linux", "machine", None);
+        for (number, host) in (1..).zip(HOSTS) {
+            // With the domain, which NCCL's archive does not have.
+            to.node(number, &format!("{}.cluster.example", host.name), "node", Some(0));
+            to.push(Definition::SystemTreeNodeDomain { of: SystemTreeNodeRef::new(number), domain: 1 });
+        }
+        for group in 0..if self.only.is_none() { RANKS } else { 1 } {
             let rank = self.only.unwrap_or(group);
-            let name = match self.only {
-                None => format!("MPI Rank {rank}"),
-                Some(_) => "Process".to_owned(),
-            };
-            all.push(Definition::LocationGroup {
-                this: LocationGroupRef::new(u32::try_from(group).expect("few")),
-                name: text(&name),
-                group_type: 1,
-                parent: SystemTreeNodeRef::new(if rank == RANKS - 1 { 2 } else { 1 }),
-                creator: LocationGroupRef::UNDEFINED,
-            });
+            let name = self.only.map_or_else(|| format!("MPI Rank {rank}"), |_| "Process".to_owned());
+            let node = if rank == RANKS - 1 { 2 } else { 1 };
+            to.location_group(u32::try_from(group).expect("few"), &name, 1, node, None);
         }
         for (location, events) in events {
-            let rank = location.get() & 0xff;
-            let thread = location.get() >> 32;
-            all.push(Definition::Location {
-                this: *location,
-                name: text(if thread == 0 { "Master thread" } else { "Pthread thread 1" }),
-                location_type: 1,
-                number_of_events: *events,
-                group: LocationGroupRef::new(u32::try_from(rank).expect("few")),
-            });
-        }
-    }
-
-    fn regions_and_communicators(&self, texts: &mut Texts, all: &mut Vec<Definition>) {
-        let has_mpi = self.only.is_none();
-        let mut text = |text: &str| texts.get(text);
-        for (number, (name, role)) in (0..).zip([("main", 1), ("MPI_Allreduce", 25), ("work", 1)]) {
-            all.push(Definition::Region {
-                this: RegionRef::new(number),
-                name: text(name),
-                canonical_name: text(name),
-                description: StringRef::UNDEFINED,
-                role,
-                paradigm: if role == 25 { 4 } else { 1 },
-                flags: 0,
-                source_file: text("MPI"),
-                begin_line: 0,
-                end_line: 0,
-            });
-        }
-        // In the order of ranks, as Score-P lists masters only.
-        let groups = [(0, 4, vec![0, 1, 2]), (1, 5, vec![0, 1, 2]), (2, 6, Vec::new())];
-        for (number, group_type, members) in groups.into_iter().filter(|_| has_mpi) {
-            all.push(Definition::Group {
-                this: GroupRef::new(number),
-                name: text(""),
-                group_type,
-                paradigm: 4,
-                flags: 0,
-                members,
-            });
-        }
-        let comms = [(0, "MPI_COMM_WORLD", 1), (1, "MPI_COMM_SELF", 2)];
-        for (number, name, group) in comms.into_iter().filter(|_| has_mpi) {
-            all.push(Definition::Comm {
-                this: CommRef::new(number),
-                name: text(name),
-                group: GroupRef::new(group),
-                parent: CommRef::UNDEFINED,
-                flags: 0,
-            });
-        }
-        if has_mpi {
-            all.push(Definition::RmaWin { this: WINDOW, name: text("Win 0"), comm: WORLD, flags: 1 });
+            let name = if location.get() >> 32 == 0 { "Master thread" } else { "Pthread thread 1" };
+            to.location(*location, name, 1, *events, u32::try_from(location.get() & 0xff).expect("few"));
         }
     }
 }
 
+fn mpi(to: &mut Definitions) {
+    let (name, communicators) = (to.text("MPI"), AttributeValue::String(to.text("Comm ${id}")));
+    to.push(Definition::Paradigm { paradigm: 4, name, class: 0 });
+    to.push(Definition::ParadigmProperty { paradigm: 4, property: 0, value: communicators });
+    // In the order of ranks, as Score-P lists masters only.
+    to.group(0, "", 4, vec![0, 1, 2]);
+    to.group(1, "", 5, vec![0, 1, 2]);
+    to.group(2, "", 6, Vec::new());
+    to.comm(0, "MPI_COMM_WORLD", 1);
+    to.comm(1, "MPI_COMM_SELF", 2);
+    let name = to.text("Win 0");
+    to.push(Definition::RmaWin { this: WINDOW, name, comm: WORLD, flags: 1 });
+}
+
 /// What else archives of Score-P's can have.
-fn others(texts: &mut Texts, all: &mut Vec<Definition>) {
-    let mut text = |text: &str| texts.get(text);
-    all.push(Definition::MetricMember {
+fn others(to: &mut Definitions) {
+    let [posix, posix_io, empty] = ["POSIX", "POSIX I/O", ""].map(|text| to.text(text));
+    let [metric, unit, step, source, file] =
+        ["ru_maxrss", "KiB", "step", "train.c", "/data/checkpoint"].map(|text| to.text(text));
+    to.push(Definition::IoParadigm {
+        this: IoParadigmRef::new(0),
+        identification: posix,
+        name: posix_io,
+        class: 0,
+        flags: 0,
+        properties: Vec::new(),
+    });
+    to.push(Definition::MetricMember {
         this: MetricMemberRef::new(0),
-        name: text("ru_maxrss"),
-        description: text(""),
+        name: metric,
+        description: empty,
         metric_type: 2,
         mode: 2,
         value_type: 4,
         base: 0,
         exponent: 0,
-        unit: text("KiB"),
+        unit,
     });
-    all.push(Definition::MetricClass {
-        this: MetricRef::new(0),
-        members: vec![MetricMemberRef::new(0)],
-        occurrence: 2,
-        recorder_kind: 1,
-    });
-    all.push(Definition::MetricInstance {
+    let (class, members) = (MetricRef::new(0), vec![MetricMemberRef::new(0)]);
+    to.push(Definition::MetricClass { this: class, members, occurrence: 2, recorder_kind: 1 });
+    to.push(Definition::MetricInstance {
         this: MetricRef::new(1),
-        class: MetricRef::new(0),
+        class,
         recorder: LocationRef::new(0),
         scope_kind: 1,
         scope: 0,
     });
-    all.push(Definition::Parameter { this: ParameterRef::new(0), name: text("step"), parameter_type: 2 });
-    all.push(Definition::Attribute {
-        this: AttributeRef::new(0),
-        name: text("ProcessId"),
-        description: text("Process identifier"),
-        attribute_type: 4,
-    });
-    all.push(Definition::SourceCodeLocation { this: SourceCodeLocationRef::new(0), file: text("train.c"), line: 42 });
-    all.push(Definition::CallingContext {
+    to.push(Definition::Parameter { this: ParameterRef::new(0), name: step, parameter_type: 2 });
+    to.attribute(0, "ProcessId", "Process identifier", 4);
+    let source_code_location = SourceCodeLocationRef::new(0);
+    to.push(Definition::SourceCodeLocation { this: source_code_location, file: source, line: 42 });
+    to.push(Definition::CallingContext {
         this: CallingContextRef::new(0),
         region: WORK,
-        source_code_location: SourceCodeLocationRef::new(0),
+        source_code_location,
         parent: CallingContextRef::UNDEFINED,
     });
-    all.push(Definition::IoRegularFile {
-        this: IoFileRef::new(0),
-        name: text("/data/checkpoint"),
-        scope: SystemTreeNodeRef::new(1),
-    });
-    all.push(Definition::IoHandle {
+    to.push(Definition::IoRegularFile { this: IoFileRef::new(0), name: file, scope: SystemTreeNodeRef::new(1) });
+    to.push(Definition::IoHandle {
         this: IoHandleRef::new(0),
-        name: text(""),
+        name: empty,
         file: IoFileRef::new(0),
         paradigm: IoParadigmRef::new(0),
         flags: 0,

@@ -3,6 +3,7 @@
 use std::env;
 use std::path::PathBuf;
 
+use anyhow::Result;
 use journal::part::environment::JobEnvironment;
 use rustix::system::uname;
 use settings::Config;
@@ -11,16 +12,16 @@ use super::loader::Loader;
 use super::report::Findings;
 use crate::plugin;
 
-pub(super) struct Here {
+pub(super) struct Environment {
     pub(super) variables: Vec<(String, String)>,
     pub(super) config: Config,
     pub(super) job: JobEnvironment,
     pub(super) host: String,
     pub(super) loader: Loader,
-    pub(super) plugin: Result<PathBuf, plugin::NotFound>,
+    pub(super) plugin: Result<PathBuf>,
 }
 
-impl Here {
+impl Environment {
     pub(super) fn look() -> Self {
         let variables = env::vars_os();
         let variables =
@@ -47,7 +48,7 @@ impl Here {
     }
 }
 
-pub(super) fn settings(here: &Here, findings: &mut Findings) {
+pub(super) fn settings(here: &Environment, findings: &mut Findings) {
     for remark in &here.config.remarks {
         findings.problem("settings", remark.clone(), "docs/REFERENCE.md §1 lists all variables and their values");
     }
