@@ -41,17 +41,12 @@ fn a_file_for_each_rank(scratch: &Scratch) {
 }
 
 #[test]
-fn hta_reads_a_job_of_four_processes() {
-    let scratch = Scratch::new();
-    let Some(()) = job(&scratch, ["4", "1"], "one,allreduce") else { return };
-    a_file_for_each_rank(&scratch);
-}
-
-#[test]
-fn hta_reads_a_job_of_threads_with_messages_and_groups() {
-    let scratch = Scratch::new();
-    let Some(()) = job(&scratch, ["2", "2"], "allreduce,sendrecv,group") else { return };
-    a_file_for_each_rank(&scratch);
+fn hta_reads_a_job_of_processes_and_one_of_threads_with_messages_and_groups() {
+    for (shape, operations) in [(["4", "1"], "one,allreduce"), (["2", "2"], "allreduce,sendrecv,group")] {
+        let scratch = Scratch::new();
+        let Some(()) = job(&scratch, shape, operations) else { return };
+        a_file_for_each_rank(&scratch);
+    }
 }
 
 #[test]

@@ -12,7 +12,6 @@ use schema::Anchor;
 
 /// How far a pair may be from the line of the anchors around it.
 pub const TOLERANCE_NS: u64 = 100;
-/// How many anchors are kept.
 const MOST: usize = 64;
 
 const fn anchor(pair: &ClockPair) -> Anchor {

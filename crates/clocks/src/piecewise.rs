@@ -12,7 +12,6 @@
 //! one, any of them to Score-P's. Values are computed in integers and never decrease. The maker of a map states how
 //! far a value can be from the truth: [`Piecewise::uncertainty`].
 
-/// A point of the map: `x` and `y`.
 pub type Knot = (i128, i128);
 
 /// Which line continues before the first knot and after the last.
@@ -99,12 +98,10 @@ impl Piecewise {
         Some(Self { knots, before, after, uncertainty: None })
     }
 
-    /// The map through one knot at which `y` grows as `x` does.
     pub fn offset(knot: Knot) -> Self {
         Self::through(knot, Slope::ONE)
     }
 
-    /// The line through one knot.
     pub fn through(knot: Knot, slope: Slope) -> Self {
         Self { knots: vec![knot], before: slope, after: slope, uncertainty: None }
     }
@@ -147,7 +144,6 @@ impl Piecewise {
         Some((*from, *self.knots.get(after)?))
     }
 
-    /// Adds a constant to all values.
     pub fn shift(&mut self, by: i128) {
         for knot in &mut self.knots {
             knot.1 = knot.1.saturating_add(by);

@@ -15,7 +15,6 @@ use super::piecewise::{Beyond, Piecewise, advancing, unsigned};
 /// wall clock's distance nor libotf2, which adds it unchecked, wraps. Only damaged records ask for more.
 pub const LATEST_NS: u64 = 1 << 62;
 
-/// Where the nanoseconds come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Calibration {
@@ -32,9 +31,7 @@ pub enum Calibration {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockQuality {
-    /// Name of the tick source.
     pub source: String,
-    /// Where the nanoseconds come from.
     pub calibration: Calibration,
     pub pairs: u64,
     /// Pairs left out because time did not advance with them.
@@ -43,14 +40,11 @@ pub struct ClockQuality {
     pub residual_ns: u64,
     /// Half of the longest reading of a pair.
     pub uncertainty_ns: u64,
-    /// CLOCK_MONOTONIC of the first pair.
     pub first_monotonic_ns: u64,
-    /// CLOCK_REALTIME of the first pair.
     pub first_realtime_ns: u64,
 }
 
 impl ClockQuality {
-    /// How far off a time can be.
     pub fn off_ns(&self) -> u64 {
         self.residual_ns.max(self.uncertainty_ns)
     }
@@ -60,7 +54,6 @@ impl ClockQuality {
 #[derive(Debug)]
 pub struct HostClock {
     map: Piecewise,
-    /// How well it does so.
     pub quality: ClockQuality,
 }
 
@@ -99,7 +92,6 @@ impl HostClock {
         Self { map, quality }
     }
 
-    /// The time at a tick.
     pub fn nanoseconds(&self, ticks: u64) -> u64 {
         unsigned(self.map.at(ticks.into())).min(LATEST_NS)
     }
@@ -121,7 +113,6 @@ pub struct ClockReader<'a> {
 }
 
 impl ClockReader<'_> {
-    /// As [`HostClock::nanoseconds`].
     #[inline]
     pub fn nanoseconds(&mut self, ticks: u64) -> u64 {
         let since = ticks.wrapping_sub(self.ticks);

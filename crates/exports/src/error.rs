@@ -3,14 +3,11 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why an export was not made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The archive cannot be read.
     #[error("the archive is damaged, `nccl-otf2 check` says more: {0}")]
     Archive(#[from] otf2::Error),
-    /// A file cannot be read or written.
     #[error("{operation} {}: {source}", path.display())]
     Io {
         /// What was tried: "write", "make", "read".
@@ -26,7 +23,6 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// What was tried with a file, for `map_err`.
     pub fn io(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { operation, path, source }

@@ -1,6 +1,5 @@
 //! Straight lines: how one clock goes by another.
 
-/// A straight line through two points.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
     pub(crate) from: [i128; 2],
@@ -13,7 +12,6 @@ impl Line {
         Self { from: [0, 0], to: [by, by] }
     }
 
-    /// The value at a place.
     pub(crate) const fn at(&self, place: i128) -> i128 {
         let length = self.from[1] - self.from[0];
         // Divisions of so large numbers are slow, and most clocks run alike.
@@ -23,7 +21,6 @@ impl Line {
         self.to[0] + (place - self.from[0]) * (self.to[1] - self.to[0]) / length
     }
 
-    /// The place of a value.
     pub(crate) const fn inverse(&self) -> Self {
         Self { from: self.to, to: self.from }
     }

@@ -10,10 +10,8 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 
-/// How much is written at a time.
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 
-/// A file, for all threads.
 pub(crate) struct Output {
     writer: Mutex<Writer>,
     path: PathBuf,
@@ -68,7 +66,6 @@ impl Output {
     }
 }
 
-/// Whether the name of a file says that it is compressed.
 pub(crate) fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
 }

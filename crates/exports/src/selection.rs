@@ -10,7 +10,6 @@ use otf2::{Event, EventKind, LocationRef, RegionRef};
 use crate::error::Result;
 use crate::source::Source;
 
-/// What of an archive is wanted.
 pub struct Selection<'a> {
     source: Source<'a>,
     clock: Clock,
@@ -42,7 +41,6 @@ impl<'a> Selection<'a> {
         &self.locations
     }
 
-    /// Those of them that stand for these.
     pub fn of_kinds(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
         let is_one = |it: &LocationRef| self.source.trace.location_kind(*it).is_some_and(|kind| kinds.contains(&kind));
         self.locations.iter().copied().filter(is_one).collect()
@@ -118,7 +116,6 @@ impl<'a> Selection<'a> {
             && self.source.filter.wants_function(self.source.trace, region)
     }
 
-    /// Operations of the functions, their calls, and their transfers.
     fn ids_of_functions(&self) -> Result<Vec<u64>> {
         let trace = self.source.trace;
         let (source, all) = (self.source, self);

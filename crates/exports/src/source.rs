@@ -14,9 +14,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     pub trace: &'a Trace,
-    /// What of it is wanted.
     pub filter: &'a Filter,
-    /// Who hears how far it is.
     pub progress: &'a dyn Progress,
 }
 
@@ -99,7 +97,6 @@ impl<'a> Source<'a> {
         Ok(of_locations.into_iter().flatten().collect())
     }
 
-    /// How long the trace is, in ns.
     pub fn length_ns(&self) -> u64 {
         Clock::of(self.trace).length_ns(self.trace)
     }

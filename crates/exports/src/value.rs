@@ -6,7 +6,6 @@ use analysis::{Trace, property};
 use otf2::AttributeValue;
 use otf2::records::Property;
 
-/// A value as formats have it.
 pub(crate) enum Value<'a> {
     Unsigned(u64),
     Signed(i64),

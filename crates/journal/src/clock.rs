@@ -22,7 +22,6 @@ pub enum TickSource {
 
 impl TickSource {
     /// The source with this number in a journal; an unknown one counts as the system's clock.
-    #[must_use]
     pub const fn from_number(number: u32) -> Self {
         match number {
             2 => Self::Tsc,
@@ -32,7 +31,6 @@ impl TickSource {
     }
 
     /// The name used in archives.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Monotonic => "CLOCK_MONOTONIC",
@@ -82,7 +80,6 @@ fn best_source() -> TickSource {
 }
 
 /// Reads the tick source. [`select`] should have run; before that the system's clock is read.
-#[must_use]
 #[inline]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -131,13 +128,11 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
 }
 
 /// CLOCK_MONOTONIC in nanoseconds: the same for all processes since the host's boot.
-#[must_use]
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// CLOCK_REALTIME in nanoseconds since 1970.
-#[must_use]
 pub fn realtime_ns() -> u64 {
     clock_ns(libc::CLOCK_REALTIME)
 }
@@ -159,7 +154,6 @@ pub struct ClockPair {
 
 impl ClockPair {
     /// Reads all clocks, several times, and keeps the reading that took the shortest.
-    #[must_use]
     pub fn read() -> Self {
         let mut best = Self::read_once();
         for _ in 0..7 {

@@ -6,13 +6,11 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 /// The largest file that this process may write, in bytes; none without a limit. It can change at any time.
-#[must_use]
 pub fn limit() -> Option<u64> {
     limit_of(libc::RLIMIT_FSIZE)
 }
 
 /// A limit of this process, the soft one; none without one.
-#[must_use]
 pub fn limit_of(resource: libc::__rlimit_resource_t) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is writable.
@@ -28,7 +26,7 @@ pub fn without_signal<T>(action: impl FnOnce() -> T) -> T {
     // SAFETY: `signal` is initialised, `before` is writable; only this thread's mask changes.
     let is_blocked = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const signal, before.as_mut_ptr()) } == 0;
     let was_pending = is_pending();
-    // Restored also when `action` panics: the callers' guards catch that, and the program goes on.
+    // Restored also when `action` panics: the callers' guards catch that, and the program continues.
     let _restored = Restored(is_blocked.then_some((before, was_pending)));
     action()
 }
@@ -74,7 +72,6 @@ pub fn fail_in_this_process() {
 }
 
 /// A message of a failed write; it names the limit where that is the reason.
-#[must_use]
 pub fn explain(error: impl ToString) -> String {
     let text = error.to_string();
     let reason = io::Error::from_raw_os_error(libc::EFBIG).to_string();

@@ -4,7 +4,6 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 /// The kernel's boot id, or an empty string.
-#[must_use]
 pub fn boot_id() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
@@ -24,7 +23,6 @@ pub enum Life {
 
 impl Life {
     /// Whether the process is known to be there.
-    #[must_use]
     pub const fn is_there(self) -> bool {
         matches!(self, Self::Running | Self::Stopped)
     }
@@ -45,14 +43,12 @@ pub struct ProcessKey {
 
 impl ProcessKey {
     /// This process.
-    #[must_use]
     pub fn current() -> Self {
         let pid = std::process::id();
         Self { boot_id: boot_id(), pid_namespace: pid_namespace(), pid, start_ticks: start_ticks(pid).unwrap_or(0) }
     }
 
     /// Whether the process runs, as far as can be told from here.
-    #[must_use]
     pub fn life(&self) -> Life {
         let is_namespace_known = !self.pid_namespace.is_empty();
         if self.boot_id != boot_id() || is_namespace_known && self.pid_namespace != pid_namespace() {
@@ -63,21 +59,18 @@ impl ProcessKey {
 }
 
 /// Whether a process of this host runs; one that started at another time is another process of the same id.
-#[must_use]
 pub fn life_here(pid: u32, start_ticks: Option<u64>) -> Life {
     let stat = Stat::read(pid);
     stat.map_or(Life::Gone, |stat| stat.life(start_ticks))
 }
 
 /// The process id namespace of this process, or an empty string.
-#[must_use]
 pub fn pid_namespace() -> String {
     let link = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     link.to_string_lossy().into_owned()
 }
 
 /// When a process of this host started, in clock ticks since boot; `None` if there is none of this id.
-#[must_use]
 pub fn start_ticks(pid: u32) -> Option<u64> {
     Some(Stat::read(pid)?.start_ticks)
 }

@@ -24,6 +24,7 @@ pub mod lock;
 pub mod part;
 pub mod private;
 pub mod reader;
+mod segments;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod writer;

@@ -48,19 +48,16 @@ pub struct Who {
 }
 
 /// The start of an event.
-#[must_use]
 pub fn start<'a>(context: ContextId, parent: u64, rank: i32, body: Body<Name<'a>>) -> Start<Name<'a>> {
     Start { context: context.get(), parent, rank, body }
 }
 
 /// A change of an event's state.
-#[must_use]
 pub fn state(event: EventId, state: u32, args: StateArgs) -> State {
     State { event: event.get(), state, args }
 }
 
 /// The fields of an all-reduce of 1000 floats.
-#[must_use]
 pub fn all_reduce(sequence: u64, parent_group: u64) -> Body<Name<'static>> {
     Body::Coll(event::Coll {
         sequence,
@@ -80,7 +77,6 @@ pub fn all_reduce(sequence: u64, parent_group: u64) -> Body<Name<'static>> {
 
 impl Process {
     /// Begins to record in `out/parts/`, two processes a host.
-    #[must_use]
     pub fn begin(out: &Path, who: Who) -> Self {
         let host = who.rank / 2;
         let mut info = ProcessInfo {
@@ -102,7 +98,6 @@ impl Process {
     }
 
     /// Begins to record in `part` as the process that `info` describes.
-    #[must_use]
     pub fn begin_as(part: &Path, who: Who, info: &ProcessInfo) -> Self {
         let tick_source = clock::select();
         fs::create_dir_all(part.join("journal")).expect("a part can be made");
@@ -244,14 +239,12 @@ impl Process {
     }
 
     /// Ends as the last `finalize` does. Returns the part.
-    #[must_use]
     pub fn end(mut self) -> PathBuf {
         self.main.comm_finalize(self.context.get(), clock::ticks());
         self.leave()
     }
 
     /// Ends as a killed process does: no finalize, threads where they were. Returns the part.
-    #[must_use]
     pub fn leave(mut self) -> PathBuf {
         self.maintenance.clock_pair(&ClockPair::read());
         drop((self.main, self.proxy, self.maintenance, self.writer));

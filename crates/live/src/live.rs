@@ -14,10 +14,10 @@ use crate::part::Part;
 use crate::snapshot::{JobLabels, Snapshot};
 use crate::sums::Sums;
 
-/// Clocks that are read so long apart tell how fast ticks are.
+/// Time between the two clock readings that give the length of a tick.
 const CALIBRATION: Duration = Duration::from_millis(10);
 
-/// How many bytes of a process are read before its operations are summed up: what is not takes memory.
+/// The most bytes of a process that are read before its operations enter the sums: open operations take memory.
 const MOST_SHARE: u64 = 512 << 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,6 @@ pub struct Progress {
     pub is_behind: bool,
 }
 
-/// A directory of parts, as last seen.
 #[derive(Debug)]
 enum Found {
     /// It is followed; the place in the list of parts.
@@ -38,7 +37,7 @@ enum Found {
     Elsewhere,
     /// Its journal was gone when it was found.
     Missed,
-    /// It says nothing that can be understood, yet.
+    /// Its `process.json` cannot be understood, yet.
     Unreadable,
 }
 
@@ -53,9 +52,8 @@ pub struct Live {
     parts: Vec<Part>,
     sums: Sums,
     scanned: Option<Instant>,
-    /// The part whose turn it is.
     turn: usize,
-    /// None before the first snapshot, which is of everything.
+    /// `None` before the first snapshot, which is of everything.
     interval_began_ns: Option<u64>,
 }
 
@@ -107,7 +105,6 @@ impl Live {
         progress
     }
 
-    /// Looks for processes that came, and for those that went.
     fn scan(&mut self) {
         self.parts.iter_mut().for_each(Part::look);
         let Ok(entries) = fs::read_dir(self.directory.join(PARTS)) else {
@@ -166,7 +163,7 @@ impl Live {
         snapshot
     }
 
-    /// What the launcher said to the process that came last.
+    /// The labels of the process that came last.
     fn job(&self) -> JobLabels {
         let Some(info) = self.parts.last().map(Part::info) else {
             return JobLabels { host: host::host_name(), ..JobLabels::default() };

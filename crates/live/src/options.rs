@@ -14,7 +14,7 @@ pub struct Options {
     pub max_series: usize,
     /// How many bytes of journals one poll reads at most.
     pub poll_bytes: u64,
-    /// An operation is over when all of it that began has ended, and nothing came for so long.
+    /// An operation is complete when every part that began has ended and nothing came for this long.
     pub settle: Duration,
     /// How often the directory is looked at for new processes, and processes for whether they live.
     pub scan: Duration,

@@ -15,23 +15,20 @@ use crate::process::{OpenEvents, Recorder, Until, ticks_now};
 use crate::snapshot::{Process, ProcessState, Rank};
 use crate::sums::Sums;
 
-/// What is read of a process.
 #[derive(Debug)]
 struct Reading {
     follower: Follower,
-    /// None before it recorded anything.
+    /// `None` before it recorded anything.
     events: Option<OpenEvents>,
     settled: Instant,
 }
 
-/// A process that is followed.
 #[derive(Debug)]
 pub(crate) struct Part {
     path: PathBuf,
     number: usize,
     info: ProcessInfo,
     reading: Option<Reading>,
-    /// What is known of it, but for what changes from moment to moment.
     process: Process,
     ranks: Vec<Rank>,
 }
@@ -121,7 +118,6 @@ impl Part {
         (self.process.behind_bytes, self.process.behind_ns) = (0, 0);
     }
 
-    /// What is known of it, and of its ranks.
     pub(crate) fn report(&self) -> (Process, Vec<Rank>) {
         let reading = self.reading.as_ref().and_then(|it| Some((it.events.as_ref()?, it.follower.symbols())));
         let ranks = match reading {

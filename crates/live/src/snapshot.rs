@@ -5,39 +5,31 @@
 
 use serde::Serialize;
 
-/// What is known at one moment.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Snapshot {
     pub at_ns: u64,
     /// Length of the last interval; 0 in the first snapshot, whose windows are of everything since each process began.
     pub interval_ns: u64,
-    /// What the launcher says of the job.
     pub job: JobLabels,
-    /// The processes of this node.
     pub processes: Vec<Process>,
     pub communicators: Vec<Communicator>,
-    /// The ranks of communicators that these processes have.
     pub ranks: Vec<Rank>,
     /// Collectives and point-to-point operations, by communicator, rank, function, size class, and how they were timed.
     pub operations: Vec<Operation>,
-    /// Network transfers, by sender and receiver.
     pub pairs: Vec<Pair>,
-    /// Network transfers, by channel and connection.
     pub channels: Vec<Channel>,
-    /// What proxies waited for, by rank.
     pub proxies: Vec<Proxy>,
-    /// Skew of collectives of which all ranks are on this node, by communicator.
+    /// Skew of collectives whose ranks are all on this node, by communicator.
     pub skews: Vec<CollectiveSkew>,
     /// Series that were folded into others, to bound their number: those of the communicator `other`, rank 0, with the
     /// function and algorithm `other`.
     pub folded: u64,
-    /// Processes of this node that ended, and of which nothing could be read: their journals are gone.
+    /// Processes of this node that ended and could not be read: their journals are gone.
     pub processes_missed: u64,
-    /// Parts that say nothing of their process that can be understood.
+    /// Parts whose `process.json` cannot be understood.
     pub parts_unreadable: u64,
 }
 
-/// What the launcher says of the job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct JobLabels {
     pub host: String,
@@ -45,7 +37,6 @@ pub struct JobLabels {
     pub job: String,
     /// The launcher, such as `slurm`; empty where there is none.
     pub launcher: String,
-    /// The cluster's name; empty where there is none.
     pub cluster: String,
 }
 
@@ -63,7 +54,6 @@ pub enum ProcessState {
     Unknown,
 }
 
-/// A process that is followed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Process {
     pub part: String,
@@ -72,25 +62,21 @@ pub struct Process {
     /// When it made its last record, CLOCK_REALTIME ns; none before the first one is read.
     pub last_record_ns: Option<u64>,
     pub records: u64,
-    /// Committed bytes that are not read yet.
     pub behind_bytes: u64,
-    /// How old the oldest record is that was not read yet; 0 where all is read.
+    /// Age of the oldest record that was not read yet; 0 where all is read.
     pub behind_ns: u64,
     /// Bytes that were removed before they were read (flight recordings, segments over the limit, ended processes).
     pub discarded_bytes: u64,
-    /// Events that the process could not record.
     pub lost_events: u64,
     /// Places in its journal where records could not be understood.
     pub damaged: u64,
     /// Bytes there, and those behind them that could not be read either.
     pub damaged_bytes: u64,
-    /// Why it cannot be followed, if it cannot.
     pub problem: Option<String>,
     /// Events that came after their operation was taken to be over, or whose start is not known.
     pub late_events: u64,
 }
 
-/// A communicator, as the processes of this node know it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Communicator {
     /// Its name or id, as `stats` shows it.
@@ -98,7 +84,7 @@ pub struct Communicator {
     pub ranks: u32,
     /// How many of its ranks are on this node.
     pub here: u32,
-    /// On how many nodes it is, where NCCL says so.
+    /// The number of its nodes, where NCCL reports it.
     pub nodes: Option<u32>,
 }
 
@@ -114,7 +100,6 @@ pub struct Rank {
     pub is_finalized: bool,
     /// When it last recorded an event of this communicator; none before the first.
     pub last_event_ns: Option<u64>,
-    /// Operations that have not ended.
     pub open: u64,
     /// The oldest of them: its function, and since when.
     pub oldest: Option<(String, u64)>,
@@ -131,17 +116,14 @@ pub struct Operation {
     /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
     pub rank: u32,
-    /// The function, such as `ncclAllReduce`.
     pub function: String,
-    /// Whether it is a send or receive.
     pub is_point_to_point: bool,
-    /// The other rank of a send or receive.
     pub peer: Option<i32>,
     /// Smallest size of the class: a power of two, or 0. Its largest is twice as much less 1.
     pub size_class: u64,
     /// How its durations are measured: `kernelch`, `proxy`, `enqueue`, …, as in `nccl.timing`.
     pub timing: &'static str,
-    /// Algorithm and protocol, as `RING_LL`; empty where NCCL does not say.
+    /// Algorithm and protocol, as `RING_LL`; empty where NCCL does not report them.
     pub algorithm: String,
     pub count: u64,
     /// Their bytes, as `stats` counts them.
@@ -151,7 +133,6 @@ pub struct Operation {
     pub window: Window,
 }
 
-/// Operations of the last interval.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Window {
     pub count: u64,
@@ -190,7 +171,6 @@ impl Histogram {
     }
 }
 
-/// The nearest number with a fraction.
 #[expect(clippy::cast_precision_loss, reason = "sums below 2⁵³ are exact, above it nobody counts")]
 pub(crate) const fn real(number: u64) -> f64 {
     number as f64
@@ -200,7 +180,6 @@ pub(crate) const fn seconds(ns: u64) -> f64 {
     real(ns) / 1e9
 }
 
-/// Transfers over the network from one rank to another.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Pair {
     /// Index in [`Snapshot::communicators`].
@@ -218,7 +197,6 @@ pub struct Pair {
     pub rate: Option<f64>,
 }
 
-/// A regression of duration on bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Fit {
     /// Duration at no bytes; none where all sizes are equal, or the line explains less than half of the variance.
@@ -237,12 +215,10 @@ impl From<analysis::report::Fit> for Fit {
     }
 }
 
-/// Transfers of one channel and connection.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Channel {
     /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
-    /// The rank whose proxy it is.
     pub rank: u32,
     pub channel: u32,
     pub peer: u32,
@@ -267,12 +243,11 @@ pub struct Proxy {
     pub network_ns: u64,
 }
 
-/// Skew of the collectives of a communicator of which all ranks are on this node.
+/// Skew of the collectives of a communicator whose ranks are all on this node.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CollectiveSkew {
     /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
-    /// From the first arrival to the last one.
     pub skew: Histogram,
     pub count: u64,
 }

@@ -47,14 +47,12 @@ impl LocationKind {
     ];
 
     /// The value of the property.
-    #[must_use]
     pub fn name(self) -> &'static str {
         let found = Self::ALL.iter().find(|(kind, _)| *kind == self);
         found.map_or("", |(_, name)| name)
     }
 
     /// The kind of this name.
-    #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let found = Self::ALL.iter().find(|(_, known)| *known == name);
         found.map(|(kind, _)| *kind)
@@ -98,7 +96,6 @@ impl RegionClass {
     ];
 
     /// Its name in canonical names.
-    #[must_use]
     pub fn name(self) -> &'static str {
         let found = Self::ALL.iter().find(|(class, _)| *class == self);
         found.map_or("", |(_, name)| name)
@@ -106,7 +103,6 @@ impl RegionClass {
 }
 
 /// The canonical name of a region that is no kernel.
-#[must_use]
 pub fn canonical_name(class: RegionClass, kind: Option<Kind>, name: &str) -> String {
     let class = class.name();
     match kind {
@@ -117,7 +113,6 @@ pub fn canonical_name(class: RegionClass, kind: Option<Kind>, name: &str) -> Str
 
 /// The class of a region, and the kind of event that it shows, by its canonical name; none of kernels and of regions of
 /// other writers.
-#[must_use]
 pub fn parse_canonical_name(canonical: &str) -> Option<(RegionClass, Option<Kind>)> {
     let mut words = canonical.strip_prefix("nccl::")?.splitn(3, "::");
     let class = words.next()?;
@@ -160,7 +155,6 @@ impl Timing {
     ];
 
     /// The attribute's value.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cupti => "cupti",
@@ -174,13 +168,11 @@ impl Timing {
     }
 
     /// What has this name.
-    #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|timing| timing.name() == name)
     }
 
     /// Whether it says how long an operation ran, not only how long something around it.
-    #[must_use]
     pub const fn is_measured(self) -> bool {
         !matches!(self, Self::Enqueue | Self::Kernel)
     }

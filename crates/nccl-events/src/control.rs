@@ -13,25 +13,21 @@ pub struct Span {
 
 impl Span {
     /// How many collectives are in it.
-    #[must_use]
     pub const fn len(self) -> u64 {
         self.last as u64 - self.first as u64 + 1
     }
 
     /// Whether none is: never.
-    #[must_use]
     pub const fn is_empty(self) -> bool {
         self.last < self.first
     }
 
     /// In one word, which is not 0: collectives are counted from 1.
-    #[must_use]
     pub const fn word(self) -> u64 {
         (self.last as u64) << 32 | self.first as u64
     }
 
     /// What [`Self::word`] gave; `None` for 0.
-    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the halves of a word")]
     pub const fn from_word(word: u64) -> Option<Self> {
         let (first, last) = (word as u32, (word >> 32) as u32);
@@ -59,7 +55,6 @@ pub struct Wanted {
 
 impl Wanted {
     /// What is in force, as a mask; 0 when off.
-    #[must_use]
     pub const fn in_force(self) -> u32 {
         if self.is_on { self.events } else { 0 }
     }

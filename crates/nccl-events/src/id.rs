@@ -50,14 +50,12 @@ pub struct ProcessTag(u16);
 
 impl ProcessTag {
     /// Makes a tag from random bits. Zero, which would allow a NULL handle, becomes one.
-    #[must_use]
     #[inline]
     pub const fn new(bits: u16) -> Self {
         Self(if bits == 0 { 1 } else { bits })
     }
 
     /// The tag as a number.
-    #[must_use]
     #[inline]
     pub const fn get(self) -> u16 {
         self.0
@@ -72,28 +70,24 @@ macro_rules! parts {
     ($name:ident) => {
         impl $name {
             /// The handle as NCCL sees it. Never zero.
-            #[must_use]
             #[inline]
             pub const fn get(self) -> u64 {
                 self.0
             }
 
             /// Takes a number that came from NCCL or from a journal as it is; it may be foreign or stale.
-            #[must_use]
             #[inline]
             pub const fn from_raw(raw: u64) -> Self {
                 Self(raw)
             }
 
             /// The process that made this handle.
-            #[must_use]
             #[inline]
             pub const fn tag(self) -> u16 {
                 (self.0 >> (NUMBER_BITS + SLOT_BITS)) as u16
             }
 
             /// The slot field.
-            #[must_use]
             #[inline]
             pub const fn slot(self) -> u16 {
                 ((self.0 >> NUMBER_BITS) & 0xfff) as u16
@@ -122,7 +116,6 @@ impl EventId {
 
     /// The id of the `sequence`th event that is not recorded, but that a chained plugin has a handle for. `own` is the
     /// recorder's answer, [`Self::NONE`] or [`Self::NOT_SELECTED`].
-    #[must_use]
     #[inline]
     pub const fn chained(sequence: u64, kind: Kind, own: Self) -> Self {
         let mark = if own.is_none() { 0 } else { UNRECORDED };
@@ -131,7 +124,6 @@ impl EventId {
     }
 
     /// The recorder's id: this one, or what the recorder answered where only a chained plugin has the event.
-    #[must_use]
     #[inline]
     pub const fn own(self) -> Self {
         match self.tag() {
@@ -142,21 +134,18 @@ impl EventId {
     }
 
     /// The id of the `sequence`th event of a slot.
-    #[must_use]
     #[inline]
     pub const fn new(tag: ProcessTag, slot: u16, sequence: u64, kind: Kind) -> Self {
         Self(pack(tag, slot, (sequence << SEQUENCE_SHIFT) | kind as u64))
     }
 
     /// Index of the event in its slot, from 1.
-    #[must_use]
     #[inline]
     pub const fn sequence(self) -> u64 {
         (self.0 & NUMBER_MASK) >> SEQUENCE_SHIFT
     }
 
     /// The kind that the id names. Only ids of this process are sure to name one: who made another is not known.
-    #[must_use]
     #[inline]
     pub fn kind(self) -> Kind {
         let number = u8::try_from(self.0 & KIND_MASK).unwrap_or(u8::MAX);
@@ -164,28 +153,24 @@ impl EventId {
     }
 
     /// Whether the kind that the id names is one of these, a mask of [`Kind::mask`]: cheaper than to ask for the kind.
-    #[must_use]
     #[inline]
     pub const fn is_of(self, kinds: u32) -> bool {
         kinds >> (self.0 & KIND_MASK) & 1 != 0
     }
 
     /// The id of the same event, its start not being recorded.
-    #[must_use]
     #[inline]
     pub const fn unrecorded(self) -> Self {
         Self(self.0 | UNRECORDED)
     }
 
     /// Whether the event's start was not recorded, if the id is of this process.
-    #[must_use]
     #[inline]
     pub const fn is_unrecorded(self) -> bool {
         self.0 & UNRECORDED != 0
     }
 
     /// Whether there is no event.
-    #[must_use]
     #[inline]
     pub const fn is_none(self) -> bool {
         self.0 == 0
@@ -197,21 +182,18 @@ impl ContextId {
     pub const NONE: Self = Self(0);
 
     /// The id of the `sequence`th `init` of a process.
-    #[must_use]
     #[inline]
     pub const fn new(tag: ProcessTag, sequence: u64) -> Self {
         Self(pack(tag, CONTEXT_SLOT, sequence))
     }
 
     /// Index of the context in its process, from 1.
-    #[must_use]
     #[inline]
     pub const fn sequence(self) -> u64 {
         self.0 & NUMBER_MASK
     }
 
     /// Whether this can be a context at all.
-    #[must_use]
     #[inline]
     pub const fn is_context(self) -> bool {
         self.slot() == CONTEXT_SLOT

@@ -23,25 +23,21 @@ impl<'a> Name<'a> {
     /// # Safety
     /// `pointer` is NULL or points to a NUL-terminated string that stays valid and unchanged for `'a`.
     /// The adapters in `abi/` uphold it: NCCL's descriptors hold NULL or static strings of libnccl.
-    #[must_use]
     pub const unsafe fn from_ptr(pointer: *const c_char) -> Self {
         Self { pointer, borrowed: PhantomData }
     }
 
     /// Borrows a string of ours.
-    #[must_use]
     pub const fn from_cstr(string: &'a CStr) -> Self {
         Self { pointer: string.as_ptr(), borrowed: PhantomData }
     }
 
     /// Whether there is no string.
-    #[must_use]
     pub const fn is_none(self) -> bool {
         self.pointer.is_null()
     }
 
     /// Where the string lies: the key of the recorder's cache.
-    #[must_use]
     pub fn address(self) -> usize {
         self.pointer.addr()
     }
@@ -51,7 +47,6 @@ impl<'a> Name<'a> {
     /// page, or on a processor for which this is not written.
     ///
     /// This is what makes the check of a cached string cheap: no search for the NUL, no call.
-    #[must_use]
     #[inline]
     pub fn first_words(self) -> Option<[u64; 2]> {
         const PAGE_BYTES: usize = 4096;
@@ -94,7 +89,6 @@ impl<'a> Name<'a> {
     }
 
     /// The bytes without the NUL, cut at [`Self::MAX_BYTES`]; empty when there is no string.
-    #[must_use]
     pub fn bytes(self) -> &'a [u8] {
         if self.pointer.is_null() {
             return &[];

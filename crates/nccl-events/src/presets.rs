@@ -33,14 +33,12 @@ pub const STANDARD: u32 = LIGHT | Kind::ProxyOp.mask();
 pub const FULL: u32 = mask_of(&Kind::ALL);
 
 /// The kinds of a mask by name, for people.
-#[must_use]
 pub fn event_names(mask: u32) -> Vec<&'static str> {
     Kind::ALL.iter().filter(|kind| mask & kind.mask() != 0).map(|kind| kind.name()).collect()
 }
 
 /// A mask with what `rules` add: each says which kinds (the second) come with one of others (the first). A rule may add
 /// what a later one begins with.
-#[must_use]
 pub const fn completed(mask: u32, mut rules: &[(u32, u32)]) -> u32 {
     let mut all = mask;
     while let [(children, parents), rest @ ..] = rules {

@@ -16,7 +16,6 @@ pub struct Seats {
 
 /// The communicator that has all ranks of the job, if there is one, and the number that people know each rank by: that
 /// in this communicator, else the launcher's where its process has no other rank.
-#[must_use]
 pub fn number(ranks: &[Seats]) -> (Option<u32>, Vec<Option<u32>>) {
     let mut of_process: BTreeMap<usize, usize> = BTreeMap::new();
     for rank in ranks {

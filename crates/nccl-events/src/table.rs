@@ -39,7 +39,6 @@ macro_rules! tables {
             pub const ALL: [Self; [$($number),+].len()] = [$(Self::$name),+];
 
             /// What it has.
-            #[must_use]
             pub const fn facts(self) -> Facts {
                 let (first, describes_communicators, begins_with_state, has_parent_group, last_state, compatible_from) =
                     match self { $(Self::$name => $facts,)+ };
@@ -68,37 +67,31 @@ impl Table {
     };
 
     /// The table of this number. `None` for 0, which stands for no table, and for tables newer than [`Self::NEWEST`].
-    #[must_use]
     pub fn of_number(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|table| table.number() == number)
     }
 
     /// The number in its name.
-    #[must_use]
     pub const fn number(self) -> u8 {
         self as u8
     }
 
     /// The table that a release calls; `None` before there was one.
-    #[must_use]
     pub fn of_release(release: Release) -> Option<Self> {
         Self::ALL.into_iter().rev().find(|table| table.first_of_series() <= release)
     }
 
     /// The series of releases that began to call it: 2.31.0 for 2.31.2.
-    #[must_use]
     pub const fn first_of_series(self) -> Release {
         self.facts().first / 100 * 100
     }
 
     /// The last release that calls it, published or not; [`NOW`] for the newest.
-    #[must_use]
     pub fn last(self) -> Release {
         Self::ALL.into_iter().find(|next| *next > self).map_or(NOW, |next| next.first_of_series() - 1)
     }
 
     /// Whether a plugin's table can be called with what NCCL passes to `called`.
-    #[must_use]
     pub fn can_serve(self, called: Self) -> bool {
         self == called || self < called && self >= called.facts().compatible_from
     }

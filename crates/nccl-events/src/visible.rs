@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 /// The text with its control characters escaped, as `\n` and `\u{1b}`: names come from other programs, and a terminal
 /// obeys control sequences, takes a line break for a new message, and reorders text by Unicode's directional marks.
-#[must_use]
 pub fn visible(text: &str) -> Cow<'_, str> {
     let Some(first) = text.find(acts) else {
         return Cow::Borrowed(text);

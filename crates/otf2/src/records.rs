@@ -302,7 +302,6 @@ pub struct Definitions {
 
 impl Definitions {
     /// The text of a string; `None` when it is UNDEFINED or not there.
-    #[must_use]
     pub fn string(&self, string: StringRef) -> Option<&str> {
         self.strings.get(&string).map(String::as_str)
     }

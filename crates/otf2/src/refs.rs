@@ -15,19 +15,16 @@ macro_rules! reference {
             pub const UNDEFINED: Self = Self($undefined);
 
             /// The reference with this number.
-            #[must_use]
             pub const fn new(number: $raw) -> Self {
                 Self(number)
             }
 
             /// The number in the archive.
-            #[must_use]
             pub const fn get(self) -> $raw {
                 self.0
             }
 
             /// Whether it refers to something.
-            #[must_use]
             pub const fn is_defined(self) -> bool {
                 self.0 != Self::UNDEFINED.0
             }

@@ -26,7 +26,6 @@ macro_rules! attribute_values {
 
         impl AttributeValue {
             /// The type of this value.
-            #[must_use]
             #[inline(always)]
             pub const fn attribute_type(self) -> AttributeType {
                 match self {

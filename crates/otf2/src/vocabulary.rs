@@ -23,7 +23,6 @@ macro_rules! vocabulary {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The value for OTF2's number.
-            #[must_use]
             pub const fn from_raw(raw: u8) -> Self {
                 match raw as u32 {
                     $(sys::$constant => Self::$variant,)*
@@ -32,7 +31,6 @@ macro_rules! vocabulary {
             }
 
             /// OTF2's number.
-            #[must_use]
             #[inline(always)]
             pub const fn raw(self) -> u8 {
                 match self {

@@ -29,7 +29,6 @@ pub struct Resource {
     pub attributes: Vec<KeyValue>,
 }
 
-/// The metrics of a library.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct ScopeMetrics {
@@ -48,7 +47,6 @@ pub struct InstrumentationScope {
     pub version: String,
 }
 
-/// A metric with its points.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct Metric {
@@ -62,7 +60,6 @@ pub struct Metric {
     pub data: Option<Data>,
 }
 
-/// The points of a metric.
 #[derive(Clone, PartialEq, Oneof)]
 #[expect(missing_docs, reason = "variants have OpenTelemetry's names")]
 pub enum Data {
@@ -102,7 +99,6 @@ pub struct Histogram {
     pub aggregation_temporality: i32,
 }
 
-/// A number with its attributes.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct NumberDataPoint {
@@ -123,7 +119,6 @@ pub enum Number {
     AsInt(i64),
 }
 
-/// A distribution with its attributes.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct HistogramDataPoint {

@@ -4,9 +4,7 @@
 
 use prost::Message;
 
-/// The clocks of Perfetto by number (`builtin_clock.proto`).
 pub mod clock {
-    /// `CLOCK_REALTIME`.
     pub const REALTIME: u32 = 1;
     /// `CLOCK_MONOTONIC`.
     pub const MONOTONIC: u32 = 3;
@@ -25,9 +23,7 @@ pub const MERGE_NONE: i32 = 2;
 /// [`TrackEvent::event_type`].
 pub mod event_type {
     pub const SLICE_BEGIN: i32 = 1;
-    /// The innermost slice of the track ends.
     pub const SLICE_END: i32 = 2;
-    /// A value of a counter.
     pub const COUNTER: i32 = 4;
 }
 
@@ -62,7 +58,6 @@ impl TracePacket {
     }
 }
 
-/// Readings of clocks at one moment.
 #[derive(Clone, PartialEq, Message)]
 #[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct ClockSnapshot {

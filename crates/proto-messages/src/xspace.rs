@@ -11,7 +11,6 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, k
 pub const TASK_ENVIRONMENT: &str = "Task Environment";
 /// Its stat: when the profile began, in ns since 1970.
 pub const PROFILE_START_TIME: &str = "profile_start_time";
-/// Its stat: when the profile ended.
 pub const PROFILE_STOP_TIME: &str = "profile_stop_time";
 /// How the names of planes begin that viewers show as devices of a kind that they do not know.
 pub const CUSTOM_DEVICE: &str = "/device:CUSTOM:";

@@ -10,7 +10,6 @@ const SHORT_BYTES: usize = 12 << 10;
 
 /// Cuts the longest lists until all properties together fit. The last line of a list that was cut says how many lines
 /// are missing.
-#[must_use]
 pub fn within_anchor(mut properties: Vec<Property>) -> Vec<Property> {
     let mut longest = MOST_BYTES;
     loop {

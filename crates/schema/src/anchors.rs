@@ -18,7 +18,6 @@ pub struct Anchor {
 impl Anchor {
     /// Anchors as text, with commas between them: each has ticks and the nanoseconds of CLOCK_MONOTONIC,
     /// CLOCK_MONOTONIC_RAW and CLOCK_REALTIME.
-    #[must_use]
     pub fn text(anchors: &[Self]) -> String {
         let texts = anchors.iter().map(|anchor| {
             format!("{} {} {} {}", anchor.ticks, anchor.monotonic_ns, anchor.monotonic_raw_ns, anchor.realtime_ns)
@@ -27,7 +26,6 @@ impl Anchor {
     }
 
     /// What [`Self::text`] made; `None` if it is something else.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Vec<Self>> {
         let anchor = |text: &str| {
             let numbers: Vec<u64> = text.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;

@@ -37,13 +37,11 @@ macro_rules! attributes {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
             /// The name in the archive.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)+ }
             }
 
             /// The name, for Score-P.
-            #[must_use]
             pub const fn c_name(self) -> &'static CStr {
                 let name = match self { $(Self::$variant => concat!($name, "\0"),)+ };
                 match CStr::from_bytes_with_nul(name.as_bytes()) {
@@ -53,7 +51,6 @@ macro_rules! attributes {
             }
 
             /// The attribute with this name.
-            #[must_use]
             pub fn named(name: &str) -> Option<Self> {
                 match name {
                     $($name => Some(Self::$variant),)+
@@ -62,13 +59,11 @@ macro_rules! attributes {
             }
 
             /// The type of its values.
-            #[must_use]
             pub const fn value_type(self) -> Type {
                 match self { $(Self::$variant => <carriers::$carrier as Carrier>::TYPE,)+ }
             }
 
             /// What it means, for people.
-            #[must_use]
             pub const fn description(self) -> &'static str {
                 match self { $(Self::$variant => $description,)+ }
             }

@@ -76,7 +76,6 @@ counts! {
 
 impl KindCounts {
     /// Whether everything seen is accounted for.
-    #[must_use]
     pub const fn adds_up(&self) -> bool {
         let known = self.written.saturating_add(self.left_out).saturating_add(self.not_shown);
         self.seen == known.saturating_add(self.duplicate)
@@ -93,7 +92,6 @@ pub struct Kinds {
 
 impl Kinds {
     /// The numbers of one kind.
-    #[must_use]
     pub fn get(&self, kind: Kind) -> &KindCounts {
         self.by_number.get(usize::from(kind as u8)).unwrap_or(&self.unknown)
     }
@@ -253,20 +251,9 @@ impl Counts {
     }
 
     /// Everything that could not be recorded.
-    #[must_use]
     pub fn lost(&self) -> u64 {
         let others = [self.stops_lost, self.states_lost, self.communicators_lost];
         others.into_iter().fold(self.kinds.sum(|kind| kind.lost), u64::saturating_add)
-    }
-
-    /// A part that an earlier version wrote says how many stops and states were lost, not of which kind: of
-    /// [`Kind::Unknown`].
-    pub fn lay_losses_to_kinds(&mut self) {
-        let stops = self.stops_lost.saturating_sub(self.kinds.sum(|kind| kind.stops_lost));
-        let states = self.states_lost.saturating_sub(self.kinds.sum(|kind| kind.states_lost));
-        let unknown = self.kind_mut(Kind::Unknown);
-        unknown.stops_lost += stops;
-        unknown.states_lost += states;
     }
 }
 

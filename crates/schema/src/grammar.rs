@@ -18,13 +18,11 @@ macro_rules! numbers {
 
         impl $name {
             /// A number that says nothing if it is 0.
-            #[must_use]
             pub const fn some(number: u64) -> Self {
                 Self(if number == 0 { None } else { Some(number) })
             }
 
             /// The number; 0 if there is none.
-            #[must_use]
             pub const fn get(self) -> u64 {
                 match self.0 {
                     Some(number) => number,
@@ -79,19 +77,16 @@ impl Lines {
     }
 
     /// How many entries there are, or were.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.more.saturating_add(self.all.len() as u64)
     }
 
     /// Whether nothing is said.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The entries for people, with a line that says how many were cut.
-    #[must_use]
     pub fn shown(&self) -> Vec<String> {
         let more = (self.more > 0).then(|| format!("{MORE}{}", self.more));
         self.all.iter().cloned().chain(more).collect()
@@ -169,7 +164,6 @@ impl Listed {
     }
 
     /// Whether the list has as many entries as the number says that it must have at least.
-    #[must_use]
     pub fn has_enough(&self) -> bool {
         self.lines.len() >= self.number.get().min(Self::MOST)
     }

@@ -47,7 +47,6 @@ impl Statements {
         lacks.into_iter().flatten()
     }
     /// Whether something of what happened is not in the archive.
-    #[must_use]
     pub fn is_cut(&self) -> bool {
         self.lacks().any(|lack| {
             use Lack::{Beginning, Callbacks, Places, Processes, Ranks};
@@ -56,19 +55,16 @@ impl Statements {
     }
 
     /// Events that had not ended when recording did.
-    #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.counts.kinds.sum(|kind| kind.unfinished)
     }
 
     /// Whether ranks need not have all of each other's operations, by the archive's own account.
-    #[must_use]
     pub fn is_partial(&self) -> bool {
         self.is_cut() || self.unfinished() > 0
     }
 
     /// The places of an order mean nothing where something in the middle is missing.
-    #[must_use]
     pub fn has_gaps(&self) -> bool {
         self.lacks().any(|lack| matches!(lack, Lack::Callbacks(_) | Lack::Places(_)))
     }

@@ -250,7 +250,6 @@ impl Statements {
     }
 
     /// Whether the writer of this project says something.
-    #[must_use]
     pub fn are_in(properties: &[Property]) -> bool {
         properties.iter().any(|(name, _)| name.starts_with(PREFIX))
     }
@@ -293,7 +292,6 @@ impl Statements {
     }
 
     /// Writes them. OTF2 has no empty properties.
-    #[must_use]
     pub fn write(&self) -> Vec<Property> {
         let mut written = Vec::new();
         self.write_single(|name, value| written.push((name.to_owned(), value)));
@@ -318,7 +316,6 @@ impl Statements {
     }
 
     /// What two archives say together.
-    #[must_use]
     pub fn merged(mut self, other: &Self) -> Self {
         // A line of a host says more than its name, and may differ between archives.
         let mut hosts = self.hosts.clone();
@@ -346,7 +343,6 @@ impl Statements {
 }
 
 /// Whether a number of a kind that came is written: these two are, whatever they are.
-#[must_use]
 pub fn is_written(name: &str, number: u64) -> bool {
     number > 0 || matches!(name, "SEEN" | "WRITTEN")
 }

@@ -78,84 +78,52 @@ fn a_line_break_stays_in_its_entry() {
     assert_eq!(Lines::parse(&lines.text()), Some(lines));
 }
 
-/// The properties of a merged archive.
-fn value<'a>(merged: &'a [Property], name: &str) -> Option<&'a str> {
-    merged.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
-}
-
+/// Of two archives, by name: the values of a property, and what it is when they are merged.
 #[test]
-fn numbers_of_all_families_add_up() {
-    let merged = merged(
-        &[
-            ("NCCL::GPU::KERNELS", "5"),
-            ("NCCL::CHAIN::ERRORS", "2"),
-            ("NCCL::SCOREP::CALLS", "8"),
-            ("NCCL::RECORDS", "7"),
-        ],
-        &[("NCCL::GPU::KERNELS", "5"), ("NCCL::CHAIN::ERRORS", "1"), ("NCCL::SCOREP::PROCESSES", "1")],
-    );
-    assert_eq!(value(&merged, "NCCL::GPU::KERNELS"), Some("10"));
-    assert_eq!(value(&merged, "NCCL::CHAIN::ERRORS"), Some("3"));
-    assert_eq!(value(&merged, "NCCL::SCOREP::CALLS"), Some("8"));
-    assert_eq!(value(&merged, "NCCL::SCOREP::PROCESSES"), Some("1"));
-    assert_eq!(value(&merged, "NCCL::RECORDS"), Some("7"));
-}
-
-#[test]
-fn moments_and_errors_are_the_latest_and_largest() {
-    let merged = merged(
-        &[("NCCL::FLIGHT::COMPLETE_FROM", "1764000000000000000"), ("NCCL::CLOCK::RESIDUAL_NS", "2")],
-        &[("NCCL::FLIGHT::COMPLETE_FROM", "1764000000000000009"), ("NCCL::CLOCK::RESIDUAL_NS", "3")],
-    );
-    assert_eq!(value(&merged, "NCCL::FLIGHT::COMPLETE_FROM"), Some("1764000000000000009"));
-    assert_eq!(value(&merged, "NCCL::CLOCK::RESIDUAL_NS"), Some("3"));
-}
-
-#[test]
-fn parts_are_counted_once_and_have_no_fingerprint_together() {
-    let merged = merged(
-        &[("NCCL::PARTS", "a\nb"), ("NCCL::PARTS::NUMBER", "2"), ("NCCL::PARTS::FINGERPRINT", "1234567890123456")],
-        &[("NCCL::PARTS", "b\nc"), ("NCCL::PARTS::NUMBER", "2"), ("NCCL::PARTS::FINGERPRINT", "6543210987654321")],
-    );
-    assert_eq!(value(&merged, "NCCL::PARTS"), Some("a\nb\nc"));
-    assert_eq!(value(&merged, "NCCL::PARTS::NUMBER"), Some("3"));
-    assert_eq!(value(&merged, "NCCL::PARTS::FINGERPRINT"), None);
-}
-
-#[test]
-fn hosts_are_counted_once_and_groups_bound_nothing_between_them() {
+fn values_are_merged_by_what_they_mean() {
     const LIST: &str = "NCCL::CLOCK::ALIGNMENT::LIST";
-    let hosts = ("NCCL::CLOCK::ALIGNMENT::HOSTS", "2");
-    let groups = ("NCCL::CLOCK::ALIGNMENT::GROUPS", "1");
-    let uncertainty = ("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "900");
-    let merged = merged(
-        &[hosts, groups, uncertainty, (LIST, "node1: reference, 4 constraints\nnode2: bounded by 4 constraints")],
-        &[hosts, groups, uncertainty, (LIST, "node2: reference, 7 constraints\nnode3: bounded by 7 constraints")],
-    );
-    assert_eq!(value(&merged, "NCCL::CLOCK::ALIGNMENT::HOSTS"), Some("3"));
-    assert_eq!(value(&merged, LIST).map(|lines| lines.lines().count()), Some(4), "each archive has its own clocks");
-    assert_eq!(value(&merged, "NCCL::CLOCK::ALIGNMENT::GROUPS"), Some("2"));
-    assert_eq!(value(&merged, "NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS"), None);
-}
-
-#[test]
-fn a_sum_with_what_is_not_known_is_not_known() {
-    let known = ("NCCL::COUNT::STARTED", "12");
-    assert_eq!(value(&merged(&[known], &[known]), "NCCL::COUNT::STARTED"), Some("24"));
-    assert_eq!(value(&merged(&[known], &[("NCCL::JOB", "17")]), "NCCL::COUNT::STARTED"), None);
-}
-
-#[test]
-fn lists_have_each_line_once_and_what_was_cut() {
-    let cut = ("NCCL::PROBLEM_LIST", "a\nb\nand more: 7");
-    let merged = merged(
-        &[cut, ("NCCL::PROBLEMS", "9"), ("NCCL::JOB", "17")],
-        &[("NCCL::PROBLEM_LIST", "b\nc"), ("NCCL::PROBLEMS", "2"), ("NCCL::JOB", "17"), ("NCCL::LATER", "x")],
-    );
-    // Here sorted.
-    assert_eq!(value(&merged, "NCCL::PROBLEM_LIST"), Some("a\nand more: 7\nb\nc"));
-    assert_eq!(value(&merged, "NCCL::PROBLEMS"), Some("10"));
-    assert_eq!((value(&merged, "NCCL::JOB"), value(&merged, "NCCL::LATER")), (Some("17"), Some("x")));
+    type Row = (&'static str, Option<&'static str>, Option<&'static str>, Option<&'static str>);
+    let rows: [Row; 18] = [
+        ("NCCL::GPU::KERNELS", Some("5"), Some("5"), Some("10")),
+        ("NCCL::CHAIN::ERRORS", Some("2"), Some("1"), Some("3")),
+        ("NCCL::SCOREP::CALLS", Some("8"), None, Some("8")),
+        ("NCCL::RECORDS", Some("7"), None, Some("7")),
+        // The latest moment, and the largest error.
+        (
+            "NCCL::FLIGHT::COMPLETE_FROM",
+            Some("1764000000000000000"),
+            Some("1764000000000000009"),
+            Some("1764000000000000009"),
+        ),
+        ("NCCL::CLOCK::RESIDUAL_NS", Some("2"), Some("3"), Some("3")),
+        // Parts and hosts are counted once; a fingerprint and an uncertainty hold for one archive.
+        ("NCCL::PARTS", Some("a\nb"), Some("b\nc"), Some("a\nb\nc")),
+        ("NCCL::PARTS::NUMBER", Some("2"), Some("2"), Some("3")),
+        ("NCCL::PARTS::FINGERPRINT", Some("1234567890123456"), Some("6543210987654321"), None),
+        (
+            LIST,
+            Some("node1: reference\nnode2: bounded"),
+            Some("node2: reference\nnode3: bounded"),
+            Some("node1: reference\nnode2: bounded\nnode2: reference\nnode3: bounded"),
+        ),
+        ("NCCL::CLOCK::ALIGNMENT::HOSTS", Some("2"), Some("2"), Some("3")),
+        ("NCCL::CLOCK::ALIGNMENT::GROUPS", Some("1"), Some("1"), Some("2")),
+        ("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", Some("900"), Some("900"), None),
+        // A sum with what is not known is not known.
+        ("NCCL::COUNT::STARTED", Some("12"), None, None),
+        // Lists have each line once, and the number of lines that were cut.
+        ("NCCL::PROBLEM_LIST", Some("a\nb\nand more: 7"), Some("b\nc"), Some("a\nand more: 7\nb\nc")),
+        ("NCCL::PROBLEMS", Some("9"), Some("2"), Some("10")),
+        ("NCCL::JOB", Some("17"), Some("17"), Some("17")),
+        ("NCCL::LATER", None, Some("x"), Some("x")),
+    ];
+    let one: Vec<(&str, &str)> = rows.iter().filter_map(|row| Some((row.0, row.1?))).collect();
+    let other: Vec<(&str, &str)> = rows.iter().filter_map(|row| Some((row.0, row.2?))).collect();
+    let merged = merged(&one, &other);
+    for (name, .., wanted) in rows {
+        let found = merged.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        assert_eq!(found, wanted, "{name}");
+    }
 }
 
 /// `NCCL::A::{B, C}::D` as two names.

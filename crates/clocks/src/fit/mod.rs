@@ -35,9 +35,7 @@ type Line = (f64, f64);
 /// What the values of a line are known to be, `x` from 0 on.
 #[derive(Clone, Debug, Default)]
 pub struct Bounds {
-    /// The value is not less.
     pub lower: Vec<Point>,
-    /// It is not more.
     pub upper: Vec<Point>,
 }
 
@@ -55,7 +53,6 @@ pub struct Fit {
 /// The values that lines within bounds can have at the two ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends {
-    /// At 0.
     pub first: Range,
     pub last: Range,
     /// By how much the bounds had to be widened.

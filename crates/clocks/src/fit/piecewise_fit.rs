@@ -17,13 +17,11 @@ use super::{Bounds, Point, Range, TOLERANCE, cut, middle, range};
 /// Joined lines, and how far the truth can be from them.
 #[derive(Clone, Debug)]
 pub struct PiecewiseFit {
-    /// Where lines begin and end.
     pub knots: Vec<Point>,
     /// The truth is no further off at any bound.
     pub residual: f64,
 }
 
-/// What the value can be at `x`.
 #[derive(Clone, Copy, Debug)]
 struct Gap {
     x: f64,

@@ -12,7 +12,6 @@ use super::piecewise::{Piecewise, unsigned};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GpuCalibration {
-    /// No stamps.
     #[default]
     None,
     /// Between lower and upper bounds; no mapped stamp is further off than the residual.
@@ -49,7 +48,6 @@ pub struct GpuQuality {
     pub residual_ns: u64,
     /// By how many ns in a second the host's clock is faster than the GPU's timer, from the first knot to the last.
     pub drift_ppb: i64,
-    /// Lines; 0: a constant offset.
     pub lines: u64,
     /// How many bounds from below and from above it was found by.
     pub bounds: (u64, u64),
@@ -64,9 +62,7 @@ pub struct GpuQuality {
 /// The clock of a communicator rank's GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuClock {
-    /// From stamps to CLOCK_MONOTONIC ns.
     map: Piecewise,
-    /// How well it is known.
     pub quality: GpuQuality,
 }
 
@@ -82,7 +78,6 @@ impl GpuClock {
         Self { map, quality }
     }
 
-    /// The host time of a GPU stamp.
     pub fn host_ns(&self, gpu_ns: u64) -> u64 {
         unsigned(self.map.at(gpu_ns.into()))
     }

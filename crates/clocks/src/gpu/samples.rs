@@ -45,9 +45,7 @@ pub struct SampleQuality {
     pub residual_ns: u64,
     /// The largest uncertainty of a sample.
     pub uncertainty_ns: u64,
-    /// How often it was set.
     pub steps: u64,
-    /// By how much at most.
     pub largest_step_ns: u64,
     /// By how many ns in a second it is faster than CLOCK_MONOTONIC.
     pub pace_ppb: i64,
@@ -56,7 +54,6 @@ pub struct SampleQuality {
 /// A host time, and how far off it can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// CLOCK_MONOTONIC ns.
     pub host_ns: u64,
     /// At most this far off, as far as the samples say.
     pub uncertainty_ns: u64,
@@ -75,7 +72,6 @@ struct Stretch {
 #[derive(Debug, Default)]
 pub struct SampleClock {
     stretches: Vec<Stretch>,
-    /// How well it does so.
     pub quality: SampleQuality,
 }
 

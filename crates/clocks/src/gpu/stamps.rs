@@ -41,22 +41,18 @@ pub struct StampBounds {
 }
 
 impl StampBounds {
-    /// This stamp was taken at this host time or before.
     pub fn not_after(&mut self, gpu_ns: u64, host_ns: u64) {
         self.upper.push((gpu_ns, host_ns));
     }
 
-    /// This stamp was taken at this host time or later.
     pub fn not_before(&mut self, gpu_ns: u64, host_ns: u64) {
         self.lower.push((gpu_ns, host_ns));
     }
 
-    /// This stamp was taken after its kernel had begun, by the host's clock.
     pub fn after_kernel_began(&mut self, gpu_ns: u64, host_ns: u64) {
         self.kernel_lower.push((gpu_ns, host_ns));
     }
 
-    /// This stamp was taken before its kernel ended, by the host's clock.
     pub fn before_kernel_ended(&mut self, gpu_ns: u64, host_ns: u64) {
         self.kernel_upper.push((gpu_ns, host_ns));
     }
@@ -110,7 +106,6 @@ impl StampBounds {
     }
 }
 
-/// The clock that keeps these bounds.
 fn fitted(lower: &[Pair], upper: &[Pair]) -> GpuClock {
     let mut clock = fit(lower, upper).unwrap_or_default();
     if clock.quality.calibration != GpuCalibration::None {

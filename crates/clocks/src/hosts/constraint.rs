@@ -5,15 +5,12 @@
 pub struct Reading {
     /// Whose clock: the number of the host's boot.
     pub boot: usize,
-    /// What it showed, ns.
     pub ns: u64,
 }
 
 /// One moment was not after another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Constraint {
-    /// What came first.
     pub earlier: Reading,
-    /// What cannot have come before it.
     pub later: Reading,
 }

@@ -9,7 +9,6 @@ pub enum Relation {
     /// traffic one way asks for it.
     #[default]
     System,
-    /// Others are compared with it.
     Reference,
     /// It is known within bounds.
     Bounded,
@@ -25,10 +24,8 @@ impl Relation {
     }
 }
 
-/// How the clock of one host is corrected.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Correction {
-    /// What it is compared with.
     pub relation: Relation,
     /// The boot whose clock it is put on: its own where it is believed.
     pub reference: usize,
@@ -37,16 +34,12 @@ pub struct Correction {
     pub map: Piecewise,
     /// Mean drift that is corrected, in 10⁻⁹.
     pub drift_ppb: i64,
-    /// Constraints that it is part of.
     pub constraints: u64,
-    /// Those of them that do not hold.
     pub violations: u64,
-    /// By how much at most.
     pub worst_violation_ns: u64,
 }
 
 impl Correction {
-    /// What a reading is on the common clock.
     pub fn common_ns(&self, ns: u64) -> u64 {
         unsigned(self.map.nearest(ns.into()))
     }

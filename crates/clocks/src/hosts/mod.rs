@@ -24,15 +24,11 @@ mod solve;
 pub use constraint::{Constraint, Reading};
 pub use correction::{Correction, Relation};
 
-/// The clocks of all hosts, brought together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Alignment {
-    /// By number of the boot.
     pub clocks: Vec<Correction>,
     pub constraints: u64,
-    /// Those that do not hold.
     pub violations: u64,
-    /// By how much at most, ns.
     pub worst_violation_ns: u64,
 }
 
@@ -63,13 +59,11 @@ pub fn align(spans: &[(u64, u64)], mut constraints: Vec<Constraint>) -> Alignmen
 }
 
 impl Alignment {
-    /// What a reading is on the common clock.
     pub fn common_ns(&self, reading: Reading) -> u64 {
         let clock = self.clocks.get(reading.boot);
         clock.map_or(reading.ns, |clock| clock.common_ns(reading.ns))
     }
 
-    /// Counts what does not hold.
     fn judge(&mut self, constraints: &[Constraint]) {
         for constraint in constraints {
             let earlier = self.common_ns(constraint.earlier);

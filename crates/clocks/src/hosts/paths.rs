@@ -29,7 +29,6 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The estimate for a host.
     pub(super) fn middle(&self, host: usize) -> f64 {
         let earliest = self.earliest.get(host).copied().unwrap_or(0.0);
         let latest = self.latest.get(host).copied().unwrap_or(0.0);

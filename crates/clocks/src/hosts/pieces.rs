@@ -19,7 +19,6 @@ const ANY_DRIFT: Range = (-MOST_DRIFT, MOST_DRIFT);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Curves {
     pub(super) pieces: usize,
-    /// The length of a piece, ns.
     pub(super) piece: f64,
     pub(super) middle: Vec<Vec<f64>>,
     /// By knot: how early and late each clock can be.
@@ -33,7 +32,6 @@ impl Curves {
         Self { pieces, piece: length / count(pieces), middle: vec![vec![0.0; pieces + 1]; hosts], ..Self::default() }
     }
 
-    /// The common time of a knot.
     pub(super) fn time(&self, knot: usize) -> f64 {
         self.piece * count(knot)
     }

@@ -57,7 +57,6 @@ impl Need {
         Some((later.get(self.knot)? - earlier.get(self.knot)?, later.get(self.knot + 1)? - earlier.get(self.knot + 1)?))
     }
 
-    /// By how much it does not hold.
     fn over(&self, clocks: &[Vec<f64>]) -> f64 {
         let Some((first, last)) = self.ends(clocks) else {
             return f64::NEG_INFINITY;

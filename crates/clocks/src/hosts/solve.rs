@@ -48,9 +48,7 @@ pub(super) fn solve(hosts: &[usize], spans: &[(u64, u64)], constraints: &[Constr
 
 /// A constraint as it is computed with: readings less each host's rough constant, ns.
 struct Observed {
-    /// Place of the host of the earlier reading.
     earlier: usize,
-    /// Place of the host of the later one.
     later: usize,
     reading: f64,
     /// The later reading less the earlier one.
@@ -58,7 +56,6 @@ struct Observed {
 }
 
 impl Observed {
-    /// The two hosts, the first first.
     fn pair(&self) -> (usize, usize) {
         (self.earlier.min(self.later), self.earlier.max(self.later))
     }
@@ -68,7 +65,6 @@ struct Problem {
     reference: usize,
     /// The first reading of the constraints, on the reference's clock.
     origin: i128,
-    /// From there to the last.
     length: f64,
     /// Sorted by pair.
     observed: Vec<Observed>,
@@ -147,7 +143,6 @@ impl Problem {
         curves
     }
 
-    /// The bounds of every pair of hosts.
     fn bounds(&self, curves: &Curves) -> Vec<PairBounds> {
         let of_pair = |observed: &[Observed]| {
             let pair = observed.first().map_or((0, 0), Observed::pair);

@@ -41,7 +41,6 @@ pub(super) struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// Reads operations and what threads did.
     pub(super) fn of(source: &Source<'a>) -> Result<Self> {
         let trace = source.trace;
         let tables = Tables::read(trace, source.progress)?;
@@ -92,7 +91,6 @@ impl<'a> Job<'a> {
         self.tables.members.job_ranks[index(rank)].process
     }
 
-    /// The number that the system gave to a process.
     pub(super) fn process_id(&self, process: LocationGroupRef) -> Option<u64> {
         let definition = self.source.trace.definitions.location_groups.get(&process)?;
         stated(&self.source.trace.definitions, &definition.properties, ProcessId)
@@ -172,7 +170,6 @@ impl<'a> Job<'a> {
         member.copied().unwrap_or(location)
     }
 
-    /// Whether the streams of a rank show its kernels.
     pub(super) fn has_streams(&self, rank: u32) -> bool {
         let trace = self.source.trace;
         self.locations_of(rank).any(|it| trace.location_kind(it) == Some(LocationKind::Stream) && trace.has_events(it))
@@ -190,17 +187,14 @@ impl<'a> Job<'a> {
         ranks.find(|(_, it)| it.process == process).map_or(rank, |(first, _)| first)
     }
 
-    /// The row of an operation.
     pub(super) fn operation(&self, event: u64) -> Option<u32> {
         find(&self.operations, event)
     }
 
-    /// The row of an operation of a call.
     pub(super) fn of_call(&self, call: u64) -> Option<u32> {
         find(&self.calls, call)
     }
 
-    /// The rank of an operation.
     pub(super) fn rank(&self, row: u32) -> u32 {
         let members = &self.tables.members;
         members.row(self.tables.operations.member[index(row)]).job_rank

@@ -3,6 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 use analysis::Trace;
+use nccl_events::index::index;
 use otf2::{AttributeRef, AttributeValue};
 
 use crate::error::Result;
@@ -10,20 +11,16 @@ use crate::line::Line;
 use crate::output::{CHUNK_BYTES, Output};
 use crate::value::Value;
 
-/// Where an event is shown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub(super) pid: u64,
     pub(super) tid: u64,
 }
 
-/// A text as JSON has it.
 pub(super) fn quoted(text: &str) -> String {
-    // Texts can always be written.
-    serde_json::to_string(text).unwrap_or_default()
+    serde_json::Value::from(text).to_string()
 }
 
-/// The arguments of an event.
 #[derive(Debug, Default)]
 pub(super) struct Args(String);
 
@@ -36,10 +33,9 @@ impl Args {
         self.add(&quoted(name), quoted(value));
     }
 
-    /// All attributes that an event has, by their names in the archive.
     pub(super) fn attributes(&mut self, trace: &Trace, names: &AttributeNames, all: &[(AttributeRef, AttributeValue)]) {
         for (attribute, value) in all {
-            let Some(name) = usize::try_from(attribute.get()).ok().and_then(|at| names.0.get(at)) else {
+            let Some(name) = names.0.get(index(attribute.get())) else {
                 continue;
             };
             match Value::of(trace, *value) {
@@ -91,7 +87,6 @@ impl<'a> Events<'a> {
         Self { output, times, text: String::new(), count: 0, failed: Ok(()) }
     }
 
-    /// Something with a beginning and an end.
     pub(super) fn complete(&mut self, category: &str, name: &str, place: Place, times_ns: (u64, u64), args: &Args) {
         let (start_ns, stop_ns) = (self.time_ns(times_ns.0), self.time_ns(times_ns.1));
         self.line(format_args!(
@@ -120,7 +115,6 @@ impl<'a> Events<'a> {
         ));
     }
 
-    /// The name of a process or thread, and its place among others.
     pub(super) fn name(&mut self, what: &str, place: Place, name: &str, order: u64) {
         let Place { pid, tid } = place;
         let name = quoted(name);
@@ -131,7 +125,6 @@ impl<'a> Events<'a> {
         ));
     }
 
-    /// Writes the rest; gives how many events there were.
     pub(super) fn finish(mut self) -> Result<u64> {
         self.write();
         self.failed.map(|()| self.count)

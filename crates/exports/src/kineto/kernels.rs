@@ -19,15 +19,12 @@ pub(super) struct Kernel {
     pub(super) member: u32,
     /// The first of its operations; around the others where these are parts of a collective.
     pub(super) operation: u32,
-    /// How many operations it has.
     pub(super) operations: u32,
     pub(super) start_ns: u64,
     pub(super) stop_ns: u64,
     /// The id of the launch; where none was recorded, that of the operation, whose enqueueing stands for it.
     pub(super) launch: u64,
-    /// When it was launched; none where nothing is known of that.
     pub(super) launched_ns: Option<u64>,
-    /// Whether it is known when it ran.
     pub(super) is_measured: bool,
 }
 
@@ -39,7 +36,6 @@ pub(super) struct Kernels {
     by_launch: Vec<(u64, u32)>,
 }
 
-/// What the host did for an operation.
 #[derive(Clone, Copy)]
 struct Enqueued {
     operation: u64,
@@ -49,7 +45,6 @@ struct Enqueued {
 }
 
 impl Kernels {
-    /// Reads what the threads did.
     pub(super) fn of(source: &Source<'_>, tables: &Tables) -> Result<Self> {
         let enqueued = enqueued(source)?;
         let operations = &tables.operations;
@@ -118,7 +113,6 @@ impl Kernels {
         &self.all[index(number)]
     }
 
-    /// Those of a member, by start.
     pub(super) fn of_member(&self, member: u32) -> std::ops::Range<usize> {
         self.all.partition_point(|it| it.member < member)..self.all.partition_point(|it| it.member <= member)
     }

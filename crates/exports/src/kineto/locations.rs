@@ -13,7 +13,6 @@ use crate::error::Result;
 use crate::output::Output;
 use crate::selection::Selection;
 
-/// What a rank's file is written with.
 pub(super) struct Locations<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) selection: &'a Selection<'a>,
@@ -21,7 +20,6 @@ pub(super) struct Locations<'a> {
     pub(super) outputs: &'a [Option<Output>],
 }
 
-/// What came of a location.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Written {
     pub(super) events: u64,
@@ -145,7 +143,6 @@ impl<'a> Locations<'a> {
         Ok(Written { events: events.finish()?, ..written })
     }
 
-    /// Kernels and copies as CUPTI reported them.
     fn stream(&self, location: LocationRef, rank: u32, mut events: Events<'_>) -> Result<Written> {
         let (job, trace) = (self.job, self.job.source.trace);
         let place = job.stream(rank, location);
@@ -217,12 +214,10 @@ pub(super) fn tracks(job: &Job<'_>, rank: u32) -> Vec<LocationRef> {
     job.locations_of(rank).filter(is_track).collect()
 }
 
-/// Where a location is shown that is neither a thread nor a stream.
 pub(super) fn track(job: &Job<'_>, rank: u32, location: LocationRef, pid: u64) -> Place {
     Place { pid, tid: job.number_on_rank(rank, location) }
 }
 
-/// Adds what goes on on such a location.
 pub(super) fn add_track(job: &Job<'_>, slice: &Slice, place: Place, events: &mut Events<'_>) {
     let trace = job.source.trace;
     let mut args = Args::default();
@@ -238,7 +233,6 @@ pub(super) fn add_track(job: &Job<'_>, slice: &Slice, place: Place, events: &mut
 }
 
 schema::fields! {
-    /// How NCCL does a collective.
     struct Way {
         algorithm: Algorithm,
         protocol: Protocol,

@@ -34,7 +34,6 @@ use job::{FIRST_OWN_PID, Job};
 use json::{Events, Place, quoted};
 use locations::{Locations, Written, track};
 
-/// Writes a file for each rank into the folder `out`.
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let selection = Selection::of(*source)?;
     let job = Job::of(source)?;
@@ -123,7 +122,6 @@ fn last_event(job: &Job<'_>) -> String {
     )
 }
 
-/// Names processes and threads of a rank's file.
 fn names(job: &Job<'_>, selection: &Selection<'_>, rank: u32, output: &Output) -> Result<()> {
     let trace = job.source.trace;
     let mut events = Events::new(output, None);

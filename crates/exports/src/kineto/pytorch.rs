@@ -2,7 +2,6 @@
 
 use nccl_events::collective::{Collective, Function, element_bytes};
 
-/// What PyTorch calls the function of a region.
 pub(super) fn collective(region: &str) -> &str {
     let Some(function) = Function::of_region(region) else {
         return region.strip_prefix("nccl").unwrap_or(region);
@@ -23,7 +22,6 @@ pub(super) fn collective(region: &str) -> &str {
     }
 }
 
-/// PyTorch's names of NCCL's types.
 const TYPES: [(&str, &str); 12] = [
     ("ncclFloat32", "Float"),
     ("ncclFloat16", "Half"),
@@ -39,7 +37,6 @@ const TYPES: [(&str, &str); 12] = [
     ("ncclFloat8e5m2", "Float8_e5m2"),
 ];
 
-/// What PyTorch calls a type.
 pub(super) fn datatype(nccl: &str) -> &str {
     TYPES.iter().find(|(known, _)| *known == nccl).map_or(nccl, |(_, name)| name)
 }
@@ -102,7 +99,6 @@ pub(super) fn family(name: &str) -> Option<Function> {
     parts.iter().find(|(part, _)| letters.contains(part)).map(|(_, function)| kernels(*function))
 }
 
-/// Whether a kernel is NCCL's, by the name that the profiler gives.
 pub(super) fn is_nccl(kernel: &str) -> bool {
     kernel.starts_with("nccl") && kernel.contains("Kernel")
 }

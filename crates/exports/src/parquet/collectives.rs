@@ -13,13 +13,10 @@ use super::values::{host, signed, small};
 use crate::error::Result;
 use crate::source::Source;
 
-/// Of which instance an operation is.
 pub(super) struct Collectives {
-    /// By the ids of operations.
     of_operations: Vec<OfOperation>,
 }
 
-/// An operation in an instance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OfOperation {
     event: u64,
@@ -54,7 +51,6 @@ impl Collectives {
         Ok((Self { of_operations }, written.into_iter().flatten().collect()))
     }
 
-    /// The instance that an operation is of.
     pub(super) fn of_operation(&self, event: Option<u64>) -> Option<OfOperation> {
         let at = self.of_operations.binary_search_by_key(&event?, |it| it.event).ok()?;
         self.of_operations.get(at).copied()

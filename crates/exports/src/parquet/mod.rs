@@ -61,7 +61,6 @@ impl Part {
     }
 }
 
-/// Writes the folder `out`.
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let trace = source.trace;
     let selection = Selection::of(*source)?;
@@ -94,7 +93,6 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The locations of each part, ascending.
 fn parts(trace: &Trace, locations: &[LocationRef]) -> Vec<((LocationGroupRef, Part), Vec<LocationRef>)> {
     let mut parts: BTreeMap<(LocationGroupRef, Part), Vec<LocationRef>> = BTreeMap::new();
     for location in locations {
@@ -106,7 +104,6 @@ fn parts(trace: &Trace, locations: &[LocationRef]) -> Vec<((LocationGroupRef, Pa
     parts.into_iter().collect()
 }
 
-/// How many region instances no table has.
 fn without_table(trace: &Trace, locations: &[LocationRef]) -> u64 {
     let is_without = |it: &&LocationRef| trace.location_kind(**it).and_then(Part::of).is_none();
     let without = locations.iter().filter(is_without);

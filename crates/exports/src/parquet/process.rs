@@ -18,13 +18,11 @@ use super::values::{signed, small};
 use crate::error::Result;
 use crate::selection::Selection;
 
-/// A process whose rows are written.
 pub(super) struct Process<'a> {
     pub(super) trace: &'a Trace,
     pub(super) selection: &'a Selection<'a>,
     pub(super) collectives: &'a Collectives,
     pub(super) sheets: &'a Sheets,
-    /// Its folder in that of a table.
     pub(super) folder: PathBuf,
 }
 
@@ -247,7 +245,6 @@ impl<'a> Process<'a> {
         Ok(sheet.close()?.into_iter().collect())
     }
 
-    /// Communicator and rank of a location.
     fn member(&self, location: LocationRef) -> (Option<i32>, Option<i32>) {
         let (comm, rank) = self.trace.rank_of(location).unzip();
         let place = comm.and_then(|comm| self.trace.definitions.comms.keys().position(|it| *it == comm));

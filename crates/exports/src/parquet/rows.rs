@@ -24,7 +24,6 @@ pub(super) struct Instance<'a> {
     pub(super) incomparable: Option<&'a str>,
 }
 
-/// A rank of a communicator.
 #[derive(ParquetRecordWriter)]
 pub(super) struct Rank<'a> {
     pub(super) communicator: i32,
@@ -87,7 +86,6 @@ pub(super) struct Call<'a> {
     pub(super) location: i64,
 }
 
-/// A network transfer of the proxy.
 #[derive(ParquetRecordWriter)]
 pub(super) struct Transfer<'a> {
     pub(super) communicator: Option<i32>,
@@ -104,7 +102,6 @@ pub(super) struct Transfer<'a> {
     pub(super) location: i64,
 }
 
-/// A step of a network transfer.
 #[derive(ParquetRecordWriter)]
 pub(super) struct Step<'a> {
     pub(super) communicator: Option<i32>,
@@ -127,7 +124,6 @@ pub(super) struct Step<'a> {
     pub(super) location: i64,
 }
 
-/// What a GPU did on a stream.
 #[derive(ParquetRecordWriter)]
 pub(super) struct Kernel<'a> {
     pub(super) class: &'a str,

@@ -65,7 +65,6 @@ impl Sheets {
         Self { out: out.to_owned(), properties: Arc::new(properties.build()) }
     }
 
-    /// A file of a table.
     pub(super) fn sheet<R>(&self, table: &str, folder: &Path) -> Sheet<'_, R> {
         let file = Path::new(&format!("table={table}")).join(folder).join(table).with_extension("parquet");
         Sheet { sheets: self, file, rows: Vec::new(), writer: None, written: 0, failed: None }

@@ -3,7 +3,6 @@
 use analysis::Trace;
 use otf2::LocationGroupRef;
 
-/// The name of the host of a process.
 pub(super) fn host(trace: &Trace, process: LocationGroupRef) -> &str {
     let name = trace.host(process).and_then(|host| trace.node_name(host));
     name.filter(|name| !name.is_empty()).unwrap_or("unknown")

@@ -39,7 +39,6 @@ impl<'a> AttributeNames<'a> {
     }
 }
 
-/// What of names and texts a packet sequence has.
 pub(super) struct Arguments<'a> {
     trace: &'a Trace,
     names: &'a AttributeNames<'a>,
@@ -53,7 +52,6 @@ impl<'a> Arguments<'a> {
         Self { trace, names, named: BTreeSet::new(), texts: BTreeSet::new() }
     }
 
-    /// Adds the attributes of an event.
     pub(super) fn add(&mut self, event: &Event, arguments: &mut Vec<DebugAnnotation>, interned: &mut InternedData) {
         let first_attribute = self.names.above.len() as u64 + 1;
         for (attribute, value) in &event.attributes {
@@ -110,7 +108,6 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// A name with its number.
 pub(super) const fn named(iid: u64, name: String) -> Interned {
     Interned { iid: Some(iid), name: Some(name) }
 }

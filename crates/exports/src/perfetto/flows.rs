@@ -12,7 +12,6 @@ use super::tracks::{Space, Uuids};
 use crate::error::Result;
 use crate::source::Source;
 
-/// The flows of an archive.
 pub(super) struct Flows {
     uuids: Uuids,
     /// Of an operation, by its id: collectives, messages and transfers that it is part of. Ascending.
@@ -28,7 +27,6 @@ pub(super) struct Group {
     calls: Vec<(Option<u64>, Option<u64>, u64)>,
 }
 
-/// What is known of a slice that begins.
 pub(super) struct Begun<'a> {
     pub(super) region: Option<RegionInfo<'a>>,
     pub(super) is_on_stream: bool,
@@ -36,7 +34,6 @@ pub(super) struct Begun<'a> {
 }
 
 schema::fields! {
-    /// What chains calls, launches and operations.
     pub(super) struct Chained {
         event: Event,
         parent: Parent,
@@ -45,7 +42,6 @@ schema::fields! {
 }
 
 impl Flows {
-    /// Reads operations and network transfers.
     pub(super) fn of(source: &Source<'_>) -> Result<Self> {
         let trace = source.trace;
         let uuids = Uuids::of(trace);

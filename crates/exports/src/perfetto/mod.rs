@@ -29,7 +29,6 @@ use flows::Flows;
 use sequence::Sequence;
 use tracks::Tracks;
 
-/// Writes the file `out`.
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let selection = Selection::of(*source)?;
     let flows = Flows::of(source)?;

@@ -14,7 +14,6 @@ use super::arguments::{Arguments, AttributeNames, named};
 use super::flows::{Begun, Flows, Group};
 use super::tracks::Tracks;
 
-/// The packets of a location.
 pub(super) struct Sequence<'a> {
     trace: &'a Trace,
     tracks: &'a Tracks<'a>,
@@ -25,11 +24,9 @@ pub(super) struct Sequence<'a> {
     regions: BTreeMap<RegionRef, Option<RegionInfo<'a>>>,
     /// Used again for each event.
     packet: TracePacket,
-    /// Numbers of names that the sequence has.
     names: BTreeSet<u64>,
     categories: BTreeSet<u64>,
     counters: BTreeSet<MetricMemberRef>,
-    /// Numbers of the slices that had not ended.
     unfinished: Vec<u64>,
     begun: u64,
     group: Group,
@@ -84,7 +81,6 @@ impl<'a> Sequence<'a> {
         found
     }
 
-    /// What is not written yet.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -93,7 +89,6 @@ impl<'a> Sequence<'a> {
         self.bytes.clear();
     }
 
-    /// How many slices and values of counters there are.
     pub(super) const fn count(&self) -> u64 {
         self.count
     }

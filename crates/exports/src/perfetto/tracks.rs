@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::{Trace, stated};
 use nccl_events::archive::LocationKind;
+use nccl_events::index::index;
 use otf2::{LocationGroupRef, LocationRef, MetricMemberRef};
 use proto_messages::perfetto::{
     Clock, ClockSnapshot, CounterDescriptor, MERGE_NONE, ORDERING_EXPLICIT, ProcessDescriptor, ThreadDescriptor,
@@ -58,7 +59,6 @@ const WRITER: u64 = 0xffff_ffff;
 /// The first packet sequence: those that Perfetto's own services write have small numbers.
 const FIRST_SEQUENCE: u32 = 1 << 24;
 
-/// The tracks of an archive.
 pub(super) struct Tracks<'a> {
     trace: &'a Trace,
     uuids: Uuids,
@@ -87,7 +87,6 @@ impl<'a> Tracks<'a> {
         self.begin_ns.saturating_add(after_ns)
     }
 
-    /// The number of a location's packet sequence.
     pub(super) fn sequence(&self, location: LocationRef) -> u32 {
         let at = self.locations.binary_search(&location).unwrap_or_default();
         FIRST_SEQUENCE.saturating_add(u32::try_from(at).unwrap_or(u32::MAX)).saturating_add(1)
@@ -137,7 +136,6 @@ impl<'a> Tracks<'a> {
         })
     }
 
-    /// Processes, their GPUs, and their networks.
     fn groups(&self) -> Vec<TrackDescriptor> {
         let of_locations = self.locations.iter().map(|location| self.trace.group(*location));
         let groups: BTreeSet<LocationGroupRef> = of_locations.collect();
@@ -250,7 +248,7 @@ fn parent(order: i32) -> TrackDescriptor {
 /// The location that stands for the rank of another.
 fn member(trace: &Trace, location: LocationRef) -> Option<LocationRef> {
     let (comm, rank) = trace.rank_of(location)?;
-    trace.members(comm).get(usize::try_from(rank).ok()?).copied()
+    trace.members(comm).get(index(rank)).copied()
 }
 
 /// The numbers of processes, which tell them apart in Perfetto: the system's, unless processes of two hosts share one.

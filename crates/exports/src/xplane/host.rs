@@ -23,7 +23,6 @@ pub(super) struct HostProfile {
 }
 
 impl HostProfile {
-    /// A profile of no file.
     pub(super) const fn of(begin_ns: u64, end_ns: u64) -> Self {
         Self { begin_ns, end_ns, names: Vec::new() }
     }

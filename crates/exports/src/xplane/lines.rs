@@ -31,7 +31,6 @@ pub(super) struct Window {
 /// Where bytes lie in the file: offset and length.
 type Extent = (u64, u64);
 
-/// Events of all lines, in pieces.
 pub(super) struct Spool {
     file: Mutex<(File, u64)>,
     path: PathBuf,
@@ -58,7 +57,6 @@ impl Spool {
         Ok(extent)
     }
 
-    /// Copies pieces to the end of another file.
     pub(super) fn copy(&self, extents: &[Extent], mut to: &File) -> io::Result<()> {
         let file = self.file.lock();
         let mut buffer = Vec::new();
@@ -71,13 +69,11 @@ impl Spool {
     }
 }
 
-/// A location as a line.
 pub(super) struct Line {
     pub(super) location: LocationRef,
     pub(super) head: XLine,
     pub(super) extents: Vec<Extent>,
     pub(super) events: u64,
-    /// Events that do not begin in the window.
     pub(super) outside: u64,
     pub(super) regions: BTreeSet<RegionRef>,
     pub(super) attributes: BTreeSet<AttributeRef>,
@@ -85,7 +81,6 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Writes the events of a location to the file.
     pub(super) fn write(
         source: &Source<'_>,
         selection: &Selection<'_>,
@@ -136,7 +131,6 @@ impl Line {
         Ok(line)
     }
 
-    /// How many bytes of events there are.
     pub(super) fn bytes(&self) -> u64 {
         self.extents.iter().map(|(_, length)| length).sum()
     }
@@ -160,7 +154,6 @@ pub(super) fn region_id(region: RegionRef) -> i64 {
     i64::from(region.get()) + 1
 }
 
-/// The number of an attribute's metadata: 0 is none.
 pub(super) fn attribute_id(attribute: AttributeRef) -> i64 {
     i64::from(attribute.get()) + 1
 }

@@ -32,7 +32,6 @@ use host::HostProfile;
 use lines::{Line, Spool, Window};
 use planes::Plane;
 
-/// Writes the file `out`.
 pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     let begin_ns = source.begin_ns();
     let mut file = File::create_new(out).map_err(Error::io("make", out))?;

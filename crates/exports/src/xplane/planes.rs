@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Trace;
 use nccl_events::archive::LocationKind;
+use nccl_events::index::index;
 use otf2::{AttributeRef, CommRef, LocationGroupRef, LocationRef, RegionRef, StringRef};
 use proto_messages::xspace::{CUSTOM_DEVICE, XEventMetadata, XPlane, XStatMetadata, begin_plane, line_bytes};
 
@@ -17,7 +18,6 @@ pub(super) struct Plane {
 }
 
 impl Plane {
-    /// Puts the lines that have events into planes, by rank.
     pub(super) fn all(trace: &Trace, lines: Vec<Line>) -> Vec<Self> {
         let ranks = Ranks::of(trace);
         let mut groups: BTreeMap<LocationGroupRef, Vec<Line>> = BTreeMap::new();
@@ -113,7 +113,7 @@ impl Ranks {
         }
         let member = trace.rank_of(location).and_then(|(comm, rank)| {
             let members = trace.members(comm);
-            members.get(usize::try_from(rank).ok()?).map(|member| trace.group(*member))
+            members.get(index(rank)).map(|member| trace.group(*member))
         });
         // A proxy thread also works for ranks of other processes.
         member.filter(|gpu| trace.process(*gpu) == process).unwrap_or(group)

@@ -132,14 +132,12 @@ impl Files {
         self.all.iter().filter(|(_, file)| gone(file)).map(|(key, _)| key.clone()).collect()
     }
 
-    /// A slot has left a file.
     pub(super) fn leave(&mut self, key: &FileKey) {
         if let Some(file) = self.all.get_mut(key) {
             file.is_left = true;
         }
     }
 
-    /// One segment of a file is read to its end.
     pub(super) fn end_of_segment(&mut self, key: &FileKey) {
         if let Some(file) = self.all.get_mut(key) {
             file.unread = file.unread.saturating_sub(1);

@@ -1,8 +1,8 @@
 //! Follows the journal of one process while it records: every poll gives what was committed since the one before.
 //!
 //! A follower asks nothing of the process: it reads the journal's files and never writes, locks or maps them. It trusts
-//! committed bytes only and checks every record. A bad record ends the reading of its segment; the rest is reported, not
-//! guessed at. It yields the records of a slot in their order, those of different slots in any order.
+//! committed bytes only and checks every record. A bad record ends the reading of its segment; the rest is reported,
+//! not guessed at. The records of a slot come in their order, records of different slots in any order.
 //! [`crate::reader::Journal`] polls a follower once.
 //!
 //! What is removed while it is followed, by a flight recording or because the process ended, is read to its end all the
@@ -21,11 +21,11 @@ mod slot;
 use crate::clock::TickSource;
 use crate::format::layout::{FORMAT_VERSION, RECORD_MAX_WORDS, SEGMENT_BYTES, SEGMENTS_PER_FILE, header};
 use crate::format::record::Records;
-use crate::reader::gaps;
-use crate::reader::head::{HEADER_BYTES, Head, Recorder, head_words};
-use crate::reader::losses::slotless_losses;
-use crate::reader::segment::SegmentPlace;
-use crate::reader::{Error, Losses, Problem, Removed, Symbols};
+use crate::segments::gaps;
+use crate::segments::head::{HEADER_BYTES, Head, Recorder, head_words};
+use crate::segments::losses::slotless_losses;
+use crate::segments::segment::SegmentPlace;
+use crate::segments::{Error, Losses, Problem, Removed, Symbols};
 pub use files::MOST_OPEN_FILES;
 use files::{FileKey, Files};
 pub use polled::{Discarded, Polled};
@@ -124,7 +124,6 @@ impl Follower {
         Ok(polled)
     }
 
-    /// Reads what was found.
     pub(crate) fn read_found(&mut self, sink: &mut impl Records, most_bytes: u64, polled: &mut Polled) {
         self.read(most_bytes, sink, polled);
         self.files.hold();
@@ -155,13 +154,11 @@ impl Follower {
     }
 
     /// The strings, as far as records were read.
-    #[must_use]
     pub const fn symbols(&self) -> &Symbols {
         &self.symbols
     }
 
     /// What a flight recording had removed before the oldest records that were read.
-    #[must_use]
     pub fn removed(&self) -> Removed {
         let mut removed = Removed::default();
         for (number, slot) in &self.slots {
@@ -173,25 +170,21 @@ impl Follower {
     }
 
     /// The process tag in every id of this process; 0 until a segment was found.
-    #[must_use]
     pub fn process_tag(&self) -> u16 {
         self.recorder.map_or(0, |recorder| recorder.tag)
     }
 
     /// Process id; 0 until a segment was found.
-    #[must_use]
     pub fn process_id(&self) -> u32 {
         self.recorder.map_or(0, |recorder| recorder.id)
     }
 
     /// Where its ticks come from.
-    #[must_use]
     pub fn tick_source(&self) -> TickSource {
         self.recorder.map_or(TickSource::Monotonic, |recorder| recorder.tick_source)
     }
 
     /// When the session began, CLOCK_REALTIME ns; 0 until a segment was found.
-    #[must_use]
     pub fn session_start_realtime_ns(&self) -> u64 {
         self.recorder.map_or(0, |recorder| recorder.session_start_realtime_ns)
     }
@@ -282,7 +275,6 @@ impl Follower {
         None
     }
 
-    /// Reports each problem once.
     fn report(&mut self, problems: Vec<(FileKey, FileProblem)>, polled: &mut Polled) -> Result<(), Error> {
         // A process writes one format: among segments that can be read it is a damaged one.
         if self.slots.is_empty()

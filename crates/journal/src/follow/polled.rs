@@ -1,8 +1,8 @@
-//! What a poll gave beside the records.
+//! What a poll returned beside the records.
 
-use crate::reader::{Losses, Problem};
+use crate::segments::{Losses, Problem};
 
-/// What a poll gave beside the records. What is said to be *since the beginning* is a total of all polls of a follower.
+/// What a poll returned beside the records. *Since the beginning*: a total of all polls of a follower.
 #[derive(Debug, Default)]
 pub struct Polled {
     /// Records that this poll gave.
@@ -18,7 +18,7 @@ pub struct Polled {
     /// Committed bytes that could not be used, since the beginning: those of all problems, and what was committed later
     /// behind a bad record.
     pub damaged_bytes: u64,
-    /// What could not be used, as far as earlier polls have not said so.
+    /// What could not be used and was not reported by earlier polls.
     pub problems: Vec<Problem>,
     /// What was not recorded, as the process counts it at this moment.
     pub losses: Losses,

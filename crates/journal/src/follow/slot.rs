@@ -10,15 +10,15 @@ use super::polled::{Discarded, Polled};
 use crate::format::layout::{HEADER_WORDS, MAGIC, RECORD_MAX_WORDS, SEGMENT_BYTES, SEGMENT_WORDS, high, mark};
 use crate::format::record::Records;
 use crate::format::words::word_at;
-use crate::reader::counted::Counted;
-use crate::reader::gaps;
-use crate::reader::head::{HEADER_BYTES, Head, HeadWords, SegmentHead, head_words};
-use crate::reader::losses::losses;
-use crate::reader::removed::OldestSegment;
-use crate::reader::segment::{
+use crate::segments::counted::Counted;
+use crate::segments::gaps;
+use crate::segments::head::{HEADER_BYTES, Head, HeadWords, SegmentHead, head_words};
+use crate::segments::losses::losses;
+use crate::segments::removed::OldestSegment;
+use crate::segments::segment::{
     BEHIND_WORDS, Names, SegmentPlace, SlotStrings, Stretch, committed_now, problem_at_end, read_records,
 };
-use crate::reader::{Losses, Problem, Symbols};
+use crate::segments::{Losses, Problem, Symbols};
 
 /// Segments in the order in which they are read.
 type SegmentKey = (u64, FileKey, u64);
@@ -98,7 +98,7 @@ struct FollowedSegment {
     has_begun: bool,
     /// Whether nothing more will be committed.
     is_final: bool,
-    /// Whether no more of it can be read.
+    /// Whether nothing more can be read from it.
     is_over: bool,
     /// The committed bytes whose end was looked at.
     checked: Option<u64>,
@@ -229,7 +229,7 @@ impl Slot {
             let is_next =
                 |(next, _): &&(u64, FileKey)| *next <= order.saturating_add(1) || Some(*next) <= self.confirmed;
             let next_file = next.as_ref().filter(is_next).map(|(_, file)| file);
-            // Asked before the header is read: what that says is then the last word.
+            // Asked before the header is read, so the header is final then.
             segment.is_final = next_file.is_some() || files.is_removed(file);
             if next_file.is_some_and(|next| next != file) {
                 files.leave(file);
@@ -354,7 +354,7 @@ impl Slot {
     }
 }
 
-/// Whether the first words of a segment's header are those of this segment.
+/// Whether the first words of a header belong to this segment.
 fn is_same(slot: u16, place: &SegmentPlace, head: &[u8; 24]) -> bool {
     let (words, _) = head.as_chunks::<8>();
     let is_slot = word_at(words, 1).is_some_and(|version| high(version) >> 16 == u32::from(slot));

@@ -1,4 +1,4 @@
-//! What a record says, read from its words.
+//! Decodes records from their words.
 //!
 //! The writing side ([`crate::format::encode`]) goes from borrowed events straight to words; this is the
 //! reading side. One `match` here and one there define each record's layout.
@@ -101,7 +101,6 @@ pub(crate) fn decode_start(
     Start::decode(event_kind, flags & flag::TRUE != 0, payload, symbol)
 }
 
-/// Reads the payload of a change of state.
 #[inline]
 pub(crate) fn decode_state(payload: &[Word]) -> Option<(u32, StateArgs)> {
     let word = word_at(payload, 0)?;

@@ -26,7 +26,6 @@ pub(crate) const fn flags(truth: bool) -> u8 {
     if truth { flag::TRUE } else { 0 }
 }
 
-/// Appends the start of an event.
 #[inline]
 pub(crate) fn start(sink: &mut impl Sink, id: u64, event: &Start<Name<'_>>) -> bool {
     event.encode(&mut Starts { sink, id })
@@ -49,7 +48,6 @@ impl<K: Sink> StartSink for Starts<'_, K> {
     }
 }
 
-/// Appends a change of state.
 #[inline]
 pub(crate) fn state(sink: &mut impl Sink, event: &nccl_events::State) -> bool {
     let word = |which: u32| pair(event.state, which);

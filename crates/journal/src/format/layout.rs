@@ -132,14 +132,12 @@ pub mod flag {
 
 /// The first word of a record: kind, flags, words, and a mark that only a record at this place of
 /// this segment carries, so that stale or torn bytes are recognised.
-#[must_use]
 #[inline]
 pub const fn record_word(kind: u8, flags: u8, words: u16, mark: u32) -> u64 {
     kind as u64 | (flags as u64) << 8 | (words as u64) << 16 | (mark as u64) << 32
 }
 
 /// The mark of a record that begins at `word` of the `order`th segment.
-#[must_use]
 #[inline]
 #[expect(
     clippy::cast_possible_truncation,
@@ -150,14 +148,12 @@ pub const fn mark(order: u64, word: usize) -> u32 {
 }
 
 /// Two 32-bit numbers in one word, the first in the low half.
-#[must_use]
 #[inline]
 pub const fn pair(low: u32, high: u32) -> u64 {
     low as u64 | (high as u64) << 32
 }
 
 /// The low half of a word.
-#[must_use]
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the low half is asked for")]
 pub const fn low(word: u64) -> u32 {
@@ -165,7 +161,6 @@ pub const fn low(word: u64) -> u32 {
 }
 
 /// The high half of a word.
-#[must_use]
 #[inline]
 pub const fn high(word: u64) -> u32 {
     (word >> 32) as u32

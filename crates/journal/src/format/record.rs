@@ -1,4 +1,4 @@
-//! What a record says, as plain data.
+//! Records as plain data.
 
 use nccl_events::control::Switch;
 use nccl_events::gpu::GpuRecord;
@@ -22,11 +22,11 @@ pub struct Record {
     pub ticks: u64,
     /// The event or context it is about; 0 where it is about none.
     pub id: u64,
-    /// What it says.
+    /// The content.
     pub body: RecordBody,
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "fields named after the event model or the clocks they hold")]
 pub enum RecordBody {

@@ -2,7 +2,6 @@
 
 pub(crate) use nccl_events::event::Word;
 
-/// A word of a record.
 #[inline]
 pub(crate) fn word_at(words: &[Word], index: usize) -> Option<u64> {
     words.get(index).map(|word| u64::from_le_bytes(*word))

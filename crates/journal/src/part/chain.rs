@@ -23,7 +23,6 @@ pub struct ChainReport {
 
 impl ChainReport {
     /// Whether no plugin was asked for.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.plugins.is_empty() && self.left_out.is_empty()
     }
@@ -44,8 +43,7 @@ impl ChainReport {
         private::write(&Self::path(part), &json)
     }
 
-    /// What a part says; none where no plugin was asked for, or it makes no sense.
-    #[must_use]
+    /// Reads it from a part; `None` where no plugin was asked for, or the file makes no sense.
     pub fn read(part: &Path) -> Option<Self> {
         let json = regular_files::read(&Self::path(part), MOST_DESCRIPTION_BYTES).ok()?;
         serde_json::from_slice(&json).ok()

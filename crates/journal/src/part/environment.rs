@@ -16,7 +16,7 @@ pub struct JobEnvironment {
     pub local_size: Option<u32>,
     /// Number of the host in the job.
     pub node: Option<u32>,
-    /// What the launcher calls the host; in a container the host name may say nothing.
+    /// The launcher's name of the host; in a container the host name may be arbitrary.
     pub node_name: Option<String>,
     /// What the batch system calls the cluster.
     pub cluster: Option<String>,
@@ -73,7 +73,7 @@ const LAUNCHERS: &[Launcher] = launchers! {
     "Slurm": "SLURM_PROCID" "SLURM_STEP_NUM_TASKS" "SLURM_LOCALID" "" "SLURM_NODEID" "SLURM_STEP_ID";
 };
 
-/// The variable with which a user, or `nccl-otf2 run`, says which job a process is of.
+/// The variable with which a user, or `nccl-otf2 run`, names the job of a process.
 pub const JOB_VARIABLE: &str = "NCCL_OTF2_JOB";
 
 /// Where job ids come from.
@@ -154,14 +154,13 @@ impl JobEnvironment {
         job
     }
 
-    /// Says which job this is, whatever the launcher says.
+    /// Names the job, whatever the launcher's variables are.
     pub fn belong_to(&mut self, job: &str) {
         self.job = Some(job.to_owned());
         self.ids.insert(JOB_VARIABLE.to_owned(), job.to_owned());
     }
 
     /// Reads the process's environment.
-    #[must_use]
     pub fn of_process() -> Self {
         Self::from_variables(|name| std::env::var(name).ok())
     }
@@ -171,190 +170,100 @@ impl JobEnvironment {
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> JobEnvironment {
+    /// The environment of a process with these variables, as `NAME=value` with blanks between them.
+    fn read(variables: &str) -> JobEnvironment {
         JobEnvironment::from_variables(|name| {
-            pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            let mut variables = variables.split_whitespace().filter_map(|variable| variable.split_once('='));
+            variables.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
         })
     }
 
-    /// What a process says of itself: launcher, rank, size, rank on the host.
-    fn who(pairs: &[(&str, &str)]) -> (String, [Option<u32>; 5]) {
-        let job = read(pairs);
-        let numbers = [job.rank, job.size, job.local_rank, job.local_size, job.node];
-        (job.launcher.unwrap_or_default(), numbers)
-    }
-
-    fn expect(pairs: &[(&str, &str)], launcher: &str, numbers: [i64; 5]) {
-        // -1: not known.
-        let numbers = numbers.map(|number| u32::try_from(number).ok());
-        assert_eq!(who(pairs), (launcher.to_owned(), numbers), "{pairs:?}");
-    }
-
+    /// Rank, size, rank on the host, size there and node; -1 is not known.
     #[test]
     fn each_launcher_is_understood() {
-        expect(
-            &[
-                ("RANK", "11"),
-                ("WORLD_SIZE", "16"),
-                ("LOCAL_RANK", "3"),
-                ("LOCAL_WORLD_SIZE", "8"),
-                ("GROUP_RANK", "1"),
-            ],
-            "torchrun",
-            [11, 16, 3, 8, 1],
-        );
-        expect(
-            &[
-                ("OMPI_COMM_WORLD_RANK", "5"),
-                ("OMPI_COMM_WORLD_SIZE", "8"),
-                ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
-                ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
-                ("PMIX_RANK", "5"),
-            ],
-            "Open MPI",
-            [5, 8, 1, 4, -1],
-        );
-        // jsrun on LSF: Spectrum MPI is an Open MPI.
-        expect(
-            &[
-                ("JSM_NAMESPACE_RANK", "7"),
-                ("JSM_NAMESPACE_SIZE", "12"),
-                ("JSM_NAMESPACE_LOCAL_RANK", "1"),
-                ("JSM_NAMESPACE_LOCAL_SIZE", "6"),
-                ("OMPI_COMM_WORLD_RANK", "7"),
-                ("OMPI_COMM_WORLD_SIZE", "12"),
-                ("PMIX_RANK", "7"),
-                ("LSB_JOBID", "99"),
-            ],
-            "jsrun",
-            [7, 12, 1, 6, -1],
-        );
-        expect(
-            &[("MV2_COMM_WORLD_RANK", "1"), ("MV2_COMM_WORLD_SIZE", "2"), ("MV2_COMM_WORLD_LOCAL_RANK", "0")],
-            "MVAPICH",
-            [1, 2, 0, -1, -1],
-        );
-        // PALS says the size in PMI's variables only.
-        expect(
-            &[
-                ("PALS_RANKID", "9"),
-                ("PALS_NODEID", "2"),
-                ("PALS_LOCAL_RANKID", "1"),
-                ("PALS_LOCAL_SIZE", "4"),
-                ("PMI_RANK", "9"),
-                ("PMI_SIZE", "12"),
-                ("PBS_JOBID", "5.head"),
-            ],
-            "PALS",
-            [9, 12, 1, 4, 2],
-        );
-        expect(
-            &[
-                ("FLUX_TASK_RANK", "3"),
-                ("FLUX_JOB_SIZE", "4"),
-                ("FLUX_TASK_LOCAL_ID", "1"),
-                ("PMI_RANK", "3"),
-                ("PMI_SIZE", "4"),
-                ("FLUX_JOB_ID", "\u{192}Gr7"),
-            ],
-            "Flux",
-            [3, 4, 1, -1, -1],
-        );
-        expect(
-            &[("PMI_RANK", "6"), ("PMI_SIZE", "8"), ("MPI_LOCALRANKID", "2"), ("MPI_LOCALNRANKS", "4")],
-            "PMI",
-            [6, 8, 2, 4, -1],
-        );
-        expect(
-            &[
-                ("SLURM_PROCID", "2"),
-                ("SLURM_STEP_ID", "0"),
-                ("SLURM_STEP_NUM_TASKS", "4"),
-                ("SLURM_NTASKS", "4"),
-                ("SLURM_LOCALID", "0"),
-                ("SLURM_NODEID", "1"),
-            ],
-            "Slurm",
-            [2, 4, 0, -1, 1],
-        );
-    }
-
-    #[test]
-    fn a_step_that_speaks_pmix_has_slurms_size() {
-        let step = [
-            ("PMIX_RANK", "2"),
-            ("SLURM_PROCID", "2"),
-            ("SLURM_STEP_ID", "1"),
-            ("SLURM_STEP_NUM_TASKS", "4"),
-            ("SLURM_LOCALID", "0"),
-            ("SLURM_NODEID", "1"),
-        ];
-        expect(&step, "PMIx", [2, 4, 0, -1, 1]);
-        // Started from within an interactive step, of which all are task 0.
-        let within = [("PMIX_RANK", "0"), ("SLURM_PROCID", "0"), ("SLURM_STEP_ID", "1"), ("SLURM_STEP_NUM_TASKS", "1")];
-        expect(&within, "PMIx", [0, -1, -1, -1, -1]);
-        let within = [("PMIX_RANK", "3"), ("SLURM_PROCID", "0"), ("SLURM_STEP_ID", "1"), ("SLURM_STEP_NUM_TASKS", "8")];
-        expect(&within, "PMIx", [3, -1, -1, -1, -1]);
+        for (variables, launcher, numbers) in [
+            ("RANK=11 WORLD_SIZE=16 LOCAL_RANK=3 LOCAL_WORLD_SIZE=8 GROUP_RANK=1", "torchrun", [11, 16, 3, 8, 1]),
+            (
+                "OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=1 \
+                 OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_RANK=5",
+                "Open MPI",
+                [5, 8, 1, 4, -1],
+            ),
+            // jsrun on LSF: Spectrum MPI is an Open MPI.
+            (
+                "JSM_NAMESPACE_RANK=7 JSM_NAMESPACE_SIZE=12 JSM_NAMESPACE_LOCAL_RANK=1 JSM_NAMESPACE_LOCAL_SIZE=6 \
+                 OMPI_COMM_WORLD_RANK=7 OMPI_COMM_WORLD_SIZE=12 PMIX_RANK=7 LSB_JOBID=99",
+                "jsrun",
+                [7, 12, 1, 6, -1],
+            ),
+            ("MV2_COMM_WORLD_RANK=1 MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_LOCAL_RANK=0", "MVAPICH", [1, 2, 0, -1, -1]),
+            // PALS has the size in PMI's variables only.
+            (
+                "PALS_RANKID=9 PALS_NODEID=2 PALS_LOCAL_RANKID=1 PALS_LOCAL_SIZE=4 PMI_RANK=9 PMI_SIZE=12 \
+                 PBS_JOBID=5.head",
+                "PALS",
+                [9, 12, 1, 4, 2],
+            ),
+            (
+                "FLUX_TASK_RANK=3 FLUX_JOB_SIZE=4 FLUX_TASK_LOCAL_ID=1 PMI_RANK=3 PMI_SIZE=4 FLUX_JOB_ID=\u{192}Gr7",
+                "Flux",
+                [3, 4, 1, -1, -1],
+            ),
+            ("PMI_RANK=6 PMI_SIZE=8 MPI_LOCALRANKID=2 MPI_LOCALNRANKS=4", "PMI", [6, 8, 2, 4, -1]),
+            // A size that cannot be is not believed.
+            ("PMI_RANK=3 PMI_SIZE=2", "PMI", [3, -1, -1, -1, -1]),
+            (
+                "SLURM_PROCID=2 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_NTASKS=4 SLURM_LOCALID=0 SLURM_NODEID=1",
+                "Slurm",
+                [2, 4, 0, -1, 1],
+            ),
+            // The size of a component is not that of a heterogeneous job.
+            ("SLURM_PROCID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_HET_SIZE=2", "Slurm", [1, -1, -1, -1, -1]),
+            ("SLURM_PROCID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 SLURM_HET_SIZE=1", "Slurm", [1, 4, -1, -1, -1]),
+            // A step with PMIx has Slurm's size.
+            (
+                "PMIX_RANK=2 SLURM_PROCID=2 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0 SLURM_NODEID=1",
+                "PMIx",
+                [2, 4, 0, -1, 1],
+            ),
+            // Started from within an interactive step, whose processes are all task 0.
+            ("PMIX_RANK=0 SLURM_PROCID=0 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=1", "PMIx", [0, -1, -1, -1, -1]),
+            ("PMIX_RANK=3 SLURM_PROCID=0 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=8", "PMIx", [3, -1, -1, -1, -1]),
+        ] {
+            let job = read(variables);
+            let found = [job.rank, job.size, job.local_rank, job.local_size, job.node];
+            let numbers = numbers.map(|number: i64| u32::try_from(number).ok());
+            assert_eq!((job.launcher.as_deref(), found), (Some(launcher), numbers), "{variables}");
+        }
+        assert_eq!(read(""), JobEnvironment::default());
     }
 
     /// A batch script is task 0 of nothing, and what it starts by other means inherits that.
     #[test]
     fn a_batch_script_is_no_rank() {
-        let batch = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "8"), ("SLURM_LOCALID", "0"), ("SLURM_JOB_ID", "77")];
-        let job = read(&batch);
+        let job = read("SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_LOCALID=0 SLURM_JOB_ID=77");
         assert_eq!((job.rank, job.size, job.launcher), (None, None, None));
         assert_eq!(job.job.as_deref(), Some("77"));
     }
 
     #[test]
-    fn the_size_of_a_component_is_not_that_of_a_heterogeneous_job() {
-        let component =
-            [("SLURM_PROCID", "1"), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "4"), ("SLURM_HET_SIZE", "2")];
-        expect(&component, "Slurm", [1, -1, -1, -1, -1]);
-        let mut one = component.to_vec();
-        one[3].1 = "1";
-        expect(&one, "Slurm", [1, 4, -1, -1, -1]);
-    }
-
-    #[test]
     fn names_of_hosts_and_jobs() {
-        let job = read(&[("SLURMD_NODENAME", "nid001"), ("LSB_JOBID", "12"), ("LSB_JOBINDEX", "3")]);
-        assert_eq!(job.node_name.as_deref(), Some("nid001"));
-        assert_eq!(job.job.as_deref(), Some("12.3"));
-        let job = read(&[("LSB_JOBID", "12"), ("LSB_JOBINDEX", "0")]);
-        assert_eq!((job.job.as_deref(), job.node_name), (Some("12"), None));
-    }
-
-    #[test]
-    fn the_user_has_the_last_word_on_which_job_it_is() {
-        let job = read(&[("NCCL_OTF2_JOB", "both"), ("SLURM_JOB_ID", "77"), ("SLURM_STEP_ID", "1")]);
-        assert_eq!(job.job.as_deref(), Some("both"));
-        assert_eq!(job.ids["SLURM_JOB_ID"], "77.1");
+        for (variables, job, node_name) in [
+            ("SLURMD_NODENAME=nid001 LSB_JOBID=12 LSB_JOBINDEX=3", "12.3", Some("nid001")),
+            ("LSB_JOBID=12 LSB_JOBINDEX=0", "12", None),
+            // The user has the last word.
+            ("NCCL_OTF2_JOB=both SLURM_JOB_ID=77 SLURM_STEP_ID=1", "both", None),
+            ("RANK=5 WORLD_SIZE=8 SLURM_JOB_ID=77 SLURM_STEP_ID=0 TORCHELASTIC_RUN_ID=none", "77.0", None),
+        ] {
+            let found = read(variables);
+            assert_eq!((found.job.as_deref(), found.node_name.as_deref()), (Some(job), node_name), "{variables}");
+        }
+        assert_eq!(read("NCCL_OTF2_JOB=both SLURM_JOB_ID=77 SLURM_STEP_ID=1").ids["SLURM_JOB_ID"], "77.1");
     }
 
     #[test]
     fn torchrun_inside_slurm_counts_torchruns_ranks() {
-        let job = read(&[
-            ("RANK", "5"),
-            ("WORLD_SIZE", "8"),
-            ("LOCAL_RANK", "1"),
-            ("SLURM_PROCID", "1"),
-            ("SLURM_STEP_NUM_TASKS", "2"),
-            ("SLURM_JOB_ID", "77"),
-            ("SLURM_STEP_ID", "0"),
-            ("TORCHELASTIC_RUN_ID", "none"),
-        ]);
+        let job = read("RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0");
         assert_eq!((job.rank, job.size, job.local_rank), (Some(5), Some(8), Some(1)));
-        assert_eq!(job.job.as_deref(), Some("77.0"));
-    }
-
-    #[test]
-    fn a_size_that_cannot_be_is_not_believed() {
-        assert_eq!(read(&[("PMI_RANK", "3"), ("PMI_SIZE", "2")]).size, None);
-    }
-
-    #[test]
-    fn nothing_set_is_nothing_known() {
-        assert_eq!(read(&[]), JobEnvironment::default());
     }
 }

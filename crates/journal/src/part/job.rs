@@ -89,7 +89,6 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
 }
 
 /// The claim of a directory, if a job has recorded there.
-#[must_use]
 pub fn owner(out: &Path) -> Option<Claim> {
     match regular_files::read(&out.join(CLAIM), MOST_DESCRIPTION_BYTES) {
         Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap_or_default()),
@@ -98,7 +97,6 @@ pub fn owner(out: &Path) -> Option<Claim> {
 }
 
 /// The directories of other jobs in a job's directory.
-#[must_use]
 pub fn other_jobs(out: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(out.join(OTHER_JOBS)).into_iter().flatten().flatten();
     let mut jobs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.join(PARTS).is_dir()).collect();

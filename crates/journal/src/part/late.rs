@@ -21,13 +21,11 @@ pub struct LateCallbacks {
 
 impl LateCallbacks {
     /// All of them.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.starts.values().chain([&self.stops, &self.states]).fold(0, |sum, it| sum.saturating_add(*it))
     }
 
-    /// Where a part says it.
-    #[must_use]
+    /// The file in a part.
     pub fn path(part: &Path) -> PathBuf {
         part.join("late.json")
     }

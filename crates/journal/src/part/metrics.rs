@@ -22,7 +22,6 @@ impl Metric {
     pub const ALL: [Self; 3] = [Self::BytesInFlight, Self::Bandwidth, Self::NetworkBandwidth];
 
     /// The name that it is chosen by.
-    #[must_use]
     pub const fn option(self) -> &'static str {
         match self {
             Self::BytesInFlight => "bytes-in-flight",
@@ -32,7 +31,6 @@ impl Metric {
     }
 
     /// The name in the archive.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::BytesInFlight => "nccl.bytes_in_flight",
@@ -42,7 +40,6 @@ impl Metric {
     }
 
     /// What it means, for people.
-    #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
             Self::BytesInFlight => {
@@ -59,7 +56,6 @@ impl Metric {
     }
 
     /// The unit of its values.
-    #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
             Self::BytesInFlight => "bytes",
@@ -68,7 +64,6 @@ impl Metric {
     }
 
     /// Whether it is about communicator locations; else it is about net locations.
-    #[must_use]
     pub const fn is_on_communicator(self) -> bool {
         !matches!(self, Self::NetworkBandwidth)
     }
@@ -81,13 +76,11 @@ pub struct MetricSet(u8);
 
 impl MetricSet {
     /// All of them.
-    #[must_use]
     pub fn all() -> Self {
         Metric::ALL.into_iter().collect()
     }
 
     /// Whether a metric is in it.
-    #[must_use]
     pub const fn has(self, metric: Metric) -> bool {
         self.0 >> metric as u8 & 1 == 1
     }

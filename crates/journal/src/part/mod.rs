@@ -26,14 +26,12 @@ pub const PROCESS: &str = "process.json";
 pub const DONE: &str = "done";
 
 /// The name of a part: that of its directory.
-#[must_use]
 pub fn part_name(part: &Path) -> String {
     let name = part.file_name().unwrap_or(part.as_os_str());
     name.to_string_lossy().into_owned()
 }
 
 /// Reads who recorded a part, and what of that cannot be read, and why.
-#[must_use]
 pub fn read_process(part: &Path) -> (ProcessInfo, String) {
     let read = regular_files::read(&part.join(PROCESS), MOST_DESCRIPTION_BYTES).map_err(|error| error.to_string());
     let bytes = match read {

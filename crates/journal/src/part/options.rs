@@ -38,7 +38,6 @@ macro_rules! choice {
             pub const CHOICES: &'static [(&'static str, Self)] = &[$(($text, Self::$variant),)+];
 
             /// The name, as it is chosen by.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text,)+ }
             }
@@ -99,7 +98,6 @@ choice! {
 
 impl Level {
     /// Whether events of a kind are shown.
-    #[must_use]
     pub const fn shows(self, kind: Kind) -> bool {
         self as u8 >= Self::of(kind) as u8
     }
@@ -129,13 +127,11 @@ pub struct ArchiveWishes {
 
 impl ArchiveWishes {
     /// Whether anything is asked for.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// What was, with what is asked for instead.
-    #[must_use]
     pub fn over(&self, before: ArchiveOptions) -> ArchiveOptions {
         ArchiveOptions {
             level: self.level.unwrap_or(before.level),
@@ -148,7 +144,6 @@ impl ArchiveWishes {
 
 impl ArchiveOptions {
     /// The choices in words: name of the option and value.
-    #[must_use]
     pub fn named(&self) -> [(&'static str, String); 4] {
         [
             ("LEVEL", self.level.name().to_owned()),
@@ -159,14 +154,12 @@ impl ArchiveOptions {
     }
 
     /// Whether event files written with these are good for `other`, too: only unify looks at the rest.
-    #[must_use]
     pub fn same_events(&self, other: &Self) -> bool {
         let with_lanes_of_other = Self { comm_locations: other.comm_locations, ..*self };
         with_lanes_of_other == *other
     }
 
     /// The metrics that are computed, in the order of their numbers in a part.
-    #[must_use]
     pub fn metrics(&self) -> Vec<Metric> {
         self.metrics.iter().collect()
     }

@@ -34,7 +34,7 @@ pub struct ProcessInfo {
     /// NCCL's id of the first communicator; 0 where it has none. Processes that share one are of one job.
     #[serde(skip_serializing_if = "is_zero")]
     pub first_comm: u64,
-    /// What the launcher said.
+    /// What the launcher's variables say.
     pub environment: JobEnvironment,
     /// The running NCCL (`2.28.9`); empty where it cannot be asked.
     pub nccl_version: String,
@@ -64,7 +64,6 @@ pub struct ProcessInfo {
 
 impl ProcessInfo {
     /// Whether the process runs, as far as can be told from here.
-    #[must_use]
     pub fn life(&self) -> Life {
         let key = ProcessKey {
             boot_id: self.boot_id.clone(),
@@ -77,7 +76,6 @@ impl ProcessInfo {
 
     /// Whether another process than this one still records into the part. One of another host is taken for dead: who
     /// finalizes there knows better.
-    #[must_use]
     pub fn is_recording(&self) -> bool {
         let is_other = self.pid != 0 && self.pid != std::process::id();
         is_other && self.snapshot_realtime_ns == 0 && self.life().is_there()
@@ -90,7 +88,6 @@ const fn is_zero(number: &u64) -> bool {
 }
 
 /// The command line of this process.
-#[must_use]
 pub fn command() -> Vec<String> {
     let bytes = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -98,7 +95,6 @@ pub fn command() -> Vec<String> {
 }
 
 /// NCCL's version number as people write it.
-#[must_use]
 pub fn nccl_version_text(version: u32) -> String {
     // Up to 2.8 one digit less for the minor version: no profiler there.
     if version == 0 { String::new() } else { format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100) }

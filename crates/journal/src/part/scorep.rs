@@ -20,8 +20,7 @@ pub struct ScorepReport {
 }
 
 impl ScorepReport {
-    /// Where a part says it.
-    #[must_use]
+    /// The file in a part.
     pub fn path(part: &Path) -> PathBuf {
         part.join("scorep.json")
     }
@@ -35,15 +34,13 @@ impl ScorepReport {
         private::write(&Self::path(part), &json)
     }
 
-    /// What a part says; none where nothing was forwarded, or it makes no sense.
-    #[must_use]
+    /// Reads it from a part; `None` where nothing was forwarded, or the file makes no sense.
     pub fn read(part: &Path) -> Option<Self> {
         let json = regular_files::read(&Self::path(part), MOST_DESCRIPTION_BYTES).ok()?;
         serde_json::from_slice(&json).ok()
     }
 
     /// For the closing line, as in `Score-P got 24 calls and 8 operations, not 2 operations`.
-    #[must_use]
     pub fn summary(&self) -> String {
         let number = |name: &str| self.counts.get(name).copied().unwrap_or(0);
         let calls_left_out: u64 =

@@ -6,10 +6,10 @@ use std::collections::binary_heap::PeekMut;
 use std::vec;
 
 use super::Segments;
-use super::segment::{Names, SegmentPlace, SlotStrings, Stretch, read_record, read_words};
-use super::symbols::Symbols;
 use crate::format::layout::HEADER_WORDS;
 use crate::format::record::Record;
+use crate::segments::Symbols;
+use crate::segments::segment::{Names, SegmentPlace, SlotStrings, Stretch, read_record, read_words};
 
 /// The records of a journal in the order of their ticks; of equal ticks by slot. A slot's own records stay in their
 /// order. It holds a segment of each slot. [`super::Journal::read`] says what is wrong or missing.
@@ -23,7 +23,6 @@ pub struct InOrder {
 
 impl Segments {
     /// Reads what was committed when the journal was opened. Strings have their numbers in `symbols`.
-    #[must_use]
     pub fn in_order(&self, symbols: Symbols) -> InOrder {
         let slots = self.0.iter().map(|(number, places)| Slot::new(*number, places.clone()));
         let mut records = InOrder { slots: slots.collect(), due: BinaryHeap::new(), symbols };
@@ -55,7 +54,7 @@ impl Iterator for InOrder {
 struct Slot {
     number: u16,
     places: vec::IntoIter<SegmentPlace>,
-    /// The segment that is being read, how many words of it are committed, and the next word.
+    /// The segment that is being read, its committed words, and the next word.
     place: Option<SegmentPlace>,
     buffer: Vec<u8>,
     end: usize,
@@ -70,7 +69,6 @@ impl Slot {
         Self { number, places, place: None, buffer: Vec::new(), end: 0, at: 0, names: Names::new(), next: None }
     }
 
-    /// Reads the next record, if there is one.
     fn advance(&mut self, symbols: &mut Symbols) {
         self.next = None;
         while self.next.is_none() {
@@ -90,7 +88,6 @@ impl Slot {
         }
     }
 
-    /// Reads the next segment that can be read.
     fn load(&mut self) -> bool {
         loop {
             self.place = self.places.next();

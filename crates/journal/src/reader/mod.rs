@@ -3,55 +3,20 @@
 //! A reader is a [`Follower`] that is polled once. It may run in a job's process, so it has one file open at a time.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
-pub(crate) mod counted;
-pub(crate) mod gaps;
-pub(crate) mod head;
 mod in_order;
-pub(crate) mod losses;
-pub(crate) mod problem;
-pub(crate) mod removed;
-pub(crate) mod segment;
-mod symbols;
 
 use crate::clock::TickSource;
 use crate::follow::{Follower, Polled};
-use crate::format::layout::FORMAT_VERSION;
 use crate::format::record::Records;
+use crate::segments::segment::SegmentPlace;
+pub use crate::segments::{Error, Losses, Problem, Removed, Symbols};
 pub use in_order::InOrder;
-pub use losses::Losses;
-pub use problem::Problem;
-pub use removed::Removed;
-use segment::SegmentPlace;
-pub use symbols::Symbols;
 
-/// How much is read at once.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Why a journal cannot be read at all.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The directory or a file in it could not be read.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// What was read.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The journal was written by a newer version.
-    #[error("{}: journal format {found} is newer than this version reads ({FORMAT_VERSION}): use the nccl-otf2 that belongs to the plugin that wrote it", path.display())]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its format version.
-        found: u32,
-    },
-}
-
-/// What reading gave beside the records.
+/// What reading returned beside the records.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The strings; index by [`crate::format::record::Symbol`].
@@ -111,13 +76,11 @@ impl Journal {
     }
 
     /// The segments that were found.
-    #[must_use]
     pub fn segments(&self) -> Segments {
         Segments(self.follower.segments())
     }
 
     /// Reads every committed record, slot by slot, in the order it was written in its slot.
-    #[must_use]
     pub fn read(mut self, sink: &mut impl Records) -> Outcome {
         let segments = self.follower.segments();
         let bytes = segments.values().flatten().map(|place| place.committed).sum();

@@ -57,7 +57,7 @@ impl JournalWriter {
     fn copy_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         let from = match File::open(from) {
             Ok(file) => file,
-            // Removed meanwhile, as the recording goes on.
+            // Removed meanwhile, as the recording continues.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -65,7 +65,7 @@ impl JournalWriter {
         let to = options.write(true).create_new(true).mode(0o600).open(to)?;
         let length = from.metadata()?.len();
         let mut segment = Vec::new();
-        // The job goes on without the copy.
+        // The job continues without the copy.
         segment.try_reserve_exact(SEGMENT_BYTES).map_err(|_| io::ErrorKind::OutOfMemory)?;
         segment.resize(SEGMENT_BYTES, 0);
         let mut at = 0;

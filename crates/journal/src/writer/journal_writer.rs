@@ -35,13 +35,11 @@ impl std::fmt::Debug for JournalWriter {
 
 impl JournalWriter {
     /// A journal writer without slots.
-    #[must_use]
     pub fn new(options: WriterOptions) -> Arc<Self> {
         Self::with_retention(options, None)
     }
 
     /// A journal writer without slots, of a flight recording.
-    #[must_use]
     pub fn with_retention(options: WriterOptions, retention: Option<Retention>) -> Arc<Self> {
         Arc::new(Self {
             space: Arc::new(Space::new(options, retention)),
@@ -95,13 +93,11 @@ impl JournalWriter {
     }
 
     /// Why recording stopped, if it did. The first reason counts.
-    #[must_use]
     pub fn stop_reason(&self) -> Option<Stop> {
         self.space.stop_reason()
     }
 
     /// Bytes reserved on disk.
-    #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
         self.space.reserved_bytes()
     }

@@ -88,12 +88,10 @@ impl JournalFile {
         self.number
     }
 
-    /// How many segments it has.
     pub(crate) fn segments(&self) -> usize {
         self.segments
     }
 
-    /// Which segment is in use.
     pub(crate) fn active(&self) -> usize {
         self.active.load(Ordering::Relaxed)
     }
@@ -266,12 +264,10 @@ impl Segment {
         let _ = address;
     }
 
-    /// The file it lies in.
     pub(crate) fn file(&self) -> &Arc<JournalFile> {
         &self.file
     }
 
-    /// Its place in the file.
     pub(crate) fn index(&self) -> usize {
         self.index
     }

@@ -43,7 +43,6 @@ struct Known {
     recorded_in: u64,
 }
 
-/// The strings that one slot has recorded.
 pub(crate) struct NameCache {
     entries: Box<[Entry; ENTRIES]>,
     /// By content: what is under another address, or was pushed out of its place.

@@ -1,4 +1,4 @@
-//! What NCCL says over and over, and the journal does not repeat.
+//! Filters out what NCCL reports again and again.
 //!
 //! Up to 2.26 the proxy thread starts and stops a control event in each turn of its loop, some hundred thousand
 //! a second, almost all without a state. And a step that waits for its peer enters the same state again with

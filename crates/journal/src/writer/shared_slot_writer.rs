@@ -14,7 +14,6 @@ pub struct SharedSlotWriter(Arc<Mutex<SlotWriter>>);
 
 impl SharedSlotWriter {
     /// Shares a slot writer.
-    #[must_use]
     pub fn new(slot_writer: SlotWriter) -> Self {
         Self(Arc::new(Mutex::new(slot_writer)))
     }

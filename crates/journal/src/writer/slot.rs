@@ -33,7 +33,6 @@ impl std::fmt::Debug for Slot {
 }
 
 impl Slot {
-    /// A slot without a file.
     pub(crate) fn new(number: u16) -> Self {
         Self {
             number,
@@ -47,7 +46,6 @@ impl Slot {
     }
 }
 
-/// The used files of a slot.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
     /// The number of the first file that is not among them yet.

@@ -45,7 +45,7 @@ pub struct Retention {
     pub time: Option<Duration>,
 }
 
-/// Why recording cannot go on.
+/// Why recording stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop {
     /// The size limit was reached.
@@ -157,7 +157,6 @@ impl Space {
         Stop::Slots
     }
 
-    /// Bytes reserved on disk.
     pub(crate) fn reserved_bytes(&self) -> u64 {
         self.reserved_bytes.load(Ordering::Relaxed)
     }

@@ -10,15 +10,12 @@ use crate::snapshot::Snapshot;
 
 use otel::Windows;
 
-/// Whose names and labels the families have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Names {
     /// Ours: all that is known, in base units.
     #[default]
     Ours,
-    /// Those of NVIDIA's inspector plugin.
     Inspector,
-    /// Those of the OpenTelemetry profiler plugin.
     Otel,
 }
 
@@ -34,7 +31,6 @@ impl Families {
         Self { names, windows: Windows::default() }
     }
 
-    /// The families of a snapshot; those without a sample are left out.
     pub fn of(&mut self, snapshot: &Snapshot) -> Vec<Family> {
         match self.names {
             Names::Ours => ours::families(snapshot),

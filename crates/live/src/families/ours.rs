@@ -20,7 +20,6 @@ pub(super) fn families(snapshot: &Snapshot) -> Vec<Family> {
     out
 }
 
-/// What all samples of a job have.
 fn job(snapshot: &Snapshot) -> Vec<Label> {
     let job = &snapshot.job;
     let labels = [("host", &job.host), ("job_id", &job.job), ("cluster", &job.cluster)];

@@ -6,24 +6,19 @@ use std::collections::BTreeMap;
 use crate::metric::{Family, Label, MetricKind, Sample, Value};
 use crate::snapshot::{Communicator, Histogram, Operation, Snapshot, Window, real};
 
-/// A thing with its labels.
+type Text = Cow<'static, str>;
+
 pub(super) type Row<T> = (Vec<Label>, T);
 
-/// What a family is, but for its samples.
 pub(super) struct About {
-    name: Cow<'static, str>,
+    name: Text,
     unit: &'static str,
     kind: MetricKind,
-    help: Cow<'static, str>,
+    help: Text,
 }
 
 impl About {
-    fn new(
-        kind: MetricKind,
-        name: impl Into<Cow<'static, str>>,
-        unit: &'static str,
-        help: impl Into<Cow<'static, str>>,
-    ) -> Self {
+    fn new(kind: MetricKind, name: impl Into<Text>, unit: &'static str, help: impl Into<Text>) -> Self {
         Self { name: name.into(), unit, kind, help: help.into() }
     }
 
@@ -38,27 +33,15 @@ impl About {
     }
 }
 
-pub(super) fn counter(
-    name: impl Into<Cow<'static, str>>,
-    unit: &'static str,
-    help: impl Into<Cow<'static, str>>,
-) -> About {
+pub(super) fn counter(name: impl Into<Text>, unit: &'static str, help: impl Into<Text>) -> About {
     About::new(MetricKind::Counter, name, unit, help)
 }
 
-pub(super) fn gauge(
-    name: impl Into<Cow<'static, str>>,
-    unit: &'static str,
-    help: impl Into<Cow<'static, str>>,
-) -> About {
+pub(super) fn gauge(name: impl Into<Text>, unit: &'static str, help: impl Into<Text>) -> About {
     About::new(MetricKind::Gauge, name, unit, help)
 }
 
-pub(super) fn histogram(
-    name: impl Into<Cow<'static, str>>,
-    unit: &'static str,
-    help: impl Into<Cow<'static, str>>,
-) -> About {
+pub(super) fn histogram(name: impl Into<Text>, unit: &'static str, help: impl Into<Text>) -> About {
     About::new(MetricKind::Histogram, name, unit, help)
 }
 
@@ -88,7 +71,6 @@ pub(super) fn join<'s>(rows: impl Iterator<Item = Row<&'s Operation>>) -> Vec<Ro
     joined.into_iter().collect()
 }
 
-/// The mean of two numbers, each with its weight.
 fn mean(one: (Option<f64>, u64), other: (Option<f64>, u64)) -> Option<f64> {
     let (Some(a), Some(b)) = (one.0, other.0) else { return one.0.or(other.0) };
     let of = real(one.1) + real(other.1);

@@ -16,13 +16,11 @@ use super::derived::DerivedCall;
 use super::ids::{Fate, Seen};
 use super::kept::Kept;
 
-/// The most calls that are kept.
 const MOST: usize = 1 << 17;
 
 /// Nearly always one.
 pub(crate) type Few<T> = SmallVec<[T; 1]>;
 
-/// A launch of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch {
     pub(crate) id: u64,
@@ -67,7 +65,7 @@ struct Group {
 }
 
 impl Group {
-    /// Whether no operation of it is to come: each launch had its plan, or each call its operation.
+    /// Whether no more operations will come: each launch had its plan, or each call its operation.
     fn is_over(&self) -> bool {
         let launched = self.launches.len();
         let is_served = self.unserved == 0 || launched > 0 && self.plans.len() >= launched;
@@ -83,7 +81,6 @@ struct Messages {
     are: Option<Option<DerivedCall>>,
 }
 
-/// A call of a collective, or of a send or receive.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     group: u64,
@@ -95,13 +92,11 @@ struct Call {
 
 #[derive(Debug, Default)]
 struct Plan {
-    /// When its start was made.
     start: Option<u64>,
     /// The groups of its operations, in the order of these.
     groups: Few<u64>,
 }
 
-/// What the call of an operation says of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OfCall {
     /// 0 where the call is not known.
@@ -123,14 +118,12 @@ pub(crate) struct Launches {
 }
 
 impl Launches {
-    /// The launch of an operation of the kernel.
     pub(crate) fn of(&self, start: u64, call: &OfCall) -> Option<Launch> {
         let launch = self.by_order.or_else(|| last_before(&self.all, start).map(|launch| launch.of));
         launch.filter(|_| !call.is_captured)
     }
 }
 
-/// The calls of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     groups: Kept<Group>,
@@ -158,7 +151,6 @@ impl Calls {
         self.add(id, at, is_captured);
     }
 
-    /// A call of a send or receive.
     pub(crate) fn start_message(&mut self, id: u64, at: (u64, u32, u64), (context, call): (u32, &P2pApi<Symbol>)) {
         let group = self.add(id, at, call.graph_captured);
         match &mut group.messages {
@@ -207,7 +199,7 @@ impl Calls {
         self.plans.get_or(id, ticks, Plan::default).start = Some(ticks);
     }
 
-    /// What the call says of an operation that began in a context, on a thread, in a plan, and when the plan did.
+    /// Links an operation that began in a context, on a thread, in a plan with its call. Also returns the plan's start.
     /// Operations come in the order in which they began, when all threads were read up to then.
     pub(crate) fn arrange(
         &mut self,
@@ -291,7 +283,7 @@ impl Calls {
         launches.get(at).filter(|_| is_in_order).map(|launch| launch.of)
     }
 
-    /// The collective that a send or receive belongs to, and its group. `ranks` says of a context its rank and size.
+    /// The collective that a send or receive belongs to, and its group. `ranks` returns the rank and size of a context.
     pub(crate) fn derived(
         &mut self,
         call: &OfCall,
@@ -317,7 +309,7 @@ impl Calls {
         }
     }
 
-    /// Whether operations of a group are not summed up; of a captured one they may be those of any replay.
+    /// Whether a group has operations that are not in the sums yet. For a captured group, any replay may have them.
     pub(crate) fn has_open(&self, group: u64) -> bool {
         self.groups.get(group).is_some_and(|group| group.open > 0 && !group.is_captured)
     }

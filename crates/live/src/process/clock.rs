@@ -46,14 +46,13 @@ struct Line {
     reading_ns: u64,
     /// How far its pair lies from the line before.
     residual_ns: u64,
-    /// How far off its times can be.
     error_ns: u64,
 }
 
 impl Line {
     const IDENTITY: Self = Self { ticks: 0, ns: 0, run: 1, rise: 1, reading_ns: 0, residual_ns: 0, error_ns: 0 };
 
-    /// None where time did not advance.
+    /// `None` where time did not advance.
     fn new(from: &ClockPair, to: &ClockPair) -> Option<Self> {
         let run = to.ticks.checked_sub(from.ticks).filter(|run| *run > 0)?;
         let rise = to.monotonic_ns.checked_sub(from.monotonic_ns).filter(|rise| *rise > 0)?;
@@ -78,7 +77,6 @@ impl Line {
 #[derive(Debug)]
 pub(crate) struct ProcessClock {
     source: TickSource,
-    /// The last pairs.
     pairs: VecDeque<ClockPair>,
     /// Each from its tick on.
     lines: VecDeque<Line>,
@@ -144,19 +142,16 @@ impl ProcessClock {
         self.line(ticks).ns(ticks)
     }
 
-    /// How far off that can be.
     pub(crate) fn error_ns(&self, ticks: u64) -> u64 {
         self.line(ticks).error_ns
     }
 
-    /// The ticks `ns` before these.
     pub(crate) fn before(&self, ticks: u64, ns: u64) -> u64 {
         let line = self.line(ticks);
         let length = u128::from(ns) * u128::from(line.run) / u128::from(line.rise);
         ticks.saturating_sub(u64::try_from(length).unwrap_or(u64::MAX))
     }
 
-    /// How many ticks `ns` are.
     pub(crate) fn ticks_of(&self, ns: u64) -> u64 {
         u64::MAX - self.before(u64::MAX, ns)
     }

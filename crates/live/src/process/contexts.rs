@@ -5,6 +5,7 @@ use journal::format::record::{Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Removed, Symbols};
 use nccl_events::Body;
 use nccl_events::id::ContextId;
+use nccl_events::index::{index, index_u32};
 use rustc_hash::FxHashMap;
 use tables::builder::TableBuilder;
 use tables::communicators::Comms;
@@ -15,11 +16,9 @@ use crate::sums::{Communicators, Member};
 
 #[derive(Debug, Default)]
 pub(crate) struct Context {
-    /// Whether its `init` was read.
     is_known: bool,
     /// Whether `init` had its id, size and rank (v4 and later).
     has_identity: bool,
-    /// Whether NCCL destroyed or aborted it.
     pub(crate) is_finalized: bool,
     /// Its rank and size by `init`.
     pub(crate) by_init: (i32, i32),
@@ -27,7 +26,6 @@ pub(crate) struct Context {
     has_hash: bool,
     highest: i32,
     pub(crate) member: Option<Member>,
-    /// Ticks of the last event.
     pub(crate) last: u64,
     /// Operations with their starts, up to which not all threads were read.
     pub(crate) coming: Vec<(u64, u64)>,
@@ -39,7 +37,6 @@ pub(crate) struct Context {
     pub(crate) gpu: RecentBounds,
 }
 
-/// The communicator ranks of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Contexts {
     tag: u16,
@@ -49,10 +46,6 @@ pub(crate) struct Contexts {
     /// The records that identify them.
     records: Vec<Record>,
     is_changed: bool,
-}
-
-fn at(place: u32) -> usize {
-    usize::try_from(place).unwrap_or(usize::MAX)
 }
 
 impl Contexts {
@@ -71,18 +64,18 @@ impl Contexts {
     }
 
     fn add(&mut self, id: u64) -> u32 {
-        let place = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
+        let place = index_u32(self.all.len());
         self.places.insert(id, place);
         self.all.push(Context { highest: -1, ..Context::default() });
         place
     }
 
     pub(crate) fn get(&self, place: u32) -> Option<&Context> {
-        self.all.get(at(place))
+        self.all.get(index(place))
     }
 
     pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut Context> {
-        self.all.get_mut(at(place))
+        self.all.get_mut(index(place))
     }
 
     /// `init`, or what repeats it.
@@ -91,7 +84,7 @@ impl Contexts {
         let (RecordBody::CommInit(comm) | RecordBody::CommKnown(comm)) = &record.body else {
             return;
         };
-        if let Some(context) = self.all.get_mut(at(place)).filter(|context| !context.is_known) {
+        if let Some(context) = self.all.get_mut(index(place)).filter(|context| !context.is_known) {
             context.is_known = true;
             context.by_init = (comm.rank, comm.ranks);
             context.has_identity = comm.comm_id != 0 && (0..comm.ranks).contains(&comm.rank);
@@ -100,7 +93,6 @@ impl Contexts {
         }
     }
 
-    /// NCCL destroys or aborts it.
     pub(crate) fn finalize(&mut self, id: u64) {
         // Its `init` may be in a slot that is read later.
         if let Some(context) = self.place(id).and_then(|place| self.get_mut(place)) {
@@ -110,8 +102,14 @@ impl Contexts {
 
     /// Records what an operation or transfer has of a context's identity, where `init` had none (v1–v3).
     #[inline]
-    pub(crate) fn record_identity_evidence(&mut self, place: u32, record: impl FnOnce() -> Record, body: &Body<Symbol>, rank: i32) {
-        let Some(context) = self.all.get_mut(at(place)).filter(|context| !context.has_identity) else {
+    pub(crate) fn record_identity_evidence(
+        &mut self,
+        place: u32,
+        record: impl FnOnce() -> Record,
+        body: &Body<Symbol>,
+        rank: i32,
+    ) {
+        let Some(context) = self.all.get_mut(index(place)).filter(|context| !context.has_identity) else {
             return;
         };
         let (hash, highest) = match body {
@@ -144,7 +142,7 @@ impl Contexts {
         let claims = members.filter_map(|(context, member)| Some((context.id, (comms.comm(member)?, member.rank))));
         let (ids, claims): (Vec<u64>, Vec<_>) = claims.unzip();
         for (id, member) in ids.iter().zip(communicators.claim(&claims, symbols, owner)) {
-            if let Some(context) = self.places.get(id).and_then(|&place| self.all.get_mut(at(place))) {
+            if let Some(context) = self.places.get(id).and_then(|&place| self.all.get_mut(index(place))) {
                 context.member = Some(member);
             }
         }

@@ -6,7 +6,6 @@ use journal::format::record::Symbol;
 use nccl_events::collective::Pattern;
 use rustc_hash::FxHashMap;
 
-/// A call that NCCL made into sends and receives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DerivedCall {
     pub(crate) pattern: Pattern,
@@ -32,7 +31,7 @@ pub(crate) struct Execution {
 pub(crate) struct Derived(FxHashMap<(u64, u64), Execution>);
 
 impl Derived {
-    /// A member ended: of which group and replay, its function and peer, and when the last record of it was made.
+    /// Adds a member that ended, with its group and replay, function and peer, and the ticks of its last record.
     pub(crate) fn add(
         &mut self,
         (group, replay): (u64, u64),
@@ -57,7 +56,7 @@ impl Derived {
 }
 
 impl Execution {
-    /// Whether all of its sends and receives are known; `None` if they are those of another call after all.
+    /// Whether all its sends and receives are known; `None` if they belong to another call after all.
     pub(crate) fn is_whole(&self) -> Option<bool> {
         Some(self.members.missing(self.call.pattern)? == 0)
     }

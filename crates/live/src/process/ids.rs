@@ -9,7 +9,7 @@ pub(crate) enum Fate {
     Coming,
     /// It is over, or its start was lost.
     Over,
-    /// It is none of this process.
+    /// It belongs to another process.
     Foreign,
 }
 

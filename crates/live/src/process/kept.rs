@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
-/// So many ids of removed things are kept beside as many as there are things.
+/// How many ids of removed things may be kept beyond twice the number of things.
 const MOST_REMOVED: usize = 1 << 10;
 
 #[derive(Debug)]

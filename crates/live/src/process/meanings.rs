@@ -7,7 +7,6 @@ use rustc_hash::FxHashMap;
 
 use crate::sums::Sums;
 
-/// A function as the sums know it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Function {
     pub(crate) name: Symbol,
@@ -22,7 +21,6 @@ pub(crate) struct Meanings {
 }
 
 impl Meanings {
-    /// A function, by copy engines or not.
     pub(crate) fn function(
         &mut self,
         func: Symbol,

@@ -4,7 +4,7 @@
 //!  records ─► calls, contexts           what operations refer to
 //!          ├► operations ◄┬─ network    proxy operations with their steps ─┐
 //!          │              └─ kernels    kernel channels                    │
-//!          └► settle: operations of which nothing goes on ─► sums ◄── steps that ended
+//!          └► settle: completed operations ─► sums ◄── steps that ended
 //! ```
 //!
 //! Records of different slots come in any order: a child may be read before its parent. So a place is made for what an

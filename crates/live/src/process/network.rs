@@ -2,6 +2,7 @@
 
 use job::transfers::{STEP_SLOTS, slot};
 use nccl_events::event::{ProxyOp, ProxyStep};
+use nccl_events::index::{index, index_u32};
 use nccl_events::{StateArgs, state};
 use rustc_hash::FxHashMap;
 
@@ -46,7 +47,6 @@ struct Transfer {
     /// `None` if the operation belongs to another process (PXN).
     connection: Option<u32>,
     operation: u64,
-    /// Whether the operation waits for its end.
     is_awaited: bool,
     stop: Option<u64>,
     steps: [u64; STEP_SLOTS as usize],
@@ -54,7 +54,6 @@ struct Transfer {
     early: Vec<Step>,
 }
 
-/// What the network does for a process.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
     transfers: FxHashMap<u64, Transfer>,
@@ -68,16 +67,12 @@ pub(crate) struct Network {
     pub(crate) late: u64,
 }
 
-fn at(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
-}
-
 impl Network {
     fn connection(&mut self, connection: Connection) -> u32 {
         *self.numbers.entry(connection).or_insert_with(|| {
             self.connections.push(connection);
             self.reports.push(false);
-            u32::try_from(self.connections.len() - 1).unwrap_or(u32::MAX)
+            index_u32(self.connections.len() - 1)
         })
     }
 
@@ -93,7 +88,7 @@ impl Network {
             let ProxyOp { channel, peer, is_send, .. } = *op;
             self.connection(Connection { context, channel, peer, is_send })
         });
-        let reports = connection.is_some_and(|number| self.reports.get(at(number)).copied().unwrap_or(false));
+        let reports = connection.is_some_and(|number| self.reports.get(index(number)).copied().unwrap_or(false));
         let transfer = self.transfers.entry(id).or_default();
         transfer.is_started = true;
         transfer.connection = connection;
@@ -123,7 +118,7 @@ impl Network {
         let Some(number) = self.transfers.get(&id).and_then(|transfer| transfer.connection) else {
             return;
         };
-        let Some(reports @ false) = self.reports.get_mut(at(number)) else {
+        let Some(reports @ false) = self.reports.get_mut(index(number)) else {
             return;
         };
         *reports = true;
@@ -136,7 +131,6 @@ impl Network {
         });
     }
 
-    /// NCCL changes the state of a proxy operation.
     pub(crate) fn change_transfer(&mut self, id: u64, operations: &mut Operations) {
         self.mark_connection_reporting(id, operations);
     }

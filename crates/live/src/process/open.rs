@@ -50,7 +50,6 @@ pub(crate) struct OpenEvents {
     pub(super) stamps_shift: Option<u32>,
     /// By connection: where its sums are.
     pub(super) places: Vec<Option<Places>>,
-    /// Ticks of the last record.
     last: u64,
     /// Operations without a communicator, and of calls that were only put into a graph.
     pub(crate) without_communicator: u64,
@@ -80,12 +79,10 @@ impl OpenEvents {
         }
     }
 
-    /// Ticks of the last record.
     pub(crate) const fn last(&self) -> u64 {
         self.last
     }
 
-    /// When that was, CLOCK_REALTIME ns.
     pub(crate) fn last_record_ns(&self) -> Option<u64> {
         (self.last > 0).then(|| self.clock.realtime_ns(self.clock.ns(self.last)))
     }
@@ -100,7 +97,6 @@ impl OpenEvents {
         self.operations.late + self.network.late + self.kernels.late + self.calls.late
     }
 
-    /// The thread that writes in a slot.
     fn thread(&self, slot: u16) -> u32 {
         let known = self.threads.get(usize::from(slot)).copied().filter(|id| *id != 0);
         known.unwrap_or(u32::MAX - u32::from(slot))
@@ -137,7 +133,12 @@ impl OpenEvents {
         let is_foreign = origin != 0 && self.recorder.pid != 0 && origin != self.recorder.pid;
         let context = self.contexts.place(start.context).filter(|_| !is_foreign);
         if let Some(context) = context {
-            self.contexts.record_identity_evidence(context, || of_start(slot, ticks, id, start), &start.body, start.rank);
+            self.contexts.record_identity_evidence(
+                context,
+                || of_start(slot, ticks, id, start),
+                &start.body,
+                start.rank,
+            );
             if let Some(context) = self.contexts.get_mut(context) {
                 context.last = ticks.max(context.last);
             }

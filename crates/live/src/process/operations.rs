@@ -1,4 +1,4 @@
-//! Operations that have not ended, with what their children tell.
+//! Open operations, with what is known from their children.
 
 use job::has_ended;
 use journal::format::record::Symbol;
@@ -8,7 +8,6 @@ use rustc_hash::FxHashMap;
 use super::calls::OfCall;
 use super::ids::{Fate, Seen};
 
-/// What the start of an operation says.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Started {
     pub(crate) start: u64,
@@ -25,7 +24,6 @@ pub(crate) struct Started {
     pub(crate) details: Details,
 }
 
-/// What differs between collectives and messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Details {
     Collective { sequence: u64, root: i32, algorithm: Symbol, protocol: Symbol },
@@ -69,12 +67,11 @@ impl Started {
 /// An operation. Times are ticks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Operation {
-    /// None where its children were read before it.
+    /// `None` where its children were read before it.
     pub(crate) started: Option<Started>,
     pub(crate) stop: Option<u64>,
-    /// How much of it has not ended.
     pub(crate) open: u32,
-    /// Proxy operations on connections of which NCCL never reported anything.
+    /// Proxy operations on connections on which NCCL never reported anything.
     pub(crate) unreported: Vec<u64>,
     pub(crate) proxy_last: Option<u64>,
     /// Its kernel on the host, and on the GPU's timer.
@@ -82,21 +79,21 @@ pub(crate) struct Operation {
     pub(crate) gpu: Option<(u64, u64)>,
     /// A stamp of the GPU's timer, and a time of the host in ns that it was not after; of several, the closest pair.
     pub(crate) not_after: Option<(u64, u64)>,
-    /// When the last record of it was made.
+    /// Ticks of its last record.
     pub(crate) last: u64,
-    /// What its call says of it, once all threads were read up to its start.
+    /// From its call, once all threads were read up to its start.
     pub(crate) call: Option<OfCall>,
-    /// Kernel channels of which the stamps were not judged yet.
+    /// Kernel channels whose stamps were not judged yet.
     pub(crate) unjudged: u32,
 }
 
 impl Operation {
-    /// Whether it has times of when something of it ran.
+    /// Whether the time of any child is known.
     pub(crate) const fn has_times(&self) -> bool {
         self.proxy_last.is_some() || self.kernel_on_host.is_some()
     }
 
-    /// Whether nothing says that it goes on.
+    /// Whether no part of it is known to be open.
     pub(crate) const fn has_ended(&self) -> bool {
         has_ended(self.open > 0, self.stop.is_some(), self.has_times())
     }
@@ -106,7 +103,7 @@ pub(super) fn widen(interval: Option<(u64, u64)>, start: u64, stop: u64) -> Opti
     Some(interval.map_or((start, stop), |(first, last)| (first.min(start), last.max(stop))))
 }
 
-/// All operations that are not summed up.
+/// All open operations.
 #[derive(Debug, Default)]
 pub(crate) struct Operations {
     all: FxHashMap<u64, Operation>,
@@ -148,7 +145,7 @@ impl Operations {
         self.all.remove(&id)
     }
 
-    /// Forgets operations of which the start never came.
+    /// Forgets operations whose start never came.
     pub(crate) fn forget_unstarted(&mut self, before: u64, seen: &Seen) {
         let late = &mut self.late;
         self.all.retain(|id, operation| {

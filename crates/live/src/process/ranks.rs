@@ -1,12 +1,12 @@
 //! What is known of the ranks of a process.
 
 use journal::reader::Symbols;
+use nccl_events::index::index;
 
 use super::open::OpenEvents;
 use crate::snapshot::Rank;
 
 impl OpenEvents {
-    /// The ranks of a process, by its number.
     pub(crate) fn ranks(&self, process: usize, symbols: &Symbols) -> Vec<Rank> {
         let realtime_ns = |ticks: u64| self.clock.realtime_ns(self.clock.ns(ticks));
         let ranks = self.contexts.all.iter().filter_map(|context| {
@@ -26,7 +26,7 @@ impl OpenEvents {
                 };
             }
             Some(Rank {
-                communicator: usize::try_from(member.communicator).unwrap_or(usize::MAX),
+                communicator: index(member.communicator),
                 rank: member.rank,
                 process,
                 is_finalized: context.is_finalized,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use journal::reader::Symbols;
 use nccl_events::MOST_RANKS;
+use nccl_events::index::{index, index_u32};
 use tables::communicators::{Comm, CommIdentity};
 
 /// The communicator of series that were folded.
@@ -22,7 +23,6 @@ type Key = (CommIdentity, u64, u32, u32, Option<usize>);
 #[derive(Debug)]
 pub(crate) struct Communicator {
     comm: Comm,
-    /// The part that mentions it first.
     part: String,
     names: BTreeSet<String>,
     ranks: u32,
@@ -31,7 +31,6 @@ pub(crate) struct Communicator {
 }
 
 impl Communicator {
-    /// Its name in `stats`.
     pub(crate) fn name(&self) -> String {
         let given = self.names.iter().map(String::as_str);
         self.comm.identity.name(self.comm.comm_id, self.comm.repetition, given, &self.part)
@@ -61,9 +60,8 @@ impl Communicators {
         for known in &mut self.all {
             known.members.retain(|_, claimant| *claimant != process);
         }
-        let key = |comm: &Comm, own: bool| {
-            (comm.identity, comm.comm_id, comm.ranks, comm.repetition, own.then_some(process))
-        };
+        let key =
+            |comm: &Comm, own: bool| (comm.identity, comm.comm_id, comm.ranks, comm.repetition, own.then_some(process));
         // A rank that another process has: the communicators are not the same, but share an id (v1), or a part is a
         // copy. Then all ranks of this process are in a communicator of its own.
         let taken = claims.iter().filter_map(|(comm, rank)| {
@@ -75,7 +73,7 @@ impl Communicators {
         let mut members = Vec::with_capacity(claims.len());
         for &(comm, rank) in claims {
             let is_twice = taken.contains(&key(comm, false));
-            let next = u32::try_from(self.all.len()).unwrap_or(OTHER);
+            let next = index_u32(self.all.len());
             let key = key(comm, comm.identity == CommIdentity::Part || is_twice);
             let communicator = *self.numbers.entry(key).or_insert(next);
             if communicator == next {
@@ -89,7 +87,7 @@ impl Communicators {
                     members: BTreeMap::new(),
                 });
             }
-            if let Some(known) = usize::try_from(communicator).ok().and_then(|at| self.all.get_mut(at)) {
+            if let Some(known) = self.all.get_mut(index(communicator)) {
                 known.ranks = known.ranks.max(comm.ranks).max(comm.ranks_seen);
                 known.nodes = known.nodes.max(comm.nodes);
                 known.names.extend(Some(symbols.text(comm.name)).filter(|name| !name.is_empty()).map(str::to_owned));
@@ -101,6 +99,6 @@ impl Communicators {
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<&Communicator> {
-        self.all.get(usize::try_from(number).ok()?)
+        self.all.get(index(number))
     }
 }

@@ -47,12 +47,10 @@ impl Sums {
         }
     }
 
-    /// The number of a string.
     pub(crate) fn name(&mut self, text: &str) -> Symbol {
         self.names.intern(text)
     }
 
-    /// Adds an operation that ended.
     pub(crate) fn operation(&mut self, ended: &EndedOperation) {
         let Some(communicator) = self.communicators.get(ended.member.communicator) else {
             return;
@@ -65,7 +63,6 @@ impl Sums {
         self.network.places(connection, self.bounds, &mut self.budget)
     }
 
-    /// Adds a step that ended.
     pub(crate) fn step(&mut self, places: Places, step: &EndedStep) {
         self.network.add(places, step);
     }

@@ -9,10 +9,9 @@ use crate::snapshot::{Fit, Histogram, real, seconds};
 
 /// The most intervals of time that are kept before they are united.
 const MOST_INTERVALS: usize = 8192;
-/// Of that many sizes the least duration is kept.
+/// The most sizes whose least duration is kept.
 const MOST_SIZES: usize = 256;
 
-/// A connection of a rank's proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Connection {
     pub(crate) member: Member,
@@ -34,7 +33,6 @@ pub(crate) struct EndedStep {
     pub(crate) bytes: u64,
 }
 
-/// What was sent from one rank to another.
 #[derive(Debug, Default)]
 pub(crate) struct PairSum {
     pub(crate) steps: u64,
@@ -52,7 +50,6 @@ struct PairWindow {
     busy_ns: u64,
 }
 
-/// What went over a connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionSum {
     pub(crate) steps: u64,
@@ -60,7 +57,6 @@ pub(crate) struct ConnectionSum {
     pub(crate) duration: Histogram,
 }
 
-/// What a proxy waited for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ProxySum {
     pub(crate) gpu_wait_ns: u64,
@@ -68,7 +64,6 @@ pub(crate) struct ProxySum {
     pub(crate) network_ns: u64,
 }
 
-/// Where the sums of a connection are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     is_send: bool,
@@ -86,7 +81,6 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Where the sums of a connection are.
     pub(crate) fn places(&mut self, key: Connection, bounds: &'static [f64], budget: &mut Budget) -> Places {
         let Connection { member, peer, is_send, .. } = key;
         let other = Member { communicator: OTHER, rank: 0 };
@@ -114,7 +108,7 @@ impl Network {
             proxy.network_ns += network_ns;
         }
         let on_network_ns = if places.is_send { step.third_ns } else { step.first_ns };
-        // Early releases do not say how much.
+        // Early releases do not report the size.
         if step.bytes == 0 || on_network_ns == 0 {
             return;
         }

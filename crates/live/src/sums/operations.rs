@@ -13,7 +13,7 @@ use crate::snapshot::{Histogram, Window, seconds};
 /// The most bandwidths of a series that are kept for the median of an interval.
 const MOST_BANDWIDTHS: usize = 1024;
 
-/// An operation that ended. Symbols are those of the sums.
+/// An operation that ended. Symbols are from [`super::Sums::name`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndedOperation {
     pub(crate) member: Member,
@@ -23,17 +23,16 @@ pub(crate) struct EndedOperation {
     pub(crate) peer: Option<i32>,
     pub(crate) bytes: u64,
     pub(crate) collective: Option<Collective>,
-    /// Whether it is known how much data it moved: the number of ranks is known, and nothing of it is missing.
+    /// Whether the amount of data that it moved is known: so are the number of ranks and all its parts.
     pub(crate) has_bandwidth: bool,
     pub(crate) root: i32,
-    /// NCCL's number of it, and which replay it is; none of sends and receives.
+    /// NCCL's sequence number and the replay; `None` for sends and receives.
     pub(crate) sequence: Option<(u64, u64)>,
     pub(crate) interval: Interval,
-    /// How far its times can be off; none where that is not known.
+    /// The error of its times; `None` where it is not known.
     pub(crate) error_ns: Option<u64>,
 }
 
-/// What operations of a series have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) member: Member,
@@ -58,7 +57,6 @@ impl Key {
         }
     }
 
-    /// What it is folded into.
     const fn other(self, other: Symbol) -> Self {
         let member = Member { communicator: OTHER, rank: 0 };
         let timing = Timing::Enqueue.name();
@@ -66,7 +64,6 @@ impl Key {
     }
 }
 
-/// The sums of a series.
 #[derive(Debug)]
 pub(crate) struct Sum {
     pub(crate) count: u64,
@@ -123,7 +120,6 @@ impl Operations {
 }
 
 impl Sum {
-    /// What was in the interval; the next one begins.
     pub(crate) fn end_window(&mut self) -> Window {
         let algbw = (!self.bandwidths.is_empty()).then(|| median(&mut self.bandwidths));
         self.bandwidths.clear();

@@ -1,10 +1,11 @@
 //! Sums as a snapshot shows them.
 
+use nccl_events::index::{index, index_u32};
+
 use super::Sums;
 use super::communicators::{Member, OTHER};
 use crate::snapshot::{Channel, CollectiveSkew, Communicator, Operation, Pair, Proxy, Snapshot};
 
-/// The place of the communicator of folded series.
 fn place_of_other(snapshot: &mut Snapshot) -> usize {
     let place = snapshot.communicators.len();
     snapshot.communicators.push(Communicator { name: "other".to_owned(), ..Communicator::default() });
@@ -17,19 +18,16 @@ impl Sums {
         let communicators = self.communicators.all.iter().map(|it| Communicator {
             name: it.name(),
             ranks: it.ranks(),
-            here: u32::try_from(it.members.len()).unwrap_or(u32::MAX),
+            here: index_u32(it.members.len()),
             nodes: (it.nodes > 0).then_some(it.nodes),
         });
         snapshot.communicators = communicators.collect();
         snapshot.folded = self.budget.folded();
         let other = if snapshot.folded > 0 { place_of_other(snapshot) } else { 0 };
-        let index = |communicator: u32| match communicator {
-            OTHER => other,
-            communicator => usize::try_from(communicator).unwrap_or(other),
-        };
+        let place = |communicator: u32| if communicator == OTHER { other } else { index(communicator) };
         let names = &self.names;
         let operations = self.operations.0.all.iter_mut().map(|(key, sum)| Operation {
-            communicator: index(key.member.communicator),
+            communicator: place(key.member.communicator),
             rank: key.member.rank,
             function: names.text(key.function).to_owned(),
             is_point_to_point: key.is_point_to_point,
@@ -45,12 +43,12 @@ impl Sums {
         snapshot.operations = operations.collect();
         let pairs = self.network.pairs.all.iter_mut().map(|((from, to), sum)| {
             let (all, least, rate) = sum.end_window();
-            let communicator = index(from.communicator);
+            let communicator = place(from.communicator);
             Pair { communicator, from: from.rank, to: *to, steps: sum.steps, bytes: sum.bytes, all, least, rate }
         });
         snapshot.pairs = pairs.collect();
         let channels = self.network.connections.all.iter().map(|(key, sum)| Channel {
-            communicator: index(key.member.communicator),
+            communicator: place(key.member.communicator),
             rank: key.member.rank,
             channel: key.channel,
             peer: key.peer,
@@ -61,7 +59,7 @@ impl Sums {
         });
         snapshot.channels = channels.collect();
         let proxies = self.network.proxies.all.iter().map(|(member, sum)| Proxy {
-            communicator: index(member.communicator),
+            communicator: place(member.communicator),
             rank: member.rank,
             gpu_wait_ns: sum.gpu_wait_ns,
             peer_wait_ns: sum.peer_wait_ns,
@@ -69,13 +67,13 @@ impl Sums {
         });
         snapshot.proxies = proxies.collect();
         let skews = self.skews.all.all.iter().map(|(communicator, skew)| CollectiveSkew {
-            communicator: index(*communicator),
+            communicator: place(*communicator),
             count: skew.count(),
             skew: skew.clone(),
         });
         snapshot.skews = skews.collect();
         for rank in &mut snapshot.ranks {
-            let communicator = u32::try_from(rank.communicator).unwrap_or(u32::MAX);
+            let communicator = index_u32(rank.communicator);
             let late = self.skews.late.get(&Member { communicator, rank: rank.rank });
             rank.last = late.map_or(0, |late| late.last);
             rank.caused_waiting_ns = late.map_or(0, |late| late.caused_waiting_ns);

@@ -19,7 +19,6 @@ impl Budget {
         Self { left: most, folded: FxHashSet::default() }
     }
 
-    /// How many series were folded into others.
     pub(crate) fn folded(&self) -> u64 {
         self.folded.len() as u64
     }
@@ -61,7 +60,6 @@ impl<K: Copy + Eq + Hash, V> Series<K, V> {
         place
     }
 
-    /// The sum at a place.
     pub(crate) fn at(&mut self, place: usize) -> Option<&mut V> {
         self.all.get_mut(place).map(|(_, sum)| sum)
     }

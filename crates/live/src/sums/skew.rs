@@ -18,7 +18,6 @@ const MOST_WAITING: usize = 1 << 12;
 /// Which collective: communicator, function, NCCL's number and replay.
 type Which = (u32, u32, u64, u64);
 
-/// The operation of one rank.
 #[derive(Clone, Copy, Debug)]
 struct RankArrival {
     rank: u32,

@@ -4,12 +4,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use journal::clock::{ClockPair, monotonic_ns};
+use journal::clock::{ClockPair, monotonic_ns, ticks};
 use journal::host::boot_id;
 use journal::part::process::ProcessInfo;
 use journal::testing::{self, NO_PROCESS, Process, Who};
 use journal::writer::SlotWriter;
 use live::{Live, Operation, Snapshot};
+use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord, LaunchTime};
 use nccl_events::id::{ContextId, EventId};
 use nccl_events::{Body, Name, StateArgs, event, state as number};
 use tempfile::tempdir;
@@ -18,6 +19,10 @@ use whole_plugin::scratch::Scratch;
 use crate::rig::{Told, counters, kept, options, stats, to_the_end};
 
 fn begin(out: &Path, ranks: u32, pid: u32) -> Process {
+    begin_part(&out.join("parts/rank0"), ranks, pid)
+}
+
+fn begin_part(part: &Path, ranks: u32, pid: u32) -> Process {
     let info = ProcessInfo {
         boot_id: boot_id(),
         pid,
@@ -26,7 +31,7 @@ fn begin(out: &Path, ranks: u32, pid: u32) -> Process {
         nccl_version: "2.30.7".to_owned(),
         ..ProcessInfo::default()
     };
-    Process::begin_as(&out.join("parts/rank0"), Who { rank: 0, ranks, in_environment: true }, &info)
+    Process::begin_as(part, Who { rank: 0, ranks, in_environment: true }, &info)
 }
 
 /// A thread of the rank that is tested.
@@ -126,6 +131,53 @@ fn all_collectives_of_sends_and_receives_are_counted() {
     let snapshot = to_the_end(&mut Live::new(directory.path(), options()));
     let counts = ["ncclAlltoAll", "ncclSend", "ncclRecv"].map(|function| count_of(&snapshot, function));
     assert_eq!(counts, [60, 60 * 64, 60 * 64]);
+}
+
+/// A part that was copied, or an id that communicators share.
+#[test]
+fn a_rank_that_two_processes_have_is_in_two_communicators() {
+    let directory = tempdir().expect("a directory");
+    for part in ["parts/a", "parts/b"] {
+        let mut process = begin_part(&directory.path().join(part), 2, NO_PROCESS);
+        process.collective(0);
+        let _part = process.end();
+    }
+    let snapshot = to_the_end(&mut Live::new(directory.path(), options()));
+    let members: Vec<(u32, u32)> = snapshot.communicators.iter().map(|it| (it.ranks, it.here)).collect();
+    assert_eq!(members, [(2, 1); 2], "{snapshot:#?}");
+    assert_eq!(snapshot.ranks.iter().map(|it| it.communicator).collect::<Vec<_>>(), [0, 1]);
+}
+
+/// The stop of the operation was lost; CUDA events report that its kernel ended.
+#[test]
+fn what_the_gpu_saw_end_is_counted() {
+    let directory = tempdir().expect("a directory");
+    let mut process = begin(directory.path(), 2, NO_PROCESS);
+    let mut main = of_main(&mut process);
+    let group = main.group();
+    let call = main.all_reduce(group);
+    let (launch, plan) = (main.launch(group), main.plan());
+    let _operation = main.start(call, all_reduce(0, plan, 1000));
+    main.stop(&[launch, plan, group]);
+    let mut gpu = |id: u64, record: GpuRecord<Name<'_>>| assert!(process.maintenance.gpu(ticks(), id, &record));
+    let now = || {
+        GpuRecord::Clock(ClockSample {
+            clock: GpuClock::Events,
+            ordinal: 0,
+            gpu_ns: monotonic_ns(),
+            uncertainty_ticks: 0,
+        })
+    };
+    gpu(0, now());
+    let start_ns = monotonic_ns();
+    std::thread::sleep(Duration::from_millis(5));
+    let time = LaunchTime { ordinal: 0, uncertainty_ns: 0, stream: 1, start_ns, end_ns: monotonic_ns() };
+    gpu(launch.get(), GpuRecord::LaunchTime(time));
+    gpu(0, now());
+    let _part = process.end();
+    let snapshot = to_the_end(&mut Live::new(directory.path(), options()));
+    let timings: Vec<_> = snapshot.operations.iter().map(|it| (it.count, it.timing)).collect();
+    assert_eq!(timings, [(1, "event")]);
 }
 
 /// The first of two kernels is so late to report that its slot has the stamps of the second.

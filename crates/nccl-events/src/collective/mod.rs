@@ -68,27 +68,23 @@ impl Function {
     ];
 
     /// The function that NCCL's events call so (`AllReduce`); `None` for one this version does not know.
-    #[must_use]
     pub fn named(name: impl AsRef<[u8]>) -> Option<Self> {
         let name = name.as_ref();
         Self::ALL.into_iter().find(|function| function.name().as_bytes() == name)
     }
 
     /// The function that a region of an archive shows: `ncclAllGather (CE)` shows an `AllGather`.
-    #[must_use]
     pub fn of_region(region: &str) -> Option<Self> {
         Self::named(region.split(' ').next()?.strip_prefix("nccl")?)
     }
 
     /// What NCCL's events call it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         let call = self.call().to_str().unwrap_or_default();
         call.strip_prefix("nccl").unwrap_or(call)
     }
 
     /// The function in NCCL's API, which regions are named after.
-    #[must_use]
     pub const fn call(self) -> &'static CStr {
         match self {
             Self::Collective(Collective::AllReduce) => c"ncclAllReduce",
@@ -106,7 +102,6 @@ impl Function {
     }
 
     /// The collective, if it is one.
-    #[must_use]
     pub const fn collective(self) -> Option<Collective> {
         match self {
             Self::Collective(collective) => Some(collective),
@@ -115,7 +110,6 @@ impl Function {
     }
 
     /// Whether it sends to its peer (`true`) or receives; `None` for a collective, and where NCCL does not say.
-    #[must_use]
     pub const fn is_send(self) -> Option<bool> {
         match self {
             Self::Send => Some(true),
@@ -125,7 +119,6 @@ impl Function {
     }
 
     /// Elements in the buffers that a rank sends from and receives into, by the call's count.
-    #[must_use]
     pub const fn elements(self, count: u64, ranks: u64, is_root: bool) -> (u64, u64) {
         match self {
             Self::Collective(collective) => collective.elements(count, ranks, is_root),
@@ -136,19 +129,16 @@ impl Function {
 
 impl Collective {
     /// The collective that NCCL's events call so; `None` for other functions.
-    #[must_use]
     pub fn named(name: impl AsRef<[u8]>) -> Option<Self> {
         Function::named(name)?.collective()
     }
 
     /// What NCCL's events call it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         Function::Collective(self).name()
     }
 
     /// How data moves.
-    #[must_use]
     pub const fn flow(self) -> Flow {
         match self {
             Self::AllReduce | Self::AllGather | Self::ReduceScatter | Self::AlltoAll => Flow::AllToAll,
@@ -158,14 +148,12 @@ impl Collective {
     }
 
     /// Whether the collective has a root.
-    #[must_use]
     pub const fn has_root(self) -> bool {
         !matches!(self.flow(), Flow::AllToAll)
     }
 
     /// Whether NCCL copies without arithmetic. Then only the number of bytes counts, whatever type the caller names,
     /// and ranks may name different ones.
-    #[must_use]
     pub const fn moves_bytes(self) -> bool {
         match self {
             Self::AllGather | Self::AlltoAll | Self::Broadcast | Self::Scatter | Self::Gather => true,
@@ -175,7 +163,6 @@ impl Collective {
 
     /// Bytes sent and received by a rank: `bytes` is count × type size, `ranks` the communicator's
     /// size (Score-P's logical convention).
-    #[must_use]
     pub const fn bytes(self, bytes: u64, ranks: u64, is_root: bool) -> (u64, u64) {
         let all = bytes.saturating_mul(ranks);
         match (self.flow(), is_root) {
@@ -201,7 +188,6 @@ impl Collective {
     }
 
     /// What bandwidths are computed from: the larger of a rank's buffers, as in nccl-tests.
-    #[must_use]
     pub fn buffer_bytes(self, bytes: u64, ranks: u64) -> u64 {
         let (sent, received) = self.elements(bytes, ranks, true);
         sent.max(received)
@@ -209,14 +195,12 @@ impl Collective {
 
     /// Algorithm and bus bandwidth in bytes per second of a collective that took `seconds`; `bytes` is count × type
     /// size.
-    #[must_use]
     pub fn bandwidths(self, bytes: u64, ranks: u32, seconds: f64) -> (f64, f64) {
         let algorithm = approximate(self.buffer_bytes(bytes, ranks.into())) / seconds;
         (algorithm, algorithm * self.bus_factor(ranks))
     }
 
     /// Bus bandwidth per algorithm bandwidth, as in nccl-tests.
-    #[must_use]
     pub fn bus_factor(self, ranks: u32) -> f64 {
         let ranks = f64::from(ranks.max(1));
         let pieces = match self {
@@ -234,7 +218,6 @@ fn approximate(bytes: u64) -> f64 {
 }
 
 /// Bytes of an element of a datatype by NCCL's name; 0 for one this version does not know.
-#[must_use]
 pub fn element_bytes(datatype: impl AsRef<[u8]>) -> u64 {
     let datatype = datatype.as_ref();
     match datatype.strip_prefix(b"nccl").unwrap_or(datatype) {

@@ -15,7 +15,6 @@ pub enum Pattern {
 
 impl Pattern {
     /// The function that the program called.
-    #[must_use]
     pub const fn collective(self) -> Collective {
         match self {
             Self::AlltoAll => Collective::AlltoAll,
@@ -26,13 +25,11 @@ impl Pattern {
 
     /// Whether all ranks recognise it: then it has one collective record, and its members have no messages. The same
     /// bytes are not reported twice.
-    #[must_use]
     pub const fn is_collective_record(self) -> bool {
         matches!(self, Self::AlltoAll)
     }
 
     /// The pattern of the calls of a group on `ranks`; `true` is a send.
-    #[must_use]
     pub fn of(sends: &[bool], ranks: usize) -> Option<Self> {
         if ranks < 2 {
             return None;
@@ -52,7 +49,6 @@ impl Pattern {
     }
 
     /// Transfers between this rank and the others.
-    #[must_use]
     pub const fn transfers(self, ranks: usize) -> usize {
         let others = ranks.saturating_sub(1);
         match self {

@@ -96,10 +96,3 @@ fn a_rank_alone_has_no_bus() {
     assert!(bus("AllGather").abs() < 1e-12);
     assert!((bus("Broadcast") - 100.0).abs() < 1e-12);
 }
-
-#[test]
-fn datatypes_by_name() {
-    assert_eq!(element_bytes("ncclFloat32"), 4);
-    assert_eq!(element_bytes("ncclBfloat16"), 2);
-    assert_eq!(element_bytes("Unknown"), 0);
-}

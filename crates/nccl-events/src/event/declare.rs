@@ -26,7 +26,6 @@ macro_rules! events {
             pub const ALL: [Self; [$($number),*].len()] = [$(Self::$name),*];
 
             /// NCCL's name without the prefix `ncclProfile`.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
@@ -34,7 +33,6 @@ macro_rules! events {
             }
 
             /// The kind of this bit in NCCL's activation mask; [`Kind::Unknown`] for all other bits.
-            #[must_use]
             #[inline]
             pub const fn of_bit(bit: u32) -> Self {
                 match bit {
@@ -44,7 +42,6 @@ macro_rules! events {
             }
 
             /// The first table that has it.
-            #[must_use]
             pub const fn since(self) -> Table {
                 match self {
                     $(Self::$name => Table::$table,)*
@@ -52,7 +49,6 @@ macro_rules! events {
             }
 
             /// How many words the payload of a start has.
-            #[must_use]
             pub const fn words(self) -> usize {
                 match self {
                     $(Self::$name => $words,)*
@@ -68,7 +64,6 @@ macro_rules! events {
 
         impl<S: Copy> Body<S> {
             /// The kind of these fields.
-            #[must_use]
             #[inline]
             pub const fn kind(&self) -> Kind {
                 match self {

@@ -57,7 +57,6 @@ macro_rules! packed_listing {
         impl<S: ::core::marker::Copy> $name<S> {
             /// The same fields with other strings; `None` where one has no counterpart.
             #[inline(always)]
-            #[must_use]
             pub fn map_names<T>(self, mut name: impl FnMut(S) -> Option<T>) -> Option<$name<T>> {
                 Some($name { $($field: $crate::event::listing::packed_map!($type, self.$field, name),)* })
             }

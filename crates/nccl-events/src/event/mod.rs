@@ -182,13 +182,11 @@ events! {
 
 impl Kind {
     /// The kind with this number.
-    #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }
 
     /// The bit in NCCL's activation mask; zero for [`Kind::Unknown`].
-    #[must_use]
     pub const fn mask(self) -> u32 {
         match self {
             Self::Unknown => 0,
@@ -199,7 +197,6 @@ impl Kind {
 
 impl<S> Body<S> {
     /// The stream of a launch, which gives work to the GPU.
-    #[must_use]
     #[inline]
     pub const fn stream_of_launch(&self) -> Option<u64> {
         match self {

@@ -98,7 +98,6 @@ macro_rules! packed {
         impl $name $(<$crate::event::packed::packed_number!($strings)>)? {
             /// Writes the fields into the words of a record, and returns its flag.
             #[inline(always)]
-            #[must_use]
             pub fn put(self, words: &mut [u64; $words]) -> bool {
                 let _no_fields = &words;
                 $($crate::event::packed::packed_put!(self.$field, words, $($place)+);)*
@@ -107,7 +106,6 @@ macro_rules! packed {
 
             /// Reads the fields of a record. `None` where the words do not fit.
             #[inline(always)]
-            #[must_use]
             pub fn take(flag: bool, words: &[$crate::event::packed::Word]) -> Option<Self> {
                 let words: &[$crate::event::packed::Word; $words] = words.get(..$words)?.try_into().ok()?;
                 let _no_fields = (flag, words);

@@ -4,13 +4,11 @@ use super::Kind;
 use crate::table::Table;
 
 /// Whether NCCL reports events of this kind to a plugin that it calls by this table.
-#[must_use]
 pub const fn has(table: Table, kind: Kind) -> bool {
     table.number() >= kind.since().number()
 }
 
 /// The kinds that a table has, as NCCL's mask.
-#[must_use]
 pub const fn kinds(table: Table) -> u32 {
     let (mut mask, mut rest) = (0, Kind::ALL.as_slice());
     while let [kind, others @ ..] = rest {

@@ -22,7 +22,6 @@ pub enum GpuClock {
 
 impl GpuClock {
     /// The clock with this number.
-    #[must_use]
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
             0 => Some(Self::Cupti),
@@ -67,7 +66,6 @@ pub enum Backend {
 
 impl Backend {
     /// The way with this number.
-    #[must_use]
     pub const fn from_number(number: u8) -> Option<Self> {
         match number {
             0 => Some(Self::Off),
@@ -78,7 +76,6 @@ impl Backend {
     }
 
     /// As it is called in `NCCL_OTF2_GPU` and in archives.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -249,13 +246,11 @@ packed! {
 }
 
 /// A kernel's grid or block, as CUDA writes it.
-#[must_use]
 pub fn extent([x, y, z]: [u32; 3]) -> String {
     format!("{x},{y},{z}")
 }
 
 /// Whether a kernel is NCCL's, by its mangled name: what graphs replay has no other sign.
-#[must_use]
 pub fn is_of_nccl(mangled: &str) -> bool {
     const NAMES: [&str; 3] = ["ncclDevKernel", "ncclSymkDevKernel", "oneRankReduce"];
     NAMES.iter().any(|name| mangled.contains(name))

@@ -123,7 +123,6 @@ macro_rules! declare {
 
         impl Definition {
             /// OTF2's name of the kind.
-            #[must_use]
             pub const fn kind(&self) -> &'static str {
                 match self {
                     $(Self::$kind { .. } => stringify!($kind),)*
@@ -137,7 +136,6 @@ macro_rules! declare {
             }
 
             /// What it defines: the kind and the number. `None` for those that say more about something defined before.
-            #[must_use]
             pub fn defines(&self) -> Option<(ReferenceKind, u64)> {
                 match self {
                     $($(Self::$kind { $this, .. } => $this.reference(),)?)*

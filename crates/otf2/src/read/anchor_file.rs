@@ -18,7 +18,6 @@ const TEXTS: usize = 3;
 /// Checks that an anchor has the strings that it counts.
 ///
 /// # Errors
-///
 /// When the file cannot be read, or is no whole anchor.
 pub(super) fn check_anchor(path: &Path) -> Result<()> {
     let bytes = regular_files::read(path, MOST_ANCHOR_BYTES).map_err(|source| io("open the archive", path, source))?;

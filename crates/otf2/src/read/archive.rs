@@ -32,7 +32,6 @@ pub struct Archive {
 macro_rules! getters {
     ($($(#[$doc:meta])* $method:ident(&$this:ident) -> $type:ty { $value:expr })*) => {$(
         $(#[$doc])*
-        #[must_use]
         pub fn $method(&$this) -> $type {
             $value
         }
@@ -43,7 +42,6 @@ impl Archive {
     /// Opens the archive that this anchor file (`….otf2`) describes.
     ///
     /// # Errors
-    ///
     /// When there is no such file, or it is not an anchor that this libotf2 can read.
     pub fn open(anchor: &Path) -> Result<Self> {
         let mut reader = Reader::open(anchor)?;
@@ -111,13 +109,11 @@ impl Archive {
     }
 
     /// The value of a trace file property; upper and lower case are the same.
-    #[must_use]
     pub fn property(&self, name: &str) -> Option<&str> {
         self.properties.iter().find(|(present, _)| present.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
     /// Where the events of a location are.
-    #[must_use]
     pub fn event_file(&self, location: LocationRef) -> PathBuf {
         self.anchor.with_extension("").join(format!("{}.evt", location.get()))
     }
@@ -125,7 +121,6 @@ impl Archive {
     /// Whether a location has local definitions; the file of them is whole.
     ///
     /// # Errors
-    ///
     /// When it cannot be read, or was cut short.
     pub fn has_local_definitions(&self, location: LocationRef) -> Result<bool> {
         let file = self.definition_file(location);
@@ -138,7 +133,6 @@ impl Archive {
     /// Checks that all definitions are there, and are those that were written, where the archive says what these were.
     ///
     /// # Errors
-    ///
     /// When they are not, or a file cannot be read.
     pub fn check_definitions(&self, definitions: &Definitions) -> Result<()> {
         let locations = definitions.locations.iter();
@@ -158,7 +152,6 @@ impl Archive {
     }
 
     /// Where the local definitions of a location are.
-    #[must_use]
     pub fn definition_file(&self, location: LocationRef) -> PathBuf {
         self.anchor.with_extension("").join(format!("{}.def", location.get()))
     }

@@ -13,7 +13,6 @@ const END: [u8; 2] = [2, 1];
 /// Checks the beginning and the end of a definition file, of at most this many bytes.
 ///
 /// # Errors
-///
 /// When the file cannot be read, is no definition file, or was cut short.
 pub fn check_definition_file(path: &Path, most_bytes: u64) -> Result<()> {
     let read = |source| io("read the definitions", path, source);

@@ -22,7 +22,6 @@ impl Archive {
     /// Reads the global definitions.
     ///
     /// # Errors
-    ///
     /// When the file of the global definitions is missing or damaged.
     pub fn definitions(&self) -> Result<Definitions> {
         let mut found = Definitions::default();
@@ -43,7 +42,6 @@ impl Archive {
     /// Reads the global definitions as they are: every kind, in the order of the file.
     ///
     /// # Errors
-    ///
     /// As for [`Archive::definitions`]; also when there are kinds of definitions that OTF2 3.0 does not have: passing
     /// on the others would lose them.
     pub fn verbatim_definitions(&self) -> Result<Vec<Definition>> {

@@ -18,7 +18,6 @@ const END_BYTES: u64 = 2;
 /// chunk, not the events.
 ///
 /// # Errors
-///
 /// When the file cannot be read, was cut short, or has chunks of another size.
 pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     let damaged = |reason: String| Error::Damaged { path: path.to_owned(), reason };

@@ -27,7 +27,6 @@ impl Archive {
     /// the order of location ids. Memory is two chunks per location. Returns how many events were given.
     ///
     /// # Errors
-    ///
     /// When an event file is missing, cut short (its process was killed while writing) or has other chunks
     /// than the anchor says; libotf2 would read such a file for ever, or in part.
     pub fn for_each_event(

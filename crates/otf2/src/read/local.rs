@@ -102,7 +102,6 @@ impl Archive {
     /// Reads the local definitions of a location: its mapping tables and clock offsets. Without a file there are none.
     ///
     /// # Errors
-    ///
     /// When the file is damaged.
     pub fn local_definitions(&self, location: LocationRef) -> Result<LocalDefinitions> {
         let file = self.definition_file(location);

@@ -98,7 +98,6 @@ impl Drop for Reader {
 struct Allocated(NonNull<c_char>);
 
 unsafe extern "C" {
-    /// C's `free`.
     fn free(memory: *mut c_void);
 }
 

@@ -11,7 +11,6 @@ macro_rules! push {
 }
 
 impl Definitions {
-    /// Takes in what was read.
     pub(super) fn add(&mut self, definition: Definition) {
         let Some(definition) = self.add_record(definition) else {
             return;

@@ -30,7 +30,6 @@ macro_rules! texts {
         $(#[$doc])*
         ///
         /// # Errors
-        ///
         /// When the text has a NUL byte.
         pub fn $method(&mut self, text: &str) -> Result<()> {
             let operation = || concat!("set the ", $what).to_owned();
@@ -46,7 +45,6 @@ impl ArchiveWriter {
     /// Makes `directory` (its parent must be there) and `directory/name/`.
     ///
     /// # Errors
-    ///
     /// When `directory/name` exists: libotf2 does not write over an archive.
     pub fn create(directory: &Path, name: &str) -> Result<Self> {
         Self::create_with_chunks(directory, name, DEFINITIONS_CHUNK_BYTES)
@@ -55,7 +53,6 @@ impl ArchiveWriter {
     /// The same with another size of definitions chunks: for local definition files that somebody else wrote.
     ///
     /// # Errors
-    ///
     /// As for [`ArchiveWriter::create`], and when the size is not from 256 KiB to 16 MiB.
     pub fn create_with_chunks(directory: &Path, name: &str, definitions_chunk_bytes: u64) -> Result<Self> {
         if !(sys::OTF2_CHUNK_SIZE_MIN..=sys::OTF2_CHUNK_SIZE_MAX).contains(&definitions_chunk_bytes) {
@@ -78,7 +75,6 @@ impl ArchiveWriter {
     /// Sets a trace file property. OTF2 keeps names in upper case and compares them so.
     ///
     /// # Errors
-    ///
     /// When the name is not two or more words of `A-Z a-z 0-9 _ -` joined by `::`, such as
     /// `NCCL_OTF2::DROPPED`; when the value is empty, which would remove the property.
     pub fn set_property(&mut self, name: &str, value: &str) -> Result<()> {
@@ -101,7 +97,6 @@ impl ArchiveWriter {
     /// The writer of the global definitions. Can be taken more than once; it goes on where it was.
     ///
     /// # Errors
-    ///
     /// When libotf2 is out of memory.
     pub fn definitions(&mut self) -> Result<GlobalDefinitions<'_>> {
         GlobalDefinitions::new(&mut self.handle, &mut self.definitions)
@@ -110,7 +105,6 @@ impl ArchiveWriter {
     /// The writer of one location's event file. There is one at a time, so that memory is one chunk.
     ///
     /// # Errors
-    ///
     /// When the location is undefined or memory is short.
     pub fn event_writer(&mut self, location: LocationRef) -> Result<EventWriter<'_>> {
         EventWriter::new(&mut self.handle, location)
@@ -119,26 +113,22 @@ impl ArchiveWriter {
     /// The writer of one location's local definitions: mapping tables and clock offsets.
     ///
     /// # Errors
-    ///
     /// When the location is undefined or memory is short.
     pub fn local_definitions(&mut self, location: LocationRef) -> Result<LocalDefWriter<'_>> {
         LocalDefWriter::new(&mut self.handle, location)
     }
 
     /// Where the events of a location belong.
-    #[must_use]
     pub fn event_file(&self, location: LocationRef) -> PathBuf {
         self.handle.event_file(location)
     }
 
     /// Where the local definitions of a location are.
-    #[must_use]
     pub fn definition_file(&self, location: LocationRef) -> PathBuf {
         self.handle.definition_file(location)
     }
 
     /// The file that makes it an archive.
-    #[must_use]
     pub fn anchor_file(&self) -> PathBuf {
         self.handle.anchor_file()
     }
@@ -146,7 +136,6 @@ impl ArchiveWriter {
     /// Writes what is not written yet, the anchor last.
     ///
     /// # Errors
-    ///
     /// When a file could not be written, now or before; then the archive is not to be used.
     pub fn close(mut self) -> Result<()> {
         self.finish()
@@ -185,7 +174,6 @@ impl PartWriter {
     /// Event files go to `directory/name/<location>.evt`; the directories are made when they are not there.
     ///
     /// # Errors
-    ///
     /// When `name` is not a plain file name or the directories cannot be made.
     pub fn create(directory: &Path, name: &str) -> Result<Self> {
         let role = &Role::NeverPrimary;
@@ -197,14 +185,12 @@ impl PartWriter {
     /// time, so that memory is one chunk.
     ///
     /// # Errors
-    ///
     /// When the location is undefined or memory is short.
     pub fn event_writer(&mut self, location: LocationRef) -> Result<EventWriter<'_>> {
         EventWriter::new(&mut self.handle, location)
     }
 
     /// Where the events of a location go.
-    #[must_use]
     pub fn event_file(&self, location: LocationRef) -> PathBuf {
         self.handle.event_file(location)
     }
@@ -212,7 +198,6 @@ impl PartWriter {
     /// Closes the part.
     ///
     /// # Errors
-    ///
     /// When a file could not be written, now or before.
     pub fn close(mut self) -> Result<()> {
         self.handle.close()

@@ -21,7 +21,6 @@ impl Attributes {
     pub const NONE: &'static Self = &Self::new();
 
     /// An empty list.
-    #[must_use]
     pub const fn new() -> Self {
         Self { entries: Vec::new(), has: 0 }
     }
@@ -33,7 +32,6 @@ impl Attributes {
     }
 
     /// What is in the list, in the order it was added.
-    #[must_use]
     pub fn entries(&self) -> &[(AttributeRef, AttributeValue)] {
         &self.entries
     }
@@ -41,7 +39,6 @@ impl Attributes {
     /// Adds a value.
     ///
     /// # Errors
-    ///
     /// When the attribute is undefined or has a value already.
     #[inline]
     pub fn add(&mut self, attribute: AttributeRef, value: AttributeValue) -> Result<()> {
@@ -105,7 +102,6 @@ impl NextAttributes {
     /// Adds a value.
     ///
     /// # Errors
-    ///
     /// When the attribute is undefined or has a value already, or without memory.
     // Where it is called the type of the value is known, and what is made of it need not be worked out.
     #[inline(always)]

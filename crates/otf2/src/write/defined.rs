@@ -62,7 +62,6 @@ impl Defined {
         Ok(())
     }
 
-    /// Refuses a reference that is not defined yet.
     fn known(&self, kind: ReferenceKind, number: u64) -> std::result::Result<(), String> {
         let is_known = match kind {
             ReferenceKind::Location => self.locations.contains(&number),
@@ -78,7 +77,6 @@ impl Defined {
         if is_known { Ok(()) } else { Err(format!("the {kind:?}Ref({number}) is not defined")) }
     }
 
-    /// Takes the next reference of its kind.
     fn take(&mut self, own: Option<(ReferenceKind, u64)>, definition: &Definition) -> std::result::Result<(), String> {
         let Some((kind, number)) = own else {
             return match definition {

@@ -72,7 +72,6 @@ macro_rules! typed {
         $(#[$doc])*
         ///
         /// # Errors
-        ///
         /// See [`GlobalDefinitions`].
         pub fn $method(&mut self, reference: $own, record: &$record) -> Result<()> {
             let properties: &[Property] = typed!(@properties record $($property)?);
@@ -134,7 +133,6 @@ impl<'a> GlobalDefinitions<'a> {
     /// Defines the clock. Once.
     ///
     /// # Errors
-    ///
     /// When it is defined already, or a clock with these properties cannot be.
     pub fn clock_properties(&mut self, clock: &ClockProperties) -> Result<()> {
         let ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp } = *clock;
@@ -145,7 +143,6 @@ impl<'a> GlobalDefinitions<'a> {
     /// Defines a string.
     ///
     /// # Errors
-    ///
     /// When the reference is not the next one, the text has a NUL byte, or it is larger than a chunk.
     pub fn string(&mut self, reference: StringRef, text: &str) -> Result<()> {
         self.define(Definition::String { this: reference, text: text.as_bytes().to_vec() }, &[])
@@ -154,7 +151,6 @@ impl<'a> GlobalDefinitions<'a> {
     /// Defines a node of the system tree, with its domains and properties.
     ///
     /// # Errors
-    ///
     /// See [`GlobalDefinitions`].
     pub fn system_tree_node(&mut self, of: SystemTreeNodeRef, node: &SystemTreeNode) -> Result<()> {
         self.define(node.definition(of), &node.properties)?;
@@ -170,7 +166,6 @@ impl<'a> GlobalDefinitions<'a> {
     /// Names a paradigm and says how it works, with its properties. Once for each paradigm.
     ///
     /// # Errors
-    ///
     /// See [`GlobalDefinitions`].
     pub fn paradigm(&mut self, paradigm: Paradigm, record: &ParadigmRecord) -> Result<()> {
         let values = record.properties.iter().map(|(_, value)| *value);
@@ -187,7 +182,6 @@ impl<'a> GlobalDefinitions<'a> {
     /// check that references are dense and defined, gets refusals from them.
     ///
     /// # Errors
-    ///
     /// When it is larger than a chunk of the archive, or the file cannot be written.
     pub fn verbatim(&mut self, definition: &Definition) -> Result<()> {
         self.fits(definition)?;

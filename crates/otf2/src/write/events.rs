@@ -49,7 +49,6 @@ impl<'a> EventWriter<'a> {
     }
 
     /// The location.
-    #[must_use]
     pub fn location(&self) -> LocationRef {
         self.location
     }
@@ -62,7 +61,6 @@ impl<'a> EventWriter<'a> {
     }
 
     /// How many events were written so far.
-    #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }
@@ -70,7 +68,6 @@ impl<'a> EventWriter<'a> {
     /// Closes the event file and returns how many events are in it.
     ///
     /// # Errors
-    ///
     /// When the file could not be written, now or before; then it is not to be used.
     pub fn close(mut self) -> Result<u64> {
         if let Err(error) = self.finish() {
@@ -175,7 +172,6 @@ macro_rules! events {
             $(#[$doc])*
             ///
             /// # Errors
-            ///
             /// See [`EventWriter`].
             pub fn $method(&mut self, time: u64, $($argument: $type,)* attributes: &Attributes) -> Result<()> {
                 const EVENT: &str = stringify!($function);
@@ -276,7 +272,6 @@ impl EventWriter<'_> {
     /// The values of a metric class, in the order of its members and of their types.
     ///
     /// # Errors
-    ///
     /// See [`EventWriter`]; also when there are more than 255 values.
     pub fn metric(
         &mut self,

@@ -71,7 +71,6 @@ fn last_chunk(events: u64) -> [u8; 20] {
 /// Writes an event file without events.
 ///
 /// # Errors
-///
 /// When the file cannot be written.
 pub fn write_stub_events(path: &Path) -> Result<()> {
     fs::write(path, stub_events()).map_err(|source| io("write the event file", path, source))

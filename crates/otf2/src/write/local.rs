@@ -56,7 +56,6 @@ impl<'a> LocalDefWriter<'a> {
     /// Local reference `i` stands for global reference `globals[i]`. An identity is not written.
     ///
     /// # Errors
-    ///
     /// When there was a table of this type before, or the table is larger than a definitions chunk.
     pub fn mapping_table_dense(&mut self, mapping: MappingType, globals: &[u32]) -> Result<()> {
         self.first_of_its_type(mapping)?;
@@ -74,7 +73,6 @@ impl<'a> LocalDefWriter<'a> {
     /// Each local reference of a pair stands for the global one; others stand for themselves.
     ///
     /// # Errors
-    ///
     /// When a local reference occurs twice, there was a table of this type before, or the table is larger than
     /// a definitions chunk.
     pub fn mapping_table_sparse(&mut self, mapping: MappingType, pairs: &[(u64, u64)]) -> Result<()> {
@@ -126,7 +124,6 @@ impl<'a> LocalDefWriter<'a> {
     /// archive's: readers add it.
     ///
     /// # Errors
-    ///
     /// When the time is not after that of the offset before, or the standard deviation is negative or no
     /// number.
     pub fn clock_offset(&mut self, time: u64, offset: i64, standard_deviation: f64) -> Result<()> {
@@ -160,7 +157,6 @@ impl<'a> LocalDefWriter<'a> {
     /// Closes the file.
     ///
     /// # Errors
-    ///
     /// When it could not be written, now or before.
     pub fn close(mut self) -> Result<()> {
         if let Err(error) = self.finish() {

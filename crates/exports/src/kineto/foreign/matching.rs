@@ -14,7 +14,6 @@ const SLACK_NS: i128 = 50_000;
 /// How long after its launch an operation is enqueued at most.
 const ENQUEUED_NS: i128 = 1_000_000;
 
-/// The kernels of a rank.
 pub(super) struct Matching<'a> {
     job: &'a Job<'a>,
     /// By member of a communicator: those that were measured by begin, and the others by launch.
@@ -102,7 +101,6 @@ impl<'a> Matching<'a> {
         best.map(|(.., number)| number)
     }
 
-    /// How far apart they are in time.
     fn distance(&self, number: u32, wanted: &Wanted<'_>) -> i128 {
         let kernel = self.job.kernels.get(number);
         if kernel.is_measured {

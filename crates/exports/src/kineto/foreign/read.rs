@@ -14,7 +14,6 @@ use super::stream::{self, Reader};
 use crate::error::{Error, Result};
 use crate::kineto::pytorch;
 
-/// What is kept of a trace.
 #[derive(Debug, Default)]
 pub(in crate::kineto) struct Foreign {
     pub(super) path: PathBuf,
@@ -35,19 +34,15 @@ pub(super) struct Kernel {
     pub(super) event: u64,
     /// In ns since 1970.
     pub(super) times_ns: [i128; 2],
-    /// When it was launched, where the launch is in the trace.
     pub(super) launched_ns: Option<i128>,
-    /// What it does, by its name or by PyTorch's of the collective.
     pub(super) family: Option<Function>,
     pub(super) group_size: Option<u64>,
     /// Ranks of the job in its group: the first ones, where there are many.
     pub(super) ranks: Vec<u32>,
-    /// Sizes of what is given and gotten.
     pub(super) bytes: Option<[u64; 2]>,
     correlation: Option<u64>,
 }
 
-/// The parts of an event that are looked at.
 #[derive(Deserialize)]
 struct Event<'a> {
     #[serde(borrow, default)]
@@ -80,7 +75,6 @@ struct Reading {
 }
 
 impl Foreign {
-    /// Reads a trace.
     pub(in crate::kineto) fn read(path: &Path) -> Result<Self> {
         let mut reading = Reading::default();
         stream::read(path, &mut reading)?;

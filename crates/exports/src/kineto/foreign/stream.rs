@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 use crate::error::{Error, Result};
 use crate::output::is_compressed;
 
-/// Who hears what is in a file.
 pub(super) trait Reader {
     /// A member of the file's object that is not its events.
     fn member(&mut self, name: &str, value: &RawValue) -> Result<()>;
@@ -19,7 +18,6 @@ pub(super) trait Reader {
     fn end_events(&mut self) -> Result<()>;
 }
 
-/// Reads a file.
 pub(super) fn read(path: &Path, reader: &mut impl Reader) -> Result<()> {
     let file = regular_files::open_named(path, u64::MAX).map_err(Error::io("read", path))?;
     let input: Box<dyn Read> =

@@ -21,7 +21,6 @@ use crate::output::Output;
 use crate::selection::Selection;
 use crate::source::Source;
 
-/// What came of a trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::kineto) struct Written {
     pub(in crate::kineto) events: u64,
@@ -33,7 +32,6 @@ pub(in crate::kineto) struct Written {
 }
 
 impl Foreign {
-    /// Writes the copy with our events.
     pub(in crate::kineto) fn write(&self, job: &Job<'_>, out: &Path) -> Result<Written> {
         let rank = self.rank_in(job)?;
         let clock = self.clock(job, rank)?;
@@ -94,7 +92,6 @@ impl Foreign {
         Ok(rank)
     }
 
-    /// From its time to the archive's.
     fn clock(&self, job: &Job<'_>, rank: u32) -> Result<Line> {
         let location = job.locations_of(rank).next().unwrap_or_default();
         let clock = foreign::clock(&job.source, location, &self.path, self.span_ns)?;
@@ -139,7 +136,6 @@ fn arguments(
     Ok(found)
 }
 
-/// A copy while it is written.
 struct Writing<'a> {
     output: Output,
     trace: &'a Foreign,

@@ -9,7 +9,6 @@ use rustc_hash::FxHashMap;
 use crate::process::ids::{Fate, Seen};
 use crate::process::operations::{Operations, widen};
 
-/// A collective's kernel on one channel.
 #[derive(Clone, Copy, Debug, Default)]
 struct Channel {
     /// 0 before its start was read.
@@ -25,7 +24,7 @@ struct Channel {
     stop: u64,
 }
 
-/// So many kernels of a channel that were believed are held against those that come.
+/// How many believed kernels of a channel new ones are compared with.
 const BELIEVED: usize = 8;
 
 /// A kernel channel that ended. Times are ticks.
@@ -55,7 +54,6 @@ pub(crate) struct Bound {
     pub(crate) ticks: u64,
 }
 
-/// Kernel channels of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Kernels {
     all: FxHashMap<u64, Channel>,
@@ -156,7 +154,6 @@ impl Ring {
         all.map(|of| of.stop >> shift).min()
     }
 
-    /// Takes in what ended up to a span.
     fn take_in(&mut self, last: u64, shift: u32, operations: &Operations) {
         let ended = self.coming.extract_if(.., |(of, _)| of.stop >> shift <= last);
         for (of, (start_gpu_ns, stop_gpu_ns)) in ended {
@@ -170,7 +167,6 @@ impl Ring {
         }
     }
 
-    /// Judges what ended in a span.
     fn judge(&mut self, span: u64, shift: u32, bounds: &mut Vec<Bound>, operations: &mut Operations) {
         let mut distrusted = Vec::new();
         judge(&self.works, |of, _| distrusted.push(of.id));

@@ -19,7 +19,6 @@ const MOST_LAUNCHES: usize = 1 << 12;
 
 type ClockKey = (GpuClock, u32);
 
-/// From when to when, on a clock.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     clock: ClockKey,
@@ -42,7 +41,6 @@ struct Ran {
     by_events: Option<Span>,
 }
 
-/// What a clock of GPUs showed.
 #[derive(Debug, Default)]
 struct Clock {
     samples: VecDeque<(u64, ClockSample)>,
@@ -78,7 +76,6 @@ impl Clock {
     }
 }
 
-/// What GPUs did for a process.
 #[derive(Debug, Default)]
 pub(crate) struct GpuWork {
     launches: Kept<Ran>,
@@ -119,7 +116,6 @@ impl GpuWork {
         !self.clocks.is_empty()
     }
 
-    /// Whether a launch is timed.
     pub(crate) fn has_timed(&self, launch: u64) -> bool {
         self.launches.get(launch).is_some()
     }
@@ -133,7 +129,7 @@ impl GpuWork {
         spans.any(|span| self.clocks.get(&span.clock).is_some_and(|clock| clock.all <= span.samples))
     }
 
-    /// When a launch ran, and how far off that can be. `is_shared` says whether it ran several operations.
+    /// When a launch ran, with the error. `is_shared`: whether it ran several operations.
     pub(crate) fn ran(&mut self, launch: u64, is_shared: bool, host: &ProcessClock) -> Option<(Interval, u64)> {
         let ran = self.launches.get(launch)?;
         let by_cupti = ran.by_cupti.map(|span| (span, Timing::Cupti));

@@ -1,4 +1,4 @@
-//! The operations of a kernel are summed up together: some of them tell when others ran.
+//! The operations of a kernel enter the sums together: the times of some are known from others.
 
 use job::interval::{Interval, Known, share_kernel};
 use journal::reader::Symbols;
@@ -10,7 +10,6 @@ use crate::process::open::OpenEvents;
 use crate::process::operations::{Details, Operation, Started};
 use crate::sums::{EndedOperation, Member, Sums};
 
-/// An operation in the order of kernels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Task {
     pub(super) enqueued: u64,
@@ -39,7 +38,7 @@ impl Ended {
         self.launch.filter(|_| self.call.is_first)
     }
 
-    /// What GPUs time of it: its launch, or what copy engines do.
+    /// The id that GPU times refer to: of its launch, or its own where copy engines work.
     fn timed(&self) -> Option<u64> {
         if self.started.is_by_copy_engines { Some(self.id) } else { Some(self.own_launch()?.id) }
     }
@@ -56,7 +55,7 @@ impl OpenEvents {
         self.gpu.times_launches() && self.timed(at, kernel).all(|id| id.is_some_and(|id| self.gpu.has_timed(id)))
     }
 
-    /// By operation: what GPUs time of it, its launch or what copy engines do.
+    /// By operation: the id that GPU times refer to, of its launch or its own where copy engines work.
     fn timed(&self, at: u32, kernel: &[Task]) -> impl Iterator<Item = Option<u64>> {
         let mut launches = None;
         kernel.iter().map(move |task| {
@@ -70,7 +69,6 @@ impl OpenEvents {
         })
     }
 
-    /// Sums up the operations of a kernel.
     pub(super) fn end_kernel(&mut self, at: u32, kernel: &[Task], sums: &mut Sums, symbols: &Symbols) {
         let mut calls: Few<OfCall> = Few::new();
         let mut ended: Few<Ended> = Few::with_capacity(kernel.len());

@@ -1,13 +1,14 @@
 //! Aggregates completed operations and steps.
 //!
-//! NCCL stops an operation when it is enqueued; its children come when it runs, and nothing says which one is the last.
-//! So an operation is over when all of it that began has ended and nothing came for a while. Where NCCL reports of
+//! NCCL stops an operation when it is enqueued; its children come when it runs, and none is marked as the last.
+//! So an operation is over when every part that began has ended and nothing came for a while. Where NCCL reports of
 //! others of the communicator when they ran, one of which it reported nothing is over when a later one is.
 
 mod kernel;
 
 use journal::reader::Symbols;
 use nccl_events::Kind;
+use nccl_events::index::{index, index_u32};
 
 use self::kernel::Task;
 use super::open::OpenEvents;
@@ -32,7 +33,6 @@ pub(crate) enum Until {
     End,
 }
 
-/// What became of a kernel's operations.
 struct KernelState {
     has_ended: bool,
     has_times: bool,
@@ -70,7 +70,7 @@ impl OpenEvents {
     }
 
     fn places_of_contexts(&self) -> std::ops::Range<u32> {
-        0..u32::try_from(self.contexts.all.len()).unwrap_or(u32::MAX)
+        0..index_u32(self.contexts.all.len())
     }
 
     /// The ticks that many settle times ago.
@@ -138,7 +138,7 @@ impl OpenEvents {
             if step.stop >= before {
                 return true;
             }
-            let at = usize::try_from(step.connection).unwrap_or(usize::MAX);
+            let at = index(step.connection);
             let (Some(place), Some(connection)) = (self.places.get_mut(at), self.network.connections.get(at)) else {
                 return false;
             };

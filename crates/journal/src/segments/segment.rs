@@ -13,10 +13,10 @@ use crate::format::decode::{Decoded, decode, decode_start, decode_state, usual_w
 use crate::format::layout::{RECORD_HEADER_WORDS, RECORD_MAX_WORDS, SEGMENT_BYTES, header, high, kind, mark};
 use crate::format::record::{Record, Records, Symbol};
 use crate::format::words::{Word, word_at};
-use crate::reader::head::SegmentHead;
-use crate::reader::problem::Problem;
-use crate::reader::removed::OldestSegment;
-use crate::reader::symbols::Symbols;
+use crate::segments::Problem;
+use crate::segments::Symbols;
+use crate::segments::head::SegmentHead;
+use crate::segments::removed::OldestSegment;
 
 #[derive(Clone, Debug)]
 pub(crate) struct SegmentPlace {
@@ -24,7 +24,7 @@ pub(crate) struct SegmentPlace {
     pub(crate) offset: u64,
     pub(crate) order: u64,
     pub(crate) committed: u64,
-    /// In a flight recording: what it says of those before it.
+    /// In a flight recording: what its header has about the segments before it.
     pub(crate) alone: Option<OldestSegment>,
 }
 
@@ -41,7 +41,6 @@ impl SegmentPlace {
 
 const _: () = assert!(kind::START as usize + Kind::COUNT <= kind::STOP as usize);
 
-/// Some words of a segment.
 #[derive(Clone, Copy)]
 pub(crate) struct Stretch<'a> {
     pub(crate) words: &'a [Word],
@@ -102,7 +101,7 @@ pub(crate) fn read_records(
     (at, None)
 }
 
-/// Reads the record at word `at` of a segment and gives what it says, unless it is a new string. Returns its length.
+/// Reads the record at word `at` of a segment and passes it on, unless it is a new string. Returns its length.
 #[inline]
 pub(crate) fn read_record(
     stretch: Stretch<'_>,
@@ -186,7 +185,7 @@ fn is_record_head(word: Option<u64>, mark: u32) -> bool {
 /// Words that the two records behind the committed ones can take at most, but for the second's payload.
 pub(crate) const BEHIND_WORDS: usize = RECORD_MAX_WORDS + 1;
 
-/// The committed words of a segment, as far as the file has them, and those of two records behind.
+/// The committed words of a segment, as far as the file has them, and the words of two records behind.
 pub(crate) fn read_words<'a>(place: &SegmentPlace, buffer: &'a mut Vec<u8>) -> io::Result<(&'a [Word], &'a [Word])> {
     let mut file = regular_files::open(&place.path, u64::MAX)?;
     file.seek(SeekFrom::Start(place.offset))?;

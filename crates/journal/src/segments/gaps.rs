@@ -5,8 +5,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use crate::format::layout::SEGMENT_BYTES;
-use crate::reader::problem::Problem;
-use crate::reader::segment::SegmentPlace;
+use crate::segments::Problem;
+use crate::segments::segment::SegmentPlace;
 
 /// Orders that nothing has: from, up to and including.
 pub(crate) type Gap = (u64, u64);

@@ -4,7 +4,6 @@ use crate::format::record::{Record, Records, Symbol};
 use nccl_events::id::EventId;
 use nccl_events::{Start, StateArgs};
 
-/// Counts what it passes on.
 pub(crate) struct Counted<'a, S> {
     sink: &'a mut S,
     pub(crate) records: u64,

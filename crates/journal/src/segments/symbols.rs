@@ -31,7 +31,6 @@ impl Symbols {
     }
 
     /// The string of a number; empty for [`Symbol::NONE`].
-    #[must_use]
     pub fn text(&self, symbol: Symbol) -> &str {
         index(symbol.0).checked_sub(1).and_then(|index| self.texts.get(index)).map_or("", String::as_str)
     }

@@ -28,7 +28,6 @@ pub(super) const MOST: u64 = 1 << 42;
 
 impl Losses {
     /// Everything that should have been recorded and was not.
-    #[must_use]
     pub fn total(&self) -> u64 {
         let by_kind = [self.starts, self.stops, self.states];
         by_kind.iter().flatten().sum::<u64>() + self.communicators
@@ -69,7 +68,7 @@ impl Losses {
     }
 }
 
-/// What the header of a slot's segment says of the slot.
+/// The losses of a slot in the header of its segment.
 pub(crate) fn losses(head: &[u64]) -> Losses {
     let word = |index: usize| head.get(index).copied().unwrap_or(0).min(MOST);
     Losses {

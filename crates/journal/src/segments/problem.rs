@@ -11,6 +11,6 @@ pub struct Problem {
     pub offset: u64,
     /// What was found there.
     pub reason: String,
-    /// How many committed bytes were left out because of it.
+    /// Committed bytes that were left out because of it.
     pub lost_bytes: u64,
 }

@@ -1,9 +1,9 @@
-//! What the header of a segment says.
+//! The header of a segment.
 
 use crate::clock::TickSource;
 use crate::format::layout::{FORMAT_VERSION, HEADER_WORDS, MAGIC, SEGMENT_BYTES, header, high, low, segment_flag};
-use crate::reader::losses::MOST;
-use crate::reader::removed::OldestSegment;
+use crate::segments::losses::MOST;
+use crate::segments::removed::OldestSegment;
 
 pub(crate) const HEADER_BYTES: usize = 8 * HEADER_WORDS;
 
@@ -31,7 +31,7 @@ pub(crate) struct SegmentHead {
     pub(crate) process: Recorder,
     /// How many events of the slot had been given an id when a start was last lost.
     pub(crate) started_at_loss: u64,
-    /// In a flight recording: what it says of those before it.
+    /// In a flight recording: what its header has about the segments before it.
     pub(crate) alone: Option<OldestSegment>,
 }
 

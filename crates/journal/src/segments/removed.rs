@@ -1,10 +1,10 @@
-//! What a flight recording removed, from what the headers of the oldest segments say.
+//! What a flight recording removed, by the headers of the oldest segments.
 
 use std::collections::BTreeMap;
 
 use nccl_events::id::EventId;
 
-/// What was recorded and is gone, as it was meant to be: nothing of it is lost.
+/// What was recorded and then removed on purpose: not a loss.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
     /// Whether it is a flight recording.
@@ -19,7 +19,7 @@ pub struct Removed {
     last: BTreeMap<u16, u64>,
 }
 
-/// What the header of the oldest segment of a slot says.
+/// What the header of a slot's oldest segment has about the segments before it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OldestSegment {
     pub(crate) order: u64,
@@ -41,7 +41,6 @@ impl Removed {
     }
 
     /// Whether the start of the event with this id is gone.
-    #[must_use]
     pub fn has(&self, id: u64, process_tag: u16) -> bool {
         let id = EventId::from_raw(id);
         let last = self.last.get(&id.slot()).copied().unwrap_or(0);
@@ -50,7 +49,6 @@ impl Removed {
 
     /// How many events of the same thread that are gone, too, came after the one with this id; `None` where that is not
     /// gone.
-    #[must_use]
     pub fn starts_after(&self, id: u64, process_tag: u16) -> Option<u64> {
         let sequence = EventId::from_raw(id).sequence();
         let last = self.last.get(&EventId::from_raw(id).slot()).copied()?;

@@ -1,0 +1,40 @@
+//! What reading a journal rests on: segments with their headers, records and strings; what is missing or damaged.
+
+use std::io;
+use std::path::PathBuf;
+
+pub(crate) mod counted;
+pub(crate) mod gaps;
+pub(crate) mod head;
+pub(crate) mod losses;
+mod problem;
+pub(crate) mod removed;
+pub(crate) mod segment;
+mod symbols;
+
+use crate::format::layout::FORMAT_VERSION;
+pub use losses::Losses;
+pub use problem::Problem;
+pub use removed::Removed;
+pub use symbols::Symbols;
+
+/// Why a journal cannot be read at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The directory or a file in it could not be read.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// What was read.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The journal was written by a newer version.
+    #[error("{}: journal format {found} is newer than this version reads ({FORMAT_VERSION}): use the nccl-otf2 that belongs to the plugin that wrote it", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format version.
+        found: u32,
+    },
+}
