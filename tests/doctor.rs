@@ -1,4 +1,4 @@
-//! `nccl-otf2 doctor` on the published NCCL libraries: what it says that NCCL will do is what NCCL does.
+//! `nccl-otf2 doctor` on the published NCCL libraries: NCCL does what it predicts.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -117,7 +117,7 @@ fn nccl_is_found_in_python_environments() {
         symlink(library, file).expect("linked");
     };
     link(&new, "nvidia/nccl/lib/libnccl.so.2");
-    // What tells is that it has NCCL's text, and needs no libnccl.
+    // It is recognized by NCCL's text in it, and because it needs no libnccl.
     link(&old, "torch/lib/libtorch_cuda.so");
     fs::create_dir_all(venv.join("bin")).expect("made");
     fs::write(venv.join("bin/python3"), "").expect("written");

@@ -19,7 +19,6 @@ const NO_PROCESS: u32 = 1 << 30;
 /// Events (starts) of one all-reduce here.
 pub(crate) const EVENTS: u64 = 8;
 
-/// A communicator of a rank: id, rank in it, size.
 #[derive(Clone, Copy)]
 struct Member {
     id: u64,
@@ -126,7 +125,6 @@ impl Rank {
         self.members[usize::try_from(operation % 4).expect("small")]
     }
 
-    /// Ends recording; gives its part.
     pub(crate) fn end(mut self) -> PathBuf {
         for (context, _) in self.members {
             self.main.comm_finalize(context.get(), clock::ticks());

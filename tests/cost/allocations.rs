@@ -20,7 +20,6 @@ thread_local! {
     static REFUSE: Cell<Refuse> = const { Cell::new(Refuse::Nothing) };
 }
 
-/// How many requests the calling thread made.
 pub(crate) fn count() -> u64 {
     COUNT.get()
 }
@@ -29,7 +28,6 @@ pub(crate) fn refuse(what: Refuse) {
     REFUSE.set(what);
 }
 
-/// How many requests of the calling thread were refused.
 pub(crate) fn refused() -> u64 {
     REFUSED.get()
 }

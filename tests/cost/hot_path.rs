@@ -21,7 +21,6 @@ use crate::allocations;
 
 const CHILD: &str = "HOT_PATH_CHILD";
 
-/// Whether this process is the one that does the work of a test.
 pub(crate) fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
@@ -139,7 +138,6 @@ fn warmed_up() -> Caller {
     caller
 }
 
-/// What the disk has reserved for the journal of this thread.
 fn reserved_bytes() -> u64 {
     let out = std::env::var_os("NCCL_OTF2_DIR").expect("the directory of this process");
     let files = recording(Path::new(&out)).into_iter().filter_map(|part| part.join("journal/1.0").metadata().ok());

@@ -8,11 +8,10 @@ mod no_memory;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use whole_plugin::built;
 use whole_plugin::machine::{has, skip};
-use whole_plugin::process::{run, run_within};
+use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
 /// Most instructions a callback may take on average, everything recorded. When this was written 168 were measured
@@ -28,7 +27,7 @@ fn optimised_plugin() -> PathBuf {
     // All that is installed: the plugin alone has other features of some crates, and would be compiled anew.
     build.args(["build", "--quiet", "--release", "--locked"]);
     build.current_dir(built::root());
-    let _built = run_within(Duration::from_secs(1200), &mut build).with_code(0);
+    let _built = run(&mut build).with_code(0);
     built::profile_folder().parent().expect("target").join("release/libnccl_profiler_otf2.so")
 }
 
@@ -93,7 +92,6 @@ const MOST_OF_LAUNCH_BY_CUPTI: f64 = 390.0;
 /// Fewer launches than there are events at first: so each is timed, however slow the worker is here.
 const LAUNCHES: [u32; 2] = [50, 450];
 
-/// A library that does nothing, made of a file beside this one.
 fn quick(scratch: &Scratch, source: &str, name: &str) -> PathBuf {
     let library = scratch.path().join(name);
     let mut compiler = Command::new("cc");

@@ -12,7 +12,6 @@ use whole_plugin::scratch::Scratch;
 use crate::allocations::{Refuse, refuse, refused};
 use crate::hot_path::{Caller, child, is_child};
 
-/// The table of the plugin that was built, which stays loaded.
 fn table() -> &'static sys::ncclProfiler_v7_t {
     let path = CString::new(built::plugin().as_os_str().as_bytes()).expect("a path");
     // SAFETY: the plugin's constructors do nothing.

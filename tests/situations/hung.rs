@@ -16,7 +16,7 @@ use whole_plugin::scratch::Scratch;
 use job::{Job, suspect, tool, verdict};
 use ways::{Expected, WAYS, Way, script};
 
-/// Longer than a wait must last to count as a hang, with what of it is not known of the dead.
+/// Longer than a wait must last to count as a hang, plus the part that is not recorded of killed processes.
 const HANGS_FOR: Duration = Duration::from_millis(13_500);
 
 /// The kind of the verdict, and its suspect: reason and rank; the rank is any of these.
@@ -58,7 +58,7 @@ fn who_holds_up_a_job_is_said_of_it_however_it_ends() {
         assert!(text.stderr.contains("with --after 10.000 s when the job was over"), "{name}: {text}");
 
         let stats = run(tool(&scratch, "stats").arg(&out)).with_code(0);
-        // Of these two a third rank of `world` never came; nothing else is missing of any.
+        // Of these two a third rank of `world` never came; nothing else is missing in the others.
         let is_cut = ["never came", "two communicators in different orders"].contains(name);
         assert_eq!(stats.stdout.contains("The recording is not complete"), is_cut, "{name}: {stats}");
         let top = run(tool(&scratch, "top").arg(&out).arg("--once"));

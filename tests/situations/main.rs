@@ -1,4 +1,4 @@
-//! Situations of which the truth is known by construction, and what the tool says of them.
+//! Situations whose truth is known by construction, and the tool's verdicts on them.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,

@@ -7,7 +7,7 @@ use whole_plugin::synthetic;
 
 use super::script::Script;
 use super::slow;
-use super::table::{Expected, Situation, Who, made};
+use super::table::{Expected, Situation, Suspect, case};
 
 const MS: u64 = 1_000_000;
 
@@ -15,7 +15,6 @@ fn stats(script: &Script) -> Value {
     slow::stats(&script.job, &script.ranks, &[])
 }
 
-/// The rank and kind of the only cause.
 fn only_cause(report: &Value) -> (u64, &str) {
     let causes = report["causes"].as_array().expect("causes");
     assert_eq!(causes.len(), 1, "{causes:#?}");
@@ -177,26 +176,26 @@ fn ring_without_buffers(late_ns: u64) -> Script {
 }
 
 fn late(kind: &'static str, rank: u32) -> Expected {
-    Expected::Cause(kind, Who::Rank(rank))
+    Expected::Cause(kind, Suspect::Rank(rank))
 }
 
 pub(crate) const ALL: [Situation; 9] = [
     ("a late stage of a pipeline of sends", || {
         // Three others wait half a millisecond each time.
-        made(pipeline(MS / 2, 1), late("late-sender", 1), Some(3 * 100 * MS / 2))
+        case(pipeline(MS / 2, 1), late("late-sender", 1), Some(3 * 100 * MS / 2))
     }),
-    ("a pipeline of equal stages", || made(pipeline(0, 1), Expected::Healthy, None)),
+    ("a pipeline of equal stages", || case(pipeline(0, 1), Expected::Healthy, None)),
     ("a rank late to all-to-alls of sends and receives", || {
-        made(all_to_all(), late("late-sender", 5), Some(7 * 40 * MS))
+        case(all_to_all(), late("late-sender", 5), Some(7 * 40 * MS))
     }),
-    ("a late rank of a ring", || made(ring(4, MS, 21), late("late-sender", 3), Some(3 * 100 * MS))),
+    ("a late rank of a ring", || case(ring(4, MS, 21), late("late-sender", 3), Some(3 * 100 * MS))),
     ("a late rank of a ring that is longer", || {
-        made(ring(8, MS / 2, 22), late("late-sender", 7), Some(7 * 100 * MS / 2))
+        case(ring(8, MS / 2, 22), late("late-sender", 7), Some(7 * 100 * MS / 2))
     }),
-    ("a late receiver of a ring", || made(ring_without_buffers(MS), late("late-receiver", 3), Some(3 * 100 * MS))),
-    ("a ring", || made(ring(4, 0, 23), Expected::Healthy, None)),
-    ("a ring without buffers", || made(ring_without_buffers(0), Expected::Healthy, None)),
-    ("a late receiver of large messages", || made(late_receiver(), late("late-receiver", 3), Some(100 * MS))),
+    ("a late receiver of a ring", || case(ring_without_buffers(MS), late("late-receiver", 3), Some(3 * 100 * MS))),
+    ("a ring", || case(ring(4, 0, 23), Expected::Healthy, None)),
+    ("a ring without buffers", || case(ring_without_buffers(0), Expected::Healthy, None)),
+    ("a late receiver of large messages", || case(late_receiver(), late("late-receiver", 3), Some(100 * MS))),
 ];
 
 /// Whatever each of two slow ranks of a chain adds to the waits of those behind it is its own.

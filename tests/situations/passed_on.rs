@@ -4,13 +4,13 @@ use serde_json::Value;
 
 use super::script::{Script, time_ns};
 use super::slow;
-use super::table::{Expected, Situation, Who, made};
+use super::table::{Expected, Situation, Suspect, case};
 
 const MS: u64 = 1_000_000;
 const ROUNDS: u64 = 60;
 
 fn late(kind: &'static str, rank: u32) -> Expected {
-    Expected::Cause(kind, Who::Rank(rank))
+    Expected::Cause(kind, Suspect::Rank(rank))
 }
 
 /// Four stages compute one after the other, then all reduce. Stage 1 needs longer.
@@ -77,21 +77,21 @@ fn forward_and_backward() -> Script {
 }
 
 pub(crate) const ALL: [Situation; 6] = [
-    ("a pipeline of equal stages before an all-reduce", || made(pipeline(0), Expected::Healthy, None)),
+    ("a pipeline of equal stages before an all-reduce", || case(pipeline(0), Expected::Healthy, None)),
     ("a slow stage of a pipeline before an all-reduce", || {
-        made(pipeline(MS), late("late-sender", 1), Some(ROUNDS * 3 * MS))
+        case(pipeline(MS), late("late-sender", 1), Some(ROUNDS * 3 * MS))
     }),
     ("a late rank of which the group is late to another communicator", || {
-        made(two_dimensions(2, 4, 5, 2 * MS), late("late-rank", 5), Some(59 * 7 * 2 * MS))
+        case(two_dimensions(2, 4, 5, 2 * MS), late("late-rank", 5), Some(59 * 7 * 2 * MS))
     }),
     ("a late rank of four hosts of eight", || {
-        made(two_dimensions(4, 8, 13, 2 * MS), late("late-rank", 13), Some(59 * 31 * 2 * MS))
+        case(two_dimensions(4, 8, 13, 2 * MS), late("late-rank", 13), Some(59 * 31 * 2 * MS))
     }),
     ("a rank late to a ring of sends before an all-reduce", || {
-        made(ring_and_reduce(), late("late-rank", 3), Some(59 * 7 * 2 * MS))
+        case(ring_and_reduce(), late("late-rank", 3), Some(59 * 7 * 2 * MS))
     }),
     ("a slow stage of a pipeline that goes forward and backward", || {
-        made(forward_and_backward(), late("late-sender", 2), Some(ROUNDS * 3 * MS))
+        case(forward_and_backward(), late("late-sender", 2), Some(ROUNDS * 3 * MS))
     }),
 ];
 

@@ -10,7 +10,6 @@ use super::passed_on;
 use super::script::time_ns;
 use super::table::{ALL, mixture_of_experts};
 
-/// What `stats` says of a made-up job.
 pub(crate) fn stats(job: &Job, ranks: &[Vec<Operation>], arguments: &[&str]) -> Value {
     let scratch = Scratch::new();
     let _anchor = synthetic::write(&scratch.out(), job, ranks);
@@ -28,6 +27,13 @@ fn each_situation_has_its_verdict() {
     });
     let found: Vec<String> = found.collect();
     assert!(found.is_empty(), "{} of {}:\n{}", found.len(), all().count(), found.join("\n"));
+}
+
+/// The report on the situation whose name begins so.
+fn report_on(name: &str) -> Value {
+    let (_, make) = ALL.iter().find(|(known, _)| known.starts_with(name)).expect("a situation");
+    let made = make();
+    stats(&made.job, &made.ranks, &[])
 }
 
 /// What no report may say, whatever the job.
@@ -69,9 +75,7 @@ fn the_time_of_all_ranks_in_operations_counts_once() {
 /// does.
 #[test]
 fn whom_others_wait_for_by_chance_is_named() {
-    let (_, make) = ALL.iter().find(|(name, _)| name.starts_with("each collective has another")).expect("a situation");
-    let made = make();
-    let report = stats(&made.job, &made.ranks, &[]);
+    let report = report_on("each collective has another");
     let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
     let ranks = report["ranks"].as_array().expect("ranks");
     let most = ranks.iter().max_by_key(|rank| rank["awaited_ns"].as_u64()).expect("ranks");
@@ -83,10 +87,7 @@ fn whom_others_wait_for_by_chance_is_named() {
 /// What a rank brings from the collective before is said as what it is.
 #[test]
 fn a_rank_that_only_transfers_longer_is_not_explained_by_chance() {
-    let (_, make) =
-        ALL.iter().find(|(name, _)| name.starts_with("the collectives of a rank end")).expect("a situation");
-    let made = make();
-    let report = stats(&made.job, &made.ranks, &[]);
+    let report = report_on("the collectives of a rank end later than");
     let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
     let wanted = "rank 2, ";
     let why = "because it had waited or transferred for longer itself before";
@@ -99,13 +100,9 @@ fn a_rank_that_only_transfers_longer_is_not_explained_by_chance() {
 /// Of connections nothing is said where nothing was recorded of them.
 #[test]
 fn connections_without_steps_are_not_said_to_be_well() {
-    let said = |name: &str| {
-        let (_, make) = ALL.iter().find(|(known, _)| *known == name).expect("a situation");
-        let made = make();
-        stats(&made.job, &made.ranks, &[])["verdict"]["sentence"].as_str().expect("a sentence").to_owned()
-    };
-    for name in ["nothing", "each collective has another late rank, by chance"] {
-        let sentence = said(name);
+    for name in ["nothing", "each collective has another"] {
+        let report = report_on(name);
+        let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
         assert!(sentence.contains("connections were not measured") && !sentence.contains("pair"), "{sentence}");
     }
 }
@@ -113,9 +110,7 @@ fn connections_without_steps_are_not_said_to_be_well() {
 /// The first collective is named as what it is.
 #[test]
 fn warm_up_is_said() {
-    let (_, make) = ALL.iter().find(|(name, _)| name.starts_with("the first collective")).expect("a situation");
-    let made = make();
-    let report = stats(&made.job, &made.ranks, &[]);
+    let report = report_on("the first collective");
     let basis = report["verdict"]["basis"].as_array().expect("a basis");
     let said = "The first collective on 1 communicator took 7.";
     assert!(basis.iter().any(|it| it.as_str().is_some_and(|it| it.starts_with(said))), "{basis:#?}");

@@ -11,18 +11,18 @@ pub(crate) enum Expected {
     Healthy,
     Unclear,
     Nothing,
-    Cause(&'static str, Who),
+    Cause(&'static str, Suspect),
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Who {
+pub(crate) enum Suspect {
     Rank(u32),
     Pair(u32, u32),
     Channel(u32),
 }
 
 #[derive(Debug)]
-pub(crate) struct Made {
+pub(crate) struct Case {
     pub(crate) job: Job,
     pub(crate) ranks: Vec<Vec<Operation>>,
     pub(crate) expected: Expected,
@@ -30,7 +30,7 @@ pub(crate) struct Made {
     pub(crate) lost_ns: Option<u64>,
 }
 
-impl Made {
+impl Case {
     /// Where what is said differs from the truth.
     pub(crate) fn differs(&self, report: &Value) -> Option<String> {
         let cause = &report["causes"][0];
@@ -44,9 +44,9 @@ impl Made {
             Expected::Cause(kind, who) => {
                 let link = &cause["link"];
                 let is_who = match who {
-                    Who::Rank(rank) => cause["rank"] == rank,
-                    Who::Pair(from, to) => link["from"] == from && link["to"] == to,
-                    Who::Channel(channel) => link["channel"] == channel,
+                    Suspect::Rank(rank) => cause["rank"] == rank,
+                    Suspect::Pair(from, to) => link["from"] == from && link["to"] == to,
+                    Suspect::Channel(channel) => link["channel"] == channel,
                 };
                 cause["kind"] == kind && is_who
             }
@@ -64,12 +64,12 @@ impl Made {
     }
 }
 
-pub(crate) fn made(script: Script, expected: Expected, lost_ns: Option<u64>) -> Made {
-    Made { job: script.job, ranks: script.ranks, expected, lost_ns }
+pub(crate) fn case(script: Script, expected: Expected, lost_ns: Option<u64>) -> Case {
+    Case { job: script.job, ranks: script.ranks, expected, lost_ns }
 }
 
 fn late(rank: u32) -> Expected {
-    Expected::Cause("late-rank", Who::Rank(rank))
+    Expected::Cause("late-rank", Suspect::Rank(rank))
 }
 
 const MS: u64 = 1_000_000;
@@ -99,33 +99,33 @@ pub(crate) fn mixture_of_experts(late_ns: u64) -> Script {
 }
 
 /// A ring with something wrong; what it loses is what the same ring does not.
-fn ring(wrong: Wrong, kind: &'static str, who: Who) -> Made {
+fn ring(wrong: Wrong, kind: &'static str, who: Suspect) -> Case {
     let job = Job { noise: 0.02, wrong, ..Job::healthy(70) };
     let ranks = play(&job);
     let without = play(&Job { wrong: Wrong::Nothing, ..job.clone() });
     let lost_ns = time_ns(&ranks) - time_ns(&without);
-    Made { job, ranks, expected: Expected::Cause(kind, who), lost_ns: Some(lost_ns) }
+    Case { job, ranks, expected: Expected::Cause(kind, who), lost_ns: Some(lost_ns) }
 }
 
-fn healthy_ring(job: Job, expected: Expected) -> Made {
-    Made { ranks: play(&job), job, expected, lost_ns: None }
+fn healthy_ring(job: Job, expected: Expected) -> Case {
+    Case { ranks: play(&job), job, expected, lost_ns: None }
 }
 
-pub(crate) type Situation = (&'static str, fn() -> Made);
+pub(crate) type Situation = (&'static str, fn() -> Case);
 
 pub(crate) const ALL: [Situation; 26] = [
     ("a rank late to the all-reduce of a mixture of experts", || {
-        made(mixture_of_experts(MS), late(5), Some(40 * 7 * MS))
+        case(mixture_of_experts(MS), late(5), Some(40 * 7 * MS))
     }),
-    ("a mixture of experts", || made(mixture_of_experts(0), Expected::Healthy, None)),
-    ("a rank that is late all the time", || made(rounds(2, 61, |it, _| it.late(3, MS)), late(3), Some(60 * 7 * MS))),
+    ("a mixture of experts", || case(mixture_of_experts(0), Expected::Healthy, None)),
+    ("a rank that is late all the time", || case(rounds(2, 61, |it, _| it.late(3, MS)), late(3), Some(60 * 7 * MS))),
     ("a rank that is late from half-way on", || {
         let late_later = |it: &mut Script, round| it.late(3, if round > 30 { MS } else { 0 });
-        made(rounds(3, 61, late_later), late(3), Some(30 * 7 * MS))
+        case(rounds(3, 61, late_later), late(3), Some(30 * 7 * MS))
     }),
     ("a rank that is late to a third of the collectives", || {
         let script = rounds(4, 24, |it, round| it.late(7, if round % 3 == 1 { 15 * MS } else { 0 }));
-        made(script, late(7), Some(8 * 7 * 15 * MS))
+        case(script, late(7), Some(8 * 7 * 15 * MS))
     }),
     ("two ranks that are late in turn", || {
         let in_turn = |it: &mut Script, round| match round % 3 {
@@ -134,22 +134,22 @@ pub(crate) const ALL: [Situation; 26] = [
             _ => {}
         };
         // The first round is warm-up.
-        made(rounds(5, 91, in_turn), late(6), Some(30 * 7 * 3 * MS))
+        case(rounds(5, 91, in_turn), late(6), Some(30 * 7 * 3 * MS))
     }),
     ("a rank that is late as a rule, and one that stalls once for longer", || {
         let script =
             rounds(6, 61, |it, round| it.late(if round == 30 { 1 } else { 4 }, if round == 30 { 500 } else { 1 } * MS));
-        made(script, late(4), Some(59 * 7 * MS))
+        case(script, late(4), Some(59 * 7 * MS))
     }),
     ("a rank that stalls once", || {
-        made(rounds(7, 61, |it, round| it.late(1, if round == 30 { 100 * MS } else { 0 })), late(1), Some(7 * 100 * MS))
+        case(rounds(7, 61, |it, round| it.late(1, if round == 30 { 100 * MS } else { 0 })), late(1), Some(7 * 100 * MS))
     }),
     ("each collective has another late rank, by chance", || {
         let anyone = |it: &mut Script, _| {
             let rank = it.any(8);
             it.late(rank, 3 * MS);
         };
-        made(rounds(8, 200, anyone), Expected::Healthy, None)
+        case(rounds(8, 200, anyone), Expected::Healthy, None)
     }),
     ("each ten collectives have another late rank, by chance", || {
         let mut rank = 0;
@@ -157,14 +157,14 @@ pub(crate) const ALL: [Situation; 26] = [
             rank = if round % 10 == 0 { it.any(8) } else { rank };
             it.late(rank, 3 * MS);
         };
-        made(rounds(9, 400, anyone), Expected::Healthy, None)
+        case(rounds(9, 400, anyone), Expected::Healthy, None)
     }),
-    ("nothing", || made(rounds(10, 100, |_, _| {}), Expected::Healthy, None)),
+    ("nothing", || case(rounds(10, 100, |_, _| {}), Expected::Healthy, None)),
     ("a rank that is late by less than 2 %", || {
-        made(rounds(11, 100, |it, _| it.late(3, 40_000)), Expected::Healthy, None)
+        case(rounds(11, 100, |it, _| it.late(3, 40_000)), Expected::Healthy, None)
     }),
     ("the first collective takes a second", || {
-        made(rounds(12, 40, |it, round| it.late(3, if round == 0 { 1_000 * MS } else { 0 })), Expected::Healthy, None)
+        case(rounds(12, 40, |it, round| it.late(3, if round == 0 { 1_000 * MS } else { 0 })), Expected::Healthy, None)
     }),
     ("the root of broadcasts comes late", || {
         let mut script = Script::new(8, 13);
@@ -173,7 +173,7 @@ pub(crate) const ALL: [Situation; 26] = [
             script.late(2, 2 * MS);
             script.rooted("ncclBroadcast", 2, 2 * MS);
         }
-        made(script, late(2), Some(40 * 7 * 2 * MS))
+        case(script, late(2), Some(40 * 7 * 2 * MS))
     }),
     ("a rank comes late to reduces", || {
         let mut script = Script::new(8, 14);
@@ -183,7 +183,7 @@ pub(crate) const ALL: [Situation; 26] = [
             script.rooted("ncclReduce", 0, 2 * MS);
         }
         // Only the root waits.
-        made(script, late(6), Some(40 * 2 * MS))
+        case(script, late(6), Some(40 * 2 * MS))
     }),
     ("a rank comes late to the collectives of its group", || {
         let mut script = Script::new(8, 15);
@@ -193,7 +193,7 @@ pub(crate) const ALL: [Situation; 26] = [
             script.late(6, 2 * MS);
             groups.iter().for_each(|group| script.collective("ncclAllGather", *group, 2 * MS));
         }
-        made(script, late(6), Some(60 * 3 * 2 * MS))
+        case(script, late(6), Some(60 * 3 * 2 * MS))
     }),
     ("the collectives of a rank end later than those of others, which wait for it in the next one", || {
         let mut script = rounds(17, 1, |_, _| {});
@@ -202,7 +202,7 @@ pub(crate) const ALL: [Situation; 26] = [
             script.compute(MS, 20_000.0);
             script.collective("ncclAllReduce", 0, 2 * MS);
         }
-        made(script, Expected::Healthy, None)
+        case(script, Expected::Healthy, None)
     }),
     ("the collectives of a rank end later, and another rank is late", || {
         let mut script = rounds(18, 1, |_, _| {});
@@ -213,7 +213,7 @@ pub(crate) const ALL: [Situation; 26] = [
             script.collective("ncclAllReduce", 0, 2 * MS);
         }
         // Others than rank 2 wait for 4 ms, rank 2 for 3 ms.
-        made(script, late(5), Some(60 * (6 * 4 + 3) * MS))
+        case(script, late(5), Some(60 * (6 * 4 + 3) * MS))
     }),
     ("a pipeline of sends whose last stage comes late to the all-reduce", || {
         let mut script = Script::new(4, 16);
@@ -223,12 +223,12 @@ pub(crate) const ALL: [Situation; 26] = [
             script.late(3, 2 * MS);
             script.collective("ncclAllReduce", 0, 2 * MS);
         }
-        made(script, late(3), Some(60 * 3 * 2 * MS))
+        case(script, late(3), Some(60 * 3 * 2 * MS))
     }),
-    ("a slow pair", || ring(Wrong::SlowPair { from: 3, latency: 3.0, time: 2.0 }, "slow-pair", Who::Pair(3, 4))),
-    ("a slow network interface", || ring(Wrong::SlowNic { rank: 3, factor: 2.5 }, "slow-nic", Who::Rank(3))),
+    ("a slow pair", || ring(Wrong::SlowPair { from: 3, latency: 3.0, time: 2.0 }, "slow-pair", Suspect::Pair(3, 4))),
+    ("a slow network interface", || ring(Wrong::SlowNic { rank: 3, factor: 2.5 }, "slow-nic", Suspect::Rank(3))),
     ("a slow channel", || {
-        ring(Wrong::SlowChannel { channel: 2, from: 0, factor: 2.5 }, "slow-channel", Who::Channel(2))
+        ring(Wrong::SlowChannel { channel: 2, from: 0, factor: 2.5 }, "slow-channel", Suspect::Channel(2))
     }),
     ("clocks of unknown error", || healthy_ring(Job { error_ns: Some(None), ..Job::healthy(71) }, Expected::Unclear)),
     ("nothing but enqueueing is known", || {

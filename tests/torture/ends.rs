@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use super::random::Random;
 
-/// What becomes of one process, after it has worked for some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Killed,
     /// Asked for an orderly end or an exit, and killed so much later: while it writes.
-    KilledWhile(Asked, Duration),
-    Asked(Asked),
+    KilledWhile(Request, Duration),
+    Request(Request),
 }
 
 /// What `plugin-host endure` can be asked for; the number is the one in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum Request {
     Orderly = 1,
     /// `exit` in the middle of operations, without finalize.
     Exit = 2,
@@ -28,11 +27,11 @@ impl End {
     pub(crate) fn any(random: &mut Random) -> Self {
         match random.between(0, 9) {
             0..=4 => Self::Killed,
-            5 => Self::KilledWhile(Asked::Orderly, while_it_writes(random)),
-            6 => Self::KilledWhile(Asked::Exit, while_it_writes(random)),
-            7 => Self::Asked(Asked::Orderly),
-            8 => Self::Asked(Asked::Exit),
-            _ => Self::Asked(if random.once_in(2) { Asked::ExitNow } else { Asked::Abort }),
+            5 => Self::KilledWhile(Request::Orderly, while_it_writes(random)),
+            6 => Self::KilledWhile(Request::Exit, while_it_writes(random)),
+            7 => Self::Request(Request::Orderly),
+            8 => Self::Request(Request::Exit),
+            _ => Self::Request(if random.once_in(2) { Request::ExitNow } else { Request::Abort }),
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use whole_plugin::kinds::KINDS;
 
-use super::ends::Asked;
+use super::ends::Request;
 
 const WORD: usize = size_of::<u64>();
 const THREAD_WORDS: usize = 64;
@@ -48,7 +48,7 @@ pub(crate) fn recorded(definitions: &serde_json::Value, into: &mut Numbers) {
 }
 
 /// Asks a process for an end. One that has not made its file yet is not asked.
-pub(crate) fn ask(path: &Path, end: Asked) {
+pub(crate) fn ask(path: &Path, end: Request) {
     if let Ok(file) = OpenOptions::new().write(true).open(path) {
         file.write_all_at(&(end as u64).to_le_bytes(), 0).expect("write to a ledger");
     }

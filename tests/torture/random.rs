@@ -19,7 +19,6 @@ impl Random {
         least + self.next() % (most - least + 1)
     }
 
-    /// True once in `n` times.
     pub(crate) fn once_in(&mut self, n: u64) -> bool {
         self.between(1, n) == 1
     }

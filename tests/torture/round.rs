@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use whole_plugin::built;
-use whole_plugin::process::{Running, start};
+use whole_plugin::process::{LIMIT, Running, start};
 use whole_plugin::scratch::Scratch;
 
 use super::ends::End;
@@ -18,12 +18,12 @@ pub(crate) struct Round {
     rest: Duration,
     has_launcher: bool,
     keeps_journal: bool,
-    processes: Vec<Fate>,
+    processes: Vec<PlannedEnd>,
 }
 
 /// What happens to a process, and when, from the start of the job.
 #[derive(Clone, Copy, Debug)]
-struct Fate {
+struct PlannedEnd {
     after: Duration,
     end: End,
 }
@@ -40,24 +40,20 @@ pub(crate) struct Dead {
     pub(crate) returned: Numbers,
 }
 
-/// How long a process may take to end by itself.
-const LIMIT: Duration = Duration::from_secs(120);
-
 impl Round {
     pub(crate) fn planned(random: &mut Random) -> Self {
         let processes = random.between(1, 4);
         let longest = if random.once_in(4) { 25 } else { 250 };
-        let together = random.once_in(3).then(|| Fate::any(random, longest));
+        let together = random.once_in(3).then(|| PlannedEnd::any(random, longest));
         Self {
             threads: random.between(1, 3),
             rest: Duration::from_micros(20 * 10_u64.pow(u32::from(random.once_in(2)) + u32::from(random.once_in(2)))),
             has_launcher: random.once_in(2),
             keeps_journal: random.once_in(5),
-            processes: (0..processes).map(|_| together.unwrap_or_else(|| Fate::any(random, longest))).collect(),
+            processes: (0..processes).map(|_| together.unwrap_or_else(|| PlannedEnd::any(random, longest))).collect(),
         }
     }
 
-    /// Runs the job and fails unless nothing is missing.
     pub(crate) fn run(&self, seed: u64) -> Judged {
         let scratch = Scratch::new();
         let began = Instant::now();
@@ -81,7 +77,7 @@ impl Round {
         verdict::nothing_is_missing(&scratch, &dead, &about);
         Judged {
             processes: dead.len() as u64,
-            killed: self.processes.iter().filter(|fate| fate.end.is_kill()).count() as u64,
+            killed: self.processes.iter().filter(|planned| planned.end.is_kill()).count() as u64,
             callbacks: dead.iter().flat_map(|dead| dead.returned.values()).sum(),
         }
     }
@@ -105,23 +101,22 @@ impl Round {
         start(&mut command)
     }
 
-    /// Lets each process meet its end, in the order of time.
     fn end_all(&self, began: Instant, ledgers: &[PathBuf], pids: &[u32]) {
         let mut events: Vec<(Duration, usize, End)> = Vec::new();
-        for (place, fate) in self.processes.iter().enumerate() {
-            match fate.end {
-                End::KilledWhile(asked, later) => {
-                    events.push((fate.after, place, End::Asked(asked)));
-                    events.push((fate.after + later, place, End::Killed));
+        for (place, planned) in self.processes.iter().enumerate() {
+            match planned.end {
+                End::KilledWhile(request, later) => {
+                    events.push((planned.after, place, End::Request(request)));
+                    events.push((planned.after + later, place, End::Killed));
                 }
-                end => events.push((fate.after, place, end)),
+                end => events.push((planned.after, place, end)),
             }
         }
         events.sort_by_key(|(when, place, _)| (*when, *place));
         for (when, place, end) in events {
             std::thread::sleep(when.saturating_sub(began.elapsed()));
             match end {
-                End::Asked(asked) if ledgers[place].exists() => ledger::ask(&ledgers[place], asked),
+                End::Request(request) if ledgers[place].exists() => ledger::ask(&ledgers[place], request),
                 // Who has not begun to count cannot be asked.
                 _ => kill(pids[place]),
             }
@@ -129,7 +124,7 @@ impl Round {
     }
 }
 
-impl Fate {
+impl PlannedEnd {
     fn any(random: &mut Random, longest_ms: u64) -> Self {
         Self { after: Duration::from_micros(random.between(0, longest_ms * 1000)), end: End::any(random) }
     }

@@ -1,25 +1,21 @@
 //! What must be in the archive, and whether it is.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::Value;
 use whole_plugin::built;
-use whole_plugin::process::run_within;
+use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
 use super::ledger::{self, Numbers};
 use super::round::Dead;
-
-/// How long making the archive may take.
-const LIMIT: Duration = Duration::from_secs(120);
 
 /// `finalize` ends, the archive is whole, and each process's part has what the process had done.
 pub(crate) fn nothing_is_missing(scratch: &Scratch, dead: &[Dead], about: &str) {
     let parts = scratch.out().join("parts");
     let mut finalize = scratch.plain(built::nccl_otf2());
     finalize.args(["finalize", "--json"]).arg(scratch.out());
-    let ended = run_within(LIMIT, &mut finalize);
+    let ended = run(&mut finalize);
     let nobody = dead.iter().all(|dead| dead.returned.is_empty());
     if nobody && ended.status.code() == Some(2) {
         return;
@@ -45,7 +41,7 @@ pub(crate) fn nothing_is_missing(scratch: &Scratch, dead: &[Dead], about: &str) 
 
     let mut check = scratch.plain(built::nccl_otf2());
     check.args(["check", "--json"]).arg(scratch.out());
-    let ended = run_within(LIMIT, &mut check);
+    let ended = run(&mut check);
     let report: Value = serde_json::from_str(&ended.stdout).expect("JSON");
     // Killed before any event: an archive without locations is a fault.
     if nobody && report["locations"] == 0 {

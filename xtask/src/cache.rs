@@ -78,7 +78,7 @@ fn lock(path: &Path) -> Result<Option<File>> {
         Err(std::fs::TryLockError::WouldBlock) => {
             println!("   waiting for another command that holds {}", path.display());
         }
-        // Some network file systems have no locks; two commands at once are rare enough to go on.
+        // Some network file systems have no locks; two commands at once are rare: continue without one.
         Err(std::fs::TryLockError::Error(_)) => return Ok(None),
     }
     file.lock().with_context(|| format!("lock {}", path.display()))?;

@@ -96,6 +96,6 @@ impl Tools {
 pub(crate) fn commit(more: &str) -> String {
     let mut git = Command::new("git");
     git.args(["describe", "--always", more]).current_dir(root());
-    let said = crate::process::capture(&mut git).ok().filter(|said| said.status.success());
-    said.map_or_else(|| "unknown".to_owned(), |said| said.out.trim().to_owned())
+    let output = crate::process::capture(&mut git).ok().filter(|output| output.status.success());
+    output.map_or_else(|| "unknown".to_owned(), |output| output.out.trim().to_owned())
 }

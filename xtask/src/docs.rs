@@ -1,4 +1,4 @@
-//! Pages of which a command writes a part, between two comments.
+//! Pages with a part that a command writes, between two comments.
 
 use anyhow::{Context as _, Result};
 

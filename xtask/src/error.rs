@@ -1,6 +1,6 @@
 //! What a command ends with when it does not succeed.
 //!
-//! Exit status 2 says that the command line makes no sense or that this machine lacks something, 1 that something ran
+//! Exit status 2: the command line makes no sense or this machine lacks something; 1: something ran
 //! and turned out wrong.
 
 use std::fmt;
@@ -17,7 +17,6 @@ impl fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// An error of exit status 2.
 pub(crate) fn missing(message: impl Into<String>) -> anyhow::Error {
     Missing(message.into()).into()
 }

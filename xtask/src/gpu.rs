@@ -16,7 +16,6 @@ pub(crate) fn devices() -> usize {
     entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).filter(|name| is_device(name)).count()
 }
 
-/// NCCL as installed on this machine, if it is.
 pub(crate) fn nccl() -> Option<PathBuf> {
     library(&["libnccl.so.2"], "nccl/lib")
 }
@@ -51,8 +50,8 @@ fn library(names: &[&str], in_python: &str) -> Option<PathBuf> {
 
 fn python_packages() -> Vec<PathBuf> {
     let code = "import site; print('\\n'.join(site.getsitepackages() + [site.getusersitepackages()]))";
-    let said = capture(Command::new("python3").args(["-c", code]));
-    said.map_or_else(|_| Vec::new(), |said| said.out.lines().map(PathBuf::from).collect())
+    let output = capture(Command::new("python3").args(["-c", code]));
+    output.map_or_else(|_| Vec::new(), |output| output.out.lines().map(PathBuf::from).collect())
 }
 
 fn linker_cache(names: &[&str]) -> Option<PathBuf> {

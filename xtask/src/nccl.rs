@@ -29,7 +29,6 @@ pub(crate) const TESTED: [&str; 7] = ["2.23.4", "2.25.1", "2.26.5", "2.27.7", "2
 /// The releases of the matrix: one of each minor version from the first with a profiler interface on.
 pub(crate) const RELEASES: [&str; 10] =
     ["2.23.4", "2.24.3", "2.25.1", "2.26.5", "2.27.7", "2.28.9", "2.29.7", "2.30.7", "2.31.2", "2.32.3"];
-/// The release that the demo runs unless told otherwise.
 pub(crate) const NEWEST: &str = "2.32.3";
 
 /// Python, and the libraries of these releases; installs and fetches what is missing.

@@ -11,7 +11,6 @@ use anyhow::{Result, ensure};
 use crate::error::missing;
 use crate::process::{find, heading, run, succeeds};
 
-/// One thing that must be on the machine, and the Debian package that has it.
 pub(crate) struct Need {
     package: &'static str,
     what: &'static str,

@@ -1,30 +1,24 @@
 //! Starting other programs, with the command line shown and a failure that names it.
 
 use std::ffi::OsStr;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Output, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-/// More than this is not kept of what a program says.
-const MOST_BYTES: u64 = 256 << 20;
-
 /// How a program ended, and what it said.
-pub(crate) struct Said {
+pub(crate) struct Captured {
     pub(crate) status: ExitStatus,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-impl Said {
-    /// The last line on stderr.
+impl Captured {
     pub(crate) fn last(&self) -> &str {
         last(&self.err)
     }
 }
 
-/// The last line of a text.
 pub(crate) fn last(text: &str) -> &str {
     text.lines().last().unwrap_or("it said nothing")
 }
@@ -36,7 +30,7 @@ pub(crate) fn heading(title: &str) {
 /// Runs `command` with its output on ours, after showing it.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     println!("   $ {}", shown(command));
-    let status = command.stdin(Stdio::null()).status().with_context(|| start(command))?;
+    let status = command.stdin(Stdio::null()).status().with_context(|| format!("start {}", shown(command)))?;
     if !status.success() {
         bail!("{} ended with {status}", shown(command));
     }
@@ -44,37 +38,18 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Runs `command` and returns what it said; the caller looks at the status.
-pub(crate) fn capture(command: &mut Command) -> Result<Said> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| start(command))?;
-    let (out, err) = (child.stdout.take(), child.stderr.take());
-    let (out, err) = std::thread::scope(|scope| {
-        let err = scope.spawn(|| keep(err, MOST_BYTES));
-        (keep(out, MOST_BYTES), err.join())
-    });
-    let status = child.wait().with_context(|| start(command))?;
-    let (Some(out), Ok(Some(err))) = (out.with_context(|| start(command))?, err.unwrap_or(Ok(None))) else {
-        bail!("{} says more than {} MiB", shown(command), MOST_BYTES >> 20);
-    };
-    Ok(Said { status, out, err })
-}
-
-/// What a program writes, or nothing where it is more than `most`; the program is let run on.
-fn keep(pipe: Option<impl Read>, most: u64) -> io::Result<Option<String>> {
-    let Some(mut pipe) = pipe else {
-        return Ok(Some(String::new()));
-    };
-    let mut bytes = Vec::new();
-    pipe.by_ref().take(most).read_to_end(&mut bytes)?;
-    let rest = io::copy(&mut pipe, &mut io::sink())?;
-    Ok((rest == 0).then(|| String::from_utf8_lossy(&bytes).into_owned()))
+pub(crate) fn capture(command: &mut Command) -> Result<Captured> {
+    let Output { status, stdout, stderr } =
+        command.stdin(Stdio::null()).output().with_context(|| format!("start {}", shown(command)))?;
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Ok(Captured { status, out: text(stdout), err: text(stderr) })
 }
 
 /// Runs `command` and returns what it printed; `what` names it where it fails.
 pub(crate) fn output(command: &mut Command, what: &str) -> Result<String> {
-    let said = capture(command)?;
-    ensure!(said.status.success(), "{what}: {}", said.last());
-    Ok(said.out)
+    let output = capture(command)?;
+    ensure!(output.status.success(), "{what}: {}", output.last());
+    Ok(output.out)
 }
 
 /// True when `command` can be started and succeeds; its output is dropped.
@@ -83,7 +58,6 @@ pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Where `name` is on `PATH`.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
@@ -92,10 +66,6 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
 fn is_executable(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
-
-fn start(command: &Command) -> String {
-    format!("start {}", command.get_program().to_string_lossy())
 }
 
 /// The command as a person would type it, with the variables that were set for it.
@@ -125,21 +95,5 @@ mod tests {
         let mut command = Command::new("env");
         command.env("A", "1 2").args(["it's", "plain-word", ""]);
         assert_eq!(shown(&command), r"A='1 2' env 'it'\''s' plain-word ''");
-    }
-
-    #[test]
-    fn a_failing_program_is_a_failure_that_names_it() {
-        let error = run(Command::new("false").arg("x")).unwrap_err();
-        assert!(error.to_string().starts_with("false x ended with"), "{error}");
-        assert!(!succeeds(&mut Command::new("false")));
-        assert!(succeeds(&mut Command::new("true")));
-    }
-
-    #[test]
-    fn what_a_program_says_is_kept_up_to_a_bound() {
-        assert_eq!(keep(Some(&b"four"[..]), 4).unwrap().as_deref(), Some("four"));
-        assert_eq!(keep(Some(&b"four"[..]), 3).unwrap(), None);
-        let said = capture(Command::new("sh").args(["-c", "echo out; echo a >&2; echo b >&2"])).unwrap();
-        assert_eq!((said.out.as_str(), said.last()), ("out\n", "b"));
     }
 }

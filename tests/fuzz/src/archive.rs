@@ -33,7 +33,6 @@ pub(crate) fn read(input: &[u8]) {
     let _events = events(&at.join("traces.otf2"));
 }
 
-/// Reads an archive of our own; returns how many events it has.
 pub(crate) fn read_written(anchor: &Path) -> u64 {
     events(anchor).unwrap_or_else(|error| panic!("our own archive: {error}"))
 }

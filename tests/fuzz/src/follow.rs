@@ -17,7 +17,6 @@ use crate::segments::Segment;
 const REMOVE: u8 = 0xff;
 const MOST_POLLS: usize = 64;
 
-/// Ticks and ids of the records of each slot.
 type Slots = BTreeMap<u16, Vec<(u64, u64)>>;
 
 pub(crate) fn follow(input: &[u8]) {
@@ -88,7 +87,6 @@ fn add(slots: &mut Slots, record: &Record) {
     slots.entry(record.slot).or_default().push((record.ticks, record.id));
 }
 
-/// A process that writes its segments one after the other.
 struct Writing<'a> {
     journal: &'a Path,
     segments: &'a [Segment],

@@ -51,7 +51,6 @@ pub(crate) fn kineto(input: &[u8]) {
     assert!(before.is_none_or(|before| before <= after), "{before:?} events, then {after}");
 }
 
-/// A profile of xprof's: the copy begins with it.
 pub(crate) fn xplane(input: &[u8]) {
     let Some(copy) = copy(input, "host0.xplane.pb", exports::xplane::into) else { return };
     assert!(copy.starts_with(input), "the profile itself is as it was");

@@ -34,7 +34,6 @@ const MOST_PARTS: usize = 4;
 
 const RECORDED: &[u8] = b"NSPLXO";
 
-/// Finalizes a job whose processes were killed, and reads what came of it.
 pub(crate) fn finalize(input: &[u8]) {
     let (_, mut pieces) = pieces::split(input);
     pieces.retain(|piece| RECORDED.contains(&piece.kind));

@@ -9,7 +9,6 @@ pub(crate) struct Piece<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// The pieces of an input, and what is before the first.
 pub(crate) fn split(input: &[u8]) -> (&[u8], Vec<Piece<'_>>) {
     let starts: Vec<usize> = (0..input.len()).filter(|at| input[*at..].starts_with(MARK)).collect();
     let ends = starts.iter().skip(1).copied().chain([input.len()]);

@@ -14,7 +14,6 @@ use trace::{FinalizeOptions, finalize};
 use crate::segments::{SEGMENT, Segment};
 use crate::{archive, foreign, job, pieces};
 
-/// Inputs by target and name.
 #[expect(clippy::missing_panics_doc, reason = "what cannot be made ends the program that makes them")]
 pub fn all() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let scratch = tempfile::tempdir().expect("a directory");

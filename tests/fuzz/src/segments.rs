@@ -122,7 +122,6 @@ impl Segment {
         file.write_all_at(&bytes, self.place * SEGMENT_BYTES as u64).expect("written");
     }
 
-    /// How many records it has, as far as they are whole.
     pub(crate) fn records(&self) -> usize {
         self.ends.len() - 1
     }

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-/// The folder that `cargo xtask gpu-check --bundle` makes.
 #[derive(Clone, Debug)]
 pub(crate) struct Bundle {
     pub(crate) folder: PathBuf,
@@ -19,7 +18,6 @@ pub(crate) struct Bundle {
 }
 
 impl Bundle {
-    /// The one that this program is in; the error says what is missing.
     pub(crate) fn here() -> Result<Self, String> {
         let me = std::env::current_exe()
             .and_then(|path| path.canonicalize())

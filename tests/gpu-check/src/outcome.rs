@@ -1,4 +1,4 @@
-//! What came of a check.
+//! The outcome of a check.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::Value;
 pub(crate) enum Verdict {
     #[serde(rename = "ok")]
     Ok,
-    /// Otherwise, or the check did not come to its end.
+    /// Otherwise, or the check did not end.
     #[serde(rename = "failed")]
     Failed,
     #[serde(rename = "not here")]
@@ -41,12 +41,14 @@ impl Outcome {
         Self { verdict: Verdict::NotHere, ..Self::failed(why) }
     }
 
-    /// All is well where nothing is wrong.
     pub(crate) fn of(wrong: &[String], facts: Value) -> Self {
         let verdict = if wrong.is_empty() { Verdict::Ok } else { Verdict::Failed };
         Self { verdict, why: wrong.join("; "), facts }
     }
 }
+
+/// An outcome, or what kept the check from one.
+pub(crate) type Answer = Result<Outcome, Outcome>;
 
 pub(crate) fn with(mut facts: Value, more: Value) -> Value {
     if let (Some(facts), Value::Object(more)) = (facts.as_object_mut(), more) {

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 use whole_plugin::built;
 use whole_plugin::machine::nccl_library;
-use whole_plugin::process::run_within;
+use whole_plugin::process::run;
 
 /// The folder as `cargo xtask gpu-check` makes it, of links to what is built.
 struct Bundle {
@@ -37,14 +36,13 @@ impl Bundle {
         Self { folder }
     }
 
-    /// Runs checks; the program's results, each with `name`, `verdict`, `why` and `facts`.
     fn check(&self, nccl: PathBuf, only: &str, variable: (&str, &str)) -> Vec<Value> {
         let json = self.folder.path().join("result.json");
         let mut command = Command::new(self.folder.path().join("gpu-check"));
         command.args(["--fake-gpu", "--only", only, "--nccl"]).arg(nccl);
         command.arg("--json").arg(&json).env_remove("LD_LIBRARY_PATH");
         command.env(variable.0, variable.1);
-        let ended = run_within(Duration::from_secs(120), &mut command);
+        let ended = run(&mut command);
         let text = std::fs::read_to_string(&json).unwrap_or_else(|error| panic!("{error}\n{ended}"));
         let value: Value = serde_json::from_str(&text).unwrap();
         let checks = value["checks"].as_array().unwrap().clone();
@@ -53,7 +51,6 @@ impl Bundle {
         checks
     }
 
-    /// Asks CUPTI and the driver only: NCCL is not needed.
     fn probe(&self, only: &str, variable: (&str, &str)) -> Vec<Value> {
         self.check("/there/is/none".into(), only, variable)
     }

@@ -1,39 +1,21 @@
-//! Recordings of which files are emptied, removed or unreadable: what they would tell is not claimed.
+//! Recordings whose files are emptied, removed or unreadable: the tool claims nothing that only they show.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
-use whole_plugin::process::{LIMIT, Running, run, start};
+use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
 use super::incomplete::cannot_tell;
-use super::job::{report, tool};
-use super::ways::script;
+use super::job::{part_of, recorded_together, report, tool};
 
 /// Five collectives, so that one who comes late is said, and a second reading of the clock.
 const KILLED: &str = "world\nsleep 2s\ndone 0\ndone 1\ndone 2\ndone 3\ndone 4\nkill 9";
 const WELL: &str = "world\nsleep 2s\ndone 0\nfinalize c\nexit 0";
 
-/// What three ranks do at the same time.
 fn recorded(words: &str) -> Scratch {
-    let scratch = Scratch::new();
-    let begin = |rank: usize| {
-        let mut host = scratch.rank(rank, 3, &script(rank, words));
-        start(host.env("NCCL_OTF2_EVENTS", "standard").env("NCCL_OTF2_FINALIZE", "offline"))
-    };
-    let running: Vec<Running> = (0..3).map(begin).collect();
-    running.into_iter().for_each(|one| drop(one.wait(LIMIT)));
-    scratch
-}
-
-fn part(scratch: &Scratch, rank: u64) -> PathBuf {
-    let parts = fs::read_dir(scratch.out().join("parts")).expect("there").flatten().map(|part| part.path());
-    let is_it = |part: &PathBuf| {
-        let process = fs::read(part.join("process.json")).expect("there");
-        serde_json::from_slice::<Value>(&process).is_ok_and(|process| process["environment"]["rank"] == rank)
-    };
-    parts.into_iter().find(is_it).expect("recorded")
+    recorded_together([words; 3], &[("NCCL_OTF2_FINALIZE", "offline")])
 }
 
 /// Removes a file, finds what is said then, does the same with it emptied, and brings it back.
@@ -71,7 +53,7 @@ fn state_of_rank_0(report: &Value) -> &Value {
 fn without_clock_readings_no_times_are_compared() {
     for words in [KILLED, WELL] {
         let scratch = recorded(words);
-        damaged(&part(&scratch, 0).join("journal/0.0"), || {
+        damaged(&part_of(&scratch, 0).join("journal/0.0"), || {
             let said = cannot_tell(&scratch, &scratch.out());
             assert!(said.stdout.lines().next().is_some_and(|line| line.contains("0.0")), "{said}");
             let report = report(&scratch.out());
@@ -85,7 +67,7 @@ fn without_clock_readings_no_times_are_compared() {
 #[test]
 fn a_thread_whose_file_is_lost_is_missed() {
     let scratch = recorded(KILLED);
-    damaged(&part(&scratch, 0).join("journal/1.0"), || {
+    damaged(&part_of(&scratch, 0).join("journal/1.0"), || {
         let said = cannot_tell(&scratch, &scratch.out());
         assert!(said.stdout.lines().next().is_some_and(|line| line.contains("1.0")), "{said}");
         is_missed(&scratch, "1.0");
@@ -96,7 +78,7 @@ fn a_thread_whose_file_is_lost_is_missed() {
 fn what_an_unreadable_description_would_tell_is_not_claimed() {
     for words in [KILLED, WELL] {
         let scratch = recorded(words);
-        damaged(&part(&scratch, 1).join("process.json"), || {
+        damaged(&part_of(&scratch, 1).join("process.json"), || {
             let said = run(tool(&scratch, "hang").arg(scratch.out())).stdout;
             assert_eq!(said.starts_with("CANNOT TELL: "), words == KILLED, "{said}");
             assert!(said.contains("process.json"), "{said}");
@@ -112,7 +94,7 @@ fn what_an_unreadable_description_would_tell_is_not_claimed() {
 fn numbers_of_late_callbacks_that_cannot_be_read_are_missed() {
     let scratch = recorded(KILLED);
     for garbage in ["", "{", r#"{"stops": -1}"#] {
-        fs::write(part(&scratch, 2).join("late.json"), garbage).expect("written");
+        fs::write(part_of(&scratch, 2).join("late.json"), garbage).expect("written");
         is_missed(&scratch, "late.json");
     }
 }

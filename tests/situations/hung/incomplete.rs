@@ -1,14 +1,14 @@
 //! Recordings that are not complete: that nobody is seen to wait is then no proof that nothing hung.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use whole_plugin::process::{Ended, LIMIT, Running, run, start};
+use whole_plugin::process::{Ended, run};
 use whole_plugin::scratch::Scratch;
 
-use super::job::{report, tool, verdict};
+use super::job::{part_of, recorded_together, report, tool, verdict};
 use super::ways::script;
 
 fn recorded(variables: &[(&str, &str)], scripts: [&str; 3]) -> Scratch {
@@ -25,6 +25,14 @@ pub(super) fn cannot_tell(scratch: &Scratch, path: &Path) -> Ended {
     let ended = run(tool(scratch, "hang").arg(path)).with_code(2);
     assert!(ended.stdout.starts_with("CANNOT TELL: "), "{ended}");
     ended
+}
+
+/// It cannot be told from the journals, nor from the archive that is made of them.
+fn can_never_tell(scratch: &Scratch) -> [Ended; 2] {
+    let journals = cannot_tell(scratch, &scratch.out());
+    let _finalized = scratch.finalize();
+    let _kept = fs::remove_file(scratch.out().join("hang.json"));
+    [journals, cannot_tell(scratch, &scratch.out())]
 }
 
 const WELL: &str = "world\ndone 0\nfinalize c\nexit 0";
@@ -55,14 +63,11 @@ fn of_a_rank_without_a_record_it_cannot_be_told() {
     let _archive = cannot_tell(&scratch, &scratch.out().join("traces.otf2"));
 }
 
-/// A part that was removed, or a process without the plugin: the others being through does not tell of it.
+/// A part that was removed, or a process without the plugin: that the others are through does not show it.
 #[test]
 fn a_missing_part_is_a_reason_though_all_others_are_through() {
     let scratch = recorded(&[("NCCL_OTF2_FINALIZE", "offline")], [WELL, WELL, "exit 0"]);
-    let journals = cannot_tell(&scratch, &scratch.out());
-    let _finalized = scratch.finalize();
-    let _kept = fs::remove_file(scratch.out().join("hang.json"));
-    for said in [journals, cannot_tell(&scratch, &scratch.out())] {
+    for said in can_never_tell(&scratch) {
         assert!(said.stdout.contains("of rank 2 of communicator world there is no record"), "{said}");
     }
 }
@@ -71,16 +76,8 @@ fn a_missing_part_is_a_reason_though_all_others_are_through() {
 #[test]
 fn what_is_cut_off_is_not_said_to_be_missing() {
     let waits = "world\ndone 0\nwaits 1\nsleep 3s\nkill 9";
-    let scratch = Scratch::new();
-    let begin = |rank: usize| start(scratch.rank(rank, 3, &script(rank, waits)).env("NCCL_OTF2_EVENTS", "standard"));
-    let running: Vec<Running> = (0..3).map(begin).collect();
-    running.into_iter().for_each(|one| drop(one.wait(LIMIT)));
-    let parts = fs::read_dir(scratch.out().join("parts")).expect("there").flatten().map(|part| part.path());
-    let is_rank_2 = |part: &PathBuf| {
-        let process = fs::read(part.join("process.json")).expect("there");
-        serde_json::from_slice::<Value>(&process).is_ok_and(|process| process["environment"]["rank"] == 2)
-    };
-    let segment = parts.into_iter().find(is_rank_2).expect("recorded").join("journal/1.0");
+    let scratch = recorded_together([waits; 3], &[]);
+    let segment = part_of(&scratch, 2).join("journal/1.0");
     let mut bytes = fs::read(&segment).expect("there");
     let used = bytes.iter().rposition(|byte| *byte != 0).expect("records");
     bytes[used * 3 / 4 / 8 * 8..].fill(0);
@@ -113,12 +110,8 @@ fn a_verdict_of_the_archive_is_kept_and_found_again() {
 /// Nobody is in an operation: all but rank 2 are in a call that makes a connection. Too short to be sure.
 #[test]
 fn stats_does_not_say_that_all_is_well_where_hang_does_not() {
-    let scratch = Scratch::new();
     let connects = "world\ndone 0\ngroup_end\nsleep 3s\nkill 9";
-    let scripts = [connects, connects, "world\ndone 0\nsleep 3s\nkill 9"];
-    let begin = |(rank, words)| start(scratch.rank(rank, 3, &script(rank, words)).env("NCCL_OTF2_EVENTS", "standard"));
-    let running: Vec<Running> = scripts.into_iter().enumerate().map(begin).collect();
-    running.into_iter().for_each(|one| drop(one.wait(LIMIT)));
+    let scratch = recorded_together([connects, connects, "world\ndone 0\nsleep 3s\nkill 9"], &[]);
     let hang = |path: &Path| run(tool(&scratch, "hang").arg(path).args(["--after", "1"])).with_code(1).stdout;
     let journals = hang(&scratch.out());
     let _finalized = scratch.finalize();
@@ -136,33 +129,23 @@ fn stats_does_not_say_that_all_is_well_where_hang_does_not() {
 #[test]
 fn whether_the_last_call_ended_is_not_claimed_where_it_is_not_recorded() {
     let killed = "world\ncalled 0\nkill 9";
-    let scratch = recorded(&[("NCCL_OTF2_EVENTS", "light")], [killed; 3]);
-    let text = cannot_tell(&scratch, &scratch.out());
+    let [text, _] = can_never_tell(&recorded(&[("NCCL_OTF2_EVENTS", "light")], [killed; 3]));
     assert!(text.stdout.contains("whether the last operation of ranks 0-2"), "{text}");
-    let _finalized = scratch.finalize();
-    fs::remove_file(scratch.out().join("hang.json")).expect("kept");
-    let _archive = cannot_tell(&scratch, &scratch.out());
 }
 
 #[test]
 fn where_recording_was_switched_off_it_cannot_be_told() {
-    let off = "world\ndone 0\nkill 9";
-    let scratch = recorded(&[("NCCL_OTF2_STEPS", "5-6")], [off, off, off]);
-    let _journals = cannot_tell(&scratch, &scratch.out());
-    let _finalized = scratch.finalize();
-    let _archive = cannot_tell(&scratch, &scratch.out());
+    let _said = can_never_tell(&recorded(&[("NCCL_OTF2_STEPS", "5-6")], [KILLED; 3]));
 }
 
 #[test]
 fn a_removed_journal_is_no_proof() {
-    let scratch = recorded(&[], [KILLED, KILLED, KILLED]);
+    let scratch = recorded(&[], [KILLED; 3]);
     let parts = fs::read_dir(scratch.out().join("parts")).expect("there");
     let first = parts.flatten().map(|part| part.path()).next().expect("one");
     fs::remove_dir_all(first.join("journal")).expect("removed");
-    let text = cannot_tell(&scratch, &scratch.out());
+    let [text, _] = can_never_tell(&scratch);
     assert!(text.stdout.contains("there is no record"), "{text}");
-    let _finalized = scratch.finalize();
-    let _archive = cannot_tell(&scratch, &scratch.out());
 }
 
 /// What a file says of another archive is not said of this one.

@@ -25,12 +25,10 @@ pub(super) struct Job {
     processes: usize,
 }
 
-/// `nccl-otf2` with this verb.
 pub(super) fn tool(scratch: &Scratch, verb: &str) -> Command {
     scratch.tool(&[verb])
 }
 
-/// What `hang` says of a directory, or of an archive.
 pub(super) fn report(path: &Path) -> Value {
     let ended = run(Command::new(built::nccl_otf2()).arg("hang").arg("--json").arg(path));
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
@@ -42,6 +40,28 @@ pub(super) fn report_after(path: &Path, seconds: &str) -> Value {
     let ended = run(command.arg("hang").arg(path).args(["--json", "--after", seconds]));
     // Nothing to read before the first process records.
     serde_json::from_str(&ended.stdout).unwrap_or_default()
+}
+
+/// Three ranks that run these scripts at the same time, to the end of their processes.
+pub(super) fn recorded_together(scripts: [&str; 3], variables: &[(&str, &str)]) -> Scratch {
+    let scratch = Scratch::new();
+    let begin = |(rank, words)| {
+        let mut host = scratch.rank(rank, 3, &script(rank, words));
+        start(host.env("NCCL_OTF2_EVENTS", "standard").envs(variables.iter().copied()))
+    };
+    let running: Vec<Running> = scripts.into_iter().enumerate().map(begin).collect();
+    running.into_iter().for_each(|one| drop(one.wait(LIMIT)));
+    scratch
+}
+
+/// The part of the process that the launcher calls so.
+pub(super) fn part_of(scratch: &Scratch, rank: u64) -> PathBuf {
+    let parts = fs::read_dir(scratch.out().join("parts")).expect("there").flatten().map(|part| part.path());
+    let is_it = |part: &PathBuf| {
+        let process = fs::read(part.join("process.json")).expect("there");
+        serde_json::from_slice::<Value>(&process).is_ok_and(|process| process["environment"]["rank"] == rank)
+    };
+    parts.into_iter().find(is_it).expect("recorded")
 }
 
 pub(super) fn verdict(report: &Value) -> &str {
@@ -94,7 +114,6 @@ impl Job {
         let _copied = run(Command::new("cp").arg("-r").arg(self.scratch.out()).arg(copy)).with_code(0);
     }
 
-    /// Ends it as launchers do, and waits until `run` is through.
     pub(super) fn kill(self) -> (Scratch, Ended) {
         self.run.signal("TERM");
         (self.scratch, self.run.wait(LIMIT).with_code(143))

@@ -37,7 +37,7 @@ pub(super) const WAYS: [Way; 15] = [
     always("skips the last", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nother 0\nsleep"], "not-called"),
     always("sleeps outside of NCCL", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nsleep"], "not-called"),
     Way {
-        // Which of the two calls came first is chance.
+        // Which of the two calls was first is chance.
         stats: "",
         ..always(
             "calls another function",

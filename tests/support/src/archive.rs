@@ -15,7 +15,6 @@ pub struct Archive {
     anchor: PathBuf,
 }
 
-/// How often something came, by name.
 pub type Tally = BTreeMap<String, u64>;
 
 #[derive(Debug, Deserialize)]
@@ -69,7 +68,6 @@ impl Archive {
         assert!(complaints.is_empty(), "{complaints:#?}\n{ended}");
     }
 
-    /// The archive's properties, as `otf2-print` prints them.
     pub fn properties(&self) -> BTreeMap<String, String> {
         let ended = self.otf2_print(&["-I"]);
         let mut properties = BTreeMap::new();
@@ -91,12 +89,10 @@ impl Archive {
         properties
     }
 
-    /// The global definitions, as `otf2-print` prints them.
     pub fn definitions(&self) -> String {
         self.otf2_print(&["-G"]).stdout
     }
 
-    /// The events with their attributes, as `otf2-print` prints them.
     pub fn events(&self) -> String {
         self.otf2_print(&[]).stdout
     }
@@ -131,7 +127,6 @@ impl Archive {
         reports[0].clone()
     }
 
-    /// The program that compares readers, without the archive that it is to read.
     pub fn readers(python: &Path) -> Command {
         let mut command = Command::new(python);
         command

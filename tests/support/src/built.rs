@@ -14,17 +14,14 @@ pub fn nccl_otf2() -> PathBuf {
     built("nccl-otf2")
 }
 
-/// The program that calls a plugin without NCCL.
 pub fn plugin_host() -> PathBuf {
     built("plugin-host")
 }
 
-/// The plugin that writes down each callback.
 pub fn echo_plugin() -> PathBuf {
     built("libnccl_profiler_echo.so")
 }
 
-/// The copy of libnccl that only says which release it is.
 pub fn nccl_stand_in() -> PathBuf {
     built("libnccl_stand_in.so")
 }

@@ -36,7 +36,6 @@ pub fn nccl_library(version: &str) -> Option<PathBuf> {
     None
 }
 
-/// The Python interpreter that has the package `otf2`.
 pub fn python() -> Option<PathBuf> {
     let Some(python) = std::env::var_os("PYTHON") else {
         skip("PYTHON names no interpreter with the package otf2 (cargo xtask test makes one and sets it)");

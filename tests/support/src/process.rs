@@ -37,8 +37,9 @@ pub fn start(command: &mut Command) -> Running {
     Running { child, stdout, stderr, called }
 }
 
-/// How long anything may take that does not depend on time: much longer than on a busy machine.
-pub const LIMIT: Duration = Duration::from_secs(300);
+/// How long anything may take that does not depend on time. It ends what would never end: a busy machine slows what
+/// takes minutes by a factor of ten.
+pub const LIMIT: Duration = Duration::from_secs(1800);
 
 /// Looks again and again until there is something; most of the time it leaves the processors to what it waits for.
 pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -53,7 +54,6 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Runs a process to its end, at most `limit`.
 pub fn run_within(limit: Duration, command: &mut Command) -> Ended {
     start(command).wait(limit)
 }
@@ -67,7 +67,6 @@ impl Running {
         self.child.id()
     }
 
-    /// Sends it a signal, by name.
     pub fn signal(&self, name: &str) {
         let mut kill = Command::new("kill");
         let _sent = run(kill.args(["-s", name, &self.id().to_string()])).with_code(0);
@@ -115,7 +114,7 @@ impl Ended {
         self
     }
 
-    /// What the plugin itself wrote to standard error: all lines but those of NCCL's log, and but the advice
+    /// What the plugin itself wrote to standard error: all lines but NCCL's log, and but the advice
     /// that everybody gets who records kernel channels.
     pub fn our_lines(&self) -> Vec<&str> {
         let lines = self.stderr.lines();
@@ -147,7 +146,7 @@ impl std::fmt::Display for Ended {
     }
 }
 
-/// What is kept of an output, half of it from its beginning and half from its end.
+/// How much of an output is kept: half from its beginning and half from its end.
 const MOST_KEPT: u64 = 32 << 20;
 const MOST_SHOWN: usize = 256 << 10;
 

@@ -53,7 +53,6 @@ impl Archive {
         otf2::Archive::open(self.anchor()).unwrap_or_else(|error| panic!("{}: {error}", self.anchor().display()))
     }
 
-    /// All regions in the order in which they are left.
     pub fn regions(&self) -> Vec<Region> {
         let archive = self.reader();
         let definitions = archive.definitions().expect("definitions");

@@ -16,7 +16,6 @@ pub fn passes(name: &str, variables: &[(&str, &str)], preloaded: Option<&Path>, 
     }
 }
 
-/// The same, and it must fail and say why.
 pub fn fails(name: &str, variables: &[(&str, &str)], preloaded: Option<&Path>, why: &str, body: impl FnOnce()) {
     if let Some(ended) = in_child(name, variables, preloaded, body) {
         let is_said = ended.stdout.contains(why) || ended.stderr.contains(why);

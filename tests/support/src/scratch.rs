@@ -12,30 +12,9 @@ use crate::machine::nccl_library;
 use crate::process::{Ended, run, wait_for};
 
 /// Variables of launchers and shells that change what the plugin does begin so.
-const HOSTILE: [&str; 20] = [
-    "NCCL_",
-    "RANK",
-    "WORLD_SIZE",
-    "LOCAL_RANK",
-    "LOCAL_WORLD_SIZE",
-    "GROUP_RANK",
-    "OMPI_",
-    "JSM_",
-    "MV2_",
-    "PALS_",
-    "MPI_",
-    "PMI_",
-    "PMIX_",
-    "SLURM_",
-    "PBS_",
-    "LSB_",
-    "FLUX_",
-    "COBALT_",
-    "JOB_ID",
-    "TORCHELASTIC_",
-];
+const HOSTILE: &str = "NCCL_ RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK OMPI_ JSM_ MV2_ \
+    PALS_ MPI_ PMI_ PMIX_ SLURM_ PBS_ LSB_ FLUX_ COBALT_ JOB_ID TORCHELASTIC_";
 
-/// A place to work in; gone when the test is over.
 #[derive(Debug)]
 pub struct Scratch(TempDir);
 
@@ -60,7 +39,7 @@ impl Scratch {
         command.current_dir(self.path());
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
-            if HOSTILE.iter().any(|hostile| text.starts_with(hostile)) {
+            if HOSTILE.split(' ').any(|hostile| text.starts_with(hostile)) {
                 command.env_remove(&name);
             }
         }
@@ -88,7 +67,6 @@ impl Scratch {
         self.named_script("script", text, &built::plugin())
     }
 
-    /// The same with another plugin.
     pub fn script_with(&self, plugin: &Path, text: &str) -> Command {
         self.named_script("script", text, plugin)
     }
@@ -109,7 +87,6 @@ impl Scratch {
         command
     }
 
-    /// `nccl-otf2` with these arguments, working here.
     pub fn tool(&self, arguments: &[&str]) -> Command {
         let mut command = self.plain(built::nccl_otf2());
         command.args(arguments);
@@ -124,7 +101,6 @@ impl Scratch {
         Some(job)
     }
 
-    /// The same under `nccl-otf2 run` with these options.
     pub fn run_nccl(&self, release: &str, options: &[&str], arguments: &[&str]) -> Option<Command> {
         let mut job = self.tool(&["run", "--out"]);
         job.arg(self.out()).args(options).arg("--").arg(built::nccl_host());
@@ -153,13 +129,11 @@ impl Scratch {
         archive
     }
 
-    /// The archive, which must be there.
     pub fn archive(&self) -> Archive {
         Archive::open(&self.out())
     }
 }
 
-/// What `nccl-host` needs to run NCCL of a release.
 fn host_arguments(job: &mut Command, release: &str, arguments: &[&str]) -> Option<()> {
     job.arg("--lib").arg(nccl_library(release)?);
     job.arg(format!("--fake-gpu={}", built::fake_gpu().display())).args(arguments);

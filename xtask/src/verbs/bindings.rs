@@ -9,7 +9,7 @@ use crate::process::{heading, run as run_command};
 pub(crate) fn run() -> Result<()> {
     packages::ensure(&[OTF2, LIBCLANG])?;
     heading("bindings");
-    // Each writes into the source tree when its variable tells it to, and never else.
+    // Each writes into the source tree only when its variable is set.
     let mut recorder = cargo::command("build");
     recorder.args(["--package", "recorder", "--features", "buildtime-bindgen"]);
     run_command(recorder.env("BINDGEN_WRITE", "1"))?;

@@ -37,31 +37,24 @@ pub(crate) struct Args {
 
 const FIXTURE: &str = "crates/cupti-sys/tests/layout.json";
 
-struct Published {
-    version: &'static str,
-    package: &'static str,
-    /// The CUDA runtime has `cuda.h`: any release of the same major number does.
-    runtime: (&'static str, &'static str),
-}
+/// A published set of headers: version, package, and the package of the CUDA runtime with `cuda.h`, of which any
+/// release of the same major number does.
+type Published = (&'static str, &'static str, (&'static str, &'static str));
 
 const RUNTIME_11: (&str, &str) = ("nvidia-cuda-runtime-cu11", "11.8.89");
 const RUNTIME_12: (&str, &str) = ("nvidia-cuda-runtime-cu12", "12.9.79");
 const RUNTIME_13: (&str, &str) = ("nvidia-cuda-runtime", "13.0.96");
 
-const fn published(version: &'static str, package: &'static str, runtime: (&'static str, &'static str)) -> Published {
-    Published { version, package, runtime }
-}
-
 /// One release for each size that a kernel's record has had, and the last one before calls could be chosen singly.
 const RELEASES: [Published; 8] = [
-    published("11.8.87", "nvidia-cuda-cupti-cu11", RUNTIME_11),
-    published("12.0.146", "nvidia-cuda-cupti-cu12", RUNTIME_12),
-    published("12.4.127", "nvidia-cuda-cupti-cu12", RUNTIME_12),
-    published("12.9.79", "nvidia-cuda-cupti-cu12", RUNTIME_12),
-    published("13.0.85", "nvidia-cuda-cupti", RUNTIME_13),
-    published("13.1.115", "nvidia-cuda-cupti", RUNTIME_13),
-    published("13.3.75", "nvidia-cuda-cupti", RUNTIME_13),
-    published("13.5.25", "nvidia-cuda-cupti", RUNTIME_13),
+    ("11.8.87", "nvidia-cuda-cupti-cu11", RUNTIME_11),
+    ("12.0.146", "nvidia-cuda-cupti-cu12", RUNTIME_12),
+    ("12.4.127", "nvidia-cuda-cupti-cu12", RUNTIME_12),
+    ("12.9.79", "nvidia-cuda-cupti-cu12", RUNTIME_12),
+    ("13.0.85", "nvidia-cuda-cupti", RUNTIME_13),
+    ("13.1.115", "nvidia-cuda-cupti", RUNTIME_13),
+    ("13.3.75", "nvidia-cuda-cupti", RUNTIME_13),
+    ("13.5.25", "nvidia-cuda-cupti", RUNTIME_13),
 ];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -91,7 +84,7 @@ fn fetch_all(as_available: bool) -> Result<Vec<String>> {
     let python = Python::ensure(&cache)?;
     heading("CUPTI's headers");
     let mut all = Vec::new();
-    for Published { version, package, runtime } in &RELEASES {
+    for (version, package, runtime) in &RELEASES {
         let both = headers(&cache, &python, package, version, version).and_then(|own| {
             let runtimes = headers(&cache, &python, runtime.0, runtime.1, &format!("runtime-{}", runtime.1))?;
             Ok(format!("{version}={own},{runtimes}"))

@@ -33,12 +33,12 @@ pub(crate) struct Args {
 
 /// Compares the readers on one archive, and says how much they read. `nccl_otf2` is the built tool.
 pub(crate) fn agree(python: &Python, nccl_otf2: &Path, anchor: &Path) -> Result<String> {
-    let said = process::capture(compare(python, nccl_otf2).arg(anchor))?;
-    let out = said.out.trim().to_owned();
-    match said.status.code() {
+    let output = process::capture(compare(python, nccl_otf2).arg(anchor))?;
+    let out = output.out.trim().to_owned();
+    match output.status.code() {
         Some(0) => Ok(out),
         Some(1) => Err(anyhow!(out)),
-        _ => Err(missing(format!("{out}\n{}", said.err.trim()))),
+        _ => Err(missing(format!("{out}\n{}", output.err.trim()))),
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut first = Ok(());
     for anchor in &anchors {
         match agree(&python, &nccl_otf2, anchor) {
-            Ok(said) => println!("   {said}"),
+            Ok(output) => println!("   {output}"),
             Err(error) => {
                 println!("   {error:#}");
                 first = first.and(Err(error));
@@ -66,8 +66,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     if let Some(file) = &args.json {
-        let said = process::capture(compare(&python, &nccl_otf2).arg("--json").args(&anchors))?;
-        cache::write(file, said.out)?;
+        let output = process::capture(compare(&python, &nccl_otf2).arg("--json").args(&anchors))?;
+        cache::write(file, output.out)?;
     }
     first
 }

@@ -68,7 +68,6 @@ fn read(ranks: &str, events: &str, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program; says how long it took and how much memory.
 fn measured(command: &mut Command) -> Result<String> {
     let begin = Instant::now();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().context("start the tool")?;
@@ -85,7 +84,6 @@ fn measured(command: &mut Command) -> Result<String> {
     Ok(format!("{:6.1} s, peak {}", begin.elapsed().as_secs_f64(), peak.as_deref().unwrap_or("unknown")))
 }
 
-/// The most memory that a process had so far; none of one that has ended.
 fn peak_of(pid: u32) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -12,15 +12,12 @@ use crate::packages::{
 };
 use crate::python::Python;
 
-/// What is on the machine after [`everything`].
 pub(crate) struct Machine {
     pub(crate) python: Python,
     pub(crate) tensorflow: Python,
-    /// The folder with one folder per NCCL version.
     pub(crate) libraries: PathBuf,
 }
 
-/// Installs and fetches whatever is not there yet.
 pub(crate) fn everything() -> Result<Machine> {
     packages::ensure(&[
         OTF2,

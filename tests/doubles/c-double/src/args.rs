@@ -14,12 +14,10 @@ use std::ffi::{CStr, c_char};
 pub struct Out<T>(*mut T);
 
 impl<T> Out<T> {
-    /// A result that is not wanted.
     pub const NONE: Self = Out(std::ptr::null_mut());
 }
 
 impl<T: Copy> Out<T> {
-    /// Whether the caller wants no result.
     pub fn is_null(&self) -> bool {
         self.0.is_null()
     }
@@ -39,7 +37,6 @@ impl<T: Copy> Out<T> {
         }
     }
 
-    /// Gives the caller a result of several elements.
     pub fn set_all(&self, values: &[T]) {
         for (index, value) in values.iter().enumerate() {
             self.set_element(index, *value);

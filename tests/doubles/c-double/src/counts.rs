@@ -1,6 +1,6 @@
 //! Counts that a test asks for: it cannot see into the process otherwise. Each double has its own.
 
-use crate::process::say;
+use crate::process::log_line;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -13,7 +13,6 @@ pub fn count(name: &'static str, more: u64) {
     *COUNTS.lock().entry(name).or_insert(0) += more;
 }
 
-/// The count of this name; 0 where nothing was counted.
 pub fn counted(name: &str) -> u64 {
     COUNTS.lock().get(name).copied().unwrap_or(0)
 }
@@ -28,6 +27,6 @@ pub fn report(variable: &str) {
     let lines: String = COUNTS.lock().iter().map(line).collect();
     let file = OpenOptions::new().create(true).append(true).open(path);
     if let Err(error) = file.and_then(|mut file| file.write_all(lines.as_bytes())) {
-        say(variable, &error.to_string());
+        log_line(variable, &error.to_string());
     }
 }

@@ -9,6 +9,6 @@ mod work;
 
 pub use counts::{count, counted, report};
 pub use hidden::hide;
-pub use process::{fatal, realtime_ns, say, this_thread};
+pub use process::{fatal, log_line, realtime_ns, this_thread};
 pub use variables::Variables;
 pub use work::Work;

@@ -15,14 +15,14 @@ pub fn realtime_ns() -> u64 {
 }
 
 /// Says it on stderr in one write, so that the lines of several processes do not mix.
-pub fn say(double: &str, text: &str) {
+pub fn log_line(double: &str, text: &str) {
     let line = format!("{double}[{}:{}]: {text}\n", std::process::id(), this_thread());
-    // There is nobody to tell if it fails.
+    // Nobody could be informed of a failure.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 pub fn fatal(double: &str, text: &str) -> ! {
-    say(double, text);
+    log_line(double, text);
     // SAFETY: takes nothing and does not return.
     unsafe { libc::abort() }
 }

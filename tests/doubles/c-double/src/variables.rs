@@ -13,7 +13,7 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// Those of this process. The file of [`crate::report`] is known.
+    /// The variables of this process, without that of [`crate::report`].
     pub fn of(prefix: &'static str) -> Variables {
         let name_after = |name: &str| name.strip_prefix(prefix).filter(|name| *name != "REPORT").map(str::to_owned);
         let given = std::env::vars_os().filter_map(|(name, value)| Some((name_after(name.to_str()?)?, value)));

@@ -3,7 +3,6 @@
 use crate::level::{self, kind};
 use crate::variables;
 
-/// Length of a record of this kind in the release that is played.
 pub(crate) fn record_len(kind: u32) -> Option<usize> {
     level::record_len(variables::get().level, kind)
 }
@@ -46,7 +45,6 @@ impl Buffer {
         self.head(self.len.min(4096)).iter().all(|byte| *byte == 0)
     }
 
-    /// Appends a record; false if there is no room.
     pub(crate) fn push(&mut self, record: &[u8]) -> bool {
         let has_room = self.valid + record.len() <= self.len;
         if has_room {
@@ -76,7 +74,6 @@ impl Buffer {
     }
 }
 
-/// Turns an order round, if that is asked for.
 pub(crate) fn order<T>(things: &mut [T]) {
     if variables::get().reversed {
         things.reverse();

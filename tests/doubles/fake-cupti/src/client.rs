@@ -121,13 +121,12 @@ impl Client {
         records.iter().for_each(|record| self.write(key, record));
     }
 
-    /// Writes down what ran, launched by this thread.
     pub(crate) fn note_work(self: &Arc<Self>, thread: i32, record: &[u8]) {
         let per_thread = self.state.lock().per_thread;
         self.write((if per_thread { thread } else { 0 }, variables::get().split), record);
     }
 
-    /// Takes the buffers away, to be completed: those of `busy` threads are not complete. All of them if `forced`, also
+    /// Takes the buffers away, to be completed: those of `busy` threads are not complete. All buffers if `forced`, also
     /// the empty ones.
     pub(crate) fn take_buffers(&self, forced: bool, busy: &BTreeSet<i32>) -> Vec<Buffer> {
         let current = &mut self.state.lock().current;

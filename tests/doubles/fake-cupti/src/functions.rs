@@ -43,7 +43,6 @@ macro_rules! functions {
                 $body2
             }}
         )*
-        /// All of them, by name.
         pub(crate) fn exported() -> Vec<(&'static str, Opaque)> {
             vec![
                 $((stringify!($name), $name as Opaque),)*

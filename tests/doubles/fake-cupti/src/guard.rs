@@ -1,4 +1,4 @@
-//! What each call passes first. A tool that uses CUPTI wrongly ends its process: a test that goes on would look as if
+//! What each call passes first. A tool that uses CUPTI wrongly ends its process: a test that continued would look as if
 //! it had passed.
 
 use crate::variables::{self, fatal};
@@ -22,7 +22,6 @@ pub(crate) const INVALID_KIND: Code = 21;
 pub(crate) const NOT_SUPPORTED: Code = 27;
 pub(crate) const MULTIPLE_SUBSCRIBERS: Code = 39;
 
-/// A tool did what it must not do.
 pub(crate) fn misuse(text: &str) -> ! {
     fatal(&format!("wrong use: {text}"))
 }
@@ -51,7 +50,7 @@ fn libcuda_is_mapped() -> bool {
 
 type InHostCallback = extern "C" fn() -> c_int;
 
-/// The stand-in for a GPU knows which threads run host functions now; a real driver does not tell.
+/// The stand-in for a GPU knows which threads run host functions now; a real driver has no such function.
 fn in_host_callback() -> bool {
     static ASK: OnceLock<Option<InHostCallback>> = OnceLock::new();
     let ask = ASK.get_or_init(|| {

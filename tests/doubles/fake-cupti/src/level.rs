@@ -51,7 +51,6 @@ pub(crate) fn record_len(level: u32, kind: u32) -> Option<usize> {
     })
 }
 
-/// The first level that exports this function.
 pub(crate) fn first_with(function: &str) -> u32 {
     match function {
         "cuptiActivityEnableDriverApi" | "cuptiActivityEnableRuntimeApi" => 23,

@@ -15,7 +15,7 @@ struct Queue {
 static QUEUE: Mutex<Queue> = Mutex::new(Queue { tasks: BTreeMap::new(), next: 0 });
 static CHANGED: Condvar = Condvar::new();
 
-/// Does this at this time, or as soon as the thread comes to it.
+/// Runs a task when it is due, or as soon as the thread is free.
 pub(crate) fn put(due: Instant, task: impl FnOnce() + Send + 'static) {
     let mut queue = QUEUE.lock();
     queue.next += 1;

@@ -28,7 +28,6 @@ struct Registry {
     /// who holds V1's one subscription
     v1: Option<String>,
     v2: Vec<Option<Arc<Client>>>,
-    /// what the first of V2 said of others
     shared: bool,
 }
 
@@ -79,7 +78,6 @@ pub(crate) fn clients() -> Vec<Arc<Client>> {
     })
 }
 
-/// For a function of V1: who its records are for.
 pub(crate) fn use_v1() -> Result<Arc<Client>, Code> {
     with(|registry| {
         if registry.is_other(Family::V1) {
@@ -90,7 +88,6 @@ pub(crate) fn use_v1() -> Result<Arc<Client>, Code> {
     })
 }
 
-/// For a function of V2: the subscriber.
 pub(crate) fn use_v2(handle: Handle) -> Result<Arc<Client>, Code> {
     with(|registry| {
         if registry.is_other(Family::V2) {
@@ -102,7 +99,6 @@ pub(crate) fn use_v2(handle: Handle) -> Result<Arc<Client>, Code> {
     })
 }
 
-/// `cuptiSubscribe`
 pub(crate) fn subscribe_v1() -> Result<Handle, Code> {
     with(|registry| {
         if registry.holder().is_some() || registry.is_other(Family::V1) {

@@ -90,7 +90,6 @@ pub(crate) fn run(mut work: Work, mut end: u64) {
     queue::put(Instant::now() + until_end + LAG, move || record(ticket));
 }
 
-/// Makes the record, if nobody has yet.
 fn record(ticket: Ticket) {
     let taken = with(|gpu| {
         let taken = gpu.running.remove(&ticket)?;
@@ -165,7 +164,6 @@ pub(crate) fn flush(clients: &[Arc<Client>], forced: bool) {
     let _ = all_done.recv();
 }
 
-/// Waits until everything has its record.
 pub(crate) fn drain() {
     let until = Instant::now() + Duration::from_secs(30);
     while with(|gpu| gpu.writing > 0 || !gpu.running.is_empty()) {

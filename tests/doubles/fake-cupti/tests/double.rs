@@ -106,35 +106,6 @@ impl Double {
 }
 
 #[test]
-fn each_release_has_its_functions() {
-    for (level, own_names, single, v2_begun, v2_whole) in [
-        ("18", false, false, false, false),
-        ("23", false, true, false, false),
-        ("130101", true, true, false, false),
-        ("130202", true, true, true, false),
-        ("130301", true, true, true, true),
-    ] {
-        let variables = [("FAKECUPTI_API", level)];
-        scenario("each_release_has_its_functions", &variables, None, || {
-            let double = Double::open();
-            let mut version = 0;
-            assert_eq!(call!(double, get_version, &raw mut version), 0);
-            let has = &double.1;
-            assert_eq!((version.to_string().as_str(), has.push.is_some()), (level, true));
-            assert_eq!(
-                [
-                    has.subscribe_v2.is_some(),
-                    has.enable_driver_api.is_some(),
-                    has.enable_v2.is_some(),
-                    has.push_v2.is_some() && has.is_tracing_session_running.is_some(),
-                ],
-                [own_names, single, v2_begun, v2_whole]
-            );
-        });
-    }
-}
-
-#[test]
 fn whoever_comes_first_excludes_the_other_family() {
     let name = "whoever_comes_first_excludes_the_other_family";
     scenario(name, &[("FAKECUPTI_API", "130301")], None, || {

@@ -5,7 +5,7 @@
  * Environment: RELAY_PLUGIN  the plugin to pass the calls on to (a path, for dlopen)
  *              RELAY_OUT     file name prefix of the counts; the process id is appended
  *
- * The counts are in a shared mapping of the file, so they outlive a killed process. The file is a row of 64-bit words in
+ * The counts are in a shared mapping of the file; they outlive a killed process. The file is 64-bit words in
  * the order of `struct counts`. An offered version is one that the other plugin has, too.
  */
 #define _GNU_SOURCE

@@ -23,7 +23,6 @@ static BLOCKS: Mutex<BTreeMap<usize, Block>> = Mutex::new(BTreeMap::new());
 
 const PAGE: usize = 4096;
 
-/// Maps memory of at least this size; the address of it.
 pub(crate) fn alloc(size: usize, kind: Kind, device: i32) -> Option<usize> {
     let size = size.max(1).checked_next_multiple_of(PAGE)?;
     // SAFETY: a new private mapping at an address that the kernel chooses touches no existing memory.

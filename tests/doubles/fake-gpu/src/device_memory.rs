@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Numbers that any bytes are a value of.
 pub(crate) trait Plain: Copy {
-    /// Reads one from the head of `bytes`.
     fn from_head(bytes: &[u8]) -> Self;
 }
 
@@ -94,31 +93,26 @@ impl Addr {
         self.counter().store(value, Ordering::Release);
     }
 
-    /// Reads a 32-bit flag.
     pub(crate) fn load_u32(self) -> u32 {
         self.small_counter().load(Ordering::Relaxed)
     }
 
-    /// Advances a 32-bit counter.
     pub(crate) fn store_u32(self, value: u32) {
         self.small_counter().store(value, Ordering::Release);
     }
 
-    /// A copy of the bytes here.
     pub(crate) fn bytes(self, len: usize) -> Vec<u8> {
         let mut own = vec![0; len];
         self.copy_out(&mut own);
         own
     }
 
-    /// Copies the bytes here.
     pub(crate) fn copy_out(self, to: &mut [u8]) {
         let from = with_exposed_provenance::<u8>(self.0);
         // SAFETY: the counters say that this side may read that much here; `to` is memory of this library.
         unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
     }
 
-    /// Stores bytes here.
     pub(crate) fn copy_in(self, from: &[u8]) {
         let to = with_exposed_provenance_mut::<u8>(self.0);
         // SAFETY: the counters say that this side may write that much here; `from` is memory of this library.
@@ -143,7 +137,6 @@ impl Addr {
 pub(crate) struct Record(Vec<u8>);
 
 impl Record {
-    /// Takes the bytes of such a copy.
     pub(crate) fn from_bytes(bytes: Vec<u8>) -> Record {
         Record(bytes)
     }
@@ -158,7 +151,6 @@ impl Record {
         unsafe { Addr::new(address) }
     }
 
-    /// Some of its bytes.
     pub(crate) fn slice(&self, offset: usize, len: usize) -> &[u8] {
         &self.0[offset..offset + len]
     }

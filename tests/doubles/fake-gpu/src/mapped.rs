@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 /// Files that are mapped: base address and path.
 pub(crate) type Mapped = Vec<(usize, String)>;
 
-/// Called by the loader for each mapped file.
 unsafe extern "C" fn each(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
     // SAFETY: `dl_iterate_phdr` passes a valid structure for the time of this call.
     let info = unsafe { &*info };

@@ -23,7 +23,6 @@ macro_rules! types {
         impl Type {
             pub(crate) const ALL: [Type; 12] = [$(Type::$name),*];
 
-            /// Bytes of an element.
             pub(crate) fn size(self) -> usize {
                 match self { $(Type::$name => $size),* }
             }

@@ -10,7 +10,6 @@ pub(crate) enum Driver {
     Stub,
 }
 
-/// How a tool's events fail.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Events {
     Work,

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 thread_local! {
-    /// Counts what came to its end on this thread: while it grows there is no reason to rest.
+    /// Counts what has ended on this thread: while it grows there is no reason to rest.
     static PROGRESS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -36,7 +36,6 @@ pub(crate) async fn poll_until<F: FnMut() -> bool + Unpin>(condition: F) {
     Until(condition).await;
 }
 
-/// Polls every task in turn until all of them are done.
 pub(crate) struct JoinAll<'a>(pub(crate) Vec<Task<'a>>);
 
 impl Future for JoinAll<'_> {

@@ -121,7 +121,7 @@ fn an_event_is_done_when_its_stream_has_come_to_it() {
     });
 }
 
-/// What a thread gets that asks for an event while a capture goes on, and what becomes of the capture.
+/// The code that a thread gets that queries an event during a capture, and the code of the capture's end.
 fn asked_meanwhile(mode_of_capture: c_int, mode_of_thread: c_int) -> (c_int, c_int) {
     let cuda = driver().unwrap();
     let (stream, event) = (cuda.stream(), cuda.event().1);

@@ -1,7 +1,7 @@
 //! A stand-in for Score-P: shared objects that export its functions, to be preloaded into a program. Test support.
 //!
 //! Each call that a real Score-P answers with an abort, or with data that makes no sense, ends the program here as
-//! well; what came goes into a log ([`Log`]). The libraries are those of a real one, so that what a program was not
+//! well; each call is logged ([`Log`]). The libraries are those of a real one, so that what a program was not
 //! linked with is not there: the measurement, one thread model, and the user adapter if there is one. They are C
 //! (`c/`), compiled when they are asked for: the declarations of Score-P's functions are written twice then, in two
 //! languages.
@@ -20,7 +20,7 @@ pub enum Threads {
     None,
     /// `--thread=pthread`: threads that the program makes; others get a location when they do something.
     Pthread,
-    /// `--thread=omp`: those of OpenMP; others end the program when they do something.
+    /// `--thread=omp`: the threads of OpenMP; others end the program when they do something.
     OpenMp,
 }
 

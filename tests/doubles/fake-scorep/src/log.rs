@@ -9,7 +9,6 @@ pub struct Interval {
     pub region: String,
     pub begin: u64,
     pub end: u64,
-    /// How many regions are around it.
     pub depth: usize,
     pub attributes: BTreeMap<String, String>,
 }
@@ -25,7 +24,6 @@ pub struct Log {
     /// Regions in the order in which they were left.
     pub intervals: Vec<Interval>,
     pub left_open: usize,
-    /// Whether the measurement ended in order.
     pub has_ended: bool,
 }
 

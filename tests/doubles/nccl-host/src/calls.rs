@@ -61,7 +61,6 @@ impl Call {
         }
     }
 
-    /// Elements as passed to NCCL.
     pub(crate) fn count(self, send: usize, recv: usize) -> usize {
         match self {
             Call::ReduceScatter(_) | Call::Scatter { .. } | Call::Recv { .. } => recv,
@@ -70,7 +69,6 @@ impl Call {
         }
     }
 
-    /// Elements that NCCL reads and writes at most.
     fn extent(self, count: usize, ranks: usize) -> (usize, usize) {
         match self {
             Call::Send { .. } => (count, 0),

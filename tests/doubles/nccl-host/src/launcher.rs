@@ -1,4 +1,4 @@
-//! The process the user starts: spawns the workers, watches the clock, says what came out.
+//! The process the user starts: spawns the workers, enforces the time limit, reports the result.
 
 use crate::options::Options;
 use crate::output::Output;
@@ -15,9 +15,7 @@ use std::time::{Duration, Instant};
 pub(crate) const EXIT_WRONG: u8 = 1;
 /// Usage, NCCL or CUDA error, or a worker that crashed.
 pub(crate) const EXIT_ERROR: u8 = 2;
-/// Ended by `--kill-after`.
 const EXIT_KILLED: u8 = 3;
-/// Ended by `--timeout`.
 const EXIT_TIMEOUT: u8 = 124;
 
 /// How long the other workers may take to end once one has failed.
@@ -169,7 +167,6 @@ struct Job<'a> {
     options: &'a Options,
     rendezvous: Rendezvous,
     workers: Vec<Worker>,
-    /// `--kill-after` was carried out.
     killed: bool,
 }
 
@@ -203,7 +200,7 @@ impl Job<'_> {
             }
             self.kill_when_due(all_ready);
             if limit.is_some_and(|limit| started.elapsed() > limit) {
-                self.say_who_is_late();
+                self.report_late_processes();
                 self.kill_all();
                 return Ok(if self.killed { Ended::Killed } else { Ended::TimedOut });
             }
@@ -236,7 +233,7 @@ impl Job<'_> {
         }
     }
 
-    fn say_who_is_late(&self) {
+    fn report_late_processes(&self) {
         for worker in self.workers.iter().filter(|w| w.status.is_none()) {
             let ranks = self.options.ranks_of(worker.process);
             eprintln!(
@@ -264,14 +261,14 @@ impl Job<'_> {
             Some(o) => format!("NCCL {} on {}", o.nccl_version, o.device),
             None => "NCCL".to_owned(),
         };
-        let came_out = match ended {
+        let result = match ended {
             Ended::Killed => "killed as asked".to_owned(),
             Ended::TimedOut => "killed at the time limit".to_owned(),
             _ if !whole => "FAILED".to_owned(),
             _ => format!("{} calls, {} results checked, {wrong} wrong", sum(|o| o.calls), sum(|o| o.results_checked)),
         };
         println!(
-            "nccl-host: {nccl}, {} ranks ({} processes × {} threads), {came_out}, {:.1} s",
+            "nccl-host: {nccl}, {} ranks ({} processes × {} threads), {result}, {:.1} s",
             self.options.world_ranks(),
             self.options.procs,
             self.options.threads,

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The workers are this same program, started again with two hidden options. What they agree on (the unique
-//! id, who is ready, what came out) goes through files in a temporary directory: [`rendezvous`].
+//! id, who is ready, the results) goes through files in a temporary directory: [`rendezvous`].
 
 mod call_log;
 mod calls;

@@ -119,7 +119,6 @@ pub(crate) struct Options {
     pub(crate) rendezvous: Option<PathBuf>,
 }
 
-/// How the communicators end.
 #[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// ncclCommFinalize, then ncclCommDestroy
@@ -136,7 +135,6 @@ pub(crate) enum End {
     Exit,
 }
 
-/// Three numbers.
 fn slow_pair(text: &str) -> Result<String, String> {
     let numbers: Result<Vec<u32>, _> = text.split(',').map(str::parse).collect();
     match numbers {
@@ -146,12 +144,10 @@ fn slow_pair(text: &str) -> Result<String, String> {
 }
 
 impl Options {
-    /// Ranks of the whole run.
     pub(crate) fn world_ranks(&self) -> usize {
         usize::from(self.procs) * usize::from(self.threads)
     }
 
-    /// The ranks that a worker process hosts.
     pub(crate) fn ranks_of(&self, process: u16) -> std::ops::Range<usize> {
         let first = usize::from(process) * usize::from(self.threads);
         first..first + usize::from(self.threads)

@@ -35,7 +35,6 @@ impl Output {
         Ok(())
     }
 
-    /// Waits until what was written is passed on.
     pub(crate) fn end(self) {
         for Stream { writer, done } in [self.out, self.err] {
             drop(writer);
@@ -51,7 +50,7 @@ impl Stream {
         let (sender, done) = channel();
         let work = move || {
             let _sender = sender;
-            // Nobody reads it any more: then there is nobody to tell.
+            // An error means that nobody reads the output any more.
             let _ = pass_on(reader, target());
         };
         let builder = std::thread::Builder::new().name("output".to_owned());

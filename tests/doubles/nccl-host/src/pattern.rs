@@ -12,7 +12,6 @@ fn small(value: usize) -> i32 {
     i32::try_from(value).unwrap_or(i32::MAX)
 }
 
-/// Element `i` of what rank `rank` contributes.
 pub(crate) fn of_rank(rank: usize, i: usize) -> i32 {
     small(i % PERIOD + rank + 1)
 }
@@ -22,7 +21,6 @@ pub(crate) fn sum_over(ranks: &[usize], i: usize) -> i32 {
     small(ranks.iter().map(|rank| i % PERIOD + rank + 1).sum())
 }
 
-/// Element of a message from `from` to `to`.
 pub(crate) fn message(from: usize, to: usize) -> i32 {
     small(from * MAX_RANKS + to)
 }

@@ -20,11 +20,8 @@ pub(crate) struct Shared {
     pub(crate) version: Version,
     pub(crate) log: CallLog,
     pub(crate) exact: bool,
-    /// Elements per operation.
     pub(crate) count: usize,
-    /// All-reduces of `repeat`.
     pub(crate) iterations: u64,
-    /// How long the last rank sleeps in `pause`.
     pub(crate) pause: Duration,
 }
 
@@ -45,7 +42,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// What is being captured into a graph will be executed this often.
+/// How often a captured graph is launched.
 pub(crate) const GRAPH_LAUNCHES: u64 = 3;
 
 #[derive(Debug)]
@@ -90,7 +87,7 @@ impl<'r> Rank<'r> {
         seat.on(world, stream)
     }
 
-    /// For work of this rank elsewhere; what it comes to is given back with [`Rank::add`].
+    /// For work of this rank elsewhere; [`Rank::add`] adds its tally.
     pub(crate) fn seat(&self) -> Seat {
         self.seat.clone()
     }
@@ -107,7 +104,6 @@ impl<'r> Rank<'r> {
         self.world.ranks
     }
 
-    /// Elements per operation.
     pub(crate) fn count(&self) -> usize {
         self.shared.count
     }
@@ -130,12 +126,10 @@ impl<'r> Rank<'r> {
         self.tally.set(tally);
     }
 
-    /// Device memory with these elements.
     pub(crate) fn fill<T: Element>(&self, len: usize, value: impl Fn(usize) -> T) -> anyhow::Result<Buffer<'r, T>> {
         Buffer::fill(self.stream, len, value)
     }
 
-    /// Waits for the operations on the stream and compares a result.
     pub(crate) fn expect<T: Element>(
         &self,
         what: &str,
@@ -213,7 +207,6 @@ impl<'r> Rank<'r> {
         self.log("call", line)
     }
 
-    /// Logs a call on the first communicator, then makes it.
     pub(crate) fn call<T: Element>(
         &self,
         call: Call,
@@ -235,7 +228,7 @@ impl<'r> Rank<'r> {
         comm.call(call, send, recv, self.stream)
     }
 
-    /// A call that no other rank joins: how many proxy operations it comes to is open.
+    /// A call that no other rank joins: its number of proxy operations is not known.
     pub(crate) fn call_alone<T: Element>(&self, call: Call, data: &DeviceSlice<'_, T>) -> anyhow::Result<()> {
         self.log_call::<T>(self.world, call, data.len(), false)?;
         self.world.call(call, data, data, self.stream)

@@ -30,7 +30,6 @@ impl Point {
     }
 }
 
-/// The directory where the processes of a run meet.
 #[derive(Debug, Clone)]
 pub(crate) struct Rendezvous {
     dir: PathBuf,
@@ -71,7 +70,7 @@ impl Rendezvous {
         self.dir.join(point.file(process)).exists()
     }
 
-    /// Waits until all processes have come to this point; the launcher's time limit ends the wait.
+    /// Waits until all processes have reached this point; the launcher's time limit ends the wait.
     pub(crate) fn wait_for_all(&self, point: Point, processes: u16) {
         for process in 0..processes {
             while !self.has_reached(point, process) {
@@ -84,7 +83,6 @@ impl Rendezvous {
         self.put(&format!("outcome.{process}"), &serde_json::to_vec(outcome)?)
     }
 
-    /// What came out of this process, if it came that far.
     pub(crate) fn outcome(&self, process: u16) -> Option<Outcome> {
         let bytes = std::fs::read(self.dir.join(format!("outcome.{process}"))).ok()?;
         serde_json::from_slice(&bytes).ok()

@@ -4,7 +4,7 @@ use crate::call_log::CallLog;
 use crate::calls::Call;
 use crate::cuda::{Buffer, Cuda, Device};
 use crate::launcher::EXIT_WRONG;
-use crate::nccl::{Communicator, Nccl, Reduction, UniqueId, Wanted, comm_init_all};
+use crate::nccl::{CommOptions, Communicator, Nccl, Reduction, UniqueId, comm_init_all};
 use crate::options::{End, Options};
 use crate::rank::{Rank, Shared, Tally};
 use crate::rendezvous::{Outcome, Point, Rendezvous};
@@ -137,7 +137,7 @@ impl Process {
     fn starts(&self) -> anyhow::Result<Vec<Start>> {
         let ranks = self.options.ranks_of(self.process);
         if self.options.init_all {
-            let comms = comm_init_all(self.shared.nccl, ranks.len()).with_context(|| self.hint())?;
+            let comms = comm_init_all(self.shared.nccl, ranks.len()).with_context(|| self.usual_reason())?;
             return Ok(comms.into_iter().map(Start::Ready).collect());
         }
         let id = if ranks.start == 0 {
@@ -150,7 +150,7 @@ impl Process {
         Ok(ranks.map(|_| Start::Join(id)).collect())
     }
 
-    fn hint(&self) -> String {
+    fn usual_reason(&self) -> String {
         let (ranks, devices) = (self.options.world_ranks(), self.devices);
         if ranks > devices {
             format!(
@@ -169,9 +169,10 @@ impl Process {
         let world = match start {
             Start::Ready(comm) => comm,
             Start::Join(id) => {
-                let wanted = Wanted { name: self.options.name.as_deref(), nonblocking: self.options.nonblocking };
+                let wanted = CommOptions { name: self.options.name.as_deref(), nonblocking: self.options.nonblocking };
                 let ranks = self.options.world_ranks();
-                Communicator::init_rank(self.shared.nccl, id, rank, ranks, wanted).with_context(|| self.hint())?
+                Communicator::init_rank(self.shared.nccl, id, rank, ranks, wanted)
+                    .with_context(|| self.usual_reason())?
             }
         };
         let me = Rank::new(self.shared, &world, &stream);

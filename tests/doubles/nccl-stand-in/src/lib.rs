@@ -22,7 +22,7 @@ pub static ncclProfilerEventMask: AtomicI32 = AtomicI32::new(0);
 #[unsafe(no_mangle)]
 pub extern "C" fn ncclStandInBegin(version: c_int, printer: Printer) {
     VERSION.store(version, Ordering::Relaxed);
-    // A library that is still loaded from before goes on with the printer that it has: it is the same.
+    // A library that is still loaded from before keeps the printer that it has: it is the same.
     let _same = PRINTER.set(printer);
 }
 

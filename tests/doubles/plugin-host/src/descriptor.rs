@@ -15,7 +15,6 @@ pub(crate) const BYTES: usize = 192;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
     Number(u64),
-    /// `None` is NULL.
     Text(Option<&'static CStr>),
 }
 
@@ -138,7 +137,6 @@ impl Descriptor {
         self.put(layout::PARENT, parent);
     }
 
-    /// Replaces eight bytes.
     #[inline]
     pub(crate) fn put(&mut self, offset: usize, value: u64) {
         if let Some(target) = self.0[offset..].first_chunk_mut() {
@@ -160,7 +158,6 @@ impl Descriptor {
     }
 }
 
-/// What NCCL says with a state, without versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StateArgs {
     #[default]

@@ -51,14 +51,11 @@ pub(crate) struct Arguments {
 /// How the process is to end; the number is what stands in the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Not yet.
     GoOn = 0,
     Orderly = 1,
     /// Threads stop where they are, then `exit` without finalize.
     Exit = 2,
-    /// `_exit` while the threads work.
     ExitNow = 3,
-    /// `abort` while the threads work.
     Abort = 4,
 }
 
@@ -96,7 +93,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     })
 }
 
-/// One all-reduce after the other.
 fn work(plugin: &Plugin, ledger: &Ledger, arguments: &Arguments, number: u8) {
     let context = plugin.begin(&InitArguments {
         comm_id: 0x7027_0000 + u64::from(number),

@@ -92,7 +92,6 @@ pub(crate) fn state_name(number: u32) -> String {
     name.map_or_else(|| number.to_string(), |name| (*name).to_owned())
 }
 
-/// A number, decimal or hexadecimal with `0x`.
 pub(crate) fn parse_number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),

@@ -105,18 +105,15 @@ const LAYOUTS: &[Layout] = &[
     ]),
 ];
 
-/// `sizeof` of a version's descriptor.
 pub(crate) fn size(version: Version) -> usize {
     SIZES[usize::from(version.number()) - 1]
 }
 
-/// The members of a kind in a version; none for types that it does not define.
 pub(crate) fn members(version: Version, kind: Kind) -> impl Iterator<Item = &'static Member> {
     let is_of = move |layout: &&Layout| layout.0 == kind && (layout.1..=layout.2).contains(&version.number());
     LAYOUTS.iter().filter(is_of).flat_map(|layout| layout.3)
 }
 
-/// Where a number lies that this kind has in this version.
 pub(crate) fn offset(version: Version, kind: Kind, name: &str) -> Option<usize> {
     let mut members = members(version, kind);
     members.find(|(known, ..)| *known == name).map(|(_, at, _)| *at)

@@ -20,7 +20,7 @@ const FILE: &str = "libnccl_stand_in.so";
 
 /// The activation mask while there is no libnccl to have one.
 static MASK: AtomicI32 = AtomicI32::new(0);
-/// Those of the library that is loaded, else NULL.
+/// In the library that is loaded, else NULL.
 static LENT_MASK: AtomicPtr<c_int> = AtomicPtr::new(ptr::null_mut());
 static LENT_LOGGER: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 

@@ -20,7 +20,7 @@ use crate::nccl;
 /// NCCL itself passes uninitialised memory in places (2.30.7 `ncclProxyGetPostedOps`).
 pub(crate) const UNWRITTEN: u64 = 0xdead_beef_dead_beef;
 
-/// The arguments of `init`. Versions 1 to 3 get only the mask.
+/// The arguments of `init`; versions 1 to 3 get only the mask.
 #[derive(Clone, Copy)]
 pub(crate) struct InitArguments<'a> {
     pub(crate) comm_id: u64,
@@ -175,7 +175,6 @@ impl Plugin {
         result
     }
 
-    /// `stopEvent`.
     #[inline]
     pub(crate) fn stop(&self, handle: u64) -> c_int {
         // SAFETY: the plugin keeps to the interface and does not trust handles (`load`'s contract).
@@ -190,7 +189,6 @@ impl Plugin {
         unsafe { (self.state)(address(handle), state, args) }
     }
 
-    /// `finalize`; the communicator has ended.
     pub(crate) fn finalize(&self, context: u64) -> c_int {
         // SAFETY: as for `stop`.
         let result = unsafe { (self.finalize)(address(context)) };

@@ -1,4 +1,4 @@
-//! What the verbs share: which plugin they call, and what they come to.
+//! What the verbs share: which plugin they call, and how they end.
 
 use std::path::{Path, PathBuf};
 

@@ -5,21 +5,20 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::job::{Job, Listener};
-use super::whichever;
 use crate::context::{Context, Shape};
-use crate::outcome::Outcome;
+use crate::outcome::{Answer, Outcome};
 
 /// 64 bytes: nothing but latency.
 const ELEMENTS: u32 = 16;
 const MOST_ITERATIONS: u64 = 1_000_000;
-/// Each is run so often, in turn with the others: what else goes on then meets all of them.
+/// Each is run so often, in turn with the others: other load on the machine then affects all of them.
 const TURNS: u32 = 2;
 
 /// Somebody who listens: a name, who it is, and a variable with its value, which the first has not.
 type Variant = (&'static str, Listener, &'static str);
 
 /// Callbacks: GPU work is left alone.
-pub(crate) fn callback_cost(context: &Context<'_>) -> Outcome {
+pub(crate) fn callback_cost(context: &Context<'_>) -> Answer {
     let variants = [
         ("none", Listener::Nobody, "NCCL_OTF2_EVENTS"),
         ("empty", Listener::EmptyPlugin, "NCCL_OTF2_EVENTS"),
@@ -27,16 +26,16 @@ pub(crate) fn callback_cost(context: &Context<'_>) -> Outcome {
         ("standard", Listener::Recording, "NCCL_OTF2_EVENTS"),
         ("full", Listener::Recording, "NCCL_OTF2_EVENTS"),
     ];
-    whichever(compare(context, &variants))
+    compare(context, &variants)
 }
 
 /// GPU work: the events recorded are the same.
-pub(crate) fn cupti_cost(context: &Context<'_>) -> Outcome {
+pub(crate) fn cupti_cost(context: &Context<'_>) -> Answer {
     let variants = ["off", "events", "cupti"].map(|backend| (backend, Listener::Recording, "NCCL_OTF2_GPU"));
-    whichever(compare(context, &variants))
+    compare(context, &variants)
 }
 
-fn compare(context: &Context<'_>, variants: &[Variant]) -> Result<Outcome, Outcome> {
+fn compare(context: &Context<'_>, variants: &[Variant]) -> Answer {
     let shape = context.shape()?;
     let (first, turns) = if context.is_fake { (64, 1) } else { (2048, TURNS) };
     let iterations = if context.is_fake {
@@ -103,7 +102,6 @@ fn pace(
     slowest(&text).ok_or_else(|| failed("the log has no pace".to_owned()))
 }
 
-/// Of the ranks of one process, the one that took longest to call.
 fn slowest(log: &str) -> Option<Pace> {
     log.lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())

@@ -28,7 +28,6 @@ const APART: Shape = Shape {
 };
 
 impl Context<'_> {
-    /// How several ranks run here, if they do.
     pub(crate) fn shape(&self) -> Result<&Shape, Outcome> {
         let shape = self.shape.get_or_init(|| find_shape(self)).as_ref();
         shape.ok_or_else(|| {
@@ -95,7 +94,6 @@ impl<'a> Job<'a> {
         self
     }
 
-    /// Runs it; an error is one of starting it.
     pub(super) fn run(&self, context: &Context<'_>, name: &str) -> Result<Ran, Outcome> {
         let (machine, bundle) = (context.machine, context.bundle);
         let none = || Outcome::not_here("no libnccl.so.2 was found: give its path with --nccl");
@@ -162,7 +160,6 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Runs `nccl-otf2` on an archive.
 pub(super) fn tool(context: &Context<'_>, verb: &[&str], archive: &PathBuf) -> Result<Ran, Outcome> {
     let mut command = Command::new(&context.bundle.tool);
     command.args(verb).arg(archive);
@@ -184,12 +181,10 @@ impl Archive {
         self.info["gpus"]["numbers"][name].as_u64().unwrap_or(0)
     }
 
-    /// Whether GPU work was recorded by this backend alone.
     pub(super) fn is_by(&self, backend: &str) -> bool {
         self.info["gpus"]["backends"] == json!([backend])
     }
 
-    /// What the archive says of GPU work and of kinds of events.
     pub(super) fn facts(&self) -> Value {
         let (info, gpus) = (&self.info, &self.info["gpus"]);
         let facts = json!({

@@ -12,10 +12,3 @@ pub(crate) use nccl::{
 };
 pub(crate) use probes::{function_ids, probe, refused_buffer, two_tools};
 pub(crate) use tools::{nsys, torch_profiler};
-
-use crate::outcome::Outcome;
-
-/// What came of it, or what kept the check from an answer.
-fn whichever(result: Result<Outcome, Outcome>) -> Outcome {
-    result.unwrap_or_else(|outcome| outcome)
-}

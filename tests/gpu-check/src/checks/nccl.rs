@@ -3,149 +3,134 @@
 use serde_json::{Value, json};
 
 use super::job::{ALONE, Job, tool};
-use super::whichever;
 use crate::context::{Context, Shape};
-use crate::outcome::{Outcome, with};
+use crate::outcome::{Answer, Outcome, with};
 
 const COUNT: u32 = 10_000;
 
 /// One rank: nothing is launched, and everything works.
-pub(crate) fn one_rank(context: &Context<'_>) -> Outcome {
+pub(crate) fn one_rank(context: &Context<'_>) -> Answer {
     let job = Job::recorded(&ALONE, "allreduce,allgather", "off");
-    whichever(job.archived(context, "one").map(|own| Outcome::of(&own.faults, own.facts())))
+    job.archived(context, "one").map(|own| Outcome::of(&own.faults, own.facts()))
 }
 
 /// Several ranks: all operations are right, however NCCL lets them run.
-pub(crate) fn several_ranks(context: &Context<'_>) -> Outcome {
-    whichever((|| {
-        let shape = context.shape()?;
-        // The stand-in takes long for each operation.
-        let operations = if context.is_fake { "allreduce,group" } else { "all" };
-        let job = Job::recorded(shape, operations, "off").argument("--count", COUNT);
-        let archive = job.archived(context, "several")?;
-        let facts = with(archive.facts(), json!({ "shape": shape.words }));
-        Ok(Outcome::of(&archive.faults, facts))
-    })())
+pub(crate) fn several_ranks(context: &Context<'_>) -> Answer {
+    let shape = context.shape()?;
+    // The stand-in takes long for each operation.
+    let operations = if context.is_fake { "allreduce,group" } else { "all" };
+    let job = Job::recorded(shape, operations, "off").argument("--count", COUNT);
+    let archive = job.archived(context, "several")?;
+    let facts = with(archive.facts(), json!({ "shape": shape.words }));
+    Ok(Outcome::of(&archive.faults, facts))
 }
 
 /// One kernel and one id for each launch.
-pub(crate) fn nccl_kernels(context: &Context<'_>) -> Outcome {
-    whichever((|| {
-        let job = Job::recorded(context.shape()?, "allreduce,allgather,sendrecv,group", "cupti");
-        let job = job.argument("--rounds", 5).argument("--count", COUNT);
-        let archive = job.archived(context, "kernels")?;
-        let mut wrong = archive.faults.clone();
-        if !archive.is_by("cupti") {
-            wrong.push("not recorded by CUPTI".to_owned());
+pub(crate) fn nccl_kernels(context: &Context<'_>) -> Answer {
+    let job = Job::recorded(context.shape()?, "allreduce,allgather,sendrecv,group", "cupti");
+    let job = job.argument("--rounds", 5).argument("--count", COUNT);
+    let archive = job.archived(context, "kernels")?;
+    let mut wrong = archive.faults.clone();
+    if !archive.is_by("cupti") {
+        wrong.push("not recorded by CUPTI".to_owned());
+    }
+    let (launches, joined) = (archive.number("launches"), archive.number("kernels_joined"));
+    if launches == 0 || joined != launches - archive.number("captured") {
+        wrong.push(format!("{launches} launches, {joined} kernels joined to them"));
+    }
+    for lost in ["unmatched", "dropped_by_cupti", "bad_records", "foreign_buffers"] {
+        if archive.number(lost) > 0 {
+            wrong.push(format!("{lost}: {}", archive.number(lost)));
         }
-        let (launches, joined) = (archive.number("launches"), archive.number("kernels_joined"));
-        if launches == 0 || joined != launches - archive.number("captured") {
-            wrong.push(format!("{launches} launches, {joined} kernels joined to them"));
-        }
-        for lost in ["unmatched", "dropped_by_cupti", "bad_records", "foreign_buffers"] {
-            if archive.number(lost) > 0 {
-                wrong.push(format!("{lost}: {}", archive.number(lost)));
-            }
-        }
-        let printed = tool(context, &["print", "--json"], &archive.folder)?.stdout;
-        let region = |line: &str| {
-            let record: Value = serde_json::from_str(line).ok()?;
-            let region = record["region"].as_str()?;
-            let is_kernel = region.contains("ncclDevKernel") || region.contains("ncclSymkDevKernel");
-            is_kernel.then(|| region.to_owned())
-        };
-        let mut names: Vec<String> = printed.lines().filter_map(region).collect();
-        names.sort();
-        names.dedup();
-        Ok(Outcome::of(&wrong, with(archive.facts(), json!({ "kernel_names": names }))))
-    })())
+    }
+    let printed = tool(context, &["print", "--json"], &archive.folder)?.stdout;
+    let region = |line: &str| {
+        let record: Value = serde_json::from_str(line).ok()?;
+        let region = record["region"].as_str()?;
+        let is_kernel = region.contains("ncclDevKernel") || region.contains("ncclSymkDevKernel");
+        is_kernel.then(|| region.to_owned())
+    };
+    let mut names: Vec<String> = printed.lines().filter_map(region).collect();
+    names.sort();
+    names.dedup();
+    Ok(Outcome::of(&wrong, with(archive.facts(), json!({ "kernel_names": names }))))
 }
 
 /// The GPU's own times of kernel channels, placed with the help of kernels.
-pub(crate) fn kernel_channels(context: &Context<'_>) -> Outcome {
-    whichever((|| {
-        let job = Job::recorded(context.shape()?, "allreduce", "cupti");
-        let job = job.variable("NCCL_OTF2_EVENTS", "full");
-        let job = job.argument("--rounds", 10).argument("--count", COUNT);
-        let archive = job.archived(context, "channels")?;
-        let (mut wrong, facts) = (archive.faults.clone(), archive.facts());
-        if facts["kinds"]["kernelch"]["seen"].as_u64().is_none_or(|seen| seen == 0) {
-            wrong.push("NCCL told of no kernel channel".to_owned());
-        }
-        Ok(Outcome::of(&wrong, facts))
-    })())
+pub(crate) fn kernel_channels(context: &Context<'_>) -> Answer {
+    let job = Job::recorded(context.shape()?, "allreduce", "cupti");
+    let job = job.variable("NCCL_OTF2_EVENTS", "full");
+    let job = job.argument("--rounds", 10).argument("--count", COUNT);
+    let archive = job.archived(context, "channels")?;
+    let (mut wrong, facts) = (archive.faults.clone(), archive.facts());
+    if facts["kinds"]["kernelch"]["seen"].as_u64().is_none_or(|seen| seen == 0) {
+        wrong.push("NCCL told of no kernel channel".to_owned());
+    }
+    Ok(Outcome::of(&wrong, facts))
 }
 
-pub(crate) fn events_backend(context: &Context<'_>) -> Outcome {
-    whichever((|| {
-        let job = Job::recorded(context.shape()?, "allreduce,sendrecv,graph", "events");
-        let job = job.argument("--rounds", 3).argument("--count", COUNT);
-        let archive = job.archived(context, "events")?;
-        let mut wrong = archive.faults.clone();
-        let launches = archive.number("launches");
-        let timed = archive.number("launches_timed") + archive.number("captured");
-        if !archive.is_by("events") || launches == 0 || timed != launches {
-            wrong.push(format!("{launches} launches, {timed} captured or timed by events"));
-        }
-        Ok(Outcome::of(&wrong, archive.facts()))
-    })())
+pub(crate) fn events_backend(context: &Context<'_>) -> Answer {
+    let job = Job::recorded(context.shape()?, "allreduce,sendrecv,graph", "events");
+    let job = job.argument("--rounds", 3).argument("--count", COUNT);
+    let archive = job.archived(context, "events")?;
+    let mut wrong = archive.faults.clone();
+    let launches = archive.number("launches");
+    let timed = archive.number("launches_timed") + archive.number("captured");
+    if !archive.is_by("events") || launches == 0 || timed != launches {
+        wrong.push(format!("{launches} launches, {timed} captured or timed by events"));
+    }
+    Ok(Outcome::of(&wrong, archive.facts()))
 }
 
-pub(crate) fn ends(context: &Context<'_>) -> Outcome {
-    whichever((|| {
-        let shape = context.shape()?;
-        // Each takes seconds on the stand-in.
-        let all: &[&str] = &["finalize", "destroy", "abort", "order", "exit"];
-        let ends = if context.is_fake { &["exit"] } else { all };
-        let (mut facts, mut wrong) = (json!({}), Vec::new());
-        for end in ends {
-            let job = Job::recorded(shape, "allreduce", "cupti");
-            let archived = job.argument("--end", end).argument("--count", COUNT).archived(context, end);
-            match archived {
-                Ok(archive) => {
-                    wrong.extend(archive.faults.clone());
-                    let launches = archive.number("launches");
-                    let joined = archive.number("kernels_joined");
-                    if joined != launches {
-                        wrong.push(format!("{end}: {launches} launches, {joined} kernels"));
-                    }
-                    facts[*end] = json!({ "launches": launches, "kernels_joined": joined });
+pub(crate) fn ends(context: &Context<'_>) -> Answer {
+    let shape = context.shape()?;
+    // Each takes seconds on the stand-in.
+    let all: &[&str] = &["finalize", "destroy", "abort", "order", "exit"];
+    let ends = if context.is_fake { &["exit"] } else { all };
+    let (mut facts, mut wrong) = (json!({}), Vec::new());
+    for end in ends {
+        let job = Job::recorded(shape, "allreduce", "cupti");
+        let archived = job.argument("--end", end).argument("--count", COUNT).archived(context, end);
+        match archived {
+            Ok(archive) => {
+                wrong.extend(archive.faults.clone());
+                let launches = archive.number("launches");
+                let joined = archive.number("kernels_joined");
+                if joined != launches {
+                    wrong.push(format!("{end}: {launches} launches, {joined} kernels"));
                 }
-                Err(outcome) => wrong.push(outcome.why),
+                facts[*end] = json!({ "launches": launches, "kernels_joined": joined });
             }
+            Err(outcome) => wrong.push(outcome.why),
         }
-        Ok(Outcome::of(&wrong, facts))
-    })())
+    }
+    Ok(Outcome::of(&wrong, facts))
 }
 
-pub(crate) fn nccl_graphs(context: &Context<'_>) -> Outcome {
-    whichever((|| {
-        let job = Job::recorded(context.shape()?, "graph", "cupti").argument("--count", COUNT);
-        let archive = job.archived(context, "graphs")?;
-        let mut wrong = archive.faults.clone();
-        for (name, says) in
-            [("captured", "no launch was captured"), ("kernels_of_graphs", "no kernel of a replay was recognised")]
-        {
-            if archive.number(name) == 0 {
-                wrong.push(says.to_owned());
-            }
+pub(crate) fn nccl_graphs(context: &Context<'_>) -> Answer {
+    let job = Job::recorded(context.shape()?, "graph", "cupti").argument("--count", COUNT);
+    let archive = job.archived(context, "graphs")?;
+    let mut wrong = archive.faults.clone();
+    for (name, says) in
+        [("captured", "no launch was captured"), ("kernels_of_graphs", "no kernel of a replay was recognised")]
+    {
+        if archive.number(name) == 0 {
+            wrong.push(says.to_owned());
         }
-        Ok(Outcome::of(&wrong, archive.facts()))
-    })())
+    }
+    Ok(Outcome::of(&wrong, archive.facts()))
 }
 
-pub(crate) fn several_gpus(context: &Context<'_>) -> Outcome {
+pub(crate) fn several_gpus(context: &Context<'_>) -> Answer {
     let gpus = context.machine.gpus;
     if gpus < 2 {
-        return Outcome::not_here("this machine has one GPU");
+        return Err(Outcome::not_here("this machine has one GPU"));
     }
-    whichever((|| {
-        let shape = Shape { threads: gpus, ..ALONE };
-        let archive = Job::recorded(&shape, "all", "cupti").archived(context, "gpus")?;
-        let (mut wrong, devices) = (archive.faults.clone(), archive.number("devices"));
-        if devices != gpus as u64 {
-            wrong.push(format!("{gpus} GPUs, {devices} in the archive"));
-        }
-        Ok(Outcome::of(&wrong, archive.facts()))
-    })())
+    let shape = Shape { threads: gpus, ..ALONE };
+    let archive = Job::recorded(&shape, "all", "cupti").archived(context, "gpus")?;
+    let (mut wrong, devices) = (archive.faults.clone(), archive.number("devices"));
+    if devices != gpus as u64 {
+        wrong.push(format!("{gpus} GPUs, {devices} in the archive"));
+    }
+    Ok(Outcome::of(&wrong, archive.facts()))
 }

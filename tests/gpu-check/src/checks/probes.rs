@@ -4,23 +4,18 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::whichever;
 use crate::context::Context;
-use crate::outcome::{Outcome, Verdict, with};
+use crate::outcome::{Answer, Outcome, Verdict, with};
 use crate::process::{self, Ran};
 
 /// CUPTI takes a refused buffer from this version on.
 const MAY_BE_REFUSED: u64 = cupti_sys::constants::VERSION_BUFFER_MAY_BE_REFUSED as u64;
 
-pub(crate) fn probe(context: &Context<'_>, name: &str) -> Outcome {
-    probe_with(context, name, &[])
+pub(crate) fn probe(context: &Context<'_>, name: &str) -> Answer {
+    ask(context, name).map(|ran| answer(&ran))
 }
 
-fn probe_with(context: &Context<'_>, name: &str, variables: &[(&str, &str)]) -> Outcome {
-    whichever(ask(context, name, variables).map(|ran| answer(&ran)))
-}
-
-fn ask(context: &Context<'_>, name: &str, variables: &[(&str, &str)]) -> Result<Ran, Outcome> {
+fn ask(context: &Context<'_>, name: &str) -> Result<Ran, Outcome> {
     let me = std::env::current_exe().map_err(|error| Outcome::failed(format!("cannot find this program: {error}")))?;
     let machine = context.machine;
     let mut command = Command::new(me);
@@ -33,7 +28,7 @@ fn ask(context: &Context<'_>, name: &str, variables: &[(&str, &str)]) -> Result<
     if context.is_fake {
         command.arg("--double");
     }
-    command.env("LD_LIBRARY_PATH", machine.library_path()).envs(variables.iter().copied());
+    command.env("LD_LIBRARY_PATH", machine.library_path());
     process::run(&mut command, context.left(), &context.work.join(name))
         .map_err(|error| Outcome::failed(format!("cannot run the probe: {error}")))
 }
@@ -51,10 +46,10 @@ fn answer(ran: &Ran) -> Outcome {
 }
 
 /// The same question in several ways; wrong is what is wrong in any, and where none can be asked it is not here.
-fn each(ways: &[&str], ask: impl Fn(&str) -> Outcome) -> Outcome {
+fn each(context: &Context<'_>, name: &str, ways: &[&str]) -> Answer {
     let (mut facts, mut wrong, mut asked) = (json!({}), Vec::new(), false);
     for way in ways {
-        let outcome = ask(way);
+        let outcome = probe(context, &format!("{name}:{way}")).unwrap_or_else(|outcome| outcome);
         if outcome.verdict == Verdict::Failed {
             wrong.push(format!("{way}: {}", outcome.why));
         }
@@ -62,32 +57,30 @@ fn each(ways: &[&str], ask: impl Fn(&str) -> Outcome) -> Outcome {
         facts[*way] = json!(outcome);
     }
     let not_here = Outcome::not_here("in none of the ways");
-    if asked { Outcome::of(&wrong, facts) } else { Outcome { facts, ..not_here } }
+    Ok(if asked { Outcome::of(&wrong, facts) } else { Outcome { facts, ..not_here } })
 }
 
-/// External ids in both families, where the release has both.
-pub(crate) fn function_ids(context: &Context<'_>) -> Outcome {
-    each(&["global", "own"], |family| probe(context, &format!("ids:{family}")))
+pub(crate) fn function_ids(context: &Context<'_>) -> Answer {
+    each(context, "ids", &["global", "own"])
 }
 
-/// Each order of two users in a process of its own: which family came first is settled for a process's life.
-pub(crate) fn two_tools(context: &Context<'_>) -> Outcome {
-    each(crate::probe::ORDERS, |order| probe(context, &format!("tools:{order}")))
+/// Each order of two users in a process of its own: the family of the first user holds for a process's life.
+pub(crate) fn two_tools(context: &Context<'_>) -> Answer {
+    each(context, "tools", crate::probe::ORDERS)
 }
 
 /// A crash is an answer here.
-pub(crate) fn refused_buffer(context: &Context<'_>) -> Outcome {
-    whichever(ask(context, "refuse", &[]).map(|ran| {
-        let told = ran.stdout.lines().find_map(|line| line.strip_prefix("cupti ")?.parse().ok());
-        let Some(version): Option<u64> = told else {
-            return answer(&ran);
-        };
-        let survived = ran.succeeded();
-        let mut wrong = Vec::new();
-        if version >= MAY_BE_REFUSED && !survived {
-            wrong.push(format!("this release was to take a refused buffer: {}", ran.how_it_ended()));
-        }
-        let facts: Value = json!({ "survived": survived, "signal": ran.signal() });
-        Outcome::of(&wrong, with(facts, answer(&ran).facts))
-    }))
+pub(crate) fn refused_buffer(context: &Context<'_>) -> Answer {
+    let ran = ask(context, "refuse")?;
+    let told = ran.stdout.lines().find_map(|line| line.strip_prefix("cupti ")?.parse().ok());
+    let Some(version): Option<u64> = told else {
+        return Ok(answer(&ran));
+    };
+    let survived = ran.succeeded();
+    let mut wrong = Vec::new();
+    if version >= MAY_BE_REFUSED && !survived {
+        wrong.push(format!("this release was to take a refused buffer: {}", ran.how_it_ended()));
+    }
+    let facts: Value = json!({ "survived": survived, "signal": ran.signal() });
+    Ok(Outcome::of(&wrong, with(facts, answer(&ran).facts)))
 }

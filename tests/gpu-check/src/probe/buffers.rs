@@ -74,12 +74,10 @@ pub(super) extern "C" fn complete(_context: *mut c_void, _stream: u32, address: 
     DONE.lock().push(Buffer { address, size, valid });
 }
 
-/// The same for a subscriber's own.
 pub(super) extern "C" fn request_own(buffer: *mut *mut u8, size: *mut usize, records: *mut usize, _info: *mut c_void) {
     request(buffer, size, records);
 }
 
-/// The same for a subscriber's own.
 pub(super) extern "C" fn complete_own(address: *mut u8, size: usize, valid: usize, _info: *mut c_void) {
     complete(null_mut(), 0, address, size, valid);
 }

@@ -59,7 +59,6 @@ functions! {
     memory = c"cuMemGetInfo_v2" (*mut usize, *mut usize);
 }
 
-/// One call; an error names the function.
 macro_rules! call {
     ($driver:expr, $name:ident $(, $argument:expr)*) => {
         match $driver.$name {
@@ -94,7 +93,6 @@ impl Driver {
         Ok(version)
     }
 
-    /// How many devices there are, and the name of the first.
     pub(super) fn devices(&self) -> Result<(i32, String), Outcome> {
         let (mut count, mut name) = (0, [0_u8; 128]);
         call!(self, init, 0)?;
@@ -137,7 +135,6 @@ impl Device {
         call!(&self.driver, launch, self.kernel, 1, 1, 1, 1, 1, 1, 0, self.stream, none, none)
     }
 
-    /// Bytes of device memory that are free.
     pub(super) fn free_bytes(&self) -> Result<usize, Outcome> {
         let (mut free, mut total) = (0, 0);
         call!(self.driver, memory, &raw mut free, &raw mut total)?;

@@ -43,7 +43,6 @@ impl Gpu {
         Ok(())
     }
 
-    /// Waits until they have run.
     pub(super) fn synchronize(&self) -> Result<(), Outcome> {
         match self {
             Self::Real(device) => device.synchronize(),

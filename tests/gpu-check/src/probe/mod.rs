@@ -11,8 +11,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use crate::options::Options;
-use crate::outcome::Outcome;
-use questions::Answer;
+use crate::outcome::{Answer, Outcome};
 pub(crate) use questions::ORDERS;
 
 pub(crate) fn run(name: &str, options: &Options) -> ExitCode {

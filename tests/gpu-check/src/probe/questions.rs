@@ -14,9 +14,7 @@ use super::driver::Driver;
 use super::gpu::Gpu;
 use super::tool::{Cupti, Family, Record, Tool, of_kind};
 use crate::options::Options;
-use crate::outcome::{Outcome, with};
-
-pub(super) type Answer = Result<Outcome, Outcome>;
+use crate::outcome::{Answer, Outcome, with};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const KINDS: [u32; 2] = [KIND_EXTERNAL_CORRELATION, KIND_CONCURRENT_KERNEL];
@@ -135,7 +133,7 @@ pub(super) fn fork(options: &Options) -> Answer {
     outcome(&wrong, json!({ "kernel_records": kernels, "child_ended_well": ended_well }), &cupti)
 }
 
-/// No buffer at all; says first which release it is, for it may not come to an answer.
+/// No buffer at all. Prints the release first: the process may crash before it answers.
 pub(super) fn refuse(options: &Options) -> Answer {
     println!("cupti {}", {
         // The driver has to be there for that.
@@ -161,7 +159,6 @@ pub(super) fn refuse(options: &Options) -> Answer {
     outcome(&[], facts, &cupti)
 }
 
-/// Two users of CUPTI in one process: who comes first, and who second.
 pub(crate) const ORDERS: &[&str] = &[
     "global,global",
     "global,alone",

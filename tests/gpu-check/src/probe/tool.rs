@@ -58,7 +58,6 @@ impl Cupti {
         json!({ "cupti_version": self.version, "cupti": self.path })
     }
 
-    /// Subscribes; on failure also who holds CUPTI, if it says so.
     pub(super) fn subscribe(&self, family: Family) -> Result<Tool, (Code, String)> {
         let mut subscriber: Subscriber = null_mut();
         let mut holder = [0_u8; OLD_SUBSCRIBER_NAME_BYTES + 1];
@@ -141,7 +140,6 @@ impl Tool {
         succeeded("push", by_family!(self, push(kind, id), push_v2(kind, id)))
     }
 
-    /// Takes the last id away.
     pub(super) fn pop(&self) -> Result<u64, Outcome> {
         let (kind, mut last) = (EXTERNAL_CUSTOM2, 0);
         let at = &raw mut last;
@@ -177,7 +175,6 @@ impl Tool {
         }
     }
 
-    /// Takes the records that there are by now.
     fn read(&self, records: &mut Vec<Record>) -> Result<(), Outcome> {
         succeeded("flush", call!(self.functions.flush_all, 0))?;
         for buffer in buffers::take() {
@@ -204,7 +201,6 @@ impl Tool {
     }
 }
 
-/// The bytes of a record, up to the next.
 #[derive(Clone, Debug)]
 pub(super) struct Record(pub(super) Vec<u8>);
 

@@ -70,7 +70,6 @@ pub enum Wrong {
 
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Ranks, each in a process of its own.
     pub ranks: u32,
     pub channels: u32,
     pub instances: u32,
@@ -138,13 +137,12 @@ pub struct Operation {
     pub start_ns: u64,
     pub stop_ns: u64,
     pub bytes: u64,
-    /// NCCL's number of it; sends, receives and all-to-alls have none in the archive.
+    /// NCCL's sequence number; sends, receives and all-to-alls have none in the archive.
     pub sequence: u64,
     /// For each channel the steps to the next rank.
     pub sends: Vec<Vec<Step>>,
 }
 
-/// What happened on each rank.
 pub fn play(job: &Job) -> Vec<Vec<Operation>> {
     let mut random = Random(job.seed);
     let mut ranks: Vec<Vec<Operation>> = vec![Vec::new(); job.ranks as usize];

@@ -37,7 +37,6 @@ const REGIONS: [(&str, &str); 11] = [
     ("ncclAllGather", "nccl::operation::Coll::ncclAllGather"),
 ];
 
-/// The archive of a job; gives its anchor.
 pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
     let mut archive = ArchiveWriter::create(directory, "traces").expect("a directory");
     archive.set_creator("synthetic").expect("a name");

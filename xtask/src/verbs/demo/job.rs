@@ -11,7 +11,6 @@ use crate::gpu;
 use crate::nccl;
 use crate::process;
 
-/// How many ranks the demo has when nothing limits it.
 const RANKS: usize = 4;
 /// What rank 0 sends to rank 1 takes so many µs longer: five times as long, and less is lost than by the late rank.
 const SLOW_PAIR: &str = "0,1,200";
@@ -45,7 +44,6 @@ impl Devices {
         matches!(self, Self::Real { .. })
     }
 
-    /// Processes and threads per process.
     fn shape(&self) -> (usize, usize) {
         match self {
             Self::Fake(_) => (2, RANKS / 2),
@@ -80,7 +78,6 @@ pub(super) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Runs the job to its end; fails when a result is wrong.
     pub(super) fn run(&self, tools: &Tools) -> Result<()> {
         let (processes, threads) = self.devices.shape();
         let mut command = self.recorded(tools, &self.archive_folder(), processes, threads);

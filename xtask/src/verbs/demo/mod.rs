@@ -105,11 +105,11 @@ fn demonstrate(job: &Job<'_>, tools: &Tools, python: &Python) -> Result<()> {
 
 /// `otf2-print` must read it all without a word on stderr, and our own `check` must find nothing.
 fn check(tools: &Tools, anchor: &Path) -> Result<()> {
-    let said = process::capture(Command::new("otf2-print").arg(anchor))?;
-    let (status, complaints) = (said.status, said.err.trim());
+    let output = process::capture(Command::new("otf2-print").arg(anchor))?;
+    let (status, complaints) = (output.status, output.err.trim());
     let fine = status.success() && complaints.is_empty();
     ensure!(fine, "otf2-print {} ended with {status}:\n{complaints}", anchor.display());
-    println!("   otf2-print reads it without a warning ({} lines)", said.out.lines().count());
+    println!("   otf2-print reads it without a warning ({} lines)", output.out.lines().count());
     process::run(Command::new(&tools.nccl_otf2).arg("check").arg(anchor))
 }
 

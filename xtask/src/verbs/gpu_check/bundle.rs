@@ -136,13 +136,4 @@ mod tests {
         assert_eq!(newest(text).as_deref(), Some("2.34"));
         assert_eq!(newest("nothing"), None);
     }
-
-    #[test]
-    fn a_folder_of_somebody_else_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("mine"), "x").unwrap();
-        let refused = Bundle::make(folder.path(), Profile::Debug).err().unwrap();
-        assert!(folder.path().join("mine").is_file());
-        assert!(refused.to_string().contains("is there"), "{refused}");
-    }
 }

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use super::modules::{Crate, Import, Imported};
 
-/// Modules that all reach each other by imports.
 #[derive(Serialize)]
 pub(super) struct Circle {
     pub(super) inside: String,
@@ -55,7 +54,6 @@ pub(super) fn find(name: &str, code: &Crate<'_>, imports: &[Import]) -> Vec<Circ
     circles
 }
 
-/// The sets of at least two modules that reach each other.
 fn components<'a>(graph: &Graph<'a>) -> Vec<BTreeSet<&'a str>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> = graph.keys().map(|from| (*from, reach(graph, from))).collect();
     let mut components: Vec<BTreeSet<&str>> = Vec::new();

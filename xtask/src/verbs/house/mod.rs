@@ -38,8 +38,8 @@ const DESIGN: &str = "docs/DESIGN.md";
 /// allows. Rows name a module of the plugin (`record`), of a crate (`trace/links`) or a crate (`journal`).
 ///
 /// Sizes: lines of files and functions (tests too), files in a folder (`mod.rs`, `lib.rs` and `main.rs` not counted),
-/// production lines of a room, all lines of a category (the product, tests, doubles, xtask), items that other crates can
-/// name (no methods, no modules). Generated files are left out.
+/// production lines of a room, all lines of a category (the product, tests, doubles, xtask), items that other crates
+/// can name (no methods, no modules). Generated files are left out.
 ///
 /// Widths: lines of Markdown, and lines that are only comment. Rows of tables, fenced blocks, definitions of links,
 /// images and single words may be wider.
@@ -70,7 +70,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Measures the workspace below `root`.
 fn look(root: &Path, limits: &[Limit], exceptions: &[Exception]) -> Result<Report> {
     let tree = Tree::read(root)?;
     let mut found = Vec::new();
@@ -106,7 +105,7 @@ fn look(root: &Path, limits: &[Limit], exceptions: &[Exception]) -> Result<Repor
     Ok(Report::new(found, circles, rooms, limits, exceptions))
 }
 
-/// What each crate imports and offers; returns the files that are compiled into the product.
+/// Checks what each crate imports and offers; returns the files that are compiled into the product.
 fn crates(tree: &Tree, sources: &Sources, found: &mut Vec<Found>, circles: &mut Vec<Circle>) -> BTreeSet<String> {
     let table = tree.text(DESIGN).ok().and_then(|page| Table::read(&page));
     let others: BTreeSet<&str> = tree.packages.iter().filter_map(|package| package.library()).collect();

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::paths::{How, Used};
 use super::source::{Definition, Source, What};
 
-/// The parsed files of the workspace, by their paths.
 pub(super) type Sources = BTreeMap<String, Source>;
 
 pub(super) struct Crate<'a> {

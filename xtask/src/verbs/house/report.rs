@@ -9,7 +9,6 @@ use super::circles::Circle;
 use super::limits::{Exception, Limit, Rule};
 use super::rooms::{self, Room};
 
-/// Something that a rule counts, and how much of it there is.
 #[derive(Serialize)]
 pub(super) struct Found {
     pub(super) rule: Rule,
@@ -19,7 +18,6 @@ pub(super) struct Found {
     pub(super) is: usize,
 }
 
-/// All that `cargo xtask house` has to say.
 #[derive(Serialize)]
 pub(super) struct Report {
     failed: bool,
@@ -37,11 +35,9 @@ struct Judged {
     may_exceed: usize,
     exceed: usize,
     failed: bool,
-    /// The largest first.
     over: Vec<Found>,
 }
 
-/// How many are listed without `--all`.
 const SHOWN: usize = 10;
 
 impl Report {
@@ -97,7 +93,6 @@ impl Report {
         self.rules.iter().filter(|rule| rule.failed).map(|rule| rule.rule).collect()
     }
 
-    /// What fails first, then the rules, then the rooms.
     pub(super) fn text(&self, all: bool) -> String {
         let mut text = String::new();
         for rule in self.rules.iter().filter(|rule| rule.failed || all && rule.exceed > 0) {

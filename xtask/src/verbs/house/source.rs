@@ -14,12 +14,10 @@ use super::paths::{self, How, Used};
 #[derive(Default)]
 pub(super) struct Source {
     pub(super) lines: usize,
-    /// Lines of items that are compiled for tests only.
     pub(super) test_lines: usize,
     /// All of the file is for tests only.
     pub(super) only_tests: bool,
     pub(super) functions: Vec<Function>,
-    /// The file's own scope first, then its inline modules.
     pub(super) scopes: Vec<Scope>,
 }
 
@@ -47,9 +45,7 @@ pub(super) enum What {
     Item,
     /// `mod name;`, perhaps with the file that an attribute names.
     File(Option<String>),
-    /// An inline module: the place of its scope.
     Inline(usize),
-    /// A `use` under this name.
     Import(Vec<String>),
 }
 
@@ -101,7 +97,6 @@ impl Reader {
         }
     }
 
-    /// Visits something that may be for tests only.
     fn guarded(&mut self, attributes: &[Attribute], span: Span, visit: impl FnOnce(&mut Self)) {
         let test = attributes.iter().any(is_test);
         if test && self.tests == 0 {

@@ -30,7 +30,6 @@ pub(super) fn page(text: &str, most: usize) -> Vec<(usize, usize)> {
     markdown(text.lines().zip(1..).map(|(line, number)| (number, line, line.chars().count())), most)
 }
 
-/// The lines of a file that are comments and nothing else.
 pub(super) fn comments(file: &str, text: &str, most: usize) -> Vec<(usize, usize)> {
     let Some(mark) = mark(file) else {
         return Vec::new();

@@ -64,7 +64,6 @@ struct MetadataDependency {
 }
 
 impl Tree {
-    /// Reads the workspace below `root`.
     pub(super) fn read(root: &Path) -> Result<Self> {
         let root = root.canonicalize().with_context(|| format!("find {}", root.display()))?;
         let mut git = Command::new("git");

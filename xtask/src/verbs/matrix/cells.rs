@@ -8,7 +8,7 @@ pub(super) struct Cell {
     pub(super) about: &'static str,
     /// The arguments of `nccl-host`.
     pub(super) arguments: &'static str,
-    pub(super) settings: &'static [(&'static str, &'static str)],
+    pub(super) settings: Settings,
     /// The only algorithm that the archive may name, in NCCL's word.
     pub(super) algorithm: Option<&'static str>,
     /// The only protocol that the archive may name.
@@ -17,10 +17,11 @@ pub(super) struct Cell {
     pub(super) except: &'static [Exception],
 }
 
+type Settings = &'static [(&'static str, &'static str)];
+
 pub(super) struct Exception {
     /// The first release, as `(minor, patch)` of 2.minor.patch.
     pub(super) from: (u32, u32),
-    /// The last one.
     pub(super) to: (u32, u32),
     /// The defect of NCCL, and how it is known to be NCCL's.
     pub(super) why: &'static str,
@@ -41,103 +42,58 @@ impl Cell {
     }
 }
 
-const PLAIN: Cell = Cell {
-    name: "",
-    about: "",
-    arguments: "",
-    settings: &[],
-    algorithm: None,
-    protocol: None,
-    memcheck: false,
-    except: &[],
-};
+const fn cell(name: &'static str, arguments: &'static str, about: &'static str) -> Cell {
+    Cell { name, about, arguments, settings: &[], algorithm: None, protocol: None, memcheck: false, except: &[] }
+}
+
+impl Cell {
+    /// With `NCCL_PROTO`, and as the archive names it.
+    const fn protocol(self, settings: Settings, protocol: &'static str) -> Self {
+        Self { settings, protocol: Some(protocol), ..self }
+    }
+
+    const fn tree(self, settings: Settings) -> Self {
+        Self { settings, algorithm: Some("TREE"), ..self }
+    }
+}
 
 /// All cells, in the order of the table's rows.
 pub(super) const CELLS: &[Cell] = &[
+    cell("processes", TWO_OF_TWO, "two processes of two threads, sockets, all operations"),
+    cell("threads", "--threads 4 --exact", "four threads of one process, sockets, all operations"),
+    cell(
+        "hosts",
+        "--procs 4 --threads 1 --hosts --exact",
+        "four processes, each as if on a host of its own, all operations",
+    ),
+    cell(
+        "init-all",
+        "--threads 4 --init-all --end destroy --exact",
+        "ncclCommInitAll; destroyed without ncclCommFinalize",
+    ),
+    cell("ll", TWO_OF_TWO, "protocol LL").protocol(&[("NCCL_PROTO", "LL")], "LL"),
+    cell("ll128", TWO_OF_TWO, "protocol LL128").protocol(&[("NCCL_PROTO", "LL128")], "LL128"),
+    cell("simple", "--threads 4 --exact", "protocol Simple").protocol(&[("NCCL_PROTO", "Simple")], "SIMPLE"),
+    cell(
+        "tree",
+        "--procs 2 --threads 2 --ops allreduce,sendrecv,alltoall,graph",
+        "tree; only operations that have one, and messages",
+    )
+    .tree(&[("NCCL_ALGO", "Tree")]),
+    cell("tree-ll128", "--threads 4 --ops allreduce,sendrecv,alltoall", "tree and LL128 among threads")
+        .tree(&[])
+        .protocol(&[("NCCL_ALGO", "Tree"), ("NCCL_PROTO", "LL128")], "LL128"),
     Cell {
-        name: "processes",
-        about: "two processes of two threads, sockets, all operations",
-        arguments: "--procs 2 --threads 2 --exact",
-        ..PLAIN
-    },
-    Cell {
-        name: "threads",
-        about: "four threads of one process, sockets, all operations",
-        arguments: "--threads 4 --exact",
-        ..PLAIN
-    },
-    Cell {
-        name: "hosts",
-        about: "four processes, each as if on a host of its own, all operations",
-        arguments: "--procs 4 --threads 1 --hosts --exact",
-        ..PLAIN
-    },
-    Cell {
-        name: "init-all",
-        about: "ncclCommInitAll; destroyed without ncclCommFinalize",
-        arguments: "--threads 4 --init-all --end destroy --exact",
-        ..PLAIN
-    },
-    Cell {
-        name: "ll",
-        about: "protocol LL",
-        arguments: "--procs 2 --threads 2 --exact",
-        settings: &[("NCCL_PROTO", "LL")],
-        protocol: Some("LL"),
-        ..PLAIN
-    },
-    Cell {
-        name: "ll128",
-        about: "protocol LL128",
-        arguments: "--procs 2 --threads 2 --exact",
-        settings: &[("NCCL_PROTO", "LL128")],
-        protocol: Some("LL128"),
-        ..PLAIN
-    },
-    Cell {
-        name: "simple",
-        about: "protocol Simple",
-        arguments: "--threads 4 --exact",
-        settings: &[("NCCL_PROTO", "Simple")],
-        protocol: Some("SIMPLE"),
-        ..PLAIN
-    },
-    Cell {
-        name: "tree",
-        about: "tree; only operations that have one, and messages",
-        arguments: "--procs 2 --threads 2 --ops allreduce,sendrecv,alltoall,graph",
-        settings: &[("NCCL_ALGO", "Tree")],
-        algorithm: Some("TREE"),
-        ..PLAIN
-    },
-    Cell {
-        name: "tree-ll128",
-        about: "tree and LL128 among threads",
-        arguments: "--threads 4 --ops allreduce,sendrecv,alltoall",
-        settings: &[("NCCL_ALGO", "Tree"), ("NCCL_PROTO", "LL128")],
-        algorithm: Some("TREE"),
-        protocol: Some("LL128"),
-        ..PLAIN
-    },
-    Cell {
-        name: "shm",
-        about: "shared memory between two processes of two threads: no proxy operations",
-        arguments: "--procs 2 --threads 2",
         settings: &[("NCCL_SHM_DISABLE", "0")],
-        ..PLAIN
+        ..cell(
+            "shm",
+            "--procs 2 --threads 2",
+            "shared memory between two processes of two threads: no proxy operations",
+        )
     },
+    cell("shm-simple", "--threads 4", "shared memory among threads, protocol Simple, NCCL's choice of ring and tree")
+        .protocol(&[("NCCL_SHM_DISABLE", "0"), ("NCCL_PROTO", "Simple")], "SIMPLE"),
     Cell {
-        name: "shm-simple",
-        about: "shared memory among threads, protocol Simple, NCCL's choice of ring and tree",
-        arguments: "--threads 4",
-        settings: &[("NCCL_SHM_DISABLE", "0"), ("NCCL_PROTO", "Simple")],
-        protocol: Some("SIMPLE"),
-        ..PLAIN
-    },
-    Cell {
-        name: "net-plugin",
-        about: "a network plugin that reports events of its own",
-        arguments: "--procs 2 --threads 2 --exact",
         settings: &[("NCCL_NET_PLUGIN", "probe"), ("NCCL_NET", "Probe")],
         except: &[
             Exception { from: (23, 0), to: (25, 99), why: "network plugins have no events before 2.26", instead: None },
@@ -152,70 +108,59 @@ pub(super) const CELLS: &[Cell] = &[
                 ),
             },
         ],
-        ..PLAIN
+        ..cell("net-plugin", TWO_OF_TWO, "a network plugin that reports events of its own")
     },
+    cell("abort", "--procs 2 --threads 2 --end abort --exact", "ended by ncclCommAbort"),
     Cell {
-        name: "abort",
-        about: "ended by ncclCommAbort",
-        arguments: "--procs 2 --threads 2 --end abort --exact",
-        ..PLAIN
-    },
-    Cell {
-        name: "stuck",
-        about: "aborted while rank 0 is in an all-reduce that nobody joins",
-        arguments: "--procs 2 --threads 2 --end stuck",
         except: &[Exception {
             from: (23, 0),
             to: (25, 99),
             why: "ncclCommAbort of 2.23 to 2.25 does not return while an operation waits; the same without a profiler",
             instead: None,
         }],
-        ..PLAIN
+        ..cell(
+            "stuck",
+            "--procs 2 --threads 2 --end stuck",
+            "aborted while rank 0 is in an all-reduce that nobody joins",
+        )
     },
+    cell("exit", "--procs 2 --threads 2 --end exit --exact", "the processes end without a word to NCCL"),
+    cell(
+        "graph",
+        "--procs 2 --threads 2 --ops graph --rounds 2 --exact",
+        "a captured graph launched three times, twice; each replay is there and says which it is",
+    ),
+    cell(
+        "several",
+        "--procs 2 --threads 2 --ops allreduce,several,split --exact",
+        "three communicators at once, used in turn by one thread of each rank",
+    ),
+    cell(
+        "several-threads",
+        "--procs 2 --threads 2 --ops threads --exact",
+        "four communicators at once, each used and destroyed by a thread of its own",
+    ),
+    cell(
+        "destroy-order",
+        "--procs 2 --threads 2 --ops one,sendrecv --end order --exact",
+        "three communicators, destroyed in another order than made, and in another on each rank",
+    ),
+    cell(
+        "nonblocking",
+        "--procs 2 --threads 2 --nonblocking --exact",
+        "nonblocking communicators, polled with ncclCommGetAsyncError",
+    ),
     Cell {
-        name: "exit",
-        about: "the processes end without a word to NCCL",
-        arguments: "--procs 2 --threads 2 --end exit --exact",
-        ..PLAIN
-    },
-    Cell {
-        name: "graph",
-        about: "a captured graph launched three times, twice; each replay is there and says which it is",
-        arguments: "--procs 2 --threads 2 --ops graph --rounds 2 --exact",
-        ..PLAIN
-    },
-    Cell {
-        name: "several",
-        about: "three communicators at once, used in turn by one thread of each rank",
-        arguments: "--procs 2 --threads 2 --ops allreduce,several,split --exact",
-        ..PLAIN
-    },
-    Cell {
-        name: "several-threads",
-        about: "four communicators at once, each used and destroyed by a thread of its own",
-        arguments: "--procs 2 --threads 2 --ops threads --exact",
-        ..PLAIN
-    },
-    Cell {
-        name: "destroy-order",
-        about: "three communicators, destroyed in another order than made, and in another on each rank",
-        arguments: "--procs 2 --threads 2 --ops one,sendrecv --end order --exact",
-        ..PLAIN
-    },
-    Cell {
-        name: "nonblocking",
-        about: "nonblocking communicators, polled with ncclCommGetAsyncError",
-        arguments: "--procs 2 --threads 2 --nonblocking --exact",
-        ..PLAIN
-    },
-    Cell {
-        name: "memcheck",
-        about: "the recording half under Valgrind's memcheck: no error with this plugin on its stack",
-        arguments: "--threads 2 --ops one,sendrecv",
         memcheck: true,
-        ..PLAIN
+        ..cell(
+            "memcheck",
+            "--threads 2 --ops one,sendrecv",
+            "the recording half under Valgrind's memcheck: no error with this plugin on its stack",
+        )
     },
 ];
+
+const TWO_OF_TWO: &str = "--procs 2 --threads 2 --exact";
 
 #[cfg(test)]
 mod tests {
@@ -229,13 +174,5 @@ mod tests {
         assert!(cell.exception("2.26.2").is_none());
         assert!(cell.exception("2.27.7").unwrap().instead.is_some());
         assert!(CELLS[0].exception("2.23.4").is_none());
-    }
-
-    #[test]
-    fn names_are_names() {
-        for (number, cell) in CELLS.iter().enumerate() {
-            assert!(CELLS[..number].iter().all(|other| other.name != cell.name));
-            assert!(cell.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-'));
-        }
     }
 }

@@ -13,7 +13,7 @@ use super::memcheck;
 use super::table::Verdict;
 use crate::cache;
 use crate::cargo::Tools;
-use crate::process::{self, Said};
+use crate::process::{self, Captured};
 use crate::python::Python;
 
 /// Elements of an operation: enough for several steps of the proxy in each protocol.
@@ -86,17 +86,16 @@ impl Bench {
             .env("LD_LIBRARY_PATH", &self.probes)
             .env("RELAY_PLUGIN", &self.tools.plugin)
             .env("RELAY_OUT", run.relay());
-        let said = process::capture(&mut command)?;
-        cache::write(&run.folder.join("said"), format!("{}{}", said.out, said.err))?;
-        match said.status.code() {
+        let output = process::capture(&mut command)?;
+        cache::write(&run.folder.join("said"), format!("{}{}", output.out, output.err))?;
+        match output.status.code() {
             Some(0) => Ok(()),
             Some(1) => bail!("the program got wrong results from NCCL"),
             Some(124) => bail!("the run hung and was killed"),
-            _ => bail!("the run ended with {}: {}", said.status, said.last()),
+            _ => bail!("the run ended with {}: {}", output.status, output.last()),
         }
     }
 
-    /// What `check` remarked.
     fn compare(&self, run: &Run<'_>) -> Result<Vec<String>> {
         let anchor = run.archive().join("traces.otf2");
         let text = print(&anchor)?;
@@ -118,7 +117,7 @@ impl Bench {
         succeeds("counts", counts.arg(&anchor).arg(run.log()))?;
         let mut callbacks = self.python.script("callbacks.py");
         succeeds("callbacks", callbacks.arg(run.relay()).arg(run.archive()))?;
-        Ok(rules(&check))
+        rules(&check)
     }
 }
 
@@ -135,7 +134,7 @@ impl Run<'_> {
         self.folder.join("relay")
     }
 
-    /// Those of the cell, and what steers around a defect of this release.
+    /// The cell's arguments, and what steers around a defect of this release.
     fn arguments(&self) -> impl Iterator<Item = &'static str> {
         let exception = self.cell.exception(self.release);
         let instead = exception.and_then(|exception| exception.instead);
@@ -144,7 +143,6 @@ impl Run<'_> {
     }
 }
 
-/// What `otf2-print` prints, without a complaint.
 fn print(anchor: &Path) -> Result<String> {
     let printed = process::capture(Command::new("otf2-print").arg(anchor))?;
     ensure!(printed.status.success() && printed.err.is_empty(), "otf2-print: {}", printed.last());
@@ -173,27 +171,28 @@ fn only(attribute: &str, wanted: Option<&str>, printed: &str) -> Result<()> {
 
 /// The numbers that differ, or the last words.
 fn succeeds(what: &str, command: &mut Command) -> Result<()> {
-    let said = process::capture(command)?;
+    let output = process::capture(command)?;
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let wrong: Vec<String> = said.out.lines().filter(|line| line.contains("WRONG")).map(words).collect();
-    let reason = if wrong.is_empty() { said.last().to_owned() } else { wrong.join("; ") };
-    ensure!(said.status.success(), "{what}: {reason}");
+    let wrong: Vec<String> = output.out.lines().filter(|line| line.contains("WRONG")).map(words).collect();
+    let reason = if wrong.is_empty() { output.last().to_owned() } else { wrong.join("; ") };
+    ensure!(output.status.success(), "{what}: {reason}");
     Ok(())
 }
 
 /// The first finding of `check --json`, or its last words.
-fn fault(said: &Said) -> String {
-    let json: Value = serde_json::from_str(&said.out).unwrap_or_default();
+fn fault(output: &Captured) -> String {
+    let json: Value = serde_json::from_str(&output.out).unwrap_or_default();
     let findings = json["findings"].as_array().into_iter().flatten();
     let mut faults = findings.filter(|finding| finding["severity"] == "fault");
     let message = faults.next().and_then(|fault| fault["message"].as_str());
-    message.unwrap_or(said.last()).to_owned()
+    message.unwrap_or(output.last()).to_owned()
 }
 
 /// The rules that `check --json` remarked on: the keys of its list of rules.
-fn rules(said: &Said) -> Vec<String> {
-    let json: Value = serde_json::from_str(&said.out).unwrap_or_default();
-    json["rules"].as_object().map_or_else(Vec::new, |rules| rules.keys().cloned().collect())
+fn rules(output: &Captured) -> Result<Vec<String>> {
+    let json: Value = serde_json::from_str(&output.out).context("check --json")?;
+    let rules = json["rules"].as_object().context("check --json has no rules")?;
+    Ok(rules.keys().cloned().collect())
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub(super) fn found(folder: &Path) -> Result<Found> {
     for path in cache::list(folder)?.into_iter().filter(is_finding) {
         let text = std::fs::read(&path).with_context(|| format!("read {}", path.display()))?;
         let text = String::from_utf8_lossy(&text);
-        // A worker that came to its end has the rank's words there; the launcher never loads NCCL.
+        // The report of a worker that ended has its arguments; the launcher never loads NCCL.
         workers += usize::from(text.contains("--worker") && text.contains("<state>FINISHED</state>"));
         sort(&text, &mut found);
     }

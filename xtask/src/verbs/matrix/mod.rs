@@ -162,7 +162,7 @@ fn all<'a>(request: &'a Request, args: &Args, bench: &Bench, libraries: &[PathBu
     Ok(Table { releases: &request.releases, rows })
 }
 
-/// What became of every cell when it was last run, in this start or an earlier one.
+/// The outcome of every cell when it was last run, by this command or an earlier one.
 fn last_of_all() -> Result<Table<'static>> {
     let folder = cargo::target()?.join(FOLDER);
     let releases: &'static [String] = Box::leak(Box::new(nccl::RELEASES.map(str::to_owned)));

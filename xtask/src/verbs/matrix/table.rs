@@ -10,13 +10,11 @@ use super::cells::Cell;
 
 const FORMAT: u32 = 1;
 
-/// What became of every run: a row per cell, in it a verdict per release.
 pub(super) struct Table<'a> {
     pub(super) releases: &'a [String],
     pub(super) rows: Vec<(&'static Cell, Vec<Outcome>)>,
 }
 
-/// What became of one run, and how long it took.
 #[derive(PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) verdict: Verdict,
@@ -79,7 +77,6 @@ impl Verdict {
 }
 
 impl Table<'_> {
-    /// How many runs were good, impossible, and failed.
     pub(super) fn sums(&self) -> (usize, usize, usize) {
         let mut sums = (0, 0, 0);
         for outcome in self.rows.iter().flat_map(|(_, row)| row) {
@@ -174,7 +171,6 @@ impl Table<'_> {
         text
     }
 
-    /// One line for each reason of a row.
     fn notes(&self) -> Vec<String> {
         let mut notes: Vec<(String, Vec<&str>)> = Vec::new();
         for (cell, row) in &self.rows {

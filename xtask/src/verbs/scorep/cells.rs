@@ -11,7 +11,6 @@ pub(super) enum Link {
     NoCompiler,
     /// `scorep-preload-init`, and an ordinary program.
     Preloaded,
-    /// No Score-P.
     Alone,
 }
 
@@ -90,7 +89,6 @@ pub(super) fn all() -> Vec<Cell> {
     cells
 }
 
-/// The same job without Score-P.
 pub(super) fn alone(has_mpi: bool) -> Cell {
     Cell { link: Link::Alone, has_mpi, writes_trace: false, writes_profile: false, ..USUAL }
 }
@@ -115,7 +113,6 @@ impl Cell {
         self.writes_trace || self.writes_profile
     }
 
-    /// Whether only calls are shown.
     pub(super) fn shows_calls_only(&self) -> bool {
         matches!(self.special, Special::Calls | Special::Scan)
     }
@@ -124,7 +121,6 @@ impl Cell {
         self.writes() && self.special != Special::Together
     }
 
-    /// How often the job makes an all-reduce.
     pub(super) fn rounds(&self) -> u32 {
         if self.special == Special::Flushes { 30_000 } else { 20 }
     }
@@ -151,7 +147,6 @@ impl Link {
 }
 
 impl Threads {
-    /// As `--thread=` has it.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::None => "none",

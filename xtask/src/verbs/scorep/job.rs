@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use super::cells::{Cell, Link, Special, Threads};
 use crate::cache;
 use crate::cargo::{self, Tools};
-use crate::process::{self, Said};
+use crate::process::{self, Captured};
 
 /// Seconds that a run may take; one of 30 000 rounds takes half a minute on two idle cores.
 const LIMIT: &str = "500";
@@ -27,11 +27,10 @@ pub(super) struct Bench {
     programs: PathBuf,
 }
 
-/// A run: its cell, its folder, what it said.
 pub(super) struct Run {
     pub(super) cell: Cell,
     pub(super) folder: PathBuf,
-    pub(super) said: String,
+    pub(super) output: String,
 }
 
 impl Run {
@@ -69,24 +68,24 @@ impl Bench {
         cache::create(&folder)?;
         let program = self.program(cell)?;
         let preload = self.preload(cell, &program, &folder)?;
-        let said = if cell.has_mpi {
+        let output = if cell.has_mpi {
             vec![self.with_mpi(cell, &program, &preload, &folder)?]
         } else {
             self.without_mpi(cell, &program, &preload, &folder)?
         };
-        let text: String = said.iter().map(|said| format!("{}{}", said.out, said.err)).collect();
+        let text: String = output.iter().map(|output| format!("{}{}", output.out, output.err)).collect();
         cache::write(&folder.join("said"), &text)?;
-        for said in said {
-            match said.status.code() {
+        for output in output {
+            match output.status.code() {
                 Some(0) => {}
                 Some(124) => bail!("the run hung and was killed"),
-                _ => bail!("the run ended with {}: {}", said.status, last_complaint(&text)),
+                _ => bail!("the run ended with {}: {}", output.status, last_complaint(&text)),
             }
         }
-        Ok(Run { cell, folder, said: text })
+        Ok(Run { cell, folder, output: text })
     }
 
-    fn with_mpi(&self, cell: Cell, program: &Path, preload: &str, folder: &Path) -> Result<Said> {
+    fn with_mpi(&self, cell: Cell, program: &Path, preload: &str, folder: &Path) -> Result<Captured> {
         let mut command = Command::new("timeout");
         command.arg(LIMIT);
         if cell.special == Special::Scan {
@@ -100,7 +99,7 @@ impl Bench {
         process::capture(&mut command)
     }
 
-    fn without_mpi(&self, cell: Cell, program: &Path, preload: &str, folder: &Path) -> Result<Vec<Said>> {
+    fn without_mpi(&self, cell: Cell, program: &Path, preload: &str, folder: &Path) -> Result<Vec<Captured>> {
         let run = |number: usize| {
             let mut command = Command::new("timeout");
             command.args([LIMIT, "env", &format!("LD_PRELOAD={preload}")]);
@@ -193,8 +192,8 @@ impl Bench {
         }
         let source = cargo::root().join("xtask/c/scorep_job.c");
         command.args(["-O1", "-g", "-o"]).arg(&program).arg(source).arg("-ldl").current_dir(&self.programs);
-        let said = process::capture(&mut command)?;
-        ensure!(said.status.success(), "compile {}: {}{}", program.display(), said.out, said.err);
+        let output = process::capture(&mut command)?;
+        ensure!(output.status.success(), "compile {}: {}{}", program.display(), output.out, output.err);
         Ok(program)
     }
 

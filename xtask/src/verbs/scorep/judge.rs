@@ -30,7 +30,7 @@ pub(super) struct Numbers {
 /// Counts what a run left; an error says what is wrong with it.
 pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Numbers> {
     for word in ["Fatal", "Abort", "Assertion", "Bug:", "Inconsistent"] {
-        let complaint = run.said.lines().find(|line| line.contains(word));
+        let complaint = run.output.lines().find(|line| line.contains(word));
         ensure!(complaint.is_none(), "it said: {}", complaint.unwrap_or_default());
     }
     let archive = run.archive();
@@ -52,18 +52,18 @@ pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Numbers> {
     Ok(numbers)
 }
 
-/// NCCL's archive has no faults.
 fn sound(bench: &Bench, archive: &Path) -> Result<()> {
-    let said = process::capture(Command::new(&bench.tools.nccl_otf2).arg("check").arg(archive))?;
-    ensure!(said.status.success(), "check of NCCL's archive: {}{}", said.out, said.err);
+    let output = process::capture(Command::new(&bench.tools.nccl_otf2).arg("check").arg(archive))?;
+    ensure!(output.status.success(), "check of NCCL's archive: {}{}", output.out, output.err);
     Ok(())
 }
 
 fn archive_numbers(archive: &Path) -> Result<Numbers> {
-    let said = process::output(Command::new("otf2-print").arg("-I").arg(archive.join("traces.otf2")), "otf2-print -I")?;
+    let output =
+        process::output(Command::new("otf2-print").arg("-I").arg(archive.join("traces.otf2")), "otf2-print -I")?;
     let mut values: BTreeMap<&str, u64> = BTreeMap::new();
     let mut name = None;
-    for line in said.lines() {
+    for line in output.lines() {
         if let Some(property) = line.strip_prefix("Property name") {
             name = property.trim().strip_prefix("NCCL::");
         } else if let (Some(value), Some(name)) = (line.strip_prefix("Property value"), name) {
@@ -93,7 +93,6 @@ fn archive_numbers(archive: &Path) -> Result<Numbers> {
     })
 }
 
-/// `otf2-print` reads the trace, and it has these regions of NCCL.
 fn add_trace(bench: &Bench, experiment: &Path, numbers: &mut Numbers) -> Result<()> {
     let anchor = experiment.join("traces.otf2");
     process::output(Command::new("otf2-print").args(["--silent", "-Werror"]).arg(&anchor), "otf2-print")?;
@@ -112,7 +111,6 @@ fn add_trace(bench: &Bench, experiment: &Path, numbers: &mut Numbers) -> Result<
     Ok(())
 }
 
-/// The profile has these visits of NCCL's regions, by location.
 fn add_profile(profile: &Path, numbers: &mut Numbers) -> Result<()> {
     let mut command = Command::new("cube_dump");
     command.args(["-m", "visits", "-c", "all", "-x", "excl", "-z", "excl"]).arg(profile);
@@ -229,11 +227,5 @@ ncclAllReduce(id=12)    20                       0                          21
 ncclAllReduce(id=22)    0                        7                          0
 ";
         assert_eq!(visits(table), (41, 7));
-    }
-
-    #[test]
-    fn names_are_compared_without_what_differs() {
-        assert_eq!(nameless("API thread 20139"), "API thread");
-        assert_eq!(nameless("NCCL 0x3b69 rank 1/2 #2"), "NCCL rank 1/2");
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let (_, libraries) = nccl::releases(&[&args.release])?;
     let tools = Tools::build()?;
     let folder = cargo::target()?.join("scorep");
-    // Other programs than those of this Score-P would say nothing of it.
+    // Programs that another Score-P instrumented would test that one.
     cache::remove(&folder.join("programs"))?;
     let bench = Bench::set_up(tools, libraries)?;
     let folder = folder.join(&args.release);
@@ -101,8 +101,8 @@ fn on_path() -> Result<String> {
             lacking.join(", ")
         )));
     }
-    let said = crate::process::output(std::process::Command::new("scorep").arg("--version"), "scorep --version")?;
-    Ok(said.lines().next().unwrap_or("Score-P").trim().to_owned())
+    let output = crate::process::output(std::process::Command::new("scorep").arg("--version"), "scorep --version")?;
+    Ok(output.lines().next().unwrap_or("Score-P").trim().to_owned())
 }
 
 fn one(bench: &Bench, cell: Cell, folder: &Path) -> Outcome {

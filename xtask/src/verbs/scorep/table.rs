@@ -103,29 +103,3 @@ impl Table {
         text
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::cells;
-    use super::*;
-
-    #[test]
-    fn what_failed_is_in_the_table_with_its_reason() {
-        let good = Numbers { calls: (92, 92), operations: (48, 48), ..Numbers::default() };
-        let outcome = |result| Outcome { result, seconds: 1.0 };
-        let cells = cells::all();
-        let rows = vec![
-            (cells[0], outcome(Ok(Ok(good)))),
-            (cells[1], outcome(Err("crashed\nand more".to_owned()))),
-            (cells[2], outcome(Ok(Err("no Scalasca")))),
-        ];
-        let same = vec![("a".to_owned(), Ok(7)), ("b".to_owned(), Err("other".to_owned()))];
-        let table = Table { version: "Score-P 8.4".to_owned(), release: "2.28.9".to_owned(), rows, same };
-        assert_eq!(table.failed(), 2);
-        let text = table.markdown();
-        for wanted in ["| 92 / 92 | 48 / 48 |", "| FAIL: crashed |", "| —: no Scalasca |", "the same 7", "FAIL: other"]
-        {
-            assert!(text.contains(wanted), "{wanted}: {text}");
-        }
-    }
-}

@@ -10,10 +10,9 @@ use super::job::{Bench, NCCL_SETTINGS, PROCESSES, Run};
 use crate::process;
 
 const FUNCTIONS: [&str; 2] = ["ncclAllReduce", "MPI_Allreduce"];
-/// How far one may be from the other, of it.
+/// The largest relative difference of two times that count as equal.
 const MOST: f64 = 0.1;
 
-/// The waiting in a function, of all ranks, in milliseconds.
 #[derive(Debug, PartialEq)]
 pub(super) struct Waiting {
     pub(super) function: &'static str,
@@ -44,7 +43,7 @@ pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Vec<Waiting>> {
     dump.args(["-m", "mpi_wait_nxn", "-c", "all", "-x", "excl", "-z", "excl"]).arg(analysis.join("scout.cubex"));
     let found = process::output(&mut dump, "cube_dump")?;
     let events = bench.tools.events(&analysis)?;
-    let (program, archive) = (of_program(&run.said)?, of_archive(&events, ticks_per_second)?);
+    let (program, archive) = (of_program(&run.output)?, of_archive(&events, ticks_per_second)?);
     FUNCTIONS.into_iter().map(|function| one(function, &program, &archive, &found)).collect()
 }
 
@@ -84,9 +83,9 @@ fn median(values: &[f64]) -> f64 {
 }
 
 /// Of lines as `called ncclAllReduce ROUND RANK NANOSECONDS`, which are in the order of rounds for each rank.
-fn of_program(said: &str) -> Result<Times> {
+fn of_program(output: &str) -> Result<Times> {
     let mut times = Times::new();
-    for line in said.lines() {
+    for line in output.lines() {
         let Some(("called", words)) = line.split_once(' ') else {
             continue;
         };
@@ -135,8 +134,8 @@ mod tests {
     fn rows_of_cube_dump_and_lines_of_the_program_are_read() {
         assert_eq!(seconds("MPI_Allreduce(id=31)   0.25   0.5", "MPI_Allreduce"), Some(0.75));
         assert_eq!(seconds("MPI_Allreduce(id=31)   0.25   0.5", "ncclAllReduce"), None);
-        let said = "called MPI_Allreduce 0 0 1000000\ncalled MPI_Allreduce 0 1 3000000\nother\n";
-        let times = of_program(said).expect("times");
+        let output = "called MPI_Allreduce 0 0 1000000\ncalled MPI_Allreduce 0 1 3000000\nother\n";
+        let times = of_program(output).expect("times");
         assert_eq!(waiting_ms(&times["MPI_Allreduce"]), [2.0]);
     }
 }

@@ -1,6 +1,6 @@
 //! Captures of streams: how they are begun and ended, and what is known of them.
 
-use super::call::{Handle, Outcome, code, exchange_mode, handle, runtime, stream_of, tools};
+use super::call::{Handle, Outcome, code, exchange_mode, give, handle, runtime, stream_of, tools};
 use crate::kernel::Library;
 use crate::settings;
 use crate::stream::graph::{Capture, capture_mode};
@@ -52,8 +52,7 @@ runtime! {
             out.set(handle(0));
             return Err(code::CAPTURE_INVALIDATED);
         }
-        out.set(handle(Arc::as_ptr(&graph).addr()));
-        Ok(())
+        give(out, handle(Arc::as_ptr(&graph).addr()))
     }
     fn cudaStreamIsCapturing(stream: Handle, status: Out<c_int>) {
         give_info(stream, status, Out::NONE, NO_DETAILS)

@@ -1,8 +1,8 @@
 //! Devices: eight of capability 8.0, at PCI addresses that do not exist.
 
 use super::call::{
-    DEVICES, Handle, Outcome, code, context_of, current, device, driver, error_text, existing, has_no_context, pop,
-    push, runtime, set_context, set_device,
+    DEVICES, Handle, Outcome, code, context_of, current, device, driver, error_text, existing, give, has_no_context,
+    pop, push, runtime, set_context, set_device,
 };
 use super::launch;
 use crate::settings;
@@ -14,7 +14,7 @@ pub(super) const DRIVER_VERSION: c_int = 13040;
 
 pub(super) const CAPABILITY: (c_int, c_int) = (8, 0);
 
-/// 16 bytes, the first of which tells the devices apart; a part of a device has another than the whole.
+/// 16 bytes; the first is different for each device. A part of a device has another UUID than the whole.
 fn uuid(device: c_int, of_part: bool) -> [u8; 16] {
     let mut all = if of_part { [0xfb; 16] } else { [0xfa; 16] };
     all[0] = device as u8 + 1;
@@ -23,7 +23,6 @@ fn uuid(device: c_int, of_part: bool) -> [u8; 16] {
 
 /// PCI domain that no real machine has, so that the system's own tree is not consulted by mistake.
 pub(super) const PCI_DOMAIN: c_int = 0xfa6e;
-/// PCI bus of the first device.
 pub(super) const FIRST_BUS: c_int = 0x10;
 
 pub(super) fn bus_id(device: c_int) -> String {
@@ -81,11 +80,6 @@ fn give_text(text: &str, out: Out<c_char>, len: c_int) -> Outcome {
     let room = usize::try_from(len).ok().and_then(|len| len.checked_sub(1)).ok_or(code::INVALID)?;
     let bytes = text.bytes().take(room).chain([0]);
     out.set_all(&bytes.map(|byte| byte as c_char).collect::<Vec<_>>());
-    Ok(())
-}
-
-fn give<T: Copy>(out: Out<T>, value: T) -> Outcome {
-    out.set(value);
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Events.
 
-use super::call::{Handle, Outcome, code, device, event_of, handle, known, runtime, stream_of, tools};
+use super::call::{Handle, Outcome, code, device, event_of, give, handle, known, runtime, stream_of, tools};
 use super::launch;
 use crate::settings::{self, Events};
 use crate::stream::{EVENTS, Event};
@@ -10,8 +10,7 @@ use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 
 fn create(out: Out<Handle>, flags: c_uint) -> Outcome {
-    out.set(handle(EVENTS.add(Event::new(flags, device()))));
-    Ok(())
+    give(out, handle(EVENTS.add(Event::new(flags, device()))))
 }
 
 fn record(event: Handle, stream: Handle) -> Outcome {
@@ -70,8 +69,7 @@ runtime! {
         launch::health()
     }
     fn cudaEventElapsedTime(milliseconds: Out<f32>, start: Handle, end: Handle) {
-        milliseconds.set(elapsed(start, end)?);
-        Ok(())
+        give(milliseconds, elapsed(start, end)?)
     }
 }
 
@@ -82,8 +80,7 @@ tools! {
         outside_capture(event)?.1.then_some(()).ok_or(code::NOT_READY)
     }
     fn cuEventElapsedTime(milliseconds: Out<f32>, start: Handle, end: Handle) {
-        milliseconds.set(elapsed(start, end)?);
-        Ok(())
+        give(milliseconds, elapsed(start, end)?)
     }
     fn cuEventDestroy(event: Handle) { known(EVENTS.remove(event.addr())) }
     fn cuEventDestroy_v2(event: Handle) { known(EVENTS.remove(event.addr())) }

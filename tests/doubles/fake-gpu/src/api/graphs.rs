@@ -1,6 +1,6 @@
 //! Graphs, and host functions.
 
-use super::call::{Handle, Outcome, code, event_of, handle, host_callback, known, runtime, stream_of};
+use super::call::{Handle, Outcome, code, event_of, give, handle, host_callback, known, runtime, stream_of};
 use crate::cupti::{self, cbid};
 use crate::log::debug;
 use crate::stream::{GRAPHS, Graph, Handles, Keep, Op};
@@ -37,13 +37,11 @@ fn graph_of(graph: Handle) -> Result<Arc<Graph>, c_int> {
 fn add_node(graph: Handle, node: Out<Handle>, op: Op) -> Outcome {
     graph_of(graph)?.push(op);
     // Nodes are not looked at again.
-    node.set(handle(0x200));
-    Ok(())
+    give(node, handle(0x200))
 }
 
 fn instantiate(exec: Out<Handle>, graph: Handle) -> Outcome {
-    exec.set(handle(GRAPHS.add(graph_of(graph)?.copy())));
-    Ok(())
+    give(exec, handle(GRAPHS.add(graph_of(graph)?.copy())))
 }
 
 runtime! {
@@ -78,8 +76,7 @@ runtime! {
     fn cudaGraphAddDependencies_v2(_graph: Handle) { Ok(()) }
     fn cudaUserObjectCreate(object: Out<Handle>, pointer: Handle, destroy: HostFunction, _references: c_uint,
                             _flags: c_uint) {
-        object.set(handle(OBJECTS.add(Arc::new(Keep::new(destroy, pointer.expose_provenance())))));
-        Ok(())
+        give(object, handle(OBJECTS.add(Arc::new(Keep::new(destroy, pointer.expose_provenance())))))
     }
     // The only use is to hand the one reference over to the graph.
     fn cudaGraphRetainUserObject(graph: Handle, object: Handle, _count: c_uint, _flags: c_uint) {

@@ -1,6 +1,6 @@
 //! Launches of kernels, and what becomes of a device that met one it cannot emulate.
 
-use super::call::{Handle, Outcome, code, driver, event_of, runtime, stream_of};
+use super::call::{Handle, Outcome, code, driver, event_of, give, runtime, stream_of};
 use crate::cupti::{self, What, cbid};
 use crate::device_memory::Addr;
 use crate::health::{break_device, is_broken};
@@ -15,7 +15,7 @@ pub(super) fn health() -> Outcome {
     if is_broken() { Err(code::LAUNCH_FAILURE) } else { Ok(()) }
 }
 
-/// A block of arguments shorter than this is none of NCCL's.
+/// A block of arguments shorter than this is not NCCL's.
 const SHORTEST: usize = 32;
 
 /// Queues the launch of a kernel whose arguments are one block of bytes.
@@ -120,10 +120,7 @@ runtime! {
         Ok(())
     }
     fn cudaFuncSetAttribute(_function: Handle, _attribute: c_int, _value: c_int) { Ok(()) }
-    fn cudaGetFuncBySymbol(function: Out<Handle>, symbol: Handle) {
-        function.set(symbol);
-        Ok(())
-    }
+    fn cudaGetFuncBySymbol(function: Out<Handle>, symbol: Handle) { give(function, symbol) }
     // NCCL launches its kernels through the driver; what comes here is some other kernel.
     fn cudaLaunchKernel(function: Handle, _grid_xy: c_ulonglong, _grid_z: c_uint, _block_xy: c_ulonglong,
                         _block_z: c_uint, _arguments: Handle, _shared: usize, stream: Handle) {

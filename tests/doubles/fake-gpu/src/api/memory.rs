@@ -1,6 +1,6 @@
 //! Memory: allocation, copies, what a pointer is to.
 
-use super::call::{Handle, Outcome, code, device, driver, handle, runtime, stream_of};
+use super::call::{Handle, Outcome, code, device, driver, give, handle, runtime, stream_of};
 use crate::allocations::{self, Kind};
 use crate::cupti::{self, What, cbid};
 use crate::device_memory::Addr;
@@ -38,8 +38,7 @@ fn fill(at: Handle, value: c_int, len: usize) -> Op {
 
 fn allocate(out: Out<Handle>, len: usize, kind: Kind) -> Outcome {
     let address = allocations::alloc(len, kind, device()).ok_or(code::OUT_OF_MEMORY)?;
-    out.set(std::ptr::with_exposed_provenance_mut(address));
-    Ok(())
+    give(out, std::ptr::with_exposed_provenance_mut(address))
 }
 
 fn release(pointer: Handle) -> Outcome {
@@ -53,8 +52,7 @@ fn on_stream(stream: Handle, op: Op) -> Outcome {
 
 /// Any handle will do: there is one pool, and it is not looked at.
 fn give_pool(pool: Out<Handle>) -> Outcome {
-    pool.set(handle(0x100));
-    Ok(())
+    give(pool, handle(0x100))
 }
 
 /// `cudaPointerAttributes`
@@ -93,10 +91,7 @@ runtime! {
     fn cudaFreeHost(pointer: Handle) { release(pointer) }
     fn cudaHostRegister(_pointer: Handle, _len: usize, _flags: c_uint) { Ok(()) }
     fn cudaHostUnregister(_pointer: Handle) { Ok(()) }
-    fn cudaHostGetDevicePointer(out: Out<Handle>, host: Handle, _flags: c_uint) {
-        out.set(host);
-        Ok(())
-    }
+    fn cudaHostGetDevicePointer(out: Out<Handle>, host: Handle, _flags: c_uint) { give(out, host) }
     fn cudaPointerGetAttributes(out: Out<PointerAttributes>, pointer: Handle) {
         let block = allocations::find(pointer.addr());
         let where_known = |is_known: bool| if is_known { pointer } else { handle(0) };
@@ -110,8 +105,7 @@ runtime! {
     }
     fn cudaMemGetInfo(free: Out<usize>, total: Out<usize>) {
         free.set(15 << 30);
-        total.set(16 << 30);
-        Ok(())
+        give(total, 16 << 30)
     }
     fn cudaMemset(at: Handle, value: c_int, len: usize) {
         fill(at, value, len)(&Occasion::default());
@@ -143,14 +137,10 @@ driver! {
     fn cuMemGetAddressRange(base: Out<usize>, size: Out<usize>, address: usize) {
         let block = allocations::find(address).ok_or(code::INVALID)?;
         base.set(block.base);
-        size.set(block.size);
-        Ok(())
+        give(size, block.size)
     }
     fn cuPointerGetAttribute(_out: Handle, _attribute: c_int, _address: usize) { Err(code::NOT_SUPPORTED) }
-    fn cuMemGetAllocationGranularity(out: Out<usize>, _properties: Handle, _flags: c_int) {
-        out.set(2 << 20);
-        Ok(())
-    }
+    fn cuMemGetAllocationGranularity(out: Out<usize>, _properties: Handle, _flags: c_int) { give(out, 2 << 20) }
     fn cuMemGetHandleForAddressRange() { Err(code::NOT_SUPPORTED) }
     fn cuMemRetainAllocationHandle(_handle: Handle, _address: Handle) { Err(code::INVALID) }
 }

@@ -1,7 +1,7 @@
-//! The functions of the CUDA runtime that NCCL (and a small host program) uses, and those of the driver and of NVML.
+//! The functions of the CUDA runtime that NCCL and small host programs use, and those of the driver and of NVML.
 //!
 //! The driver's functions are there twice: for NCCL, which asks for them by name, and for tools, which find this
-//! library where they look for `libcuda.so.1`. Those of tools pass [`call::faults`] first.
+//! library where they look for `libcuda.so.1`. The tools' functions call [`call::faults`] first.
 
 pub(crate) mod call;
 mod captures;
@@ -15,7 +15,7 @@ mod streams;
 
 use crate::kernel::Library;
 use c_double::args::{Out, Text};
-use call::{Handle, LAST, Outcome, error_text, exported, runtime};
+use call::{Handle, LAST, Outcome, error_text, exported, give, runtime};
 use devices::DRIVER_VERSION;
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 
@@ -49,18 +49,13 @@ fn driver_symbol(name: &str) -> usize {
 fn entry_point(name: Text, function: Out<Handle>, status: Out<c_int>) -> Outcome {
     let address = driver_symbol(&name.get());
     function.set(std::ptr::with_exposed_provenance_mut(address));
-    status.set(0);
-    Ok(())
+    give(status, 0)
 }
 
 runtime! {
-    fn cudaDriverGetVersion(version: Out<c_int>) {
-        version.set(DRIVER_VERSION);
-        Ok(())
-    }
+    fn cudaDriverGetVersion(version: Out<c_int>) { give(version, DRIVER_VERSION) }
     fn cudaRuntimeGetVersion(version: Out<c_int>) {
-        version.set(Library::current().map_or(12000, |library| library.cuda));
-        Ok(())
+        give(version, Library::current().map_or(12000, |library| library.cuda))
     }
     fn cudaProfilerStart() { Ok(()) }
     fn cudaProfilerStop() { Ok(()) }

@@ -1,6 +1,6 @@
 //! Streams.
 
-use super::call::{Handle, Outcome, code, device, event_of, handle, known, runtime, stream_of, tools};
+use super::call::{Handle, Outcome, code, device, event_of, give, handle, known, runtime, stream_of, tools};
 use super::launch;
 use crate::stream;
 use c_double::args::Out;
@@ -8,8 +8,7 @@ use std::ffi::{c_int, c_uint, c_ulonglong};
 use std::sync::Arc;
 
 fn create(out: Out<Handle>) -> Outcome {
-    out.set(handle(stream::create(device())));
-    Ok(())
+    give(out, handle(stream::create(device())))
 }
 
 runtime! {
@@ -24,22 +23,10 @@ runtime! {
     fn cudaStreamQuery(stream: Handle) {
         if stream_of(stream)?.idle() { launch::health() } else { Err(code::NOT_READY) }
     }
-    fn cudaStreamGetId(stream: Handle, id: Out<c_ulonglong>) {
-        id.set(stream_of(stream)?.id);
-        Ok(())
-    }
-    fn cudaStreamGetFlags(_stream: Handle, flags: Out<c_uint>) {
-        flags.set(1);
-        Ok(())
-    }
-    fn cudaStreamGetPriority(_stream: Handle, priority: Out<c_int>) {
-        priority.set(0);
-        Ok(())
-    }
-    fn cudaStreamGetDevice(stream: Handle, out: Out<c_int>) {
-        out.set(stream_of(stream)?.device);
-        Ok(())
-    }
+    fn cudaStreamGetId(stream: Handle, id: Out<c_ulonglong>) { give(id, stream_of(stream)?.id) }
+    fn cudaStreamGetFlags(_stream: Handle, flags: Out<c_uint>) { give(flags, 1) }
+    fn cudaStreamGetPriority(_stream: Handle, priority: Out<c_int>) { give(priority, 0) }
+    fn cudaStreamGetDevice(stream: Handle, out: Out<c_int>) { give(out, stream_of(stream)?.device) }
     fn cudaStreamWaitEvent(stream: Handle, event: Handle, _flags: c_uint) {
         let (stream, event) = (stream_of(stream)?, event_of(event)?);
         if let Some(graph) = event.capture() {

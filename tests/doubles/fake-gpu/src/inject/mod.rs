@@ -48,7 +48,6 @@ fn parse_version(text: &str) -> Option<(u32, i32)> {
     Some((nccl, cuda as i32))
 }
 
-/// The version in the read-only data.
 fn version_of(image: &ElfFile64<'_>) -> Option<(u32, i32)> {
     const HEAD: &[u8] = b"NCCL version 2.";
     let data = image.section_by_name(".rodata")?.data().ok()?;

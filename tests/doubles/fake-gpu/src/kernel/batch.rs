@@ -12,7 +12,6 @@ pub(super) enum Kind {
     Bcast,
 }
 
-/// A batch: works of one kind for one function.
 pub(super) struct Batch {
     /// index of the next batch of the same block
     pub(super) next: Option<usize>,

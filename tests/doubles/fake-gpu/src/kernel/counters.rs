@@ -7,7 +7,6 @@ use crate::device_memory::Addr;
 use crate::layout::{Layout, p2p};
 use crate::prims::Env;
 
-/// Slots per channel.
 const SLOTS: u64 = 64;
 const SLOT_LEN: usize = 16;
 /// A slot with the phases of a work: counter, four timestamps.

@@ -31,7 +31,6 @@ pub(super) const ALGO_RING: usize = 1;
 
 /// Order of the algorithms of all-gather and reduce-scatter: ring, collnet-direct, nvls, pat.
 const SHORT: [usize; 4] = [ALGO_RING, 2, 4, 6];
-/// Order of the algorithms of all-reduce.
 const LONG: [usize; 6] = [0, 1, 2, 3, 4, 5];
 
 const PROTOS: [Proto; 3] = [Proto::Ll, Proto::Ll128, Proto::Simple];
@@ -42,7 +41,6 @@ fn rows_of(types: usize, all_gather_v: bool) -> usize {
     moves + 5 * types * (LONG.len() + 1 + SHORT.len()) * 3
 }
 
-/// The functions in the order of the table.
 fn functions(types: usize, all_gather_v: bool) -> impl Iterator<Item = Func> {
     let plain = Func { coll: Coll::SendRecv, op: Op::Sum, ty: Type::I8, algo: ALGO_RING, proto: Proto::Simple };
     let with_protos = |func: Func| PROTOS.into_iter().map(move |proto| Func { proto, ..func });

@@ -28,7 +28,6 @@ fn own_part(env: &Env<'_>, work: &Record) -> u32 {
     }
 }
 
-/// Start and end of the bytes that this channel moves, if any.
 fn bounds(part: u32, parts: u8, bytes: u64) -> Option<(usize, usize)> {
     if part >= u32::from(parts) {
         return None;
@@ -69,7 +68,6 @@ async fn transfer(env: &Env<'_>, message: Message, step_bytes: usize) {
     prims.close();
 }
 
-/// All messages of a batch, side by side.
 pub(super) async fn run(env: &Env<'_>, batch: &Batch) {
     let step_bytes = env.comm.field(comm::P2P_CHUNK).read::<i32>() as usize;
     let mut tasks: Vec<Task<'_>> = Vec::new();

@@ -68,7 +68,6 @@ mod args {
 const STORAGE_FIFO: u8 = 1;
 
 impl Launch {
-    /// The argument block has `len` bytes.
     pub(crate) fn copy(from: Addr, len: usize) -> Launch {
         let mut args = from.bytes(len);
         args.resize(len.next_multiple_of(16), 0);

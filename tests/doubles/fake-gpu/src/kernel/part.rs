@@ -35,14 +35,12 @@ impl Part {
         Part { count, offset, len, chunk }
     }
 
-    /// The chunks one after the other: where each starts in the data, and its length.
     pub(super) fn chunks(&self) -> impl Iterator<Item = (i64, i64)> + use<> {
         let (offset, len, chunk) = (self.offset, self.len, self.chunk);
         (0..).map(move |i| i * chunk).take_while(move |&at| at < len).map(move |at| (offset + at, chunk.min(len - at)))
     }
 }
 
-/// How the device code of a collective cuts its data.
 pub(super) fn shape(func: Func) -> Shape {
     let (slices, steps) = match func.coll {
         Coll::AllReduce if func.algo == ALGO_TREE => (1, 1),
@@ -56,7 +54,6 @@ pub(super) fn math(env: &Env<'_>, work: &Record, func: Func) -> Math {
     Math { ty: func.ty, op: func.op, arg: work.get(env.layout.coll_redop) }
 }
 
-/// Both neighbours in the ring of a channel.
 pub(super) fn neighbours(env: &Env<'_>) -> (i32, i32) {
     (env.channel.field(8).read(), env.channel.field(12).read())
 }

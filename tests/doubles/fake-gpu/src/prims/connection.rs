@@ -17,7 +17,7 @@ pub(super) struct Connection {
     ours: Addr,
 }
 
-/// A slot of the fifo tells where the data is.
+/// A slot of the fifo holds the place of the data.
 const MODE_OFFSET: i32 = 1;
 
 impl Connection {
@@ -69,7 +69,6 @@ impl Connection {
         }
     }
 
-    /// Where the data of the current step lies.
     pub(super) fn data(&self, layout: &Layout, proto: Proto) -> Addr {
         if proto == Proto::Simple
             && let Some(slot) = self.fifo_slot(layout)
@@ -85,7 +84,6 @@ impl Connection {
         self.buffer.field((self.step % STEPS) as usize * self.step_bytes)
     }
 
-    /// Advances by so many steps.
     pub(super) fn advance(&mut self, steps: u64) {
         self.step += steps;
         self.ours.store(self.step);

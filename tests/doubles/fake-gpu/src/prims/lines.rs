@@ -21,17 +21,14 @@ impl Lines {
         Lines { proto, count }
     }
 
-    /// Bytes of data in a line.
     fn width(self) -> usize {
         if self.proto == Proto::Ll { 8 } else { 120 }
     }
 
-    /// Bytes of a line.
     fn len(self) -> usize {
         if self.proto == Proto::Ll { 16 } else { 128 }
     }
 
-    /// Bytes that go over the wire.
     fn wire_bytes(self) -> usize {
         self.count * self.len()
     }

@@ -28,7 +28,6 @@ pub(crate) struct Math {
     pub(crate) arg: u64,
 }
 
-/// Data that is only moved.
 pub(crate) const BYTES: Math = Math { ty: Type::I8, op: Op::Sum, arg: 0 };
 
 /// Ranks to receive from and to send to, up to the first that is negative, and over which of their connections.

@@ -18,7 +18,6 @@ pub(crate) static EVENTS: Handles<Event> = Handles::new();
 
 pub(crate) struct Event {
     state: Mutex<State>,
-    /// It was made without timing.
     pub(crate) is_untimed: bool,
     /// of the thread that made it
     pub(crate) device: i32,
@@ -45,7 +44,7 @@ impl Event {
         state.at = Some((stream.clone(), stream.mark()));
     }
 
-    /// The capture in which the event was recorded, if that still goes on.
+    /// The capture in which the event was recorded, while it is open.
     pub(crate) fn capture(&self) -> Option<Arc<Graph>> {
         let graph = self.state.lock().capture.as_ref().and_then(Weak::upgrade);
         graph.filter(|graph| graph.is_open())

@@ -48,7 +48,6 @@ pub(crate) mod capture_mode {
     pub(crate) const RELAXED: i32 = 2;
 }
 
-/// How a capture was begun.
 #[derive(Clone, Copy)]
 pub(crate) struct Capture {
     pub(crate) mode: i32,
@@ -57,7 +56,6 @@ pub(crate) struct Capture {
 
 pub(crate) static GRAPHS: Handles<Graph> = Handles::new();
 
-/// A sequence of operations, being captured or ready to be launched.
 pub(crate) struct Graph {
     pub(crate) id: u64,
     /// the graph that it was made of, else itself
@@ -103,7 +101,6 @@ impl Graph {
         self.nodes.lock().push(Node { id, source: id, op });
     }
 
-    /// What it does, in this order.
     pub(crate) fn nodes(&self) -> Vec<(Replay, Op)> {
         let replay =
             |node: &Node| Replay { graph: self.id, node: node.id, source_graph: self.source, source_node: node.source };

@@ -12,7 +12,6 @@ impl<T> Handles<T> {
         Handles(Mutex::new(BTreeMap::new()))
     }
 
-    /// Makes it known; its handle.
     pub(crate) fn add(&self, thing: Arc<T>) -> usize {
         let handle = Arc::as_ptr(&thing).addr();
         self.0.lock().insert(handle, thing);
@@ -23,7 +22,6 @@ impl<T> Handles<T> {
         self.0.lock().get(&handle).cloned()
     }
 
-    /// Forgets it; whether it was known.
     pub(crate) fn remove(&self, handle: usize) -> bool {
         // Dropped after the lock is: what is kept by it may call back.
         let thing = self.0.lock().remove(&handle);

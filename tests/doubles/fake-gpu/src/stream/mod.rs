@@ -150,10 +150,8 @@ impl Stream {
 }
 
 static STREAMS: Handles<Stream> = Handles::new();
-/// The default streams, by device.
 static DEFAULTS: Mutex<BTreeMap<i32, Arc<Stream>>> = Mutex::new(BTreeMap::new());
 
-/// A new stream; its handle.
 pub(crate) fn create(device: i32) -> usize {
     static NEXT: AtomicU64 = AtomicU64::new(17);
     STREAMS.add(Stream::new(NEXT.fetch_add(1, Ordering::Relaxed), device))
@@ -188,7 +186,6 @@ pub(crate) fn sync_device(device: i32) {
     }
 }
 
-/// Ends the capture into `graph` on all streams.
 pub(crate) fn end_capture(graph: &Arc<Graph>) {
     graph.close();
     for stream in all() {

@@ -1,11 +1,11 @@
-//! Work of a device, and how it came that it runs.
+//! Work of a device, and why it runs.
 
 use std::sync::Arc;
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 pub(crate) type Op = Arc<dyn Fn(&Occasion) + Send + Sync>;
 
-/// How it came that something runs, for whoever observes the device.
+/// Why something runs, for whoever observes the device.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Occasion {
     /// CUPTI's id of the call that launched it; 0 if nobody observes

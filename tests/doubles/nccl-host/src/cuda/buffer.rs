@@ -39,7 +39,6 @@ impl<'s, T: Copy + Default> Buffer<'s, T> {
         Ok(buffer)
     }
 
-    /// A copy of the elements as they are once the stream is idle.
     pub(crate) fn read(&self) -> anyhow::Result<Vec<T>> {
         let mut host = vec![T::default(); self.len];
         let bytes = size_of_val(host.as_slice());
@@ -81,7 +80,6 @@ impl<T> Drop for Buffer<'_, T> {
     }
 }
 
-/// Elements of a [`Buffer`], as operations take them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeviceSlice<'b, T> {
     address: Pointer,

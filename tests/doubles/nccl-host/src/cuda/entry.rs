@@ -11,26 +11,21 @@ macro_rules! entries {
         #[derive(Debug)]
         pub(super) struct Entry {
             $(pub(super) $field: $ty,)*
-            /// cudaGraphInstantiate changed its parameters with CUDA 12; this one has the same ones in all.
-            pub(super) graph_instantiate: GraphInstantiate,
         }
 
         impl Entry {
             pub(super) fn load(library: &Library) -> anyhow::Result<Entry> {
                 Ok(Entry {
                     $($field: {
-                        // SAFETY: the type is the one cuda_runtime_api.h declares for this name since CUDA 11.
+                        // SAFETY: the type is the one cuda_runtime_api.h declares for this name since CUDA 11.4.
                         let symbol = unsafe { library.get::<$ty>($name.as_bytes()) };
-                        *symbol.with_context(|| format!("no {} in the CUDA runtime", $name))?
+                        *symbol.with_context(|| format!("no {} in the CUDA runtime: 11.4 or later is needed", $name))?
                     },)*
-                    graph_instantiate: graph_instantiate(library)?,
                 })
             }
         }
     };
 }
-
-type GraphInstantiate = unsafe extern "C" fn(*mut Pointer, Pointer, c_ulonglong) -> c_int;
 
 entries! {
     get_error_string: "cudaGetErrorString", unsafe extern "C" fn(c_int) -> *const c_char;
@@ -44,15 +39,9 @@ entries! {
     stream_destroy: "cudaStreamDestroy", unsafe extern "C" fn(Pointer) -> c_int;
     stream_begin_capture: "cudaStreamBeginCapture", unsafe extern "C" fn(Pointer, c_int) -> c_int;
     stream_end_capture: "cudaStreamEndCapture", unsafe extern "C" fn(Pointer, *mut Pointer) -> c_int;
+    // cudaGraphInstantiate changed its parameters with CUDA 12; this one has the same ones in all.
+    graph_instantiate: "cudaGraphInstantiateWithFlags", unsafe extern "C" fn(*mut Pointer, Pointer, c_ulonglong) -> c_int;
     graph_launch: "cudaGraphLaunch", unsafe extern "C" fn(Pointer, Pointer) -> c_int;
     graph_exec_destroy: "cudaGraphExecDestroy", unsafe extern "C" fn(Pointer) -> c_int;
     graph_destroy: "cudaGraphDestroy", unsafe extern "C" fn(Pointer) -> c_int;
-}
-
-fn graph_instantiate(library: &Library) -> anyhow::Result<GraphInstantiate> {
-    // SAFETY: the type is the one declared for this name since it exists (CUDA 11.4).
-    let with_flags = unsafe { library.get::<GraphInstantiate>(b"cudaGraphInstantiateWithFlags") };
-    with_flags
-        .map(|symbol| *symbol)
-        .context("no cudaGraphInstantiateWithFlags in the CUDA runtime: CUDA 11.4 or later is needed")
 }

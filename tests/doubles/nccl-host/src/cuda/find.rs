@@ -9,7 +9,6 @@ use std::path::Path;
 /// Where a job without `--cudart` looks, in this order.
 const NAMES: [&str; 3] = ["libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"];
 
-/// A name that only the stand-in exports.
 const FAKE_MARK: &[u8] = b"fakegpu_install";
 
 impl Cuda {

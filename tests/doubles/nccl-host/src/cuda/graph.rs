@@ -4,7 +4,7 @@ use super::entry::Pointer;
 use super::{Stream, given_up};
 use std::ptr::null_mut;
 
-/// cudaStreamCaptureModeRelaxed: other threads of the process go on using CUDA meanwhile.
+/// cudaStreamCaptureModeRelaxed: other threads of the process use CUDA meanwhile.
 const RELAXED: i32 = 2;
 
 /// An executable graph. The buffers it uses must outlive it; so must the stream.
@@ -16,7 +16,6 @@ pub(crate) struct Graph<'s> {
 }
 
 impl Stream {
-    /// Captures what `submit` submits to this stream.
     pub(crate) fn capture(&self, submit: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Graph<'_>> {
         let cuda = self.cuda;
         // SAFETY: the stream is live.
@@ -36,7 +35,6 @@ impl Stream {
 }
 
 impl Graph<'_> {
-    /// Submits all of it to the stream it was captured on.
     pub(crate) fn launch(&self) -> anyhow::Result<()> {
         let cuda = self.stream.cuda;
         // SAFETY: both handles are live.

@@ -3,7 +3,6 @@
 use super::entry::Pointer;
 use super::{Cuda, given_up};
 
-/// A device of the CUDA runtime.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Device {
     pub(crate) cuda: &'static Cuda,
@@ -43,7 +42,6 @@ impl Stream {
         let _ = ManuallyDrop::new(self);
     }
 
-    /// Waits until everything submitted so far is done.
     pub(crate) fn synchronize(&self) -> anyhow::Result<()> {
         // SAFETY: the handle is live until drop.
         let result = unsafe { (self.cuda.entry.stream_synchronize)(self.raw) };

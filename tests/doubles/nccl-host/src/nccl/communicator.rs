@@ -26,7 +26,7 @@ pub(crate) struct Communicator {
 // the type is not Sync, so a handle that was sent away is used by its new thread alone.
 unsafe impl Send for Communicator {}
 
-/// Head of `ncclConfig_t` as of 2.27; NCCL reads only the part that `size` and `version` tell it of.
+/// Head of `ncclConfig_t` as of 2.27; NCCL reads only the part that `size` and `version` cover.
 #[repr(C)]
 struct Config {
     size: usize,
@@ -50,7 +50,7 @@ struct Config {
 const UNSET: c_int = c_int::MIN;
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct CommOptions<'a> {
     /// Its name (2.27 and later).
     pub(crate) name: Option<&'a str>,
     /// Calls return before they are done.
@@ -83,7 +83,7 @@ impl Config {
 }
 
 impl Communicator {
-    /// What became of a call. On a nonblocking communicator it may not be done yet, whatever it returned: waits.
+    /// The result of a call. On a nonblocking communicator it may not be done yet, whatever it returned: waits.
     pub(crate) fn settle(&self, call: &'static str, mut result: c_int) -> anyhow::Result<()> {
         if self.nonblocking && result == 0 {
             result = IN_PROGRESS;
@@ -113,7 +113,7 @@ impl Communicator {
         id: UniqueId,
         rank: usize,
         ranks: usize,
-        wanted: Wanted<'_>,
+        wanted: CommOptions<'_>,
     ) -> anyhow::Result<Communicator> {
         let (n, me) = (int(ranks)?, int(rank)?);
         let mut raw: Pointer = null_mut();

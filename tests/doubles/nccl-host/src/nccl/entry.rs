@@ -6,7 +6,6 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
 
-/// `ncclComm_t`, `cudaStream_t` and device addresses.
 pub(super) type Pointer = *mut c_void;
 
 /// send, recv, count, type, comm, stream

@@ -9,7 +9,7 @@ mod communicator;
 mod entry;
 mod values;
 
-pub(crate) use communicator::{Communicator, Wanted, comm_init_all};
+pub(crate) use communicator::{CommOptions, Communicator, comm_init_all};
 pub(crate) use values::{Element, Reduction, UniqueId, Version, int};
 
 use entry::Entry;
@@ -49,7 +49,6 @@ impl Nccl {
         self.check("ncclGroupStart", result)
     }
 
-    /// Whether the three collectives that came with 2.28 are there.
     pub(crate) fn has_calls_of_2_28(&self) -> bool {
         self.entry.all_to_all.is_some() && self.entry.gather.is_some() && self.entry.scatter.is_some()
     }

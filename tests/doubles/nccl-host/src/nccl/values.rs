@@ -40,7 +40,6 @@ pub(crate) enum Reduction {
 /// ncclInProgress: what a call on a nonblocking communicator returns before it is done.
 pub(super) const IN_PROGRESS: c_int = 7;
 
-/// A type of elements that NCCL knows.
 pub(crate) trait Element: Copy + PartialEq + fmt::Debug + Default + 'static {
     /// Code of `ncclDataType_t`.
     const CODE: c_int;

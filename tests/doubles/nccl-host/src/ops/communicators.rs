@@ -27,7 +27,6 @@ impl Members {
         }
     }
 
-    /// The ranks that are with this one, in their order.
     fn with(self, me: usize, ranks: usize) -> Vec<usize> {
         let colors = self.colors(ranks);
         let mut members: Vec<usize> = (0..ranks).filter(|r| r % colors == me % colors).collect();
@@ -81,7 +80,6 @@ pub(super) fn uneven(rank: &Rank<'_>) -> anyhow::Result<()> {
 /// So many calls that records differ by a part of what a thread keeps in a flight recording.
 const UNEVEN: usize = 500;
 
-/// What a rank has under way on one of several communicators.
 struct Pending<'r> {
     rank: &'r Rank<'r>,
     x: Buffer<'r, i32>,

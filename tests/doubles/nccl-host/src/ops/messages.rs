@@ -5,7 +5,6 @@ use crate::pattern::{UNTOUCHED, message, of_rank};
 use crate::rank::Rank;
 use anyhow::ensure;
 
-/// Each rank sends to the next.
 pub(super) fn ring(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, n) = (rank.me(), rank.ranks());
     let (next, previous) = ((me + 1) % n, (me + n - 1) % n);
@@ -18,12 +17,10 @@ pub(super) fn ring(rank: &Rank<'_>) -> anyhow::Result<()> {
     rank.expect("send/recv ring", &y, |i| of_rank(previous, i))
 }
 
-/// Elements that go from each rank to each.
 fn each(rank: &Rank<'_>) -> usize {
     rank.count() / rank.ranks() + 1
 }
 
-/// Each rank sends to every rank, itself included.
 pub(super) fn all_to_all(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, n, each) = (rank.me(), rank.ranks(), each(rank));
     let x = rank.fill(each * n, |i| message(me, i / each))?;

@@ -1,4 +1,4 @@
-//! What goes wrong in real jobs, on purpose: none of these is in `all`.
+//! What goes wrong in real jobs, on purpose. `all` leaves these out.
 
 use crate::calls::Call::AllReduce;
 use crate::nccl::Communicator;
@@ -7,7 +7,6 @@ use crate::pattern::{as_f32, of_rank, sum_over};
 use crate::rank::Rank;
 use std::time::Duration;
 
-/// By how much a slow rank is slow.
 const LATE: Duration = Duration::from_millis(200);
 
 /// So few elements that NCCL takes its protocol for small messages.
@@ -17,7 +16,6 @@ fn last(rank: &Rank<'_>) -> usize {
     rank.ranks() - 1
 }
 
-/// An all-reduce to which the last rank comes late, every time.
 pub(super) fn late(rank: &Rank<'_>) -> anyhow::Result<()> {
     if rank.me() == last(rank) {
         std::thread::sleep(LATE);
@@ -28,7 +26,6 @@ pub(super) fn late(rank: &Rank<'_>) -> anyhow::Result<()> {
     rank.expect("late: allreduce", &x, |i| as_f32(sum_over(&ranks, i)))
 }
 
-/// The last rank comes late to what follows.
 pub(super) fn pause(rank: &Rank<'_>) -> anyhow::Result<()> {
     if rank.me() == last(rank) {
         std::thread::sleep(rank.shared.pause);

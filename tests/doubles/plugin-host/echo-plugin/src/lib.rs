@@ -171,7 +171,6 @@ unsafe extern "C" fn finalize(context: *mut c_void) -> c_int {
     result("finalize")
 }
 
-/// Version 1 to 3: nothing is said of the communicator.
 unsafe extern "C" fn init_v1<const VERSION: u8, const MASK: c_int>(
     context: *mut *mut c_void,
     mask: *mut c_int,
@@ -180,7 +179,6 @@ unsafe extern "C" fn init_v1<const VERSION: u8, const MASK: c_int>(
     unsafe { begin(VERSION, context, mask, MASK, "-") }
 }
 
-/// Version 4; the identity is the fourth argument.
 unsafe extern "C" fn init_v4(
     context: *mut *mut c_void,
     mask: *mut c_int,
@@ -196,7 +194,6 @@ unsafe extern "C" fn init_v4(
     unsafe { begin(4, context, mask, 0xff, &format!("{id} {name} {ranks} {rank}")) }
 }
 
-/// Version 5 and later.
 unsafe extern "C" fn init_v5<const VERSION: u8, const MASK: c_int>(
     context: *mut *mut c_void,
     id: u64,
@@ -237,7 +234,6 @@ unsafe impl Sync for Table {}
 
 macro_rules! tables {
     ($($name:ident, $version:literal: $init:expr;)*) => {$(
-        /// NCCL finds it by this name.
         #[unsafe(no_mangle)]
         pub static $name: Table = Table([
             c"echo".as_ptr().cast(),

@@ -19,7 +19,6 @@ unsafe impl Sync for Table {}
 
 macro_rules! tables {
     ($($name:ident: $init:expr;)*) => {$(
-        /// NCCL finds it by this name.
         #[unsafe(no_mangle)]
         pub static $name: Table = Table([
             c"empty".as_ptr().cast(),
@@ -42,7 +41,6 @@ tables! {
     ncclProfiler_v7: init_v5::<0xffff>;
 }
 
-/// v1 to v4: the mask is the second argument.
 unsafe extern "C" fn init_v1<const MASK: c_int>(context: *mut *mut c_void, mask: *mut c_int) -> c_int {
     // SAFETY: NCCL passes where the context goes.
     if let Some(context) = unsafe { context.as_mut() } {
@@ -55,7 +53,6 @@ unsafe extern "C" fn init_v1<const MASK: c_int>(context: *mut *mut c_void, mask:
     0
 }
 
-/// v5 to v7: the mask is the third argument.
 unsafe extern "C" fn init_v5<const MASK: c_int>(context: *mut *mut c_void, _id: u64, mask: *mut c_int) -> c_int {
     // SAFETY: this function's own arguments.
     unsafe { init_v1::<MASK>(context, mask) }

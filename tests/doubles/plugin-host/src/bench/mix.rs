@@ -35,13 +35,11 @@ pub(crate) enum Action {
         parent: Option<usize>,
         /// Slot of the group, and where in the descriptor its handle goes.
         group: Option<(usize, usize)>,
-        /// Place in [`Program::descriptors`].
         descriptor: usize,
     },
     State {
         slot: usize,
         number: u32,
-        /// Place in [`Program::args`]; `None` for NULL.
         args: Option<usize>,
     },
     Stop {
@@ -51,18 +49,15 @@ pub(crate) enum Action {
 
 #[derive(Clone)]
 pub(crate) struct Program {
-    /// In the order of calling.
     pub(crate) calls: Vec<Call>,
     pub(crate) descriptors: Vec<Descriptor>,
     pub(crate) args: Vec<[u64; 4]>,
     /// Names of what is timed: callback and kind.
     pub(crate) categories: Vec<String>,
-    /// How many handles there are.
     pub(crate) slots: usize,
 }
 
 impl Program {
-    /// The callbacks that a plugin of this version gets for a mask.
     pub(crate) fn new(version: Version, mask: u32, shape: Shape) -> Self {
         let program =
             Self { calls: Vec::new(), descriptors: Vec::new(), args: Vec::new(), categories: Vec::new(), slots: 0 };

@@ -61,7 +61,6 @@ pub(crate) struct Arguments {
 enum Length {
     /// This time for the timed part, and again for the untimed one.
     Time(Duration),
-    /// This many operations on each thread.
     Operations(u64),
 }
 
@@ -137,7 +136,6 @@ fn resident_kib() -> io::Result<u64> {
     number.ok_or_else(|| io::Error::other("no VmRSS in /proc/self/status"))
 }
 
-/// What a thread measured.
 struct Worked {
     /// One list for each category, in ticks.
     samples: Vec<Vec<u32>>,
@@ -222,7 +220,6 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether there is room for another one.
     #[inline]
     fn timed_operation(&mut self, samples: &mut [Vec<u32>]) -> bool {
         for place in 0..self.program.calls.len() {

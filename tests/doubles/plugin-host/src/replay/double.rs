@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-/// `RTLD_NOLOAD`: only what is loaded already.
 const RTLD_NOLOAD: c_int = libc::RTLD_NOLOAD;
 
 use super::stream::Kernel;
@@ -79,14 +78,12 @@ impl Double {
         }
     }
 
-    /// Waits until all kernels have run.
     pub(crate) fn drain(&self) {
         // SAFETY: the double's function, without arguments.
         unsafe { (self.drain)() };
     }
 }
 
-/// The driver's functions, if there is one in the process.
 fn driver() -> Option<(Retain, SetCurrent)> {
     // SAFETY: loads nothing.
     let library = unsafe { Library::open(Some("libcuda.so.1"), RTLD_NOW | RTLD_NOLOAD) }.ok()?;

@@ -44,10 +44,6 @@ pub(crate) struct Arguments {
     #[arg(long)]
     all_events: bool,
 
-    /// Never call finalize: as a job that ends without ncclCommDestroy.
-    #[arg(long)]
-    no_finalize: bool,
-
     #[command(flatten)]
     nccl: NcclArguments,
 
@@ -102,12 +98,8 @@ fn replay_here(arguments: &Arguments, path: &Path) -> anyhow::Result<Report> {
     // Lives to the end of the replay, as libnccl does in a program that is linked with it.
     let _libnccl = arguments.nccl.load()?;
     let plugin = arguments.plugin.load()?;
-    let options = Options {
-        speed: arguments.speed,
-        respect_mask: !arguments.all_events,
-        finalize: !arguments.no_finalize,
-        double: arguments.cupti.as_deref(),
-    };
+    let options =
+        Options { speed: arguments.speed, respect_mask: !arguments.all_events, double: arguments.cupti.as_deref() };
     let mut report = replay(&plugin, &stream, options).context("cannot replay")?;
     report.stream = path.display().to_string();
     Ok(report)
@@ -133,9 +125,6 @@ fn spawn(arguments: &Arguments, stream: &Path, rank: usize) -> anyhow::Result<Ch
         command.arg("--all-events");
     }
     arguments.nccl.pass_on(&mut command);
-    if arguments.no_finalize {
-        command.arg("--no-finalize");
-    }
     if arguments.rank_environment {
         command.env("RANK", rank.to_string());
         command.env("WORLD_SIZE", arguments.streams.len().to_string());

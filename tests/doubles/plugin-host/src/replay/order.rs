@@ -8,14 +8,11 @@ use std::collections::BTreeMap;
 use super::stream::{CommRank, Init, Moment, Stream};
 use crate::descriptor::StateArgs;
 
-/// The callbacks of a stream in order.
 #[derive(Debug)]
 pub(crate) struct Ordered {
-    /// In the order of calling.
     pub(crate) callbacks: Vec<Callback>,
     /// The communicators; their places are the `comm` of callbacks and relations.
     pub(crate) comms: Vec<Init>,
-    /// For each event whom it belongs to.
     pub(crate) relations: Vec<Relation>,
     /// Communicators whose `init` the stream lacks.
     pub(crate) missing_inits: u64,
@@ -34,7 +31,6 @@ pub(crate) struct Relation {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Callback {
-    /// When it was called, and by whom.
     pub(crate) when: Moment,
     pub(crate) call: Call,
 }
@@ -53,9 +49,7 @@ pub(crate) enum Call {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Init,
-    /// A state of an event that stops now, but began before.
     LastState,
-    /// The stop of an event that began before.
     Stop,
     Start,
     State,
@@ -72,8 +66,8 @@ struct Key {
 }
 
 impl Ordered {
-    /// Orders a stream. With `finalize_missing` communicators that were not finalized are, at the end.
-    pub(crate) fn new(stream: &Stream, finalize_missing: bool) -> Self {
+    /// Orders a stream. Communicators that were not finalized are, at the end.
+    pub(crate) fn new(stream: &Stream) -> Self {
         let (comms, missing_inits) = communicators(stream);
         let addresses = Addresses::new(stream);
         let mut unknown_parents = 0;
@@ -101,7 +95,7 @@ impl Ordered {
         }
         calls.add_events(stream, &relations);
         let orphan_states = calls.add_states(stream, &addresses);
-        calls.add_finalizes(stream, &comms, finalize_missing);
+        calls.add_finalizes(stream, &comms);
         Self { callbacks: calls.sorted(), comms, relations, missing_inits, orphan_states, unknown_parents }
     }
 }
@@ -126,7 +120,6 @@ impl Calls {
         }
     }
 
-    /// Returns how many states have no event.
     fn add_states(&mut self, stream: &Stream, addresses: &Addresses) -> u64 {
         let mut orphans = 0;
         for state in &stream.states {
@@ -144,16 +137,13 @@ impl Calls {
         orphans
     }
 
-    fn add_finalizes(&mut self, stream: &Stream, comms: &[Init], missing_too: bool) {
+    fn add_finalizes(&mut self, stream: &Stream, comms: &[Init]) {
         let mut done = vec![false; comms.len()];
         for (when, who) in &stream.finalizes {
             if let Some(comm) = find_comm(comms, *who, when.at_ns) {
                 done[comm] = true;
                 self.add(*when, Class::Finalize, 0, Call::Finalize { comm });
             }
-        }
-        if !missing_too {
-            return;
         }
         let last_ns = self.0.iter().map(|(key, _)| key.at_ns).max().unwrap_or(0);
         for (comm, init) in comms.iter().enumerate().filter(|(comm, _)| !done[*comm]) {
@@ -197,7 +187,6 @@ fn find_comm(comms: &[Init], who: CommRank, at_ns: u64) -> Option<usize> {
     same().rfind(|(_, init)| init.when.at_ns <= at_ns).or_else(|| same().next()).map(|(place, _)| place)
 }
 
-/// How deep an event lies under its parents.
 fn depth(relations: &[Relation], event: usize) -> i64 {
     const MOST: i64 = 32; // a malformed stream could make a ring of equal times
     let mut at = event;
@@ -210,7 +199,6 @@ fn depth(relations: &[Relation], event: usize) -> i64 {
     MOST
 }
 
-/// Which events started at an address, in the order of time.
 struct Addresses(BTreeMap<u64, Vec<(u64, usize)>>);
 
 impl Addresses {

@@ -13,42 +13,33 @@ pub(crate) struct Report {
     pub(crate) mask: u32,
     pub(crate) mask_respected: bool,
     pub(crate) threads: u64,
-    /// Calls of `init`.
     pub(crate) inits: u64,
-    /// Calls of `finalize`.
     pub(crate) finalizes: u64,
     pub(crate) kinds: BTreeMap<String, KindCounts>,
     /// By state's name: calls of `recordEventState`.
     pub(crate) states: BTreeMap<String, u64>,
-    /// Not called.
     pub(crate) left_out: LeftOut,
     /// Calls that returned something else than success, or did not write their result.
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) stream_gaps: StreamGaps,
     pub(crate) log_lines: u64,
-    /// Those of them without a communicator, when libnccl may be gone.
+    /// Lines logged without a communicator, when libnccl may be gone.
     pub(crate) late_log_lines: u64,
     pub(crate) wall_ms: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KindCounts {
-    /// `startEvent`.
     pub(crate) start: u64,
-    /// `stopEvent`.
     pub(crate) stop: u64,
-    /// `recordEventState`.
     pub(crate) state: u64,
 }
 
 /// Recorded callbacks that the plugin did not get.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LeftOut {
-    /// Starts of kinds that the table does not have.
     pub(crate) start_not_in_table: u64,
-    /// States that the table does not have.
     pub(crate) state_not_in_table: u64,
-    /// Starts of kinds that the mask does not ask for.
     pub(crate) start_not_in_mask: u64,
     /// Starts below a parent with a NULL handle (up to v4).
     pub(crate) start_null_parent: u64,
@@ -59,9 +50,7 @@ pub(crate) struct LeftOut {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StreamGaps {
     pub(crate) missing_inits: u64,
-    /// States without event.
     pub(crate) orphan_states: u64,
-    /// Parents that became NULL.
     pub(crate) unknown_parents: u64,
 }
 

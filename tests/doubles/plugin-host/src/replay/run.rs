@@ -25,16 +25,11 @@ pub(crate) enum Speed {
     Full,
 }
 
-/// How to replay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options<'a> {
-    /// How fast.
     pub(crate) speed: Speed,
     /// Whether kinds that the plugin's mask does not ask for are left out, as by NCCL.
     pub(crate) respect_mask: bool,
-    /// Whether communicators are finalized: those that the recording did not finalize, at the end.
-    pub(crate) finalize: bool,
-    /// The double of libcupti that is told of the recorded kernels.
     pub(crate) double: Option<&'a Path>,
 }
 
@@ -42,7 +37,7 @@ pub(crate) struct Options<'a> {
 const SPIN: Duration = Duration::from_micros(80);
 
 pub(crate) fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> anyhow::Result<Report> {
-    let ordered = Ordered::new(stream, options.finalize);
+    let ordered = Ordered::new(stream);
     let mut tids: Vec<i64> = Vec::new();
     let mut owners: Vec<usize> = Vec::with_capacity(ordered.callbacks.len());
     for callback in &ordered.callbacks {
@@ -122,7 +117,6 @@ fn wait_until(deadline: Instant) {
     }
 }
 
-/// What does not change during a replay.
 struct Replay<'a> {
     double: Option<Double>,
     plugin: &'a Plugin,
@@ -133,7 +127,6 @@ struct Replay<'a> {
 }
 
 struct Live {
-    /// What the plugin returned for each communicator.
     contexts: Vec<u64>,
     events: Vec<LiveEvent>,
     /// The mask at each thread's last GroupApi start.
@@ -284,9 +277,6 @@ impl Replay<'_> {
     }
 
     fn finalize(&self, live: &mut Live, comm: usize) {
-        if !self.options.finalize {
-            return;
-        }
         // Who ends a communicator has waited for its streams.
         if let Some(double) = &self.double {
             double.drain();

@@ -14,7 +14,6 @@ use crate::interface::{Kind, parse_number};
 use crate::layout::{self, Type};
 use crate::strings;
 
-/// One recorded stream: what one process was told.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
     pub(crate) inits: Vec<Init>,
@@ -51,7 +50,6 @@ pub(crate) struct CommRank {
     pub(crate) rank: i32,
 }
 
-/// A recorded `init`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Init {
     pub(crate) when: Moment,

@@ -6,7 +6,6 @@ use parking_lot::{Condvar, Mutex};
 pub(super) struct Turn<T> {
     state: Mutex<State<T>>,
     waiting: Vec<Condvar>,
-    /// The thread of each turn.
     owners: Vec<usize>,
 }
 

@@ -14,10 +14,8 @@ use super::system::{ChildEnd, Side, exit_now, fork, wait};
 use crate::interface::Version;
 use crate::plugin::{Plugin, UNWRITTEN};
 
-/// What a line does.
 pub(super) type Action = Box<dyn Fn(&mut Thread, &Line) -> anyhow::Result<()> + Send + Sync>;
 
-/// Lines that run one after the other.
 pub(super) type Block = Arc<[Line]>;
 
 /// One line, and the block in braces that follows it.
@@ -62,7 +60,6 @@ pub(super) enum Handle {
     Name(String),
 }
 
-/// What a written handle or context must be.
 #[derive(Debug)]
 pub(super) enum Written {
     Null,
@@ -137,7 +134,6 @@ impl Thread {
         })
     }
 
-    /// Runs the block of a line.
     pub(super) fn block(&mut self, line: &Line) -> anyhow::Result<()> {
         line.block.as_ref().map_or(Ok(()), |block| self.run(block))
     }
@@ -157,7 +153,7 @@ impl Thread {
         self.shared.plugin.lock().clone().context("no plugin is loaded (load)")
     }
 
-    /// Waits until so many threads have come to this barrier.
+    /// Waits until so many threads have reached this barrier.
     pub(super) fn meet(&self, barrier: &str, threads: usize) {
         let mut barriers = self.shared.barriers.lock();
         let barrier = barriers.entry(barrier.to_owned()).or_insert_with(|| Arc::new(Barrier::new(threads)));
@@ -194,7 +190,6 @@ impl Thread {
         self.shared.problems.lock().push(format!("line {}: {what}", self.line));
     }
 
-    /// Calls the plugin with a handle.
     pub(super) fn call(
         &self,
         line: &Line,

@@ -5,7 +5,6 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How a forked child ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChildEnd {
     Status(i32),
@@ -64,7 +63,6 @@ pub(super) fn exit(status: i32) -> ! {
     std::process::exit(status)
 }
 
-/// Ends the process at once: nothing runs any more.
 pub(super) fn exit_now(status: i32) -> ! {
     // SAFETY: never returns, touches no memory.
     unsafe { libc::_exit(status) }
@@ -79,7 +77,6 @@ pub(super) fn give(name: &str, handle: u64) -> io::Result<()> {
     fs::rename(unfinished, format!("{name}.handle"))
 }
 
-/// Waits until another process has given a handle.
 pub(super) fn take(name: &str) -> io::Result<u64> {
     let file = format!("{name}.handle");
     let began = Instant::now();

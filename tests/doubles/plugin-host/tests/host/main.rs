@@ -21,7 +21,6 @@ fn plugin(name: &str) -> PathBuf {
     file
 }
 
-/// Standard output and error, for messages: at most the beginning and the end of each.
 fn said(output: &Output) -> String {
     const MOST: usize = 64 << 10;
     let shown = |bytes: &[u8]| match bytes.len().checked_sub(2 * MOST) {

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::{plugin, plugin_host, said};
 
-/// Runs a script; returns the exit status and all that was said.
 fn script(text: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("script");

@@ -7,10 +7,8 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::ptr::{null_mut, without_provenance_mut};
 
-/// How many devices there are.
 pub(crate) const DEVICES: c_int = 8;
 
-/// The device, if there is one of this number.
 pub(crate) fn existing(device: c_int) -> Result<c_int, c_int> {
     let exists = (0..DEVICES).contains(&device);
     exists.then_some(device).ok_or(code::BAD_DEVICE)

@@ -12,7 +12,7 @@ const NEEDS_CONTEXT: [&str; 5] =
 /// Calls that a capture of mode "global" forbids to all threads that have not said otherwise.
 const UNSAFE_IN_CAPTURE: [&str; 2] = ["cuEventQuery", "cuEventElapsedTime"];
 
-/// A tool calls a function: `Err` if it does not come to that.
+/// A tool calls a function: `Err` if the driver would refuse the call.
 pub(crate) fn pass(function: &'static str) -> Result<(), c_int> {
     count(function, 1);
     if settings::get().driver == Driver::Stub {
@@ -49,7 +49,6 @@ extern "C" fn fakegpu_count(name: c_double::args::Text) -> u64 {
     c_double::counted(&name.get())
 }
 
-/// Writes all counts to the file of `FAKEGPU_REPORT`.
 pub(crate) extern "C" fn report() {
     c_double::report("FAKEGPU_REPORT");
 }

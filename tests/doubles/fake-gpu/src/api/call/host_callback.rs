@@ -17,7 +17,6 @@ pub(crate) fn is_inside() -> bool {
     INSIDE.get()
 }
 
-/// The same for others (the double of libcupti).
 #[unsafe(no_mangle)]
 extern "C" fn fakegpu_in_host_callback() -> c_int {
     c_int::from(is_inside())

@@ -1,4 +1,4 @@
-//! What each of the functions goes through: how it is made, what its handles stand for, what it comes to.
+//! What all functions share: how they are defined, what handles stand for, what they return.
 
 mod capture_mode;
 mod contexts;
@@ -12,7 +12,7 @@ pub(super) use contexts::{
     DEVICES, context_of, current, device, existing, has_no_context, pop, push, set_context, set_device,
 };
 pub(super) use handles::{event_of, handle, known, stream_of};
-pub(super) use outcome::{Handle, LAST, Outcome, code, error_text, kept};
+pub(super) use outcome::{Handle, LAST, Outcome, code, error_text, give, kept};
 
 /// Makes C functions that tools and libraries find by their names.
 macro_rules! exported {

@@ -1,10 +1,11 @@
-//! What a function comes to.
+//! What a function returns.
 
+use c_double::args::Out;
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 
 pub(crate) type Handle = *mut c_void;
-/// What a function comes to: an error is a code of CUDA's.
+/// What a function returns; an error is a code of CUDA's.
 pub(crate) type Outcome = Result<(), c_int>;
 
 /// `cudaError_t`, `CUresult`
@@ -49,4 +50,10 @@ pub(crate) fn kept(outcome: Outcome) -> c_int {
         LAST.set(code);
     }
     code
+}
+
+/// Gives the caller its one result.
+pub(crate) fn give<T: Copy>(out: Out<T>, value: T) -> Outcome {
+    out.set(value);
+    Ok(())
 }
