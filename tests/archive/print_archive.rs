@@ -47,7 +47,8 @@ fn print(scratch: &Scratch, path: &Path, options: &[&str]) -> Ended {
 
 /// The lines below the heads of the columns.
 fn lines(scratch: &Scratch, options: &[&str]) -> Vec<String> {
-    let mut lines = print(scratch, &scratch.out(), options).with_code(0).stdout.lines().map(str::to_owned);
+    let printed = print(scratch, &scratch.out(), options).with_code(0).stdout;
+    let mut lines = printed.lines().map(str::to_owned);
     let head = lines.next().expect("the heads of columns");
     assert!(head.contains("time [s]") && head.ends_with("event"), "{head}");
     lines.collect()
@@ -56,8 +57,8 @@ fn lines(scratch: &Scratch, options: &[&str]) -> Vec<String> {
 fn records(scratch: &Scratch, path: &Path, options: &[&str]) -> Vec<Value> {
     let mut all = vec!["--json"];
     all.extend(options);
-    let records = print(scratch, path, &all).with_code(0).stdout.lines().map(serde_json::from_str);
-    records.collect::<Result<_, _>>().expect("JSON Lines")
+    let printed = print(scratch, path, &all).with_code(0).stdout;
+    printed.lines().map(serde_json::from_str).collect::<Result<_, _>>().expect("JSON Lines")
 }
 
 fn times(records: &[Value]) -> Vec<u64> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::readers::everything;
 use serde_json::Value;
 use whole_plugin::kinds::KINDS;
 use whole_plugin::machine::{four_gpu_stream, two_process_streams};
@@ -12,19 +13,16 @@ use whole_plugin::scratch::Scratch;
 /// A release that has every kind.
 const HIGHEST: [&str; 2] = ["--nccl", "23103"];
 
-/// Every kind, all arguments of states, and what is no NCCL kind, from two threads and two communicators.
-const EVERYTHING: &str = include_str!("../support/everything.script");
-
 /// The stream of the one process in a job's directory.
 fn print(scratch: &Scratch, out: &Path) -> String {
     run(scratch.tool(&["print", "--json"]).arg(out)).with_code(0).stdout
 }
 
 /// Replays a stream, and prints what was recorded of it.
-fn replay_and_print(scratch: &Scratch, stream: &Path, host: &[&str], out: &str) -> String {
+fn replay_and_print(scratch: &Scratch, stream: &Path, out: &str) -> String {
     let out = scratch.path().join(out);
     let mut command = scratch.replay(&[stream.to_owned()]);
-    command.arg("--all-events").args(host);
+    command.arg("--all-events").args(HIGHEST);
     command.env("NCCL_OTF2_DIR", &out);
     command.env("NCCL_OTF2_KEEP_JOURNAL", "1");
     let _replayed = run(&mut command).with_code(0);
@@ -80,8 +78,12 @@ impl Normaliser {
     }
 }
 
-fn same_stream(first: &str, second: &str) {
-    let (first, second) = (Normaliser::stream(first), Normaliser::stream(second));
+/// What is recorded of a printed stream prints the same.
+fn comes_round(scratch: &Scratch, first: &str) {
+    let stream = scratch.path().join("first.jsonl");
+    std::fs::write(&stream, first).expect("write the stream");
+    let second = replay_and_print(scratch, &stream, "second");
+    let (first, second) = (Normaliser::stream(first), Normaliser::stream(&second));
     for (number, (one, other)) in first.iter().zip(&second).enumerate() {
         assert_eq!(one, other, "line {}", number + 1);
     }
@@ -100,11 +102,7 @@ fn kinds(stream: &str) -> BTreeMap<String, usize> {
 
 #[test]
 fn every_kind_comes_round() {
-    let scratch = Scratch::new();
-    let mut script = scratch.script(EVERYTHING);
-    script.args(HIGHEST);
-    script.env("NCCL_OTF2_KEEP_JOURNAL", "1");
-    let _recorded = run(&mut script).with_code(0);
+    let scratch = everything();
     let first = print(&scratch, &scratch.out().join("parts"));
     let kinds = kinds(&first);
     for kind in KINDS {
@@ -122,11 +120,7 @@ fn every_kind_comes_round() {
     ] {
         assert!(first.contains(said), "{said} in\n{first}");
     }
-
-    let stream = scratch.path().join("first.jsonl");
-    std::fs::write(&stream, &first).expect("write the stream");
-    let second = replay_and_print(&scratch, &stream, &HIGHEST, "second");
-    same_stream(&first, &second);
+    comes_round(&scratch, &first);
 }
 
 /// What the plugin was passed and what it printed: the details of the events, whatever their order.
@@ -151,22 +145,16 @@ fn details(stream: &str) -> BTreeMap<String, usize> {
 fn recorded_streams_come_round() {
     for recorded in two_process_streams().into_iter().chain(four_gpu_stream()) {
         let scratch = Scratch::new();
-        let first = replay_and_print(&scratch, &recorded, &HIGHEST, "first");
+        let first = replay_and_print(&scratch, &recorded, "first");
         let passed = std::fs::read_to_string(&recorded).expect("read the recording");
         assert_eq!(details(&passed), details(&first), "{}", recorded.display());
-        let stream = scratch.path().join("first.jsonl");
-        std::fs::write(&stream, &first).expect("write the stream");
-        let second = replay_and_print(&scratch, &stream, &HIGHEST, "second");
-        same_stream(&first, &second);
+        comes_round(&scratch, &first);
     }
 }
 
 #[test]
 fn what_is_not_selected_stays_away() {
-    let scratch = Scratch::new();
-    let mut script = scratch.script(EVERYTHING);
-    script.args(HIGHEST).env("NCCL_OTF2_KEEP_JOURNAL", "1");
-    let _recorded = run(&mut script).with_code(0);
+    let scratch = everything();
     let printed = |options: &[&str]| {
         let mut command = scratch.tool(&["print"]);
         let text = run(command.arg(scratch.out().join("parts")).args(options)).with_code(0).stdout;

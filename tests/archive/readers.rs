@@ -23,7 +23,8 @@ fn rewrite(scratch: &Scratch, options: &[&str]) {
     let _written = run(scratch.tool(&["finalize"]).args(options).arg(scratch.out())).with_code(0);
 }
 
-fn everything() -> Scratch {
+/// A job of every kind, with its journals and with metrics.
+pub(crate) fn everything() -> Scratch {
     let scratch = Scratch::new();
     let mut script = scratch.script(EVERYTHING);
     script.args(["--nccl", "23103"]);

@@ -12,7 +12,6 @@ use crate::communicators::Communicators;
 use crate::fields::{Attributes, Fields};
 use crate::locations::Locations;
 
-/// What a region shows of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shows {
     /// What a thread did: calls, launches, enqueueing.
@@ -23,11 +22,9 @@ pub enum Shows {
     Work(Kind),
 }
 
-/// What the canonical name of a region says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionInfo<'a> {
     pub class: RegionClass,
-    /// The kind of event that it shows.
     pub kind: Option<Kind>,
     /// The name of the function, state or phase.
     pub name: &'a str,
@@ -146,7 +143,6 @@ impl Trace {
         fields
     }
 
-    /// Which attribute of NCCL's this is.
     pub fn attribute(&self, attribute: AttributeRef) -> Option<AttributeId> {
         self.attributes.get(attribute)
     }

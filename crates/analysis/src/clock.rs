@@ -18,7 +18,6 @@ impl Default for Clock {
 const NS: u64 = 1_000_000_000;
 
 impl Clock {
-    /// The clock of an archive.
     pub fn of(trace: &Trace) -> Self {
         let clock = trace.definitions.clock.as_ref();
         clock.map_or_else(Self::default, |clock| Self {
@@ -33,7 +32,6 @@ impl Clock {
         clock.map_or(0, |clock| self.ns(clock.global_offset.saturating_add(clock.trace_length)))
     }
 
-    /// A time of the archive in ns after its beginning.
     pub fn ns(self, time: u64) -> u64 {
         let ticks = time.saturating_sub(self.begin);
         if self.ticks_per_second == NS {

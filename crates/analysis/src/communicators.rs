@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use otf2::{CommRef, Definitions, GroupType, LocationRef, Paradigm};
 
-/// The members of all communicators.
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
     members: BTreeMap<CommRef, Vec<LocationRef>>,
@@ -46,7 +45,6 @@ impl Communicators {
         self.ranks.get(&(location, comm)).copied()
     }
 
-    /// All members of all communicators.
     pub(crate) fn all(&self) -> impl Iterator<Item = (LocationRef, CommRef, u32)> {
         self.ranks.iter().map(|((location, comm), rank)| (*location, *comm, *rank))
     }

@@ -49,7 +49,6 @@ impl Attributes {
         self.known.get(usize::try_from(attribute.get()).ok()?).copied()?
     }
 
-    /// Adds what the attributes of an event say.
     pub(crate) fn add<'a>(
         &self,
         definitions: &'a Definitions,

@@ -104,7 +104,6 @@ pub struct Slice {
     pub attributes: Vec<(AttributeRef, AttributeValue)>,
 }
 
-/// The slices of one location.
 #[derive(Debug)]
 pub struct Slices<'a> {
     trace: &'a Trace,

@@ -59,7 +59,6 @@ impl Locations {
     }
 }
 
-/// A property of a definition.
 pub fn property(
     definitions: &Definitions,
     properties: &[(StringRef, AttributeValue)],

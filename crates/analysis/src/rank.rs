@@ -8,7 +8,6 @@ use otf2::{Collective, CommRef, Event, EventKind, LocationRef, Message};
 use crate::archive::Trace;
 use crate::instances::{Instances, Step};
 
-/// A collective of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     pub begin: u64,
@@ -22,9 +21,7 @@ pub struct End {
     /// When it was asked for.
     pub begin: u64,
     pub end: u64,
-    /// The rank of the other end.
     pub peer: u32,
-    /// Size in bytes.
     pub bytes: u64,
 }
 

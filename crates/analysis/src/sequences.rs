@@ -63,7 +63,6 @@ impl<T: Ord + Clone> Sequences<T> {
         number
     }
 
-    /// How many things a rank did.
     pub fn count(&self, rank: u32) -> usize {
         self.counts.get(&rank).copied().unwrap_or(0)
     }

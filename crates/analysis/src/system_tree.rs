@@ -55,12 +55,10 @@ impl Trace {
         Some(host)
     }
 
-    /// The name of a node of the system tree.
     pub fn node_name(&self, node: SystemTreeNodeRef) -> Option<&str> {
         self.definitions.string(self.definitions.system_tree_nodes.get(&node)?.name)
     }
 
-    /// The boot that a group of locations ran on.
     pub fn boot(&self, group: LocationGroupRef) -> Option<Boot<'_>> {
         let host = self.host(group)?;
         let properties = self.definitions.system_tree_nodes.get(&host).map_or(&[][..], |node| &node.properties);

@@ -33,7 +33,6 @@ struct Waiting {
     state: Option<(u32, StateArgs)>,
 }
 
-/// Takes records and makes [`Tables`].
 #[derive(Debug, Default)]
 pub struct TableBuilder {
     tables: Tables,
@@ -153,7 +152,6 @@ impl TableBuilder {
         (tables, clock)
     }
 
-    /// Stops and states whose starts came later.
     fn join_waiting(&mut self, removed: &Removed, process_tag: u16) {
         for waiting in std::mem::take(&mut self.waiting) {
             let found = self.tables.find(waiting.id);

@@ -29,7 +29,6 @@ pub struct Head {
 }
 
 impl Head {
-    /// An event that just started.
     pub(super) const fn new(
         (id, parent): (u64, u64),
         start: u64,
@@ -40,7 +39,6 @@ impl Head {
         Self { id, parent, start, stop: OPEN, order, context, thread, states_seen: 0 }
     }
 
-    /// When it stopped, if it did.
     #[inline]
     pub const fn stop(&self) -> Option<u64> {
         if self.stop == OPEN { None } else { Some(self.stop) }
@@ -61,7 +59,6 @@ impl Head {
         self.context.at()
     }
 
-    /// Whether NCCL reported this state.
     #[inline]
     pub const fn saw(&self, state: u32) -> bool {
         state < 32 && self.states_seen & (1 << state) != 0
@@ -95,7 +92,6 @@ impl<F: Fields> Deref for Event<F> {
 }
 
 impl<F: Fields> Event<F> {
-    /// What the events of all kinds have.
     pub const fn head(&self) -> &Head {
         &self.head
     }
@@ -151,7 +147,6 @@ impl<F: Fields> Event<F> {
         is_first
     }
 
-    /// Turns ticks into nanoseconds.
     #[inline]
     pub(super) fn convert(&mut self, clock: &mut ClockReader<'_>) {
         self.head.convert(clock);
@@ -162,7 +157,6 @@ impl<F: Fields> Event<F> {
 /// The most states that a kind has.
 const MOST_STATES: usize = 9;
 
-/// The fields of a kind.
 pub trait Fields: Copy + 'static {
     const KIND: Kind;
     /// Its states of which the times are kept. The n-th one has the n-th time, modulo the number of times: those that

@@ -15,7 +15,6 @@ const SKIPPED: usize = 4;
 /// As many it may skip anyway.
 const SKIPPED_AT_LEAST: usize = 4096;
 
-/// The rows of one slot.
 #[derive(Debug)]
 struct Slot<T> {
     /// The number of the first row: a flight recording does not begin with 1.

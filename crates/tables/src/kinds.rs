@@ -12,7 +12,6 @@ use nccl_events::{Body, Kind, state};
 /// The fields of a kind, which has a table.
 pub trait InTable: Fields {
     fn table(events: &Events) -> &[Event<Self>];
-    /// The table, to change it.
     fn table_mut(events: &mut Events) -> &mut Vec<Event<Self>>;
     /// The row, among those of all kinds.
     fn any(row: Row<Self>) -> EventRow;
@@ -22,14 +21,12 @@ pub trait InTable: Fields {
 
 macro_rules! tables {
     ($($name:ident $table:ident: $fields:ty, $states:ty $([$($state:ident),*])?;)*) => {
-        /// An event of any kind.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[expect(missing_docs, reason = "the kinds are NCCL's")]
         pub enum EventRow {
             $($name(Row<$fields>),)*
         }
 
-        /// The tables of all kinds.
         #[derive(Debug, Default)]
         #[expect(missing_docs, reason = "the kinds are NCCL's")]
         pub struct Events {
@@ -68,7 +65,6 @@ macro_rules! tables {
         })*
 
         impl EventRow {
-            /// The row as one of the events with the fields `F`.
             #[inline]
             pub fn as_row<F: InTable>(self) -> Option<Row<F>> {
                 F::of(self)
@@ -80,13 +76,11 @@ macro_rules! tables {
         }
 
         impl Events {
-            /// Does something with the head of an event.
             #[inline]
             pub(super) fn head(&self, row: EventRow) -> Option<&Head> {
                 match row { $(EventRow::$name(row) => self.$table.get(row.index()).map(|event| &event.head),)* }
             }
 
-            /// The same, to change it.
             #[inline]
             pub(super) fn head_mut(&mut self, row: EventRow) -> Option<&mut Head> {
                 match row { $(EventRow::$name(row) => self.$table.get_mut(row.index()).map(|event| &mut event.head),)* }
@@ -118,7 +112,6 @@ macro_rules! tables {
                 }
             }
 
-            /// The fields of an event.
             pub(super) fn body(&self, row: EventRow) -> Option<Body<Symbol>> {
                 match row {
                     $(EventRow::$name(row) => self.$table.get(row.index()).map(|event| Body::$name(event.fields)),)*
@@ -151,12 +144,10 @@ macro_rules! tables {
                 [$(self.$table.iter().filter_map(|event| event.states.last()).max(),)*].into_iter().flatten().max()
             }
 
-            /// How many events of a kind there are.
             pub fn count(&self, kind: Kind) -> usize {
                 match kind { $(Kind::$name => self.$table.len(),)* }
             }
 
-            /// Turns all times from ticks into nanoseconds.
             pub(super) fn convert(&mut self, clock: &mut ClockReader<'_>) {
                 $(for event in &mut self.$table { event.convert(clock); })*
             }
@@ -175,7 +166,6 @@ macro_rules! tables {
                 })*
             }
 
-            /// Visits the heads of all events with their kinds.
             pub(super) fn each_head(&self, mut visit: impl FnMut(Kind, &Head)) {
                 $(for event in &self.$table { visit(Kind::$name, &event.head); })*
             }

@@ -56,15 +56,10 @@ use schema::Counts;
 pub use nccl_events::event::{
     CeBatch, CeSync, Group, GroupApi, KernelCh, KernelLaunch, NetPlugin, ProxyCtrl, ProxyOp, ProxyStep, Unknown,
 };
-/// The fields of a collective.
 pub type Coll = fields::Coll<Symbol>;
-/// The fields of a send or receive.
 pub type P2p = fields::P2p<Symbol>;
-/// The fields of a call of a collective.
 pub type CollApi = fields::CollApi<Symbol>;
-/// The fields of a call of a send or receive.
 pub type P2pApi = fields::P2pApi<Symbol>;
-/// The fields of a collective by copy engines.
 pub type CeColl = fields::CeColl<Symbol>;
 pub type KernelPhase = fields::KernelPhase<Symbol>;
 
@@ -79,7 +74,6 @@ pub struct GpuAt {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// The slot it wrote in.
     pub slot: u16,
     /// The system's thread id; 0 if the journal does not say.
     pub thread_id: u32,
@@ -98,12 +92,10 @@ impl Thread {
     }
 }
 
-/// A call of `init` or `finalize`.
 #[derive(Clone, Copy, Debug)]
 pub struct CommCall {
     /// An index in [`Tables::contexts`]; `None` where that is not recorded.
     pub context: Option<u32>,
-    /// Whether it is `init`.
     pub is_init: bool,
     /// The calling thread: an index in [`Tables::threads`].
     pub thread: u32,
@@ -115,7 +107,6 @@ pub struct CommCall {
 #[derive(Clone, Debug)]
 pub struct Context {
     pub id: u64,
-    /// What `init` said.
     pub comm: CommRecord,
 }
 
@@ -137,9 +128,7 @@ pub struct Tables {
     pub span: (u64, u64),
     /// The tag in the ids that this process made; 0 where it is not known.
     pub process_tag: u16,
-    /// What a flight recording removed.
     pub removed: Removed,
-    /// What was switched, in order.
     pub switches: Vec<SwitchAt>,
     /// When starts that were not selected were last counted.
     pub last_not_selected: Option<u64>,
@@ -180,7 +169,6 @@ impl Tables {
         self.events.head(row)
     }
 
-    /// The fields of the event of a row.
     pub fn body(&self, row: EventRow) -> Option<Body<Symbol>> {
         self.events.body(row)
     }
@@ -223,7 +211,6 @@ impl Tables {
         self.names_another_process(op) || self.is_of_foreign_context(op)
     }
 
-    /// Whether an event id is one of another process.
     pub fn is_of_another_process(&self, id: u64) -> bool {
         let tag = EventId::from_raw(id).tag();
         tag != 0 && self.process_tag != 0 && tag != self.process_tag
@@ -241,7 +228,6 @@ impl Tables {
         id.is_context() && self.process_tag != 0 && id.tag() == self.process_tag
     }
 
-    /// Whether the communicator rank at an index was ended by `finalize`.
     pub fn is_finalized(&self, context: u32) -> bool {
         let mut calls = self.comm_calls.iter();
         calls.any(|call| !call.is_init && call.context == Some(context))

@@ -11,12 +11,10 @@ use nccl_events::Kind;
 pub enum OperationRow {
     Coll(Row<Coll>),
     P2p(Row<P2p>),
-    /// A collective by copy engines.
     CeColl(Row<CeColl>),
 }
 
 impl OperationRow {
-    /// The event as an operation, if it is one.
     #[inline]
     pub const fn of(event: EventRow) -> Option<Self> {
         match event {
@@ -35,7 +33,6 @@ impl OperationRow {
         }
     }
 
-    /// Whether NCCL calls it a collective.
     pub const fn is_collective(self) -> bool {
         !matches!(self, Self::P2p(_))
     }
@@ -87,7 +84,6 @@ impl Tables {
         }
     }
 
-    /// Whether a call was captured into a graph.
     pub fn is_captured(&self, call: EventRow) -> bool {
         match call {
             EventRow::CollApi(row) => self[row].fields.graph_captured,

@@ -14,7 +14,6 @@ pub trait States: Clone + Copy + Default + std::fmt::Debug {
     fn set_value(&mut self, change: impl FnOnce(u64) -> u64);
     /// The last of the times.
     fn last(&self) -> Option<u64>;
-    /// Turns ticks into nanoseconds.
     fn convert(&mut self, clock: &mut ClockReader<'_>);
 }
 

@@ -8,7 +8,6 @@ use nccl_events::control::{Cause, Span, StepSwitch, Switch};
 const COMPARED: u32 =
     Kind::CollApi.mask() | Kind::P2pApi.mask() | Kind::Coll.mask() | Kind::P2p.mask() | Kind::CeColl.mask();
 
-/// A switch and when it was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchAt {
     /// In ticks, then in nanoseconds.

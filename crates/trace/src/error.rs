@@ -7,41 +7,24 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file or directory could not be read or written.
     #[error("{operation} {}: {source}", path.display())]
     Io { operation: &'static str, path: PathBuf, source: io::Error },
-    /// A journal could not be read.
     #[error(transparent)]
     Journal(#[from] journal::reader::Error),
-    /// OTF2 refused or could not write.
     #[error("{}: {source}", path.display())]
-    Otf2 {
-        path: PathBuf,
-        /// What OTF2 said.
-        source: otf2::Error,
-    },
+    Otf2 { path: PathBuf, source: otf2::Error },
     /// The time limit was reached: nothing was changed, the journal is still there.
     #[error("{}: the time limit was reached before all was written; `nccl-otf2 finalize` writes it from the journal", path.display())]
     Deadline { path: PathBuf },
     /// A part's manifest, or another of its files, cannot be understood or made.
     #[error("{}: {reason}", path.display())]
-    Manifest {
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// Another version wrote a part's manifest.
+    Manifest { path: PathBuf, reason: String },
     #[error(
         "{}: format {found} is not what this version reads ({known}): use the nccl-otf2 that belongs to the plugin \
          that wrote it",
         path.display()
     )]
-    ManifestFormat {
-        path: PathBuf,
-        found: u32,
-        /// The format that is read.
-        known: u32,
-    },
+    ManifestFormat { path: PathBuf, found: u32, known: u32 },
     /// Parts cannot be written with other options: what they were written from is gone. Nothing was changed.
     #[error(
         "{} of the parts cannot be written again, nothing was changed: their journals were removed when they were written \
@@ -55,21 +38,15 @@ pub enum Error {
         /// Where the journal of the first would be.
         first: PathBuf,
     },
-    /// A journal has less than what was written from it.
     #[error(
         "{}: has {records} records, and {written} were written from it before: part of it was removed, the part stays as it is",
         path.display()
     )]
     Shrunk { path: PathBuf, records: u64, written: u64 },
-    /// There is no finished part to make an archive of.
     #[error("{}: no part is written; a job that ran with the plugin leaves them in parts/", path.display())]
     NoParts { path: PathBuf },
-    /// Another process is putting an archive in place.
     #[error("{}: another process is putting the archive in place (remove this file if it is not running any more)", path.display())]
-    Busy {
-        /// The file that says so.
-        path: PathBuf,
-    },
+    Busy { path: PathBuf },
     #[error("{}: this process was not heard of for a minute, and another has taken over: nothing was put in place (run `nccl-otf2 finalize` again)", path.display())]
     TakenOver {
         /// The file that says who has it now, if it is there.
@@ -83,7 +60,6 @@ pub(crate) fn io_error(operation: &'static str, path: &Path) -> impl FnOnce(io::
     move |source| Error::Io { operation, path, source }
 }
 
-/// Says about which part or archive OTF2 complained.
 pub(crate) fn otf2_error(path: &Path) -> impl FnOnce(otf2::Error) -> Error + use<> {
     let path = path.to_owned();
     move |source| Error::Otf2 { path, source }

@@ -18,7 +18,6 @@ const LEAST: usize = 20;
 /// An anomaly is this many usual deviations away from the median, and at least half of the median.
 const DEVIATIONS: f64 = 8.0;
 
-/// An instance that stands out.
 struct Outlier {
     instance: u32,
     class: u32,
@@ -29,7 +28,6 @@ struct Outlier {
     waiting_ns: f64,
 }
 
-/// What the network did in an instance.
 #[derive(Default)]
 struct Network {
     waits: Waits,
@@ -212,7 +210,6 @@ impl Given<'_> {
         self.ranks.get(large(rank)).map_or("a rank", |rank| rank.name.as_str())
     }
 
-    /// Number of ranks of a communicator.
     pub(super) fn size(&self, communicator: u32) -> u32 {
         small(self.tables.members.size(communicator))
     }

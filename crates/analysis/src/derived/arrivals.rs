@@ -2,7 +2,6 @@
 
 use nccl_events::collective::Flow;
 
-/// A rank in a collective.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
     pub start_ns: u64,
@@ -25,17 +24,14 @@ pub enum Incomparable {
     Contradiction,
 }
 
-/// The ranks of a collective in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrivals {
-    /// When the first rank arrived.
     pub first_ns: u64,
     pub median_ns: u64,
     /// When the last rank but one arrived of those that others wait for.
     pub second_ns: u64,
     /// When the last rank arrived that others wait for.
     pub last_ns: u64,
-    /// When the last rank ended.
     pub end_ns: u64,
     /// The place of the last to arrive, where it was last by more than the clocks' error.
     pub last: Option<usize>,

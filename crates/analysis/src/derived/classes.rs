@@ -48,13 +48,11 @@ impl Classes {
         Self { all, numbers }
     }
 
-    /// The class of an operation.
     pub(super) fn number(&self, tables: &Tables, row: u32) -> Option<u32> {
         let key = key(tables, &tables.operations.row(large(row)));
         self.numbers.get(&key).copied()
     }
 
-    /// Adds what is known of the instances of each class.
     pub(super) fn add_instances(
         &mut self,
         (trace, tables, filter): (&Trace, &Tables, &Filter),

@@ -10,7 +10,6 @@ use super::filter::Filter;
 use crate::archive::Trace;
 use crate::tables::{Members, NO_SEQUENCE, NONE, Operation, Operations, Tables, collective, large, small};
 
-/// A collective on its ranks.
 #[derive(Clone, Debug)]
 pub struct Instance {
     pub communicator: u32,
@@ -20,14 +19,12 @@ pub struct Instance {
     pub bytes: u64,
     /// How data moves: who waits for whom.
     pub flow: Flow,
-    /// When the first rank arrived.
     pub first_ns: u64,
     pub median_ns: u64,
     /// When the last rank but one arrived of those that others wait for.
     pub second_ns: u64,
     /// When the last rank arrived that others wait for.
     pub last_ns: u64,
-    /// When the last rank ended.
     pub end_ns: u64,
     /// Row of [`Members`] of the last to arrive, where it was last by more than the clocks' error.
     pub last: Option<u32>,
@@ -197,7 +194,6 @@ pub(super) fn own_error_ns(members: &Members, operation: &Operation) -> Option<u
 }
 
 impl Instance {
-    /// Whether the arrivals of its ranks can be compared.
     pub const fn is_comparable(&self) -> bool {
         self.error_ns.is_ok()
     }
@@ -261,7 +257,6 @@ impl Instance {
         }
     }
 
-    /// What an operation of it spent its time on.
     pub(super) fn split(&self, tables: &Tables, row: u32) -> Split {
         let operation = tables.operations.row(large(row));
         let Ok(error_ns) = self.error_ns else {

@@ -53,17 +53,14 @@ pub use maths::fit::Regression;
 pub use maths::sample::median;
 pub use maths::union::{length, union};
 
-/// An archive as tables, and what follows from them.
 #[derive(Clone, Debug)]
 pub struct Analysis {
     /// The tables; those of calls and launches are empty.
     pub tables: Tables,
-    /// The same collective on all its ranks.
     pub instances: Instances,
     pub report: Report,
 }
 
-/// Reads an archive and derives everything.
 pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2::Result<Analysis> {
     let mut tables = Tables::read(trace, progress)?;
     let instances = Instances::of(trace, &tables, filter);

@@ -101,7 +101,6 @@ fn job_rank(tables: &Tables, member: u32) -> u32 {
     tables.members.row(member).job_rank
 }
 
-/// The operations that had not ended.
 fn open(tables: &Tables) -> impl Iterator<Item = (u32, Operation)> {
     tables.operations.rows().enumerate().filter(|(_, it)| it.is_unfinished).map(|(row, it)| (small(row), it))
 }
@@ -177,7 +176,6 @@ fn call(trace: &Trace, function: RegionRef, sequence: Option<u64>) -> String {
     format!("{}{number}", trace.region_name(function))
 }
 
-/// The last operation that is recorded of a member.
 fn last_call(trace: &Trace, tables: &Tables, member: u32) -> Option<String> {
     let last = tables.operations.rows().filter(|it| it.member == member).max_by_key(|it| it.start_ns)?;
     let sequence = (last.sequence != NO_SEQUENCE).then_some(last.sequence);

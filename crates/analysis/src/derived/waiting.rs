@@ -33,7 +33,6 @@ pub(super) struct Waiting {
     caused: Vec<(u64, u64)>,
     /// For each instance the time of its ranks, and of that the waiting.
     instances: Vec<(u64, u64)>,
-    /// Who was waited for in the end.
     pub(super) blame: Blame,
 }
 

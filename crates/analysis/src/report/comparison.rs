@@ -18,14 +18,12 @@ pub enum Outcome {
     Unclear,
 }
 
-/// How two runs of a program differ.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// Version of this description: 1. Fields may be added; it changes when one changes or goes.
     pub format: u32,
     /// Of all groups: slower where B is slower in any, else faster where it is in any.
     pub outcome: Outcome,
-    /// The answer in one sentence.
     pub sentence: String,
     /// What it rests on and what it leaves open, a sentence each.
     pub basis: Vec<String>,
@@ -42,27 +40,21 @@ pub struct Comparison {
     pub limit: Option<Limit>,
 }
 
-/// Whether B is slower by more than a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// The data shows that it is.
     Slower,
-    /// The data shows that it is not.
     NotSlower,
     NotShown,
 }
 
-/// The answer for a limit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Limit {
     pub share: f64,
     pub answer: Answer,
-    /// The answer with its numbers.
     pub sentence: String,
 }
 
-/// A run that is compared.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
     pub run: Run,
@@ -71,7 +63,6 @@ pub struct Compared {
     pub verdict: Verdict,
 }
 
-/// What operations are compared by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Kind {
     /// The function, such as `ncclAllReduce`.
@@ -94,7 +85,6 @@ pub struct Kind {
     pub total_ns: Option<u64>,
 }
 
-/// Operations that both runs have.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Group {
     pub a: Kind,

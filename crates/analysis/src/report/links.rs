@@ -4,7 +4,6 @@ use serde::Serialize;
 
 use super::ranks::Change;
 
-/// Between whom, or on which channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LinkKey {
     /// Index in [`super::Report::communicators`].

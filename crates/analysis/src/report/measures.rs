@@ -23,7 +23,6 @@ pub struct Budget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Quantiles {
     pub count: u64,
-    /// The least.
     pub min: f64,
     pub median: f64,
     /// 95 % are below.

@@ -103,7 +103,6 @@ pub struct OperationClass {
     pub budget: Budget,
 }
 
-/// Messages of one rank to another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Messages {
     /// Index in [`Report::communicators`].
@@ -119,7 +118,6 @@ pub struct Messages {
     pub late_receiver_ns: u64,
 }
 
-/// What the clocks allow to say.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Clocks {
     /// How far the arrivals of two ranks can be off against each other at most; none where that is not known for some.

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-/// How the kernels of a rank overlap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Overlap {
     /// Index in [`super::Report::ranks`].

@@ -52,7 +52,6 @@ pub struct Rank {
     pub change: Option<Change>,
 }
 
-/// A rank as a member of a communicator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Member {
     /// Index in [`super::Report::communicators`].

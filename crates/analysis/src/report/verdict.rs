@@ -19,7 +19,6 @@ pub enum Finding {
     Nothing,
 }
 
-/// The answer in one sentence.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Verdict {
     pub finding: Finding,
@@ -60,7 +59,6 @@ pub enum CauseKind {
     Unknown,
 }
 
-/// A cause of lost time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cause {
     pub kind: CauseKind,

@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use super::matching::Matching;
 
-/// What was seen, and what became of it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Completeness {
     /// By kind of event: `seen`, `written`, `left_out`, `not_shown`, `duplicate`, `unfinished`, `orphan`, `lost`,

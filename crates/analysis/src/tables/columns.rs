@@ -20,7 +20,6 @@ macro_rules! columns {
                 [$(self.$field.len()),*].first().copied().unwrap_or(0)
             }
 
-            /// Whether there are no rows.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
@@ -29,7 +28,6 @@ macro_rules! columns {
                 $(self.$field.push(row.$field.into());)*
             }
 
-            /// A row.
             pub fn row(&self, at: usize) -> $row {
                 $row { $($field: self.$field[at].into(),)* }
             }
@@ -38,7 +36,6 @@ macro_rules! columns {
                 (0..self.len()).map(|at| self.row(at))
             }
 
-            /// Adds the rows of another table.
             pub(crate) fn append(&mut self, other: Self) {
                 $(self.$field.extend_from_slice(&other.$field);)*
             }

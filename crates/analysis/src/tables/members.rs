@@ -16,7 +16,6 @@ use crate::system_tree::Boot;
 /// A clock that can be off by more than this, a year, is as good as unknown. Sums of errors have room.
 const LARGEST_ERROR_NS: u64 = 1 << 55;
 
-/// A rank of a communicator.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub communicator: u32,
@@ -161,12 +160,10 @@ impl Members {
         self.by_location.get(&location).copied()
     }
 
-    /// How many ranks a communicator has.
     pub fn size(&self, communicator: u32) -> usize {
         self.sizes.get(large(communicator)).map_or(0, |(size, _)| *size)
     }
 
-    /// How many of them were recorded.
     pub fn recorded(&self, communicator: u32) -> usize {
         self.sizes.get(large(communicator)).map_or(0, |(_, recorded)| *recorded)
     }
@@ -178,7 +175,6 @@ impl Members {
         Some(small(found))
     }
 
-    /// A row.
     pub fn row(&self, row: u32) -> &Member {
         &self.all[large(row)]
     }

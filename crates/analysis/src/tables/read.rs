@@ -17,7 +17,6 @@ use crate::archive::{RegionInfo, Shows, Trace};
 use crate::clock::Clock;
 use crate::instances::Instance;
 
-/// The tables of an archive.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     /// Operations of ranks, by location.
@@ -48,7 +47,6 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Adds what the network did for the operations.
     pub fn add_network(&mut self, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
         let reading = Reading::of(trace, self, progress);
         let connections = reading.locations(&[LocationKind::Connection]);
@@ -72,7 +70,6 @@ impl Tables {
         Ok(())
     }
 
-    /// Adds what threads did.
     pub fn add_calls(&mut self, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
         let reading = Reading::of(trace, self, progress);
         let threads = reading.locations(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
@@ -88,7 +85,6 @@ impl Tables {
     }
 }
 
-/// What an archive is read with.
 struct Reading<'a> {
     trace: &'a Trace,
     clock: Clock,
@@ -124,7 +120,6 @@ impl<'a> Reading<'a> {
         Self { trace, clock: tables.clock, members: &tables.members, progress }
     }
 
-    /// The locations of these kinds that have events.
     fn locations(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
         let is_one = |it: &LocationRef| self.trace.location_kind(*it).is_some_and(|kind| kinds.contains(&kind));
         self.trace.definitions.locations.keys().copied().filter(|it| is_one(it) && self.trace.has_events(*it)).collect()

@@ -11,14 +11,12 @@ pub const NONE: u32 = u32::MAX;
 pub const NO_SEQUENCE: u64 = u64::MAX;
 
 columns! {
-    /// An operation of a rank as it ran.
     Operations of Operation {
         /// Row of [`super::Members`]: communicator and rank.
         member: u32,
         function: RegionRef,
         /// What its interval was measured by; none in archives of other writers.
         timing: Option<Timing>,
-        /// Whether it had not ended.
         is_unfinished: bool,
         /// Whether the archive gives it a bandwidth: it had its kernel for itself, and its time was measured.
         has_bandwidth: bool,
@@ -41,7 +39,6 @@ columns! {
 }
 
 columns! {
-    /// A call of NCCL's interface by a thread.
     Calls of Call {
         location: LocationRef,
         function: RegionRef,
@@ -56,7 +53,6 @@ columns! {
 }
 
 columns! {
-    /// A launch of a kernel by a thread.
     Launches of Launch {
         location: LocationRef,
         start_ns: u64,
@@ -69,7 +65,6 @@ columns! {
 }
 
 columns! {
-    /// A network transfer of the proxy.
     Transfers of Transfer {
         /// Row of [`super::Members`]: for which rank; [`NONE`] where that is unknown.
         member: u32,

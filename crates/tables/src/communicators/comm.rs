@@ -16,10 +16,8 @@ pub enum CommIdentity {
     Part,
 }
 
-/// A communicator as this process knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comm {
-    /// How sure the identity is.
     pub identity: CommIdentity,
     /// NCCL's id, the hash, or the context.
     pub comm_id: u64,

@@ -10,7 +10,6 @@ use nccl_events::gpu::{Device, GpuRecord};
 /// The devices, by CUDA's ordinal.
 #[derive(Debug, Default)]
 pub struct Devices {
-    /// What is known of each.
     pub facts: BTreeMap<u32, Device<Symbol>>,
     /// By index of the context: which its rank uses, where that is known.
     pub of_context: Vec<Option<u32>>,
@@ -97,12 +96,10 @@ impl Devices {
         }
     }
 
-    /// The device that a communicator's rank uses.
     pub fn of_context(&self, context: u32) -> Option<u32> {
         self.of_context.get(index(context)).copied().flatten()
     }
 
-    /// The ordinal of a device that CUPTI numbers.
     pub fn ordinal(&self, device: u32) -> u32 {
         self.renumbered.get(&device).copied().unwrap_or(device)
     }

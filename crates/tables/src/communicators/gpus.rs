@@ -33,7 +33,6 @@ pub struct Gpu {
     pub ordinal: Option<u32>,
 }
 
-/// Sets of contexts on one GPU.
 #[derive(Debug)]
 struct Sets {
     /// By index of the context: another one of its set, or itself.
@@ -83,7 +82,6 @@ impl Sets {
         }
     }
 
-    /// Puts the sets of two contexts together.
     fn unite(&mut self, a: u32, b: u32) {
         let (a, b) = (self.first(a), self.first(b));
         let (first, other) = (a.min(b), a.max(b));

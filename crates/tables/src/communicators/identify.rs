@@ -9,14 +9,12 @@ use crate::index::{index, index_u32};
 use crate::{Context, Head, Tables};
 use journal::format::record::Symbol;
 
-/// The communicators of a process.
 #[derive(Debug, Default)]
 pub struct Comms {
     /// In order of first creation.
     pub comms: Vec<Comm>,
     /// By index of the context.
     pub members: Vec<Member>,
-    /// The GPUs of the process, as far as is known.
     pub gpus: Vec<Gpu>,
 }
 
@@ -85,7 +83,6 @@ fn hints(tables: &Tables) -> Vec<Hints> {
 }
 
 impl Comms {
-    /// Identifies the communicators of a process.
     pub fn of(tables: &Tables, devices: &Devices) -> Self {
         let mut comms = Self::default();
         let mut known: BTreeMap<(CommIdentity, u64, u32, u32), u32> = BTreeMap::new();
@@ -126,7 +123,6 @@ impl Comms {
         comms
     }
 
-    /// The member that a context stands for.
     pub fn member(&self, context: u32) -> Option<&Member> {
         self.members.get(index(context))
     }
@@ -137,7 +133,6 @@ impl Comms {
         gpus.position(|gpu| gpu.ordinal == Some(ordinal)).map(index_u32)
     }
 
-    /// The communicator of a member.
     pub fn comm(&self, member: &Member) -> Option<&Comm> {
         self.comms.get(index(member.comm))
     }

@@ -81,7 +81,6 @@ impl Teller {
     }
 }
 
-/// The counter of copies that are joined to collectives.
 const COPIES_JOINED: &str = "COPIES_JOINED";
 
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +88,6 @@ pub(crate) struct BlindSpot {
     pub first: Release,
     pub last: Release,
     pub when: When,
-    /// What is not seen.
     pub unseen: &'static str,
     pub why: &'static str,
 }

@@ -13,7 +13,6 @@ use schema::definition::{
 use schema::{Anchor, Lines, Listed, Most, Statements, Sum, Value, property};
 use tables::index::index;
 
-/// A property of a definition.
 pub(super) type Said = (&'static str, Value<String>);
 
 /// How far the corrected clock of a process can be off: of its host's, and of its ticks against that.

@@ -14,7 +14,6 @@ const LEAST_STUBS: u64 = 1 << 14;
 /// So many ranks without a part are believed for each that was recorded.
 const STUBS_FOR_EACH: u64 = 64;
 
-/// A communicator of the archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Communicator {
     pub(crate) name: String,
@@ -35,7 +34,6 @@ pub(crate) struct Stub {
     pub(crate) name: String,
 }
 
-/// All communicators of an archive.
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
     pub(crate) all: Vec<Communicator>,
@@ -51,7 +49,6 @@ pub(crate) struct Communicators {
 
 type Key = (CommIdentity, u64, u32, u32, Option<u32>);
 
-/// A communicator while the parts are put together.
 #[derive(Debug)]
 struct Gathered {
     definition: CommDefinition,
@@ -181,7 +178,6 @@ fn locations_of_ranks(process: &Process) -> Vec<Vec<(u32, (u64, u64))>> {
     ranks
 }
 
-/// The communicator and rank that a location stands for.
 fn rank_of(location: &LocationDefinition) -> Option<(u32, u32)> {
     match location.kind {
         LocationKind::Communicator { comm, rank, .. } if location.sibling == 0 => Some((comm, rank)),

@@ -26,7 +26,6 @@ pub fn is_last_process(out: &Path) -> Result<bool, Error> {
     Ok(is_everything(&done) && is_first_to_say_so(out, &done)?)
 }
 
-/// Whether everything that the job is known to have is there.
 fn is_everything(done: &[Manifest]) -> bool {
     let environments = || done.iter().map(|manifest| &manifest.process.environment);
     if let Some(size) = environments().filter_map(|it| it.size).max() {
@@ -36,7 +35,6 @@ fn is_everything(done: &[Manifest]) -> bool {
     !done.is_empty() && has_all_ranks(done)
 }
 
-/// Whether all ranks of all communicators are there.
 fn has_all_ranks(done: &[Manifest]) -> bool {
     let mut comms: BTreeMap<(u64, u32, u32), BTreeSet<u32>> = BTreeMap::new();
     for manifest in done {

@@ -53,13 +53,11 @@ where
     Merged { maps, all: known.into_values().cloned().collect() }
 }
 
-/// The attributes of the archive.
 pub(crate) fn attributes(parts: &[&Manifest]) -> Merged<AttributeDefinition> {
     let parts = parts.iter().map(|part| part.attributes.as_slice());
     merge(parts, |attribute| (attribute.name.as_str(), attribute.value_type))
 }
 
-/// The regions of the archive.
 pub(crate) fn regions(parts: &[&Manifest]) -> Merged<RegionDefinition> {
     merge(parts.iter().map(|part| part.regions.as_slice()), |region| region)
 }
@@ -92,12 +90,5 @@ mod tests {
         let names: Vec<&str> = merged.all.iter().map(|a| a.name.as_str()).collect();
         assert_eq!(names, ["x", "y", "z"]);
         assert_eq!(merged.maps, [vec![0, 2], vec![1, 0]]);
-    }
-
-    #[test]
-    fn a_string_has_one_number() {
-        let mut strings = Strings::default();
-        let numbers = ["a", "b", "a\0"].map(|text| strings.number(text));
-        assert_eq!(numbers, [0, 1, 0]);
     }
 }

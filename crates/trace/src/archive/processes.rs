@@ -9,7 +9,6 @@ use clocks::ticks::LATEST_NS;
 use journal::part::options::ArchiveOptions;
 use tables::index::index_u32;
 
-/// A part with what unify knows about its process.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub directory: PathBuf,
@@ -69,7 +68,6 @@ impl Process {
         })
     }
 
-    /// Its locations with their ids.
     pub(crate) fn locations(&self) -> impl Iterator<Item = (u64, &LocationDefinition)> {
         self.ids.iter().copied().zip(&self.manifest.locations)
     }
@@ -80,7 +78,6 @@ impl Process {
     }
 }
 
-/// What an archive is made of.
 pub(super) struct Parts<'a> {
     pub(super) processes: &'a [Process],
     pub(super) alignment: &'a Alignment,
@@ -152,7 +149,6 @@ pub(crate) fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
     processes
 }
 
-/// Numbers the boots as they come.
 fn number_boots(processes: &mut [Process]) {
     let mut boots: BTreeMap<String, u32> = BTreeMap::new();
     for process in processes {

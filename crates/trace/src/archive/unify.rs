@@ -30,7 +30,6 @@ use schema::{Counts, Statements};
 
 /// Name of the anchor: the file to open in a viewer.
 pub const ANCHOR: &str = "traces.otf2";
-/// Name of the file of global definitions.
 const GLOBAL_DEFINITIONS: &str = "traces.def";
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,7 +43,6 @@ pub struct ArchiveSummary {
     pub counts: Counts,
 }
 
-/// The directories of all parts, by name.
 pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
     let parts = out.join(PARTS);
     let entries = fs::read_dir(&parts).map_err(io_error("read", &parts))?;
@@ -102,7 +100,6 @@ fn is_whole(archive: &otf2::Archive) -> bool {
     locations.len() as u64 == archive.number_of_locations() && whole.iter().all(Option::is_some)
 }
 
-/// Makes the archive of all parts that are done.
 pub fn unify(out: &Path, progress: &dyn Progress) -> Result<ArchiveSummary, Error> {
     unify_alike(out, None, &[], progress)
 }
@@ -155,7 +152,6 @@ pub(super) fn unify_alike(
     })
 }
 
-/// What stagings of this step are called.
 const STAGING: &str = ".unify";
 
 /// The options that most have; of equally many those that come first.

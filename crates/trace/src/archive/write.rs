@@ -21,7 +21,6 @@ use crate::workers::beside;
 use nccl_events::Progress;
 use schema::{Statements, within_anchor};
 
-/// How large an archive became.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveSize {
     pub locations: u64,

@@ -19,7 +19,6 @@ use nccl_events::archive::{RegionClass, canonical_name};
 use tables::Tables;
 use tables::index::{index, index_u32};
 
-/// The strings and regions of a part.
 #[derive(Debug, Default)]
 pub(crate) struct Definitions {
     pub strings: Vec<String>,
@@ -35,11 +34,9 @@ pub(crate) struct RegionFacts {
     pub role: RegionRole,
     pub paradigm: Paradigm,
     pub group: &'static str,
-    /// What kind of region, in words.
     pub description: &'static str,
 }
 
-/// A region's name and class.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RegionText {
     pub class: RegionClass,
@@ -50,7 +47,6 @@ pub(crate) struct RegionText {
     pub func: String,
 }
 
-/// The name of a region.
 fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
     let (name, func) = match key.name {
         RegionName::Fixed(name) => (name.to_owned(), ""),
@@ -91,7 +87,6 @@ fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
 }
 
 impl RegionText {
-    /// What the archive says about it.
     pub(crate) fn facts(&self) -> RegionFacts {
         // Only communicators are MPI's: readers count the time in regions of that paradigm as time in MPI.
         let (paradigm, group, description) = match self.class {
@@ -159,7 +154,6 @@ impl Used {
 }
 
 impl Definitions {
-    /// Numbers what the locations of a part will need.
     pub(crate) fn of(tables: &Tables, links: &Links, regions: &Regions, symbols: &Symbols) -> Self {
         let mut used = symbols_in(tables);
         if tables.events.heads().next().is_some() {
@@ -224,7 +218,6 @@ impl Definitions {
     }
 }
 
-/// Puts something at an index of a list.
 fn put<T: Clone>(list: &mut Vec<T>, at: usize, value: T, nothing: T) {
     if list.len() <= at {
         list.resize(at + 1, nothing);

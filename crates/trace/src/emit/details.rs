@@ -24,12 +24,10 @@ use tables::{CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelL
 /// What intervals are measured by, in the order of [`Timing::ALL`].
 pub(crate) type Timings = [StringRef; Timing::ALL.len()];
 
-/// Gives an event its attributes.
 #[derive(Debug)]
 pub(crate) struct Details<'a, 'e> {
     pub model: &'a ProcessModel<'a>,
     pub definitions: &'a Definitions,
-    /// Those of what intervals are measured by.
     pub timings: &'e Timings,
     pub attributes: &'e mut NextAttributes,
 }
@@ -91,7 +89,6 @@ impl Details<'_, '_> {
         self.some(attribute::Bytes, count.saturating_mul(size))
     }
 
-    /// What is known when a region is entered.
     pub(crate) fn enter(&mut self, instance: RegionInstance) -> otf2::Result<()> {
         match instance.source {
             Source::CommCall(at) => self.comm_call(at),

@@ -81,13 +81,11 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// What was written of a location.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Written {
     pub events: usize,
     /// How many of them complete a collective on this rank.
     pub collectives: u64,
-    /// When the first and the last of them did.
     pub span_ns: Option<(u64, u64)>,
 }
 

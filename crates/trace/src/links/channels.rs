@@ -8,7 +8,6 @@ fn widen(interval: Option<(u64, u64)>, start: u64, end: u64) -> Option<(u64, u64
     Some(interval.map_or((start, end), |(first, last)| (first.min(start), last.max(end))))
 }
 
-/// Adds the kernel channels to their operations.
 pub(super) fn add_to(tables: &Tables, stamps: &Stamps, activities: &mut Activities) {
     for (row, channel) in tables.rows::<KernelCh>() {
         let Some(activity) = activities.get_mut(tables, channel.parent) else {

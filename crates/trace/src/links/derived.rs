@@ -12,7 +12,6 @@ use nccl_events::collective::Pattern;
 use tables::index::{index, index_u32};
 use tables::{GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
 
-/// A call that NCCL made into sends and receives.
 #[derive(Clone, Debug)]
 pub(crate) struct DerivedCall {
     pub pattern: Pattern,
@@ -105,7 +104,6 @@ fn groups(tables: &Tables) -> BTreeMap<Row<GroupApi>, Vec<Row<P2pApi>>> {
 }
 
 impl DerivedCollectives {
-    /// Recognises calls, and finds what they did.
     pub(crate) fn of(tables: &Tables, symbols: &Symbols, activities: &Activities) -> Self {
         let mut derived = Self::default();
         let mut by_call: BTreeMap<Row<P2pApi>, u32> = BTreeMap::new();
@@ -159,7 +157,6 @@ impl DerivedCollectives {
         }
     }
 
-    /// The call that an execution is of.
     pub(crate) fn call(&self, collective: &DerivedCollective) -> Option<&DerivedCall> {
         self.calls.get(index(collective.call))
     }
@@ -169,7 +166,6 @@ impl DerivedCollectives {
         self.by_member.get(&activity).copied()
     }
 
-    /// The same, with its call.
     pub(crate) fn of_member(&self, activity: u32) -> Option<(&DerivedCollective, &DerivedCall)> {
         let collective = self.all.get(index(self.place_of_member(activity)?))?;
         Some((collective, self.call(collective)?))

@@ -7,7 +7,6 @@ use job::transfers::slot;
 use nccl_events::Kind;
 use tables::{ProxyCtrl, ProxyOp, ProxyStep, Row, Tables};
 
-/// When something without a stop had ended.
 #[derive(Debug, Default)]
 pub(crate) struct InferredEnds {
     /// Steps that have no stop of their own. NCCL 2.24–2.26 forgets the stop of some receive steps.
@@ -17,7 +16,6 @@ pub(crate) struct InferredEnds {
     pub controls: BTreeMap<Row<ProxyCtrl>, u64>,
 }
 
-/// The ends that something else tells.
 pub(super) fn of(tables: &Tables) -> InferredEnds {
     let has_open = |kind| tables.counts.kinds.get(kind).unfinished > 0;
     let mut ends = InferredEnds::default();

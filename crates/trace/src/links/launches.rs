@@ -13,7 +13,6 @@ type Of = (u64, ContextName);
 /// The same, and which replay.
 type Sequence = (u64, ContextName, u64);
 
-/// Launches by group and communicator.
 #[derive(Debug, Default)]
 struct Launches {
     /// All, those of a group and communicator together and by start.

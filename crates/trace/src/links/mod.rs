@@ -34,22 +34,15 @@ use journal::reader::Symbols;
 use tables::index::index;
 use tables::{Event, ProxyOp, Row, Tables};
 
-/// The links between the events of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     /// One for each Coll, P2p and CeColl, in the order of the journal.
     pub activities: Activities,
-    /// Which GPU stamps can be trusted.
     pub stamps: Stamps,
-    /// What is known of captured calls.
     pub replays: Replays,
-    /// Collectives that NCCL makes of sends and receives.
     pub derived: DerivedCollectives,
-    /// What GPUs did, and for which operations.
     pub gpu: GpuWork,
-    /// What steps tell of their proxy operations.
     pub transfers: Transfers,
-    /// Ends that NCCL did not report.
     pub inferred_ends: InferredEnds,
     /// Proxy operations of other processes that count for operations of this one.
     pub remote_operations: u64,
@@ -73,7 +66,6 @@ impl Links {
         Self { activities, stamps, replays, derived, gpu, transfers, inferred_ends, remote_operations }
     }
 
-    /// The activity at an index.
     #[inline]
     pub(crate) fn activity(&self, at: u32) -> Option<&Activity> {
         self.activities.all.get(index(at))

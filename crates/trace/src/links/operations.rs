@@ -4,7 +4,6 @@ use job::has_ended;
 use tables::index::{index, index_u32};
 use tables::{KernelLaunch, OperationRow, Row, Tables};
 
-/// What belongs to one operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Activity {
     pub operation: OperationRow,
@@ -117,7 +116,6 @@ impl Activities {
         self.all.get_mut(index(at))
     }
 
-    /// Finds those that never ended themselves.
     pub(super) fn find_unfinished(&mut self, tables: &Tables) {
         for activity in &mut self.all {
             let ended_children = activity.proxy_last.is_some() || activity.kernel_host.is_some();

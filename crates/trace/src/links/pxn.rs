@@ -26,11 +26,8 @@ pub(crate) struct RemoteTransfers {
     pub operations: u32,
     /// The last stop of them, CLOCK_MONOTONIC ns.
     pub last_ns: Option<u64>,
-    /// Whether some of it never ended.
     pub unfinished: bool,
-    /// Bytes sent on the network, as far as NCCL reported.
     pub bytes_sent: u64,
-    /// Bytes received from the network, as far as NCCL reported.
     pub bytes_received: u64,
 }
 
@@ -40,9 +37,7 @@ pub(crate) struct RemoteWork {
     /// The context that the other process handed out.
     pub context: u64,
     pub operations: u64,
-    /// Bytes sent on the network, as far as NCCL reported.
     pub bytes_sent: u64,
-    /// Bytes received from the network, as far as NCCL reported.
     pub bytes_received: u64,
     /// Time in which at least one of them was under way, in ns.
     pub busy_ns: u64,
@@ -63,7 +58,6 @@ pub(crate) fn placeholder(context: u64) -> String {
     format!("<foreign {context:#x}>")
 }
 
-/// The context of a [`placeholder`].
 pub(crate) fn context_of_placeholder(text: &str) -> Option<u64> {
     let context = text.strip_prefix("<foreign 0x")?.strip_suffix('>')?;
     u64::from_str_radix(context, 16).ok()
@@ -148,7 +142,6 @@ pub(crate) fn work(tables: &Tables, own: &Transfers) -> Vec<RemoteWork> {
     works.collect()
 }
 
-/// The time that intervals cover together.
 fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
     spans.sort_unstable();
     let (mut covered, mut until) = (0, 0);
@@ -159,21 +152,9 @@ fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
     covered
 }
 
-/// The ranks that others may refer to.
 pub(crate) fn exported(tables: &Tables, comms: &Comms) -> Vec<ExportedRank> {
     let contexts = tables.contexts.iter().zip(&comms.members);
     let ranks =
         contexts.map(|(context, member)| ExportedRank { context: context.id, comm: member.comm, rank: member.rank });
     ranks.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_overlaps_is_covered_once() {
-        assert_eq!(covered(vec![(10, 20), (0, 5), (15, 30), (16, 18)]), 25);
-        assert_eq!(covered(Vec::new()), 0);
-    }
 }

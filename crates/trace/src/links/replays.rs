@@ -10,7 +10,6 @@ use tables::{ContextName, EventRow, Head, KernelLaunch, Row, Tables};
 /// How the names of CUDA's own threads begin: they report replays, and never call NCCL.
 const CUDA_THREADS: &str = "cuda";
 
-/// What is known of captured calls.
 #[derive(Debug, Default)]
 pub(crate) struct Replays {
     of_call: BTreeMap<EventRow, u64>,

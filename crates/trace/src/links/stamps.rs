@@ -6,7 +6,6 @@ use job::stamps::{Distrust, Work, judge, pair};
 use schema::Counts;
 use tables::{ContextName, Event, EventRow, KernelCh, Row, Tables};
 
-/// Counts it, with its reason.
 pub(crate) fn count(why: Distrust, counts: &mut Counts) {
     counts.gpu_times_suspicious += 1;
     let reason = match why {
@@ -30,7 +29,6 @@ pub(crate) struct Stamps {
 type InRing = (ContextName, u8, Work<Row<KernelCh>>);
 
 impl Stamps {
-    /// Looks at the stamps of a process.
     pub(crate) fn of(tables: &Tables) -> Self {
         let mut stamps = Self::default();
         let mut works = Vec::new();

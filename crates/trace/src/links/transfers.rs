@@ -6,7 +6,6 @@ use super::operations::Activities;
 use nccl_events::Kind;
 use tables::{ContextName, Event, ProxyOp, Row, Tables};
 
-/// The proxy operations of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Transfers {
     /// By row of the proxy operation.
@@ -15,13 +14,11 @@ pub(crate) struct Transfers {
     pub for_others: Vec<Row<ProxyOp>>,
 }
 
-/// What is known of a proxy operation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Transfer {
     /// What its steps moved, together.
     bytes: u64,
     has_steps: bool,
-    /// Whether it is on a connection that NCCL never reports on.
     is_silent: bool,
 }
 
@@ -76,7 +73,6 @@ impl Transfers {
         self.all.get(row.index()).is_some_and(|op| op.is_silent)
     }
 
-    /// Adds the proxy operations to their operations.
     pub(super) fn add_to(&self, tables: &Tables, activities: &mut Activities) {
         for (row, op) in tables.rows::<ProxyOp>() {
             let Some(activity) = activities.get_mut(tables, op.parent) else {

@@ -17,7 +17,6 @@ use crate::part::files::write_json;
 use nccl_events::control::Span;
 use tables::index::index;
 
-/// Name of the file in a part.
 pub(crate) const CALLS: &str = "collectives";
 
 const FORMAT: u32 = 1;
@@ -25,7 +24,6 @@ const FORMAT: u32 = 1;
 /// A collective as the ranks have to agree about it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Call {
-    /// What NCCL calls the function.
     pub(crate) func: String,
     /// Elements; bytes where the function only moves them.
     pub(crate) count: u64,
@@ -70,7 +68,6 @@ pub(crate) struct RankCalls {
     pub(crate) enqueued: Option<Vec<u32>>,
 }
 
-/// The collectives of all ranks of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallLists {
     format: u32,
@@ -84,7 +81,6 @@ impl CallLists {
         Self { format: FORMAT, calls, ranks }
     }
 
-    /// Writes the file.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         write_json(path, self)
     }
@@ -97,7 +93,6 @@ impl CallLists {
     }
 }
 
-/// What the manifest says about the collectives of one rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RankDigest {
     /// An index into the manifest's communicators.
@@ -112,7 +107,6 @@ pub(crate) struct RankDigest {
     pub step_ranges: Option<StepRanges>,
 }
 
-/// Number and hash of some calls in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Digest {
     pub count: u64,
@@ -120,14 +114,12 @@ pub(crate) struct Digest {
 }
 
 impl Default for Digest {
-    /// No calls.
     fn default() -> Self {
         Self { count: 0, hash: FNV_SEED }
     }
 }
 
 impl Digest {
-    /// Of calls with these hashes, in this order.
     pub(crate) fn of(hashes: &[u64], order: &[u32]) -> Self {
         let hash = |call: &u32| hashes.get(index(*call)).copied().unwrap_or(0);
         order.iter().fold(Self::default(), |digest, call| digest.and(hash(call)))

@@ -22,7 +22,6 @@ use tables::index::index_u32;
 /// How many events are written between two looks at the clock.
 const EVENTS_PER_CHECK: usize = 16 * 1024;
 
-/// When to give up writing a part.
 pub(super) struct Deadline<'a> {
     pub(super) at: Option<Instant>,
     pub(super) part: &'a Path,
@@ -37,7 +36,6 @@ impl Deadline<'_> {
     }
 }
 
-/// What writing event files needs.
 pub(super) struct EventFiles<'a> {
     pub(super) deadline: &'a Deadline<'a>,
     pub(super) model: &'a ProcessModel<'a>,
@@ -46,7 +44,6 @@ pub(super) struct EventFiles<'a> {
 }
 
 impl EventFiles<'_> {
-    /// Writes the files into a directory.
     pub(super) fn write(
         &self,
         locations: Vec<Location>,

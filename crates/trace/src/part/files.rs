@@ -12,14 +12,11 @@ use journal::part::{JOURNAL, PROCESS};
 use journal::private;
 use journal::reader::Journal;
 
-/// Name of the manifest in a part.
 pub(crate) const MANIFEST: &str = "manifest";
 /// Name of the directory of event files, in a part and in the archive.
 pub(crate) const TRACES: &str = "traces";
-/// How far a part is, as its completion mark says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// There is no mark.
     NotWritten,
     /// The process still recorded when the part was written, and the part was not written again since.
     Provisional,
@@ -91,7 +88,6 @@ pub(crate) fn why_unusable(part: &Path) -> Option<String> {
     fs::read_dir(part).map_err(io_error("read", part)).err().map(|error| error.to_string())
 }
 
-/// Writes a file of a part.
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     let json = serde_json::to_vec(value)
         .map_err(|error| Error::Manifest { path: path.to_owned(), reason: error.to_string() })?;

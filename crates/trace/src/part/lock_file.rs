@@ -93,7 +93,6 @@ impl Drop for LockFile {
     }
 }
 
-/// Whether this process still holds a lock.
 pub(crate) fn still_ours(path: &Path) -> Result<(), Error> {
     let is_ours = match regular_files::read_to_string(path, MOST_MARK_BYTES) {
         // What cannot be read is nobody else's.
@@ -125,7 +124,6 @@ fn make(path: &Path, staging: &Staging, holder: &str) -> std::io::Result<File> {
     }
 }
 
-/// A holder, as the file says it.
 fn text(holder: &ProcessKey) -> String {
     let ProcessKey { boot_id, pid_namespace, pid, start_ticks } = holder;
     format!("{boot_id} {pid_namespace} {pid} {start_ticks}\n")
@@ -142,7 +140,6 @@ fn parse(text: &str) -> Option<ProcessKey> {
     })
 }
 
-/// Says who holds a lock.
 fn waits_for(path: &Path) -> String {
     let holder = regular_files::read_to_string(path, MOST_MARK_BYTES).ok().and_then(|text| parse(&text));
     let (holder, until) = match holder {

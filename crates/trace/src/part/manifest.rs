@@ -67,9 +67,7 @@ pub(crate) struct Manifest {
     pub gpus: Vec<GpuDefinition>,
     /// Locations: each has an event file.
     pub locations: Vec<LocationDefinition>,
-    /// What was found out about GPUs; nothing without GPUs.
     pub gpu_work: GpuWorkDefinition,
-    /// Clocks of the GPUs, by communicator rank.
     pub gpu_clocks: Vec<GpuClockDefinition>,
     /// What each rank called, in short; the calls are in the file `collectives`.
     pub collectives: Vec<RankDigest>,
@@ -86,10 +84,8 @@ pub(crate) struct Manifest {
     /// Of a flight recording: from when on the records of all threads are there, CLOCK_MONOTONIC ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete_since_ns: Option<u64>,
-    /// What was switched while the process recorded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<SwitchDefinition>,
-    /// What Score-P was shown meanwhile, where it was there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scorep: Option<ScorepReport>,
     /// The profiler plugins behind the recording one, where some were asked for.
@@ -98,7 +94,6 @@ pub(crate) struct Manifest {
     pub records: u64,
     /// How many events were given an id, where the journal tells: those seen and those lost.
     pub started: Option<u64>,
-    /// What was wrong with the journal.
     pub problems: Vec<String>,
     /// Whether event files are missing or damaged: of what is written, not in the file.
     #[serde(skip)]
@@ -119,7 +114,6 @@ pub(super) fn read_late(part: &Path) -> (LateCallbacks, Option<String>) {
     read.map_or_else(|error| (LateCallbacks::default(), Some(problem(error))), |late| (late, None))
 }
 
-/// The manifest with its version, as it is written.
 #[derive(Serialize)]
 struct Written<'a> {
     format: u32,
@@ -127,7 +121,6 @@ struct Written<'a> {
     manifest: &'a Manifest,
 }
 
-/// What every version of a manifest has.
 #[derive(Deserialize)]
 struct Version {
     format: u32,
@@ -187,13 +180,11 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Writes the manifest to a file.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         let written = Written { format: FORMAT, manifest: self };
         write_json(path, &written)
     }
 
-    /// Whether the process recorded only ranges of steps.
     pub(crate) fn has_step_ranges(&self) -> bool {
         self.switches.iter().any(|switch| switch.steps.is_some())
     }
@@ -203,7 +194,6 @@ impl Manifest {
         self.switches.iter().any(|switch| switch.breaks_order)
     }
 
-    /// OTF2 events in all event files.
     pub(crate) fn events(&self) -> u64 {
         self.locations.iter().map(|location| location.events).sum()
     }
@@ -261,7 +251,6 @@ pub(crate) struct GpuDefinition {
     pub ordinal: Option<u32>,
 }
 
-/// The clock of a communicator rank's GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GpuClockDefinition {
     /// An index into [`Manifest::comms`].
@@ -289,7 +278,6 @@ pub(crate) struct SwitchDefinition {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StepRangeDefinition {
-    /// Its first collective.
     pub first: u32,
     pub last: u32,
     /// The rank, −1 where it is not known.

@@ -28,7 +28,6 @@ use tables::communicators::Comms;
 use tables::index::index;
 use tables::switches::SwitchAt;
 
-/// What the manifest of a part is made of.
 pub(super) struct Builder<'a> {
     pub(super) part: &'a Path,
     pub(super) recording: &'a Recording,
@@ -38,7 +37,6 @@ pub(super) struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// The manifest of a part with these locations.
     pub(super) fn manifest(
         &self,
         locations: Vec<LocationDefinition>,
@@ -193,7 +191,6 @@ fn switch(at: &SwitchAt, tables: &Tables) -> SwitchDefinition {
     }
 }
 
-/// What a location is about.
 pub(super) fn location(model: &ProcessModel<'_>, threads: &[u32], key: LocationKey) -> LocationKind {
     let connection = |of, channel, send, peer| Connection { owner: owner(model, of), channel, send, peer };
     match key {

@@ -17,7 +17,6 @@ use nccl_events::{Start, StateArgs};
 use tables::Tables;
 use tables::builder::TableBuilder;
 
-/// What a process recorded, and who it was.
 pub(super) struct Recording {
     pub(super) tables: Tables,
     pub(super) outcome: Outcome,

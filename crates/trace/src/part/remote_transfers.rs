@@ -38,7 +38,6 @@ impl TransfersFile {
         })
     }
 
-    /// Writes the file.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
         write_json(path, self)
     }

@@ -42,7 +42,6 @@ const MESSAGE: &str = "message";
 /// A context with its collectives, or its messages to (`true`) or from another rank.
 type Line = (u32, Option<(u32, bool)>);
 
-/// An operation that is looked at.
 #[derive(Clone, Copy)]
 struct Chosen<'a> {
     key: Key,

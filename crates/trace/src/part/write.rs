@@ -31,7 +31,6 @@ use journal::part::options::ArchiveOptions;
 use nccl_events::Progress;
 use schema::Counts;
 
-/// How to write a part.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteOptions {
     pub deadline: Option<Instant>,
@@ -50,22 +49,18 @@ pub struct WriteOptions {
 pub struct PartSummary {
     pub part: String,
     pub locations: u64,
-    /// OTF2 events.
     pub events: u64,
     pub records: u64,
     pub counts: Counts,
-    /// What was wrong with the journal.
     pub problems: Vec<String>,
 }
 
 /// What directories are called in which a part is made.
 pub(crate) const STAGING: &str = ".write";
-/// The lock file of a part.
 const LOCK: &str = ".write.lock";
 /// How long to wait for another process that writes the part.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Writes a part from its journal.
 pub fn write_part(part: &Path, options: &WriteOptions, progress: &dyn Progress) -> Result<PartSummary, Error> {
     let _lock = lock(part, options.deadline, progress)?;
     write_locked(part, options, progress)
@@ -137,7 +132,6 @@ fn commit(part: &Path, staging: &Staging, manifest: &Manifest, provisional: bool
     mark(part, staging, state)
 }
 
-/// Says how far a part is.
 pub(crate) fn mark(part: &Path, staging: &Staging, state: files::Progress) -> Result<(), Error> {
     let mark = staging.path().join(DONE);
     state.write(&mark).map_err(io_error("write", &mark))?;

@@ -44,11 +44,9 @@ fn tables() -> String {
     let mut text = String::from("| release | table | events | what is not seen |\n|---|---|---|---|\n");
     for release in RELEASES {
         let table = u32::from(Table::of_release(release).expect("a table").number());
-        let numbered = BLIND_SPOTS.iter().zip(1..);
-        let numbers = numbered.filter(|(spot, _)| spot.is_in(release, release)).map(|(_, number)| number.to_string());
-        let numbers: Vec<String> = numbers.collect();
-        let (name, kinds, numbers) =
-            (nccl_version_text(release), kinds::of_table(table).join(", "), numbers.join(", "));
+        let spots = BLIND_SPOTS.iter().zip(1..).filter(|(spot, _)| spot.is_in(release, release));
+        let numbers = spots.map(|(_, number)| number.to_string()).collect::<Vec<String>>().join(", ");
+        let (name, kinds) = (nccl_version_text(release), kinds::of_table(table).join(", "));
         writeln!(text, "| {name} | v{table} | {kinds} | {numbers} |").expect("a string");
     }
     text.push_str("\n| | not seen | releases | recorded | why |\n|---|---|---|---|---|\n");

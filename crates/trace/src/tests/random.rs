@@ -4,7 +4,10 @@
 use crate::emit::definitions::Definitions;
 use crate::timeline::build;
 use crate::timeline::events::{EventBody, TimelineEvent};
-use crate::timeline::instance::{InstanceKind, RegionInstance};
+use crate::timeline::instance::InstanceKind::{
+    self, Call, CommFinalize, CommInit, Derived, DerivedCall, Enqueue, GroupEnd, GroupStart, Operation,
+};
+use crate::timeline::instance::RegionInstance;
 use crate::timeline::location::LocationKey;
 use crate::timeline::message::Role;
 use crate::timeline::model::ProcessModel;
@@ -19,6 +22,11 @@ use std::collections::BTreeSet;
 use tables::builder::TableBuilder;
 
 use proptest::prelude::*;
+
+/// What is on the locations of threads, and on no others.
+const ON_THREADS: [InstanceKind; 6] = [CommInit, CommFinalize, Call, GroupStart, GroupEnd, Enqueue];
+/// What is not an event of its own, or is shown beside the event's enqueueing.
+const BESIDE: [InstanceKind; 5] = [CommInit, CommFinalize, Operation, Derived, DerivedCall];
 
 const TAG: u64 = 7 << 48;
 const CONTEXT: u64 = TAG | 0xfff << 36;
@@ -45,10 +53,9 @@ fn fields(symbols: [Symbol; 3]) -> impl Strategy<Value = Body<Symbol>> {
             func: all_reduce,
             count: 3,
             datatype,
-            root: 0,
             stream: 1,
             graph_captured,
-            user_tag: 0,
+            ..event::CollApi::default()
         })),
         Just(Body::KernelLaunch(event::KernelLaunch { stream: 1 })),
         (id(), 0_u64..9).prop_map(move |(parent_group, sequence)| Body::Coll(event::Coll {
@@ -109,18 +116,7 @@ fn body(symbols: [Symbol; 3]) -> impl Strategy<Value = (u64, RecordBody)> {
         (0_u64..80).prop_map(|gpu_ns| StateArgs::GpuTime { gpu_ns }),
         any::<u64>().prop_map(|bytes| StateArgs::ProxyStep { bytes: bytes >> 8 }),
     ];
-    let states = prop_oneof![
-        Just(19_u32),
-        Just(20),
-        Just(22),
-        Just(31),
-        Just(23),
-        Just(24),
-        Just(8),
-        Just(9),
-        Just(12),
-        Just(77)
-    ];
+    let states = proptest::sample::select(vec![19_u32, 20, 22, 31, 23, 24, 8, 9, 12, 77]);
     let state = (id(), states, args);
     let comm = (context(), 0_u64..2, -1_i32..3, 0_i32..3, 0_u64..50);
     let comm = comm.prop_map(|(id, comm_id, rank, ranks, end_ticks)| {
@@ -212,9 +208,7 @@ proptest! {
             .filter(|record| matches!(record.body, RecordBody::Start(_)))
             .count();
         let mut builder = TableBuilder::default();
-        for record in records {
-            builder.record(record);
-        }
+        records.into_iter().for_each(|record| builder.record(record));
         let tables = builder.finish(&Losses::default(), &Removed::default(), 0);
         let model = ProcessModel::of(&tables, &symbols, &[], ArchiveOptions::default());
         let (timeline, mut counts) = build(&model);
@@ -238,27 +232,10 @@ proptest! {
             for instance in check_location(&events)? {
                 prop_assert!(definitions.region(instance.region).is_defined());
                 prop_assert!(instances.insert((instance.source, instance.kind)), "built twice: {instance:?}");
-                // An operation as it ran is there besides its enqueueing, and counted as that.
-                let counts = !matches!(
-                    instance.kind,
-                    InstanceKind::CommInit
-                        | InstanceKind::CommFinalize
-                        | InstanceKind::Operation
-                        | InstanceKind::Derived
-                        | InstanceKind::DerivedCall
-                );
-                if counts {
+                if !BESIDE.contains(&instance.kind) {
                     built.insert(instance.source);
                 }
-                let of_thread = matches!(
-                    instance.kind,
-                    InstanceKind::CommInit
-                        | InstanceKind::CommFinalize
-                        | InstanceKind::Call
-                        | InstanceKind::GroupStart
-                        | InstanceKind::GroupEnd
-                        | InstanceKind::Enqueue
-                );
+                let of_thread = ON_THREADS.contains(&instance.kind);
                 prop_assert_eq!(matches!(key, LocationKey::Thread(_)), of_thread);
             }
         }

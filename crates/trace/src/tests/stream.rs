@@ -16,12 +16,13 @@ use journal::part::options::ArchiveOptions;
 use journal::reader::{Losses, Removed, Symbols};
 use nccl_events::Body;
 use nccl_events::Start;
-use nccl_events::StateArgs;
 use nccl_events::archive::Timing;
 use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock, GpuRecord, Kernel};
+use nccl_events::{Kind, StateArgs, state};
 use schema::Counts;
 use tables::Tables;
 use tables::builder::TableBuilder;
+use tables::index::index;
 
 pub(crate) const CONTEXT: u64 = 7 << 48 | 0xfff << 36 | 1;
 pub(crate) const FOREIGN: u64 = 9 << 48 | 0xfff << 36 | 1;
@@ -55,6 +56,13 @@ pub(crate) struct Built {
 }
 
 impl Stream {
+    /// Rank 0 of a communicator of two.
+    pub(crate) fn of_rank() -> Self {
+        let mut stream = Self::default();
+        stream.init(CONTEXT, 5, 2, 0);
+        stream
+    }
+
     pub(crate) fn put(&mut self, slot: u16, ticks: u64, id: u64, body: RecordBody) -> &mut Self {
         let record = Record { slot, ticks, id, body };
         self.records.push(record);
@@ -103,19 +111,39 @@ impl Stream {
 
     /// A call with its launch and its collective: ids `base`, `base + 1` …; the Coll is `base + 3`.
     pub(crate) fn collective(&mut self, base: u64, at: u64, captured: bool) -> &mut Self {
-        let group = Body::GroupApi(event::GroupApi { graph_captured: captured, depth: 1 });
-        let call = Body::CollApi(event::CollApi {
-            func: self.symbols.intern("AllReduce"),
-            count: 1,
-            stream: 1,
-            graph_captured: captured,
-            ..event::CollApi::default()
-        });
+        let call = self.call_on(1, captured);
         let coll = self.coll(base + 100, 0);
-        self.event(base, 0, (at, Some(at + 9)), group)
+        self.event(base, 0, (at, Some(at + 9)), group_api(captured, 1))
             .event(base + 1, base, (at + 1, Some(at + 2)), call)
-            .event(base + 2, base, (at + 3, Some(at + 5)), Body::KernelLaunch(event::KernelLaunch { stream: 1 }))
+            .event(base + 2, base, (at + 3, Some(at + 5)), launch_on(1))
             .event(base + 3, base + 1, (at + 6, Some(at + 7)), coll)
+    }
+
+    /// A call of `ncclAllReduce` with a CUDA stream.
+    pub(crate) fn call_on(&mut self, stream: u64, graph_captured: bool) -> Body<Symbol> {
+        let func = self.symbols.intern("AllReduce");
+        Body::CollApi(event::CollApi { func, count: 1, stream, graph_captured, ..event::CollApi::default() })
+    }
+
+    /// A `Coll` of the launch plan `parent_group`.
+    pub(crate) fn add_coll(&mut self, id: u64, parent: u64, span: (u64, u64), parent_group: u64) -> &mut Self {
+        let coll = self.coll(parent_group, 0);
+        self.event(id, parent, (span.0, Some(span.1)), coll)
+    }
+
+    /// A kernel channel that the host saw in `span`, with the GPU's stamps of its start and of its stop.
+    pub(crate) fn channel(&mut self, id: u64, parent: u64, span: (u64, u64), gpu_ns: (u64, u64)) -> &mut Self {
+        let args = StateArgs::GpuTime { gpu_ns: gpu_ns.1 };
+        self.event(id, parent, (span.0, Some(span.1)), kernel(gpu_ns.0));
+        self.state(id, span.1, state::KERNEL_CH_STOP, args)
+    }
+
+    /// The events recorded so far, with their ids.
+    pub(crate) fn starts_mut(&mut self) -> impl Iterator<Item = (u64, &mut Start<Symbol>)> {
+        self.records.iter_mut().filter_map(|record| match &mut record.body {
+            RecordBody::Start(start) => Some((record.id, start)),
+            _ => None,
+        })
     }
 
     pub(crate) fn coll(&mut self, parent_group: u64, comm_hash: u64) -> Body<Symbol> {
@@ -132,8 +160,8 @@ impl Stream {
 
     /// A communicator of two on GPU 3, and two samples of CUPTI's clock, which is ahead of the host's.
     pub(crate) fn with_gpu() -> Self {
-        let mut stream = Self::default();
-        stream.init(CONTEXT, 5, 2, 0).gpu(0, CONTEXT, GpuRecord::DeviceOfCommunicator { ordinal: 3 });
+        let mut stream = Self::of_rank();
+        stream.gpu(0, CONTEXT, GpuRecord::DeviceOfCommunicator { ordinal: 3 });
         for time in [0, 10_000] {
             stream.sample(GpuClock::Cupti, ALL_DEVICES, time, time + CUPTI_AHEAD);
         }
@@ -170,9 +198,7 @@ impl Stream {
     /// What the process says of its traffic with others.
     pub(crate) fn traffic(&mut self, losses: &Losses) -> Traffic {
         let mut builder = TableBuilder::default();
-        for record in self.records.drain(..) {
-            builder.record(record);
-        }
+        self.records.drain(..).for_each(|record| builder.record(record));
         let tables = builder.finish(losses, &Removed::default(), 0);
         let options = ArchiveOptions::default();
         Traffic::of(&ProcessModel::of(&tables, &self.symbols, &[], options))
@@ -180,9 +206,7 @@ impl Stream {
 
     pub(crate) fn build(&mut self) -> Built {
         let mut builder = TableBuilder::default();
-        for record in self.records.drain(..) {
-            builder.record(record);
-        }
+        self.records.drain(..).for_each(|record| builder.record(record));
         let tables = builder.finish(&Losses::default(), &Removed::default(), 0);
         // A test looks into them as long as it runs.
         let tables: &'static Tables = Box::leak(Box::new(tables));
@@ -190,11 +214,7 @@ impl Stream {
         let model = ProcessModel::of(tables, symbols, &[], self.options);
         let (timeline, mut counts) = build(&model);
         counts.add(&tables.counts);
-        let threads = timeline.threads.iter().map(|&thread| {
-            let at = usize::try_from(thread).expect("few threads");
-            tables.threads[at].name.clone()
-        });
-        let threads = threads.collect();
+        let threads = timeline.threads.iter().map(|&thread| tables.threads[index(thread)].name.clone()).collect();
         let order = timeline.locations.iter().map(|location| (location.key, location.sibling)).collect();
         let mut records: BTreeMap<LocationKey, Vec<Message>> = BTreeMap::new();
         let mut locations = BTreeMap::new();
@@ -224,13 +244,37 @@ impl Stream {
 impl Built {
     pub(crate) fn operations(&self) -> Vec<(u64, u64, Timing, bool)> {
         let intervals = self.model.intervals.iter().flatten();
-        intervals
-            .map(|interval| {
-                let span = (interval.start, interval.end);
-                (span.0, span.1, interval.timing, interval.unfinished)
-            })
-            .collect()
+        intervals.map(|it| (it.start, it.end, it.timing, it.unfinished)).collect()
     }
+
+    /// What is on a location's first row.
+    pub(crate) fn location(&self, key: LocationKey) -> &[Item] {
+        &self.locations[&(key, 0)]
+    }
+
+    /// How many events were recorded, were written, and are not shown.
+    pub(crate) fn fates(&self, kind: Kind) -> (u64, u64, u64) {
+        let counts = self.counts.kinds.get(kind);
+        assert!(counts.adds_up(), "{kind:?} {counts:?}");
+        (counts.seen, counts.written, counts.not_shown)
+    }
+
+    /// The ids of the activities' replays, in their order.
+    pub(crate) fn replays(&self) -> Vec<Option<u64>> {
+        self.model.links.activities.all.iter().map(|activity| activity.replay).collect()
+    }
+}
+
+pub(crate) fn launch_on(stream: u64) -> Body<Symbol> {
+    Body::KernelLaunch(event::KernelLaunch { stream })
+}
+
+pub(crate) fn group_api(graph_captured: bool, depth: i32) -> Body<Symbol> {
+    Body::GroupApi(event::GroupApi { graph_captured, depth })
+}
+
+pub(crate) fn step(step: i32) -> Body<Symbol> {
+    Body::ProxyStep(event::ProxyStep { step })
 }
 
 pub(crate) fn proxy_op(is_send: bool) -> Body<Symbol> {

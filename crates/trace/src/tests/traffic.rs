@@ -1,13 +1,13 @@
 //! What a process says of its traffic with others: never more than is certain, and the same choice on both sides.
 
 use crate::part::traffic::rows::{End, Passage, Traffic};
-use journal::format::record::{RecordBody, Symbol};
+use journal::format::record::RecordBody;
 use journal::reader::Losses;
 use nccl_events::Body;
 use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
 
-use crate::tests::stream::{CONTEXT, Stream, proxy_op};
+use crate::tests::stream::{CONTEXT, Stream, launch_on, proxy_op, step};
 
 /// Rank 1 of 2, on `nodes` hosts.
 fn on_hosts(nodes: i32) -> Stream {
@@ -67,8 +67,7 @@ fn what_has_not_ended_is_not_left() {
 fn without_a_launch_the_data_leaves_after_the_coll() {
     for (is_send, entered) in [(true, 106), (false, 0)] {
         let mut stream = on_hosts(2);
-        let coll = stream.coll(0, 0);
-        stream.event(13, 0, (106, Some(107)), coll);
+        stream.add_coll(13, 0, (106, 107), 0);
         stream.event(20, 13, (110, Some(150)), proxy_op(is_send));
         stream.event(21, 13, (110, Some(160)), proxy_op(false));
         assert_eq!(times(&said(&mut stream).passages), [(entered, 160)]);
@@ -80,7 +79,7 @@ fn of_several_launches_the_first_is_not_too_late() {
     let mut stream = on_hosts(2);
     stream.collective(10, 100, false);
     // Another plan of the group, launched before the first was reported.
-    stream.event(19, 10, (105, Some(106)), Body::KernelLaunch(event::KernelLaunch { stream: 1 }));
+    stream.event(19, 10, (105, Some(106)), launch_on(1));
     stream.event(21, 13, (110, Some(160)), proxy_op(false));
     assert_eq!(times(&said(&mut stream).passages), [(103, 160)]);
 }
@@ -95,11 +94,9 @@ fn a_root_waits_or_is_waited_for() {
         stream.collective(10, 100, false);
         stream.event(21, 13, (110, Some(160)), proxy_op(false));
         let name = stream.symbols.intern(func);
-        for record in &mut stream.records {
-            if let RecordBody::Start(start) = &mut record.body
-                && let Body::Coll(event::Coll { func, root: of, .. }) = &mut start.body
-            {
-                (*func, *of) = (name, root);
+        for (_, start) in stream.starts_mut() {
+            if let Body::Coll(coll) = &mut start.body {
+                (coll.func, coll.root) = (name, root);
             }
         }
         assert_eq!(times(&said(&mut stream).passages), [expected], "{func} {root}");
@@ -112,21 +109,12 @@ fn message(stream: &mut Stream, is_send: bool) {
 }
 
 fn message_of(stream: &mut Stream, func: &str, is_send: bool) {
-    let p2p = Body::P2p(event::P2p {
-        func: stream.symbols.intern(func),
-        buffer: 0,
-        datatype: Symbol::NONE,
-        count: 4,
-        peer: 0,
-        channels: 1,
-        parent_group: 0,
-        comm_hash: 0,
-        user_tag: 0,
-    });
+    let p2p =
+        Body::P2p(event::P2p { func: stream.symbols.intern(func), count: 4, channels: 1, ..event::P2p::default() });
     stream.event(30, 0, (106, Some(107)), p2p);
     stream.event(31, 30, (110, Some(160)), proxy_op(is_send));
-    stream.event(32, 31, (111, Some(150)), Body::ProxyStep(event::ProxyStep { step: 0 }));
-    stream.event(33, 31, (112, Some(151)), Body::ProxyStep(event::ProxyStep { step: 1 }));
+    stream.event(32, 31, (111, Some(150)), step(0));
+    stream.event(33, 31, (112, Some(151)), step(1));
 }
 
 /// From, to, channel and step, whether it is the sender's, when.
@@ -182,12 +170,11 @@ fn a_long_run_has_a_bounded_sample_that_is_the_same_elsewhere() {
         for number in 0..500 {
             let base = 10 + number * 1000;
             stream.collective(base, 100 + number * pace, false);
-            for record in &mut stream.records {
-                if let RecordBody::Start(start) = &mut record.body
-                    && let Body::Coll(event::Coll { sequence, count, .. }) = &mut start.body
-                    && record.id == base + 3
+            for (id, start) in stream.starts_mut() {
+                if let Body::Coll(coll) = &mut start.body
+                    && id == base + 3
                 {
-                    (*sequence, *count) = (number, 1 + number * 7919 % 64);
+                    (coll.sequence, coll.count) = (number, 1 + number * 7919 % 64);
                 }
             }
         }

@@ -19,7 +19,6 @@ use schema::Counts;
 use tables::index::{index, index_u32};
 use tables::{Tables, Thread};
 
-/// A location of the trace with what is on it.
 #[derive(Debug)]
 pub(crate) struct Location {
     pub key: LocationKey,
@@ -27,11 +26,9 @@ pub(crate) struct Location {
     pub sibling: u32,
     pub instances: Vec<TimedInstance>,
     pub messages: Messages,
-    /// What its metrics are, by time.
     pub samples: Vec<Sample>,
 }
 
-/// Takes what is shown and gives locations.
 #[derive(Debug, Default)]
 pub(crate) struct TimelineBuilder {
     /// By index of a thread, the first with its key: what is shown on it.
@@ -47,11 +44,9 @@ pub(crate) struct TimelineBuilder {
     /// By index of a thread: the first with the same key.
     first_threads: Vec<u32>,
     regions: Regions,
-    /// What happened while it was built.
     pub counts: Counts,
 }
 
-/// What is shown on a location.
 #[derive(Debug)]
 struct Shown {
     key: LocationKey,
@@ -73,7 +68,6 @@ pub(crate) struct Timeline {
     pub locations: Vec<Location>,
     /// The threads that [`LocationKey::Thread`] counts: a place in [`Tables::threads`] for each.
     pub threads: Vec<u32>,
-    /// The regions of what is shown.
     pub regions: Regions,
 }
 
@@ -91,7 +85,6 @@ impl TimelineBuilder {
         }
     }
 
-    /// Writes on the location of a thread.
     pub(crate) fn on_thread(&mut self, thread: u32, instance: TimedInstance) {
         self.regions.use_one(instance.instance.region);
         let row = self.threads.get_mut(index(self.first_threads.get(index(thread)).copied().unwrap_or(thread)));
@@ -101,12 +94,10 @@ impl TimelineBuilder {
         }
     }
 
-    /// Makes a location, used or not.
     pub(crate) fn create(&mut self, key: LocationKey) {
         let _number = self.number(key, 0);
     }
 
-    /// Writes on a location or one of its siblings.
     pub(crate) fn on_location(&mut self, key: LocationKey, sibling: usize, instance: TimedInstance) {
         self.location(key).add(sibling, instance);
     }
@@ -121,7 +112,6 @@ impl TimelineBuilder {
         number
     }
 
-    /// The number of a region that is shown.
     #[inline]
     pub(crate) fn region(&mut self, key: RegionKey) -> RegionNumber {
         self.regions.number(key)
@@ -136,7 +126,6 @@ impl TimelineBuilder {
         }
     }
 
-    /// Puts communication records on a location.
     pub(crate) fn messages(&mut self, key: LocationKey, messages: Messages) {
         self.messages.insert(key, messages);
     }
@@ -210,7 +199,6 @@ impl TimelineBuilder {
 }
 
 impl Location {
-    /// Whether nothing happens on it.
     pub(crate) const fn is_empty(&self) -> bool {
         self.instances.is_empty() && self.has_only_instances()
     }

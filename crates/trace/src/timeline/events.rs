@@ -7,7 +7,6 @@ use crate::timeline::message::{Message, Role};
 use crate::timeline::metrics::Sample;
 use journal::part::metrics::Metric;
 
-/// A region instance with its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimedInstance {
     pub start: u64,
@@ -22,7 +21,6 @@ impl TimedInstance {
     }
 }
 
-/// An event of a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimelineEvent {
     pub time: u64,
@@ -136,7 +134,6 @@ mod tests {
     use super::*;
     use crate::timeline::instance::{InstanceKind, RegionKey, Regions, Source};
     use nccl_events::archive::RegionClass;
-    use proptest::prelude::*;
 
     fn instance(start: u64, end: u64, operation: u32) -> TimedInstance {
         let region = Regions::default().number(RegionKey::fixed(RegionClass::Api, ""));
@@ -188,29 +185,5 @@ mod tests {
         assert_eq!(cut, 0);
         let expected = ["+0@0", "-0@5", "+1@5", "-1@5", "+2@5", "-2@9", "+3@9", "-3@9"];
         assert_eq!(shown(&out), expected);
-    }
-
-    proptest! {
-        #[test]
-        fn every_lane_is_ordered_and_nested(
-            spans in proptest::collection::vec((0_u64..40, 0_u64..12), 0..60)
-        ) {
-            let mut instances: Vec<TimedInstance> = (0..)
-                .zip(&spans)
-                .map(|(at, &(start, length))| instance(start, start + length, at))
-                .collect();
-            let (out, _) = nested(&mut instances);
-            prop_assert_eq!(out.len(), 2 * spans.len());
-            prop_assert!(out.is_sorted_by_key(|event| event.time));
-            let mut open = Vec::new();
-            for event in out {
-                match event.body {
-                    EventBody::Enter(instance) => open.push(instance),
-                    EventBody::Leave(instance) => prop_assert_eq!(open.pop(), Some(instance)),
-                    EventBody::Message(_) | EventBody::Sample(..) | EventBody::Measurement(_) => prop_assert!(false),
-                }
-            }
-            prop_assert!(open.is_empty());
-        }
     }
 }

@@ -25,7 +25,6 @@ pub(crate) struct RegionInstance {
     pub is_last: bool,
 }
 
-/// What a region instance is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Source {
     Event(EventRow),
@@ -48,7 +47,6 @@ impl RegionInstance {
         Self { source, order, region, kind, is_last: false }
     }
 
-    /// The same of an event.
     #[inline]
     pub(crate) fn of<F: InTable>(row: Row<F>, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
         Self::new(Source::Event(F::any(row)), order, kind, region)
@@ -59,7 +57,6 @@ impl RegionInstance {
         !PARTS.has(self.kind)
     }
 
-    /// Whether it is a proxy step or a phase of one.
     pub(crate) const fn is_step(&self) -> bool {
         STEPS.has(self.kind)
     }
@@ -75,7 +72,6 @@ impl RegionInstance {
     }
 }
 
-/// A region by number: its place in [`Regions`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RegionNumber(u16);
 
@@ -137,7 +133,6 @@ impl Regions {
         })
     }
 
-    /// Notes that an instance of a region is shown.
     #[inline]
     pub(crate) fn use_one(&mut self, number: RegionNumber) {
         if let Some(is_used) = self.is_used.get_mut(number.index()) {
@@ -145,7 +140,6 @@ impl Regions {
         }
     }
 
-    /// The regions of which something is shown, with their numbers.
     pub(crate) fn used(&self) -> impl Iterator<Item = (RegionNumber, RegionKey)> {
         let all = (0..).map(RegionNumber).zip(&self.keys).zip(&self.is_used);
         all.filter_map(|((number, &key), &is_used)| is_used.then_some((number, key)))

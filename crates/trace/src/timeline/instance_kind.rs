@@ -4,12 +4,9 @@ use super::region::RegionKey;
 use nccl_events::Kind;
 use nccl_events::archive::RegionClass;
 
-/// Which part of an operation an interval shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum InstanceKind {
-    /// `init`.
     CommInit,
-    /// `finalize`.
     CommFinalize,
     /// A call that NCCL makes into sends and receives.
     DerivedCall,
@@ -22,7 +19,6 @@ pub(crate) enum InstanceKind {
     GroupEnd,
     /// The enqueueing of a Coll, P2p or CeColl.
     Enqueue,
-    /// The Coll, P2p or CeColl itself.
     Operation,
     Net,
     /// The beginning of a proxy operation, before it makes progress.
@@ -48,13 +44,10 @@ pub(crate) enum InstanceKind {
     ProxySleep,
     ProxyWakeup,
     ProxyAppend,
-    /// A phase of a kernel channel.
     Phase,
     /// What a network plugin does for a step that sends.
     PluginSend,
-    /// The same for one that receives.
     PluginReceive,
-    /// A kernel or a copy.
     Work,
 }
 
@@ -82,7 +75,6 @@ impl InstanceKinds {
     }
 }
 
-/// Proxy steps and phases of them.
 pub(crate) const STEPS: InstanceKinds = InstanceKinds::of(&[
     InstanceKind::Step,
     InstanceKind::SendGpuWait,

@@ -18,7 +18,6 @@ pub(crate) enum LocationKey {
     /// A rank of a communicator, by index of the context.
     Communicator(u32),
     Stream(GpuStream),
-    /// A channel of a communicator's rank.
     Channel(Owner, u8),
     /// A network connection of such a rank: channel, whether it sends, peer.
     Net(Owner, u8, bool, i32),
@@ -39,7 +38,6 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    /// Whether it is another process's.
     pub(crate) const fn is_foreign(&self) -> bool {
         matches!(self, Self::Foreign(_))
     }
@@ -68,7 +66,6 @@ impl LocationKey {
         }
     }
 
-    /// Where it is among the locations of its process.
     pub(crate) fn position(self, comms: &Comms) -> Position {
         let whose = |owner| match owner {
             Owner::Context(context) => match comms.member(context) {

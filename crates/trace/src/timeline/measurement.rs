@@ -16,7 +16,6 @@ pub(crate) fn of_location(key: LocationKey, sibling: u32, tables: &Tables) -> Ve
     changes.map(|(time, is_on)| TimelineEvent { time, body: EventBody::Measurement(is_on) }).collect()
 }
 
-/// When recording went on or off for a location.
 fn changes(key: LocationKey, tables: &Tables) -> Vec<(u64, bool)> {
     let ranks = ranks_of(key, tables);
     let mut is_on = true;

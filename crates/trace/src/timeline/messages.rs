@@ -18,7 +18,6 @@ struct Timed {
     time: u64,
     position: u32,
     message: Message,
-    /// What it is a record of.
     instance: RegionInstance,
     /// Whether the operation is shown on the communicator's own location.
     at_home: bool,
@@ -26,7 +25,6 @@ struct Timed {
     is_behind: bool,
 }
 
-/// The records of one communicator rank, gathered in its order.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     all: Vec<Timed>,
@@ -80,7 +78,6 @@ impl Messages {
         self.all.is_empty()
     }
 
-    /// Puts the records in the order of time.
     pub(crate) fn sort(&mut self) {
         self.all.sort_by_key(|timed| (timed.time, timed.position, timed.message.role));
         let mut behind = None;
@@ -153,7 +150,6 @@ impl<I: Iterator<Item = TimelineEvent>> Merged<'_, I> {
     }
 }
 
-/// What kind of exchange an operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exchange {
     Collective,
@@ -186,19 +182,20 @@ mod tests {
         TimedInstance { start, end, instance }
     }
 
-    fn merged(mut messages: Messages, instances: &mut [TimedInstance]) -> Vec<String> {
+    /// Each event with its time: `+` is an ENTER, `-` a LEAVE, with the number of the region instance.
+    fn merged(mut messages: Messages, instances: &mut [TimedInstance]) -> String {
         sort(instances);
         messages.sort();
         let mut cut = 0;
         let shown = Nested::new(instances.iter(), &mut cut);
         let name = |body| match body {
-            EventBody::Enter(instance) => format!("enter {}", instance.order),
-            EventBody::Leave(instance) => format!("leave {}", instance.order),
-            EventBody::Message(message) => format!("{:?} {}", message.role, message.activity),
-            EventBody::Sample(metric, value) => format!("{metric:?} {value}"),
-            EventBody::Measurement(is_on) => format!("measurement {is_on}"),
+            EventBody::Enter(instance) => format!("+{}", instance.order),
+            EventBody::Leave(instance) => format!("-{}", instance.order),
+            EventBody::Message(message) => format!("{:?}{}", message.role, message.activity),
+            EventBody::Sample(..) | EventBody::Measurement(_) => "?".to_owned(),
         };
-        messages.merge(shown).map(|h| format!("{} {}", h.time, name(h.body))).collect()
+        let events: Vec<String> = messages.merge(shown).map(|h| format!("{}@{}", name(h.body), h.time)).collect();
+        events.join(" ")
     }
 
     #[test]
@@ -208,20 +205,8 @@ mod tests {
         for (activity, span) in [(0, (0, 5)), (1, (5, 5)), (2, (5, 9))] {
             messages.add(instance(activity), Exchange::Collective, span, true);
         }
-        let expected = [
-            "0 enter 0",
-            "0 CollectiveBegin 0",
-            "5 CollectiveEnd 0",
-            "5 leave 0",
-            "5 enter 1",
-            "5 CollectiveBegin 1",
-            "5 CollectiveEnd 1",
-            "5 leave 1",
-            "5 enter 2",
-            "5 CollectiveBegin 2",
-            "9 CollectiveEnd 2",
-            "9 leave 2",
-        ];
+        let expected = "+0@0 CollectiveBegin0@0 CollectiveEnd0@5 -0@5 +1@5 CollectiveBegin1@5 CollectiveEnd1@5 -1@5 \
+            +2@5 CollectiveBegin2@5 CollectiveEnd2@9 -2@9";
         assert_eq!(merged(messages, &mut instances), expected);
     }
 
@@ -233,20 +218,8 @@ mod tests {
         messages.add(instance(1), Exchange::Collective, (5, 5), true);
         messages.add(instance(2), Exchange::Send, (5, 9), true);
         messages.add(instance(0), Exchange::Collective, (0, 5), true);
-        let expected = [
-            "0 enter 0",
-            "5 leave 0",
-            "5 CollectiveBegin 1",
-            "5 CollectiveEnd 1",
-            "5 SendBegin 2",
-            "5 CollectiveBegin 0",
-            "5 CollectiveEnd 0",
-            "5 enter 1",
-            "5 leave 1",
-            "5 enter 2",
-            "9 SendEnd 2",
-            "9 leave 2",
-        ];
+        let expected = "+0@0 -0@5 CollectiveBegin1@5 CollectiveEnd1@5 SendBegin2@5 CollectiveBegin0@5 \
+            CollectiveEnd0@5 +1@5 -1@5 +2@5 SendEnd2@9 -2@9";
         assert_eq!(merged(messages, &mut instances), expected);
     }
 
@@ -256,7 +229,7 @@ mod tests {
         let mut instances = [timed(0, 9, 0), TimedInstance { start: 0, end: 9, instance: around }];
         let mut messages = Messages::default();
         messages.add(around, Exchange::Collective, (0, 9), true);
-        let expected = ["0 enter 0", "0 CollectiveBegin 0", "0 enter 0", "9 leave 0", "9 CollectiveEnd 0", "9 leave 0"];
+        let expected = "+0@0 CollectiveBegin0@0 +0@0 -0@9 CollectiveEnd0@9 -0@9";
         assert_eq!(merged(messages, &mut instances), expected);
     }
 
@@ -268,18 +241,8 @@ mod tests {
         messages.add(instance(1), Exchange::Collective, (0, 9), false);
         messages.add(instance(2), Exchange::Send, (1, 9), false);
         messages.add(instance(3), Exchange::Receive, (2, 11), false);
-        let expected = [
-            "0 enter 0",
-            "0 CollectiveBegin 0",
-            "1 SendBegin 2",
-            "2 ReceiveBegin 3",
-            "9 CollectiveEnd 0",
-            "9 CollectiveBegin 1",
-            "9 CollectiveEnd 1",
-            "9 SendEnd 2",
-            "9 leave 0",
-            "11 ReceiveEnd 3",
-        ];
+        let expected = "+0@0 CollectiveBegin0@0 SendBegin2@1 ReceiveBegin3@2 CollectiveEnd0@9 CollectiveBegin1@9 \
+            CollectiveEnd1@9 SendEnd2@9 -0@9 ReceiveEnd3@11";
         assert_eq!(merged(messages, &mut instances), expected);
     }
 }

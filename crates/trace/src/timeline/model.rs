@@ -49,7 +49,6 @@ pub(crate) struct ProcessModel<'a> {
     pub intervals: Vec<Option<Interval>>,
     /// Which threads are CUDA's own.
     pub callback_threads: BTreeSet<ThreadKey>,
-    /// What of it is in the timeline, and how.
     pub options: ArchiveOptions,
 }
 
@@ -79,7 +78,6 @@ impl<'a> ProcessModel<'a> {
         }
     }
 
-    /// When an operation ran, by the index of its activity.
     pub(crate) fn interval(&self, activity: u32) -> Option<Interval> {
         self.intervals.get(index(activity)).copied().flatten()
     }
@@ -119,13 +117,11 @@ impl<'a> ProcessModel<'a> {
         })
     }
 
-    /// Whose location an event goes on.
     pub(crate) fn owner(&self, event: &Head) -> Owner {
         let foreign = || Owner::Foreign(self.tables.context_of(event));
         event.context_at().map_or_else(foreign, Owner::Context)
     }
 
-    /// Whose location a proxy operation goes on.
     pub(crate) fn owner_of_transfer(&self, op: &Event<ProxyOp>) -> Owner {
         if self.tables.names_another_process(op) {
             return Owner::Foreign(self.tables.context_of(op));

@@ -9,7 +9,6 @@ use nccl_events::collective::Pattern;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RegionKey {
     pub class: RegionClass,
-    /// The kind of event that it shows, if it shows one.
     pub kind: Option<Kind>,
     pub name: RegionName,
 }
@@ -21,7 +20,6 @@ pub(crate) enum RegionName {
     /// `nccl` and the function NCCL named, then a suffix.
     Func(Symbol, &'static str),
     Text(Symbol),
-    /// A collective of sends and receives.
     Derived(Pattern),
     /// What a network plugin that is not known does, by the plugin's id.
     Plugin(i64),

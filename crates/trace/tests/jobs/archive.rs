@@ -3,30 +3,25 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
-use crate::job::{KEEP, contents, record_two_ranks};
-use crate::read::{attributes, events, print};
+use crate::job::{KEEP, contents, names, new_job, open, record_two_ranks, unified, write};
+use crate::read::{events, print, text};
 use journal::testing::{Process, Who};
 use nccl_events::Kind;
 use otf2::{Archive, AttributeValue, CollectiveOp, EventKind, GroupType, LocationGroupType, LocationRef};
-use trace::{ANCHOR, FinalizeOptions, PartState, WriteOptions, finalize, unify, write_part};
+use trace::{ANCHOR, FinalizeOptions, PartState, WriteOptions, finalize, write_part};
 
 fn written(out: &Path) -> Archive {
-    let parts = record_two_ranks(out);
-    for part in &parts {
-        write_part(part, &WriteOptions::default(), &()).expect("the part is written");
-    }
-    unify(out, &()).expect("the archive is written");
-    Archive::open(&out.join(ANCHOR)).expect("the archive opens")
+    record_two_ranks(out).iter().for_each(|part| write(part));
+    unified(out)
 }
 
 #[test]
 fn two_parts_become_one_archive() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let archive = written(directory.path());
+    let out: &Path = &new_job();
+    let archive = written(out);
     let definitions = archive.definitions().expect("definitions");
-    let text = |string| definitions.string(string).expect("defined").to_owned();
+    let text = |string| text(&definitions, string).to_owned();
 
     let comms: Vec<_> = definitions.comms.values().collect();
     assert_eq!(comms.len(), 1);
@@ -72,7 +67,7 @@ fn two_parts_become_one_archive() {
             assert_eq!(end.root, None);
         }
     }
-    let printed = print(directory.path());
+    let printed = print(out);
     if !printed.is_empty() {
         assert_eq!(printed.matches("MPI_COLLECTIVE_END").count(), 6);
         assert_eq!(printed.matches("MPI_ISEND ").count(), 2);
@@ -83,10 +78,10 @@ fn two_parts_become_one_archive() {
 /// The clock of a GPU is stated with the locations that show its times, and with no others.
 #[test]
 fn locations_of_a_gpu_state_its_clock() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let archive = written(directory.path());
+    let out: &Path = &new_job();
+    let archive = written(out);
     let definitions = archive.definitions().expect("definitions");
-    let text = |string| definitions.string(string).expect("defined").to_owned();
+    let text = |string| text(&definitions, string).to_owned();
     let listed = archive.property("NCCL::GPU_CLOCK::LIST").expect("a list");
     let mut stated = 0;
     for location in definitions.locations.values() {
@@ -125,12 +120,6 @@ fn locations_of_a_gpu_state_its_clock() {
     }
     // The communicator's location and two channels of each rank, and siblings.
     assert!(stated >= 6, "{stated}");
-    if !print(directory.path()).is_empty() {
-        let printed = Command::new("otf2-print").arg("-G").arg(directory.path().join(ANCHOR)).output();
-        let printed = String::from_utf8_lossy(&printed.expect("otf2-print").stdout).into_owned();
-        let residuals = printed.matches("NCCL::GPU_CLOCK::RESIDUAL_NS").count();
-        assert!(residuals > stated, "{printed}");
-    }
 }
 
 /// Two processes say that they are the same rank of the same communicator: a job that was started again into its own
@@ -138,100 +127,37 @@ fn locations_of_a_gpu_state_its_clock() {
 /// which it is a member, and the archive says that there was something.
 #[test]
 fn a_rank_that_was_claimed_before_has_a_communicator_of_its_own() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let mut parts = record_two_ranks(out);
     let again = Who { rank: 0, ranks: 2, in_environment: false };
     let mut process = Process::begin(out, again);
     process.all_reduce(0);
     parts.push(process.end());
-    for part in &parts {
-        write_part(part, &WriteOptions::default(), &()).expect("the part is written");
-    }
-    unify(out, &()).expect("the archive is written");
-
-    let archive = Archive::open(&out.join(ANCHOR)).expect("the archive opens");
+    parts.iter().for_each(|part| write(part));
+    let archive = unified(out);
     let definitions = archive.definitions().expect("definitions");
     let names: Vec<&str> =
         definitions.comms.values().map(|comm| definitions.string(comm.name).expect("defined")).collect();
     let part = parts[2].file_name().expect("a name").to_string_lossy();
     assert_eq!(names, ["0xabcdef0123456789", format!("{part} 0xabcdef0123456789").as_str()]);
     let archive = whole_plugin::archive::Archive::open(out);
-    let report = archive.check();
-    assert_eq!(report["faults"], 0, "{report:#}");
+    archive.sound();
     assert_eq!(archive.properties()["NCCL::RANKS_CLAIMED_TWICE"], "1");
 }
 
 #[test]
-fn every_location_is_ordered_and_nested_inside_the_clock() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let archive = written(directory.path());
-    let definitions = archive.definitions().expect("definitions");
-    let clock = definitions.clock.expect("a clock");
-    let end = clock.global_offset + clock.trace_length;
-    let all = events(&archive);
+fn every_location_is_ordered_and_nested_on_the_wall_clock() {
+    let out: &Path = &new_job();
+    let clock = written(out).definitions().expect("definitions").clock.expect("a clock");
     let now = journal::clock::realtime_ns();
     assert!(now - clock.global_offset < 3_600_000_000_000, "it is wall clock time");
-    for (location, events) in &all {
-        let mut open = Vec::new();
-        let mut last = clock.global_offset;
-        for event in events {
-            assert!(event.time >= last && event.time < end, "{location:?}");
-            last = event.time;
-            match event.kind {
-                EventKind::Enter(region) => open.push(region),
-                EventKind::Leave(region) => assert_eq!(open.pop(), Some(region)),
-                _ => {}
-            }
-        }
-        assert!(open.is_empty(), "{location:?}");
-        let defined = definitions.locations[location].number_of_events;
-        assert_eq!(defined, events.len() as u64);
-    }
-}
-
-#[test]
-fn operations_carry_what_nccl_said() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let archive = written(directory.path());
-    let definitions = archive.definitions().expect("definitions");
-    let name = |string| definitions.string(string).expect("defined").to_owned();
-    let location = definitions
-        .locations
-        .iter()
-        .find(|(_, location)| name(location.name).ends_with("rank 0/2"))
-        .map(|(reference, _)| *reference)
-        .expect("rank 0 has a location");
-    let events = events(&archive);
-    let on_location = &events[&location];
-    let first = attributes(&definitions, &on_location[0]);
-    for (attribute, value) in [
-        ("nccl.seq", "0"),
-        ("nccl.count", "1000"),
-        ("nccl.datatype", "ncclFloat32"),
-        ("nccl.bytes", "4000"),
-        ("nccl.algo", "RING"),
-        ("nccl.proto", "SIMPLE"),
-        ("nccl.channels", "2"),
-        ("nccl.timing", "kernelch"),
-    ] {
-        assert_eq!(first.get(attribute).map(String::as_str), Some(value), "{attribute}");
-    }
-    let EventKind::Enter(region) = on_location[0].kind else {
-        panic!("the first event enters a region");
-    };
-    assert_eq!(name(definitions.regions[&region].name), "ncclAllReduce");
-    let leave = on_location.iter().find(|event| matches!(event.kind, EventKind::Leave(_))).expect("it is left");
-    let late = attributes(&definitions, leave);
-    assert_eq!(late.get("nccl.wire_bytes_sent").map(String::as_str), Some("4000"));
-    assert!(late.contains_key("nccl.busbw"));
-    assert!(!late.contains_key("nccl.unfinished"));
+    whole_plugin::archive::Archive::open(out).sound();
 }
 
 #[test]
 fn everything_seen_is_accounted_for() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let parts = record_two_ranks(directory.path());
+    let out: &Path = &new_job();
+    let parts = record_two_ranks(out);
     let summary = write_part(&parts[0], &KEEP, &()).expect("written");
     let seen = |kind| summary.counts.kinds.get(kind).seen;
     assert_eq!(seen(Kind::Coll), 3);
@@ -246,8 +172,7 @@ fn everything_seen_is_accounted_for() {
     }
     assert!(summary.problems.is_empty(), "{:?}", summary.problems);
     write_part(&parts[1], &KEEP, &()).expect("written");
-    unify(directory.path(), &()).expect("unified");
-    let archive = Archive::open(&directory.path().join(ANCHOR)).expect("opens");
+    let archive = unified(out);
     let property = |name: &str| archive.property(name);
     assert_eq!(property("NCCL::COUNT::COLL::SEEN"), Some("6"));
     assert_eq!(property("NCCL::COUNT::PROXYSTEP::WRITTEN"), Some("6"));
@@ -265,38 +190,34 @@ fn everything_seen_is_accounted_for() {
 
 #[test]
 fn writing_twice_gives_the_same_bytes() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let part = record_two_ranks(directory.path()).remove(0);
+    let out: &Path = &new_job();
+    let part = record_two_ranks(out).remove(0);
     write_part(&part, &KEEP, &()).expect("written");
     let first = contents(&part);
     write_part(&part, &WriteOptions::default(), &()).expect("written again");
     assert!(first == contents(&part), "the files differ");
     assert!(!part.join("journal").exists(), "the journal is removed");
-    let left: Vec<_> =
-        std::fs::read_dir(&part).expect("readable").map(|entry| entry.expect("readable").file_name()).collect();
+    let left = names(&part);
     assert_eq!(left.len(), 5, "process.json, definitions, collectives, done, traces: {left:?}");
 }
 
 #[test]
 fn a_deadline_leaves_the_part_as_it_was() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let part = record_two_ranks(directory.path()).remove(0);
+    let out: &Path = &new_job();
+    let part = record_two_ranks(out).remove(0);
     let options = WriteOptions { deadline: Some(std::time::Instant::now()), ..WriteOptions::default() };
     let error = write_part(&part, &options, &()).expect_err("no time");
     assert!(error.to_string().contains("nccl-otf2 finalize"), "{error}");
-    let left: Vec<_> =
-        std::fs::read_dir(&part).expect("readable").map(|entry| entry.expect("readable").file_name()).collect();
+    let left = names(&part);
     assert_eq!(left.len(), 2, "process.json, journal: {left:?}");
 }
 
 #[test]
 fn finalize_completes_what_is_there_and_then_changes_nothing() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let parts = record_two_ranks(out);
-    write_part(&parts[0], &WriteOptions::default(), &()).expect("written");
-    unify(out, &()).expect("one part is an archive, too");
-    let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
+    write(&parts[0]);
+    let archive = unified(out);
     assert_eq!(archive.property("NCCL::RANKS_MISSING"), Some("1"));
     print(out);
 
@@ -312,15 +233,13 @@ fn finalize_completes_what_is_there_and_then_changes_nothing() {
     assert_eq!(again.archive, None);
     assert!(again.complete);
     assert!(anchor == std::fs::read(out.join(ANCHOR)).expect("readable"));
-    let left: Vec<_> =
-        std::fs::read_dir(out).expect("readable").map(|entry| entry.expect("readable").file_name()).collect();
+    let left = names(out);
     assert_eq!(left.len(), 4, "parts, traces, traces.def, traces.otf2: {left:?}");
 }
 
 #[test]
 fn an_archive_that_lost_files_is_made_again() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     record_two_ranks(out);
     let finalized = || finalize(out, &FinalizeOptions::default(), &()).expect("finalized");
     assert!(finalized().archive.is_some());
@@ -340,8 +259,7 @@ fn an_archive_that_lost_files_is_made_again() {
 
 #[test]
 fn a_killed_process_still_gives_its_part() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let who = Who { rank: 0, ranks: 2, in_environment: false };
     let mut process = Process::begin(out, who);
     process.all_reduce(0);
@@ -355,15 +273,14 @@ fn a_killed_process_still_gives_its_part() {
     if !printed.is_empty() {
         assert!(printed.contains("nccl.unfinished"), "the hanging call is marked");
     }
-    let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
+    let archive = open(out);
     let problems = archive.property("NCCL::PROBLEM_LIST").expect("it is said");
     assert!(problems.contains("process.json"), "{problems}");
 }
 
 #[test]
 fn a_part_that_cannot_be_read_is_listed_and_the_others_written() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let parts = record_two_ranks(out);
     std::fs::remove_dir_all(parts[0].join("journal")).expect("it was there");
     std::fs::write(parts[0].join("journal"), b"not a directory").expect("writable");
@@ -376,8 +293,7 @@ fn a_part_that_cannot_be_read_is_listed_and_the_others_written() {
 
 #[test]
 fn what_was_written_of_a_running_process_is_written_again() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let who = Who { rank: 0, ranks: 1, in_environment: true };
     let mut process = Process::begin(out, who);
     process.all_reduce(0);

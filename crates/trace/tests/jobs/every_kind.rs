@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::job::KEEP;
+use crate::job::{KEEP, new_job, unified};
 use crate::read::{events, print, text};
 use journal::testing::{NO_PROCESS, Process, Who, start, state};
 use nccl_events::id::EventId;
 use nccl_events::{Body, Kind, Name, NetData, StateArgs, state as number};
-use otf2::{Archive, AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef};
-use trace::{ANCHOR, unify, write_part};
+use otf2::{AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef};
+use trace::write_part;
 
 /// A rank that does everything once; its transfers have this peer and size.
 pub(crate) fn record(out: &Path, peer: i32, size: u64) -> std::path::PathBuf {
@@ -42,8 +42,8 @@ fn calls(process: &mut Process) -> EventId {
             datatype: Name::from_cstr(c"ncclFloat32"),
             root: 1,
             stream: 0x5000,
-            graph_captured: false,
             user_tag: 7,
+            ..event::CollApi::default()
         }),
     ));
     main.stop(broadcast.get());
@@ -54,8 +54,8 @@ fn calls(process: &mut Process) -> EventId {
             count: 20,
             datatype: Name::from_cstr(c"ncclInt8"),
             stream: 0x5000,
-            graph_captured: false,
             user_tag: 8,
+            ..event::P2pApi::default()
         }),
     ));
     main.stop(send.get());
@@ -305,8 +305,7 @@ fn expected() -> Vec<Row> {
 
 #[test]
 fn every_kind_of_event_is_written_with_all_that_nccl_told() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let part = record(out, 1, 4000);
     let summary = write_part(&part, &KEEP, &()).expect("written");
     for kind in Kind::ALL {
@@ -315,8 +314,7 @@ fn every_kind_of_event_is_written_with_all_that_nccl_told() {
         assert_eq!(counts.seen > 0, is_known, "{kind:?}");
         assert_eq!(counts.written, counts.seen, "{kind:?}");
     }
-    unify(out, &()).expect("unified");
-    let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
+    let archive = unified(out);
     let definitions = archive.definitions().expect("definitions");
     let rows = rows(&definitions, &events(&archive));
     let shown: Vec<String> = rows.iter().map(|row| row.join("\t")).collect();
@@ -327,11 +325,9 @@ fn every_kind_of_event_is_written_with_all_that_nccl_told() {
 /// What programs read: kinds, ranks and siblings of locations, and what regions show, without a look at any name.
 #[test]
 fn locations_and_regions_say_what_they_stand_for() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     write_part(&record(out, 1, 4000), &KEEP, &()).expect("written");
-    unify(out, &()).expect("unified");
-    let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
+    let archive = unified(out);
     let definitions = archive.definitions().expect("definitions");
     let locations = definitions.locations.values().map(|location| {
         let mut said = Vec::new();

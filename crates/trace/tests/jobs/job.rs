@@ -1,13 +1,52 @@
 //! A job to write: journals of processes that recorded.
 
+use std::ffi::OsString;
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use journal::testing::{Process, Who};
-use trace::WriteOptions;
+use otf2::Archive;
+use trace::{ANCHOR, WriteOptions, unify, write_part};
 
 pub(crate) const KEEP: WriteOptions =
     WriteOptions { deadline: None, keep_journal: true, provisional: false, since_ticks: 0, archive: None };
+
+/// A job's directory, removed when the test ends.
+pub(crate) struct Job(tempfile::TempDir);
+
+impl Deref for Job {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+pub(crate) fn new_job() -> Job {
+    Job(tempfile::tempdir().expect("a directory"))
+}
+
+/// Writes a part and removes its journal.
+pub(crate) fn write(part: &Path) {
+    write_part(part, &WriteOptions::default(), &()).expect("the part is written");
+}
+
+pub(crate) fn open(out: &Path) -> Archive {
+    Archive::open(&out.join(ANCHOR)).expect("the archive opens")
+}
+
+/// The archive of the parts that are written.
+pub(crate) fn unified(out: &Path) -> Archive {
+    unify(out, &()).expect("the archive is written");
+    open(out)
+}
+
+/// The names of a directory's files.
+pub(crate) fn names(directory: &Path) -> Vec<OsString> {
+    let entries = fs::read_dir(directory).expect("readable");
+    entries.map(|entry| entry.expect("readable").file_name()).collect()
+}
 
 /// A job of two ranks on one host, recorded and not written.
 pub(crate) fn record_two_ranks(out: &Path) -> Vec<PathBuf> {

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
+use crate::job::{new_job, write};
 use journal::testing::{Process, Who};
-use trace::{WriteOptions, is_last_process, write_part};
+use trace::is_last_process;
 
 fn finish(out: &Path, who: Who) {
     let mut process = Process::begin(out, who);
     process.all_reduce(0);
-    let part = process.end();
-    write_part(&part, &WriteOptions::default(), &()).expect("written");
+    write(&process.end());
 }
 
 fn last(out: &Path) -> bool {
@@ -18,12 +18,10 @@ fn last(out: &Path) -> bool {
 
 #[test]
 fn the_launchers_size_says_when_all_are_there() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     for rank in 0..3 {
         assert!(rank == 0 || !last(out), "{rank} of 3 parts are not all");
-        let who = Who { rank, ranks: 3, in_environment: true };
-        finish(out, who);
+        finish(out, Who { rank, ranks: 3, in_environment: true });
     }
     assert!(last(out));
     assert!(!last(out), "there is one winner");
@@ -31,8 +29,7 @@ fn the_launchers_size_says_when_all_are_there() {
 
 #[test]
 fn without_a_launcher_the_communicators_say_it() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let who = |rank| Who { rank, ranks: 2, in_environment: false };
     finish(out, who(0));
     assert!(!last(out), "rank 1 is missing");

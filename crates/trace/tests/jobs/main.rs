@@ -11,4 +11,3 @@ mod printed;
 mod puts;
 mod read;
 mod sizes;
-mod speed;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use crate::job::{KEEP, contents, record_two_ranks};
+use crate::job::{KEEP, contents, new_job, open, record_two_ranks};
 use crate::read::{events, print};
 use journal::part::metrics::MetricSet;
 use journal::part::options::{ArchiveOptions, ArchiveWishes, CollectiveRecords, CommLocations, Level};
@@ -12,14 +11,9 @@ use journal::part::process::ProcessInfo;
 use nccl_events::Kind;
 use otf2::{Archive, EventKind, LocationType, MetricValue};
 use trace::{ANCHOR, FinalizeOptions, FinalizeSummary, PartState, WriteOptions, finalize, unify, write_part};
-use whole_plugin::machine::python;
 
 /// A sample: time and value, by name of the location and of the metric.
 type Samples = BTreeMap<(String, String), Vec<(u64, u64)>>;
-
-fn open(out: &Path) -> Archive {
-    Archive::open(&out.join(ANCHOR)).expect("the archive opens")
-}
 
 fn wanted(out: &Path, wishes: ArchiveWishes) -> FinalizeSummary {
     let options = FinalizeOptions { wishes, ..FinalizeOptions::default() };
@@ -79,8 +73,7 @@ fn samples(archive: &Archive) -> Samples {
 
 #[test]
 fn an_archive_is_written_anew_while_journals_are_kept() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let parts = kept(out, [ArchiveOptions::default(); 2]);
     let before: Vec<_> = parts.iter().map(|part| contents(part)).collect();
     assert_eq!(open(out).property("NCCL::LEVEL"), Some("full"));
@@ -119,8 +112,7 @@ fn an_archive_is_written_anew_while_journals_are_kept() {
 
 #[test]
 fn nothing_is_changed_where_one_journal_is_gone() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let parts = kept(out, [ArchiveOptions::default(); 2]);
     std::fs::remove_dir_all(parts[1].join("journal")).expect("removed");
     let everything = || {
@@ -139,8 +131,7 @@ fn nothing_is_changed_where_one_journal_is_gone() {
 
 #[test]
 fn rows_of_communicators_become_threads_without_journals() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let parts = record_two_ranks(out);
     // One rank is missing: its stub is like the others.
     std::fs::remove_dir_all(&parts[1]).expect("removed");
@@ -168,8 +159,7 @@ fn rows_of_communicators_become_threads_without_journals() {
 
 #[test]
 fn parts_that_are_written_otherwise_are_left_out_or_written_again() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let light = ArchiveOptions { level: Level::Light, ..ArchiveOptions::default() };
     let parts = kept(out, [light, ArchiveOptions::default()]);
     let left_out = || {
@@ -199,8 +189,7 @@ fn parts_that_are_written_otherwise_are_left_out_or_written_again() {
 
 #[test]
 fn what_a_part_is_written_with_is_told_by_others_then_by_the_process() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let parts = record_two_ranks(out);
     let path = parts[0].join("process.json");
     let json = std::fs::read(&path).expect("there");
@@ -217,8 +206,7 @@ fn what_a_part_is_written_with_is_told_by_others_then_by_the_process() {
 
 #[test]
 fn shards_write_anew_and_the_archive_follows() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     kept(out, [ArchiveOptions::default(); 2]);
     for shard in 0..2 {
         let options =
@@ -232,8 +220,7 @@ fn shards_write_anew_and_the_archive_follows() {
 
 #[test]
 fn a_journal_that_was_half_removed_replaces_nothing() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let parts = kept(out, [ArchiveOptions::default(); 2]);
     let files = std::fs::read_dir(parts[0].join("journal")).expect("there");
     let mut segments: Vec<PathBuf> = files.map(|file| file.expect("readable").path()).collect();
@@ -251,15 +238,9 @@ fn a_journal_that_was_half_removed_replaces_nothing() {
 }
 
 #[test]
-fn metrics_are_what_regions_say_and_other_readers_see_the_same() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
-    let parts = record_two_ranks(out);
-    for part in &parts {
-        let archive = Some(ArchiveOptions { metrics: MetricSet::all(), ..ArchiveOptions::default() });
-        write_part(part, &WriteOptions { archive, ..KEEP }, &()).expect("written");
-    }
-    unify(out, &()).expect("unified");
+fn metrics_are_what_regions_say() {
+    let out: &Path = &new_job();
+    kept(out, [ArchiveOptions { metrics: MetricSet::all(), ..ArchiveOptions::default() }; 2]);
     let archive = open(out);
     let samples = samples(&archive);
     for rank in 0..2 {
@@ -288,7 +269,6 @@ fn metrics_are_what_regions_say_and_other_readers_see_the_same() {
     assert!(network.all(|(location, _)| location.contains("send")));
     assert_eq!(samples.len(), 6, "{:?}", samples.keys());
     print(out);
-    python_sees(&samples, out);
 }
 
 /// From when to when the collectives of a rank ran, by their regions.
@@ -310,24 +290,4 @@ fn operations(archive: &Archive, rank: u32) -> Vec<(u64, u64)> {
     let spans: Vec<(u64, u64)> = times.chunks(2).map(|two| (two[0], two[1])).collect();
     assert_eq!(spans.len(), 3);
     spans
-}
-
-fn python_sees(samples: &Samples, out: &Path) {
-    let Some(python) = python() else { return };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jobs/samples.py");
-    let output = Command::new(python).arg(script).arg(out.join(ANCHOR)).output().expect("Python starts");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{error}");
-    let mut seen = Samples::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let fields: Vec<&str> = line.split('\t').collect();
-        let [location, metric, unit, time, value] = fields[..] else {
-            panic!("{line}");
-        };
-        let expected = if metric.ends_with("bandwidth") { "bytes/s" } else { "bytes" };
-        assert_eq!(unit, expected);
-        let number = |text: &str| text.parse::<u64>().expect("a number");
-        seen.entry((location.to_owned(), metric.to_owned())).or_default().push((number(time), number(value)));
-    }
-    assert_eq!(&seen, samples);
 }

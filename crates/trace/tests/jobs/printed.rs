@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::gpu_work::record;
+use crate::job::new_job;
 
 /// Each of two ends is rounded to a tick and to a nanosecond.
 const ROUNDED_NS: f64 = 2.0;
@@ -18,8 +19,8 @@ fn printed(part: &Path, options: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_journal_is_printed_with_what_it_says_of_gpus() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let part = record(directory.path(), 0, 1, true);
+    let out: &Path = &new_job();
+    let part = record(out, 0, 1, true);
     let lines = printed(&part, &["--kind", "Gpu"]);
     let has = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
     for (words, times) in [

@@ -1,20 +1,20 @@
 //! Steps that are sent, as puts into the memory of the peer.
 
-use otf2::{Archive, Event, EventKind, LocationRef};
-use trace::{ANCHOR, unify, write_part};
+use otf2::{Event, EventKind, LocationRef};
+use trace::write_part;
+
+use std::path::Path;
 
 use crate::every_kind::record;
-use crate::job::KEEP;
+use crate::job::{KEEP, new_job, unified};
 use crate::read::{events, print, text};
 
 #[test]
 fn a_step_that_is_sent_is_a_put_into_the_memory_of_its_peer() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let out = directory.path();
+    let out: &Path = &new_job();
     let part = record(out, 1, 4000);
     write_part(&part, &KEEP, &()).expect("written");
-    unify(out, &()).expect("unified");
-    let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
+    let archive = unified(out);
     let definitions = archive.definitions().expect("definitions");
     let mut seen = Vec::new();
     for (location, events) in events(&archive) {
@@ -54,12 +54,10 @@ fn a_step_that_is_sent_is_a_put_into_the_memory_of_its_peer() {
 #[test]
 fn nothing_is_put_without_a_size_or_to_a_rank_that_is_not_there() {
     for (peer, size, without_peer) in [(1, 0, 0), (5, 4000, 1)] {
-        let directory = tempfile::tempdir().expect("a directory");
-        let out = directory.path();
+        let out: &Path = &new_job();
         let part = record(out, peer, size);
         assert_eq!(write_part(&part, &KEEP, &()).expect("written").counts.messages_without_peer, without_peer);
-        unify(out, &()).expect("unified");
-        let archive = Archive::open(&out.join(ANCHOR)).expect("opens");
+        let archive = unified(out);
         let all = events(&archive);
         let is_put = |event: &Event| matches!(event.kind, EventKind::RmaPut(_));
         assert!(!all.values().flatten().any(is_put), "{peer} {size}");

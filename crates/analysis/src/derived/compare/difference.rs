@@ -21,7 +21,6 @@ pub(super) struct Estimate {
     error_ns: Option<u64>,
 }
 
-/// A quantile of a run.
 #[derive(Clone, Debug)]
 struct Side {
     sorted: Vec<f64>,

@@ -29,7 +29,6 @@ const CONFIDENCE: f64 = 0.99;
 /// Where only a larger change would show, "no difference" would say too much.
 const COARSE: f64 = 0.5;
 
-/// What is compared of a run.
 #[derive(Clone, Debug)]
 pub struct Observed {
     compared: Compared,
@@ -60,7 +59,6 @@ struct Pair<'a> {
     transfer: Option<Estimate>,
 }
 
-/// Compares two runs of a program.
 pub fn compare(a: &Observed, b: &Observed) -> Comparison {
     let shapes = matching(a, b);
     let mut pairs: Vec<Pair<'_>> = Vec::new();
@@ -175,7 +173,6 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Why it cannot be compared.
     fn reason(&self) -> String {
         let (of_a, of_b) = (self.a.kind.count, self.b.kind.count);
         let timing = self.a.kind.timing.as_str();

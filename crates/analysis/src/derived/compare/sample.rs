@@ -17,7 +17,6 @@ pub(super) struct Shape(Vec<Option<(u32, Option<u32>)>>);
 /// What operations of two runs are matched by, beside the shape: function, binary logarithm of the size, timing.
 pub(super) type Class = (String, u32, &'static str);
 
-/// The operations of a shape and class.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sample {
     pub(super) kind: Kind,
@@ -73,7 +72,6 @@ impl Shape {
     }
 }
 
-/// The operations of a run by shape and class.
 pub(super) fn samples(
     trace: &Trace,
     tables: &Tables,

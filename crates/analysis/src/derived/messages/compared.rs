@@ -12,7 +12,6 @@ use crate::derived::filter::Filter;
 use crate::derived::maths::union::{Covered, union};
 use crate::tables::{Tables, large};
 
-/// The sends and receives of an archive.
 #[derive(Debug, Default)]
 pub(in crate::derived) struct Messages {
     pairing: Pairing,

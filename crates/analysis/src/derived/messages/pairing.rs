@@ -11,7 +11,6 @@ use crate::tables::{self, NO_SEQUENCE, NONE, Tables, collective, large, small};
 /// The other ends of sends and receives.
 #[derive(Debug, Default)]
 pub(super) struct Pairing {
-    /// For each operation what it is.
     ends: Vec<End>,
 }
 

@@ -5,7 +5,6 @@ use super::waits::Until;
 use crate::derived::maths::union::{subtract, union};
 use crate::tables::{Tables, large};
 
-/// In what a rank waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::derived) enum WaitsIn {
     Receive,
@@ -14,7 +13,6 @@ pub(in crate::derived) enum WaitsIn {
     Collective(u32),
 }
 
-/// A time in which a rank waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::derived) struct Wait {
     pub(in crate::derived) start_ns: u64,
@@ -25,7 +23,6 @@ pub(in crate::derived) struct Wait {
     pub(in crate::derived) waits_in: WaitsIn,
 }
 
-/// The waiting of a rank.
 #[derive(Clone, Debug, Default)]
 pub(in crate::derived) struct OfRank {
     /// In order and apart.

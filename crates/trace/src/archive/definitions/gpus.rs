@@ -11,7 +11,6 @@ use journal::part::options::{ArchiveOptions, CommLocations};
 use schema::Value;
 use tables::index::index;
 
-/// The GPUs that locations of a process are on.
 pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<u32> {
     process.manifest.locations.iter().filter_map(|location| gpu_of(location, options.comm_locations)).collect()
 }
@@ -33,7 +32,6 @@ pub(super) fn gpu_of(location: &LocationDefinition, locations: CommLocations) ->
     }
 }
 
-/// What is known of a process's GPU.
 pub(super) fn device(process: &Process, number: u32) -> Option<&DeviceDefinition> {
     let ordinal = process.manifest.gpus.get(index(number))?.ordinal?;
     let mut devices = process.manifest.gpu_work.devices.iter();
@@ -46,7 +44,6 @@ pub(super) fn tree_name(device: &DeviceDefinition) -> &str {
     known.next().unwrap_or("?")
 }
 
-/// The properties of the location group of a process's GPU.
 pub(super) fn properties_of(device: &DeviceDefinition) -> Vec<Said> {
     let mut properties = vec![("ordinal", Value::U64(device.ordinal.into()))];
     properties.extend(device.statements().into_iter().map(|(name, text)| (name, Value::String(text))));

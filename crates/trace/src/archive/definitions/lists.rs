@@ -36,7 +36,6 @@ pub(crate) struct Definitions {
     pub(crate) paradigms: Vec<(Paradigm, ParadigmRecord)>,
 }
 
-/// What the definitions of an archive are made of.
 pub(crate) struct Sources<'a> {
     pub(crate) processes: &'a [Process],
     pub(crate) communicators: &'a Communicators,

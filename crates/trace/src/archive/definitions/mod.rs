@@ -165,7 +165,6 @@ impl Definitions {
         }
     }
 
-    /// The GPUs of the processes, and the locations of both.
     fn add_locations<'a>(&mut self, sources: &Sources<'a>, tree: &Tree<'a>) {
         let Sources { processes, communicators, origins, .. } = *sources;
         for ((creator, process), map) in (0..).zip(processes).zip(&communicators.maps) {

@@ -15,7 +15,6 @@ use tables::index::index_u32;
 /// A host: its name and boot.
 type Host<'a> = (&'a str, &'a str);
 
-/// The nodes of the system tree.
 #[derive(Debug, Default)]
 pub(super) struct Tree<'a> {
     hosts: BTreeMap<Host<'a>, SystemTreeNodeRef>,

@@ -28,7 +28,6 @@ pub use part::PartState;
 use options::{Known, options_of_all};
 use part::{Outcome, PartFinalizer};
 
-/// A part after finalizing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinalizedPart {
     pub name: String,
@@ -46,7 +45,6 @@ pub struct FinalizeSummary {
     pub complete: bool,
 }
 
-/// Does what is to do in a job's directory.
 pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) -> Result<FinalizeSummary, Error> {
     let job = Job { parts: part_directories(out)?, options, workers: Workers::new(options.jobs), progress };
     job.restore_marks();
@@ -98,7 +96,6 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
     Ok(summary)
 }
 
-/// The parts of a job, and who works on them.
 struct Job<'a> {
     parts: Vec<PathBuf>,
     options: &'a FinalizeOptions,
@@ -107,7 +104,6 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Whether a part belongs to this shard.
     fn is_ours(&self, number: usize) -> bool {
         self.options.shard.is_none_or(|(shard, shards)| number % shards.max(1) == shard)
     }
@@ -128,7 +124,6 @@ impl Job<'_> {
         })
     }
 
-    /// What `work` makes of some parts.
     fn map<T: Send + Sync>(&self, what: &str, parts: &[PathBuf], work: impl Fn(usize, &Path) -> T + Sync) -> Vec<T> {
         let weights: Vec<u64> = parts.iter().map(|part| memory_bytes(part)).collect();
         self.progress.begin(what, parts.len() as u64);

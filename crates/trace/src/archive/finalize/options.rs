@@ -25,7 +25,6 @@ pub struct FinalizeOptions {
     pub wishes: ArchiveWishes,
 }
 
-/// What a part that is written says of itself.
 #[derive(Debug)]
 pub(super) enum Known {
     /// How it was written, and what was wrong with its journal.

@@ -15,7 +15,6 @@ use journal::file_size;
 use journal::part::options::ArchiveOptions;
 use journal::part::{JOURNAL, part_name, read_process};
 
-/// What became of a part.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartState {
     Written(Box<PartSummary>),
@@ -54,7 +53,6 @@ impl Outcome {
     }
 }
 
-/// Brings parts to where they can go into an archive.
 pub(super) struct PartFinalizer<'a> {
     pub(super) options: &'a FinalizeOptions,
     /// How all parts are to be written.
@@ -156,7 +154,6 @@ pub(super) fn write_again(part: &Path, archive: ArchiveOptions, provisional: boo
     }
 }
 
-/// A part that was written before.
 fn done(part: &Path, problems: &[String]) -> Outcome {
     let mut problems = problems.to_vec();
     problems.extend(lacks_its_end(part));

@@ -20,7 +20,6 @@ pub(super) struct Member<T> {
     pub source: T,
 }
 
-/// The calls of a rank in order.
 #[derive(Clone, Debug)]
 pub(super) struct Sequence {
     /// Each different call once.
@@ -88,7 +87,6 @@ impl Group {
     }
 }
 
-/// The ranks of a communicator, sorted into groups.
 #[derive(Debug)]
 pub(super) struct Groups {
     /// The group with most ranks first.
@@ -97,7 +95,6 @@ pub(super) struct Groups {
     pub unclear: BTreeSet<u32>,
 }
 
-/// The first position where groups differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     pub kind: Kind,

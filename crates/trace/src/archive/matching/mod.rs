@@ -31,7 +31,6 @@ pub(crate) enum Kind {
 impl Kind {
     const ALL: [Self; 5] = [Self::Function, Self::Count, Self::Datatype, Self::Root, Self::Order];
 
-    /// In what two calls differ.
     fn between(one: &Call, other: &Call) -> Self {
         if one.func != other.func {
             Self::Function

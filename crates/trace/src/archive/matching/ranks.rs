@@ -9,7 +9,6 @@ use crate::part::calls::{CallLists, Digest, RankDigest, StepRanges};
 use crate::part::manifest::Manifest;
 use nccl_events::Kind;
 
-/// A rank of a communicator of the archive.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) process: &'a Process,
@@ -23,7 +22,6 @@ impl Source<'_> {
         manifest.breaks_order() || (manifest.has_step_ranges() && self.digest.step_ranges.is_none())
     }
 
-    /// The calls of the rank.
     pub(super) fn load(&self, basis: Basis) -> Option<Sequence> {
         let lists = CallLists::read(&self.process.directory)?;
         let mut ranks = lists.ranks.into_iter();
@@ -73,7 +71,6 @@ impl Basis {
     }
 }
 
-/// The ranks of a communicator, sorted out.
 pub(super) struct Ranks<'a> {
     pub(super) basis: Basis,
     /// The step ranges that were recorded; `None` for everything.

@@ -15,7 +15,6 @@ use tables::index::index;
 /// How many different ends of ranks of one communicator are listed.
 const MOST_ENDS: usize = 8;
 
-/// What is known of the collectives of all communicators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Matching {
     pub(crate) mismatches: Vec<(Kind, String)>,
@@ -28,7 +27,6 @@ pub(crate) struct Matching {
 }
 
 impl Matching {
-    /// Compares the ranks of all communicators.
     pub(crate) fn of(processes: &[Process], communicators: &Communicators) -> Self {
         let mut of_comm: BTreeMap<u32, BTreeMap<u32, Source<'_>>> = BTreeMap::new();
         for (process, map) in processes.iter().zip(&communicators.maps) {

@@ -55,13 +55,11 @@ pub(super) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> St
     said
 }
 
-/// How the parts of an archive are written.
 pub(super) fn options(options: ArchiveOptions) -> Statements {
     let [level, metrics, comm_locations, collectives] = options.named().map(|(_, value)| Lines::of([value]));
     Statements { level, metrics, comm_locations, collectives, ..Statements::default() }
 }
 
-/// The numbers of all parts together.
 pub(crate) fn total(processes: &[Process]) -> Counts {
     let mut counts = Counts::default();
     for process in processes {

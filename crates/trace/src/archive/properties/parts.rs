@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use regular_files::{FNV_SEED, fnv};
 use schema::{Listed, Statements};
 
-/// The parts that are in an archive, as it says.
 #[derive(Debug, Default)]
 pub(crate) struct PartsThere {
     names: BTreeSet<String>,
@@ -32,7 +31,6 @@ impl PartsThere {
         self.number == parts.len() as u64 && self.fingerprint == fingerprint(parts)
     }
 
-    /// Whether there are all of these and others.
     pub(crate) fn has_more_than(&self, parts: &BTreeSet<String>) -> bool {
         if self.names.len() as u64 == self.number {
             return parts.is_subset(&self.names) && *parts != self.names;

@@ -50,7 +50,6 @@ impl Details<'_, '_> {
         self.timing_of(collective.interval(&model.intervals))
     }
 
-    /// What is known when it has ended.
     pub(super) fn derived_result(&mut self, leader: u32) -> otf2::Result<()> {
         let model = self.model;
         let Some((collective, call)) = model.links.derived.of_member(leader) else {

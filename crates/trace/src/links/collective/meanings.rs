@@ -12,12 +12,10 @@ struct Meaning {
     function: Option<Function>,
 }
 
-/// The meanings of all strings.
 #[derive(Debug, Default)]
 pub(crate) struct Meanings(Vec<Meaning>);
 
 impl Meanings {
-    /// Looks into the strings of a journal.
     pub(crate) fn of(symbols: &Symbols) -> Self {
         let none = Meaning::default();
         let named = symbols.all().map(|symbol| {
@@ -33,13 +31,11 @@ impl Meanings {
         self.0.get(index(datatype.0)).map_or(0, |meaning| meaning.element_bytes)
     }
 
-    /// The function with this name.
     #[inline]
     pub(crate) fn function(&self, func: Symbol) -> Option<Function> {
         self.0.get(index(func.0))?.function
     }
 
-    /// The collective with this name.
     #[inline]
     pub(crate) fn collective(&self, func: Symbol) -> Option<Collective> {
         self.function(func)?.collective()

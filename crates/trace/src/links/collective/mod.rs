@@ -5,7 +5,6 @@ pub(crate) mod meanings;
 use nccl_events::collective::{Collective, Flow, Function};
 use otf2::{CollectiveOp, RegionRole};
 
-/// OTF2's operation.
 pub(crate) const fn operation(collective: Collective) -> CollectiveOp {
     match collective {
         Collective::AllReduce => CollectiveOp::Allreduce,
@@ -19,7 +18,6 @@ pub(crate) const fn operation(collective: Collective) -> CollectiveOp {
     }
 }
 
-/// The role of the region of a function.
 pub(crate) fn role(func: &str) -> RegionRole {
     match Function::named(func) {
         Some(Function::Collective(collective)) => match collective.flow() {

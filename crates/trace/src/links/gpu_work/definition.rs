@@ -10,7 +10,6 @@ use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::gpu::{ALL_DEVICES, Device, GpuClock};
 
-/// What was found out about GPUs, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct GpuWorkDefinition {
@@ -31,7 +30,6 @@ pub(crate) struct SampleClockDefinition {
     pub clock: String,
     /// Which device's; `None` for all.
     pub ordinal: Option<u32>,
-    /// How well it is known.
     #[serde(flatten)]
     pub quality: SampleQuality,
 }

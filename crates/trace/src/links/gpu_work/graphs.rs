@@ -24,7 +24,6 @@ type Node = (u32, u64);
 /// Places of kernels, by node, in the order of time.
 type Nodes = BTreeMap<Node, Vec<usize>>;
 
-/// The kernels of graphs on each device.
 fn nodes(work: &GpuWork) -> BTreeMap<u32, Nodes> {
     let mut devices: BTreeMap<u32, Nodes> = BTreeMap::new();
     for (at, one) in work.all.iter().enumerate() {
@@ -42,7 +41,6 @@ fn nodes(work: &GpuWork) -> BTreeMap<u32, Nodes> {
 /// A captured launch: start, row and stream.
 type Captured = (u64, Row<KernelLaunch>, u64);
 
-/// The captured launches of each device.
 fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32, Vec<Captured>> {
     let mut devices: BTreeMap<u32, Vec<Captured>> = BTreeMap::new();
     for (row, launch) in tables.rows::<KernelLaunch>().filter(|&(row, _)| replays.is_captured_launch(row)) {

@@ -119,7 +119,6 @@ fn parent(tables: &Tables, activities: &Activities, launch: Option<EventRow>, of
     }
 }
 
-/// Gives kernels and copies to the operations of their launch.
 pub(super) fn link(work: &mut GpuWork, tables: &Tables, activities: &Activities, launched: &Launched) {
     for one in work.all.iter_mut().filter(|one| one.link == Link::Launch) {
         work.joined.extend(one.launch);

@@ -65,12 +65,10 @@ impl GpuWork {
         work
     }
 
-    /// When an activity ran, by its place.
     pub(crate) fn ran(&self, activity: usize) -> RanBy {
         self.of_activity.get(activity).copied().unwrap_or_default()
     }
 
-    /// The kernel or copy at a place.
     pub(crate) fn get(&self, at: u32) -> Option<&Work> {
         self.all.get(index(at))
     }

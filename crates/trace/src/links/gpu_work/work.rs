@@ -25,7 +25,6 @@ pub(crate) enum What {
     Copy(Copy),
 }
 
-/// How it is known whose work it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Link {
     /// It carries the id of a launch or a copy-engine collective.
@@ -39,7 +38,6 @@ pub(crate) enum Link {
     Other,
 }
 
-/// Something that a GPU did.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     /// From, CLOCK_MONOTONIC ns.
@@ -51,7 +49,6 @@ pub(crate) struct Work {
     /// Its times are at most this far off, as far as the samples of the clock say.
     pub uncertainty_ns: u64,
     pub stream: GpuStream,
-    /// How it is known whose it is.
     pub link: Link,
     /// Its launch or copy-engine collective.
     pub launch: Option<EventRow>,
@@ -86,7 +83,6 @@ impl Ran {
     }
 }
 
-/// When one activity ran, by both backends.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RanBy {
     /// Its kernels or copies, from CUPTI.
@@ -95,7 +91,6 @@ pub(crate) struct RanBy {
     pub events: Option<Ran>,
 }
 
-/// Everything that GPUs did in a process.
 #[derive(Debug, Default)]
 pub(crate) struct GpuWork {
     /// Kernels and copies, by start.
@@ -112,12 +107,10 @@ pub(crate) struct GpuWork {
     pub notices: Vec<(Backend, Symbol)>,
     /// Totals of the recording half, by [`GpuCount`].
     pub counts: [u64; GpuCount::COUNT],
-    /// What became of the records.
     pub fates: GpuCounts,
 }
 
 impl GpuWork {
-    /// Whether records of kernels are missing.
     pub(super) fn is_missing_some(&self) -> bool {
         const LOSSES: [GpuCount; 7] = [
             GpuCount::KernelsWithoutTimes,

@@ -28,7 +28,6 @@ struct Rank {
 /// What a call says, before its words are looked up.
 type Raw = (Symbol, u64, Symbol, i32);
 
-/// Numbers the different calls as they come.
 #[derive(Debug, Default)]
 struct Known {
     by_raw: FxHashMap<Raw, u32>,

@@ -6,7 +6,6 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Touches a lock file until it is dropped.
 #[derive(Debug)]
 pub(super) struct Refreshing {
     running: Option<Sender<()>>,

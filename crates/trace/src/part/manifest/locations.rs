@@ -2,11 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a location is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub(crate) enum LocationKind {
-    /// A thread that called NCCL.
     Thread {
         /// The system's id; 0 if not known.
         thread_id: u32,
@@ -14,12 +12,10 @@ pub(crate) enum LocationKind {
         /// Whether it is one of CUDA's, which calls host functions.
         is_callback: bool,
     },
-    /// A proxy thread between transfers.
     Proxy {
         /// The system's id; 0 if not known.
         thread_id: u32,
     },
-    /// A rank of a communicator.
     Communicator {
         /// An index into [`super::Manifest::comms`].
         comm: u32,
@@ -37,9 +33,10 @@ pub(crate) enum LocationKind {
         /// Whether another context on the GPU has a stream of this number.
         is_ambiguous: bool,
     },
-    /// A channel of a communicator's rank.
-    Channel { owner: LocationOwner, channel: u8 },
-    /// A network connection of a communicator's rank.
+    Channel {
+        owner: LocationOwner,
+        channel: u8,
+    },
     Net(Connection),
     /// A slot of a network connection, where one step after the other is under way.
     Step {
@@ -85,14 +82,12 @@ pub(crate) struct Connection {
     pub owner: LocationOwner,
     pub channel: u8,
     pub send: bool,
-    /// The rank at the other end.
     pub peer: i32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "of")]
 pub(crate) enum LocationOwner {
-    /// A rank of a communicator of this process.
     Rank {
         /// An index into [`super::Manifest::comms`].
         comm: u32,
@@ -119,7 +114,6 @@ pub(crate) struct LocationDefinition {
     pub events: u64,
     /// Its first event, CLOCK_MONOTONIC ns.
     pub first_ns: u64,
-    /// Its last event.
     pub last_ns: u64,
     pub collectives: u64,
 }

@@ -5,30 +5,25 @@ use std::path::Path;
 use super::{CommDefinition, LocationKind, Manifest};
 use crate::error::Error;
 
-/// What a written part says of its ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenPart {
     /// The events that were recorded, as NCCL's activation mask.
     pub event_mask: u32,
     /// Events of which a flight recording did not keep the start.
     pub removed: u64,
-    /// The communicator ranks of the process.
     pub ranks: Vec<WrittenRank>,
 }
 
-/// A communicator rank of a written part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenRank {
     pub comm: CommDefinition,
     pub rank: u32,
     /// Its GPU, by the process's own numbers.
     pub gpu: u32,
-    /// How many collectives it took part in.
     pub collectives: u64,
 }
 
 impl WrittenPart {
-    /// Reads the ranks of a part.
     pub fn read(part: &Path) -> Result<Self, Error> {
         let manifest = Manifest::read(part)?;
         let ranks = manifest.locations.iter().filter(|location| location.sibling == 0).filter_map(|location| {

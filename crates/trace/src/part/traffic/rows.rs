@@ -14,7 +14,6 @@ pub struct Passage {
     pub left_ns: u64,
 }
 
-/// Which operation of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// A place in the part's communicators.
@@ -94,7 +93,6 @@ impl From<End> for EndRow {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Traffic {
-    /// Names of the functions in the lists.
     pub functions: Vec<String>,
     pub passages: Vec<Passage>,
     pub ends: Vec<End>,

@@ -87,7 +87,7 @@ fn an_all_to_all_is_one_collective_around_its_messages() {
     let beside = (1..).map_while(|sibling| built.locations.get(&(LocationKey::Communicator(0), sibling)));
     assert_eq!(beside.map(Vec::len).sum::<usize>(), 5);
     assert_eq!(roles(&built), [Role::CollectiveBegin, Role::CollectiveEnd], "the bytes are reported once");
-    let thread = &built.locations[&(LocationKey::Thread(0), 0)];
+    let thread = built.location(LocationKey::Thread(0));
     assert!(thread.contains(&(InstanceKind::DerivedCall, 101, 107)));
 }
 
@@ -135,7 +135,7 @@ fn a_group_of_the_user_is_not_guessed_at() {
         let built = stream.build();
         assert_eq!(patterns(&built), [], "{calls} at depth {depth} with {peers:?}");
         assert_eq!(roles(&built).len(), 2 * calls.len());
-        let thread = &built.locations[&(LocationKey::Thread(0), 0)];
+        let thread = built.location(LocationKey::Thread(0));
         assert!(!thread.iter().any(|item| item.0 == InstanceKind::DerivedCall));
     }
 }

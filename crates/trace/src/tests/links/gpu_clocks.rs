@@ -1,9 +1,7 @@
 //! Whose stamps make a GPU's clock.
 
-use crate::tests::stream::{CONTEXT, Stream, kernel};
+use crate::tests::stream::{CONTEXT, Stream, group_api, kernel, launch_on};
 use clocks::gpu::{GpuCalibration, GpuClock};
-use nccl_events::Body;
-use nccl_events::event;
 use nccl_events::{StateArgs, state};
 
 /// A kernel: where, launched, reported and ended on the host, begun and ended on the GPU.
@@ -31,30 +29,21 @@ fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
     for (number, of) in (1..).zip(kernels) {
         let base = 1000 * number;
         let [launched, coll_at, reported, ended] = of.host_ns;
-        let group = Body::GroupApi(event::GroupApi { graph_captured: of.captured, depth: 1 });
-        let call = Body::CollApi(event::CollApi {
-            func: stream.symbols.intern("AllReduce"),
-            count: 1,
-            stream: of.cuda_stream,
-            graph_captured: of.captured,
-            ..event::CollApi::default()
-        });
-        let launch = Body::KernelLaunch(event::KernelLaunch { stream: of.cuda_stream });
+        let call = stream.call_on(of.cuda_stream, of.captured);
         let coll = stream.coll(base + 100, 0);
         let context = CONTEXT + of.context;
         let call_at = (launched - 2, Some(launched - 1));
-        stream.event_of(context, base, 0, (launched - 3, Some(coll_at)), group);
+        stream.event_of(context, base, 0, (launched - 3, Some(coll_at)), group_api(of.captured, 1));
         stream.event_of(context, base + 1, base, call_at, call);
         if of.has_launch {
-            stream.event_of(context, base + 2, base, (launched, Some(launched + 1)), launch);
+            stream.event_of(context, base + 2, base, (launched, Some(launched + 1)), launch_on(of.cuda_stream));
         }
         let span = (coll_at, Some(coll_at));
         stream.event_of(context, base + 3, base + 1, span, coll);
         let span = (reported, Some(ended));
         stream.event_of(context, base + 4, base + 3, span, kernel(of.gpu_ns.0));
         let gpu_ns = of.gpu_ns.1;
-        let args = StateArgs::GpuTime { gpu_ns };
-        stream.state(base + 4, ended, state::KERNEL_CH_STOP, args);
+        stream.state(base + 4, ended, state::KERNEL_CH_STOP, StateArgs::GpuTime { gpu_ns });
     }
     stream.build().model.gpu_clocks
 }

@@ -1,7 +1,7 @@
 //! Kernels and copies: on which locations, and for which operations.
 
 use crate::links::gpu_work::{GpuStream, Link};
-use crate::tests::stream::{Built, CONTEXT, CUPTI_AHEAD, Stream, kernel as kernel_channel};
+use crate::tests::stream::{Built, CUPTI_AHEAD, Stream};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
 use clocks::gpu::GpuCalibration;
@@ -10,7 +10,6 @@ use nccl_events::Body;
 use nccl_events::archive::Timing;
 use nccl_events::event;
 use nccl_events::gpu::{ALL_DEVICES, Copy, GpuClock, GpuRecord, LaunchTime};
-use nccl_events::{StateArgs, state};
 use schema::GpuCounts;
 
 pub(super) const STREAM: GpuStream = GpuStream { ordinal: 3, context: 1, stream: 7 };
@@ -31,7 +30,7 @@ fn a_kernel_tells_when_its_operation_ran() {
     stream.options.level = Level::Light;
     let built = stream.build();
     assert_eq!(built.operations(), [(150, 400, Timing::Cupti, false)]);
-    assert_eq!(built.locations[&(LocationKey::Stream(STREAM), 0)], [(InstanceKind::Work, 150, 400)]);
+    assert_eq!(built.location(LocationKey::Stream(STREAM)), [(InstanceKind::Work, 150, 400)]);
     assert_eq!(links(&built), [(Link::Launch, 12, 13)]);
     let fates = fates(&built);
     assert_eq!((fates.kernels_joined, fates.launches_timed), (1, 1));
@@ -51,9 +50,7 @@ fn kernels_outrank_events_and_events_kernel_channels() {
             stream.sample(GpuClock::Events, 3, time, time + 500);
         }
         stream.collective(10, 100, false);
-        stream.event(22, 13, (115, Some(170)), kernel_channel(1110));
-        let args = StateArgs::GpuTime { gpu_ns: 1150 };
-        stream.state(22, 165, state::KERNEL_CH_STOP, args);
+        stream.channel(22, 13, (115, 165), (1110, 1150));
         if with_kernel {
             stream.add_kernel(12, (106, 160));
         }
@@ -74,19 +71,9 @@ fn one_kernel_carries_several_operations_and_one_operation_has_several_kernels()
     let mut stream = Stream::with_gpu();
     stream.collective(10, 100, false);
     // A second operation in the same plan, called by a call of its own.
-    let call = Body::CollApi(event::CollApi {
-        func: stream.symbols.intern("AllReduce"),
-        count: 1,
-        stream: 1,
-        ..event::CollApi::default()
-    });
-    let coll = stream.coll(110, 0);
-    stream.event(110, 0, (105, Some(109)), Body::Group(event::Group {})).event(14, 10, (102, Some(103)), call).event(
-        15,
-        14,
-        (107, Some(108)),
-        coll,
-    );
+    let call = stream.call_on(1, false);
+    stream.event(110, 0, (105, Some(109)), Body::Group(event::Group {})).event(14, 10, (102, Some(103)), call);
+    stream.add_coll(15, 14, (107, 108), 110);
     stream.add_kernel(12, (150, 400));
     stream.add_kernel(12, (410, 500));
     let built = stream.build();
@@ -127,8 +114,7 @@ fn a_kernel_whose_launch_is_not_there_belongs_to_nothing() {
 
 #[test]
 fn times_that_cannot_be_placed_are_counted_and_not_shown() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     stream.sample(GpuClock::Cupti, ALL_DEVICES, 50, 50 + CUPTI_AHEAD);
     stream.collective(10, 100, false);
     stream.add_kernel(12, (150, 400));
@@ -195,9 +181,7 @@ fn kernels_are_close_bounds_for_the_timer_of_kernel_channels() {
         let mut stream = Stream::with_gpu();
         stream.collective(10, 100, false);
         // The GPU's timer is 5000 ahead: it began at 2000 and ended at 3000, the host heard of it at 60000.
-        stream.event(22, 13, (60_000, Some(60_100)), kernel_channel(7000));
-        let args = StateArgs::GpuTime { gpu_ns: 8000 };
-        stream.state(22, 60_100, state::KERNEL_CH_STOP, args);
+        stream.channel(22, 13, (60_000, 60_100), (7000, 8000));
         if let Some(span) = known {
             stream.add_kernel(12, span);
         }

@@ -1,10 +1,8 @@
 //! Which ranks of a process are built as one GPU.
 
-use crate::tests::stream::{CONTEXT, Stream};
+use crate::tests::stream::{CONTEXT, Stream, launch_on};
 use journal::format::record::RecordBody;
-use nccl_events::Body;
 use nccl_events::Start;
-use nccl_events::event;
 use nccl_events::gpu::{GpuRecord, Kernel};
 
 use super::gpu_work::STREAM;
@@ -29,10 +27,8 @@ fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {
 fn split(call: impl Fn(&mut Stream, u64, u16, u64)) -> Vec<u32> {
     let mut stream = Stream::default();
     for thread in [0, 1] {
-        let name = String::new();
         let thread_id = 100 + u32::from(thread);
-        let begin = RecordBody::ThreadBegin { thread_id, name };
-        stream.put(thread, 0, 0, begin);
+        stream.put(thread, 0, 0, RecordBody::ThreadBegin { thread_id, name: String::new() });
     }
     stream.init(CONTEXT, 5, 4, 0).init(CONTEXT + 1, 5, 4, 1);
     // The split's ranks are the other way round.
@@ -44,12 +40,7 @@ fn split(call: impl Fn(&mut Stream, u64, u16, u64)) -> Vec<u32> {
 }
 
 fn launch(stream: &mut Stream, context: u64, slot: u16, cuda_stream: u64) {
-    let start = Start {
-        parent: 0,
-        context: CONTEXT + context,
-        rank: 0,
-        body: Body::KernelLaunch(event::KernelLaunch { stream: cuda_stream }),
-    };
+    let start = Start { parent: 0, context: CONTEXT + context, rank: 0, body: launch_on(cuda_stream) };
     stream.put(slot, 50 + context, 50 + context, RecordBody::Start(start));
 }
 
@@ -98,14 +89,7 @@ fn nor_do_they_by_way_of_a_third() {
         1 => launch(stream, context, 0, 0x80),
         2 => {
             launch(stream, context, 0, 0x70);
-            launch(stream, context + 10, 0, 0);
-            let Some(last) = stream.records.last_mut() else {
-                return;
-            };
-            if let RecordBody::Start(start) = &mut last.body {
-                start.context = CONTEXT + context;
-                start.body = Body::KernelLaunch(event::KernelLaunch { stream: 0x80 });
-            }
+            stream.event_of(CONTEXT + context, 60 + context, 0, (60 + context, None), launch_on(0x80));
         }
         _ => {}
     });
@@ -123,8 +107,7 @@ fn devices_decide_which_ranks_share_a_gpu() {
             stream.gpu(0, context, GpuRecord::DeviceOfCommunicator { ordinal });
         }
         for (context, handle) in [(0, 0x70), (1, 0x80), (2, 0x70)] {
-            let launch = Body::KernelLaunch(event::KernelLaunch { stream: handle });
-            stream.event_of(CONTEXT + context, 10 + context, 0, (5, Some(6)), launch);
+            stream.event_of(CONTEXT + context, 10 + context, 0, (5, Some(6)), launch_on(handle));
         }
         stream.build().model.comms.members.iter().map(|member| member.gpu).collect::<Vec<u32>>()
     };
@@ -153,7 +136,7 @@ fn cupti_may_number_devices_otherwise() {
     kernel.device = 0;
     stream.gpu(9000, 12, GpuRecord::Kernel(kernel));
     let built = stream.build();
-    assert_eq!(built.locations[&(LocationKey::Stream(STREAM), 0)].len(), 1);
+    assert_eq!(built.location(LocationKey::Stream(STREAM)).len(), 1);
     assert_eq!(built.model.comms.gpus.len(), 1);
 }
 
@@ -164,8 +147,7 @@ fn where_devices_contradict_what_ran_there_is_believed() {
         let context = CONTEXT + number;
         stream.init(context, 5, 2, i32::try_from(number).expect("small"));
         stream.gpu(0, context, GpuRecord::DeviceOfCommunicator { ordinal: 0 });
-        let launch = Body::KernelLaunch(event::KernelLaunch { stream: 0x70 });
-        stream.event_of(context, 10 + number, 0, (5, Some(6)), launch);
+        stream.event_of(context, 10 + number, 0, (5, Some(6)), launch_on(0x70));
         let kernel = Kernel { device, ..stream.kernel((100, 200)) };
         stream.gpu(9000, 10 + number, GpuRecord::Kernel(kernel));
     }

@@ -1,8 +1,7 @@
 //! Kernels of CUDA graphs: which captured operation each is of.
 
-use journal::format::record::RecordBody;
+use nccl_events::Body;
 use nccl_events::gpu::{GpuCount, GpuRecord, Kernel};
-use nccl_events::{Body, event};
 
 use super::gpu_work::{fates, links};
 use crate::links::gpu_work::Link;
@@ -24,8 +23,7 @@ fn captured(all_reported: bool) -> Stream {
         if id == 80 && !all_reported {
             continue;
         }
-        let coll = stream.coll(id + 1000, 0);
-        stream.event(id, call, (at, Some(at + 1)), coll);
+        stream.add_coll(id, call, (at, at + 1), id + 1000);
     }
     stream
 }
@@ -92,11 +90,9 @@ fn what_a_graph_could_be_is_not_guessed() {
     assert_eq!(nodes(&two_graphs), 2);
     // Captured on two streams they may run in any order.
     let two_streams = |stream: &mut Stream| {
-        for record in &mut stream.records {
-            if let RecordBody::Start(start) = &mut record.body
-                && let Body::KernelLaunch(event::KernelLaunch { stream }) = &mut start.body
-            {
-                *stream += record.ticks;
+        for (id, start) in stream.starts_mut() {
+            if let Body::KernelLaunch(launch) = &mut start.body {
+                launch.stream += id;
             }
         }
         add_node(stream, 1, 4, (5010, 5090));

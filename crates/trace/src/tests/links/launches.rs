@@ -1,27 +1,18 @@
 //! Which launch an operation had, where a group has several.
 
-use crate::tests::stream::{CONTEXT, Stream};
-use nccl_events::Body;
-use nccl_events::event;
+use crate::tests::stream::{CONTEXT, Stream, group_api, launch_on};
 
 fn group(stream: &mut Stream, id: u64, span: (u64, u64)) {
-    let group = Body::GroupApi(event::GroupApi { graph_captured: false, depth: 2 });
-    stream.event(id, 0, (span.0, Some(span.1)), group);
+    stream.event(id, 0, (span.0, Some(span.1)), group_api(false, 2));
 }
 
 fn call_of(stream: &mut Stream, context: u64, id: u64, group: u64, at: u64) {
-    let call = Body::CollApi(event::CollApi {
-        func: stream.symbols.intern("AllReduce"),
-        count: 1,
-        stream: 1,
-        ..event::CollApi::default()
-    });
+    let call = stream.call_on(1, false);
     stream.event_of(context, id, group, (at, Some(at + 1)), call);
 }
 
 fn launch_of(stream: &mut Stream, context: u64, id: u64, group: u64, at: u64) {
-    let launch = Body::KernelLaunch(event::KernelLaunch { stream: 1 });
-    stream.event_of(context, id, group, (at, Some(at + 2)), launch);
+    stream.event_of(context, id, group, (at, Some(at + 2)), launch_on(1));
 }
 
 /// A task of a plan.
@@ -39,8 +30,7 @@ fn launches(stream: &mut Stream) -> Vec<Option<u64>> {
 
 /// A group of two calls, each a plan of its own, with launches at 110 and 120.
 fn two_plans() -> Stream {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     group(&mut stream, 10, (100, 190));
     call_of(&mut stream, CONTEXT, 11, 10, 101);
     call_of(&mut stream, CONTEXT, 12, 10, 103);
@@ -86,8 +76,7 @@ fn communicators_of_a_group_have_launches_of_their_own() {
 #[test]
 fn a_plan_has_one_launch_also_for_tasks_of_another_group() {
     for later in [None, Some(140)] {
-        let mut stream = Stream::default();
-        stream.init(CONTEXT, 5, 2, 0);
+        let mut stream = Stream::of_rank();
         // The inner group's task made the plan; the launch is in its name.
         group(&mut stream, 10, (100, 190));
         call_of(&mut stream, CONTEXT, 11, 10, 101);

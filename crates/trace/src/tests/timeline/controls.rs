@@ -13,8 +13,7 @@ use nccl_events::{Kind, StateArgs, state};
 type Control<'a> = (u16, u64, u64, Option<u64>, &'a [(u32, u64)]);
 
 fn build(controls: &[Control<'_>]) -> Built {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     for &(slot, id, from, to, states) in controls {
         let start = Start { parent: 0, context: CONTEXT, rank: 0, body: Body::ProxyCtrl(event::ProxyCtrl {}) };
         stream.put(slot, from, id, RecordBody::Start(start));
@@ -64,8 +63,7 @@ fn turns_of_the_loop_without_a_state_are_counted_only() {
         (3, 12, 104, Some(109), &[(17, 105), (18, 106)]),
     ]);
     assert_eq!(location(&built), [(InstanceKind::ProxyAppend, 104, 109)]);
-    let counts = built.counts.kinds.get(Kind::ProxyCtrl);
-    assert_eq!((counts.seen, counts.written, counts.not_shown), (3, 1, 2));
+    assert_eq!(built.fates(Kind::ProxyCtrl), (3, 1, 2));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Collectives by copy engines: no kernel, and of the copies only the enqueueing is reported.
 
-use crate::tests::stream::{CONTEXT, Stream};
+use crate::tests::stream::Stream;
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
 use crate::timeline::message::Role;
@@ -11,8 +11,7 @@ use nccl_events::event;
 
 /// A collective with a synchronisation and a batch; `end` is its stop.
 fn stream(end: Option<u64>) -> Stream {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     let collective = Body::CeColl(event::CeColl {
         func: stream.symbols.intern("AllGather"),
         count: 8,
@@ -39,12 +38,11 @@ fn it_is_an_operation_with_its_enqueueing_on_the_thread() {
     assert_eq!(built.locations[&(rank, 0)], [(InstanceKind::Operation, 100, 130)]);
     let roles: Vec<Role> = built.records[&rank].iter().map(|it| it.role).collect();
     assert_eq!(roles, [Role::CollectiveBegin, Role::CollectiveEnd]);
-    let on_thread = &built.locations[&(LocationKey::Thread(0), 0)];
+    let on_thread = built.location(LocationKey::Thread(0));
     let parts = [(InstanceKind::Enqueue, 100, 130), (InstanceKind::Call, 102, 105), (InstanceKind::Call, 110, 120)];
     assert!(on_thread.ends_with(&parts), "{on_thread:?}");
     for kind in [Kind::CeColl, Kind::CeSync, Kind::CeBatch] {
-        let counts = built.counts.kinds.get(kind);
-        assert_eq!((counts.seen, counts.written), (1, 1), "{kind:?}");
+        assert_eq!(built.fates(kind), (1, 1, 0), "{kind:?}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! What network plugins tell of their work for a step.
 
-use crate::tests::stream::{CONTEXT, Stream, proxy_op};
+use crate::tests::stream::{Stream, proxy_op, step};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::{LocationKey, Owner};
 use journal::format::record::Symbol;
@@ -13,12 +13,11 @@ const PLUGIN: Body<Symbol> = Body::NetPlugin(event::NetPlugin { id: 1 << 16 | 1,
 #[test]
 fn parts_of_a_message_are_under_the_slot_of_their_step() {
     for (is_send, shape) in [(true, InstanceKind::PluginSend), (false, InstanceKind::PluginReceive)] {
-        let mut stream = Stream::default();
-        stream.init(CONTEXT, 5, 2, 0);
+        let mut stream = Stream::of_rank();
         stream.event(20, 0, (100, Some(200)), proxy_op(is_send));
-        for step in [1_i32, 2] {
-            let id = 30 + step.unsigned_abs();
-            stream.event(id.into(), 20, (110, Some(190)), Body::ProxyStep(event::ProxyStep { step }));
+        for number in [1_i32, 2] {
+            let id = 30 + number.unsigned_abs();
+            stream.event(id.into(), 20, (110, Some(190)), step(number));
         }
         stream.event(40, 31, (120, Some(150)), PLUGIN);
         stream.event(41, 31, (121, Some(140)), PLUGIN);
@@ -36,7 +35,6 @@ fn parts_of_a_message_are_under_the_slot_of_their_step() {
         let first = [(shape, 120, 150), (shape, 160, 170)];
         assert_eq!(built.locations[&(plugin, 0)], first);
         assert_eq!(built.locations[&(plugin, 1)], [(shape, 121, 140)]);
-        let counts = built.counts.kinds.get(Kind::NetPlugin);
-        assert_eq!((counts.seen, counts.written, counts.not_shown), (5, 3, 2));
+        assert_eq!(built.fates(Kind::NetPlugin), (5, 3, 2));
     }
 }

@@ -12,8 +12,7 @@ use tables::communicators::CommIdentity;
 
 #[test]
 fn an_operation_is_never_its_enqueueing_when_more_is_known() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     stream.collective(10, 100, false);
     let enqueue = stream.build().operations();
     assert_eq!(enqueue, [(106, 107, Timing::Enqueue, false)]);
@@ -41,8 +40,7 @@ fn an_operation_is_never_its_enqueueing_when_more_is_known() {
 
 #[test]
 fn kernels_of_a_communicator_run_one_after_the_other() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     for (base, at, end) in [(10, 100, 200), (20, 110, 300), (30, 120, 310)] {
         stream.collective(base, at, false);
         stream.event(base + 1000, base + 3, (at + 8, Some(end)), proxy_op(true));
@@ -50,24 +48,21 @@ fn kernels_of_a_communicator_run_one_after_the_other() {
     let built = stream.build();
     let spans: Vec<(u64, u64)> = built.operations().iter().map(|o| (o.0, o.1)).collect();
     assert_eq!(spans, [(105, 200), (200, 300), (300, 310)]);
-    assert_eq!(built.locations[&(LocationKey::Communicator(0), 0)].len(), 3);
+    assert_eq!(built.location(LocationKey::Communicator(0)).len(), 3);
     // The transfers were reported without states: they do overlap.
     assert_eq!(built.counts.overflowed, 2);
 }
 
 #[test]
 fn what_is_only_enqueued_runs_with_its_kernel_and_after_earlier_ones() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     // One plan: an operation with a transfer, and one of which nothing else is known.
     for (id, at) in [(10, 100), (11, 102)] {
-        let coll = stream.coll(90, 0);
-        stream.event(id, 0, (at, Some(at + 4)), coll);
+        stream.add_coll(id, 0, (at, at + 4), 90);
     }
     stream.event(20, 10, (108, Some(200)), proxy_op(true));
     // The next plan is enqueued while that kernel runs, and nothing else is known of it.
-    let coll = stream.coll(91, 0);
-    stream.event(30, 0, (120, Some(121)), coll);
+    stream.add_coll(30, 0, (120, 121), 91);
     let built = stream.build();
     let expected =
         [(100, 200, Timing::Proxy, false), (100, 200, Timing::Kernel, false), (200, 200, Timing::Enqueue, false)];
@@ -79,8 +74,7 @@ fn what_is_only_enqueued_runs_with_its_kernel_and_after_earlier_ones() {
 
 #[test]
 fn what_is_only_enqueued_does_not_wait_for_what_never_ended() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     stream.collective(10, 100, false);
     stream.event(1000, 13, (108, None), proxy_op(true));
     stream.state(1000, 109, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
@@ -92,17 +86,16 @@ fn what_is_only_enqueued_does_not_wait_for_what_never_ended() {
 
 #[test]
 fn enqueueings_that_are_reported_together_follow_each_other() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     // Started one after the other, then stopped in the same order; then one after the other.
     for (id, plan, start, stop) in
         [(10, 90, 100, 150), (11, 90, 102, 151), (12, 90, 104, 152), (13, 91, 200, 210), (14, 91, 220, 230)]
     {
-        let coll = stream.coll(plan, 0);
-        stream.event(id, 0, (start, Some(stop)), coll);
+        stream.add_coll(id, 0, (start, stop), plan);
     }
     let built = stream.build();
-    let spans: Vec<(u64, u64)> = built.locations[&(LocationKey::Thread(0), 0)]
+    let spans: Vec<(u64, u64)> = built
+        .location(LocationKey::Thread(0))
         .iter()
         .filter(|(shape, ..)| *shape == InstanceKind::Enqueue)
         .map(|&(_, start, end)| (start, end))
@@ -114,8 +107,7 @@ fn enqueueings_that_are_reported_together_follow_each_other() {
 
 #[test]
 fn a_transfer_waits_on_its_location_when_the_one_before_has_ended() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     for (id, start, progress, end) in [(20, 100, 105, 150), (21, 101, 160, 190)] {
         stream.event(id, 0, (start, Some(end)), proxy_op(true));
         stream.state(id, progress, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
@@ -136,8 +128,7 @@ fn a_transfer_waits_on_its_location_when_the_one_before_has_ended() {
 
 #[test]
 fn what_hangs_is_unfinished_and_what_waits_behind_it_has_not_begun() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     stream.collective(10, 100, false);
     stream.event(1000, 13, (108, None), proxy_op(true));
     stream.state(1000, 109, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
@@ -150,8 +141,7 @@ fn what_hangs_is_unfinished_and_what_waits_behind_it_has_not_begun() {
 
 #[test]
 fn connections_that_nccl_never_reports_on_do_not_look_like_hangs() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     stream.collective(10, 100, false);
     stream.event(1000, 13, (108, None), proxy_op(false));
     stream.put(1, 900, 0, RecordBody::ThreadEnd);
@@ -161,35 +151,8 @@ fn connections_that_nccl_never_reports_on_do_not_look_like_hangs() {
 }
 
 #[test]
-fn replays_of_a_graph_do_not_take_the_launch_of_the_capture() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
-    stream.collective(10, 100, true);
-    for (id, at) in [(50, 5000), (60, 6000)] {
-        let coll = stream.coll(id + 5, 0);
-        stream.event(id, 11, (at, Some(at + 1)), coll);
-        stream.event(id + 1, id, (at + 2, Some(at + 80)), proxy_op(true));
-    }
-    let spans: Vec<_> = stream.build().operations()[1..].iter().map(|o| (o.0, o.1)).collect();
-    assert_eq!(spans, [(5000, 5080), (6000, 6080)]);
-}
-
-#[test]
-fn gpu_times_that_make_no_sense_fall_back_to_the_host() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
-    stream.event(22, 0, (115, Some(170)), kernel(1110));
-    stream.state(22, 165, state::KERNEL_CH_STOP, StateArgs::GpuTime { gpu_ns: 1000 });
-    let built = stream.build();
-    assert_eq!(built.counts.gpu_times_suspicious, 1);
-    let location = LocationKey::Channel(Owner::Context(0), 0);
-    assert_eq!(built.locations[&(location, 0)][..], [(InstanceKind::Channel, 115, 170)]);
-}
-
-#[test]
 fn transfers_for_another_process_have_locations_of_their_own() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     stream.event_of(FOREIGN, 20, FOREIGN | 1, (100, Some(110)), proxy_op(true));
     let built = stream.build();
     let location = LocationKey::Net(Owner::Foreign(FOREIGN), 0, true, 0);
@@ -245,11 +208,9 @@ fn locations_are_in_the_order_of_ranks_channels_and_peers() {
 fn records_of_a_fused_kernel_are_in_the_order_of_enqueueing() {
     // On another rank the first may end last: the order must be the same there.
     for ends in [(150, 170), (170, 150)] {
-        let mut stream = Stream::default();
-        stream.init(CONTEXT, 5, 2, 0);
+        let mut stream = Stream::of_rank();
         for (id, at, end) in [(10, 100, ends.0), (11, 100, ends.1)] {
-            let coll = stream.coll(90, 0);
-            stream.event(id, 0, (at, Some(at + 4)), coll);
+            stream.add_coll(id, 0, (at, at + 4), 90);
             stream.event(id + 10, id, (108, Some(end)), proxy_op(true));
         }
         let records = &stream.build().records[&LocationKey::Communicator(0)];
@@ -278,11 +239,9 @@ fn sizes_that_no_init_gave_are_said_to_be_unknown() {
 
 #[test]
 fn operations_of_one_plan_go_to_sibling_locations() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     for id in [20, 21] {
-        let coll = stream.coll(7, 0);
-        stream.event(id, 0, (100, Some(110)), coll);
+        stream.add_coll(id, 0, (100, 110), 7);
         stream.event(id + 100, id, (105, Some(150)), proxy_op(id == 20));
     }
     let built = stream.build();

@@ -1,23 +1,20 @@
 //! What is left out by level, and what metrics say.
 
-use crate::tests::stream::{CONTEXT, Stream, proxy_op};
+use crate::tests::stream::{Stream, proxy_op, step};
 use crate::timeline::location::{LocationKey, Owner};
 use crate::timeline::message::Role;
 use journal::part::metrics::{Metric, MetricSet};
 use journal::part::options::{CollectiveRecords, Level};
-use nccl_events::Body;
 use nccl_events::archive::Timing;
-use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
 
 /// A collective with a transfer of two steps that overlap: 1000 bytes from 120 to 130, 500 from 125 to 135.
 fn stream() -> Stream {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     stream.collective(10, 100, false);
     stream.event(20, 13, (110, Some(150)), proxy_op(true));
-    for (id, step, bytes, begin) in [(30, 0, 1000, 120), (31, 1, 500, 125)] {
-        stream.event(id, 20, (112, Some(begin + 10)), Body::ProxyStep(event::ProxyStep { step }));
+    for (id, number, bytes, begin) in [(30, 0, 1000, 120), (31, 1, 500, 125)] {
+        stream.event(id, 20, (112, Some(begin + 10)), step(number));
         let args = StateArgs::ProxyStep { bytes };
         stream.state(id, begin, state::PROXY_STEP_SEND_WAIT, args);
     }

@@ -1,6 +1,6 @@
 //! Phases of kernel channels, on the GPU's timer.
 
-use crate::tests::stream::{Built, CONTEXT, Item, Stream, kernel};
+use crate::tests::stream::{Built, Item, Stream};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::{LocationKey, Owner};
 use nccl_events::Body;
@@ -11,11 +11,8 @@ const CHANNEL: u64 = 20;
 
 /// A kernel channel from 1100 to `stop_gpu_ns` on the GPU with these phases. The GPU's clock is 1000 ahead.
 fn build(stop_gpu_ns: u64, phases: &[(u64, u64)]) -> Built {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
-    stream.event(CHANNEL, 0, (100, Some(200)), kernel(1100));
-    let args = StateArgs::GpuTime { gpu_ns: stop_gpu_ns };
-    stream.state(CHANNEL, 190, state::KERNEL_CH_STOP, args);
+    let mut stream = Stream::of_rank();
+    stream.channel(CHANNEL, 0, (100, 200), (1100, stop_gpu_ns));
     for (number, &(gpu_ns, stop)) in (0_u8..).zip(phases) {
         let id = 30 + u64::from(number);
         let fields = Body::KernelPhase(event::KernelPhase {
@@ -26,20 +23,13 @@ fn build(stop_gpu_ns: u64, phases: &[(u64, u64)]) -> Built {
         });
         // Told after the fact.
         stream.event(id, CHANNEL, (195, Some(195)), fields);
-        let args = StateArgs::GpuTime { gpu_ns: stop };
-        stream.state(id, 195, state::KERNEL_PHASE_STOP, args);
+        stream.state(id, 195, state::KERNEL_PHASE_STOP, StateArgs::GpuTime { gpu_ns: stop });
     }
     stream.build()
 }
 
 fn location(built: &Built) -> &[Item] {
-    &built.locations[&(LocationKey::Channel(Owner::Context(0), 0), 0)]
-}
-
-fn fates(built: &Built) -> (u64, u64) {
-    let counts = built.counts.kinds.get(Kind::KernelPhase);
-    assert!(counts.adds_up());
-    (counts.written, counts.not_shown)
+    built.location(LocationKey::Channel(Owner::Context(0), 0))
 }
 
 #[test]
@@ -52,7 +42,7 @@ fn phases_are_nested_in_their_channel() {
         (InstanceKind::Phase, 171, 180),
     ];
     assert_eq!(location(&built), expected);
-    assert_eq!(fates(&built), (3, 0));
+    assert_eq!(built.fates(Kind::KernelPhase), (3, 3, 0));
 }
 
 #[test]
@@ -67,7 +57,7 @@ fn phases_that_cannot_be_of_their_channel_are_counted_only() {
     for (phase, why) in cases {
         let built = build(1180, &[phase, (1160, 1170)]);
         assert_eq!(location(&built).len(), 2, "{why}");
-        assert_eq!(fates(&built), (1, 1), "{why}");
+        assert_eq!(built.fates(Kind::KernelPhase), (2, 1, 1), "{why}");
         assert_eq!(built.counts.gpu_times_suspicious, 1, "{why}");
     }
 }
@@ -76,5 +66,5 @@ fn phases_that_cannot_be_of_their_channel_are_counted_only() {
 fn a_channel_on_host_times_has_no_phases() {
     let built = build(1000, &[(1110, 1120)]);
     assert_eq!(location(&built), [(InstanceKind::Channel, 100, 200)]);
-    assert_eq!(fates(&built), (0, 1));
+    assert_eq!(built.fates(Kind::KernelPhase), (1, 0, 1));
 }

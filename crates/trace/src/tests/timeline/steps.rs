@@ -1,23 +1,17 @@
 //! Proxy steps: what they wait for, one after the other, on the location of their slot.
 
-use crate::tests::stream::{CONTEXT, FOREIGN, Item, Stream, proxy_op};
+use crate::tests::stream::{FOREIGN, Item, Stream, proxy_op, step};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::{LocationKey, Owner};
-use journal::format::record::Symbol;
 use nccl_events::Body;
 use nccl_events::event;
 use nccl_events::{Kind, StateArgs, state};
 
 const OP: u64 = 20;
 
-fn step(number: i32) -> Body<Symbol> {
-    Body::ProxyStep(event::ProxyStep { step: number })
-}
-
 /// A rank with a proxy operation that stops at `stop`.
 fn transfer(is_send: bool, stop: Option<u64>) -> Stream {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     stream.event(OP, 0, (100, stop), proxy_op(is_send));
     stream
 }
@@ -69,8 +63,7 @@ fn what_a_step_waits_for_is_a_chain() {
         states(&mut stream, 30, reported);
         let built = stream.build();
         assert_eq!(built.locations[&location(is_send, 3)], expected, "{reported:?}");
-        let counts = built.counts.kinds.get(Kind::ProxyStep);
-        assert_eq!((counts.seen, counts.written, counts.not_shown), (1, 1, 0));
+        assert_eq!(built.fates(Kind::ProxyStep), (1, 1, 0));
     }
 }
 
@@ -121,14 +114,12 @@ fn a_step_without_its_operation_is_counted() {
     stream.event(31, 999, (100, Some(150)), step(0));
     stream.event(32, 30, (100, Some(150)), step(0));
     let built = stream.build();
-    let counts = built.counts.kinds.get(Kind::ProxyStep);
-    assert_eq!((counts.seen, counts.written, counts.not_shown), (3, 0, 3));
+    assert_eq!(built.fates(Kind::ProxyStep), (3, 0, 3));
 }
 
 #[test]
 fn steps_of_a_transfer_for_another_process_are_beside_it() {
-    let mut stream = Stream::default();
-    stream.init(CONTEXT, 5, 2, 0);
+    let mut stream = Stream::of_rank();
     stream.event_of(FOREIGN, OP, FOREIGN | 1, (100, Some(190)), proxy_op(true));
     // The step's own context says nothing: with PXN it is the other process's, without a pid.
     stream.event_of(FOREIGN, 30, OP, (110, Some(120)), step(9));

@@ -18,7 +18,6 @@ pub(crate) struct LocationBuilder<'c> {
 }
 
 impl TimelineBuilder {
-    /// A location to add to.
     pub(crate) fn location(&mut self, key: LocationKey) -> LocationBuilder<'_> {
         LocationBuilder { is_shown: self.level.shows(key.kind()), builder: self, key, siblings: Vec::new() }
     }
@@ -59,7 +58,6 @@ impl LocationBuilder<'_> {
         }
     }
 
-    /// Writes on the location or one of its siblings.
     pub(crate) fn add(&mut self, sibling: usize, instance: TimedInstance) {
         if !self.is_shown {
             return;

@@ -6,7 +6,6 @@ use rustc_hash::FxHashMap;
 use crate::timeline::location::LocationKey;
 use tables::index::{index, index_u32};
 
-/// What is gathered for each location.
 #[derive(Debug)]
 pub(super) struct ByLocation<T> {
     numbers: FxHashMap<LocationKey, u32>,
@@ -18,7 +17,6 @@ impl<T: Ord> ByLocation<T> {
         Self { numbers: FxHashMap::default(), locations: Vec::new() }
     }
 
-    /// Adds something to a location.
     pub(super) fn add(&mut self, key: LocationKey, one: T) {
         let next = index_u32(self.locations.len());
         let number = *self.numbers.entry(key).or_insert(next);

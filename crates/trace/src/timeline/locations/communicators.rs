@@ -75,7 +75,6 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     }
 }
 
-/// Puts an operation among those of its rank.
 fn add(order: &mut [Vec<Shown>], shown: Shown) {
     if let Some(of_rank) = order.get_mut(index(shown.context)) {
         of_rank.push(shown);
@@ -101,7 +100,6 @@ impl Shown {
         self.instance.order
     }
 
-    /// Whether NCCL calls it a collective.
     fn is_collective(&self) -> bool {
         self.operation.is_some_and(OperationRow::is_collective)
     }
@@ -141,7 +139,6 @@ fn derived<'a>(
     shown.collect()
 }
 
-/// The rows of a rank.
 #[derive(Debug, Default)]
 struct Rows {
     siblings: Siblings,

@@ -94,7 +94,6 @@ fn network(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     put(builder, &loads);
 }
 
-/// The net location of a proxy operation.
 fn location(model: &ProcessModel<'_>, op: &Event<ProxyOp>) -> LocationKey {
     let ProxyOp { channel, is_send, peer, .. } = op.fields;
     LocationKey::Net(model.owner_of_transfer(op), channel, is_send, peer)

@@ -65,7 +65,6 @@ fn phases(step: &Event<ProxyStep>) -> Parts {
 pub(crate) struct Put {
     /// The part's number of the communicator, and of its window.
     pub(crate) comm: u32,
-    /// The rank that gets it.
     pub(crate) peer: u32,
     pub(crate) bytes: u64,
     /// Whether it is known when all was sent.

@@ -14,7 +14,6 @@ use nccl_events::Kind;
 use nccl_events::archive::RegionClass;
 use tables::{KernelCh, KernelPhase, Row};
 
-/// The phases of each kernel channel.
 pub(super) type Phases = BTreeMap<Row<KernelCh>, Vec<Row<KernelPhase>>>;
 
 pub(super) fn by_channel(model: &ProcessModel<'_>) -> Phases {
@@ -27,7 +26,6 @@ pub(super) fn by_channel(model: &ProcessModel<'_>) -> Phases {
     phases
 }
 
-/// Where a kernel channel is shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Around<'a> {
     pub(super) sibling: usize,
@@ -36,7 +34,6 @@ pub(super) struct Around<'a> {
     pub(super) clock: &'a GpuClock,
 }
 
-/// Writes phases in the channel around them.
 pub(super) fn build(
     model: &ProcessModel<'_>,
     location: &mut LocationBuilder<'_>,
