@@ -1,4 +1,4 @@
-//! The plugin's code. `crates/plugin` makes the shared library of it; tests and benchmarks link it.
+//! The plugin's code. `crates/plugin` makes it a shared library; tests and benchmarks link it.
 //!
 //! `docs/DESIGN.md` is the map of the house: §2 has the way from a callback to an archive, §3 what each module owns.
 

@@ -25,7 +25,6 @@ pub(super) unsafe extern "C" fn init_v1<D: Interface>(context: *mut *mut c_void,
     unsafe { init(context, mask, &raw, comm) }
 }
 
-/// `init` of v4.
 pub(super) unsafe extern "C" fn init_v4<D: Interface>(
     context: *mut *mut c_void,
     mask: *mut c_int,
@@ -113,7 +112,6 @@ unsafe fn init(
     ncclSuccess
 }
 
-/// `startEvent`.
 pub(super) unsafe extern "C" fn start_event<D: Interface>(
     context: *mut c_void,
     handle: *mut *mut c_void,
@@ -158,7 +156,6 @@ unsafe fn start_chained<D: Interface>(context: *mut c_void, descriptor: *mut D) 
     unsafe { chain.start(D::TABLE, number(context), descriptor.cast(), &mut own) }
 }
 
-/// `stopEvent`, in every version.
 pub(super) unsafe extern "C" fn stop_event(handle: *mut c_void) -> ncclResult_t {
     let event = number(handle);
     guard::recording("stopEvent", move || record::stop(event), move || stop_chained(event));
@@ -173,7 +170,6 @@ fn stop_chained(event: u64) {
     }
 }
 
-/// `recordEventState`.
 pub(super) unsafe extern "C" fn record_event_state<D: Interface>(
     handle: *mut c_void,
     state: ncclProfilerEventState_t,
@@ -217,7 +213,6 @@ unsafe fn state_chained<D: Interface>(event: u64, state: ncclProfilerEventState_
     }
 }
 
-/// `finalize`, in every version.
 pub(super) unsafe extern "C" fn finalize<D: Interface>(context: *mut c_void) -> ncclResult_t {
     // NULL: releases up to 2.27 finalize a communicator that failed before our `init`.
     if !context.is_null() {
@@ -250,7 +245,6 @@ pub(super) const fn is_stand_in(context: u64) -> bool {
     context > u64::MAX - STAND_INS
 }
 
-/// What NCCL holds for us as a number.
 #[inline]
 fn number(handle: *mut c_void) -> u64 {
     handle.addr() as u64

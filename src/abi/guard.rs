@@ -1,7 +1,7 @@
 //! The one boundary between NCCL and us.
 //!
 //! A panic must neither unwind into NCCL nor abort the job: it becomes success with a NULL handle, switches
-//! recording off for the process, and is said once. What the guard runs is safe code of ours; nothing
+//! recording off for the process, and is reported once. What the guard runs is safe code of ours; nothing
 //! here allocates unless something panicked.
 
 use std::ffi::c_void;
@@ -69,7 +69,6 @@ struct Switch {
     stop: fn(),
 }
 
-/// The states of a switch.
 const ALONE: u8 = 0;
 const CHAINED: u8 = 1;
 const OFF: u8 = 2;

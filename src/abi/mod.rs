@@ -23,9 +23,7 @@ pub mod tables;
 #[cfg(test)]
 mod tests;
 mod v1;
-mod v1_names;
-mod v2;
-mod v3;
+mod v2_v3;
 mod v4;
 mod v5;
 mod v6;
@@ -37,7 +35,6 @@ use std::ptr::NonNull;
 
 use nccl_events::{Name, Start, StateArgs, Table};
 
-/// A descriptor of one version of the interface.
 trait Descriptor {
     /// Reads what NCCL says about an event that begins into `start`, all but the context. (In place: a
     /// `Start` is large, and handing it up by value costs a copy in every callback.)
@@ -49,13 +46,11 @@ trait Descriptor {
     unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>);
 }
 
-/// A version of the interface, by its descriptor.
 trait Interface: Descriptor {
     const TABLE: Table;
     type Arguments: StateArguments;
 }
 
-/// The arguments of a state, of one version of the interface.
 trait StateArguments {
     /// Reads the member that `state` uses; states without arguments are not looked at.
     ///

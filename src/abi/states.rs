@@ -7,7 +7,6 @@ use nccl_events::{NetData, StateArgs, state};
 use super::StateArguments;
 use super::sys::{ncclProfilerEventStateArgs_v1_t, ncclProfilerEventStateArgs_v4_t};
 
-/// Reads one field of the arguments' union.
 macro_rules! field {
     ($arguments:ident.$member:ident.$field:ident) => {{
         // SAFETY: the arguments are NCCL's (contract of `read`) and no smaller than the member.

@@ -1,6 +1,6 @@
 //! NCCL's profiler interface as C declares it: `wrapper.h`, bound.
 //!
-//! The only names here that are not NCCL's are those of the unions' members (see `wrapper.h`). A descriptor's
+//! The only names here that are not NCCL's are the unions' members (see `wrapper.h`). A descriptor's
 //! anonymous union is the field `__bindgen_anon_1`.
 #![expect(
     missing_docs,

@@ -12,7 +12,6 @@ use nccl_events::Table;
 /// The plugin's name in NCCL's log lines.
 pub const NAME: &CStr = c"OTF2";
 
-/// A table and zeroes after it.
 #[repr(C)]
 pub struct Padded<T> {
     pub table: T,

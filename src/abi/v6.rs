@@ -1,9 +1,8 @@
 //! v6 (2.29, 2.30): v5 and copy-engine collectives.
 
-use nccl_events::event;
 use std::ptr::NonNull;
 
-use nccl_events::{Body, Kind, Name, Start};
+use nccl_events::{Body, Kind, Name, Start, event};
 
 use super::Descriptor;
 use super::shapes::{header, kind, member, name, number};

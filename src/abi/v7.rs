@@ -3,10 +3,9 @@
 //! Forks of NCCL before 2.31 export other structures as v7, all of them beginning as v6. What is new in v7 is
 //! therefore read only when the running NCCL says that it is 2.31 or later.
 
-use nccl_events::event;
 use std::ptr::NonNull;
 
-use nccl_events::{Body, Kind, Name, Start, Table};
+use nccl_events::{Body, Kind, Name, Start, Table, event};
 
 use super::Descriptor;
 use super::shapes::{kind, member, name};

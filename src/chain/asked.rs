@@ -8,13 +8,13 @@ use std::time::Duration;
 use nccl_events::{Kind, completed};
 
 use super::PLUGINS;
-use crate::host::mask;
+use crate::host::{mask, process};
 
 /// How long NCCL goes without what a plugin has begun to ask for.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 static MASKS: [AtomicI32; PLUGINS] = [const { AtomicI32::new(0) }; PLUGINS];
-/// The kinds that a plugin can get: all, or those of the older table by which it is called; none until its `init` has
+/// The kinds that a plugin can get: all, or the kinds of the older table by which it is called; none until its `init` has
 /// succeeded once.
 static MOST: [AtomicU32; PLUGINS] = [const { AtomicU32::new(0) }; PLUGINS];
 
@@ -39,7 +39,6 @@ pub(crate) fn is_in_use(plugin: usize) -> bool {
     most(plugin) != 0
 }
 
-/// What a plugin's mask says now.
 fn asked(plugin: usize) -> u32 {
     let asked = MASKS.get(plugin).map_or(0, |mask| mask.load(Ordering::Relaxed)).cast_unsigned();
     asked & most(plugin)
@@ -51,7 +50,6 @@ pub(crate) fn asked_by(event_type: u64) -> u32 {
     (0..PLUGINS).map(|plugin| u32::from(gets(plugin)) << plugin).sum()
 }
 
-/// Whether a plugin gets events of this kind.
 pub(crate) fn asks_for(kind: Kind) -> bool {
     asked_by(kind.mask().into()) != 0
 }
@@ -62,18 +60,15 @@ pub(crate) fn note_asked() {
 }
 
 /// Lets NCCL call for what the plugins ask for from now on, as long as they are called. A plugin may write its mask at
-/// any time, and NCCL says nothing of it: neither to this plugin nor, where nobody asks for anything, by a callback.
+/// any time, and NCCL does not report that: neither to this plugin nor, where nobody asks for anything, by a callback.
 /// Also where nothing is recorded, and the maintenance thread does not run.
 pub(crate) fn follow_masks(are_called: fn() -> bool) {
     // Without the thread, the masks are followed at each `init`.
-    let _refused = journal::host::without_signals(|| {
-        let thread = thread::Builder::new().name("nccl-otf2-chain".to_owned()).stack_size(64 * 1024);
-        thread.spawn(move || {
-            while are_called() {
-                note_asked();
-                thread::sleep(INTERVAL);
-            }
-        })
+    let _refused = process::spawn("nccl-otf2-chain", 64 << 10, move || {
+        while are_called() {
+            note_asked();
+            thread::sleep(INTERVAL);
+        }
     });
 }
 

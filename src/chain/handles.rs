@@ -17,7 +17,6 @@ pub(crate) const NONE: Handles = [0; PLUGINS];
 pub(crate) const ABSENT: u64 = u64::MAX;
 
 const WAYS: usize = 8;
-/// A place that is being written.
 const BUSY: u64 = u64::MAX;
 /// Set while an event has not stopped.
 const OPEN: u64 = 1 << 63;

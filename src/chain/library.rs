@@ -9,7 +9,6 @@ use in_process::objects::Object;
 pub(crate) struct Library(*mut c_void);
 
 impl Library {
-    /// Loads a plugin by its name or path.
     pub(crate) fn load(name: &str) -> Result<Self, String> {
         let mut errors: Vec<String> = Vec::new();
         for file in files(name, version::is_rccl()) {
@@ -21,14 +20,12 @@ impl Library {
         Err(errors.join("; "))
     }
 
-    /// The address of a symbol of it, or of what it needs.
     pub(crate) fn symbol(&self, name: &CStr) -> *const c_void {
         // SAFETY: the handle is of dlopen and was not closed; the name is a string.
         unsafe { libc::dlsym(self.0, name.as_ptr()) }
     }
 }
 
-/// Whether an address lies in this plugin itself.
 pub(crate) fn is_own(address: *const c_void) -> bool {
     static HERE: u8 = 0;
     let base = |address: usize| Object::of(address).map(|object| object.base);

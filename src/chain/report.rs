@@ -14,7 +14,6 @@ pub(crate) enum Count {
     StartsNotHandedOver,
     /// Stops and states of such communicators, and of events that had to make room in the table of handles.
     CallsNotHandedOver,
-    /// Calls that returned an error.
     Errors,
 }
 
@@ -34,12 +33,11 @@ pub(crate) fn count(count: Count) {
     }
 }
 
-/// A plugin is called by this table.
 pub(crate) fn took(name: &str, table: Table) {
     PLUGINS.lock().plugins.push(format!("{name} ({table})"));
 }
 
-/// A plugin is not used, or not for a communicator. The user is told once.
+/// A plugin is not used, or not for a communicator. Warns the user once.
 pub(crate) fn leave_out(name: &str, reason: &str) {
     let line = format!("{name}: {reason}");
     let mut lists = PLUGINS.lock();
@@ -51,12 +49,11 @@ pub(crate) fn leave_out(name: &str, reason: &str) {
     logger::warn(&format!("NCCL_OTF2_CHAIN={line}; it is left out"));
 }
 
-/// All of it up to now.
 pub(crate) fn report() -> ChainReport {
     report_with(|count| count.load(Ordering::Relaxed))
 }
 
-/// All of it since this was last called: what a session writes at its end.
+/// What was counted since the last call: a session writes it at its end.
 pub(crate) fn take_report() -> ChainReport {
     report_with(|count| count.swap(0, Ordering::Relaxed))
 }

@@ -2,7 +2,6 @@
 
 use settings::steps::StepRanges;
 
-/// A line that is neither empty nor a comment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// `recording on`, `recording off`.

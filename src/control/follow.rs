@@ -14,33 +14,28 @@ use nccl_events::control::{Cause, StepSwitch, Switch, Wanted};
 use nccl_events::{Kind, Table, event};
 use settings::steps::StepRanges;
 
-/// The control file in the job's directory.
 pub const FILE: &str = "control";
 /// How often the maintenance thread looks at the file.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The plugin does not read more than this: a larger file is no control file.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// The kinds that were ever requested beyond those of the job's start: NCCL must go on to call for them.
+/// The kinds that were ever requested in addition to the job's first set: NCCL must keep calling for them.
 static RAISED: AtomicU32 = AtomicU32::new(0);
 
-/// The kinds that NCCL is to call for, beyond those of the job's start.
+/// The kinds that NCCL is to call for, in addition to the job's first set.
 pub(crate) fn raised() -> u32 {
     RAISED.load(Ordering::Relaxed)
 }
 
-/// What the control file and the signal have requested so far.
 #[derive(Debug)]
 pub(crate) struct Control {
     path: PathBuf,
-    /// The kinds that the job was started with.
     asked: u32,
-    /// The kinds that this version of the interface has.
     known: u32,
     wanted: Wanted,
     steps: StepRanges,
     due: Instant,
-    /// The content of the file when it was last read.
     content: Vec<u8>,
     has_looked: bool,
     has_failed: bool,
@@ -118,7 +113,6 @@ impl Control {
         }
     }
 
-    /// Puts other ranges into force.
     fn set_steps(&mut self, steps: StepRanges) -> Switch {
         self.steps = steps;
         STEPS.set_ranges(&self.steps);

@@ -7,7 +7,7 @@ use nccl_events::{Kind, completed};
 pub(super) const EVERY_KIND: u32 = u32::MAX;
 
 /// The kinds to record. A job's own set lets through what NCCL starts without being asked; a set that was changed
-/// meanwhile does not, nor one that NCCL's mask unites with those of chained plugins.
+/// meanwhile does not, nor one that NCCL's mask unites with the sets of chained plugins.
 pub(super) const fn wanted_kinds(wanted: Wanted, asked: u32, is_shared: bool) -> u32 {
     if !wanted.is_on {
         0

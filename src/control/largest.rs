@@ -6,7 +6,6 @@ use nccl_events::CommInit;
 use nccl_events::control::Switch;
 use nccl_events::id::ContextId;
 
-/// The living communicators, the largest of which is counted.
 #[derive(Debug, Default)]
 pub(crate) struct LargestCommunicator {
     live: Vec<Member>,
@@ -20,7 +19,6 @@ struct Member {
     identity: Option<(u64, i32, u32)>,
 }
 
-/// Contexts, and the switches of their recording.
 pub(crate) type Switches = Vec<(u64, Switch)>;
 
 impl LargestCommunicator {

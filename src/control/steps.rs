@@ -23,12 +23,10 @@ use settings::steps::{StepRange, StepRanges};
 /// Communicators beyond this number at once are not counted.
 const COUNTERS: usize = 1024;
 
-/// The step ranges in force and the counters of all ranks.
 pub(super) struct Steps {
     reports_calls: AtomicBool,
     /// The ranges in order; 0 behind the last.
     ranges: [AtomicU64; StepRanges::MOST],
-    /// The number of counted ranks that are inside a range.
     open_ranks: AtomicU32,
     /// v1 to v3: the hash of the counted communicator, that of the first collective.
     counted_hash: AtomicU64,
@@ -54,7 +52,6 @@ struct Counter {
     started: AtomicU32,
     /// The communicator's hash in descriptors (v1 to v3); 0 until the first collective.
     hash: AtomicU64,
-    /// Whether step ranges count this rank's collectives.
     is_counted: AtomicBool,
     /// Whether the last call was inside a range; true before the first call.
     is_open: AtomicBool,
@@ -77,7 +74,6 @@ impl Counter {
         }
     }
 
-    /// Begins to count for a context.
     fn begin(&self, context: u64, is_open: bool) {
         self.started.store(0, Relaxed);
         self.hash.store(0, Relaxed);
@@ -94,13 +90,11 @@ impl Counter {
     }
 }
 
-/// What becomes of a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Record,
     /// It is recorded without its parent, which is not recorded.
     RecordAlone,
-    /// It is not recorded.
     Refuse,
     /// It is not recorded and gets the handle [`EventId::NOT_SELECTED`], so that NCCL reports its children.
     StandIn,
@@ -118,9 +112,7 @@ pub(crate) struct Verdict {
 enum By {
     /// The number of the next collective.
     Number,
-    /// Whether the last call was recorded.
     LastCall,
-    /// Whether the parent was recorded.
     Parent,
 }
 
@@ -171,7 +163,6 @@ impl Steps {
         words.map_while(StepRange::from_word)
     }
 
-    /// Whether a collective is inside a range.
     fn is_inside(&self, number: u32) -> bool {
         self.ranges().any(|range| (range.first..=range.last).contains(&number))
     }
@@ -196,7 +187,7 @@ impl Steps {
         self.counters.get(index)
     }
 
-    /// Counts a start, and decides what becomes of it. `is_wanted`: whether the control file lets its kind through.
+    /// Counts a start, and decides whether it is recorded. `is_wanted`: whether the control file lets its kind through.
     pub(super) fn decide(&self, event: &Start<Name<'_>>, is_wanted: bool) -> Verdict {
         let kind = event.body.kind();
         let reports_calls = self.reports_calls();
@@ -289,7 +280,6 @@ impl Steps {
         true
     }
 
-    /// The switch of a rank's recording, for the journal.
     fn switch(&self, counter: &Counter, was_open: bool) -> Switch {
         let started = counter.started.load(Relaxed);
         let is_open = counter.is_open.load(Relaxed);
@@ -306,7 +296,6 @@ impl Steps {
         }
     }
 
-    /// Sets the kinds that switches name.
     pub(super) fn set_events(&self, events: u32) {
         self.events.store(events, Relaxed);
     }

@@ -7,7 +7,6 @@ use nccl_events::Name;
 use nccl_events::gpu::{Backend as BackendKind, GpuCount, GpuRecord};
 use nccl_events::id::EventId;
 
-/// A launch of NCCL into a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch {
     /// NCCL's event: a KernelLaunch, or a CeColl, whose work copy engines do.
@@ -16,7 +15,6 @@ pub(crate) struct Launch {
     pub(crate) stream: u64,
 }
 
-/// A backend that finds out when GPU work ran.
 pub(crate) trait Backend: Send + Sync {
     /// On the worker thread. The thread that makes a communicator waits for it, for a bounded time.
     fn communicator_begins(&self, _communicator: u64, _device: DeviceContext, _out: &mut dyn Output) {}
@@ -41,7 +39,7 @@ pub(crate) trait Backend: Send + Sync {
     }
 
     /// On the worker thread, as the last call, when recording has ended: records what can still be had before
-    /// `deadline`. The thread that closes the session waits until shortly after that, and then goes on. After this call
+    /// `deadline`. The thread that closes the session waits until shortly after that, and no longer. After this call
     /// the backend must not call CUDA or CUPTI.
     fn finish(&self, out: &mut dyn Output, deadline: Instant);
 }

@@ -10,15 +10,12 @@ use nccl_events::gpu::Backend as BackendKind;
 use nccl_events::{Kind, Table, event};
 use settings::gpu::BackendChoice;
 
-/// What the choice depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Surroundings<'a> {
-    /// The files that the process has mapped.
     pub(super) maps: &'a [String],
     pub(super) environment: &'a [(String, String)],
     /// The driver's answer about its version; `None` without a driver.
     pub(super) driver: Option<Result<u32, CudaError>>,
-    /// The version of NCCL's profiler interface.
     pub(super) table: Table,
     pub(super) mask: u32,
     /// Whether an earlier session of the plugin loaded CUPTI.
@@ -29,7 +26,6 @@ pub(super) struct Surroundings<'a> {
 pub(super) struct Decision {
     /// The backend. If it is CUPTI and cannot be opened, the worker uses events.
     pub(super) backend: BackendKind,
-    /// The reason, in one line.
     pub(super) line: String,
     /// Whether every user must read it.
     pub(super) is_fault: bool,
@@ -106,95 +102,59 @@ mod tests {
         is_cupti_ours: false,
     };
 
-    fn with_files(files: &[&str], action: impl FnOnce(&Surroundings<'_>)) {
-        let maps: Vec<String> = files.iter().copied().map(str::to_owned).collect();
-        action(&Surroundings { maps: &maps, ..PLAIN });
-    }
-
-    fn with_variable(name: &str, value: &str, action: impl FnOnce(&Surroundings<'_>)) {
-        let environment = [("PATH".to_owned(), "/opt/nsys/bin".to_owned()), (name.to_owned(), value.to_owned())];
-        action(&Surroundings { environment: &environment, ..PLAIN });
+    fn decided(choice: BackendChoice, file: &str, (name, value): (&str, &str), is_cupti_ours: bool) -> Decision {
+        let maps = ["/usr/lib/libcuda.so.1", "/usr/lib/libcudart.so.12", file].map(str::to_owned);
+        let environment = [("PATH", "/opt/nsys/bin"), (name, value)].map(|(name, value)| (name.into(), value.into()));
+        decide(choice, &Surroundings { maps: &maps, environment: &environment, is_cupti_ours, ..PLAIN })
     }
 
     #[test]
-    fn without_another_tool_it_is_cupti() {
-        let decision = decide(BackendChoice::Auto, &PLAIN);
-        assert_eq!((decision.backend, decision.is_fault), (BackendKind::Cupti, false));
-        let files = [
-            "/usr/lib/libcuda.so.1",
-            "/opt/torch/nvidia/nccl/lib/libnccl.so.2",
-            "/home/user/libcupti.so.d/liba.so",
-            "/usr/lib/libcudart.so.12",
-        ];
-        with_files(&files, |there| {
-            assert_eq!(decide(BackendChoice::Auto, there).backend, BackendKind::Cupti);
-        });
-    }
-
-    #[test]
-    fn another_tool_keeps_cupti() {
-        for (file, who) in [
-            ("/opt/torch/lib/libtorch_cuda.so", "PyTorch"),
-            ("/opt/torch/lib/libtorch_cpu.so", "PyTorch"),
-            ("/usr/lib/libcupti.so.12", "loaded libcupti"),
-            ("/usr/lib/libcupti.so.2025.1.0", "loaded libcupti"),
-            ("/opt/scorep/lib/libscorep_adapter_cuda_event.so.0", "Score-P"),
-            ("/opt/tau/libTAU.so", "TAU"),
-            ("/opt/nsys/libToolsInjection64.so", "Nsight Systems"),
-            ("/opt/cuda/libsanitizer-collection.so", "Sanitizer"),
+    fn cupti_is_left_to_another_tool_unless_the_user_wants_it() {
+        let file = |file, who| (file, ("", ""), who);
+        let variable = |name, value| ("", (name, value), name);
+        for (file, variable, who) in [
+            file("/opt/torch/lib/libtorch_cuda.so", "PyTorch"),
+            file("/opt/torch/lib/libtorch_cpu.so", "PyTorch"),
+            file("/usr/lib/libcupti.so.12", "loaded libcupti"),
+            file("/usr/lib/libcupti.so.2025.1.0", "loaded libcupti"),
+            file("/usr/lib/libscorep_adapter_cuda_event_with_a_long_name.so.12.34.56", "Score-P"),
+            file("/opt/tau/libTAU.so", "TAU"),
+            file("/opt/nsys/libToolsInjection64.so", "Nsight Systems"),
+            file("/opt/cuda/libsanitizer-collection.so", "Sanitizer"),
+            variable("CUDA_INJECTION64_PATH", "/opt/nsys/libToolsInjection64.so"),
+            variable("NSYS_PROFILING_SESSION_ID", "4711"),
+            variable("LD_PRELOAD", "/opt/nsys/libToolsInjectionProxy64.so"),
+            variable("SCOREP_CUDA_ENABLE", "yes"),
+            variable("KINETO_USE_DAEMON", "1"),
+            variable("TAU_CUPTI_API", "runtime"),
+            variable("NV_COMPUTE_PROFILER_PERFWORKS_DIR", "/opt/ncu"),
         ] {
-            with_files(&["/usr/lib/libcuda.so.1", file], |there| {
-                let decision = decide(BackendChoice::Auto, there);
-                assert_eq!((decision.backend, decision.is_fault), (BackendKind::Events, false));
-                let name = file.rsplit('/').next().unwrap();
-                for text in [who, name, "NCCL_OTF2_GPU=cupti"] {
-                    assert!(decision.line.contains(text), "{text}: {}", decision.line);
-                }
-                assert_eq!(decide(BackendChoice::Cupti, there).backend, BackendKind::Cupti);
-            });
+            let sign = if file.is_empty() { variable.0 } else { file.rsplit('/').next().unwrap() };
+            let auto = decided(BackendChoice::Auto, file, variable, false);
+            assert_eq!((auto.backend, auto.is_fault), (BackendKind::Events, false), "{sign}");
+            let wanted = decided(BackendChoice::Cupti, file, variable, false);
+            assert_eq!(wanted.backend, BackendKind::Cupti, "{sign}");
+            for line in [auto.line, wanted.line] {
+                assert!([who, sign, "NCCL_OTF2_GPU=cupti"].iter().all(|text| line.contains(text)), "{line}");
+                assert!(line.len() <= nccl_events::Name::MAX_BYTES, "it fits into the journal: {line}");
+            }
+            assert_eq!(decided(BackendChoice::Off, file, variable, false).backend, BackendKind::Off);
         }
-        for (name, value) in [
-            ("CUDA_INJECTION64_PATH", "/opt/nsys/libToolsInjection64.so"),
-            ("NSYS_PROFILING_SESSION_ID", "4711"),
-            ("LD_PRELOAD", "/opt/nsys/libToolsInjectionProxy64.so"),
-            ("SCOREP_CUDA_ENABLE", "yes"),
-            ("KINETO_USE_DAEMON", "1"),
-            ("TAU_CUPTI_API", "runtime"),
-            ("NV_COMPUTE_PROFILER_PERFWORKS_DIR", "/opt/ncu"),
+        for (file, variable, is_cupti_ours) in [
+            ("/opt/torch/nvidia/nccl/lib/libnccl.so.2", ("CUDA_INJECTION64_PATH", "none"), false),
+            ("/home/user/libcupti.so.d/liba.so", ("CUDA_INJECTION64_PATH", ""), false),
+            ("", ("SCOREP_CUDA_ENABLE", "no"), false),
+            ("", ("KINETO_USE_DAEMON", "0"), false),
+            ("", ("LD_PRELOAD", "/usr/lib/libjemalloc.so.2"), false),
+            ("", ("MY_NSYS_PATH", "/opt/nsys"), false),
+            ("/usr/lib/libcupti.so.13", ("", ""), true),
         ] {
-            with_variable(name, value, |there| {
-                let decision = decide(BackendChoice::Auto, there);
-                assert_eq!(decision.backend, BackendKind::Events, "{name}");
-                assert!(decision.line.contains(name), "{}", decision.line);
-            });
+            let decision = decided(BackendChoice::Auto, file, variable, is_cupti_ours);
+            let expected = (BackendKind::Cupti, false);
+            assert_eq!((decision.backend, decision.is_fault), expected, "{file} {variable:?}");
+            let events = decided(BackendChoice::Events, file, variable, is_cupti_ours);
+            assert_eq!(events.backend, BackendKind::Events, "{file} {variable:?}");
         }
-        for (name, value) in [
-            ("CUDA_INJECTION64_PATH", "none"),
-            ("CUDA_INJECTION64_PATH", ""),
-            ("SCOREP_CUDA_ENABLE", "no"),
-            ("KINETO_USE_DAEMON", "0"),
-            ("LD_PRELOAD", "/usr/lib/libjemalloc.so.2"),
-            ("MY_NSYS_PATH", "/opt/nsys"),
-        ] {
-            with_variable(name, value, |there| {
-                assert_eq!(decide(BackendChoice::Auto, there).backend, BackendKind::Cupti, "{name}");
-            });
-        }
-    }
-
-    #[test]
-    fn a_cupti_that_the_plugin_loaded_is_no_sign() {
-        with_files(&["/usr/lib/libcupti.so.13"], |there| {
-            let there = Surroundings { is_cupti_ours: true, ..*there };
-            assert_eq!(decide(BackendChoice::Auto, &there).backend, BackendKind::Cupti);
-        });
-    }
-
-    #[test]
-    fn the_variable_decides() {
-        assert_eq!(decide(BackendChoice::Events, &PLAIN).backend, BackendKind::Events);
-        assert_eq!(decide(BackendChoice::Cupti, &PLAIN).backend, BackendKind::Cupti);
-        assert_eq!(decide(BackendChoice::Off, &PLAIN).backend, BackendKind::Off);
     }
 
     #[test]
@@ -220,16 +180,5 @@ mod tests {
                 assert_eq!(decision.is_fault, is_fault || is_asked_for, "{text}");
             }
         }
-    }
-
-    #[test]
-    fn a_line_fits_into_the_journal() {
-        let long = "/usr/lib/libscorep_adapter_cuda_event_with_a_long_name.so.12.34.56";
-        with_files(&[long], |there| {
-            for choice in [BackendChoice::Auto, BackendChoice::Cupti] {
-                let line = decide(choice, there).line;
-                assert!(line.len() <= nccl_events::Name::MAX_BYTES, "{line}");
-            }
-        });
     }
 }

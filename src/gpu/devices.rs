@@ -6,7 +6,6 @@ use journal::clock::ticks;
 use nccl_events::Name;
 use nccl_events::gpu::{Device, GpuRecord};
 
-/// The devices that have been described.
 #[derive(Debug, Default)]
 pub(super) struct Devices {
     described: Vec<u32>,

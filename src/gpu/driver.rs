@@ -22,14 +22,12 @@ const _: () = assert!(size_of::<Handle>() == size_of::<*const c_void>());
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CudaContext(pub(super) Handle);
 
-/// A CUDA context and its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeviceContext {
     pub(super) context: CudaContext,
     pub(super) ordinal: u32,
 }
 
-/// An event that the plugin made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event(pub(super) Handle);
 
@@ -37,14 +35,12 @@ pub(super) struct Event(pub(super) Handle);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stream(pub(super) Handle);
 
-/// An error code of the driver.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct CudaError(pub(super) c_int);
 
 impl CudaError {
     /// The driver has no such function.
     pub(super) const MISSING: Self = Self(-1);
-    /// The plugin has made no events in the context.
     pub(super) const NO_EVENTS: Self = Self(-2);
     /// The process is ending: the driver has shut down.
     pub(super) const DEINITIALIZED: Self = Self::of(Code::CUDA_ERROR_DEINITIALIZED);
@@ -116,51 +112,65 @@ const NOT_CAPTURING: c_int = (CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NO
 const RELAXED: c_int = (CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u32).cast_signed();
 
 macro_rules! functions {
-    ($($name:ident = $first:literal $(or $second:literal)?, ($($argument:ty),*);)*) => {
+    ($($name:ident = $first:literal $(or $second:literal)?, ($($argument:ident: $type:ty),*);)*) => {
         /// The driver's functions; `None` for those that it does not have.
         #[derive(Clone, Copy, Debug, Default)]
         pub(super) struct Functions {
-            $(pub(super) $name: Option<unsafe extern "C" fn($($argument),*) -> c_int>,)*
+            $(pub(super) $name: Option<unsafe extern "C" fn($($type),*) -> c_int>,)*
         }
 
         impl Functions {
-            /// Finds the functions by name.
             fn of(library: *mut c_void) -> Self {
                 Self {
                     $($name: {
                         let address = find(library, $first);
                         $(let address = if address.is_null() { find(library, $second) } else { address };)?
-                        type Function = unsafe extern "C" fn($($argument),*) -> c_int;
+                        type Function = unsafe extern "C" fn($($type),*) -> c_int;
                         // SAFETY: a null pointer is `None`, any other is the driver's function of this name. The type
                         // of a function never changes: an incompatible one gets a new name (`_v2`).
                         unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(address) }
                     },)*
                 }
             }
+
+            $(
+                /// Calls the function, if the driver has it.
+                ///
+                /// # Safety
+                /// The arguments are what CUDA's documentation of the function demands.
+                #[inline]
+                unsafe fn $name(&self, $($argument: $type),*) -> Result<(), CudaError> {
+                    match self.$name {
+                        // SAFETY: the contract.
+                        Some(function) => done(unsafe { function($($argument),*) }),
+                        None => Err(CudaError::MISSING),
+                    }
+                }
+            )*
         }
     };
 }
 
 functions! {
-    driver_version = c"cuDriverGetVersion", (*mut c_int);
-    context_current = c"cuCtxGetCurrent", (*mut Handle);
-    context_device = c"cuCtxGetDevice", (*mut c_int);
-    context_push = c"cuCtxPushCurrent_v2", (Handle);
-    context_pop = c"cuCtxPopCurrent_v2", (*mut Handle);
-    primary_state = c"cuDevicePrimaryCtxGetState", (c_int, *mut c_uint, *mut c_int);
-    device_name = c"cuDeviceGetName", (*mut c_char, c_int, c_int);
-    device_uuid = c"cuDeviceGetUuid", (*mut [u8; 16], c_int);
-    device_uuid_of_instance = c"cuDeviceGetUuid_v2", (*mut [u8; 16], c_int);
-    device_attribute = c"cuDeviceGetAttribute", (*mut c_int, c_int, c_int);
-    exchange_capture_mode = c"cuThreadExchangeStreamCaptureMode", (*mut c_int);
-    stream_is_capturing = c"cuStreamIsCapturing", (Handle, *mut c_int);
-    stream_create = c"cuStreamCreate", (*mut Handle, c_uint);
-    stream_destroy = c"cuStreamDestroy_v2" or c"cuStreamDestroy", (Handle);
-    event_create = c"cuEventCreate", (*mut Handle, c_uint);
-    event_record = c"cuEventRecord", (Handle, Handle);
-    event_query = c"cuEventQuery", (Handle);
-    event_elapsed = c"cuEventElapsedTime", (*mut f32, Handle, Handle);
-    event_destroy = c"cuEventDestroy_v2" or c"cuEventDestroy", (Handle);
+    driver_version = c"cuDriverGetVersion", (version: *mut c_int);
+    context_current = c"cuCtxGetCurrent", (context: *mut Handle);
+    context_device = c"cuCtxGetDevice", (device: *mut c_int);
+    context_push = c"cuCtxPushCurrent_v2", (context: Handle);
+    context_pop = c"cuCtxPopCurrent_v2", (context: *mut Handle);
+    primary_state = c"cuDevicePrimaryCtxGetState", (device: c_int, flags: *mut c_uint, is_active: *mut c_int);
+    device_name = c"cuDeviceGetName", (name: *mut c_char, length: c_int, device: c_int);
+    device_uuid = c"cuDeviceGetUuid", (uuid: *mut [u8; 16], device: c_int);
+    device_uuid_of_instance = c"cuDeviceGetUuid_v2", (uuid: *mut [u8; 16], device: c_int);
+    device_attribute = c"cuDeviceGetAttribute", (value: *mut c_int, attribute: c_int, device: c_int);
+    exchange_capture_mode = c"cuThreadExchangeStreamCaptureMode", (mode: *mut c_int);
+    stream_is_capturing = c"cuStreamIsCapturing", (stream: Handle, status: *mut c_int);
+    stream_create = c"cuStreamCreate", (stream: *mut Handle, flags: c_uint);
+    stream_destroy = c"cuStreamDestroy_v2" or c"cuStreamDestroy", (stream: Handle);
+    event_create = c"cuEventCreate", (event: *mut Handle, flags: c_uint);
+    event_record = c"cuEventRecord", (event: Handle, stream: Handle);
+    event_query = c"cuEventQuery", (event: Handle);
+    event_elapsed = c"cuEventElapsedTime", (elapsed_ms: *mut f32, from: Handle, to: Handle);
+    event_destroy = c"cuEventDestroy_v2" or c"cuEventDestroy", (event: Handle);
 }
 
 fn find(library: *mut c_void, name: &CStr) -> *mut c_void {
@@ -168,21 +178,9 @@ fn find(library: *mut c_void, name: &CStr) -> *mut c_void {
     unsafe { libc::dlsym(library, name.as_ptr()) }
 }
 
-/// CUDA's driver, as this process has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Driver {
     functions: Functions,
-}
-
-/// Calls a function if the driver has it. The comment at each use says why the call is sound.
-macro_rules! call {
-    ($self:ident.$name:ident($($argument:expr),*)) => {
-        match $self.functions.$name {
-            // SAFETY: the comment where the macro is used says why.
-            Some(function) => done(unsafe { function($($argument),*) }),
-            None => Err(CudaError::MISSING),
-        }
-    };
 }
 
 const fn done(code: c_int) -> Result<(), CudaError> {
@@ -190,6 +188,14 @@ const fn done(code: c_int) -> Result<(), CudaError> {
         0 => Ok(()),
         code => Err(CudaError(code)),
     }
+}
+
+/// What a function writes to the place that it is given.
+#[inline]
+fn written<T: Default>(call: impl FnOnce(*mut T) -> Result<(), CudaError>) -> Result<T, CudaError> {
+    let mut value = T::default();
+    call(&raw mut value)?;
+    Ok(value)
 }
 
 impl Driver {
@@ -207,94 +213,73 @@ impl Driver {
 
     /// The version: 12080 for CUDA 12.8.
     pub(super) fn version(&self) -> Result<u32, CudaError> {
-        let mut version = 0;
-        // Writes an integer; may be called before anything else.
-        call!(self.driver_version(&raw mut version))?;
-        Ok(version.cast_unsigned())
+        // SAFETY: writes an integer; may be called before anything else.
+        written(|version| unsafe { self.functions.driver_version(version) }).map(i32::cast_unsigned)
     }
 
-    /// The current context of the calling thread.
     #[inline]
     pub(super) fn current(&self) -> Result<CudaContext, CudaError> {
-        let mut context = 0;
-        // Writes a handle.
-        call!(self.context_current(&raw mut context))?;
-        Ok(CudaContext(context))
+        // SAFETY: writes a handle.
+        written(|context| unsafe { self.functions.context_current(context) }).map(CudaContext)
     }
 
-    /// The current context of the calling thread with its device.
+    /// The current context of the calling thread, and its device. The driver's handles of devices are their ordinals.
     pub(super) fn current_device_context(&self) -> Result<DeviceContext, CudaError> {
         let context = self.current()?;
         if context.0 == 0 {
             return Err(CudaError::INVALID_CONTEXT);
         }
-        let ordinal = self.current_device()?;
+        // SAFETY: writes an integer.
+        let device = written(|device| unsafe { self.functions.context_device(device) })?;
+        let ordinal = u32::try_from(device).map_err(|_| CudaError::INVALID_DEVICE)?;
         Ok(DeviceContext { context, ordinal })
-    }
-
-    /// The device of the current context. The driver's handles of devices are their ordinals.
-    fn current_device(&self) -> Result<u32, CudaError> {
-        let mut device = 0;
-        // Writes an integer.
-        call!(self.context_device(&raw mut device))?;
-        u32::try_from(device).map_err(|_| CudaError::INVALID_DEVICE)
     }
 
     /// Makes a context current on the calling thread, until [`Self::pop`].
     pub(super) fn push(&self, context: CudaContext) -> Result<(), CudaError> {
-        // A handle that the driver gave for a context of this process. The driver rejects it if the context is gone.
-        call!(self.context_push(context.0))
+        // SAFETY: a handle that the driver gave for a context of this process. It is rejected if the context is gone.
+        unsafe { self.functions.context_push(context.0) }
     }
 
-    /// Undoes [`Self::push`].
     pub(super) fn pop(&self) {
-        let mut context = 0;
-        // Writes a handle.
-        let _ignored = call!(self.context_pop(&raw mut context));
+        // SAFETY: writes a handle.
+        let _ignored = written(|context| unsafe { self.functions.context_pop(context) });
     }
 
-    /// Whether the primary context of a device exists.
     pub(super) fn has_primary(&self, ordinal: u32) -> Result<bool, CudaError> {
-        let (mut flags, mut is_active) = (0, 0);
+        let mut flags = 0;
         let device = ordinal.cast_signed();
-        // Writes two integers; the driver rejects an unknown device.
-        call!(self.primary_state(device, &raw mut flags, &raw mut is_active))?;
+        // SAFETY: writes two integers; the driver rejects an unknown device.
+        let is_active =
+            written(|is_active| unsafe { self.functions.primary_state(device, &raw mut flags, is_active) })?;
         Ok(is_active != 0)
     }
 
     pub(super) fn device_name(&self, ordinal: u32) -> Result<CString, CudaError> {
         let mut name = vec![0_u8; 256];
-        let length = 255;
-        // Writes at most as many bytes as said, one fewer than there are.
-        call!(self.device_name(name.as_mut_ptr().cast(), length, ordinal.cast_signed()))?;
+        let place = name.as_mut_ptr().cast();
+        // SAFETY: writes at most as many bytes as said, one fewer than there are.
+        unsafe { self.functions.device_name(place, 255, ordinal.cast_signed()) }?;
         name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(0));
         Ok(CString::new(name).unwrap_or_default())
     }
 
-    /// The UUID of the whole device.
     pub(super) fn device_uuid(&self, ordinal: u32) -> Result<[u8; 16], CudaError> {
-        let mut uuid = [0; 16];
-        // Writes sixteen bytes.
-        call!(self.device_uuid(&raw mut uuid, ordinal.cast_signed()))?;
-        Ok(uuid)
+        // SAFETY: writes sixteen bytes.
+        written(|uuid| unsafe { self.functions.device_uuid(uuid, ordinal.cast_signed()) })
     }
 
     /// The UUID of the MIG instance, if the device is one (CUDA 11.4 and later).
     pub(super) fn instance_uuid(&self, ordinal: u32) -> Result<[u8; 16], CudaError> {
-        let mut uuid = [0; 16];
-        // Writes sixteen bytes.
-        call!(self.device_uuid_of_instance(&raw mut uuid, ordinal.cast_signed()))?;
-        Ok(uuid)
+        // SAFETY: writes sixteen bytes.
+        written(|uuid| unsafe { self.functions.device_uuid_of_instance(uuid, ordinal.cast_signed()) })
     }
 
-    /// An attribute of a device.
     pub(super) fn attribute(&self, attribute: Attribute, ordinal: u32) -> Result<u32, CudaError> {
-        let mut value = 0;
-        let device = ordinal.cast_signed();
-        let attribute = (attribute as u32).cast_signed();
-        // Writes an integer; the driver rejects an unknown attribute.
-        call!(self.device_attribute(&raw mut value, attribute, device))?;
-        Ok(value.cast_unsigned())
+        let (attribute, device) = ((attribute as u32).cast_signed(), ordinal.cast_signed());
+        // SAFETY: writes an integer; the driver rejects an unknown attribute.
+        let value = written(|value| unsafe { self.functions.device_attribute(value, attribute, device) });
+        value.map(i32::cast_unsigned)
     }
 
     /// Allows the calling thread to make and query events while another thread captures a stream in the global mode.
@@ -302,8 +287,8 @@ impl Driver {
     /// (`cudaThreadExchangeStreamCaptureMode`, CUDA Runtime API, Stream Management).
     pub(super) fn relax_captures(&self) -> Result<(), CudaError> {
         let mut mode = RELAXED;
-        // Reads and writes an integer, and changes only the calling thread.
-        call!(self.exchange_capture_mode(&raw mut mode))
+        // SAFETY: reads and writes an integer, and changes only the calling thread.
+        unsafe { self.functions.exchange_capture_mode(&raw mut mode) }
     }
 
     /// Whether a stream is being captured. The driver's error for the legacy default stream, while another stream that
@@ -311,8 +296,8 @@ impl Driver {
     #[inline]
     pub(super) fn is_capturing(&self, stream: Stream) -> Result<bool, CudaError> {
         let mut status = NOT_CAPTURING;
-        // NCCL launches into this stream next; writes an integer.
-        match call!(self.stream_is_capturing(stream.0, &raw mut status)) {
+        // SAFETY: NCCL launches into this stream next; writes an integer.
+        match unsafe { self.functions.stream_is_capturing(stream.0, &raw mut status) } {
             Ok(()) => Ok(status != NOT_CAPTURING),
             Err(error) if error.is_of_capture() => Ok(true),
             Err(error) => Err(error),
@@ -321,37 +306,31 @@ impl Driver {
 
     /// Makes a stream in the current context that waits for no other stream.
     pub(super) fn create_stream(&self) -> Result<Stream, CudaError> {
-        let mut stream = 0;
-        // Writes a handle.
-        call!(self.stream_create(&raw mut stream, NON_BLOCKING))?;
-        Ok(Stream(stream))
+        // SAFETY: writes a handle.
+        written(|stream| unsafe { self.functions.stream_create(stream, NON_BLOCKING) }).map(Stream)
     }
 
     /// Destroys a stream that [`Self::create_stream`] made.
     pub(super) fn destroy_stream(&self, stream: Stream) -> Result<(), CudaError> {
-        // The context exists, and the stream is not used any more.
-        call!(self.stream_destroy(stream.0))
+        // SAFETY: the context exists, and the stream is not used any more.
+        unsafe { self.functions.stream_destroy(stream.0) }
     }
 
-    /// Makes an event in the current context.
     pub(super) fn create_event(&self) -> Result<Event, CudaError> {
-        let mut event = 0;
-        // Writes a handle.
-        call!(self.event_create(&raw mut event, EVENT_DEFAULT))?;
-        Ok(Event(event))
+        // SAFETY: writes a handle.
+        written(|event| unsafe { self.functions.event_create(event, EVENT_DEFAULT) }).map(Event)
     }
 
     /// Records an event in a stream. Both belong to the current context; the driver rejects others.
     #[inline]
     pub(super) fn record(&self, event: Event, stream: Stream) -> Result<(), CudaError> {
-        // The plugin made the event, and does not destroy it while its context is in use.
-        call!(self.event_record(event.0, stream.0))
+        // SAFETY: the plugin made the event, and does not destroy it while its context is in use.
+        unsafe { self.functions.event_record(event.0, stream.0) }
     }
 
-    /// Whether the device has passed the event.
     pub(super) fn is_past(&self, event: Event) -> Result<bool, CudaError> {
-        // As for recording.
-        match call!(self.event_query(event.0)) {
+        // SAFETY: as for recording.
+        match unsafe { self.functions.event_query(event.0) } {
             Ok(()) => Ok(true),
             Err(CudaError::NOT_READY) => Ok(false),
             Err(error) => Err(error),
@@ -360,15 +339,13 @@ impl Driver {
 
     /// Milliseconds between two events of a context that the device has passed; negative if the second came first.
     pub(super) fn elapsed_ms(&self, from: Event, to: Event) -> Result<f32, CudaError> {
-        let mut elapsed = 0.0;
-        // As for recording; writes a number.
-        call!(self.event_elapsed(&raw mut elapsed, from.0, to.0))?;
-        Ok(elapsed)
+        // SAFETY: as for recording; writes a number.
+        written(|elapsed| unsafe { self.functions.event_elapsed(elapsed, from.0, to.0) })
     }
 
     pub(super) fn destroy_event(&self, event: Event) -> Result<(), CudaError> {
-        // As for streams.
-        call!(self.event_destroy(event.0))
+        // SAFETY: as for streams.
+        unsafe { self.functions.event_destroy(event.0) }
     }
 }
 

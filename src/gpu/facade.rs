@@ -9,7 +9,6 @@ use nccl_events::id::EventId;
 
 static BACKEND: Current<Arc<dyn Backend>> = Current::none();
 
-/// A thread's share of it.
 struct Held(Arc<dyn Backend>);
 
 impl Share for Held {
@@ -25,7 +24,6 @@ static HELD: Shares<Held> = Shares::new();
 
 const LAUNCHES: u32 = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
 
-/// NCCL is about to launch, on this thread.
 #[inline]
 pub(crate) fn launch_begins(id: EventId, stream: u64) {
     if BACKEND.is_on() && !id.is_none() && !id.is_unrecorded() {

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use super::backend::Output;
 use nccl_events::gpu::GpuCount;
 
-/// The launches, and why some are not timed.
 #[derive(Debug, Default)]
 pub(super) struct LaunchCounts {
     launches: AtomicU64,
@@ -17,7 +16,6 @@ pub(super) struct LaunchCounts {
     first_error: AtomicI32,
 }
 
-/// Why a launch is not timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotTimed {
     Captured,
@@ -25,15 +23,12 @@ pub(super) enum NotTimed {
     NoEventLeft,
     /// It is on a thread of CUDA's own.
     OnCallbackThread,
-    /// A call failed with this code.
     Refused(i32),
 }
 
-/// The counts since the last report.
 pub(super) struct Reported {
     pub(super) launches: u64,
     pub(super) not_timed: u64,
-    /// The first error, if calls failed.
     pub(super) error: Option<i32>,
 }
 
@@ -43,7 +38,6 @@ impl LaunchCounts {
         self.launches.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A launch is not timed.
     #[cold]
     pub(super) fn not_timed(&self, why: NotTimed) {
         let counter = match why {
@@ -59,7 +53,6 @@ impl LaunchCounts {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Writes the counts to the output.
     pub(super) fn report(&self, out: &mut dyn Output) -> Reported {
         let mut report = |counter: &AtomicU64, count| {
             let more = counter.swap(0, Ordering::Relaxed);

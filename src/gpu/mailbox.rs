@@ -7,21 +7,11 @@ use parking_lot::{Condvar, Mutex};
 
 use super::driver::{CudaError, DeviceContext};
 
-/// A request to the worker.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
-    /// A communicator was made on this device.
-    Begins {
-        communicator: u64,
-        device: Result<DeviceContext, CudaError>,
-    },
-    Ends {
-        communicator: u64,
-        deadline: Instant,
-    },
-    Finish {
-        deadline: Instant,
-    },
+    Begins { communicator: u64, device: Result<DeviceContext, CudaError> },
+    Ends { communicator: u64, deadline: Instant },
+    Finish { deadline: Instant },
 }
 
 /// Requests to the worker, and whether it has answered them.
@@ -35,7 +25,6 @@ pub(super) struct Mailbox {
 #[derive(Debug, Default)]
 struct State {
     messages: VecDeque<Message>,
-    /// The number of messages so far, and of answers.
     sent: u64,
     answered: u64,
     is_over: bool,
@@ -75,7 +64,6 @@ impl Mailbox {
         self.answered.notify_all();
     }
 
-    /// The worker has ended: nobody waits any more.
     pub(super) fn close(&self) {
         self.state.lock().is_over = true;
         self.answered.notify_all();

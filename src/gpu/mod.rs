@@ -29,7 +29,7 @@ mod mailbox;
 mod output;
 mod worker;
 
-use crate::host::logger;
+use crate::host::{logger, process};
 use decide::{Decision, Surroundings, decide};
 use driver::Driver;
 pub(crate) use facade::{disable, event_ends, launch_begins};
@@ -52,18 +52,15 @@ const LAST_WAIT_OF_ALL: Duration = Duration::from_millis(500);
 /// How much longer both wait for the worker's answer.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// What a session passes on.
 pub(crate) struct Options {
     pub(crate) settings: GpuSettings,
     pub(crate) verbosity: Verbosity,
-    /// The version of NCCL's profiler interface.
     pub(crate) table: Table,
     pub(crate) mask: u32,
     pub(crate) writer: Arc<JournalWriter>,
     pub(crate) notes: SharedSlotWriter,
 }
 
-/// The GPU timing of one session.
 #[derive(Debug)]
 pub(crate) struct Gpus {
     driver: Driver,
@@ -91,10 +88,7 @@ impl Gpus {
         };
         let mailbox = Arc::new(Mailbox::default());
         let worker = Worker { mailbox: Arc::clone(&mailbox), driver, settings, table, mask, output };
-        let thread = journal::host::without_signals(|| {
-            std::thread::Builder::new().name(output::NAME.to_owned()).stack_size(512 * 1024).spawn(move || worker.run())
-        });
-        match thread {
+        match process::spawn(output::NAME, 512 << 10, move || worker.run()) {
             Ok(thread) => Some(Self { driver, mailbox, is_closed, notes, thread: Mutex::new(Some(thread)) }),
             Err(error) => {
                 logger::warn(&format!("GPU work is not timed: no thread for it: {error}"));

@@ -11,10 +11,8 @@ use nccl_events::Name;
 use nccl_events::gpu::{Backend as BackendKind, GpuCount, GpuRecord};
 use settings::Verbosity;
 
-/// The name of the worker's thread and slot.
 pub(super) const NAME: &str = "nccl-otf2-gpu";
 
-/// The output to the journal and the log.
 pub(super) struct JournalOutput {
     writer: Arc<JournalWriter>,
     notes: SharedSlotWriter,
@@ -44,7 +42,6 @@ impl JournalOutput {
         Self { writer, notes, verbosity, slot: Slot::None, counts: [0; GpuCount::COUNT], is_counted: true, is_closed }
     }
 
-    /// Writes the counts, if they have changed.
     pub(super) fn put_counts(&mut self) {
         if !std::mem::replace(&mut self.is_counted, true) && !self.is_closed() {
             self.notes.put(ticks(), 0, &GpuRecord::Counts(self.counts));
@@ -68,7 +65,6 @@ impl JournalOutput {
         }
     }
 
-    /// Writes a line to the log and to the journal.
     pub(super) fn say(&mut self, backend: BackendKind, text: &str, is_fault: bool) {
         if self.is_closed() {
             return;

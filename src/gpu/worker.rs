@@ -44,17 +44,14 @@ pub(super) struct Worker {
     pub(super) output: JournalOutput,
 }
 
-/// The backend in use, and what the worker remembers beside it.
 struct Running {
     kind: BackendKind,
-    /// Absent if nothing is timed.
     backend: Option<Arc<dyn Backend>>,
     devices: Devices,
     has_reported_unknown_device: bool,
 }
 
 impl Worker {
-    /// Runs until the session ends.
     pub(super) fn run(mut self) {
         let _ending = Ending(Arc::clone(&self.mailbox));
         // Missing before CUDA 10.1, on which no NCCL runs that reports launches.
@@ -131,7 +128,6 @@ impl Worker {
         }
     }
 
-    /// Chooses a backend, logs the choice, and begins it.
     fn begin(&mut self) -> (BackendKind, Option<Arc<dyn Backend>>) {
         let environment: Vec<(String, String)> = std::env::vars_os()
             .map(|(name, value)| {

@@ -15,7 +15,6 @@ use in_process::stderr;
 static LOGGER: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 static LENT: AtomicBool = AtomicBool::new(false);
 
-/// NCCL's type of the function.
 pub(crate) type Logger = unsafe extern "C" fn(
     std::ffi::c_uint,
     std::ffi::c_ulong,

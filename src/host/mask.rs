@@ -13,7 +13,6 @@ use super::live;
 static MASK: AtomicPtr<c_int> = AtomicPtr::new(ptr::null_mut());
 /// What this plugin asks for.
 static OWN: AtomicU32 = AtomicU32::new(0);
-/// What chained plugins ever asked for.
 static CHAINED: AtomicU32 = AtomicU32::new(0);
 static IS_SHARED: AtomicBool = AtomicBool::new(false);
 
@@ -29,7 +28,6 @@ pub(crate) fn share() {
     IS_SHARED.store(true, Ordering::Relaxed);
 }
 
-/// Whether there are chained plugins.
 pub(crate) fn is_shared() -> bool {
     IS_SHARED.load(Ordering::Relaxed)
 }
@@ -41,12 +39,10 @@ pub(crate) fn add_chained(events: u32) {
     }
 }
 
-/// What chained plugins ever asked for.
 pub(crate) fn chained() -> u32 {
     CHAINED.load(Ordering::Relaxed)
 }
 
-/// Chained plugins get no more events.
 pub(crate) fn forget_chained() {
     CHAINED.store(0, Ordering::Relaxed);
 }

@@ -1,7 +1,7 @@
 //! The plugin's allocator: the system's, and a reserve for when that has no memory.
 //!
 //! Rust ends the program when an allocation fails. In the job that is not for the plugin to do: a callback gets what it
-//! asks for from the reserve, and the recording ends. Threads that come later take no share of it, so the reserve need
+//! asks for from the reserve, and the recording ends. Later threads take no share, so the reserve need
 //! only suffice for those that are in a callback at that moment. What is larger than a block, or comes when all are
 //! taken, still ends the program; only `init` and closing ask for so much. Closing asks [`room_bytes`] before.
 
@@ -18,7 +18,6 @@ static ALLOCATOR: Allocator = Allocator;
 /// Whether the system refused memory since [`forget_failure`] was last called.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the system has refused memory.
 #[inline]
 pub(crate) fn has_failed() -> bool {
     HAS_FAILED.load(Ordering::Relaxed)
@@ -30,7 +29,6 @@ pub(crate) fn fail() {
     HAS_FAILED.store(true, Ordering::Relaxed);
 }
 
-/// A session begins, which tries again.
 pub(crate) fn forget_failure() {
     HAS_FAILED.store(false, Ordering::Relaxed);
 }
@@ -42,7 +40,7 @@ pub(crate) fn room_bytes() -> Option<u64> {
     let sizes: Vec<u64> = sizes.split_ascii_whitespace().map_while(|pages| pages.parse().ok()).collect();
     // SAFETY: takes a number and touches nothing.
     let page_bytes = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
-    // All of it, and its data with the stacks.
+    // The whole address space, and the data with the stacks.
     let limits = [(libc::RLIMIT_AS, 0), (libc::RLIMIT_DATA, 5)];
     let rooms = limits.into_iter().filter_map(|(resource, field)| {
         let used = sizes.get(field)?.checked_mul(page_bytes)?;
@@ -83,14 +81,14 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         if !SMALL.give_back(memory) && !LARGE.give_back(memory) {
-            // SAFETY: it is of none of the pools, so the system's, with the caller's layout.
+            // SAFETY: no pool has it, so it is the system's, with the caller's layout.
             unsafe { System.dealloc(memory, layout) };
         }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if !SMALL.has(memory) && !LARGE.has(memory) {
-            // SAFETY: it is of none of the pools, so the system's, with the caller's layout and size.
+            // SAFETY: no pool has it, so it is the system's, with the caller's layout and size.
             let larger = unsafe { System.realloc(memory, layout, size) };
             if !larger.is_null() {
                 return larger;
@@ -110,7 +108,7 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Memory of the reserve; NULL where it has none of that size.
+/// Memory of the reserve; NULL if it has no free block of that size.
 #[cold]
 fn reserved(layout: Layout) -> *mut u8 {
     fail();
@@ -155,7 +153,6 @@ impl<const BYTES: usize, const WORDS: usize> Pool<BYTES, WORDS> {
         ptr::null_mut()
     }
 
-    /// The index of the block that memory lies in.
     #[inline]
     fn index(&self, memory: *mut u8) -> usize {
         memory.addr().wrapping_sub(self.blocks.get().addr()) / BYTES
@@ -166,7 +163,7 @@ impl<const BYTES: usize, const WORDS: usize> Pool<BYTES, WORDS> {
         self.index(memory) < 64 * WORDS
     }
 
-    /// Takes a block back; false if it is none of these.
+    /// Takes a block back; false if the pool does not have it.
     #[inline]
     fn give_back(&self, memory: *mut u8) -> bool {
         let index = self.index(memory);

@@ -1,7 +1,7 @@
 //! A value for each thread, for callbacks.
 //!
 //! `thread_local!` ends the program when there is no memory: the C library allocates a library's thread-local block on
-//! a thread's first use of it, and registers destructors in memory of its own. Keys of POSIX threads fail instead.
+//! a thread's first use, and registers destructors in its own memory. Keys of POSIX threads fail instead.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -21,7 +21,6 @@ pub(crate) struct PerThread<T: 'static> {
 const NO_KEY: u32 = u32::MAX;
 
 impl<T: 'static> PerThread<T> {
-    /// No thread has a value.
     pub(crate) const fn new() -> Self {
         Self { key: AtomicU32::new(NO_KEY), values: PhantomData }
     }
@@ -63,7 +62,6 @@ impl<T: 'static> PerThread<T> {
         None
     }
 
-    /// The key; `None` if the process has used all.
     fn key(&self) -> Option<u32> {
         let known = self.key.load(Ordering::Relaxed);
         if known != NO_KEY {

@@ -1,16 +1,46 @@
 //! The process and its threads: exit, fork, user, names, random bits.
 
-use std::sync::Once;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Once, OnceLock};
+use std::thread::{Builder, JoinHandle};
 
-/// Calls `action` in every forked child, before `fork` returns there. Only the first call has an effect.
-pub(crate) fn at_fork_in_child(action: extern "C" fn()) {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let action: unsafe extern "C" fn() = action;
+static IS_FORKED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process was forked from the one that recorded: it has none of the plugin's threads, nor CUPTI's, and
+/// must touch nothing of what it shares with its parent.
+#[inline]
+pub(crate) fn is_forked() -> bool {
+    IS_FORKED.load(Ordering::Relaxed)
+}
+
+/// From now on marks every forked child and calls `action` in it, before `fork` returns there. Only the first call has
+/// an effect.
+pub(crate) fn watch_forks(action: fn()) {
+    static ACTION: OnceLock<fn()> = OnceLock::new();
+    extern "C" fn in_child() {
+        IS_FORKED.store(true, Ordering::Relaxed);
+        if let Some(action) = ACTION.get() {
+            action();
+        }
+    }
+    ACTION.get_or_init(|| {
+        let handler: unsafe extern "C" fn() = in_child;
         // SAFETY: the handler is a function of this library, which stays mapped (`-z nodelete`), and does only what is
         // allowed between fork and exec: it stores atomics.
-        let _failed = unsafe { libc::pthread_atfork(None, None, Some(action)) };
+        let _failed = unsafe { libc::pthread_atfork(None, None, Some(handler)) };
+        action
     });
+}
+
+/// Starts a thread of the plugin's own, which takes none of the program's signals.
+pub(crate) fn spawn(
+    name: &str,
+    stack_bytes: usize,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let builder = Builder::new().name(name.to_owned()).stack_size(stack_bytes);
+    journal::host::without_signals(|| builder.spawn(body))
 }
 
 /// Calls `action` when the process exits in order. Only the first call has an effect.

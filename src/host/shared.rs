@@ -1,4 +1,4 @@
-//! State that begins and ends in the process, with a share of it in every thread.
+//! State that begins and ends in the process; every thread holds a share.
 //!
 //! At most one instance is on at a time. A callback asks for its thread's share with one relaxed load and a comparison.
 //! A thread takes its share in its first call, and drops it when it sees that another instance is on. Only then, and
@@ -12,7 +12,6 @@ use journal::lock::Lock;
 use super::memory;
 use super::per_thread::PerThread;
 
-/// The instance that is on, if any.
 pub(crate) struct Current<T> {
     /// The number of the instance that is on, 0 for none. Threads read it first.
     epoch: AtomicU64,
@@ -28,14 +27,11 @@ struct Held<T> {
     value: T,
 }
 
-/// A thread's share of an instance.
 pub(crate) trait Share: Sized + 'static {
-    /// The type of the instance.
     type Whole: Clone + 'static;
 
     const CURRENT: &'static Current<Self::Whole>;
 
-    /// Makes the share, in a thread's first call.
     fn of(whole: Self::Whole) -> Self;
 
     /// Called when a thread ends while the instance is still on; not in a forked child.
@@ -44,7 +40,6 @@ pub(crate) trait Share: Sized + 'static {
 
 pub(crate) type Shares<S> = PerThread<Mine<S>>;
 
-/// A thread's place for its share.
 pub(crate) struct Mine<S: Share> {
     /// The epoch of the share; [`NONE`] without one, [`IN_USE`] while it is used: one comparison in a callback.
     epoch: Cell<u64>,
@@ -66,12 +61,10 @@ impl<S: Share> Drop for Mine<S> {
 }
 
 impl<T> Current<T> {
-    /// No instance is on.
     pub(crate) const fn none() -> Self {
         Self { epoch: AtomicU64::new(0), last_epoch: AtomicU64::new(0), whole: Lock::new(None) }
     }
 
-    /// Whether an instance is on.
     #[inline]
     pub(crate) fn is_on(&self) -> bool {
         self.epoch.load(Ordering::Relaxed) != 0

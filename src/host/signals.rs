@@ -6,10 +6,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Once, OnceLock};
 
-/// A signal by which a user requests something.
 pub(crate) struct Request {
     came: AtomicBool,
-    /// The program's own action for the signal.
     previous: OnceLock<libc::sigaction>,
     once: Once,
     handler: Handler,
@@ -17,9 +15,7 @@ pub(crate) struct Request {
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// The signal that requests a snapshot.
 pub(crate) static DUMP: Request = Request::new(dump_signal);
-/// The signal that switches recording off and on.
 pub(crate) static TOGGLE: Request = Request::new(toggle_signal);
 
 extern "C" fn dump_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
@@ -35,7 +31,6 @@ impl Request {
         Self { came: AtomicBool::new(false), previous: OnceLock::new(), once: Once::new(), handler }
     }
 
-    /// Whether the signal came since the last call.
     pub(crate) fn take(&self) -> bool {
         // Most often a plain load is enough: the maintenance thread asks often.
         self.came.load(Ordering::Relaxed) && self.came.swap(false, Ordering::Relaxed)

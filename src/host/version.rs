@@ -51,7 +51,6 @@ fn ask(address: *const c_void) -> Option<u32> {
 
 const GET_VERSION: &CStr = c"ncclGetVersion";
 
-/// Calls `ncclGetVersion`.
 fn call(symbol: *mut c_void) -> Option<u32> {
     type GetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
     // SAFETY: a symbol of this name in the library that called us is NCCL's function, of this type since 2.4.

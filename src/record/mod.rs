@@ -42,7 +42,6 @@ impl Share for Slot {
     type Whole = Arc<JournalWriter>;
     const CURRENT: &'static Current<Self::Whole> = &RECORDING;
 
-    /// A thread's first event of a recording.
     fn of(writer: Self::Whole) -> Self {
         let slot_writer = writer.register(&thread_name()).ok();
         Self { writer, slot_writer, is_shown: scorep::is_on() }
@@ -89,7 +88,6 @@ fn record_alone(mut event: Start<Name<'_>>) -> EventId {
     record_start(&event)
 }
 
-/// Records that step ranges switched the recording of a communicator's rank.
 #[cold]
 pub(crate) fn record_turn(context: u64, switch: &Switch) {
     let begin_ticks = ticks();
@@ -180,7 +178,6 @@ fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut SlotWriter, &JournalWr
     done
 }
 
-/// Counts a callback that belongs to no recording.
 #[cold]
 fn late(what: Lost) {
     // What is open there is to be closed there.
@@ -203,7 +200,6 @@ const fn late_place(what: Lost) -> usize {
     }
 }
 
-/// Begins to record with `writer`.
 pub(crate) fn begin(writer: Arc<JournalWriter>) {
     RECORDING.begin(writer);
 }

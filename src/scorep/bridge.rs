@@ -21,15 +21,12 @@ use nccl_events::id::EventId;
 use nccl_events::{Body, CommInit, Kind, Name, Start, State, state};
 use settings::ScorepMode;
 
-/// Nothing is forwarded to Score-P.
 const OFF: u8 = 0;
-/// Calls and operations are forwarded.
 const ON: u8 = 1;
 /// Recording has ended: open calls are closed, nothing begins.
 const OVER: u8 = 2;
 
 static MODE: AtomicU8 = AtomicU8::new(OFF);
-/// Whether operations are shown, too.
 static SHOWS_OPERATIONS: AtomicBool = AtomicBool::new(true);
 /// Made once, because Score-P begins only once in a process.
 static BRIDGE: OnceLock<Bridge> = OnceLock::new();
@@ -52,7 +49,6 @@ pub(crate) fn is_on() -> bool {
     MODE.load(Ordering::Relaxed) != OFF
 }
 
-/// What a session logs about Score-P when it begins.
 pub(crate) enum Beginning {
     Silent,
     On(String),
@@ -156,7 +152,6 @@ fn current() -> Option<&'static Bridge> {
     is_on().then(|| BRIDGE.get()).flatten()
 }
 
-/// A recorded event has started.
 #[cold]
 pub(crate) fn started(event: &Start<Name<'_>>, id: EventId) {
     if MODE.load(Ordering::Acquire) != ON || id.is_none() {
@@ -167,7 +162,6 @@ pub(crate) fn started(event: &Start<Name<'_>>, id: EventId) {
     }
 }
 
-/// A recorded event has stopped.
 #[cold]
 pub(crate) fn stopped(event: u64) {
     if let Some(bridge) = BRIDGE.get() {
@@ -175,7 +169,6 @@ pub(crate) fn stopped(event: u64) {
     }
 }
 
-/// A recorded event has changed its state.
 #[cold]
 pub(crate) fn changed(change: &State) {
     let is_group = EventId::from_raw(change.event).kind() == Kind::GroupApi;
@@ -232,7 +225,6 @@ impl Bridge {
         }
     }
 
-    /// Permission to call Score-P from this thread now.
     fn here(&self) -> Result<Measured<'_>, Refusal> {
         Measured::here(&self.presence)
     }
@@ -261,9 +253,8 @@ impl Bridge {
                 }
             }
             Body::ProxyOp(_) | Body::KernelCh(_) => {
-                let is_channel = matches!(event.body, Body::KernelCh(_));
                 // The operation may be another process's (PXN).
-                if !self.operations.child_begins(id, event.parent, is_channel) {
+                if !self.operations.child_begins(id, event.parent) {
                     self.counts.add(Count::ChildrenAlone);
                 }
             }

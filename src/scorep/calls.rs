@@ -29,7 +29,7 @@ enum Level {
 }
 
 impl Call {
-    /// A communicator is made: the plugin's part of it, which NCCL waits for.
+    /// The plugin's part of making a communicator, which NCCL waits for.
     pub(super) const COMM_INIT: Self = Self::other(Other::CommInit, Level::Inner);
     pub(super) const COMM_DESTROY: Self = Self::other(Other::CommDestroy, Level::Inner);
     pub(super) const GROUP_END: Self = Self::other(Other::GroupEnd, Level::Outer);
@@ -58,7 +58,6 @@ impl Call {
     }
 }
 
-/// The open regions of this thread.
 #[derive(Clone, Copy)]
 struct Open {
     outer: Option<Entered>,
@@ -86,7 +85,6 @@ thread_local! {
     };
 }
 
-/// Whether the event is an open region of the calling thread.
 pub(super) fn is_open(event: u64) -> bool {
     let open = OPEN.get();
     Entered::is(open.inner, event) || Entered::is(open.outer, event)

@@ -14,7 +14,6 @@ use journal::clock;
 
 /// The largest number of operations that a callback forwards, and of those that are put in order together.
 const AT_ONCE: usize = 32;
-/// The largest number of communicator ids that are kept.
 const COMMUNICATORS: usize = 1024;
 
 /// How long after its last part an operation counts as ended: another part may come.
@@ -24,16 +23,13 @@ const WITHOUT_PARTS_NS: u64 = 50_000_000;
 /// How long an operation without any event delays those behind it.
 const GIVEN_UP_NS: u64 = 2_000_000_000;
 
-/// How much is forwarded at once.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
     /// Operations that have surely ended, and few of them: a callback must not take long.
     Settled,
-    /// All operations, ended or not.
     Everything,
 }
 
-/// Where an operation is shown, and as what.
 struct Place {
     location: *mut Location,
     region: u32,
@@ -43,11 +39,10 @@ struct Place {
 pub(super) struct Drain {
     /// Score-P's time of the last LEAVE, and the context of that operation.
     last: (u64, u64),
-    /// Contexts and the ids of their communicators.
     communicators: Vec<(u64, u64)>,
     /// Ticks and nanoseconds at the beginning, for the rate of the ticks.
     began: (u64, u64),
-    /// Operations that are being forwarded, at most twice [`AT_ONCE`]; in between those of a group that is not whole.
+    /// Operations that are being forwarded, at most twice [`AT_ONCE`]; between two runs it holds the group that may not be whole.
     batch: Vec<Ended>,
     is_closed: bool,
 }
@@ -84,12 +79,10 @@ impl Drain {
         }
     }
 
-    /// Score-P's measurement is over.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Keeps the id of a communicator.
     pub(super) fn communicator(&mut self, context: u64, id: u64) {
         if id == 0 {
             return;
@@ -101,7 +94,6 @@ impl Drain {
         self.communicators.push((context, id));
     }
 
-    /// Forwards operations, the oldest first.
     pub(super) fn run(
         &mut self,
         measured: &Measured<'_>,
@@ -120,7 +112,7 @@ impl Drain {
             batch.extend(std::iter::from_fn(|| operations.take(patience.as_ref())).take(AT_ONCE));
             let is_cut = batch.len() == held + AT_ONCE;
             let last_group = order(&mut batch);
-            // What comes next may belong to the last group, and end before some of it.
+            // What comes next may belong to the last group, and end before some of its operations.
             let ready = if is_cut { last_group.max(batch.len() - AT_ONCE / 2) } else { batch.len() };
             self.forward_all(measured, setup, batch.get(..ready).unwrap_or_default(), counts);
             batch.drain(..ready);
@@ -131,7 +123,7 @@ impl Drain {
         }
     }
 
-    /// The number of operations that wait for those of their group.
+    /// The number of operations that wait for the rest of their group.
     pub(super) fn held(&self) -> u64 {
         self.batch.len() as u64
     }
@@ -225,8 +217,9 @@ impl Drain {
         if let Some(name) = facts.algorithm.and_then(|index| definitions.algorithm(index)) {
             functions.location_add_string(location, definitions.attribute(Attribute::Algorithm), name);
         }
-        let timing = definitions.timing(ended.timing);
-        functions.location_add_string(location, definitions.attribute(Attribute::Timing), timing);
+        if let Some(timing) = definitions.timing(ended.timing) {
+            functions.location_add_string(location, definitions.attribute(Attribute::Timing), timing);
+        }
         functions.location_enter(location, begin, region);
         functions.location_exit(location, end, region);
         self.last = (end, facts.context);
@@ -243,8 +236,9 @@ impl Drain {
 #[cfg(test)]
 mod tests {
     use super::super::operations::Facts;
-    use super::super::regions::{Function, Timing};
+    use super::super::regions::Function;
     use super::*;
+    use nccl_events::archive::Timing;
 
     #[test]
     fn what_goes_on_together_is_shown_in_the_order_of_ends() {

@@ -12,7 +12,6 @@ use super::symbols::{Inside, Internal, Location, User};
 /// `SCOREP_MEASUREMENT_PHASE_WITHIN`.
 const WITHIN: i32 = 0;
 
-/// Why Score-P must not be called now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// It has not begun, or it has ended.
@@ -24,7 +23,6 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// The counter of calls that were not forwarded for this reason.
     pub(super) const fn count(self) -> Count {
         match self {
             Self::Phase => Count::CallsOutside,
@@ -35,7 +33,7 @@ impl Refusal {
 }
 
 /// Proves that the calling thread may call Score-P, as long as it lives. Meanwhile Score-P treats the thread as being
-/// inside the measurement system, and records nothing else of it.
+/// inside the measurement system, and records none of its other events.
 pub(super) struct Measured<'a> {
     presence: &'a Presence,
     inside: Option<InMeasurement>,
@@ -44,7 +42,6 @@ pub(super) struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    /// Permission, or why not.
     pub(super) fn here(presence: &'a Presence) -> Result<Self, Refusal> {
         if presence.phase.get() != WITHIN {
             return Err(Refusal::Phase);
@@ -114,7 +111,6 @@ fn is_main_thread() -> bool {
     thread == libc::c_long::from(process)
 }
 
-/// Score-P's nesting depth of the calling thread.
 struct InMeasurement(*mut c_int);
 
 impl InMeasurement {
@@ -146,7 +142,7 @@ pub(super) struct Functions<'a> {
 }
 
 impl Measured<'_> {
-    /// The internal functions, if this Score-P has those of 8.0 and later.
+    /// The internal functions, if this Score-P is 8.0 or later.
     pub(super) const fn internal(&self) -> Option<Functions<'_>> {
         match self.tier() {
             Tier::Internal(internal) => Some(Functions { internal, presence: self.presence }),
@@ -200,7 +196,6 @@ impl Functions<'_> {
         unsafe { (self.internal.add_attribute)(attribute, (&raw const value).cast()) }
     }
 
-    /// Adds a number to the next region of a location.
     pub(super) fn location_add_number(&self, location: *mut Location, attribute: u32, value: u64) {
         // SAFETY: as for `add_number`; the plugin made the location.
         unsafe {
@@ -284,7 +279,6 @@ impl Functions<'_> {
         unsafe { (self.internal.new_string)(text.as_ptr()) }
     }
 
-    /// A group of accelerators of this process, on its node.
     pub(super) fn new_accelerator_group(&self, name: &CStr) -> u32 {
         const ACCELERATOR: c_int = 1;
         // SAFETY: permission as above; returns a handle.

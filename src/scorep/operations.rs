@@ -7,21 +7,21 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 mod index;
 
-use super::regions::{ALGORITHMS, Function, Timing};
+use super::regions::Function;
 use index::Index;
-use nccl_events::collective::element_bytes;
-use nccl_events::{Body, Name, Start};
+use job::interval::{Interval, Known};
+use nccl_events::archive::Timing;
+use nccl_events::collective::{ALGORITHMS, element_bytes};
+use nccl_events::id::EventId;
+use nccl_events::{Body, Kind, Name, Start};
 
 /// The capacity: enough for a program that enqueues many small collectives without waiting.
 const OPERATIONS: usize = 4096;
 /// The capacity of the index: each operation and its parts.
 const EVENTS: usize = 4 * OPERATIONS;
-/// Stands for an unknown algorithm.
 const NO_ALGORITHM: u8 = u8::MAX;
-/// Stands for no peer.
 const NO_PEER: u32 = u32::MAX;
 
-/// The properties of an operation that its start reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) function: Function,
@@ -30,12 +30,10 @@ pub(super) struct Facts {
     pub(super) sequence: Option<u64>,
     pub(super) bytes: u64,
     pub(super) peer: Option<u32>,
-    /// An index into [`ALGORITHMS`].
     pub(super) algorithm: Option<usize>,
 }
 
 impl Facts {
-    /// The properties of a Coll or P2p.
     pub(super) fn of(event: &Start<Name<'_>>) -> Self {
         let mut facts = Self {
             function: Function::named(b""),
@@ -64,7 +62,6 @@ impl Facts {
     }
 }
 
-/// An operation that was taken out of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
     pub(super) facts: Facts,
@@ -74,7 +71,6 @@ pub(super) struct Ended {
     pub(super) is_unfinished: bool,
 }
 
-/// When the oldest operation may be taken out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     pub(super) now_ticks: u64,
@@ -90,7 +86,6 @@ pub(super) struct Patience {
 struct Slot {
     /// 0 until all other fields are stored.
     id: AtomicU64,
-    /// The operation's zero-based number.
     number: AtomicU64,
     begin_ticks: AtomicU64,
     context: AtomicU64,
@@ -100,12 +95,12 @@ struct Slot {
     packed: AtomicU64,
     /// The end of the enqueueing; 0 before that.
     enqueued_ticks: AtomicU64,
-    /// Last start or stop of a part.
     seen_ticks: AtomicU64,
     /// Last stop of a part.
     stopped_ticks: AtomicU64,
+    /// Last stop of a kernel channel.
+    channel_stopped_ticks: AtomicU64,
     parts: AtomicU32,
-    channels: AtomicU32,
     open: AtomicU32,
 }
 
@@ -113,9 +108,7 @@ struct Slot {
 pub(super) struct Operations {
     slots: Box<[Slot]>,
     index: Index,
-    /// The number of operations that began.
     head: AtomicU64,
-    /// The number of operations that were taken out.
     tail: AtomicU64,
 }
 
@@ -129,7 +122,6 @@ impl Operations {
         }
     }
 
-    /// The number of operations in the ring.
     pub(super) fn waiting(&self) -> u64 {
         let tail = self.tail.load(Ordering::Acquire);
         self.head.load(Ordering::Acquire).saturating_sub(tail)
@@ -159,11 +151,11 @@ impl Operations {
         slot.sequence.store(facts.sequence.unwrap_or(0), Ordering::Relaxed);
         slot.bytes.store(facts.bytes, Ordering::Relaxed);
         slot.packed.store(packed, Ordering::Relaxed);
-        for zero in [&slot.enqueued_ticks, &slot.stopped_ticks] {
+        for zero in [&slot.enqueued_ticks, &slot.stopped_ticks, &slot.channel_stopped_ticks] {
             zero.store(0, Ordering::Relaxed);
         }
         slot.seen_ticks.store(ticks, Ordering::Relaxed);
-        for zero in [&slot.parts, &slot.channels, &slot.open] {
+        for zero in [&slot.parts, &slot.open] {
             zero.store(0, Ordering::Relaxed);
         }
         slot.id.store(id, Ordering::Release);
@@ -176,7 +168,6 @@ impl Operations {
         self.tail.load(Ordering::Acquire)
     }
 
-    /// Reserves a slot in the ring.
     fn next_number(&self) -> Option<u64> {
         let taken = self.head.fetch_update(Ordering::AcqRel, Ordering::Acquire, |head| {
             let tail = self.tail.load(Ordering::Acquire);
@@ -185,7 +176,6 @@ impl Operations {
         taken.ok()
     }
 
-    /// The number and the slot of an operation in the ring.
     fn of(&self, id: u64) -> Option<(u64, &Slot)> {
         let number = self.index.get(id)?;
         let slot = self.slot(number)?;
@@ -193,7 +183,7 @@ impl Operations {
     }
 
     /// A part of an operation starts. False if the operation is not in the ring.
-    pub(super) fn child_begins(&self, id: u64, parent: u64, is_channel: bool) -> bool {
+    pub(super) fn child_begins(&self, id: u64, parent: u64) -> bool {
         let Some((number, slot)) = self.of(parent) else {
             return false;
         };
@@ -202,9 +192,6 @@ impl Operations {
         }
         slot.open.fetch_add(1, Ordering::AcqRel);
         slot.parts.fetch_add(1, Ordering::Relaxed);
-        if is_channel {
-            slot.channels.fetch_add(1, Ordering::Relaxed);
-        }
         true
     }
 
@@ -226,6 +213,9 @@ impl Operations {
         let Some(slot) = slot else {
             return true;
         };
+        if EventId::from_raw(id).kind() == Kind::KernelCh {
+            slot.channel_stopped_ticks.fetch_max(ticks, Ordering::AcqRel);
+        }
         slot.stopped_ticks.fetch_max(ticks, Ordering::AcqRel);
         slot.seen_ticks.fetch_max(ticks, Ordering::AcqRel);
         let less = |open: u32| open.checked_sub(1);
@@ -268,8 +258,8 @@ struct SlotState {
     enqueued_ticks: u64,
     seen_ticks: u64,
     stopped_ticks: u64,
+    channel_stopped_ticks: u64,
     parts: u32,
-    channels: u32,
     open: u32,
 }
 
@@ -281,8 +271,8 @@ impl SlotState {
             begin_ticks: slot.begin_ticks.load(Ordering::Relaxed),
             seen_ticks: slot.seen_ticks.load(Ordering::Relaxed),
             stopped_ticks: slot.stopped_ticks.load(Ordering::Relaxed),
+            channel_stopped_ticks: slot.channel_stopped_ticks.load(Ordering::Relaxed),
             parts: slot.parts.load(Ordering::Relaxed),
-            channels: slot.channels.load(Ordering::Relaxed),
         }
     }
 
@@ -298,20 +288,26 @@ impl SlotState {
         self.enqueued_ticks > 0 && self.open == 0 && quiet_ticks > waits_for
     }
 
+    /// When the operation ran, by the rules of archives. Here it begins with its enqueueing.
+    fn interval(&self) -> Interval {
+        let has_ended = job::has_ended(self.open > 0, self.enqueued_ticks > 0, self.stopped_ticks > 0);
+        let known = |ticks: u64| (ticks > 0).then_some(ticks);
+        let known = Known {
+            launched: self.begin_ticks,
+            enqueued: (self.begin_ticks, self.enqueued_ticks.max(self.seen_ticks)),
+            kernel_on_host: known(self.channel_stopped_ticks).map(|stopped| (self.begin_ticks, stopped)),
+            proxy_last: known(self.stopped_ticks),
+            unfinished: !has_ended,
+            ..Known::default()
+        };
+        Interval::of(&known, self.seen_ticks)
+    }
+
     fn ended(&self, slot: &Slot) -> Ended {
         let [function, algorithm, has_sequence, ..] = slot.packed.load(Ordering::Relaxed).to_le_bytes();
         let peer = u32::try_from(slot.packed.load(Ordering::Relaxed) >> 32).unwrap_or(NO_PEER);
         let sequence = slot.sequence.load(Ordering::Relaxed);
-        // If there are channels, they end last.
-        let timing = match (self.stopped_ticks, self.channels) {
-            (0, _) => Timing::Enqueue,
-            (_, 0) => Timing::Proxy,
-            _ => Timing::Channels,
-        };
-        let end_ticks = match timing {
-            Timing::Enqueue => self.enqueued_ticks.max(self.seen_ticks),
-            _ => self.stopped_ticks,
-        };
+        let Interval { start, end, timing, unfinished, .. } = self.interval();
         Ended {
             facts: Facts {
                 function: Function::from_number(function),
@@ -321,10 +317,10 @@ impl SlotState {
                 peer: Some(peer).filter(|&peer| peer != NO_PEER),
                 algorithm: Some(usize::from(algorithm)).filter(|&at| at < ALGORITHMS.len()),
             },
-            begin_ticks: self.begin_ticks,
-            end_ticks,
+            begin_ticks: start,
+            end_ticks: end,
             timing,
-            is_unfinished: self.open > 0 || self.enqueued_ticks == 0,
+            is_unfinished: unfinished,
         }
     }
 }

@@ -10,7 +10,6 @@ use super::symbols::{
     AtExit, Epoch, Filter, Inside, Internal, Metrics, Outputs, Recording, Threads, User, find, library_of,
 };
 
-/// What can be forwarded, and by which functions.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tier {
     Internal(Internal),
@@ -34,7 +33,6 @@ impl Phase {
     }
 }
 
-/// Score-P as it is in this process.
 #[derive(Clone, Debug)]
 pub(super) struct Presence {
     pub(super) phase: Phase,
@@ -53,14 +51,11 @@ pub(super) struct Presence {
     thread_model: &'static str,
 }
 
-/// Why nothing can be forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Absence {
     /// There is no Score-P, or one that is linked statically, which has no visible symbols.
     NotThere,
-    /// There is one without the functions that are needed.
     Incomplete(String),
-    /// There is one that keeps nothing.
     RecordsNothing,
 }
 
@@ -90,7 +85,6 @@ impl Presence {
         format!("Score-P ({}, {tier}, {})", self.library, self.thread_model)
     }
 
-    /// Whether Score-P writes a trace.
     pub(super) fn writes_trace(&self) -> bool {
         self.outputs.is_none_or(|outputs| {
             // SAFETY: reads a flag that Score-P set when it began, before the program.
@@ -98,7 +92,6 @@ impl Presence {
         })
     }
 
-    /// Whether Score-P writes a profile.
     pub(super) fn writes_profile(&self) -> bool {
         self.outputs.is_none_or(|outputs| {
             // SAFETY: as for `writes_trace`.
@@ -128,7 +121,6 @@ pub(super) fn probe() -> Result<Presence, Absence> {
     if is_kept { Ok(presence) } else { Err(Absence::RecordsNothing) }
 }
 
-/// Whether another plugin of Score-P gets its events.
 fn has_other_substrate_plugin() -> bool {
     let plugins = std::env::var("SCOREP_SUBSTRATE_PLUGINS").unwrap_or_default();
     plugins.split([',', ' ', ':']).any(|name| !name.is_empty() && name != "nccl_otf2")
@@ -195,7 +187,6 @@ fn has_cuda_adapter() -> bool {
         || find(c"SCOREP_Subsystem_CudaAdapter").is_some()
 }
 
-/// The thread model by the library that implements it.
 fn thread_model() -> &'static str {
     let library = library_of(c"SCOREP_Location_GetCurrentCPULocation").unwrap_or_default();
     let models = [
@@ -212,14 +203,14 @@ fn thread_model() -> &'static str {
 }
 
 /// Whether Scalasca's analyser, which rejects a trace with other locations than threads, will read the trace: the
-/// variables are those of a program that `scan -t` started. It has variables of its own (`SCAN_…`), and names the
+/// variables are as `scan -t` sets them. It has variables of its own (`SCAN_…`), and names the
 /// directory `scorep_<title>_trace` if the user does not.
 pub(super) fn is_for_scalasca(variables: impl IntoIterator<Item = (OsString, OsString)>) -> bool {
     variables.into_iter().any(|(name, value)| match name.to_str() {
         Some("SCOREP_EXPERIMENT_DIRECTORY") => Path::new(&value).iter().any(|part| {
             let part = part.to_string_lossy();
             let title = part.strip_prefix("scorep_");
-            // Of several runs, the last part has none of it, and the one before it a number at the end.
+            // With several runs the last part of the path lacks it, and the part before it ends with a number.
             title.is_some_and(|title| title.ends_with("_trace") || title.contains("_trace_"))
         }),
         Some(name) => name.starts_with("SCAN_"),

@@ -1,10 +1,10 @@
-//! The definitions in Score-P: regions, roles, attributes. Names are those of the archive.
+//! The definitions in Score-P: regions, roles, attributes. They have the names of the archive.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_int};
 
+use nccl_events::archive::Timing;
 use nccl_events::collective::{self, Flow};
-
 use schema::AttributeId;
 
 /// `SCOREP_PARADIGM_USER`: NCCL has no paradigm of its own, and Score-P treats that of CUDA in a special way.
@@ -22,7 +22,6 @@ const KERNEL_LAUNCH: c_int = 45;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Function(u8);
 
-/// The source file of all regions.
 pub(super) const FILE: &CStr = c"NCCL";
 
 impl Function {
@@ -46,7 +45,6 @@ impl Function {
     }
 }
 
-/// The regions of functions, by index.
 fn functions() -> impl Iterator<Item = (&'static CStr, c_int)> {
     let known = collective::Function::ALL.into_iter().map(|function| (function.call(), role(function)));
     known.chain([(c"nccl function", COLLECTIVE)])
@@ -63,12 +61,10 @@ const fn role(function: collective::Function) -> c_int {
     }
 }
 
-/// A call that is no function of NCCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Other {
     /// The end of a group, which does the work of its calls: `ncclGroupEnd`, or the call itself outside of groups.
     GroupEnd,
-    /// The launch of a kernel.
     Launch,
     /// The enqueueing of the work of one kernel.
     Plan,
@@ -84,18 +80,15 @@ const OTHERS: [(&CStr, c_int); 5] = [
     (c"ncclCommDestroy", FUNCTION),
 ];
 
-/// A region on the location of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallRegion {
     Of(Function),
     Other(Other),
 }
 
-/// The number of regions of calls.
 pub(super) const CALLS: usize = Function::NUMBER + OTHERS.len();
 
 impl CallRegion {
-    /// Its index among the regions of calls.
     pub(super) const fn index(self) -> usize {
         match self {
             Self::Of(function) => function.index(),
@@ -104,7 +97,6 @@ impl CallRegion {
     }
 }
 
-/// A region that is to be defined.
 #[derive(Debug)]
 pub(super) struct Region {
     pub(super) name: &'static CStr,
@@ -113,12 +105,10 @@ pub(super) struct Region {
     pub(super) role: c_int,
 }
 
-/// The regions of calls, by index.
 pub(super) fn calls() -> impl Iterator<Item = Region> {
     functions().chain(OTHERS).map(|(name, role)| Region { name, canonical: name.into(), role })
 }
 
-/// The regions of operations, by index.
 pub(super) fn operations() -> impl Iterator<Item = Region> {
     functions().map(|(name, role)| {
         let canonical = CString::new([name.to_bytes(), b" operation"].concat()).unwrap_or_default();
@@ -126,28 +116,12 @@ pub(super) fn operations() -> impl Iterator<Item = Region> {
     })
 }
 
-/// NCCL's algorithms, which are defined in Score-P beforehand.
-pub(super) const ALGORITHMS: [&CStr; 7] =
-    [c"TREE", c"RING", c"COLLNET_DIRECT", c"COLLNET_CHAIN", c"NVLS", c"NVLS_TREE", c"PAT"];
-
-/// What measured the end of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Timing {
-    /// The last kernel channel's stop, as reported to the host.
-    Channels,
-    /// The last proxy operation's stop.
-    Proxy,
-    /// The end of the enqueueing.
-    Enqueue,
-}
-
-/// The names of [`Timing`], in order, as in the archive.
-pub(super) const TIMINGS: [&CStr; 3] = [c"kernelch-host", c"proxy", c"enqueue"];
+/// What can measure the end of an operation here.
+pub(super) const TIMINGS: [Timing; 3] = [Timing::KernelChannelHost, Timing::Proxy, Timing::Enqueue];
 
 const UINT64: c_int = 7;
 const STRING: c_int = 10;
 
-/// An attribute of a call or an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attribute {
     Bytes,

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use journal::part::scorep::ScorepReport;
 
 macro_rules! counts {
-    ($($(#[doc = $about:literal])+ $count:ident $name:literal,)+) => {
-        /// Something that is counted.
+    ($($(#[doc = $about:literal])* $count:ident $name:literal,)+) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Count {
-            $($(#[doc = $about])+ $count,)+
+            $($(#[doc = $about])* $count,)+
         }
 
         impl Count {
@@ -19,35 +18,26 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Forwarded calls.
     Calls "CALLS",
     /// Of these: closed by the plugin, because NCCL did not report their end.
     CallsClosed "CALLS_CLOSED",
-    /// Calls on threads that Score-P does not know.
     CallsUnknownThread "CALLS_UNKNOWN_THREAD",
-    /// Calls before or after Score-P's measurement.
     CallsOutside "CALLS_OUTSIDE",
     /// Calls while the user had switched Score-P's recording off, inside Score-P's own work, or while another thread
     /// made the definitions.
     CallsNotRecorded "CALLS_NOT_RECORDED",
-    /// Calls that the user's filter excludes.
     CallsFiltered "CALLS_FILTERED",
     /// Forwarded operations. All operations that started are these and those of the counts below that are no part of
     /// them.
     Operations "OPERATIONS",
     /// Of these: begin at the end of the previous operation, because they overlapped it.
     OperationsMoved "OPERATIONS_MOVED",
-    /// Of these: their end is not known.
     OperationsUnfinished "OPERATIONS_UNFINISHED",
-    /// Operations that came while the ring was full.
     OperationsDropped "OPERATIONS_DROPPED",
     /// Operations during one of another communicator, or inside the previous one.
     OperationsOverlapping "OPERATIONS_OVERLAPPING",
-    /// Operations that Score-P has no functions for, or no known clock.
     OperationsNotPlaced "OPERATIONS_NOT_PLACED",
-    /// Operations that the user's filter excludes.
     OperationsFiltered "OPERATIONS_FILTERED",
-    /// Operations while only calls are shown.
     OperationsCallsOnly "OPERATIONS_CALLS_ONLY",
     /// Operations that were left for the end of Score-P's measurement when the report was written.
     OperationsWaiting "OPERATIONS_WAITING",
@@ -55,7 +45,6 @@ counts! {
     ChildrenAlone "CHILDREN_ALONE",
 }
 
-/// The counters of the current session.
 #[derive(Debug)]
 pub(super) struct Counts([AtomicU64; Count::ALL.len()]);
 
@@ -87,7 +76,6 @@ impl Counts {
     }
 }
 
-/// The report for the part.
 pub(super) fn report(target: String, counts: &Counts) -> ScorepReport {
     let named = Count::ALL.iter().filter_map(|&(count, name)| {
         let number = counts.0.get(count as usize)?.load(Ordering::Relaxed);

@@ -1,15 +1,17 @@
 //! The definitions that the plugin makes in Score-P, once: regions, attributes, the location of operations. And
 //! Score-P's clock.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::AtomicPtr;
 
 use super::guard::{Functions, Measured};
-use super::regions::{self, ALGORITHMS, ATTRIBUTES, Attribute, CALLS, CallRegion, Function, Region, TIMINGS, Timing};
+use super::regions::{self, ATTRIBUTES, Attribute, CALLS, CallRegion, Function, Region, TIMINGS};
 use super::substrate;
 use super::symbols::Location;
 use super::timer::Timer;
+use nccl_events::archive::Timing;
+use nccl_events::collective::ALGORITHMS;
 
 /// The name of the location of operations, which says how far they are shown: NCCL reports their ends, late if its
 /// threads are, and not when the device was done.
@@ -17,7 +19,6 @@ const LOCATION: &CStr = c"NCCL operations, until reported";
 /// Its location group. A process can have several GPUs, and the one that an operation ran on is not known here.
 const GROUP: &CStr = c"NCCL";
 
-/// The handles that calls and operations use.
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) internal: Option<Definitions>,
@@ -25,20 +26,17 @@ pub(super) struct Setup {
     handles: [AtomicPtr<c_void>; CALLS],
 }
 
-/// The definitions made by the internal functions.
 #[derive(Debug)]
 pub(super) struct Definitions {
     /// Absent: the user's filter excludes the region.
     calls: [Option<u32>; CALLS],
     operations: [Option<u32>; Function::NUMBER],
-    /// Absent if Score-P has no functions for metrics.
     pub(super) bytes: Option<u32>,
     attributes: [u32; ATTRIBUTES.len()],
     algorithms: [u32; ALGORITHMS.len()],
     timings: [u32; TIMINGS.len()],
     /// The location of operations; absent if only calls are shown.
     pub(super) location: Option<OwnLocation>,
-    /// Absent if Score-P's clock is unknown.
     pub(super) timer: Option<Timer>,
 }
 
@@ -67,7 +65,6 @@ impl Setup {
         Self { internal, handles: [const { AtomicPtr::new(ptr::null_mut()) }; CALLS] }
     }
 
-    /// The user adapter's handle and the name of a region.
     pub(super) fn user(&self, region: CallRegion) -> (&AtomicPtr<c_void>, &'static CStr) {
         static SPARE: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
         let index = region.index();
@@ -103,7 +100,10 @@ impl Definitions {
             operations: std::array::from_fn(|_| region(operations.next())),
             attributes: ATTRIBUTES.map(|(name, about, kind)| functions.new_attribute(name, about, kind)),
             algorithms: ALGORITHMS.map(|name| functions.new_string(name)),
-            timings: TIMINGS.map(|name| functions.new_string(name)),
+            timings: TIMINGS.map(|timing| {
+                // No name has a NUL.
+                functions.new_string(&CString::new(timing.name()).unwrap_or_default())
+            }),
             bytes: functions.new_metric(name, about, unit),
             location,
             timer: Timer::of(functions.earlier_timestamp()),
@@ -128,8 +128,9 @@ impl Definitions {
         self.algorithms.get(index).copied()
     }
 
-    pub(super) fn timing(&self, timing: Timing) -> u32 {
-        self.timings.get(timing as usize).copied().unwrap_or(0)
+    pub(super) fn timing(&self, timing: Timing) -> Option<u32> {
+        let at = TIMINGS.iter().position(|known| *known == timing)?;
+        self.timings.get(at).copied()
     }
 }
 

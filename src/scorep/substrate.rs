@@ -1,5 +1,5 @@
 //! The plugin as a substrate plugin of Score-P (`SCOREP_SUBSTRATE_PLUGINS=nccl_otf2`): the same library under another
-//! name, so that the process has one copy of it.
+//! name, so that the process has one copy.
 //!
 //! Score-P then reports the experiment directory, the rank, and the end of the program while that directory still has
 //! its name. Events do not go this way: the rest of this room forwards them.
@@ -31,19 +31,11 @@ type Unused = Option<unsafe extern "C" fn()>;
 #[derive(Debug)]
 pub struct SubstratePluginInfo {
     plugin_version: u32,
-    init: Unused,
-    assign_id: Unused,
+    /// `init`, `assign_id`.
+    unused_first: [Unused; 2],
     init_mpp: Option<extern "C" fn()>,
-    finalize: Unused,
-    create_location: Unused,
-    activate_cpu_location: Unused,
-    deactivate_cpu_location: Unused,
-    delete_location: Unused,
-    pre_unify: Unused,
-    write_data: Unused,
-    core_task_create: Unused,
-    core_task_complete: Unused,
-    new_definition_handle: Unused,
+    /// `finalize` to `new_definition_handle`.
+    unused: [Unused; 10],
     get_event_functions: Option<unsafe extern "C" fn(c_int, *mut *mut EventFunction) -> usize>,
     set_callbacks: Option<unsafe extern "C" fn(*const Callbacks, usize)>,
     get_requirement: Option<extern "C" fn(c_int) -> bool>,
@@ -55,7 +47,6 @@ const _: () = assert!(size_of::<SubstratePluginInfo>() == 8 * (1 + 17 + UNDECLAR
 
 type EventFunction = Option<extern "C" fn(*mut c_void, u64, c_int, u32)>;
 
-/// The beginning of `SCOREP_SubstratePluginCallbacks`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Callbacks {
@@ -64,7 +55,6 @@ pub struct Callbacks {
     rank: Option<unsafe extern "C" fn() -> c_int>,
 }
 
-/// The experiment as Score-P describes it.
 #[derive(Clone, Debug, Default)]
 struct Experiment {
     directory: Option<PathBuf>,
@@ -76,7 +66,6 @@ static CALLBACKS: Mutex<Option<Callbacks>> = Mutex::new(None);
 static EXPERIMENT: Mutex<Option<Experiment>> = Mutex::new(None);
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 
-/// Whether Score-P loaded the library as its plugin.
 pub(super) fn is_active() -> bool {
     ACTIVE.load(Ordering::Acquire)
 }
@@ -88,7 +77,6 @@ pub(crate) fn archive_directory() -> Option<PathBuf> {
     Some(directory.join("nccl-otf2"))
 }
 
-/// The experiment directory, if the archive is in it.
 pub(crate) fn directory_around(archive: &Path) -> Option<&Path> {
     let is_inside = archive_directory().is_some_and(|inside| inside == archive);
     archive.parent().filter(|_| is_inside)
@@ -103,24 +91,13 @@ pub(crate) fn rank_and_size() -> Option<(u32, u32)> {
     (size > 1).then_some((rank, size))
 }
 
-/// The entry point that Score-P looks for in a substrate plugin.
 #[unsafe(no_mangle)]
 pub extern "C" fn SCOREP_SubstratePlugin_nccl_otf2_get_info() -> SubstratePluginInfo {
     SubstratePluginInfo {
         plugin_version: VERSION,
-        init: None,
-        assign_id: None,
+        unused_first: [None; 2],
         init_mpp: Some(init_mpp),
-        finalize: None,
-        create_location: None,
-        activate_cpu_location: None,
-        deactivate_cpu_location: None,
-        delete_location: None,
-        pre_unify: None,
-        write_data: None,
-        core_task_create: None,
-        core_task_complete: None,
-        new_definition_handle: None,
+        unused: [None; 10],
         get_event_functions: Some(get_event_functions),
         set_callbacks: Some(set_callbacks),
         get_requirement: Some(get_requirement),
@@ -195,7 +172,6 @@ unsafe extern "C" fn get_event_functions(_mode: c_int, functions: *mut *mut Even
     LENGTH
 }
 
-/// Called when Score-P reports the end of the program.
 static AT_PROGRAM_END: OnceLock<fn()> = OnceLock::new();
 
 /// Calls `action` when Score-P reports the end of the program. Only the first call has an effect.

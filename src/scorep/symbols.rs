@@ -1,11 +1,10 @@
-//! Score-P's functions, found by name. Their declarations are those of Score-P 7.1, 8.4 and 9.0 where they agree.
+//! Score-P's functions, found by name. They are declared as in Score-P 7.1, 8.4 and 9.0, where these agree.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
 
 use in_process::objects::Object;
 
-/// A location of Score-P.
 #[repr(C)]
 #[derive(Debug)]
 pub(super) struct Location {
@@ -22,7 +21,6 @@ pub(super) fn find(name: &CStr) -> Option<ptr::NonNull<c_void>> {
     ptr::NonNull::new(found)
 }
 
-/// The file of the library that a symbol is in.
 pub(super) fn library_of(name: &CStr) -> Option<String> {
     let symbol = find(name)?;
     // Score-P's libraries are never unloaded.
@@ -101,7 +99,6 @@ functions! {
 }
 
 functions! {
-    /// How deep the calling thread is inside Score-P.
     Inside {
         depth = c"scorep_get_in_measurement"() -> *mut c_int;
     }
@@ -115,7 +112,6 @@ functions! {
 }
 
 functions! {
-    /// Whether Score-P writes a trace or a profile.
     Outputs {
         tracing = c"SCOREP_IsTracingEnabled"() -> bool;
         profiling = c"SCOREP_IsProfilingEnabled"() -> bool;
@@ -123,7 +119,6 @@ functions! {
 }
 
 functions! {
-    /// When the measurement began, by Score-P's clock.
     Epoch {
         begin = c"SCOREP_GetBeginEpoch"() -> u64;
     }
@@ -137,7 +132,6 @@ functions! {
 }
 
 functions! {
-    /// A metric of a thread's location, in traces and profiles.
     Metrics {
         new = c"SCOREP_Definitions_NewMetric"(*const c_char, *const c_char, c_int, c_int, c_int, c_int, i64, *const c_char, c_int, u32) -> u32;
         new_sampling_set = c"SCOREP_Definitions_NewSamplingSet"(u8, *const u32, c_int, c_int) -> u32;

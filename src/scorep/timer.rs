@@ -2,7 +2,6 @@
 
 use journal::clock::{self, ClockPair, TickSource};
 
-/// A clock that Score-P can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// The counter that the plugin reads too.
@@ -15,21 +14,18 @@ enum Kind {
     MonotonicRawNs,
 }
 
-/// Score-P's clock, with a reading of both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timer {
     kind: Kind,
     anchor: Anchor,
 }
 
-/// A reading of both clocks at one instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Anchor {
     ticks: u64,
     scorep: u64,
 }
 
-/// The conversion from ticks to Score-P's time, by two readings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conversion {
     from: Anchor,
@@ -55,7 +51,6 @@ impl Timer {
         Some(Self { kind, anchor })
     }
 
-    /// The conversion for times from the construction until now.
     pub(super) fn until_now(&self) -> Conversion {
         Conversion { from: self.anchor, to: self.now() }
     }
@@ -81,7 +76,6 @@ fn counter() -> Option<u64> {
 }
 
 impl Conversion {
-    /// Score-P's time at a tick.
     pub(super) fn scorep_time(&self, ticks: u64) -> u64 {
         let (from, to) = (self.from, self.to);
         let length = i128::from(to.ticks) - i128::from(from.ticks);

@@ -26,7 +26,6 @@ use nccl_events::id::ProcessTag;
 use nccl_events::{CommInit, Kind, event};
 use settings::{Config, VERSION, Verbosity};
 
-/// Begins a session, with the communicator that NCCL makes first.
 pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, String> {
     let test_clock = TestClock::from_environment()?;
     let mut info = describe_process(&config, comm, test_clock.as_ref());
@@ -75,7 +74,6 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, St
     })
 }
 
-/// The content of `process.json`.
 fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&TestClock>) -> ProcessInfo {
     let mut environment = JobEnvironment::of_process();
     if let (None, Some((rank, size))) = (environment.rank, substrate::rank_and_size()) {

@@ -29,18 +29,16 @@ const INLINE_LIMIT_BYTES: u64 = 512 << 20;
 
 /// Memory that writing a part or an archive takes beside what grows with what was recorded: libotf2's chunks, tables.
 const WRITING_BYTES: u64 = 192 << 20;
-/// Memory that a thread of it takes: its stack, and what the C library maps for it.
+/// Memory that a writing thread takes: its stack, and what the C library maps for it.
 const THREAD_BYTES: u64 = 136 << 20;
 /// Memory that a part takes for each byte of its journal.
 const FOR_JOURNAL_BYTE: u64 = 3;
 /// Memory that an archive takes for each of its parts.
 const FOR_PART_BYTES: u64 = 1 << 20;
 
-/// Sessions closed in this process.
 static CLOSED: AtomicU64 = AtomicU64::new(0);
 /// The directory whose archive this process still has to make when it exits.
 static LEFT_FOR_EXIT: Mutex<Option<PathBuf>> = Mutex::new(None);
-/// The part of the session that closed last.
 static LAST_PART: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -198,7 +196,6 @@ fn archive(config: &Config, out: &Path, moment: Moment, summary: &PartSummary) {
     unify_if_last(config, out, &format!("{} events written", summary.events));
 }
 
-/// Makes the archive that earlier sessions left for the exit.
 pub(super) fn at_exit() {
     let left = LEFT_FOR_EXIT.lock().take();
     if let Some(out) = left {

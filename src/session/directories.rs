@@ -10,13 +10,10 @@ use journal::private;
 use regular_files::refuse_foreign;
 use settings::{Config, PathValues};
 
-/// The directories of one session.
 pub(super) struct Directories {
     pub(super) out: PathBuf,
-    /// The session's part of it.
     pub(super) part: PathBuf,
     pub(super) journal: PathBuf,
-    /// What the job is called.
     pub(super) job: String,
     /// The job that has the directory asked for, where `out` is another one inside it.
     pub(super) other_job: Option<String>,
@@ -25,7 +22,6 @@ pub(super) struct Directories {
 }
 
 impl Directories {
-    /// Makes the directories.
     pub(super) fn make(config: &Config, process: &ProcessInfo) -> Result<Self, String> {
         let values = PathValues {
             host: process.host.clone(),
@@ -52,7 +48,6 @@ impl Directories {
         }
     }
 
-    /// Removes the part of a session that could not begin.
     pub(super) fn remove(&self) {
         let _best_effort = std::fs::remove_dir_all(&self.journal);
         let _best_effort = std::fs::remove_dir_all(&self.part);

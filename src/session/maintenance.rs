@@ -10,13 +10,12 @@ use parking_lot::{Condvar, Mutex};
 use super::snapshots::Maker;
 use super::test_clock::TestClock;
 use crate::control::{self, Control};
-use crate::host::{logger, memory};
+use crate::host::{logger, memory, process};
 use in_process::panics;
 use journal::clock::{self, ClockPair};
 use journal::writer::{JournalWriter, SharedSlotWriter, SlotWriter};
 use nccl_events::CommInit;
 
-/// The maintenance thread's name in its slot of the journal.
 pub(crate) const MAINTENANCE_NAME: &str = "nccl-otf2-maintenance";
 
 /// Clock pairs are read every second, and twice soon after the start, so that the rate of the ticks is known of a
@@ -62,11 +61,8 @@ impl Maintenance {
         // Before the first event: a job can be started with recording off.
         shared.follow(&mut control);
         let for_thread = Arc::clone(&shared);
-        let thread = journal::host::without_signals(|| {
-            let builder = std::thread::Builder::new().name("nccl-otf2".to_owned()).stack_size(256 * 1024);
-            builder.spawn(move || run(&writer, &for_thread, snapshots, control)).ok()
-        });
-        Self { shared, thread }
+        let thread = process::spawn("nccl-otf2", 256 << 10, move || run(&writer, &for_thread, snapshots, control));
+        Self { shared, thread: thread.ok() }
     }
 
     /// Records a communicator in the slot that a flight recording keeps. The record of its beginning is removed with
@@ -81,7 +77,6 @@ impl Maintenance {
         self.shared.slot_writer.clone()
     }
 
-    /// Records a clock pair now.
     pub(crate) fn record_clocks(&self) {
         self.shared.record_clocks();
     }
@@ -112,7 +107,6 @@ impl Shared {
         self.slot_writer.lock().clock_pair(&pair);
     }
 
-    /// Obeys the control file, and records its switches.
     fn follow(&self, control: &mut Control) {
         let begin_ticks = clock::ticks();
         for switch in control.poll() {

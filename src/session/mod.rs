@@ -11,7 +11,7 @@
 //! `init`, `finalize` and exit run on threads of the program, the maintenance thread runs in between. This room starts
 //! and ends all others; only `close` reaches the code that writes archives.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -39,7 +39,6 @@ mod test_clock;
 use close::Moment;
 use state::Session;
 
-/// What NCCL gets back from `init`.
 #[derive(Clone, Copy, Debug)]
 pub struct InitReply {
     /// The communicator's context, unique in the process and never NULL.
@@ -48,11 +47,7 @@ pub struct InitReply {
     pub mask: u32,
 }
 
-/// The session of this process, if there is one.
 static SESSION: Mutex<Slot> = Mutex::new(Slot { session: None, off: false, has_logged_remarks: false });
-/// Set in forked children: they must not touch anything.
-static FORKED: AtomicBool = AtomicBool::new(false);
-/// Numbers the contexts of a process that does not record.
 static IDLE_CONTEXTS: AtomicU64 = AtomicU64::new(0);
 
 struct Slot {
@@ -63,10 +58,10 @@ struct Slot {
 }
 
 pub fn init(comm: &CommInit<'_>) -> InitReply {
-    // Before the first reading: until a source is selected, ticks are those of the system's clock.
+    // Before the first reading: until a source is selected, ticks are the system clock's.
     clock::select();
     let begin_ticks = ticks();
-    if FORKED.load(Ordering::Relaxed) {
+    if process::is_forked() {
         return idle();
     }
     let mut slot = SESSION.lock();
@@ -103,7 +98,7 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
 /// A communicator ends. Unknown contexts and repeated ends are ignored.
 pub fn finalize(context: u64) {
     let begin_ticks = ticks();
-    if FORKED.load(Ordering::Relaxed) {
+    if process::is_forked() {
         return;
     }
     let _region = CommRegion::destroy();
@@ -137,7 +132,7 @@ pub fn finalize(context: u64) {
 
 /// What is recorded at the moment, with the clock known up to now; none without a session.
 pub fn recorded() -> Option<Recorded> {
-    if FORKED.load(Ordering::Relaxed) {
+    if process::is_forked() {
         return None;
     }
     let slot = SESSION.lock();
@@ -151,7 +146,6 @@ fn idle() -> InitReply {
     InitReply { context: ContextId::new(ProcessTag::new(1), sequence), mask: 0 }
 }
 
-/// Begins a session, or logs why there is none.
 fn begin_session(slot: &mut Slot, comm: &CommInit<'_>) {
     let config = Config::from_environment();
     if !slot.has_logged_remarks {
@@ -164,7 +158,7 @@ fn begin_session(slot: &mut Slot, comm: &CommInit<'_>) {
         slot.off = true;
         return;
     }
-    process::at_fork_in_child(in_forked_child);
+    process::watch_forks(in_forked_child);
     process::at_exit(at_exit);
     substrate::at_program_end(end_of_measured_program);
     panics::silence();
@@ -179,8 +173,7 @@ fn begin_session(slot: &mut Slot, comm: &CommInit<'_>) {
     }
 }
 
-extern "C" fn in_forked_child() {
-    FORKED.store(true, Ordering::Relaxed);
+fn in_forked_child() {
     record::disable();
     gpu::disable();
     scorep::disable();
@@ -200,7 +193,7 @@ fn end_of_measured_program() {
 
 fn end_of_program() {
     let ended = panics::catch(|| {
-        if FORKED.load(Ordering::Relaxed) {
+        if process::is_forked() {
             return;
         }
         logger::forget();

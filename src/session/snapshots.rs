@@ -18,7 +18,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// How long a new file is left alone: a tool may make it first and then set its time, which is the snapshot's name.
 const SETTLING: Duration = Duration::from_millis(200);
 
-/// Looks for requests and answers them.
 #[derive(Debug)]
 pub(crate) struct Maker {
     out: PathBuf,
@@ -31,7 +30,6 @@ pub(crate) struct Maker {
 }
 
 impl Maker {
-    /// For the part of a job.
     pub(crate) fn new(out: &Path, part: &Path) -> Self {
         Self {
             out: out.to_owned(),
@@ -67,7 +65,6 @@ impl Maker {
         None
     }
 
-    /// Copies this process's part into the snapshot.
     pub(crate) fn answer(&mut self, request: Request, writer: &JournalWriter) {
         if let Err(error) = self.put_part(&request, writer) {
             self.fail(&error);
@@ -104,7 +101,6 @@ impl Maker {
         private::write(&into.join(PROCESS), &serde_json::to_vec_pretty(&info)?)
     }
 
-    /// Warns once that there is no snapshot.
     fn fail(&mut self, error: &io::Error) {
         if !std::mem::replace(&mut self.has_failed, true) {
             logger::warn(&format!("no snapshot of this process in {}: {error}; recording goes on", self.out.display()));

@@ -13,16 +13,13 @@ use journal::writer::{JournalWriter, Stop};
 use nccl_events::id::ProcessTag;
 use settings::{Config, Verbosity};
 
-/// A session: first `init` to last `finalize`.
 pub(super) struct Session {
     pub(super) config: Config,
     pub(super) out: PathBuf,
-    /// This session's part of the job's directory.
     pub(super) part: PathBuf,
     pub(super) tag: ProcessTag,
     pub(super) writer: Arc<JournalWriter>,
     pub(super) communicators: Communicators,
-    /// The communicator that step ranges count.
     pub(super) largest: LargestCommunicator,
     pub(super) maintenance: Maintenance,
     /// Absent if the user wants no GPU timing, or if there is no driver.
@@ -30,7 +27,6 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// What it has recorded so far.
     pub(super) fn recorded(&self) -> Option<Recorded> {
         Recorded::new(&self.part, self.writer.reserved_bytes())
     }

@@ -8,7 +8,6 @@ use journal::clock::ClockPair;
 
 pub(crate) const VARIABLE: &str = "NCCL_OTF2_TEST_CLOCK";
 
-/// The clocks of the played host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TestClock {
     offset_ns: i64,
@@ -18,7 +17,6 @@ pub(crate) struct TestClock {
 }
 
 impl TestClock {
-    /// Reads the variable.
     pub(crate) fn from_environment() -> Result<Option<Self>, String> {
         match std::env::var(VARIABLE) {
             Ok(text) => Self::parse(&text).map(Some).ok_or_else(|| {
@@ -56,30 +54,5 @@ impl TestClock {
         let bytes = self.boot_id.bytes();
         let mixed = bytes.fold(7_u64, |mixed, byte| mixed.wrapping_mul(31).wrapping_add(byte.into()));
         mixed % 86_400 * 1_000_000_000
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn another_host() {
-        let clock = TestClock::parse("-2000000000,50000,boot-a").expect("it is well formed");
-        let pair = ClockPair {
-            ticks: 5,
-            monotonic_ns: 1_000_000_000_000,
-            realtime_ns: 1_700_000_000_000_000_000,
-            monotonic_raw_ns: 1_000_000_000_000,
-            uncertainty_ticks: 9,
-        };
-        let shifted = clock.shift(pair);
-        // 50 ppm of 1000 s are 50 ms.
-        assert_eq!(shifted.realtime_ns, 1_699_999_998_050_000_000);
-        assert_eq!(shifted.monotonic_ns, 1_000_050_000_000 + clock.up_ns());
-        assert_eq!((shifted.ticks, shifted.uncertainty_ticks), (5, 9));
-        for text in ["", "1,2", "1,2,", "x,2,boot"] {
-            assert_eq!(TestClock::parse(text), None, "{text}");
-        }
     }
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use whole_plugin::archive::Archive;
 use whole_plugin::machine::{has, skip};
-use whole_plugin::process::run;
+use whole_plugin::process::{run, through};
 use whole_plugin::scratch::Scratch;
 
 use crate::{EVENTS, MUCH};
@@ -23,16 +23,9 @@ pub(crate) fn under(limit: &str, command: &Command) -> Output {
 
 /// A command under a limit of prlimit's.
 pub(crate) fn with_limit(limit: &str, command: &Command) -> Command {
-    let mut limited = Command::new("prlimit");
-    limited.arg(limit).arg(command.get_program()).args(command.get_args());
-    limited.current_dir(command.get_current_dir().expect("a folder"));
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => limited.env(name, value),
-            None => limited.env_remove(name),
-        };
-    }
-    limited
+    let mut prlimit = Command::new("prlimit");
+    prlimit.arg(limit);
+    through(prlimit, command)
 }
 
 pub(crate) fn can_limit() -> bool {

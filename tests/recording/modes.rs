@@ -6,10 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use whole_plugin::process::{LIMIT, Running, run, start};
+use whole_plugin::process::{LIMIT, Running, run, start, through};
 use whole_plugin::scratch::Scratch;
 
 const UMASKS: [&str; 2] = ["022", "000"];
+const NOTHING: [String; 0] = [];
 
 /// Two threads, network transfers, a call at the end that hangs on.
 fn script(rank: u32, ranks: u32, end: &str) -> String {
@@ -37,17 +38,7 @@ fn script(rank: u32, ranks: u32, end: &str) -> String {
 fn with_umask(umask: &str, command: &Command) -> Command {
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(format!("umask {umask}; exec \"$0\" \"$@\""));
-    shell.arg(command.get_program()).args(command.get_args());
-    if let Some(directory) = command.get_current_dir() {
-        shell.current_dir(directory);
-    }
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
-        };
-    }
-    shell
+    through(shell, command)
 }
 
 /// A directory of the job that everybody can look into, so that what is in it must be closed itself.
@@ -79,8 +70,7 @@ fn open_below(directory: &Path, deep: bool) -> Vec<String> {
 
 /// Nothing is open, and there is an archive of so many files and more.
 fn all_closed(directory: &Path, umask: &str) {
-    let nothing: [String; 0] = [];
-    assert_eq!(open_below(directory, true), nothing, "umask {umask}");
+    assert_eq!(open_below(directory, true), NOTHING, "umask {umask}");
     assert!(directory.join("traces.otf2").is_file());
     let traces = fs::read_dir(directory.join("traces")).expect("traces");
     assert!(traces.count() >= 4, "event files and definitions");
@@ -91,9 +81,8 @@ fn watch(out: &Path, process: Running) {
     let done = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let nothing: [String; 0] = [];
             while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                assert_eq!(open_below(out, false), nothing);
+                assert_eq!(open_below(out, false), NOTHING);
             }
         });
         let ended = process.wait(LIMIT);
@@ -129,8 +118,7 @@ fn journals_elsewhere_and_kept() {
         command.env("NCCL_OTF2_KEEP_JOURNAL", "1");
         let _ended = run(&mut with_umask(umask, &command)).with_code(0);
         all_closed(&out, umask);
-        let nothing: [String; 0] = [];
-        assert_eq!(open_below(&journals, true), nothing, "umask {umask}");
+        assert_eq!(open_below(&journals, true), NOTHING, "umask {umask}");
         assert_eq!(fs::read_dir(&journals).expect("there").count(), 1);
     }
 }
@@ -173,8 +161,7 @@ fn a_snapshot_and_its_archive() {
         let [snapshot] = &snapshots[..] else { panic!("one: {snapshots:?}") };
         all_closed(snapshot, umask);
         // The journals of the running job, and of the killed one.
-        let nothing: [String; 0] = [];
-        assert_eq!(open_below(&out, true), nothing, "umask {umask}");
+        assert_eq!(open_below(&out, true), NOTHING, "umask {umask}");
         job.kill();
         let _finalized = run(&mut finalize(&scratch, umask, &out)).with_code(0);
         all_closed(&out, umask);

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use whole_plugin::built;
 use whole_plugin::machine::skip;
-use whole_plugin::process::run;
+use whole_plugin::process::{run, through};
 use whole_plugin::scratch::Scratch;
 
 use crate::parts::{finalize, job, report};
@@ -37,19 +37,9 @@ fn give_to_nobody(path: &Path) {
 
 /// The command as nobody runs it.
 fn as_nobody(command: &Command) -> Command {
-    let mut other = Command::new("setpriv");
-    other.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
-    other.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => other.env(name, value),
-            None => other.env_remove(name),
-        };
-    }
-    if let Some(directory) = command.get_current_dir() {
-        other.current_dir(directory);
-    }
-    other
+    let mut setpriv = Command::new("setpriv");
+    setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"]);
+    through(setpriv, command)
 }
 
 /// Whether nobody may run what was built here: a checkout in a home directory is not for all.

@@ -40,7 +40,7 @@ codes! {
     MAX_LIMIT_REACHED = 12, "CUPTI_ERROR_MAX_LIMIT_REACHED";
     /// Not yet.
     NOT_READY = 13, "CUPTI_ERROR_NOT_READY";
-    /// The global functions and those of a subscriber exclude each other.
+    /// The global functions and a subscriber's exclude each other.
     NOT_COMPATIBLE = 14, "CUPTI_ERROR_NOT_COMPATIBLE";
     /// CUPTI found no driver that it can use.
     NOT_INITIALIZED = 15, "CUPTI_ERROR_NOT_INITIALIZED";

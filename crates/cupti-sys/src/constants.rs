@@ -60,7 +60,7 @@ pub const CBIDS_OF_LAUNCHES: [u32; 4] =
     [CBID_LAUNCH_KERNEL, CBID_LAUNCH_KERNEL_PTSZ, CBID_LAUNCH_KERNEL_EX, CBID_LAUNCH_KERNEL_EX_PTSZ];
 /// Runtime functions that copy, and that every release has.
 pub const CBIDS_OF_COPIES: [u32; 2] = [CBID_MEMCPY_ASYNC, CBID_MEMCPY_ASYNC_PTSZ];
-/// Runtime functions that copy in batches: early releases have none of them.
+/// Runtime functions that copy in batches: early releases do not have them.
 pub const CBIDS_OF_BATCHES: [u32; 4] =
     [CBID_MEMCPY_BATCH_12, CBID_MEMCPY_BATCH_12_PTSZ, CBID_MEMCPY_BATCH_13, CBID_MEMCPY_BATCH_13_PTSZ];
 

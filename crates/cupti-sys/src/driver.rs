@@ -79,13 +79,3 @@ impl Driver {
         self.version / 1000
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_without_a_driver_is_told_so() {
-        assert_eq!(Driver::find(), Err(NoDriver::NotMapped));
-    }
-}

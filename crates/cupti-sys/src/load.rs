@@ -1,4 +1,4 @@
-//! Which `libcupti.so` is the one of this process, and getting hold of it.
+//! Finds and loads the `libcupti.so` that belongs to this process.
 //!
 //! Two of them in one process get in each other's way, so one that is mapped already comes before all others. What is
 //! loaded is never closed: CUPTI has threads of its own.

@@ -46,7 +46,7 @@ impl Mapped {
         self.files.iter().map(PathBuf::as_path)
     }
 
-    /// Those whose names begin with `stem` and go on with a dot, `libcudart.so` and `libcudart.so.12` for `libcudart`;
+    /// The files whose names begin with `stem` and a dot, `libcudart.so` and `libcudart.so.12` for `libcudart`;
     /// a part of the name that a package adds (`libcudart-d0da41ae.so.11.0`) does no harm.
     pub fn libraries(&self, stem: &str) -> impl Iterator<Item = &Path> {
         self.files().filter(move |path| {
@@ -81,10 +81,5 @@ mod tests {
             ]
         );
         assert_eq!(mapped.libraries("libcuda").count(), 0);
-    }
-
-    #[test]
-    fn this_process_has_its_c_library() {
-        assert!(Mapped::now().libraries("libc").count() > 0);
     }
 }

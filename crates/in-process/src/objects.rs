@@ -6,7 +6,6 @@ use std::ptr;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Object {
-    /// The address at which it is mapped.
     pub base: usize,
     path: *const libc::c_char,
 }

@@ -66,7 +66,7 @@ pub fn location() -> String {
 
 /// Whether this code lies in another object than the program itself.
 fn is_shared_library() -> bool {
-    // SAFETY: reads a word of the auxiliary vector; 0 where there is none.
+    // SAFETY: reads a word of the auxiliary vector; 0 if it is absent.
     let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
     #[expect(clippy::cast_possible_truncation, reason = "an address: pointers have 64 bits")]
     let program = Object::of(headers as usize);

@@ -18,11 +18,9 @@ use std::ptr::NonNull;
 /// The system's `PATH_MAX`, with the NUL.
 const MOST_PATH_BYTES: usize = 4096;
 
-/// What a session has recorded so far.
 #[repr(C)]
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// How much of the disk its journal has.
     pub journal_bytes: u64,
     /// Its part of the job's directory: a path with a NUL behind it.
     part: [u8; MOST_PATH_BYTES],
@@ -43,7 +41,6 @@ impl Recorded {
         Some(Self { journal_bytes, part: bytes })
     }
 
-    /// Its part of the job's directory.
     pub fn part(&self) -> PathBuf {
         let path = self.part.split(|byte| *byte == 0).next().unwrap_or_default();
         OsStr::from_bytes(path).into()
@@ -102,11 +99,5 @@ mod tests {
             assert_eq!((recorded.part().as_path(), recorded.journal_bytes), (Path::new(path), 7));
         }
         assert!(Recorded::new(Path::new(&"x".repeat(MOST_PATH_BYTES)), 7).is_none());
-    }
-
-    #[test]
-    fn without_the_other_library_there_is_nothing() {
-        assert!(ask_plugin().expect("no plugin").is_none());
-        tell_tensorflow(&Recorded::new(Path::new("/"), 0).expect("a path"));
     }
 }

@@ -55,7 +55,6 @@ fn because(path: &Path, what: &str, variable: &str) -> String {
     )
 }
 
-/// The user who owns the files that this process makes.
 fn effective_user() -> u32 {
     // SAFETY: returns a number, touches no memory, cannot fail.
     unsafe { libc::geteuid() }

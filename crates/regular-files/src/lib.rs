@@ -14,10 +14,9 @@ pub use foreign::refuse_foreign;
 pub const MOST_DESCRIPTION_BYTES: u64 = 16 << 20;
 /// The most bytes of a file that grows with what a process recorded: a manifest, the calls of its ranks.
 pub const MOST_MANIFEST_BYTES: u64 = 1 << 30;
-/// The most bytes of a mark or a lock file.
 pub const MOST_MARK_BYTES: u64 = 4096;
 
-/// Opens a regular file. A symbolic link is not followed; those of the directories above it are.
+/// Opens a regular file. A symbolic link is not followed; links among the directories above are.
 pub fn open(path: &Path, most_bytes: u64) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
     let file = match File::options().read(true).custom_flags(flags).open(path) {
@@ -55,7 +54,6 @@ pub fn read_to_string(path: &Path, most_bytes: u64) -> io::Result<String> {
     String::from_utf8(read(path, most_bytes)?).map_err(|_| io::Error::other("it is not text"))
 }
 
-/// Where [`fnv`] begins.
 pub const FNV_SEED: u64 = 0xcbf2_9ce4_8422_2325;
 
 /// FNV-1a: the same in every process, whatever the compiler's own hash does. One byte that changes always changes it.
@@ -75,7 +73,6 @@ pub fn checksum(path: &Path, most_bytes: u64) -> io::Result<u64> {
     }
 }
 
-/// Why a file is not read.
 fn refused(is: &Metadata, most_bytes: u64) -> Option<io::Error> {
     let length = is.len();
     if !is.is_file() {

@@ -8,7 +8,6 @@ use journal::part::options::ArchiveOptions;
 use journal::writer::Retention;
 use nccl_events::STANDARD;
 
-/// What is shown to Score-P.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScorepMode {
     /// If Score-P is in the process; only calls if Scalasca is to analyse its trace.
@@ -17,7 +16,6 @@ pub enum ScorepMode {
     On,
     /// As `On`, and only calls.
     Calls,
-    /// Never.
     Off,
 }
 
@@ -26,12 +24,10 @@ impl ScorepMode {
         &[("auto", Self::Auto), ("on", Self::On), ("calls", Self::Calls), ("off", Self::Off)];
 }
 
-/// When the archive is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finalize {
     /// At the end of the process's recording.
     Inline,
-    /// By `nccl-otf2 finalize`.
     Offline,
 }
 
@@ -39,7 +35,6 @@ impl Finalize {
     pub(super) const CHOICES: &'static [(&'static str, Self)] = &[("inline", Self::Inline), ("offline", Self::Offline)];
 }
 
-/// How much the plugin logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
     /// Warnings only.
@@ -55,44 +50,31 @@ impl Verbosity {
         &[("quiet", Self::Quiet), ("normal", Self::Normal), ("verbose", Self::Verbose)];
 }
 
-/// The settings of one process.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Template of the output directory; see [`super::expand`].
     pub directory: Option<String>,
-    /// Template of the journal directory.
     pub journal_directory: Option<String>,
     pub mask: u32,
     pub enabled: bool,
-    /// Whether only the end of the recording is kept.
     pub is_flight: bool,
     /// The disk space of a flight recording, if the user limits it.
     pub flight_bytes: Option<u64>,
     /// How long a flight recording keeps records, if the user limits that.
     pub flight_time: Option<Duration>,
-    /// The signal that requests a snapshot.
     pub dump_signal: Option<i32>,
-    /// The signal that switches recording off and on.
     pub toggle_signal: Option<i32>,
-    /// The collectives that are recorded.
     pub steps: StepRanges,
-    /// The disk space of the journal.
     pub max_bytes: u64,
-    /// When the archive is written.
     pub finalize: Finalize,
-    /// How long writing inline may take.
     pub finalize_timeout: Duration,
     /// Whether the journal stays after the archive is written.
     pub keep_journal: bool,
-    /// What goes into the archive, and how.
     pub archive: ArchiveOptions,
-    /// How GPU work is timed.
     pub gpu: GpuSettings,
-    /// What is shown to Score-P.
     pub scorep: ScorepMode,
     /// The profiler plugins behind this one: names or paths.
     pub chain: Vec<String>,
-    /// How much the plugin logs.
     pub verbosity: Verbosity,
     /// What was wrong with the variables: one line each.
     pub remarks: Vec<String>,
@@ -125,7 +107,6 @@ impl Default for Config {
     }
 }
 
-/// Most plugins behind this one.
 pub const MOST_CHAINED: usize = 4;
 
 /// The disk space of a flight recording that the user does not limit.

@@ -2,7 +2,6 @@
 
 use nccl_events::gpu::Backend;
 
-/// How GPU work is timed (`NCCL_OTF2_GPU`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BackendChoice {
     /// Not at all: no function of CUDA is called.
@@ -15,12 +14,10 @@ pub enum BackendChoice {
 }
 
 impl BackendChoice {
-    /// The values of the variable.
     pub(super) const CHOICES: &'static [(&'static str, Self)] =
         &[("off", Self::Off), ("auto", Self::Auto), ("cupti", Self::Cupti), ("events", Self::Events)];
 }
 
-/// Which kernels are recorded (`NCCL_OTF2_CUPTI_KERNELS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CuptiKernels {
     #[default]
@@ -29,17 +26,13 @@ pub enum CuptiKernels {
 }
 
 impl CuptiKernels {
-    /// The values of the variable.
     pub(super) const CHOICES: &'static [(&'static str, Self)] = &[("nccl", Self::Nccl), ("all", Self::All)];
 }
 
-/// All settings of GPU timing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuSettings {
-    /// How GPU work is timed.
     pub backend: BackendChoice,
     pub kernels: CuptiKernels,
-    /// The path of CUPTI's library (`NCCL_OTF2_CUPTI_LIB`).
     pub cupti_library: Option<String>,
 }
 

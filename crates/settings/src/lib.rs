@@ -42,7 +42,6 @@ impl Config {
         Self::from_variables(variables)
     }
 
-    /// Reads variables given as pairs.
     pub fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Self {
         let mut config = Self::default();
         let mut nccl_mask = None;

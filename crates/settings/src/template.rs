@@ -1,13 +1,10 @@
 //! Templates of directory names.
 
-/// The values of `%h %p %j %r`.
 #[derive(Clone, Debug)]
 pub struct PathValues {
     pub host: String,
     pub process_id: u32,
-    /// Job id, if the environment has one.
     pub job: Option<String>,
-    /// Rank, if the environment has one.
     pub rank: Option<u32>,
 }
 

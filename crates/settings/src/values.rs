@@ -13,7 +13,6 @@ pub(super) fn choice<T: Copy>(value: &str, choices: &[(&str, T)]) -> Result<T, S
     })
 }
 
-/// Reads a size: bytes, or with a binary suffix.
 pub(super) fn size(value: &str) -> Result<u64, String> {
     let bad = || "not a size like 512M or 8G; 8G is used".to_owned();
     let digits = value.trim_end_matches(|c: char| !c.is_ascii_digit());
@@ -47,7 +46,6 @@ pub(super) fn signal(value: &str) -> Result<Option<i32>, String> {
         .ok_or_else(|| "not USR1, USR2, the number of a real-time signal, or none; the default is used".to_owned())
 }
 
-/// Reads a number, decimal or with `0x`.
 pub(super) fn number(text: &str) -> Option<u64> {
     let text = text.trim();
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
@@ -56,7 +54,6 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// The known word that a misspelt one is closest to.
 pub(super) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
     let distance = |known: &&str| strsim::levenshtein(&word.to_ascii_lowercase(), &known.to_ascii_lowercase());
     known.min_by_key(distance).unwrap_or("")

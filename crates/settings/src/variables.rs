@@ -15,13 +15,11 @@ pub struct Variable {
     pub name: &'static str,
     pub values: &'static str,
     pub default: &'static str,
-    /// What it does, in Markdown.
     pub doc: &'static str,
     /// Puts a value into the settings; the error says what is wrong with it and what is used instead.
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
 }
 
-/// All variables that start with `NCCL_OTF2_`.
 pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "NCCL_OTF2_DIR",
@@ -84,7 +82,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "NCCL_OTF2_TOGGLE_SIGNAL",
         values: "`USR1`, `USR2`, a real-time signal as a number, or `none`",
         default: "`none`",
-        doc: "The signal that switches the recording of the process that gets it off, and on again ([GUIDE.md](GUIDE.md#switch-recording-while-the-job-runs)). Handlers that the program had before are treated as for `NCCL_OTF2_DUMP_SIGNAL`, of which it must differ.",
+        doc: "The signal that switches the recording of the process that gets it off, and on again ([GUIDE.md](GUIDE.md#switch-recording-while-the-job-runs)). Handlers that the program had before are treated as for `NCCL_OTF2_DUMP_SIGNAL`, from which it must differ.",
         set: |config, value| put(&mut config.toggle_signal, signal(value)),
     },
     Variable {

@@ -20,20 +20,16 @@ use trace::{is_done, part_directories};
 
 /// The file in the job's directory that requests a snapshot.
 pub const REQUEST: &str = "dump";
-/// The directory of a job's snapshots.
 pub const SNAPSHOTS: &str = "snapshots";
 
-/// A request for a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The snapshot's name: the time of the file.
     pub name: String,
-    /// The file's inode: a new file is a new request.
     inode: u64,
 }
 
 impl Request {
-    /// The open request in a job's directory, if there is one.
     pub fn find(out: &Path) -> io::Result<Option<Self>> {
         let file = match std::fs::symlink_metadata(out.join(REQUEST)) {
             Ok(file) => file,

@@ -11,12 +11,10 @@ use in_process::{panics, stderr};
 
 /// `TF_Status`: set to success by TensorFlow, and left so.
 type Status = *mut c_void;
-/// `start` and `stop`.
 type Switch = unsafe extern "C" fn(*const Profiler, Status);
 /// `collect_data_xspace`: profiler, buffer, size, status.
 type Collect = unsafe extern "C" fn(*const Profiler, *mut u8, *mut usize, Status);
 
-/// `TP_Profiler`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "fields have TensorFlow's names")]
@@ -26,7 +24,6 @@ pub struct Profiler {
     pub device_type: *const c_char,
 }
 
-/// `TP_ProfilerFns`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "fields have TensorFlow's names")]
@@ -38,7 +35,6 @@ pub struct ProfilerFunctions {
     pub collect_data_xspace: Option<Collect>,
 }
 
-/// `TF_ProfilerRegistrationParams`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "fields have TensorFlow's names")]

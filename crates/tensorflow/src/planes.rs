@@ -11,7 +11,6 @@ use journal::{clock, host, private};
 use rayon::ThreadPoolBuilder;
 use trace::{WriteOptions, unify, write_part};
 
-/// How long TensorFlow waits at most.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Cores that are taken from the job meanwhile.
 const THREADS: usize = 4;
@@ -49,7 +48,6 @@ fn exported(part: &Path, begin: &Begin) -> Result<Vec<u8>, String> {
     exports::xplane::planes(&archive.anchor, begin.realtime_ns, end_ns).map_err(|error| error.to_string())
 }
 
-/// Makes a part that has the journal of another one.
 fn refer(part: &Path, copy: &Path) -> std::io::Result<()> {
     private::directories(copy)?;
     symlink(fs::canonicalize(part.join(JOURNAL))?, copy.join(JOURNAL))?;

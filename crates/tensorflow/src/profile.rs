@@ -1,4 +1,4 @@
-//! A profile, from start to stop; then the bytes that were made of it.
+//! A profile, from start to stop; then its bytes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,14 +21,13 @@ struct Profile {
     begin: Option<Begin>,
     /// The part that was recorded into when it began, and the size of its journal then.
     recorded: Option<(PathBuf, u64)>,
-    /// The planes of the last one.
     xspace: Vec<u8>,
 }
 
 /// A profile begins; what is left of the one before goes.
 pub(super) fn start() {
     clock::select();
-    // What is wrong with the plugin is said once, at the end.
+    // An error of the plugin is reported once, at the end.
     let recorded = ask_plugin().ok().flatten().map(|recorded| (recorded.part(), recorded.journal_bytes));
     if let Some(mut profile) = lock() {
         profile.xspace = Vec::new();
@@ -48,7 +47,6 @@ pub(super) fn stop() {
     }
 }
 
-/// How many bytes there are.
 pub(super) fn bytes() -> usize {
     lock().map_or(0, |profile| profile.xspace.len())
 }
@@ -74,7 +72,6 @@ pub(super) fn session_ends(recorded: &Recorded) {
 }
 
 impl Profile {
-    /// Adds what a session recorded since the profile began.
     fn add(&mut self, recorded: &Recorded) {
         let Some(begin) = &self.begin else {
             return;

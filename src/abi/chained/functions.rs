@@ -34,7 +34,7 @@ type Start = unsafe extern "C" fn(Pointer, *mut Pointer, Pointer) -> ncclResult_
 type State = unsafe extern "C" fn(Pointer, sys::ncclProfilerEventState_t, Pointer) -> ncclResult_t;
 type OfOne = unsafe extern "C" fn(Pointer) -> ncclResult_t;
 
-/// A table of any version: the members differ only in what their arguments point to, and in those of `init`.
+/// A table of any version: the members differ only in what their arguments point to, and in the arguments of `init`.
 #[repr(C)]
 struct AnyTable {
     name: *const c_char,

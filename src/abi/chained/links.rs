@@ -53,7 +53,6 @@ impl Links {
         Self { descriptor, event_type, passed: [passed, passed_group], table, parent, group }
     }
 
-    /// Puts parents into the descriptor.
     pub(super) fn put(&self, [parent, group]: Parents) {
         // SAFETY: it points into the descriptor, which is a variable of NCCL's in this thread (contract of `of`).
         unsafe { self.parent.write(pointer(parent)) };
@@ -68,7 +67,7 @@ impl Links {
         if self.group.is_some() && !table.facts().has_parent_group { [group, group] } else { [parent, group] }
     }
 
-    /// Whether NCCL alone would not have told a plugin of this event: the plugin gave its parent no handle.
+    /// Whether NCCL alone would not have reported this event to a plugin: the plugin gave its parent no handle.
     pub(super) fn is_suppressed(&self, [parent, _]: Parents, process: c_int) -> bool {
         let is_reported = self.table.facts().has_parent_group || parent != 0;
         !is_reported && self.passed[0] != 0 && !self.is_for_another(process)

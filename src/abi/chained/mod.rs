@@ -31,25 +31,21 @@ const COMMUNICATOR_BITS: u32 = 12;
 /// The chained plugins; NULL without any.
 static CHAIN: AtomicPtr<Chain> = AtomicPtr::new(ptr::null_mut());
 
-/// The chained plugins, if there are any.
 #[inline]
 pub(super) fn chain() -> Option<&'static Chain> {
     // SAFETY: NULL, or of `Box::into_raw` in `begin`, and never freed.
     unsafe { CHAIN.load(Ordering::Acquire).as_ref() }
 }
 
-/// Nothing more is handed over.
 pub(super) fn disable() {
     CHAIN.store(ptr::null_mut(), Ordering::Release);
     mask::forget_chained();
 }
 
-/// The plugins that are called.
 pub(super) struct Chain {
     plugins: Vec<Plugin>,
     events: HandleTable,
     contexts: HandleTable,
-    /// Numbers the events that only chained plugins have.
     next: AtomicU64,
     process: c_int,
 }
@@ -130,7 +126,6 @@ impl Chain {
         contexts
     }
 
-    /// The communicator has this context.
     pub(super) fn keep(&self, context: u64, contexts: &Handles) {
         if !self.contexts.put(context, 0, contexts) {
             chain::count(Count::StartsNotHandedOver);
@@ -142,7 +137,7 @@ impl Chain {
         for (plugin, context) in self.plugins.iter().zip(contexts) {
             // From 2.28 on NCCL does not finalize a NULL context.
             if context != ABSENT && (context != 0 || !table.facts().has_parent_group) {
-                // SAFETY: the plugin returned this context, and is told of its end once.
+                // SAFETY: the plugin returned this context, and gets its `finalize` once.
                 check(unsafe { plugin.functions.finalize(pointer(context)) });
             }
         }

@@ -3,13 +3,10 @@
 //! Each descriptor starts as garbage, and only what NCCL fills for that kind is filled: reading anything
 //! else shows.
 
-mod calls;
 mod states;
 mod v1_to_v3;
-mod v4_to_v6;
-mod v7;
+mod v4_to_v7;
 
-use nccl_events::event;
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
@@ -17,7 +14,7 @@ use std::ptr::{self, NonNull};
 use super::Descriptor;
 use super::sys;
 use crate::host::version;
-use nccl_events::{Body, Name, NetData, Start};
+use nccl_events::{Body, Name, NetData, Start, event};
 
 const PARENT: u64 = 0xaa_0000_0002;
 const GROUP: u64 = 0x66_0000_0003;
@@ -94,6 +91,72 @@ macro_rules! set {
 use set;
 
 // Members that are the same in every version which has them.
+
+const COLL: event::Coll<Name<'static>> = event::Coll {
+    sequence: 11,
+    func: Name::from_cstr(c"AllReduce"),
+    send_buffer: 0x1000,
+    recv_buffer: 0x2000,
+    count: 12,
+    root: 1,
+    datatype: Name::from_cstr(c"ncclFloat32"),
+    channels: 13,
+    warps: 14,
+    algorithm: Name::from_cstr(c"RING"),
+    protocol: Name::from_cstr(c"SIMPLE"),
+    parent_group: GROUP,
+    comm_hash: 0,
+    kernel_variant: Name::NONE,
+    is_symmetric: false,
+    user_tag: 0,
+};
+
+const P2P: event::P2p<Name<'static>> = event::P2p {
+    func: Name::from_cstr(c"Send"),
+    buffer: 0x3000,
+    datatype: Name::from_cstr(c"ncclInt8"),
+    count: 21,
+    peer: 22,
+    channels: 24,
+    parent_group: GROUP,
+    comm_hash: 0,
+    user_tag: 0,
+};
+
+/// NCCL's structure of [`COLL`]: what all versions from 2 on have, and the other fields of this one.
+macro_rules! coll {
+    ($structure:ident { $($field:ident: $value:expr),* $(,)? }) => {
+        sys::$structure {
+            seqNumber: 11,
+            func: c"AllReduce".as_ptr(),
+            sendBuff: pointer(0x1000),
+            recvBuff: pointer(0x2000),
+            count: 12,
+            root: 1,
+            datatype: c"ncclFloat32".as_ptr(),
+            nWarps: 14,
+            algo: c"RING".as_ptr(),
+            proto: c"SIMPLE".as_ptr(),
+            $($field: $value,)*
+        }
+    };
+}
+use coll;
+
+/// NCCL's structure of [`P2P`], in the same way.
+macro_rules! p2p {
+    ($structure:ident { $($field:ident: $value:expr),* $(,)? }) => {
+        sys::$structure {
+            func: c"Send".as_ptr(),
+            buff: pointer(0x3000),
+            datatype: c"ncclInt8".as_ptr(),
+            count: 21,
+            peer: 22,
+            $($field: $value,)*
+        }
+    };
+}
+use p2p;
 
 fn proxy_op(is_send: i32) -> sys::ncclProfilerProxyOp_v1_t {
     sys::ncclProfilerProxyOp_v1_t { pid: 4711, channelId: 127, peer: 3, nSteps: 8, chunkSize: 1 << 17, isSend: is_send }
@@ -188,6 +251,16 @@ macro_rules! check_net {
     };
 }
 use check_net;
+
+/// A context that stands in for a session's is recognised.
+#[test]
+fn stand_in_contexts_differ_and_are_known() {
+    use super::callbacks::{is_stand_in, stand_in_context};
+    let [one, other] = [stand_in_context(), stand_in_context()];
+    assert!(one != other && is_stand_in(one) && is_stand_in(other));
+    assert!(!is_stand_in(0));
+    assert!(!is_stand_in(nccl_events::id::ContextId::new(nccl_events::id::ProcessTag::new(0xffff), 9).get()));
+}
 
 #[test]
 fn kinds_and_states_have_the_numbers_of_nccl() {

@@ -12,7 +12,7 @@ use super::buffers;
 use super::gate::Gate;
 use super::helper::Helper;
 use super::launches::{self, OpenLaunch};
-use super::records::Reading;
+use super::records::{Fault, Reading};
 use super::session::{NotUsed, Session, Settings};
 use crate::gpu::backend::{Backend, Launch, Output};
 use crate::gpu::driver::{CudaError, DeviceContext, Driver, Stream};
@@ -21,19 +21,17 @@ use nccl_events::Kind;
 use nccl_events::gpu::{Backend as BackendKind, GpuCount};
 use nccl_events::id::EventId;
 
-/// How long the worker waits for a flush. It reads the records that have come even if the flush goes on.
+/// How long the worker waits for a flush. It reads the records that have come even if the flush has not returned.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(250);
 /// A flush that takes longer is reported.
 const HANGS_AFTER: Duration = Duration::from_secs(10);
 /// How long the worker waits at the end for running kernels, and for buffers that CUPTI has.
 const LAST_PATIENCE: Duration = Duration::from_millis(200);
 
-/// The number of sessions so far.
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
 
 pub(in crate::gpu) struct Cupti {
     session: Session,
-    /// The session's number in the process.
     number: u64,
     settings: Settings,
     driver: Driver,
@@ -44,19 +42,15 @@ pub(in crate::gpu) struct Cupti {
     counts: LaunchCounts,
     /// The number of ids that were not on CUPTI's stack where the plugin had pushed them.
     disturbed: AtomicU64,
-    /// The result of the last flush.
     flushed: Arc<AtomicI32>,
-    /// When the running flush began.
     flush_began: Mutex<Option<Instant>>,
 }
 
 pub(in crate::gpu) struct Opened {
     pub(in crate::gpu) backend: Arc<Cupti>,
-    /// Which CUPTI it is, as a part of a sentence.
     pub(in crate::gpu) description: String,
 }
 
-/// Begins to record with CUPTI.
 pub(in crate::gpu) fn open(settings: Settings, driver: Driver) -> Result<Opened, NotUsed> {
     let session = Session::open(&settings)?;
     let description = format!(
@@ -142,7 +136,7 @@ impl Backend for Cupti {
         buffers::pool().close();
         out.count(GpuCount::LateBuffers, u64::try_from(late).unwrap_or(u64::MAX));
         if !is_flushed {
-            reading.reports.flush_hangs(out);
+            reading.reports.once(&Fault::FlushHangs, out);
         }
         // A subscription must not end while a thread uses it.
         if is_flushed && gate_is_empty {
@@ -235,7 +229,6 @@ impl Cupti {
         });
     }
 
-    /// Pops a launch's id from CUPTI's stack.
     fn remove(&self, launch: OpenLaunch) {
         if launch.is_pushed && self.session.calls.pop(EXTERNAL_CUSTOM2) != Ok(launch.id) {
             self.disturbed.fetch_add(1, Ordering::Relaxed);
@@ -248,10 +241,10 @@ impl Cupti {
         let pushed = reported.launches.saturating_sub(reported.not_timed);
         reading.expect(pushed);
         if let Some(code) = reported.error {
-            reading.reports.push_failed(Code(code), out);
+            reading.reports.once(&Fault::PushFailed(Code(code)), out);
         }
         if self.disturbed.swap(0, Ordering::Relaxed) > 0 {
-            reading.reports.ids_disturbed(out);
+            reading.reports.once(&Fault::IdsDisturbed, out);
         }
         pushed
     }
@@ -268,9 +261,12 @@ impl Cupti {
         });
         let began = *self.flush_began.lock();
         if is_done {
-            reading.reports.flushed(Code(self.flushed.load(Ordering::Relaxed)), out);
+            let code = Code(self.flushed.load(Ordering::Relaxed));
+            if !code.is_success() {
+                reading.reports.once(&Fault::FlushFailed(code), out);
+            }
         } else if began.is_some_and(|began| began.elapsed() > HANGS_AFTER) {
-            reading.reports.flush_hangs(out);
+            reading.reports.once(&Fault::FlushHangs, out);
         }
         is_done
     }
@@ -283,7 +279,7 @@ impl Cupti {
         let (calls, enabled) = (self.session.calls, self.session.enabled());
         let is_done = self.helper.run(deadline, move || enabled.turn_off(&calls));
         if !is_done {
-            reading.reports.flush_hangs(out);
+            reading.reports.once(&Fault::FlushHangs, out);
         }
         is_done && self.flush(reading, 0, deadline, out)
     }

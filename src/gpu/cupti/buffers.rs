@@ -13,10 +13,9 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use super::fork;
+use crate::host::process;
 use in_process::panics;
 
-/// The size of a buffer.
 pub(super) const BYTES: usize = 4 << 20;
 /// The number of buffers when recording begins. A page takes memory when it is first used.
 const READY_AT_FIRST: usize = 16;
@@ -47,7 +46,6 @@ pub(super) struct Pool {
     used: AtomicUsize,
     /// Whether this CUPTI accepts that there is no buffer.
     may_refuse: AtomicBool,
-    /// Whether returned buffers are read.
     is_read: AtomicBool,
     refused: AtomicU64,
     foreign: AtomicU64,
@@ -99,7 +97,6 @@ impl Pool {
         while self.count(FREE) < READY && self.used() < MOST && self.add(FREE).is_some() {}
     }
 
-    /// The number of buffers that CUPTI has.
     pub(super) fn outstanding(&self) -> usize {
         self.count(GIVEN)
     }
@@ -132,7 +129,6 @@ impl Pool {
         self.used_buffers().iter().filter(is).count()
     }
 
-    /// Maps one more buffer, and puts it into `state`.
     fn add(&self, state: u8) -> Option<*mut u8> {
         // First an entry that was reserved when the system had no memory.
         let retry = self.used_buffers().iter().find(|buffer| buffer.moves(EMPTY, TAKEN));
@@ -171,7 +167,6 @@ impl Pool {
         ptr::null_mut()
     }
 
-    /// CUPTI returns a buffer, on any thread.
     fn take_back(&self, base: *mut u8, valid: usize) {
         let ours = |buffer: &&Buffer| ptr::eq(buffer.base.load(Ordering::Acquire), base);
         let buffer = self.used_buffers().iter().find(ours);
@@ -194,7 +189,6 @@ impl Buffer {
         self.state.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Zeroes the buffer and frees it.
     fn clean(&self) {
         let base = self.base.load(Ordering::Acquire);
         // Instead of writing zeros: pages that the next use does not reach take no memory.
@@ -213,7 +207,6 @@ impl Full<'_> {
         self.buffer.base.load(Ordering::Acquire)
     }
 
-    /// The bytes with records.
     pub(super) fn bytes(&self) -> &[u8] {
         let valid = self.buffer.valid.load(Ordering::Relaxed);
         // SAFETY: CUPTI returned the buffer, which has at least that many bytes; only this thread uses it (READING).
@@ -245,7 +238,7 @@ fn map() -> *mut u8 {
 
 /// Runs a callback. A panic must not reach CUPTI.
 fn guarded(callback: impl FnOnce()) {
-    if !fork::is_child() {
+    if !process::is_forked() {
         // After a panic the buffer is not used any more.
         let _panicked = panics::catch(callback);
     }

@@ -9,14 +9,21 @@ use std::ptr;
 use cupti_sys::Code;
 use cupti_sys::functions::{Functions, Subscriber, SubscriberParams};
 
-use super::{buffers, fork};
+use super::buffers;
+use crate::host::process;
 
 #[derive(Clone, Copy, Debug)]
 enum Family {
     /// The global functions; the subscription only keeps other tools out.
     Global(Subscriber),
-    /// The functions of a subscriber.
     Own(Subscriber),
+}
+
+/// An interface of CUDA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Api {
+    Driver,
+    Runtime,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +41,7 @@ unsafe impl Sync for Calls {}
 macro_rules! call {
     ($function:expr $(, $argument:expr)*) => {
         match $function {
-            Some(function) if !fork::is_child() => {
+            Some(function) if !process::is_forked() => {
                 // SAFETY: `cupti_sys` found the function by its name in CUPTI, which stays loaded, and there is a
                 // driver. Pointers among the arguments are NULL or point to variables of the caller.
                 Code(unsafe { function($($argument),*) })
@@ -45,7 +52,6 @@ macro_rules! call {
     };
 }
 
-/// Calls a function of the family in use.
 macro_rules! by_family {
     ($self:ident, $global:ident, $own:ident $(, $argument:expr)*) => {
         match $self.family {
@@ -73,7 +79,6 @@ pub(super) fn is_session_running(functions: &Functions) -> bool {
     call!(functions.is_tracing_session_running, &raw mut running).is_success() && running != 0
 }
 
-/// Whether the release has all needed functions of a subscriber.
 pub(super) const fn has_own_family(functions: &Functions) -> bool {
     functions.subscribe_v2.is_some()
         && functions.register_callbacks_v2.is_some()
@@ -107,7 +112,6 @@ impl Calls {
         Err((code, String::from_utf8_lossy(&name).into_owned()))
     }
 
-    /// Subscribes as the only tool of the process.
     pub(super) fn subscribe_global(functions: Functions) -> Result<Self, Code> {
         let mut subscriber: Subscriber = ptr::null_mut();
         match call!(functions.subscribe, &raw mut subscriber, no_callback, ptr::null_mut()) {
@@ -126,7 +130,6 @@ impl Calls {
         call!(self.functions.unsubscribe, subscriber)
     }
 
-    /// Registers the callbacks of [`buffers`].
     pub(super) fn register_buffers(&self) -> Code {
         match self.family {
             Family::Global(_) => call!(self.functions.register_callbacks, buffers::requested, buffers::completed),
@@ -160,16 +163,13 @@ impl Calls {
         }
     }
 
-    /// Starts or stops recording calls of one driver function.
-    pub(super) fn driver_function(&self, cbid: u32, on: bool) -> Code {
+    /// Starts or stops recording calls of one function.
+    pub(super) fn function(&self, api: Api, cbid: u32, on: bool) -> Code {
         let on = u8::from(on);
-        by_family!(self, enable_driver_api, enable_driver_api_v2, cbid, on)
-    }
-
-    /// Starts or stops recording calls of one runtime function.
-    pub(super) fn runtime_function(&self, cbid: u32, on: bool) -> Code {
-        let on = u8::from(on);
-        by_family!(self, enable_runtime_api, enable_runtime_api_v2, cbid, on)
+        match api {
+            Api::Driver => by_family!(self, enable_driver_api, enable_driver_api_v2, cbid, on),
+            Api::Runtime => by_family!(self, enable_runtime_api, enable_runtime_api_v2, cbid, on),
+        }
     }
 
     /// Pushes an id, to which the following calls of this thread belong.
@@ -178,7 +178,6 @@ impl Calls {
         by_family!(self, push, push_v2, kind, id)
     }
 
-    /// Pops the last id of this thread.
     #[inline]
     pub(super) fn pop(&self, kind: u32) -> Result<u64, Code> {
         let mut last = 0;

@@ -10,7 +10,6 @@ pub(super) struct Gate(AtomicU32);
 impl Gate {
     const CLOSED: u32 = 1 << 31;
 
-    /// Runs `action` unless the gate is closed.
     #[inline]
     pub(super) fn pass(&self, action: impl FnOnce()) {
         let before = self.0.fetch_add(1, Ordering::Acquire);

@@ -10,15 +10,12 @@ use crate::host::per_thread::PerThread;
 /// The largest number of open launches of a thread; NCCL opens one.
 const DEEPEST: usize = 8;
 
-/// A launch that began on this thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpenLaunch {
     pub(super) id: u64,
-    /// Whether its id is on CUPTI's stack.
     pub(super) is_pushed: bool,
 }
 
-/// The open launches of a thread.
 #[derive(Debug)]
 pub(super) struct OpenLaunches {
     session: Cell<u64>,
@@ -64,14 +61,12 @@ impl OpenLaunches {
         }
     }
 
-    /// Removes the launch that began last.
     pub(super) fn take_last(&self) -> Option<OpenLaunch> {
         let depth = self.depth.get().checked_sub(1)?;
         self.depth.set(depth);
         self.open.get(depth).map(Cell::get)
     }
 
-    /// Whether this launch began on this thread and is open.
     pub(super) fn has(&self, id: u64) -> bool {
         let open = self.open.iter().take(self.depth.get());
         open.map(Cell::get).any(|launch| launch.id == id)
@@ -82,35 +77,9 @@ impl OpenLaunches {
 mod tests {
     use super::*;
 
-    const fn launch(id: u64) -> OpenLaunch {
-        OpenLaunch { id, is_pushed: true }
-    }
-
-    #[test]
-    fn launches_end_in_the_order_of_a_stack() {
-        let open = OpenLaunches::none(1);
-        open.begin(launch(10));
-        open.begin(launch(11));
-        assert!(open.has(10) && open.has(11) && !open.has(12));
-        assert_eq!(open.take_last(), Some(launch(11)));
-        assert!(!open.has(11));
-        assert_eq!(open.take_last(), Some(launch(10)));
-        assert_eq!(open.take_last(), None);
-    }
-
-    #[test]
-    fn the_depth_has_a_bound() {
-        let open = OpenLaunches::none(1);
-        for id in 0..20 {
-            open.begin(launch(id));
-        }
-        assert!(open.is_full());
-        assert!(open.has(7) && !open.has(8));
-    }
-
     #[test]
     fn threads_and_sessions_have_their_own() {
-        with(1, |open| open.begin(launch(10)));
+        with(1, |open| open.begin(OpenLaunch { id: 10, is_pushed: true }));
         assert_eq!(with(1, |open| open.has(10)), Some(true));
         std::thread::scope(|scope| {
             scope.spawn(|| assert_eq!(with(1, |open| open.has(10)), Some(false)));

@@ -16,7 +16,6 @@
 mod backend;
 mod buffers;
 mod calls;
-mod fork;
 mod gate;
 mod helper;
 mod launches;

@@ -12,8 +12,7 @@ use cupti_sys::constants::{
 use cupti_sys::{Code, Functions, LoadError, Search};
 
 use super::buffers;
-use super::calls::{self, Calls};
-use super::fork;
+use super::calls::{self, Api, Calls};
 
 /// Whether CUPTI is in this process because the plugin loaded it.
 static IS_OURS: AtomicBool = AtomicBool::new(false);
@@ -27,9 +26,7 @@ pub(in crate::gpu) fn is_ours() -> bool {
 pub(in crate::gpu) struct Settings {
     /// `NCCL_OTF2_CUPTI_LIB`.
     pub(in crate::gpu) library: Option<PathBuf>,
-    /// `CUDA_HOME`.
     pub(in crate::gpu) cuda_home: Option<PathBuf>,
-    /// Whether kernels of others are recorded too.
     pub(in crate::gpu) all_kernels: bool,
     /// Whether copies of copy-engine collectives are recorded.
     pub(in crate::gpu) copies: bool,
@@ -37,12 +34,10 @@ pub(in crate::gpu) struct Settings {
     pub(in crate::gpu) yields: bool,
 }
 
-/// Why CUPTI is not used.
 #[derive(Debug)]
 pub(in crate::gpu) enum NotUsed {
     /// There is no CUPTI, or no driver.
     Load(LoadError),
-    /// It does not return its version.
     Version(PathBuf, Code),
     Busy(PathBuf),
     /// The subscription failed; `holder` is the tool that has it, if known.
@@ -97,25 +92,36 @@ pub(super) struct Session {
     enabled: Enabled,
 }
 
-/// What the session enabled and has to disable.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Enabled {
     kinds: Vec<u32>,
-    driver_functions: Vec<u32>,
-    runtime_functions: Vec<u32>,
+    functions: Vec<(Api, u32)>,
 }
 
 impl Enabled {
+    fn kind(&mut self, calls: &Calls, what: &'static str, kind: u32) -> Result<(), (&'static str, Code)> {
+        succeeded(what, calls.enable(kind))?;
+        self.kinds.push(kind);
+        Ok(())
+    }
+
+    /// Records the calls of one function. False if CUPTI cannot record single functions, or the release does not have
+    /// this one.
+    fn function(&mut self, calls: &Calls, api: Api, cbid: u32) -> bool {
+        let is_on = calls.function(api, cbid, true).is_success();
+        if is_on {
+            self.functions.push((api, cbid));
+        }
+        is_on
+    }
+
     /// Disables everything, the last first.
     pub(super) fn turn_off(&self, calls: &Calls) {
         for kind in self.kinds.iter().rev() {
             calls.disable(*kind);
         }
-        for cbid in self.driver_functions.iter().rev() {
-            calls.driver_function(*cbid, false);
-        }
-        for cbid in self.runtime_functions.iter().rev() {
-            calls.runtime_function(*cbid, false);
+        for (api, cbid) in self.functions.iter().rev() {
+            calls.function(*api, *cbid, false);
         }
     }
 }
@@ -129,8 +135,6 @@ impl Session {
             IS_OURS.store(true, Ordering::Relaxed);
         }
         let (functions, path) = (library.functions, library.path);
-        // Before CUPTI starts its first thread.
-        fork::watch();
         let version = calls::version(&functions).map_err(|code| NotUsed::Version(path.clone(), code))?;
         if settings.yields && calls::is_session_running(&functions) {
             return Err(NotUsed::Busy(path));
@@ -153,7 +157,6 @@ impl Session {
         }
     }
 
-    /// A session with nothing enabled.
     #[cfg(test)]
     pub(super) fn of(calls: Calls) -> Self {
         Self { calls, version: 24, path: PathBuf::new(), has_all_driver_calls: false, enabled: Enabled::default() }
@@ -163,7 +166,6 @@ impl Session {
         self.enabled.clone()
     }
 
-    /// The name of CUDA's release.
     pub(super) fn release(&self) -> String {
         // Before CUDA 13 CUPTI's versions do not follow CUDA's.
         let by_number = match self.version {
@@ -204,43 +206,24 @@ fn turn_on(calls: &Calls, copies: bool, enabled: &mut Enabled) -> Result<bool, (
     // Optional: without it CUPTI clears buffers itself, on the launching thread.
     calls.set_attribute_u8(ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, 1);
     succeeded("registering buffers", calls.register_buffers())?;
-    enable(calls, "external correlation", KIND_EXTERNAL_CORRELATION, enabled)?;
+    enabled.kind(calls, "external correlation", KIND_EXTERNAL_CORRELATION)?;
     // External ids come with the records of calls, so calls that launch must be recorded.
-    let has_single = CBIDS_OF_LAUNCHES.iter().all(|cbid| {
-        let is_on = calls.driver_function(*cbid, true).is_success();
-        if is_on {
-            enabled.driver_functions.push(*cbid);
-        }
-        is_on
-    });
+    let has_single = CBIDS_OF_LAUNCHES.iter().all(|cbid| enabled.function(calls, Api::Driver, *cbid));
     if !has_single {
-        enable(calls, "driver functions", KIND_DRIVER, enabled)?;
+        enabled.kind(calls, "driver functions", KIND_DRIVER)?;
     }
     if copies {
-        let has_single = CBIDS_OF_COPIES.iter().all(|cbid| {
-            let is_on = calls.runtime_function(*cbid, true).is_success();
-            if is_on {
-                enabled.runtime_functions.push(*cbid);
+        if CBIDS_OF_COPIES.iter().all(|cbid| enabled.function(calls, Api::Runtime, *cbid)) {
+            for cbid in CBIDS_OF_BATCHES {
+                let _has_it = enabled.function(calls, Api::Runtime, cbid);
             }
-            is_on
-        });
-        if has_single {
-            // CUPTI rejects functions that the release does not have.
-            let batches = CBIDS_OF_BATCHES.iter();
-            enabled.runtime_functions.extend(batches.filter(|cbid| calls.runtime_function(**cbid, true).is_success()));
         } else {
-            enable(calls, "runtime functions", KIND_RUNTIME, enabled)?;
+            enabled.kind(calls, "runtime functions", KIND_RUNTIME)?;
         }
-        enable(calls, "copies", KIND_MEMCPY, enabled)?;
+        enabled.kind(calls, "copies", KIND_MEMCPY)?;
     }
-    enable(calls, "kernels", KIND_CONCURRENT_KERNEL, enabled)?;
+    enabled.kind(calls, "kernels", KIND_CONCURRENT_KERNEL)?;
     Ok(!has_single)
-}
-
-fn enable(calls: &Calls, what: &'static str, kind: u32, enabled: &mut Enabled) -> Result<(), (&'static str, Code)> {
-    succeeded(what, calls.enable(kind))?;
-    enabled.kinds.push(kind);
-    Ok(())
 }
 
 const fn succeeded(what: &'static str, code: Code) -> Result<(), (&'static str, Code)> {

@@ -12,20 +12,16 @@ use nccl_events::id::EventId;
 
 /// The first number of pairs of events; doubled when more than half are in use.
 const FIRST_PAIRS: u32 = 512;
-/// How long the worker waits for the first reference event.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 /// The pause between two looks at unfinished launches, at the end.
 const LAST_PAUSE: Duration = Duration::from_micros(500);
 
-/// The worker's state of a context.
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) device: DeviceContext,
     /// Its index in the launching threads' table.
     pub(super) entry: usize,
-    /// The living communicators of the context.
     pub(super) communicators: Vec<u64>,
-    /// Whether launching threads use it.
     pub(super) is_open: bool,
     /// Whether it is its device's primary context, which the CUDA runtime uses.
     is_primary: bool,
@@ -35,14 +31,12 @@ pub(super) struct Context {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Collected {
     pub(super) recorded: u64,
-    /// Launches that have not finished.
     pub(super) unfinished: u64,
     /// The share of free pairs before, in percent: afterwards nearly all are free, however many were in use.
     pub(super) free_percent: u32,
 }
 
 impl Context {
-    /// Makes events and references in a context.
     pub(super) fn new(
         driver: &Driver,
         device: DeviceContext,
@@ -77,7 +71,6 @@ impl Context {
         self.references.has_one()
     }
 
-    /// The device's clock at the last reference.
     pub(super) fn newest_ns(&self) -> Option<u64> {
         self.references.newest_ns()
     }
@@ -148,7 +141,6 @@ impl Context {
         renewed.expect("a driver that answers");
     }
 
-    /// Records the times of finished launches.
     fn record(&self, driver: &Driver, pool: &Pool, out: &mut dyn Output) -> Result<Collected, CudaError> {
         let mut collected = Collected::default();
         let mut left: Vec<Left> = pool.left().collect();
@@ -202,7 +194,6 @@ fn inside<T>(
     result
 }
 
-/// Adds pairs of events to a pool.
 fn add(driver: &Driver, pool: &Pool, pairs: u32) -> Result<(), CudaError> {
     for _ in 0..pairs {
         if pool.is_full() {

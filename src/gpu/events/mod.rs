@@ -39,7 +39,6 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// A backend with a driver that answers.
     pub(super) fn new(driver: Driver) -> Self {
         Self { shared: Shared::new(driver), worker: Mutex::default() }
     }

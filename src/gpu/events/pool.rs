@@ -13,10 +13,8 @@ pub(super) const MOST_PAIRS: u32 = 4096;
 
 /// No launch: the pair is not left to the worker.
 const NOT_LEFT: u64 = 0;
-/// The end of the list.
 const END: u32 = 0;
 
-/// The pairs of one context.
 #[derive(Debug)]
 pub(super) struct Pool {
     pairs: Box<[Pair]>,
@@ -37,27 +35,22 @@ struct Pair {
     launch: AtomicU64,
 }
 
-/// A pair that was taken from a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
     index: u32,
     /// For the stream before the launch.
     pub(super) before: Event,
-    /// For the stream behind the launch.
     pub(super) after: Event,
 }
 
-/// A pair that a launching thread left to the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Left {
     pub(super) pair: Taken,
     pub(super) launch: u64,
-    /// The stream that the launch went to.
     pub(super) stream: u64,
 }
 
 impl Pool {
-    /// A pool without events.
     pub(super) fn new() -> Self {
         Self {
             pairs: (0..MOST_PAIRS).map(|_| Pair::default()).collect(),
@@ -125,7 +118,6 @@ impl Pool {
         }
     }
 
-    /// The pairs that were left to the worker.
     pub(super) fn left(&self) -> impl Iterator<Item = Left> {
         let made = self.made.load(Ordering::Relaxed);
         (0..made).filter_map(|index| {
@@ -139,7 +131,6 @@ impl Pool {
         })
     }
 
-    /// Whether there are [`MOST_PAIRS`].
     pub(super) fn is_full(&self) -> bool {
         self.made.load(Ordering::Relaxed) == MOST_PAIRS
     }
@@ -150,7 +141,6 @@ impl Pool {
         (made, self.free.load(Ordering::Relaxed))
     }
 
-    /// The share of free pairs, in percent.
     pub(super) fn free_percent(&self) -> u32 {
         let (made, free) = self.size();
         free * 100 / made.max(1)

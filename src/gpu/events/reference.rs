@@ -27,12 +27,10 @@ const PAUSE: Duration = Duration::from_micros(50);
 /// "Resolution of approximately 0.5 microseconds" (`cuEventElapsedTime`).
 const RESOLUTION_NS: u32 = 500;
 
-/// The reference events of one context.
 #[derive(Debug)]
 pub(super) struct References {
     ordinal: u32,
     stream: Stream,
-    /// The clock's time at the first reference.
     first_ns: u64,
     /// Oldest first.
     kept: VecDeque<Reference>,
@@ -68,7 +66,6 @@ impl Bracketed {
     }
 }
 
-/// A time on the device's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GpuTime {
     pub(super) gpu_ns: u64,
@@ -76,7 +73,6 @@ pub(super) struct GpuTime {
 }
 
 impl References {
-    /// Makes stream and events in the current context.
     pub(super) fn new(driver: &Driver, ordinal: u32, first_ns: u64) -> Result<Self, CudaError> {
         let stream = driver.create_stream()?;
         let spare: Result<_, _> = (0..KEPT + TRIES).map(|_| driver.create_event()).collect();
@@ -96,12 +92,10 @@ impl References {
         !self.kept.is_empty()
     }
 
-    /// The clock's time at the newest reference.
     pub(super) fn newest_ns(&self) -> Option<u64> {
         self.kept.back().map(|newest| newest.gpu_ns)
     }
 
-    /// Makes a reference if it is due.
     pub(super) fn renew_if_due(&mut self, driver: &Driver, out: &mut dyn Output) -> Result<(), CudaError> {
         if self.pending.is_some() || Instant::now() >= self.due {
             self.renew(driver, out)?;
@@ -150,7 +144,6 @@ impl References {
         }
     }
 
-    /// Adds a reference, and records its clock sample.
     fn keep(&mut self, driver: &Driver, reference: Bracketed, out: &mut dyn Output) -> Result<(), CudaError> {
         let gpu_ns = match self.kept.back() {
             Some(last) => {
@@ -215,7 +208,6 @@ fn wait(driver: &Driver, event: Event) -> Result<Option<u64>, CudaError> {
     }
 }
 
-/// The time of an event at a distance from a reference.
 fn from_reference(reference: &Reference, elapsed_ms: f32) -> GpuTime {
     // Half a unit in the last place.
     let coarseness_ns = elapsed_ms.abs() * (f32::EPSILON / 2.0) * 1e6;
@@ -231,7 +223,6 @@ fn from_reference(reference: &Reference, elapsed_ms: f32) -> GpuTime {
     }
 }
 
-/// The driver's milliseconds as nanoseconds.
 #[expect(clippy::cast_possible_truncation, reason = "the conversion saturates, and what is not a number becomes zero")]
 pub(super) fn nanoseconds(ms: f32) -> i64 {
     (f64::from(ms) * 1e6).round() as i64

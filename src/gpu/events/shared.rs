@@ -13,7 +13,6 @@ use nccl_events::id::EventId;
 /// The largest number of contexts at a time: one for each device.
 const MOST_CONTEXTS: usize = 64;
 
-/// The state that launching threads and the worker share.
 pub(super) struct Shared {
     pub(super) driver: Driver,
     /// Tells this session from earlier ones in threads that live longer.
@@ -25,7 +24,6 @@ pub(super) struct Shared {
     pub(super) pace_ms: AtomicU32,
 }
 
-/// A context as launching threads see it.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     /// The context's handle; 0 while its launches are not timed.
@@ -56,7 +54,6 @@ impl Shared {
         }
     }
 
-    /// A launch begins on this thread.
     pub(super) fn begins(&self, launch: Launch) {
         self.counts.launch();
         let begun = thread::with(|thread| self.begin(launch, thread));
@@ -73,7 +70,6 @@ impl Shared {
         }
     }
 
-    /// Records the first event in the stream.
     fn begin(&self, launch: Launch, thread: &mut Thread) -> Result<(), NotTimed> {
         if thread.is_cuda_thread() {
             return Err(NotTimed::OnCallbackThread);
@@ -96,7 +92,6 @@ impl Shared {
         Ok(())
     }
 
-    /// Records the second event in the stream.
     fn end(&self, open: Open) -> Result<(), NotTimed> {
         let Some((_, pool)) = self.at(open.entry) else {
             return Ok(());
@@ -132,7 +127,6 @@ impl Shared {
         Some((index, self.at(index)?.1))
     }
 
-    /// The entry of a context, with its pool.
     pub(super) fn at(&self, entry: usize) -> Option<(&Entry, &Pool)> {
         let entry = self.entries.get(entry)?;
         Some((entry, entry.pool.get()?))
@@ -149,7 +143,6 @@ impl Shared {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Ends all calls of the driver.
     pub(super) fn stop(&self) {
         self.is_over.store(true, Ordering::Relaxed);
     }

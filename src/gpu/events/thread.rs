@@ -19,7 +19,6 @@ pub(super) fn with<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
     THREAD.with(new, |thread| Some(action(&mut *thread.try_borrow_mut().ok()?))).flatten()
 }
 
-/// The state of a launching thread.
 pub(super) struct Thread {
     owner: Owner,
     open: [Option<Open>; MOST_OPEN],
@@ -33,7 +32,6 @@ enum Owner {
     Cuda,
 }
 
-/// A launch that has begun.
 #[derive(Clone, Copy)]
 pub(super) struct Open {
     pub(super) serial: u64,

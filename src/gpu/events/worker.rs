@@ -25,7 +25,6 @@ pub(super) struct Worker {
     has_reported_error: bool,
     /// Entries of contexts that failed: their events must not be touched again.
     spent: Vec<usize>,
-    /// Devices that are not timed any more.
     failed_devices: Vec<u32>,
 }
 
@@ -182,7 +181,6 @@ impl Worker {
         shared.stop();
     }
 
-    /// Makes references before they are due.
     #[cfg(test)]
     pub(super) fn renew_references(&mut self, shared: &Shared, out: &mut dyn Output) {
         for context in &mut self.contexts {
@@ -235,7 +233,6 @@ impl Worker {
         if self.contexts.is_empty() { BackendKind::Off } else { BackendKind::Events }
     }
 
-    /// Reports the counters of launching threads.
     fn count(&mut self, shared: &Shared, out: &mut dyn Output) {
         let reported = shared.counts.report(out);
         self.launches += reported.launches;

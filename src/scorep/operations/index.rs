@@ -3,7 +3,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of entries that are searched for an id.
 const REACH: usize = 16;
 const FREE: u64 = 0;
 /// A thread is filling the entry. No event id has this value, because ids have a tag in their upper bits.
@@ -51,7 +50,6 @@ impl Index {
         true
     }
 
-    /// The operation of an id.
     pub(super) fn get(&self, id: u64) -> Option<u64> {
         let entry = self.find(id)?;
         let operation = entry.operation.load(Ordering::Relaxed);
@@ -59,7 +57,6 @@ impl Index {
         (entry.id.load(Ordering::Acquire) == id).then_some(operation)
     }
 
-    /// Removes an id, and returns its operation.
     pub(super) fn take(&self, id: u64) -> Option<u64> {
         let entry = self.find(id)?;
         let operation = entry.operation.load(Ordering::Relaxed);
@@ -85,19 +82,6 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_id_is_found_until_it_is_removed() {
-        let index = Index::new(64);
-        for id in 100..120 {
-            assert!(index.put(id, id * 2, 0), "{id}");
-        }
-        assert_eq!(index.get(107), Some(214));
-        assert_eq!(index.take(107), Some(214));
-        assert_eq!((index.get(107), index.take(107)), (None, None));
-        assert_eq!(index.get(108), Some(216));
-        assert_eq!((index.get(0), index.get(1)), (None, None));
-    }
 
     #[test]
     fn a_full_index_reuses_only_old_entries() {

@@ -54,6 +54,21 @@ pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// The command `inner` behind the words of another one, which runs it: under a limit, as another user, in a shell.
+pub fn through(mut outer: Command, inner: &Command) -> Command {
+    outer.arg(inner.get_program()).args(inner.get_args());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    if let Some(directory) = inner.get_current_dir() {
+        outer.current_dir(directory);
+    }
+    outer
+}
+
 pub fn run_within(limit: Duration, command: &mut Command) -> Ended {
     start(command).wait(limit)
 }

@@ -6,6 +6,10 @@ mod pattern;
 
 pub use pattern::Pattern;
 
+/// NCCL's algorithms by their numbers (`NCCL_ALGO_*`), with the names that its events have.
+pub const ALGORITHMS: [&CStr; 7] =
+    [c"TREE", c"RING", c"COLLNET_DIRECT", c"COLLNET_CHAIN", c"NVLS", c"NVLS_TREE", c"PAT"];
+
 /// A function of NCCL that moves data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Function {

@@ -18,7 +18,6 @@ pub(super) enum Decoded {
         correlation: u32,
         id: u64,
     },
-    /// A driver function was called.
     DriverCall {
         correlation: u32,
         cbid: u32,

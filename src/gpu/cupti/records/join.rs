@@ -8,16 +8,13 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 pub(super) trait Work {
-    /// Whether its name is of a kernel of NCCL.
     fn is_nccl_by_name(&self) -> bool;
     /// Whether it ran as a node of a graph: then it has no call of its own.
     fn is_of_graph(&self) -> bool;
 }
 
-/// To what a piece of work belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// To the launch with this event id.
     Launch(u64),
     /// To NCCL, by its name; the launch is not known.
     Nccl,
@@ -36,7 +33,6 @@ const KEEP_MATCHED: Duration = Duration::from_secs(5);
 const KEEP: Duration = Duration::from_secs(60);
 /// How long other work waits: buffers that CUPTI requested at the same time come back within two flushes.
 const KEEP_OTHERS: Duration = Duration::from_secs(2);
-/// The largest number of pieces of work that wait.
 const MOST_WAITING: usize = 1 << 16;
 
 /// Work that came at a time and waits for the call with its correlation id.
@@ -74,7 +70,6 @@ pub(super) struct Join<W> {
     waiting: HashMap<u64, Vec<W>>,
     nccl_waits: VecDeque<Waiting>,
     other_waits: VecDeque<Waiting>,
-    /// Whether there can be external ids.
     expects_ids: bool,
     matched: u64,
     unmatched: u64,
@@ -112,7 +107,6 @@ impl<W: Work> Join<W> {
         std::mem::take(&mut self.unmatched)
     }
 
-    /// The number of launches whose work has not come.
     #[cfg(test)]
     fn open(&self) -> usize {
         self.launches.values().filter(|launch| !launch.matched).count()
@@ -152,7 +146,6 @@ impl<W: Work> Join<W> {
         }
     }
 
-    /// The call with this correlation launches nothing.
     pub(super) fn launches_nothing(&mut self, correlation: u32) {
         let key = self.key(correlation);
         // Calls of a copy-engine collective stay: its copies are calls of the runtime, and the driver functions below

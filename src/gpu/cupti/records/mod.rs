@@ -25,6 +25,7 @@ use names::{NameId, Names};
 use nccl_events::Kind;
 use nccl_events::gpu::{Backend as BackendKind, Copy, GpuCount, GpuRecord, Kernel};
 use nccl_events::id::EventId;
+pub(super) use reports::Fault;
 use reports::Reports;
 use silence::Silence;
 
@@ -33,7 +34,6 @@ const VERSION_SOURCE_NODES: u32 = 130_400;
 /// From this version (CUDA 12.8) on copy records have the number of copies.
 const VERSION_COPY_COUNTS: u32 = 26;
 
-/// A kernel or a copy that ran.
 #[derive(Debug)]
 enum Piece {
     /// And whether it is NCCL's by its name.
@@ -54,7 +54,6 @@ impl Work for Piece {
     }
 }
 
-/// The worker's state of one session.
 pub(super) struct Reading {
     calls: Calls,
     version: u32,
@@ -69,7 +68,7 @@ pub(super) struct Reading {
     is_taken_over: bool,
     /// Records since the last check that depend on the plugin's activity kinds; calls alone do not count.
     records: u64,
-    /// Launches whose ids CUPTI has, and those of them whose work came or was given up.
+    /// Launches whose ids CUPTI has, and how many of their kernels came or were given up.
     pushed: u64,
     settled: u64,
 }
@@ -94,7 +93,6 @@ impl Reading {
         }
     }
 
-    /// CUPTI got the ids of more launches.
     pub(super) fn expect(&mut self, launches: u64) {
         self.pushed += launches;
         if launches > 0 {
@@ -102,17 +100,14 @@ impl Reading {
         }
     }
 
-    /// Whether there are launches whose work has not come.
     pub(super) const fn misses_launches(&self) -> bool {
         self.settled < self.pushed
     }
 
-    /// Whether another tool has taken over CUPTI.
     pub(super) const fn is_taken_over(&self) -> bool {
         self.is_taken_over
     }
 
-    /// Records a sample of CUPTI's clock.
     pub(super) fn sample_clock(&mut self, out: &mut dyn Output) {
         let Some(sample) = clock::sample(|| self.calls.timestamp_ns()) else {
             return;
@@ -284,21 +279,20 @@ impl Reading {
         out.count(GpuCount::ForeignBuffers, foreign);
         if foreign > 0 {
             self.is_taken_over = true;
-            self.reports.foreign_buffers(out);
+            self.reports.once(&Fault::ForeignBuffers, out);
         }
         let refused = buffers::pool().take_refused();
         out.count(GpuCount::NoBufferLeft, refused);
         if refused > 0 {
-            self.reports.no_buffer(out);
+            self.reports.once(&Fault::NoBuffer, out);
         }
         let dropped = self.calls.dropped();
         out.count(GpuCount::DroppedByCupti, dropped);
         if dropped > 0 {
-            self.reports.dropped(dropped, out);
+            self.reports.once(&Fault::Dropped(dropped), out);
         }
     }
 
-    /// The session ends: nothing more comes.
     pub(super) fn end(&mut self, out: &mut dyn Output) {
         self.join.end(&mut self.joined);
         self.write(out);
@@ -308,12 +302,12 @@ impl Reading {
 
     fn bad_record(&mut self, what: &str, out: &mut dyn Output) {
         out.count(GpuCount::BadRecords, 1);
-        self.reports.bad_record(what, out);
+        self.reports.once(&Fault::BadRecord(what.to_owned()), out);
     }
 
     fn no_times(&mut self, count: GpuCount, out: &mut dyn Output) {
         out.count(count, 1);
-        self.reports.no_times(out);
+        self.reports.once(&Fault::NoTimes, out);
     }
 }
 

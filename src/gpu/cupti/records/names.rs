@@ -12,7 +12,6 @@ const OF_NCCL: [&[u8]; 3] = [b"ncclDevKernel_", b"ncclSymkDevKernel_", b"oneRank
 /// The largest number of names: a job that generates kernels has no limit.
 const MOST: usize = 1 << 14;
 
-/// An index into the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NameId(usize);
 
@@ -61,7 +60,6 @@ impl Names {
         id
     }
 
-    /// Whether it is the name of a kernel of NCCL.
     pub(super) fn is_nccl(&self, id: NameId) -> bool {
         self.all.get(id.0).is_some_and(|known| known.is_nccl)
     }
@@ -97,14 +95,7 @@ mod tests {
     #[test]
     fn names_are_kept_once_and_their_number_is_limited() {
         let mut names = Names::default();
-        let one = CString::new("ncclDevKernel_X").unwrap();
-        let other = one.clone();
-        let address = |text: &CString| NameAddress(text.as_ptr().expose_provenance() as u64);
-        // SAFETY: strings that live here.
-        let first = unsafe { names.of_record(address(&one)) };
-        // SAFETY: as above.
-        let second = unsafe { names.of_record(address(&other)) };
-        assert_eq!(first, second);
+        let first = names.keep(c"ncclDevKernel_X");
         assert!(names.is_nccl(first));
         assert_eq!(names.get(first).bytes(), b"ncclDevKernel_X");
         // SAFETY: 0.
@@ -114,6 +105,6 @@ mod tests {
             names.keep(&CString::new(format!("k{number}")).unwrap());
         }
         assert_eq!(names.all.len(), MOST);
-        assert_eq!(names.keep(&one), first);
+        assert_eq!(names.keep(c"ncclDevKernel_X"), first);
     }
 }

@@ -8,7 +8,6 @@ const LAUNCHES: u64 = 64;
 /// Records can be late: CUPTI keeps a buffer while a kernel in it runs.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// Launches without records.
 #[derive(Debug, Default)]
 pub(super) struct Silence {
     launches: u64,

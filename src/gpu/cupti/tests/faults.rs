@@ -21,26 +21,36 @@ fn session(launches: u32) -> (Rig, Vec<Launched>) {
     (rig, launched)
 }
 
-#[test]
-fn kernels_without_times_are_counted() {
-    scenario("faults::kernels_without_times_are_counted", &[("FAKECUPTI_ZERO_TIMES", "10")], || {
-        let (rig, launched) = session(500);
-        assert_eq!((rig.output.kernels.len(), launched.len()), (450, 500));
-        assert_eq!(rig.output.get(GpuCount::KernelsWithoutTimes), 50);
-        assert_eq!(rig.output.get(GpuCount::Unmatched) + rig.output.get(GpuCount::Unfinished), 0);
-        rig.output.one_fault("without times");
-    });
-}
+/// A variable for the double, the launches, how many kernels are recorded, counts, and words of the one line.
+type Loss = ((&'static str, &'static str), u32, usize, &'static [(GpuCount, u64)], &'static str);
+
+const LOSSES: [Loss; 3] = [
+    (
+        ("FAKECUPTI_ZERO_TIMES", "10"),
+        500,
+        450,
+        &[(GpuCount::KernelsWithoutTimes, 50), (GpuCount::Unmatched, 0), (GpuCount::Unfinished, 0)],
+        "without times",
+    ),
+    (("FAKECUPTI_DROP", "30"), 200, 170, &[(GpuCount::DroppedByCupti, 30), (GpuCount::Unmatched, 30)], "dropped"),
+    (("FAKECUPTI_FOREIGN_BUFFER", "1"), 200, 200, &[(GpuCount::ForeignBuffers, 1)], "buffers of another component"),
+];
 
 #[test]
-fn dropped_records_are_counted() {
-    scenario("faults::dropped_records_are_counted", &[("FAKECUPTI_DROP", "30")], || {
-        let (rig, _) = session(200);
-        assert_eq!(rig.output.kernels.len(), 170);
-        assert_eq!(rig.output.get(GpuCount::DroppedByCupti), 30);
-        assert_eq!(rig.output.get(GpuCount::Unmatched), 30);
-        rig.output.one_fault("dropped");
-    });
+fn what_cannot_be_recorded_is_counted_and_said_once() {
+    for (variable, launches, kernels, counts, words) in LOSSES {
+        scenario("faults::what_cannot_be_recorded_is_counted_and_said_once", &[variable], || {
+            let (rig, launched) = session(launches);
+            assert_eq!(rig.output.kernels.len(), kernels, "{words}");
+            if kernels == launched.len() {
+                rig.all_are_joined(&launched);
+            }
+            for (count, number) in counts {
+                assert_eq!(rig.output.get(*count), *number, "{count:?}");
+            }
+            rig.output.one_fault(words);
+        });
+    }
 }
 
 #[test]
@@ -57,18 +67,19 @@ fn half_a_record_at_the_end_of_a_buffer_is_not_read() {
     }
 }
 
-#[test]
-fn a_buffer_of_another_tool_is_neither_read_nor_freed() {
-    scenario(
-        "faults::a_buffer_of_another_tool_is_neither_read_nor_freed",
-        &[("FAKECUPTI_FOREIGN_BUFFER", "1")],
-        || {
-            let (rig, launched) = session(200);
-            rig.all_are_joined(&launched);
-            assert_eq!(rig.output.get(GpuCount::ForeignBuffers), 1);
-            rig.output.one_fault("buffers of another component");
-        },
-    );
+/// Launches in turns until a fault is reported.
+fn launch_until_a_fault(rig: &mut Rig, between: impl Fn(&Rig)) {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(7) && rig.output.faults.is_empty() {
+        for _ in 0..40 {
+            rig.launch(652, 0);
+        }
+        between(rig);
+        rig.collect();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    rig.finish();
+    rig.output.one_fault("taken over");
 }
 
 #[test]
@@ -76,18 +87,8 @@ fn a_takeover_by_another_tool_is_reported() {
     let variables = [("FAKECUPTI_API", "24"), ("FAKECUPTI_TAKEOVER_AFTER", "150")];
     scenario("faults::a_takeover_by_another_tool_is_reported", &variables, || {
         let mut rig = Rig::open();
-        let began = Instant::now();
         // Two calls a launch.
-        while began.elapsed() < Duration::from_secs(7) && rig.output.faults.is_empty() {
-            for _ in 0..40 {
-                rig.launch(652, 0);
-            }
-            rig.double.drain();
-            rig.collect();
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        rig.finish();
-        rig.output.one_fault("taken over");
+        launch_until_a_fault(&mut rig, |rig| rig.double.drain());
         let (kernels, launches) = (rig.output.get(GpuCount::Kernels), rig.output.get(GpuCount::Launches));
         // The records in the buffer that CUPTI had then went to the other tool.
         assert!((40..80).contains(&kernels), "{:?}", rig.output.counts);
@@ -105,16 +106,7 @@ fn disabled_kinds_are_reported() {
         rig.double.drain();
         rig.collect();
         assert_eq!(rig.double.other_tool(2), 0);
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(7) && rig.output.faults.is_empty() {
-            for _ in 0..40 {
-                rig.launch(652, 0);
-            }
-            rig.collect();
-            std::thread::sleep(Duration::from_millis(100));
-        }
-        rig.finish();
-        rig.output.one_fault("taken over");
+        launch_until_a_fault(&mut rig, |_| {});
         assert_eq!(rig.output.kernels.len(), 1);
     });
 }

@@ -215,6 +215,7 @@ impl Rig {
 
     pub(super) fn open_with(settings: Settings) -> Result<Self, NotUsed> {
         journal::clock::select();
+        crate::host::process::watch_forks(|| {});
         let driver = Driver::of_process().unwrap();
         let opened = open(settings, driver)?;
         Ok(Self {

@@ -168,37 +168,17 @@ fn work_of_others_waits_for_a_shorter_time() {
 }
 
 #[test]
-fn without_ids_nothing_waits() {
-    let (mut join, mut out) = (Join::new(), Vec::new());
-    join.work(seconds(0), 10, piece(1, true), &mut out);
-    join.work(seconds(0), 11, piece(2, false), &mut out);
-    assert_eq!((owner(&out, 1), owner(&out, 2)), (Some(Owner::Nccl), Some(Owner::Foreign)));
-}
-
-#[test]
-fn replays_of_graphs_wait_for_nothing() {
-    let (mut join, mut out) = (Join::new(), Vec::new());
-    join.expect_ids();
-    for (number, is_nccl) in [(1, true), (2, false)] {
-        let replayed = Piece { is_of_graph: true, ..piece(number, is_nccl) };
-        join.work(seconds(0), 10, replayed, &mut out);
-    }
-    assert_eq!((owner(&out, 1), owner(&out, 2)), (Some(Owner::Nccl), Some(Owner::Foreign)));
-}
-
-#[test]
-fn correlation_ids_overflow() {
-    let (mut join, mut out) = (Join::new(), Vec::new());
-    join.call(seconds(0), 5, 7, false, &mut out);
-    for (number, correlation) in [(1, 0x7000_0000), (2, 0xe000_0000), (3, 5), (4, 0xffff_ffff)] {
-        join.work(seconds(0), correlation, piece(number, false), &mut out);
-    }
-    // A late record from before the overflow.
-    join.call(seconds(0), 0xffff_ffff, 8, false, &mut out);
-    join.end(&mut out);
-    let expected = [Owner::Foreign, Owner::Foreign, Owner::Foreign, Owner::Launch(8)];
-    for (number, expected) in (1..).zip(expected) {
-        assert_eq!(owner(&out, number), Some(expected), "{number}");
+fn without_ids_nothing_waits_and_replays_of_graphs_never_do() {
+    for expects_ids in [false, true] {
+        let (mut join, mut out) = (Join::new(), Vec::new());
+        if expects_ids {
+            join.expect_ids();
+        }
+        for (number, is_nccl) in [(1, true), (2, false)] {
+            let work = Piece { is_of_graph: expects_ids, ..piece(number, is_nccl) };
+            join.work(seconds(0), 9 + number, work, &mut out);
+        }
+        assert_eq!((owner(&out, 1), owner(&out, 2)), (Some(Owner::Nccl), Some(Owner::Foreign)), "{expects_ids}");
     }
 }
 
