@@ -15,11 +15,11 @@ use clap::Args;
 
 use crate::archive;
 use crate::exit::Exit;
-use crate::hang;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;
 use crate::stats::matched;
+use crate::verdict;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -122,7 +122,7 @@ fn observe(path: &Path, select: &Select) -> Result<Observed> {
     let damaged = || format!("{} is damaged, `nccl-otf2 check` says more", path.display());
     let mut analysis = analysis.with_context(damaged)?;
     let report = &mut analysis.report;
-    hang::put_first(&trace, &mut report.verdict);
+    verdict::put_first(&trace, &mut report.verdict);
     select.refuse_nothing(&trace, matched(&analysis.report)).with_context(|| path.display().to_string())?;
     Ok(Observed::of(&trace, &analysis.tables, &analysis.instances, &analysis.report, &filter))
 }

@@ -18,10 +18,10 @@ use serde::Serialize;
 use crate::archive;
 use crate::diff;
 use crate::exit::Exit;
-use crate::hang;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;
+use crate::verdict;
 use crate::version;
 
 use page::{DiffModel, Model};
@@ -117,7 +117,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     }
     let mut made = Made::of(&trace, &analysis, &bar)?;
     let mut report = analysis.report;
-    hang::put_first(&trace, &mut report.verdict);
+    verdict::put_first(&trace, &mut report.verdict);
     drop((analysis.tables, analysis.instances));
 
     bar.begin("page", 1);

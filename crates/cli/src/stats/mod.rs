@@ -15,10 +15,10 @@ use clap::{Args, ValueEnum as _};
 
 use crate::archive;
 use crate::exit::Exit;
-use crate::hang;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;
+use crate::verdict;
 
 use tables::By;
 
@@ -95,7 +95,7 @@ pub(crate) fn stats(request: &Request) -> Result<Exit> {
     let analysis = analyse(&trace, &filter, &bar);
     drop(bar);
     let mut report = analysis.context("the archive is damaged, `nccl-otf2 check` says more")?.report;
-    hang::put_first(&trace, &mut report.verdict);
+    verdict::put_first(&trace, &mut report.verdict);
     if !request.select.rank.is_empty() {
         report.verdict.basis.push(OF_ALL_RANKS.to_owned());
     }

@@ -20,10 +20,10 @@ use live::{Live, Options, Snapshot};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 
 use crate::exit::Exit;
-use crate::hang::seconds;
 use crate::metrics::Line;
 use crate::place;
 use crate::print::{self, Text};
+use crate::units::seconds;
 use screen::{Screen, summary};
 use tables::{Before, View};
 use terminal::Terminal;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::hang::seconds;
+use crate::units::seconds;
 
 const EXAMPLES: &str = "\
 Looks every --interval seconds at what the processes of a job have recorded, without asking them, and reports each \
