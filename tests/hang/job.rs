@@ -1,4 +1,4 @@
-//! A job of real NCCL that hangs, and what `nccl-otf2 hang` says of it.
+//! A job of real NCCL that hangs, and the reports of `nccl-otf2 hang` on it.
 
 use serde_json::Value;
 use whole_plugin::process::{Ended, Running, run, start, wait_for};
@@ -21,12 +21,10 @@ impl Hanging {
         Some(Self { job: start(job.envs(variables.iter().copied())), scratch })
     }
 
-    /// What `hang` says just now.
     pub(crate) fn look(&self, arguments: &[&str]) -> Ended {
         run(self.scratch.tool(&["hang"]).arg(self.scratch.out()).args(arguments))
     }
 
-    /// What `top` says just now.
     pub(crate) fn top(&self) -> Value {
         let ended = run(self.scratch.tool(&["top", "--json"]).arg(self.scratch.out())).with_code(0);
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
@@ -66,7 +64,6 @@ impl Dead {
         &self.0
     }
 
-    /// What `hang` says.
     pub(crate) fn report(&self, after: &str) -> Value {
         let ended = run(self.0.tool(&["hang", "--json", "--after", after]).arg(self.0.out()));
         serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))

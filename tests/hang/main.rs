@@ -1,5 +1,5 @@
-//! Ranks that do not do the same: what `nccl-otf2 hang` says of jobs that wait for ever, and what the archive says of
-//! calls that differ.
+//! Ranks that do not do the same: the reports of `nccl-otf2 hang` on jobs that wait for ever, and of the archive on calls
+//! that differ.
 
 mod flight;
 mod job;

@@ -1,15 +1,15 @@
-//! Ranks that do not call the same collectives: said in the archive, by `check`, and at the end of `finalize`; and
-//! nothing is said where all is as it should be.
+//! Ranks that do not call the same collectives: the archive, `check` and the end of `finalize` report it, and report
+//! nothing where ranks agree.
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use whole_plugin::process::{LIMIT, Running, run, start};
 use whole_plugin::scratch::Scratch;
 
 use crate::job::Hanging;
 
-/// A collective as NCCL 2.28 and later tell of it: the call, and what is enqueued for it.
+/// A collective as NCCL 2.28 and later report it: the call, and the operation that it enqueues.
 fn call(func: &str, count: u64, datatype: &str, more: &str) -> String {
     format!(
         "
@@ -37,17 +37,16 @@ fn job(table: u32, ranks: &[String]) -> Scratch {
         let script = format!("init c id=7 name=world ranks={size} rank={rank}\n{script}");
         start(scratch.rank(rank, size, &script).args(["--table", &table.to_string()]))
     };
-    let running = ranks.iter().enumerate();
-    let running: Vec<Running> = running.map(|(rank, script)| begin(rank, script)).collect();
+    let running: Vec<Running> = ranks.iter().enumerate().map(|(rank, script)| begin(rank, script)).collect();
     for one in running {
         let _ended = one.wait(LIMIT);
     }
     scratch
 }
 
-/// What an archive says about its ranks.
+/// What the archive and the tool report about its ranks.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct Found {
     /// Properties, without `NCCL::`.
     properties: BTreeMap<String, String>,
     /// Broken rules of `check` about communication.
@@ -56,25 +55,21 @@ struct Said {
     closing: Option<String>,
 }
 
-fn said(scratch: &Scratch) -> Said {
+fn found(scratch: &Scratch) -> Found {
     let finalized = scratch.finalize();
     let archive = scratch.archive();
-    let properties = archive.properties().into_iter();
-    let properties = properties.filter_map(|(name, value)| {
+    let properties = archive.properties().into_iter().filter_map(|(name, value)| {
         let name = name.strip_prefix("NCCL::")?;
-        let about = ["MISMATCH", "RANKS_BEHIND", "MATCHING_UNKNOWN"];
-        let is_about = about.iter().any(|about| name.starts_with(about));
+        let is_about = ["MISMATCH", "RANKS_BEHIND", "MATCHING_UNKNOWN"].iter().any(|about| name.starts_with(about));
         is_about.then(|| (name.to_owned(), value))
     });
     let report = archive.check();
     assert_eq!(report["faults"], 0, "the archive itself is sound: {report}");
     let rules = report["rules"].as_object().expect("rules").keys();
-    let rules = rules.filter(|rule| rule.starts_with('C') && *rule != "C11");
-    let mut closing = finalized.stdout.lines();
-    Said {
+    Found {
         properties: properties.collect(),
-        rules: rules.cloned().collect(),
-        closing: closing.find(|line| line.starts_with("MISMATCH")).map(str::to_owned),
+        rules: rules.filter(|rule| rule.starts_with('C') && *rule != "C11").cloned().collect(),
+        closing: finalized.stdout.lines().find(|line| line.starts_with("MISMATCH")).map(str::to_owned),
     }
 }
 
@@ -83,63 +78,51 @@ fn end() -> String {
 }
 
 /// Three ranks of which the last does something else in the second collective.
-fn odd_one(usual: &str, odd: &str) -> Said {
+fn odd_one(usual: &str, odd: &str) -> Found {
     let script = |second: &str| sum(10) + second + &sum(10) + &end();
     let ranks = [script(usual), script(usual), script(odd)];
-    said(&job(7, &ranks))
-}
-
-fn expect(said: &Said, kind: &str, rule: &str, line: &str) {
-    let name = kind.to_uppercase();
-    let properties = BTreeMap::from([
-        (format!("MISMATCH::{name}"), "1".to_owned()),
-        (format!("MISMATCH::{name}::LIST"), line.to_owned()),
-    ]);
-    let expected = Said {
-        properties,
-        rules: vec![rule.to_owned()],
-        closing: Some(format!("MISMATCH between ranks: {kind}: {line}")),
-    };
-    assert_eq!(*said, expected);
+    found(&job(7, &ranks))
 }
 
 #[test]
 fn who_calls_something_else_is_named() {
-    expect(
-        &odd_one(&sum(10), &broadcast(0)),
-        "function",
-        "C14",
-        "world: collective 2: ranks 0-1 AllReduce of 10 ncclFloat32; rank 2 Broadcast of 64 bytes root 0",
-    );
-    expect(
-        &odd_one(&sum(10), &sum(11)),
-        "count",
-        "C15",
-        "world: collective 2: ranks 0-1 AllReduce of 10 ncclFloat32; rank 2 AllReduce of 11 ncclFloat32",
-    );
-    expect(
-        &odd_one(&sum(10), &call("AllReduce", 10, "ncclInt32", "")),
-        "datatype",
-        "C16",
-        "world: collective 2: ranks 0-1 AllReduce of 10 ncclFloat32; rank 2 AllReduce of 10 ncclInt32",
-    );
-    expect(
-        &odd_one(&broadcast(1), &broadcast(2)),
-        "root",
-        "C17",
-        "world: collective 2: ranks 0-1 Broadcast of 64 bytes root 1; rank 2 Broadcast of 64 bytes root 2",
-    );
-    expect(
-        &odd_one(&(sum(20) + &broadcast(0)), &(broadcast(0) + &sum(20))),
-        "order",
-        "C18",
-        "world: collective 2: ranks 0-1 AllReduce of 20 ncclFloat32; rank 2 Broadcast of 64 bytes root 0",
-    );
+    let cases = [
+        ("function", "C14", sum(10), broadcast(0), "AllReduce of 10 ncclFloat32", "Broadcast of 64 bytes root 0"),
+        ("count", "C15", sum(10), sum(11), "AllReduce of 10 ncclFloat32", "AllReduce of 11 ncclFloat32"),
+        (
+            "datatype",
+            "C16",
+            sum(10),
+            call("AllReduce", 10, "ncclInt32", ""),
+            "AllReduce of 10 ncclFloat32",
+            "AllReduce of 10 ncclInt32",
+        ),
+        ("root", "C17", broadcast(1), broadcast(2), "Broadcast of 64 bytes root 1", "Broadcast of 64 bytes root 2"),
+        (
+            "order",
+            "C18",
+            sum(20) + &broadcast(0),
+            broadcast(0) + &sum(20),
+            "AllReduce of 20 ncclFloat32",
+            "Broadcast of 64 bytes root 0",
+        ),
+    ];
+    for (kind, rule, usual, odd, most, one) in cases {
+        let line = format!("world: collective 2: ranks 0-1 {most}; rank 2 {one}");
+        let name = kind.to_uppercase();
+        let properties = BTreeMap::from([
+            (format!("MISMATCH::{name}"), "1".to_owned()),
+            (format!("MISMATCH::{name}::LIST"), line.clone()),
+        ]);
+        let closing = Some(format!("MISMATCH between ranks: {kind}: {line}"));
+        let expected = Found { properties, rules: vec![rule.to_owned()], closing };
+        assert_eq!(odd_one(&usual, &odd), expected);
+    }
 }
 
-/// The interfaces of NCCL 2.23 to 2.26 tell what is enqueued only; the first three not even which rank it is at `init`.
+/// The interfaces of NCCL 2.23 to 2.26 report only what is enqueued; the first three not even the rank at `init`.
 #[test]
-fn what_is_enqueued_tells_it_where_calls_are_not_recorded() {
+fn what_is_enqueued_shows_it_where_calls_are_not_recorded() {
     for table in [1, 2, 3, 4] {
         let script = |rank: u32, count: u64| {
             let sum = |count: u64| {
@@ -150,9 +133,9 @@ fn what_is_enqueued_tells_it_where_calls_are_not_recorded() {
             sum(10) + &sum(count) + &sum(10) + &end()
         };
         let scratch = job(table, &[script(0, 10), script(1, 77)]);
-        let said = said(&scratch);
-        assert_eq!(said.rules, ["C15"], "table {table}: {said:#?}");
-        let line = &said.properties["MISMATCH::COUNT::LIST"];
+        let found = found(&scratch);
+        assert_eq!(found.rules, ["C15"], "table {table}: {found:#?}");
+        let line = &found.properties["MISMATCH::COUNT::LIST"];
         let what = ": collective 2: rank 0 AllReduce of 10 ncclFloat32; rank 1 AllReduce of 77 ncclFloat32";
         assert!(line.ends_with(what), "table {table}: {line}");
     }
@@ -172,21 +155,21 @@ fn what_ranks_may_do_differently_is_no_mismatch() {
             + &receives
             + &end(),
     ];
-    assert_eq!(said(&job(7, &ranks)), Said::default());
+    assert_eq!(found(&job(7, &ranks)), Found::default());
 }
 
 #[test]
 fn ranks_that_were_killed_earlier_are_behind_and_no_mismatch() {
     let times = |count: u64| format!("repeat {count} {{\n{}\n}}\nkill 9\n", sum(10));
     let ranks = [times(40), times(40), times(17), times(39)];
-    let said = said(&job(7, &ranks));
+    let found = found(&job(7, &ranks));
     let line = "world: rank 2 had called 17 of 40 collectives when the recording ended\nworld: rank 3 had called 39 of 40 collectives when the recording ended";
     let properties = BTreeMap::from([
         ("RANKS_BEHIND".to_owned(), "2".to_owned()),
         ("RANKS_BEHIND::LIST".to_owned(), line.to_owned()),
     ]);
-    let expected = Said { properties, rules: vec!["C19".to_owned()], closing: None };
-    assert_eq!(said, expected);
+    let expected = Found { properties, rules: vec!["C19".to_owned()], closing: None };
+    assert_eq!(found, expected);
 }
 
 /// A rank of which nothing is known to be wrong, but not everything is known.
@@ -210,10 +193,10 @@ fn where_records_are_lost_nothing_is_claimed() {
     assert_ne!(begun, lost);
     std::fs::write(path, begun).expect("written");
     std::fs::remove_file(scratch.out().join("traces.otf2")).expect("the archive was there");
-    let said = said(&scratch);
-    assert_eq!(said.rules, ["C20"], "{said:#?}");
-    assert_eq!(said.properties["MATCHING_UNKNOWN::LIST"], "world: rank 2: records were lost");
-    assert_eq!(said.properties.len(), 2, "{said:#?}");
+    let found = found(&scratch);
+    assert_eq!(found.rules, ["C20"], "{found:#?}");
+    assert_eq!(found.properties["MATCHING_UNKNOWN::LIST"], "world: rank 2: records were lost");
+    assert_eq!(found.properties.len(), 2, "{found:#?}");
 }
 
 /// NCCL itself: everything it can do, on hosts of their own and not, is no mismatch.
@@ -225,46 +208,23 @@ fn nccl_itself_gives_no_false_alarm() {
         let scratch = Scratch::new();
         let Some(mut job) = scratch.nccl(release, &arguments) else { return };
         let _ended = run(&mut job).with_code(0);
-        assert_eq!(said(&scratch), Said::default(), "NCCL {release}");
+        assert_eq!(found(&scratch), Found::default(), "NCCL {release}");
     }
 }
 
-/// What is said of a job of NCCL that hangs, once it is known which ranks came to the second collective and all were
-/// killed. None where there is no such library.
-fn said_of_hang(arguments: &[&str], at_second: &Value) -> Option<Said> {
-    let shape = ["--name", "world", "--procs", "2", "--threads", "2"];
-    let job = Hanging::start("2.28.9", &[], &[&shape, arguments].concat())?;
-    let sequence = |report: &Value| report["communicators"][0]["sequences"][0].clone();
-    let _there = job.until("3000", |report| {
-        let sequence = sequence(report);
-        sequence["first_incomplete"]["position"] == 2 && sequence["entered"] == *at_second
-    });
-    Some(said(job.kill().scratch()))
-}
-
-/// NCCL itself: a rank that never makes the last call.
-#[test]
-fn nccl_itself_leaves_a_rank_behind() {
-    let arguments = ["--ops", "one", "--rounds", "2", "--skip-last", "2"];
-    let Some(said) = said_of_hang(&arguments, &json!([0, 1, 3])) else {
-        return;
-    };
-    assert_eq!(
-        said.properties["RANKS_BEHIND::LIST"],
-        "world: rank 2 had called 1 of 2 collectives when the recording ended"
-    );
-    assert_eq!(said.rules, ["C19"], "{said:#?}");
-}
-
-/// NCCL itself: a rank that names another number of elements.
+/// NCCL itself: a rank that names another number of elements, in a job that is killed once all have called it.
 #[test]
 fn nccl_itself_lets_ranks_call_different_collectives() {
-    let Some(said) = said_of_hang(&["--ops", "one,mismatch"], &json!([0, 1, 2, 3])) else {
-        return;
-    };
-    let line = &said.properties["MISMATCH::COUNT::LIST"];
+    let arguments = ["--name", "world", "--procs", "2", "--threads", "2", "--ops", "one,mismatch"];
+    let Some(job) = Hanging::start("2.28.9", &[], &arguments) else { return };
+    let _there = job.until("3000", |report| {
+        let sequence = &report["communicators"][0]["sequences"][0];
+        sequence["first_incomplete"]["position"] == 2 && sequence["entered"] == json!([0, 1, 2, 3])
+    });
+    let found = found(job.kill().scratch());
+    let line = &found.properties["MISMATCH::COUNT::LIST"];
     let what = "world: collective 2: rank 3 AllReduce of 8 ncclFloat32; ranks 0-2 AllReduce of ";
     assert!(line.starts_with(what), "{line}");
-    assert_eq!(said.properties["MISMATCH::COUNT"], "1");
-    assert_eq!(said.rules, ["C15"], "{said:#?}");
+    assert_eq!(found.properties["MISMATCH::COUNT"], "1");
+    assert_eq!(found.rules, ["C15"], "{found:#?}");
 }

@@ -53,6 +53,12 @@ pub fn plural(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
+/// A text with a capital at its beginning.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
 /// The nearest number with a fraction; 53 bits are more than people read.
 #[expect(clippy::cast_precision_loss, reason = "see above")]
 fn approximate(number: u64) -> f64 {

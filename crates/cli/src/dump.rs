@@ -9,12 +9,12 @@ use snapshots::{Request as Snapshot, Standing};
 use trace::FinalizeOptions;
 
 use crate::exit::Exit;
-use crate::hang::judged;
 use crate::place;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::units::plural;
+use crate::verdict::judged;
 
 const EXAMPLES: &str = "\
 Asks the processes that record into DIR for what they have, waits for them, and makes an archive of it in \

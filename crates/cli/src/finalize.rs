@@ -13,12 +13,13 @@ use serde::Serialize;
 use trace::{FinalizeOptions, FinalizeSummary, FinalizedPart, PartState};
 
 use crate::exit::Exit;
-use crate::hang::{Ending, Kind, judged};
 use crate::place::{self, PARTS};
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::units::{count, plural};
+use crate::verdict::{Ending, judged};
+use hang::Kind;
 
 const EXAMPLES: &str = "\
 A process that ended normally has written its part of the archive, and the last one has put the archive \

@@ -38,6 +38,7 @@ mod summary;
 mod table;
 mod top;
 mod units;
+mod verdict;
 mod version;
 mod watch;
 

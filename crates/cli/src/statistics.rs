@@ -7,7 +7,7 @@ use analysis::{Analysis, Filter, Observed, Trace, analyse, compare};
 use anyhow::{Context as _, Result};
 
 use crate::archive;
-use crate::hang;
+use crate::verdict;
 use crate::progress::Bar;
 use crate::select::Select;
 
@@ -16,7 +16,7 @@ pub(crate) const DAMAGED: &str = "the archive is damaged, `nccl-otf2 check` says
 /// Analyses an archive. The verdict on a hang, where there is one, comes first.
 pub(crate) fn of(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
     let mut analysis = analyse(trace, filter, bar).context(DAMAGED)?;
-    hang::put_first(trace, &mut analysis.report.verdict);
+    verdict::put_first(trace, &mut analysis.report.verdict);
     Ok(analysis)
 }
 

@@ -1,42 +1,19 @@
-//! `nccl-otf2 hang`: who holds up a job, from the journals of its processes, running or dead.
-//!
-//! ```text
-//!  parts/*/journal ─ read ─► job (plain data) ─ judge ─► blockages, suspects ─ report ─► text, JSON
-//! ```
+//! `nccl-otf2 hang`: who holds up a job, from the journals of its processes, running or dead, or from its archive.
 
-mod ending;
-mod job;
-mod judge;
-mod operation;
-mod read;
-mod report;
-mod sequence;
-mod stored;
-mod tail;
-#[cfg(test)]
-mod tests;
+mod text;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use journal::part::JOURNAL;
-use trace::part_directories;
+use hang::{Kind, Report};
 
 use crate::exit::Exit;
 use crate::place::{self, ANCHOR};
 use crate::print;
-use crate::progress::Bar;
 use crate::units::{seconds, time};
-use job::Job;
-use report::text::text;
-
-pub(crate) use ending::{Ending, judged, put_first};
-pub(crate) use report::rows::{FILE, Kind, Report};
-
-/// From how long a wait counts as a hang, where nobody says otherwise.
-const AFTER_SECONDS: f64 = 10.0;
+use crate::verdict::{AFTER_SECONDS, judge, ns};
 
 const EXAMPLES: &str = "\
 Reads what the processes of a job have recorded so far, without asking them: they may run, hang, or have been \
@@ -71,7 +48,6 @@ given. Where the archive or what is left of the recording cannot tell, the verdi
 Exit codes: 0 nothing hangs, 1 something hangs, or is wrong so that it will (a mismatch, a process that is gone while \
 others go on), or the job is quiet, 2 wrong usage, nothing that can be read, or it cannot tell.";
 
-/// What to look at.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
@@ -96,87 +72,28 @@ pub(crate) struct Request {
     json: bool,
 }
 
-/// Says who holds up a job.
-///
-/// # Errors
-///
-/// When there is nothing to read, or stdout cannot be written.
+/// Reports who holds up a job.
 pub(crate) fn hang(request: &Request) -> Result<Exit> {
     place::say_others(&request.path);
     let mut noted = String::new();
     loop {
         let report = judge(&request.path, request.after)?;
-        let Some(pause) = request.watch else {
+        let Some(pause) = request.watch.filter(|_| !report.verdict.found && report.runs()) else {
             return end(request, &report);
         };
-        if report.verdict.found || !report.runs() {
-            return end(request, &report);
-        }
         if report.verdict.kind != Kind::Nothing || noted != report.verdict.text {
             print::note(&report.verdict.text);
-            noted.clone_from(&report.verdict.text);
+            noted = report.verdict.text;
         }
         std::thread::sleep(Duration::from_secs_f64(pause.max(0.1)));
     }
-}
-
-/// Judges a job from its journals; where they are removed, from what was kept of the verdict, or from the archive.
-///
-/// # Errors
-///
-/// When there is nothing to read.
-pub(crate) fn judge(path: &Path, after: f64) -> Result<Report> {
-    if path.is_file() {
-        return of_archive(path, after);
-    }
-    let path = place::directory(path);
-    if !place::has_parts(path)? && place::anchor(path).is_ok() {
-        return of_archive(path, after);
-    }
-    let directory = place::job(path)?;
-    let has_archive = place::anchor(directory).is_ok();
-    let parts = part_directories(directory)?;
-    let has_journal = |part: &PathBuf| part.join(JOURNAL).is_dir();
-    if has_archive && !parts.iter().any(has_journal) {
-        return match stored::read(directory)? {
-            Some(report) => Ok(report),
-            None => of_archive(directory, after),
-        };
-    }
-    let report = look(directory, after)?;
-    // Some journals are removed: the archive has what their processes did.
-    if has_archive && report.verdict.kind == Kind::Unknown && !parts.iter().all(has_journal) {
-        return of_archive(directory, after);
-    }
-    Ok(report)
-}
-
-/// Judges what the processes of a job have recorded so far.
-fn look(directory: &Path, after: f64) -> Result<Report> {
-    let bar = Bar::new();
-    let job = read::job(directory, &bar)?;
-    Ok(report(directory, &job, after))
-}
-
-/// Judges what an archive has of a job.
-fn of_archive(path: &Path, after: f64) -> Result<Report> {
-    let job = read::archive::archive(path, &Bar::new())?;
-    Ok(report(path, &job, after))
-}
-
-fn report(path: &Path, job: &Job, after: f64) -> Report {
-    report::report(&path.display().to_string(), job, ns(after))
-}
-
-fn ns(seconds: f64) -> u64 {
-    u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn end(request: &Request, report: &Report) -> Result<Exit> {
     if request.json {
         print::json(report)?;
     } else {
-        print::text(&text(report, request.all))?;
+        print::text(&text::text(report, request.all))?;
     }
     if report.after_ns != ns(request.after) {
         print::note(format_args!(

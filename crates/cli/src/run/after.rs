@@ -15,11 +15,11 @@ use trace::{
 
 use super::directory::{Directory, is_one_of_many};
 use super::request::Request;
-use crate::hang::{Ending, judged};
 use crate::place::{ANCHOR, PARTS};
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::summary::Summary;
+use crate::verdict::{Ending, judged};
 
 /// Completes the archive and says how to open it, or why there is none.
 pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnvironment, plugin: &Path) -> Result<()> {

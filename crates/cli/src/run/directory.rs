@@ -15,7 +15,6 @@ use rustix::system::uname;
 use settings::PathValues;
 
 use crate::calendar;
-use crate::hang;
 use crate::place::{ANCHOR, PARTS};
 use crate::print;
 

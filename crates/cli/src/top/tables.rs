@@ -37,177 +37,192 @@ pub(super) struct View<'a> {
     pub(super) only: Option<usize>,
 }
 
+/// What one line of a table is about.
+struct Of<'a, T> {
+    /// Only this communicator.
+    view: View<'a>,
+    it: T,
+    operations: Vec<&'a Operation>,
+}
+
+impl<T> Of<'_, T> {
+    fn per_second(&self) -> Cell {
+        match self.view.now.interval_ns {
+            0 => Cell::None,
+            interval_ns => Cell::Number(float(self.ended()) * 1e9 / float(interval_ns)),
+        }
+    }
+
+    /// How many operations ended in the interval.
+    fn ended(&self) -> u64 {
+        self.sum(|it| it.window.count)
+    }
+
+    fn sum(&self, get: fn(&Operation) -> u64) -> u64 {
+        self.operations.iter().map(|it| get(it)).sum()
+    }
+
+    fn most(&self) -> Option<&Operation> {
+        most(&self.operations)
+    }
+
+    /// The rate of the class of operations that moved most bytes.
+    fn rate(&self, get: fn(&Operation) -> Option<f64>) -> Cell {
+        rate(self.operations.iter().filter(|it| self.most().is_some_and(|most| key(it) == key(most))), get)
+    }
+}
+
+/// A rank with its process, and the shares of the time that its proxies waited: GPU, peer, network.
+struct RankLine<'a> {
+    rank: &'a Rank,
+    process: Option<&'a Process>,
+    waits: [u64; 3],
+}
+
+impl Of<'_, RankLine<'_>> {
+    fn share(&self, at: usize) -> Cell {
+        match (self.it.waits.get(at), self.it.waits.iter().sum()) {
+            (None, _) | (_, 0) => Cell::None,
+            (Some(part), whole) => Cell::Share(float(*part) / float(whole)),
+        }
+    }
+
+    fn since(&self, since_ns: u64) -> Cell {
+        Cell::Time(float(self.view.until_ns(self.it.rank).saturating_sub(since_ns)))
+    }
+}
+
 impl<'a> View<'a> {
     /// A line for each communicator, in their order.
     pub(super) fn communicators(self) -> Sheet {
-        let columns =
-            ["communicator", "ranks", "oldest_open", "ops_per_s", "busbw", "last", "waiting", "function", "algbw"];
-        let mut sheet = Sheet::new("communicators", &columns);
-        for (index, communicator) in self.now.communicators.iter().enumerate() {
+        let rows = self.now.communicators.iter().enumerate().map(|(index, it)| {
             let view = Self { only: Some(index), ..self };
-            let ranks: Vec<&Rank> = view.ranks().collect();
-            let operations: Vec<&Operation> = view.operations().collect();
-            let oldest = ranks.iter().filter_map(|it| Some((it.oldest.as_ref()?, it)));
-            let oldest = oldest.min_by_key(|((_, since_ns), _)| *since_ns);
-            let last = ranks.iter().map(|it| (view.since(it), it.rank)).max().filter(|(since, _)| since[0] > 0);
-            let most = most(&operations);
-            let class = |it: &&&Operation| most.is_some_and(|most| key(it) == key(most));
-            let of_class: Vec<&Operation> = operations.iter().filter(class).copied().collect();
-            let (here, all) = (communicator.here, communicator.ranks);
-            sheet.rows.push(vec![
-                text(&communicator.name),
-                text(if here == all { all.to_string() } else { format!("{here}/{all}") }),
-                oldest.map_or(Cell::None, |((function, since_ns), rank)| {
-                    text(format!("{} {function}", self.age(rank, *since_ns)))
+            Of { view, it, operations: view.operations().collect() }
+        });
+        Sheet::of(
+            "communicators",
+            rows,
+            &[
+                ("communicator", |of| text(&of.it.name)),
+                ("ranks", |of| {
+                    let (here, all) = (of.it.here, of.it.ranks);
+                    text(if here == all { all.to_string() } else { format!("{here}/{all}") })
                 }),
-                self.per_second(operations.iter().map(|it| it.window.count).sum()),
-                rate(&of_class, |it| it.window.busbw),
-                last.map_or(Cell::None, |(since, rank)| text(format!("rank {rank}: {}", since[0]))),
-                some_time(ranks.iter().map(|it| view.since(it)[1]).sum()),
-                most.map_or(Cell::None, |it| text(&it.function)),
-                rate(&of_class, |it| it.window.algbw),
-            ]);
-        }
-        sheet
+                ("oldest_open", |of| {
+                    let oldest = of.view.ranks().filter_map(|rank| Some((rank.oldest.as_ref()?, rank)));
+                    let oldest = oldest.min_by_key(|((_, since_ns), _)| *since_ns);
+                    oldest.map_or(Cell::None, |((function, since_ns), rank)| {
+                        text(format!("{} {function}", of.view.age(rank, *since_ns)))
+                    })
+                }),
+                ("ops_per_s", Of::per_second),
+                ("busbw", |of| of.rate(|it| it.window.busbw)),
+                ("last", |of| {
+                    let last = of.view.ranks().map(|rank| (of.view.since(rank), rank.rank)).max();
+                    let last = last.filter(|(since, _)| since[0] > 0);
+                    last.map_or(Cell::None, |(since, rank)| text(format!("rank {rank}: {}", since[0])))
+                }),
+                ("waiting", |of| some_time(of.view.ranks().map(|rank| of.view.since(rank)[1]).sum())),
+                ("function", |of| of.most().map_or(Cell::None, |it| text(&it.function))),
+                ("algbw", |of| of.rate(|it| it.window.algbw)),
+            ],
+        )
     }
 
     /// A line for each rank.
     pub(super) fn ranks_table(self) -> Sheet {
-        let columns = [
-            "rank",
-            "state",
-            "open_for",
-            "oldest_open",
-            "ops_per_s",
-            "busbw",
-            "last",
-            "caused",
-            "gpu_wait",
-            "peer_wait",
-            "network",
-            "idle",
-            "process",
-            "communicator",
-        ];
-        let mut sheet = Sheet::new("ranks", &columns);
-        let proxies = self.now.proxies.iter();
-        let proxies: BTreeMap<Member, _> =
-            proxies.map(|it| ((it.communicator, it.rank), [it.gpu_wait_ns, it.peer_wait_ns, it.network_ns])).collect();
+        let proxies = Before::of(self.now).proxies;
         let mut operations: BTreeMap<Member, Vec<&Operation>> = BTreeMap::new();
         for operation in self.operations() {
             operations.entry((operation.communicator, operation.rank)).or_default().push(operation);
         }
         let mut ranks: Vec<&Rank> = self.ranks().collect();
         ranks.sort_by_key(|it| (it.communicator, it.rank));
-        for rank in ranks {
+        let rows = ranks.into_iter().map(|rank| {
             let member = (rank.communicator, rank.rank);
+            // A rank without a proxy waits for nothing.
+            let [now, before] =
+                [&proxies, &self.before.proxies].map(|all| all.get(&member).copied().unwrap_or_default());
             let process = self.now.processes.get(rank.process);
-            let operations = operations.get(&member).map_or(&[][..], Vec::as_slice);
-            let most = most(operations);
-            let [last, caused_ns] = self.since(rank);
-            let before = self.before.proxies.get(&member).copied().unwrap_or_default();
-            let waits = proxies.get(&member).map(|now| difference(*now, before)).unwrap_or_default();
-            let share = |part: u64| match waits.iter().sum() {
-                0 => Cell::None,
-                whole => Cell::Share(float(part) / float(whole)),
-            };
-            let since = |since_ns: u64| Cell::Time(float(self.until_ns(rank).saturating_sub(since_ns)));
-            sheet.rows.push(vec![
-                Cell::Count(rank.rank.into()),
-                process.map_or(Cell::None, |it| text(state(it))),
-                rank.oldest.as_ref().map_or(Cell::None, |(_, since_ns)| since(*since_ns)),
-                rank.oldest.as_ref().map_or(Cell::None, |(function, _)| text(function)),
-                self.per_second(operations.iter().map(|it| it.window.count).sum()),
-                most.and_then(|it| it.window.busbw).map_or(Cell::None, Cell::Rate),
-                if last > 0 { Cell::Count(last) } else { Cell::None },
-                some_time(caused_ns),
-                share(waits[0]),
-                share(waits[1]),
-                share(waits[2]),
-                rank.last_event_ns.filter(|_| !rank.is_finalized).map_or(Cell::None, since),
-                process.map_or(Cell::None, |it| text(&it.part)),
-                text(self.name(rank.communicator)),
-            ]);
-        }
-        sheet
+            let it = RankLine { rank, process, waits: difference(now, before) };
+            Of { view: self, it, operations: operations.remove(&member).unwrap_or_default() }
+        });
+        Sheet::of(
+            "ranks",
+            rows,
+            &[
+                ("rank", |of| Cell::Count(of.it.rank.rank.into())),
+                ("state", |of| of.it.process.map_or(Cell::None, |it| text(state(it)))),
+                ("open_for", |of| of.it.rank.oldest.as_ref().map_or(Cell::None, |(_, since_ns)| of.since(*since_ns))),
+                ("oldest_open", |of| of.it.rank.oldest.as_ref().map_or(Cell::None, |(function, _)| text(function))),
+                ("ops_per_s", Of::per_second),
+                ("busbw", |of| of.most().and_then(|it| it.window.busbw).map_or(Cell::None, Cell::Rate)),
+                ("last", |of| match of.view.since(of.it.rank) {
+                    [0, _] => Cell::None,
+                    [last, _] => Cell::Count(last),
+                }),
+                ("caused", |of| some_time(of.view.since(of.it.rank)[1])),
+                ("gpu_wait", |of| of.share(0)),
+                ("peer_wait", |of| of.share(1)),
+                ("network", |of| of.share(2)),
+                ("idle", |of| {
+                    let last_ns = of.it.rank.last_event_ns.filter(|_| !of.it.rank.is_finalized);
+                    last_ns.map_or(Cell::None, |since_ns| of.since(since_ns))
+                }),
+                ("process", |of| of.it.process.map_or(Cell::None, |it| text(&it.part))),
+                ("communicator", |of| text(of.view.name(of.it.rank.communicator))),
+            ],
+        )
     }
 
     /// A line for each class of operations: counts and bytes since each process began, the rest of the interval.
     pub(super) fn operations_table(self) -> Sheet {
-        let columns = [
-            "function",
-            "size",
-            "count",
-            "bytes",
-            "mean",
-            "busbw",
-            "ops_per_s",
-            "algbw",
-            "timing",
-            "algorithm",
-            "communicator",
-        ];
-        let mut sheet = Sheet::new("operations, counted on every rank; sizes from this power of two on", &columns);
         let mut classes: BTreeMap<_, Vec<&Operation>> = BTreeMap::new();
         for operation in self.operations() {
             classes.entry((operation.communicator, key(operation))).or_default().push(operation);
         }
-        for ((communicator, (function, size, timing, algorithm)), class) in classes {
-            let sum = |get: fn(&Operation) -> u64| class.iter().map(|it| get(it)).sum::<u64>();
-            let ended = sum(|it| it.window.count);
-            sheet.rows.push(vec![
-                text(function),
-                Cell::Bytes(size),
-                Cell::Count(sum(|it| it.count)),
-                Cell::Bytes(sum(|it| it.bytes)),
-                match ended {
+        let rows = classes.into_iter().map(|(it, operations)| Of { view: self, it, operations });
+        Sheet::of(
+            "operations, counted on every rank; sizes from this power of two on",
+            rows,
+            &[
+                ("function", |of| text(of.it.1.0)),
+                ("size", |of| Cell::Bytes(of.it.1.1)),
+                ("count", |of| Cell::Count(of.sum(|it| it.count))),
+                ("bytes", |of| Cell::Bytes(of.sum(|it| it.bytes))),
+                ("mean", |of| match of.ended() {
                     0 => Cell::None,
-                    ended => Cell::Time(float(sum(|it| it.window.duration_ns)) / float(ended)),
-                },
-                rate(&class, |it| it.window.busbw),
-                self.per_second(ended),
-                rate(&class, |it| it.window.algbw),
-                text(timing),
-                text(algorithm),
-                text(self.name(communicator)),
-            ]);
-        }
-        sheet
+                    ended => Cell::Time(float(of.sum(|it| it.window.duration_ns)) / float(ended)),
+                }),
+                ("busbw", |of| rate(of.operations.iter(), |it| it.window.busbw)),
+                ("ops_per_s", Of::per_second),
+                ("algbw", |of| rate(of.operations.iter(), |it| it.window.algbw)),
+                ("timing", |of| text(of.it.1.2)),
+                ("algorithm", |of| text(of.it.1.3)),
+                ("communicator", |of| text(of.view.name(of.it.0))),
+            ],
+        )
     }
 
     /// A line for each process: how far it is read, and what is missing.
     pub(super) fn processes_table(self) -> Sheet {
-        let columns = [
-            "process",
-            "pid",
-            "state",
-            "records",
-            "behind",
-            "behind_for",
-            "lost",
-            "discarded",
-            "damaged",
-            "late",
-            "problem",
-        ];
-        let mut sheet = Sheet::new("processes", &columns);
-        for it in &self.now.processes {
-            let behind_for = some_time(it.behind_ns);
-            sheet.rows.push(vec![
-                text(&it.part),
-                text(it.pid.to_string()),
-                text(state(it)),
-                Cell::Count(it.records),
-                Cell::Bytes(it.behind_bytes),
-                behind_for,
-                Cell::Count(it.lost_events),
-                Cell::Bytes(it.discarded_bytes),
-                Cell::Count(it.damaged),
-                Cell::Count(it.late_events),
-                it.problem.as_ref().map_or(Cell::None, text),
-            ]);
-        }
-        sheet
+        Sheet::of(
+            "processes",
+            &self.now.processes,
+            &[
+                ("process", |it| text(&it.part)),
+                ("pid", |it| text(it.pid.to_string())),
+                ("state", |it| text(state(it))),
+                ("records", |it| Cell::Count(it.records)),
+                ("behind", |it| Cell::Bytes(it.behind_bytes)),
+                ("behind_for", |it| some_time(it.behind_ns)),
+                ("lost", |it| Cell::Count(it.lost_events)),
+                ("discarded", |it| Cell::Bytes(it.discarded_bytes)),
+                ("damaged", |it| Cell::Count(it.damaged)),
+                ("late", |it| Cell::Count(it.late_events)),
+                ("problem", |it| it.problem.as_ref().map_or(Cell::None, text)),
+            ],
+        )
     }
 
     fn ranks(self) -> impl Iterator<Item = &'a Rank> {
@@ -239,13 +254,6 @@ impl<'a> View<'a> {
         let before = self.before.ranks.get(&(rank.communicator, rank.rank)).copied().unwrap_or_default();
         difference([rank.last, rank.caused_waiting_ns], before)
     }
-
-    fn per_second(self, count: u64) -> Cell {
-        match self.now.interval_ns {
-            0 => Cell::None,
-            interval_ns => Cell::Number(float(count) * 1e9 / float(interval_ns)),
-        }
-    }
 }
 
 /// The one that moved most bytes in the interval, of those with a bandwidth.
@@ -264,8 +272,8 @@ fn difference<const N: usize>(now: [u64; N], before: [u64; N]) -> [u64; N] {
 }
 
 /// The median of the ranks.
-fn rate(operations: &[&Operation], get: fn(&Operation) -> Option<f64>) -> Cell {
-    let mut rates: Vec<f64> = operations.iter().filter_map(|it| get(it)).collect();
+fn rate<'a>(operations: impl Iterator<Item = &'a &'a Operation>, get: fn(&Operation) -> Option<f64>) -> Cell {
+    let mut rates: Vec<f64> = operations.filter_map(|it| get(it)).collect();
     rates.sort_by(f64::total_cmp);
     rates.get(rates.len() / 2).map_or(Cell::None, |rate| Cell::Rate(*rate))
 }

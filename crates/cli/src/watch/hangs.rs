@@ -1,7 +1,8 @@
 //! Which verdicts of `hang` are new.
 
-use super::change::Change;
-use crate::hang::{Kind, Report};
+use hang::{Kind, Report};
+
+use super::outputs::Change;
 
 /// What distinguishes verdicts; their texts have times in them.
 type Verdict = (Kind, String, String);
@@ -13,7 +14,7 @@ pub(super) struct Hangs {
 }
 
 impl Hangs {
-    /// Whether a report is to be passed on.
+    /// What a report changes; `None` if its verdict was reported.
     pub(super) fn change(&mut self, report: &Report) -> Option<Change> {
         if !report.verdict.found {
             let had_some = !std::mem::take(&mut self.reported).is_empty();
@@ -35,6 +36,6 @@ fn verdict(report: &Report) -> Verdict {
         let unrecorded = || format!("{} {}", suspect.communicator, suspect.rank);
         return (kind, suspect.reason.to_string(), suspect.process.clone().unwrap_or_else(unrecorded));
     }
-    let gone = report.processes.iter().filter(|process| kind == Kind::Died && process.process_state == "gone");
-    (kind, String::new(), gone.map(|process| process.part.as_str()).collect::<Vec<_>>().join(" "))
+    let gone = report.gone().filter(|_| kind == Kind::Died).map(|process| process.part.as_str());
+    (kind, String::new(), gone.collect::<Vec<_>>().join(" "))
 }

@@ -1,11 +1,10 @@
 //! `nccl-otf2 watch`: what `hang` says of a running job, and its slow operations, as events.
 //!
 //! ```text
-//!  hang::judge ► Report ───► hangs: is it new? ─┬─► outputs: stdout, a file, a command
+//!  verdict::judge ► Report ───► hangs: is it new? ─┬─► outputs: stdout, a file, a command
 //!  live::Live ─► Snapshot ─► slow: is it new? ──┘
 //! ```
 
-mod change;
 mod commands;
 mod hangs;
 mod outputs;
@@ -20,9 +19,10 @@ use anyhow::{Context as _, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Exit;
-use crate::hang::{Kind, Report, judge};
 use crate::print;
+use crate::verdict::judge;
 use commands::STEP;
+use hang::{Kind, Report};
 use hangs::Hangs;
 use live::{Live, Options};
 use outputs::{Event, Outputs};

@@ -9,12 +9,18 @@ use jiff::{Timestamp, Unit};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use super::change::Change;
 use super::commands::Commands;
 use super::request::Request;
 use crate::print::{self, Text};
 
-/// What a report is of.
+/// What became of a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Found,
+    Cleared,
+}
+
+/// What a report is about.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     Hang,
@@ -31,14 +37,17 @@ impl<'a> Outputs<'a> {
         Self { request, commands: Commands::new(Duration::from_secs_f64(request.command_limit)) }
     }
 
-    /// Passes a report on. What fails is said: the next one may pass.
+    /// Passes a report on. A failure is printed, and does not end the watch: the next report may pass.
     pub(super) fn report(&mut self, change: Change, event: Event, report: &impl Serialize, text: &str) {
+        let pretty = match serde_json::to_string_pretty(report).context("cannot write JSON") {
+            Ok(json) => json + "\n",
+            Err(error) => return print::error(&error),
+        };
         let (name, command) = match (change, event) {
             (Change::Cleared, _) => ("clear", &self.request.on_clear),
             (_, Event::Hang) => ("hang", &self.request.on_hang),
             (_, Event::Slow) => ("slow", &self.request.on_slow),
         };
-        let pretty = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
         let now = Timestamp::now();
         let said = say(self.request.json, now, report, text);
         let written = self.request.write.as_ref().map_or(Ok(()), |path| {

@@ -9,7 +9,7 @@ use std::path::Path;
 use live::{Operation, Snapshot};
 use serde::Serialize;
 
-use super::change::Change;
+use super::outputs::Change;
 use crate::units::{bandwidth, bytes, plural, time};
 
 /// Intervals that are kept: with 10 s they are ten minutes.

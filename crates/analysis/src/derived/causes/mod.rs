@@ -12,6 +12,7 @@ use super::maths::sample::{real, whole};
 use super::messages::Waited;
 use crate::report::{Anomaly, Cause, CauseKind, Rank};
 use crate::tables::small;
+pub(super) use crate::units::capital;
 use crate::units::{count, plural, time};
 
 /// Less of the time of all ranks in operations is no cause.
@@ -100,9 +101,4 @@ impl Cause {
 /// ", 12.3 % of the time of all ranks in operations".
 fn of_all(share: Option<f64>) -> String {
     share.map(|share| format!(", {:.1} % of the time of all ranks in operations", share * 100.0)).unwrap_or_default()
-}
-
-pub(super) fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }

@@ -1,0 +1,222 @@
+//! The report for people: the verdict first, then why, then every communicator where ranks wait.
+
+use std::cmp::Reverse;
+
+use hang::{CollectiveRow, CommRow, FILE, QuietReport, QuietRow, RankRow, Report, SequenceRow};
+
+use crate::calendar;
+use crate::print::Text;
+use crate::table::{Side, Table};
+use crate::units::{count, plural, time};
+
+/// Longest lists printed without `--all`; JSON has everything.
+const MOST_ROWS: usize = 16;
+
+/// The report as text. `all`: no list is cut, and communicators where nobody waits are shown too.
+pub(crate) fn text(report: &Report, all: bool) -> Text {
+    let mut text = Text::default();
+    text.line(&report.verdict.text);
+    origin(report, &mut text);
+    suspects(report, all, &mut text);
+    if let Some(report) = &report.quiet {
+        quiet(report, all, &mut text);
+    }
+    let (waiting, quiet): (Vec<&CommRow>, Vec<&CommRow>) =
+        report.communicators.iter().partition(|comm| all || is_of_interest(comm));
+    for comm in cut(&waiting, all) {
+        communicator(comm, all, &mut text);
+    }
+    rest(&mut text, waiting.len(), all, "communicators where ranks wait");
+    if !quiet.is_empty() {
+        let communicators = plural(quiet.len() as u64, "communicator", "communicators");
+        text.paragraph(format_args!("{communicators} where nobody waits (--all shows them)"));
+    }
+    if !report.unknown.is_empty() {
+        text.paragraph("Not known:");
+        for unknown in cut(&report.unknown, all) {
+            text.line(format_args!("  {unknown}"));
+        }
+        rest(&mut text, report.unknown.len(), all, "remarks");
+    }
+    text
+}
+
+/// What the verdict is from, where it is not from the journals as they are now.
+fn origin(report: &Report, text: &mut Text) {
+    if report.archive_events.is_some() {
+        let at = calendar::moment(i64::try_from(report.time_ns).unwrap_or(i64::MAX));
+        text.line(format_args!("  (as it was on {at}, before its recordings were removed; kept in {FILE})"));
+    } else if report.is_of_archive() {
+        text.line("  (from the archive: the recordings that it was made of are removed)");
+    }
+}
+
+fn cut<T>(list: &[T], all: bool) -> &[T] {
+    if all { list } else { list.get(..MOST_ROWS).unwrap_or(list) }
+}
+
+fn rest(text: &mut Text, length: usize, all: bool, what: &str) {
+    if let Some(more) = length.checked_sub(MOST_ROWS).filter(|more| !all && *more > 0) {
+        text.line(format_args!("  … {more} more {what} (--all)"));
+    }
+}
+
+fn is_of_interest(comm: &CommRow) -> bool {
+    let has_news = |one: &SequenceRow| one.first_incomplete.is_some() || one.mismatch.is_some() || is_lost(one);
+    comm.sequences.iter().any(has_news)
+        || comm.has_open_calls()
+        || !comm.messages.is_empty()
+        || !comm.ranks_missing.is_empty()
+        || comm.straggler.is_some()
+}
+
+/// Whether a rank waits at an unknown position.
+fn is_lost(sequence: &SequenceRow) -> bool {
+    let is_open = |row: &RankRow| matches!(&*row.stage, "calling" | "launching" | "running");
+    sequence.ranks.iter().any(|row| sequence.position_unknown.contains(&row.rank) && is_open(row))
+}
+
+fn suspects(report: &Report, all: bool, text: &mut Text) {
+    for (number, suspect) in cut(&report.suspects, all).iter().enumerate() {
+        if number > 0 {
+            text.line(format_args!("  also: {}", suspect.text));
+        }
+        let is_chain = suspect.chain.len() > 1 && suspect.reason != "deadlock";
+        for step in suspect.chain.iter().filter(|_| is_chain).chain(&suspect.advice) {
+            text.line(format_args!("  {step}"));
+        }
+    }
+    rest(text, report.suspects.len(), all, "suspects");
+}
+
+fn quiet(report: &QuietReport, all: bool, text: &mut Text) {
+    for advice in &report.advice {
+        text.line(format_args!("  {advice}"));
+    }
+    text.paragraph("last seen");
+    let mut table = Table::new(&[
+        ("rank", Side::Right),
+        ("communicator", Side::Left),
+        ("process", Side::Left),
+        ("", Side::Left),
+        ("quiet for", Side::Right),
+        ("its last operation", Side::Left),
+    ]);
+    for row in cut(&report.ranks, all) {
+        table.row(vec![
+            quiet_rank(row),
+            row.communicator.clone().unwrap_or_else(|| "–".to_owned()),
+            row.process.clone(),
+            row.process_state.to_string(),
+            time(row.quiet_ns),
+            row.text.clone(),
+        ]);
+    }
+    table.print(text);
+    rest(text, report.ranks.len(), all, "ranks");
+    let inside: Vec<&QuietRow> = report.ranks.iter().filter(|row| !row.inside.is_empty()).collect();
+    match (inside.is_empty(), report.reports_calls) {
+        (true, true) => text.line(
+            "inside NCCL: nobody, as far as calls tell (those that make, split or destroy communicators are not reported)",
+        ),
+        (true, false) => text.line("inside NCCL: not known, calls are not recorded"),
+        (false, _) => {}
+    }
+    for row in inside {
+        let (rank, inside) = (quiet_rank(row), row.inside.join("; "));
+        text.line(format_args!("inside NCCL: rank {rank} [{}], {inside}", row.process));
+    }
+}
+
+/// The job's number of a rank, else that in its communicator.
+fn quiet_rank(row: &QuietRow) -> String {
+    let own = || Some(format!("{} of {}", row.rank?, row.communicator.as_deref()?));
+    row.job_rank.map(|rank| rank.to_string()).or_else(own).unwrap_or_else(|| "–".to_owned())
+}
+
+fn communicator(comm: &CommRow, all: bool, text: &mut Text) {
+    let size = if comm.ranks_known { "" } else { " seen" };
+    let ranks = plural(u64::from(comm.ranks), "rank", "ranks");
+    text.paragraph(format_args!("communicator {}, {ranks}{size}", comm.name));
+    if !comm.ranks_missing.is_empty() {
+        text.line(format_args!("  not recorded      {}", comm.named(&comm.ranks_missing)));
+    }
+    for sequence in &comm.sequences {
+        sequence_text(comm, sequence, all, text);
+    }
+    for message in cut(&comm.messages, all) {
+        text.line(format_args!("  {}", message.text));
+    }
+    rest(text, comm.messages.len(), all, "messages");
+    if let Some(late) = &comm.straggler {
+        text.line(format_args!(
+            "  comes last        {}, in {} of the last {} collectives that all ranks called, by {} in the median",
+            comm.named(&[late.rank]),
+            late.times,
+            late.of,
+            time(late.behind_ns)
+        ));
+    }
+}
+
+fn collective(row: &CollectiveRow, from_beginning: bool) -> String {
+    let mut text = row.place(from_beginning);
+    if let (Some(function), Some(elements)) = (&row.function, row.count) {
+        text += &format!(": {function} of {} {}", count(elements), row.datatype.as_deref().unwrap_or_default());
+        text += &row.root.map_or_else(String::new, |root| format!(", root {root}"));
+        text += &row.sequence.map_or_else(String::new, |number| format!(", sequence {number}"));
+    }
+    text
+}
+
+fn sequence_text(comm: &CommRow, sequence: &SequenceRow, all: bool, text: &mut Text) {
+    let mut line = |head: &str, rest: &str| text.line(format_args!("  {head:<18}{rest}"));
+    if sequence.graphs {
+        line("in launched CUDA graphs", "");
+    }
+    if let Some(last) = &sequence.last_complete {
+        let unsure = if last.is_sure { "" } else { " (called by all; whether it ended is not recorded)" };
+        line("last complete", &format!("{}{unsure}", collective(last, sequence.from_beginning)));
+    }
+    if let Some(mismatch) = &sequence.mismatch {
+        line("mismatch", &mismatch.text);
+    }
+    if let Some(first) = &sequence.first_incomplete {
+        line("first incomplete", &collective(first, sequence.from_beginning));
+        line("entered", &comm.numbers(&sequence.entered));
+        if !sequence.not_entered.is_empty() {
+            line("not entered", &comm.numbers(&sequence.not_entered));
+        }
+    }
+    if !sequence.position_unknown.is_empty() {
+        line("not known where", &comm.numbers(&sequence.position_unknown));
+    }
+    let is_open = sequence.first_incomplete.is_some() || !sequence.position_unknown.is_empty();
+    if is_open || sequence.ranks.iter().any(|rank| !rank.inside.is_empty()) {
+        ranks(comm, &sequence.ranks, all, text);
+    }
+}
+
+/// First the ranks that have not entered, then those that wait longest: they show most.
+fn ranks(comm: &CommRow, rows: &[RankRow], all: bool, text: &mut Text) {
+    let mut rows: Vec<&RankRow> = rows.iter().collect();
+    rows.sort_by_key(|row| (row.stage != "not-entered", Reverse(row.for_ns), row.rank));
+    let mut table = Table::new(&[
+        ("rank", Side::Right),
+        ("process", Side::Left),
+        ("", Side::Left),
+        ("since its call", Side::Right),
+        ("where", Side::Left),
+    ]);
+    for row in cut(&rows, all) {
+        table.row(vec![
+            comm.numbers(&[row.rank]),
+            row.process.clone(),
+            row.process_state.to_string(),
+            row.for_ns.map_or_else(|| "–".to_owned(), time),
+            row.text.clone(),
+        ]);
+    }
+    table.print(text);
+    rest(text, rows.len(), all, "ranks");
+}

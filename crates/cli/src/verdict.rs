@@ -1,0 +1,167 @@
+//! The verdict on a job: from its journals; where they are removed, what was kept of it, or from the archive.
+//!
+//! ```text
+//!  journals ─ judge ─► verdict ────────────────► beside the archive (hang.json)
+//!     └ finalize ─► archive ─ judge ─► verdict ─┘   where the journals were written before, and so show nothing
+//! ```
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use analysis::report::{Finding, Verdict};
+use analysis::units::capital;
+use analysis::{Matching, Trace};
+use anyhow::Result;
+use hang::{Error, Kind, Report};
+use journal::part::JOURNAL;
+use schema::Statements;
+use trace::{is_done, part_directories};
+
+use crate::archive;
+use crate::place;
+use crate::print;
+use crate::progress::Bar;
+use crate::units::plural;
+
+/// From how long a wait counts as a hang, where the user does not say it.
+pub(crate) const AFTER_SECONDS: f64 = 10.0;
+
+/// Nanoseconds, or as many as fit.
+pub(crate) fn ns(seconds: f64) -> u64 {
+    u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Judges a job, or an archive.
+pub(crate) fn judge(path: &Path, after: f64) -> Result<Report> {
+    if path.is_file() {
+        return of_archive(path, after);
+    }
+    let path = place::directory(path);
+    let has_archive = place::anchor(path).is_ok();
+    if has_archive && !place::has_parts(path)? {
+        return of_archive(path, after);
+    }
+    let directory = place::job(path)?;
+    let parts = part_directories(directory)?;
+    let has_journal = |part: &PathBuf| part.join(JOURNAL).is_dir();
+    if has_archive && !parts.iter().any(has_journal) {
+        return match kept(directory)? {
+            Some(report) => Ok(report),
+            None => of_archive(directory, after),
+        };
+    }
+    let report = of_journals(directory, after)?;
+    // Where some journals are removed, the archive has what their processes did.
+    if has_archive && report.verdict.kind == Kind::Unknown && !parts.iter().all(has_journal) {
+        return of_archive(directory, after);
+    }
+    Ok(report)
+}
+
+fn of_journals(directory: &Path, after: f64) -> Result<Report> {
+    Ok(hang::judge_journals(directory, ns(after), &Bar::new())?)
+}
+
+fn of_archive(path: &Path, after: f64) -> Result<Report> {
+    let trace = archive::open_with_kinds(path)?;
+    Ok(hang::judge_archive(&trace, path, ns(after), &Bar::new())?)
+}
+
+/// The report that is kept beside the archive in a directory.
+fn kept(directory: &Path) -> Result<Option<Report>, Error> {
+    hang::kept(directory, || Some(archive::open(directory).ok()?.events()))
+}
+
+/// How a job stood when its archive was made.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    /// The first line of the report of `hang`.
+    pub(crate) text: String,
+    pub(crate) kind: Kind,
+    pub(crate) names_mismatch: bool,
+}
+
+/// Makes the archive of a job by `finalize`, in `archive`, and returns whether the job hangs, or hung, before that
+/// removes the journals; `None` if nothing is wrong. `has_journals`: whether no other process writes the job's parts
+/// meanwhile.
+pub(crate) fn judged<T>(
+    job: &Path,
+    archive: &Path,
+    has_journals: bool,
+    finalize: impl FnOnce() -> Result<T>,
+) -> Result<(T, Option<Ending>)> {
+    let known = kept(archive).ok().flatten();
+    let is_unwritten = |part: &PathBuf| !is_done(part) && part.join(JOURNAL).is_dir();
+    let is_news = has_journals && part_directories(job).is_ok_and(|parts| parts.iter().any(is_unwritten));
+    let before = is_news.then(|| of_journals(job, AFTER_SECONDS).ok()).flatten();
+    let made = finalize()?;
+    if place::anchor(archive).is_err() {
+        return Ok((made, None));
+    }
+    if let Some(killed) = before.as_ref().and_then(killed) {
+        print::note(killed);
+    }
+    let report = before.filter(|report| report.verdict.found || report.verdict.kind == Kind::Unknown);
+    let is_found = report.as_ref().is_some_and(|report| report.verdict.found);
+    let by_archive = || (is_news || known.is_none()).then(|| found_in(archive)).flatten();
+    let report = if is_found { report } else { by_archive().or(report) };
+    let ending = report.map(|report| keep(archive, report));
+    if let (None, Some(known)) = (&ending, known) {
+        // The archive may have been written anew.
+        keep(archive, known);
+    }
+    Ok((made, ending))
+}
+
+/// Puts the verdict that was kept beside an archive before what the archive itself says: it was judged from more. Where
+/// no verdict was kept, and something is wrong, the archive is judged.
+pub(crate) fn put_first(trace: &Trace, verdict: &mut Verdict) {
+    let is_unfinished = trace.said.unfinished() > 0 || verdict.finding == Finding::Unfinished;
+    let tells = |report: &Report| report.verdict.found || is_unfinished && report.verdict.kind == Kind::Unknown;
+    let directory = trace.anchor.parent();
+    let kept = directory.and_then(|directory| kept(directory).ok().flatten()).filter(tells);
+    let judged = || {
+        let is_to_judge = is_unfinished || is_wrong(&trace.said);
+        is_to_judge.then(|| of_archive(&trace.anchor, AFTER_SECONDS).ok()).flatten().filter(tells)
+    };
+    if let Some(report) = kept.or_else(judged) {
+        let own = std::mem::replace(&mut verdict.sentence, report.verdict.text);
+        let advice = report.suspects.into_iter().next().and_then(|suspect| suspect.advice);
+        verdict.basis.splice(0..0, [own].into_iter().chain(advice.map(|advice| format!("{}.", capital(&advice)))));
+        if is_unfinished || report.verdict.kind != Kind::Mismatch {
+            verdict.finding = Finding::Unfinished;
+        }
+    }
+}
+
+/// Whether the counts of an archive say that something did not end, or that ranks differ.
+fn is_wrong(said: &Statements) -> bool {
+    let matching = Matching::of(said);
+    said.unfinished() > 0 || matching.number() > 0 || matching.ranks_behind.number > 0
+}
+
+/// The report on an archive whose own counts say that something is wrong.
+fn found_in(archive: &Path) -> Option<Report> {
+    let trace = archive::open(archive).ok()?;
+    let report = is_wrong(&trace.said).then(|| of_archive(archive, AFTER_SECONDS).ok()).flatten()?;
+    report.verdict.found.then_some(report)
+}
+
+/// The remark that processes of a job did not end by themselves, where nothing else is wrong.
+fn killed(report: &Report) -> Option<String> {
+    let gone = report.gone().count() as u64;
+    let is_well = !report.verdict.found && report.verdict.kind != Kind::Unknown;
+    (is_well && gone > 0).then(|| {
+        let processes = plural(gone, "process was", "processes were");
+        format!("{processes} killed, crashed, or ended without telling NCCL. {}", report.verdict.text)
+    })
+}
+
+fn keep(archive: &Path, mut report: Report) -> Ending {
+    let events = archive::open(archive).ok().map(|trace| trace.events());
+    // Without the file the archive still tells, in less detail.
+    if let Err(error) = hang::keep(archive, &mut report, events) {
+        print::note(print::reasons(&error.into()));
+    }
+    Ending { names_mismatch: report.names_mismatch(), text: report.verdict.text, kind: report.verdict.kind }
+}

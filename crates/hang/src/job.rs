@@ -1,0 +1,204 @@
+//! What is known of a job at one moment: plain data, from which [`super::judge`] finds who holds it up. Times are
+//! CLOCK_REALTIME ns of the process's host.
+
+use std::collections::BTreeMap;
+
+use job::life::Life;
+use nccl_events::ranks::{Seats, number};
+
+use super::operation::{Message, OpenCall};
+use super::sequence::Tail;
+
+#[derive(Debug, Default)]
+pub(crate) struct Job {
+    /// In the order of their parts' names.
+    pub(crate) processes: Vec<Process>,
+    pub(crate) comms: Vec<Comm>,
+    /// The moment of looking: what began later does not count, because processes are read one after the other.
+    pub(crate) now_ns: u64,
+    pub(crate) source: Source,
+    /// What the archive says is missing from it.
+    pub(crate) missing: Vec<String>,
+    /// What the archive says does not end, or differs between ranks.
+    pub(crate) signs: Vec<String>,
+}
+
+/// What a job is read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Source {
+    #[default]
+    Journals,
+    /// The archive, where journals were removed.
+    Archive,
+}
+
+impl Source {
+    /// Its name in the report.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Journals => "journals",
+            Self::Archive => "archive",
+        }
+    }
+}
+
+/// A member of a communicator: index in [`Job::comms`], and rank.
+pub(crate) type Member = (usize, u32);
+
+impl Job {
+    /// Whether no process lives, so that nothing more can be called.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.processes.iter().any(|process| process.state.is_alive())
+    }
+
+    /// Sets the job's numbers of the ranks.
+    pub(crate) fn number(&mut self) {
+        let mut seats: BTreeMap<Actor, Seats> = BTreeMap::new();
+        for (at, comm) in (0..).zip(&self.comms) {
+            for (number, rank) in &comm.ranks {
+                let seats = seats.entry(rank.actor).or_default();
+                seats.process = rank.actor.process;
+                seats.launcher_rank = self.process_of(rank).and_then(|process| process.launcher_rank);
+                seats.members.entry(at).or_insert(*number);
+            }
+        }
+        let (actors, seats): (Vec<Actor>, Vec<Seats>) = seats.into_iter().unzip();
+        let (world, numbers) = number(&seats);
+        let numbers: BTreeMap<Actor, Option<u32>> = actors.into_iter().zip(numbers).collect();
+        for (at, comm) in (0..).zip(&mut self.comms) {
+            comm.has_all = world == Some(at);
+            for rank in comm.ranks.values_mut() {
+                rank.job_rank = numbers.get(&rank.actor).copied().flatten();
+            }
+        }
+    }
+
+    pub(crate) fn process_of(&self, rank: &Rank) -> Option<&Process> {
+        self.processes.get(rank.actor.process)
+    }
+
+    pub(crate) fn member(&self, (comm, rank): Member) -> Option<&Rank> {
+        self.comms.get(comm)?.ranks.get(&rank)
+    }
+
+    /// The process of a recorded member.
+    pub(crate) fn process_of_member(&self, member: Member) -> Option<&Process> {
+        self.process_of(self.member(member)?)
+    }
+
+    pub(crate) fn has_state(&self, rank: &Rank, state: Life) -> bool {
+        self.process_of(rank).is_some_and(|process| process.state == state)
+    }
+
+    /// Whether all records of a rank are there: else it may have done more, and positions mean nothing.
+    pub(crate) fn is_whole(&self, rank: &Rank) -> bool {
+        self.process_of(rank).is_some_and(|process| process.is_whole)
+    }
+
+    /// How long a rank has been in what it entered; `None` if it began after the moment of looking, or has no clock.
+    pub(crate) fn waited_ns(&self, rank: &Rank, entered_ns: u64) -> Option<u64> {
+        self.process_of(rank).filter(|process| process.has_clock)?.until_ns.checked_sub(entered_ns)
+    }
+}
+
+/// The name of a state in the report.
+pub(crate) const fn state_name(state: Life) -> &'static str {
+    match state {
+        Life::Running => "running",
+        Life::Stopped => "stopped",
+        Life::Gone => "gone",
+        Life::Ended => "ended",
+        Life::Silent => "silent",
+        Life::Unknown => "not-known",
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    pub(crate) part: String,
+    pub(crate) host: String,
+    pub(crate) pid: u32,
+    pub(crate) launcher_rank: Option<u32>,
+    /// The launcher's number of processes.
+    pub(crate) launcher_size: Option<u32>,
+    /// Unknown where only the archive is there, which does not say how a process ended.
+    pub(crate) state: Life,
+    /// Until when it is known what it did: the moment of looking, or the last record of one that does not run.
+    pub(crate) until_ns: u64,
+    /// Its last record, the plugin's own clock readings (one a second) included.
+    pub(crate) last_record_ns: u64,
+    /// The last time that NCCL called the plugin; 0 for never.
+    pub(crate) last_event_ns: u64,
+    /// `None` where it is not known what was recorded.
+    pub(crate) event_mask: Option<u32>,
+    pub(crate) has_journal: bool,
+    /// Whether no record is missing from some time on up to `until_ns`.
+    pub(crate) is_whole: bool,
+    /// Whether its clock readings are there: without them its times are not compared.
+    pub(crate) has_clock: bool,
+    /// From when on a flight recording has everything, where its beginning is removed.
+    pub(crate) kept_since_ns: Option<u64>,
+    /// What is missing or unsure in what it recorded.
+    pub(crate) problems: Vec<String>,
+}
+
+impl Process {
+    pub(crate) fn address(&self) -> String {
+        if self.host.is_empty() { self.part.clone() } else { format!("{}:{}", self.host, self.pid) }
+    }
+}
+
+/// One GPU of one process: while it waits in one communicator it cannot enter another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Actor {
+    /// Index in [`Job::processes`].
+    pub(crate) process: usize,
+    /// The process's number of its GPU.
+    pub(crate) gpu: u32,
+}
+
+/// A communicator across all processes.
+#[derive(Debug)]
+pub(crate) struct Comm {
+    /// The user's name, else its id.
+    pub(crate) name: String,
+    /// NCCL's id or hash; 0 where there is none.
+    pub(crate) id: u64,
+    /// Number of ranks; where NCCL does not report it (2.26 and earlier) one more than the highest seen.
+    pub(crate) size: u32,
+    pub(crate) knows_size: bool,
+    /// Whether its ranks are those of the job.
+    pub(crate) has_all: bool,
+    /// The ranks that a process recorded.
+    pub(crate) ranks: BTreeMap<u32, Rank>,
+}
+
+impl Comm {
+    /// The job's number of one of its ranks; `None` where that is not known.
+    pub(crate) fn job_rank(&self, rank: u32) -> Option<u32> {
+        if self.has_all { Some(rank) } else { self.ranks.get(&rank)?.job_rank }
+    }
+
+    /// The ranks that no process recorded.
+    pub(crate) fn missing(&self) -> Vec<u32> {
+        (0..self.size).filter(|rank| !self.ranks.contains_key(rank)).collect()
+    }
+}
+
+/// A rank of a communicator.
+#[derive(Debug, Default)]
+pub(crate) struct Rank {
+    pub(crate) actor: Actor,
+    pub(crate) job_rank: Option<u32>,
+    /// The collectives that it called, in its order.
+    pub(crate) calls: Tail,
+    /// The collectives of CUDA graphs that it launched: NCCL reports them on ranks with network transfers only.
+    pub(crate) replays: Tail,
+    /// Its sends and receives that may not be complete.
+    pub(crate) messages: Vec<Message>,
+    /// How many sends (true) and receives it called, by peer.
+    pub(crate) message_counts: BTreeMap<(u32, bool), u64>,
+    pub(crate) open_calls: Vec<OpenCall>,
+    /// Whether it finalized the communicator.
+    pub(crate) finalized: bool,
+}

@@ -1,0 +1,260 @@
+//! The collectives of a communicator: how far its ranks got, who waits in the first incomplete one, and for whom.
+
+use job::life::Life;
+
+use super::blockage::{Blockage, Cause, Operation, Position, Reason};
+use super::mismatch::{self, Mismatch};
+use super::survivors::Survivors;
+use crate::job::{Comm, Job, Rank};
+use crate::operation::{Call, Stage};
+use crate::sequence::{Sequence, Tail};
+
+/// How many positions after the first incomplete one are searched for different calls.
+const MISMATCH_POSITIONS: u64 = 64;
+
+/// One sequence of collectives of a communicator.
+pub(crate) struct Collectives<'a> {
+    job: &'a Job,
+    survivors: &'a Survivors<'a>,
+    /// Index in [`Job::comms`].
+    index: usize,
+    comm: &'a Comm,
+    sequence: Sequence,
+    /// The ranks that take part.
+    ranks: Vec<(u32, &'a Rank)>,
+}
+
+/// What is known of the progress of a sequence.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reach {
+    /// The last position that all recorded ranks have completed, and whether that is sure (else all called it, and
+    /// whether it ended is not recorded).
+    pub(crate) last_complete: Option<(u64, bool)>,
+    pub(crate) first_incomplete: Option<u64>,
+    /// The first position with different calls.
+    pub(crate) mismatch: Option<Mismatch>,
+}
+
+fn numbers(ranks: &[(u32, &Rank)]) -> Vec<u32> {
+    ranks.iter().map(|(number, _)| *number).collect()
+}
+
+impl<'a> Collectives<'a> {
+    pub(crate) fn of(
+        job: &'a Job,
+        survivors: &'a Survivors<'a>,
+        (index, comm): (usize, &'a Comm),
+        sequence: Sequence,
+    ) -> Self {
+        Self { job, survivors, index, comm, sequence, ranks: sequence.ranks(comm).collect() }
+    }
+
+    /// The operations of the ranks with known positions.
+    fn tails(&self) -> impl Iterator<Item = &'a Tail> {
+        self.ranks.iter().map(|(_, rank)| self.sequence.of(rank)).filter(|tail| tail.has_positions())
+    }
+
+    /// Only those with operations: of a part whose journal is removed only their number is known.
+    fn kept_tails(&self) -> impl Iterator<Item = &'a Tail> {
+        self.tails().filter(|tail| !tail.list.is_empty())
+    }
+
+    /// How far the sequence got.
+    pub(crate) fn reach(&self) -> Reach {
+        let first = self.kept_tails().map(|tail| tail.before).min().unwrap_or(0);
+        let end = self.tails().map(Tail::count).max().unwrap_or(0);
+        let counts = |rank: &Rank| self.sequence.of(rank).has_positions() && self.job.is_whole(rank);
+        let whole: Vec<(u32, &Rank)> = self.ranks.iter().copied().filter(|(_, rank)| counts(rank)).collect();
+        let all_entered = |position| whole.iter().all(|(_, rank)| self.sequence.of(rank).count() > position);
+        let mut reach = Reach::default();
+        if first > 0 && self.tails().all(|tail| tail.count() >= first) {
+            reach.last_complete = Some((first - 1, true));
+        }
+        for position in first..end {
+            let entered = Entered::at(self, position);
+            if !all_entered(position) || entered.is_open() {
+                // Ranks that are further may have kept nothing of it.
+                let ahead = self.kept_tails().filter(|tail| tail.count() > position);
+                let nearest = ahead.map(|tail| tail.before.max(position)).min();
+                reach.first_incomplete = Some(nearest.unwrap_or(position));
+                break;
+            }
+            reach.last_complete = Some((position, entered.is_surely_complete()));
+        }
+        // After a mismatch the calls of ranks can differ at every position: the first one counts.
+        let last = reach.first_incomplete.map_or(end, |position| end.min(position.saturating_add(MISMATCH_POSITIONS)));
+        let from_beginning = self.sequence.is_from_beginning(self.comm);
+        reach.mismatch =
+            (first..last).find_map(|position| mismatch::find(&whole, self.sequence, from_beginning, position));
+        reach
+    }
+
+    /// Who waits at the first incomplete position, and why; `None` where the only rank that has not completed it has
+    /// only just entered it.
+    pub(crate) fn blockage(&self, reach: &Reach) -> Option<Blockage> {
+        let Some(position) = reach.first_incomplete else {
+            return self.blockage_at_unknown_position();
+        };
+        let entered = Entered::at(self, position);
+        let (absent, unsure) = self.not_entered(position);
+        let waiters = entered.waiters(!absent.is_empty());
+        let (_, _, first) = entered.calls.first().filter(|_| !waiters.is_empty())?;
+        let position = Position {
+            index: Some(position),
+            from_beginning: self.sequence.is_from_beginning(self.comm),
+            sequence: entered.calls.iter().find_map(|(_, _, call)| call.sequence),
+        };
+        let operation = Operation::Collective { sequence: self.sequence, position, what: first.what.clone() };
+        Some(Blockage { comm: self.index, operation, waiters, cause: self.cause(reach, &entered, absent, unsure) })
+    }
+
+    /// Ranks of flight recordings that wait at an unknown position. Ranks that do not wait may be behind.
+    fn blockage_at_unknown_position(&self) -> Option<Blockage> {
+        let sequence = self.sequence;
+        let (open, others): (Vec<_>, Vec<_>) = self.ranks.iter().copied().partition(|(number, rank)| {
+            let tail = sequence.of(rank);
+            tail.first_open().is_some() && !tail.has_positions() && !self.survivors.outlived((self.index, *number))
+        });
+        let call = |rank| sequence.of(rank).first_open();
+        let first = open.first().and_then(|(_, rank)| call(rank))?;
+        let waited =
+            |(number, rank): &(u32, &'a Rank)| Some((*number, self.job.waited_ns(rank, call(rank)?.entered_ns)?));
+        let waiters: Vec<(u32, u64)> = open.iter().filter_map(waited).collect();
+        let mut others = numbers(&others);
+        if sequence == Sequence::Calls {
+            others.extend(self.comm.missing());
+        }
+        let position = Position { index: None, from_beginning: false, sequence: first.sequence };
+        (!waiters.is_empty()).then(|| Blockage {
+            comm: self.index,
+            operation: Operation::Collective { sequence, position, what: first.what.clone() },
+            waiters,
+            cause: if others.is_empty() { Cause::AllEntered(Vec::new()) } else { Cause::Unrecorded(others) },
+        })
+    }
+
+    /// The ranks that did not enter a position, and the ranks that may have entered it or not.
+    fn not_entered(&self, position: u64) -> (Vec<u32>, Vec<u32>) {
+        let tail = |rank| self.sequence.of(rank);
+        let (placed, unknown): (Vec<_>, Vec<_>) =
+            self.ranks.iter().copied().partition(|(_, rank)| tail(rank).has_positions());
+        let behind = placed.into_iter().filter(|(_, rank)| tail(rank).count() <= position);
+        let (absent, mut unsure): (Vec<_>, Vec<_>) = behind.partition(|(_, rank)| self.job.is_whole(rank));
+        // Of the ranks at unknown positions those that wait for nothing, if there are any.
+        let (waiting, idle): (Vec<_>, Vec<_>) =
+            unknown.into_iter().partition(|(_, rank)| tail(rank).first_open().is_some());
+        unsure.extend(if idle.is_empty() { waiting } else { idle });
+        (numbers(&absent), numbers(&unsure))
+    }
+
+    fn cause(&self, reach: &Reach, entered: &Entered<'_>, absent: Vec<u32>, mut unsure: Vec<u32>) -> Cause {
+        let missing = match self.sequence {
+            Sequence::Calls => self.comm.missing(),
+            Sequence::Replays => Vec::new(),
+        };
+        // Something was complete before without the missing ranks: they record elsewhere or not at all.
+        let are_elsewhere = reach.last_complete.is_some_and(|(_, is_sure)| is_sure);
+        match &reach.mismatch {
+            Some(mismatch) if mismatch.position <= entered.position => Cause::Mismatch(mismatch.clone()),
+            _ if !absent.is_empty() => Cause::Absent(absent),
+            _ if unsure.is_empty() && !missing.is_empty() && !are_elsewhere => Cause::Absent(missing),
+            _ if unsure.is_empty() && missing.is_empty() => Cause::AllEntered(entered.held_up_by()),
+            _ => {
+                unsure.extend(missing);
+                Cause::Unrecorded(unsure)
+            }
+        }
+    }
+}
+
+/// The ranks that entered one position, as far as their calls are kept.
+struct Entered<'a> {
+    of: &'a Collectives<'a>,
+    position: u64,
+    calls: Vec<(u32, &'a Rank, &'a Call)>,
+    /// Whether a process was gone before the others, in the middle of this collective.
+    is_broken: bool,
+}
+
+impl<'a> Entered<'a> {
+    fn at(of: &'a Collectives<'a>, position: u64) -> Self {
+        let call = |&(number, rank): &(u32, &'a Rank)| Some((number, rank, of.sequence.of(rank).at(position)?));
+        let mut entered = Self { of, position, calls: of.ranks.iter().filter_map(call).collect(), is_broken: false };
+        let mut calls = entered.calls.iter();
+        entered.is_broken = calls.any(|(rank, _, call)| entered.is_outlived(*rank) && !call.progress.stage.is_over());
+        entered
+    }
+
+    fn is_outlived(&self, number: u32) -> bool {
+        self.of.survivors.outlived((self.of.index, number))
+    }
+
+    /// Whether transfers that ended may have failed because a process died: no later call shows that the program
+    /// continued.
+    fn may_have_failed(&self, rank: &Rank, call: &Call) -> bool {
+        let is_last = self.of.sequence.of(rank).count() == self.position + 1;
+        self.is_broken && is_last && call.progress.stage == Stage::Transferred && call.what.needs_all()
+    }
+
+    /// Whether a record of its end would be there. If records of the rank are missing, or end early, that is not known
+    /// once other ranks completed the call and made another.
+    fn shows_ends(&self, rank: &Rank) -> bool {
+        let continued = |(_, other, call): &(u32, &Rank, &Call)| {
+            call.progress.stage.is_over() && self.of.sequence.of(other).count() > self.position + 1
+        };
+        self.of.job.is_whole(rank) || !self.calls.iter().any(continued)
+    }
+
+    /// Whether a rank that was not outlived is known not to have completed it.
+    fn is_open(&self) -> bool {
+        let mut alive =
+            self.calls.iter().filter(|(number, rank, _)| !self.is_outlived(*number) && self.shows_ends(rank));
+        alive.any(|(_, rank, call)| call.progress.stage.is_open() || self.may_have_failed(rank, call))
+    }
+
+    /// Whether all ranks with kept operations are known to have completed it.
+    fn is_surely_complete(&self) -> bool {
+        self.calls.len() == self.of.kept_tails().count()
+            && self.calls.iter().all(|(_, _, call)| call.progress.stage.is_over())
+    }
+
+    /// Who waits, and for how long.
+    fn waiters(&self, some_are_absent: bool) -> Vec<(u32, u64)> {
+        let waiter = |&(number, rank, call): &(u32, &'a Rank, &'a Call)| {
+            let has_failed = some_are_absent && call.what.needs_all();
+            let is_waiting = !call.progress.stage.is_over() || has_failed || self.may_have_failed(rank, call);
+            let waited_ns = self.of.job.waited_ns(rank, call.entered_ns)?;
+            let is_there = !self.is_outlived(number) || some_are_absent && self.of.survivors.had_waited(waited_ns);
+            (is_waiting && is_there && self.shows_ends(rank)).then_some((number, waited_ns))
+        };
+        self.calls.iter().filter_map(waiter).collect()
+    }
+
+    /// Who holds it up when all have entered it: the surest reason counts.
+    fn held_up_by(&self) -> Vec<(u32, Reason)> {
+        let others_began = self.calls.iter().any(|(_, _, call)| call.progress.began);
+        let reason = |number: u32, rank: &Rank, call: &Call| {
+            let waits = &call.progress.waits;
+            let is_for_gpu = waits.iter().all(|wait| !wait.state.is_for_peer() && wait.step.is_some());
+            match call.progress.stage {
+                stage if stage.is_over() => None,
+                _ if self.is_outlived(number) => Some(Reason::Gone),
+                _ if self.of.job.has_state(rank, Life::Stopped) => Some(Reason::Stopped),
+                Stage::Calling | Stage::Launching => Some(Reason::InTheCall),
+                _ if waits.is_empty() || !is_for_gpu => None,
+                _ if others_began && !call.progress.began => Some(Reason::NotBegun),
+                _ => Some(Reason::Gpu),
+            }
+        };
+        let calls = self.calls.iter();
+        let mut found: Vec<(u32, Reason)> =
+            calls.filter_map(|(number, rank, call)| Some((*number, reason(*number, rank, call)?))).collect();
+        let surest = found.iter().map(|(_, reason)| *reason).min();
+        found.retain(|(_, reason)| Some(*reason) == surest);
+        // If all ranks hold it up, none is singled out.
+        if found.len() == self.calls.len() && surest > Some(Reason::Stopped) {
+            found.clear();
+        }
+        found
+    }
+}

@@ -1,0 +1,85 @@
+//! Where a job is stuck, and who holds it up.
+//!
+//! ```text
+//!            1          2          3
+//! rank 0   AllReduce  AllReduce  Broadcast    waits in 2
+//! rank 1   AllReduce  AllReduce               waits in 2
+//! rank 2   AllReduce                          absent in 2: it causes the blockage, unless it waits elsewhere
+//! ```
+
+pub(super) mod blockage;
+pub(super) mod collectives;
+mod messages;
+pub(super) mod mismatch;
+pub(super) mod quiet;
+mod survivors;
+pub(super) mod suspects;
+
+use super::job::{Comm, Job};
+use super::sequence::Sequence;
+use blockage::{Blockage, Cause};
+use collectives::{Collectives, Reach};
+use survivors::{LONG_AT_THE_END_NS, Survivors};
+use suspects::{Suspect, Suspects};
+
+pub(crate) struct Judgement {
+    /// By communicator: how far each of its sequences got.
+    pub(crate) reaches: Vec<Vec<(Sequence, Reach)>>,
+    pub(crate) blockages: Vec<Blockage>,
+    /// Indices of the blockages that last for `after_ns`, or can never end.
+    pub(crate) lasting: Vec<usize>,
+    /// Who holds up the job, the likeliest first.
+    pub(crate) suspects: Vec<Suspect>,
+    /// Whether the suspects are those of waits that do not prove a hang.
+    pub(crate) is_unsure: bool,
+    /// Whether the job is over, and the waits are so short that a job that works can be killed in one.
+    pub(crate) is_brief: bool,
+}
+
+/// Judges a job. Who has waited for less than `after_ns` is not counted as hanging.
+pub(crate) fn judge(job: &Job, after_ns: u64) -> Judgement {
+    let survivors = Survivors::of(job);
+    let reaches: Vec<Vec<(Sequence, Reach)>> = job
+        .comms
+        .iter()
+        .enumerate()
+        .map(|(index, comm)| {
+            let reach = |sequence| (sequence, Collectives::of(job, &survivors, (index, comm), sequence).reach());
+            Sequence::in_comm(comm).map(reach).collect()
+        })
+        .collect();
+    let comms = job.comms.iter().zip(&reaches).enumerate();
+    let blockages: Vec<Blockage> =
+        comms.flat_map(|(index, (comm, reaches))| of_comm(job, &survivors, (index, comm), reaches)).collect();
+    let lasting = |after_ns: u64| -> Vec<usize> {
+        let lasts = |one: &Blockage| one.longest_ns() >= after_ns || suspects::is_final(&survivors, one);
+        blockages.iter().enumerate().filter(|(_, one)| lasts(one)).map(|(index, _)| index).collect()
+    };
+    let (sure, long) = (lasting(after_ns), lasting(LONG_AT_THE_END_NS));
+    let is_unsure = sure.is_empty() && job.is_over() && !long.is_empty();
+    let is_brief = job.is_over() && long.is_empty();
+    let lasting = if is_unsure { long } else { sure };
+    let suspects = Suspects::find(job, &survivors, &blockages, &lasting);
+    Judgement { reaches, suspects, is_unsure, is_brief, blockages, lasting }
+}
+
+fn of_comm(
+    job: &Job,
+    survivors: &Survivors<'_>,
+    (index, comm): (usize, &Comm),
+    reaches: &[(Sequence, Reach)],
+) -> Vec<Blockage> {
+    let mut found: Vec<Blockage> = reaches
+        .iter()
+        .filter_map(|(sequence, reach)| Collectives::of(job, survivors, (index, comm), *sequence).blockage(reach))
+        .collect();
+    for (number, rank) in &comm.ranks {
+        let mut waits = messages::blockages(job, survivors, (index, *number), rank);
+        if survivors.outlived((index, *number)) {
+            let is_absent = |one: &Blockage| matches!(one.cause, Cause::Absent(_));
+            waits.retain(|one| is_absent(one) && survivors.had_waited(one.longest_ns()));
+        }
+        found.extend(waits);
+    }
+    found
+}

@@ -1,0 +1,57 @@
+//! Which processes of a communicator others outlived.
+
+use job::life::Life;
+
+use crate::job::{Comm, Job, Member};
+
+/// A process that others outlived by this much was gone before them: its last record is at most a second old when it
+/// ends.
+const OUTLIVED_NS: u64 = 2_000_000_000;
+/// A job that ends while ranks wait for this long may have hung, whatever `--after` is: the times of the dead are up to
+/// a second short.
+pub(super) const LONG_AT_THE_END_NS: u64 = 1_000_000_000;
+
+/// The survivors of every communicator of a job.
+pub(crate) struct Survivors<'a> {
+    job: &'a Job,
+    comms: Vec<OfComm>,
+}
+
+/// Whether a process of a communicator lives, and until when the last one lived; 0 where none has a clock.
+struct OfComm {
+    some_run: bool,
+    last_ns: u64,
+}
+
+impl<'a> Survivors<'a> {
+    pub(crate) fn of(job: &'a Job) -> Self {
+        let of_comm = |comm: &Comm| {
+            let processes = comm.ranks.values().filter_map(|rank| job.process_of(rank));
+            OfComm {
+                some_run: processes.clone().any(|one| one.state.is_alive()),
+                last_ns: processes.filter(|one| one.has_clock).map(|one| one.until_ns).max().unwrap_or(0),
+            }
+        };
+        Self { job, comms: job.comms.iter().map(of_comm).collect() }
+    }
+
+    /// Whether the process of a member was gone when others of its communicator still worked or waited.
+    pub(crate) fn outlived(&self, member: Member) -> bool {
+        let Some((comm, process)) = self.comms.get(member.0).zip(self.job.process_of_member(member)) else {
+            return false;
+        };
+        let is_later = process.has_clock && comm.last_ns >= process.until_ns.saturating_add(OUTLIVED_NS);
+        match process.state {
+            Life::Gone | Life::Ended => comm.some_run || is_later,
+            // That others run proves nothing: it may run, too.
+            Life::Unknown => is_later,
+            _ => false,
+        }
+    }
+
+    /// Whether a rank that was outlived had waited in vain for so long: of a job that is over it may have been killed
+    /// before the others, or have given up.
+    pub(crate) fn had_waited(&self, waited_ns: u64) -> bool {
+        self.job.is_over() && waited_ns >= LONG_AT_THE_END_NS
+    }
+}

@@ -1,0 +1,238 @@
+//! Who holds up a job: a rank that is absent in one communicator may itself wait in another, so the chain of waits is
+//! followed to its end.
+//!
+//! ```text
+//!   rank 0 waits in A for rank 1  ─►  rank 1 waits in B for rank 2  ─►  rank 2 waits for nobody: the suspect
+//!   rank 0 waits in A for rank 1  ─►  rank 1 waits in B for rank 0: a deadlock
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use job::life::Life;
+
+use super::blockage::{Blockage, Cause, Reason};
+use super::survivors::Survivors;
+use crate::job::{Actor, Job, Member};
+
+/// From how many blockages the search begins: those that last longest. All lead to the same few ranks.
+const MOST_STARTS: usize = 1000;
+/// A rank that waits for this long is not about to call what others wait for: whom it waits for holds up them, too.
+const IN_A_CHAIN_NS: u64 = 100_000_000;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Suspect {
+    /// For [`Reason::Unknown`] any of the waiters.
+    pub(crate) member: Member,
+    pub(crate) reason: Reason,
+    /// The blockage that it causes: index in the list.
+    pub(crate) blockage: usize,
+    /// From the rank that waits longest to this one: indices in the list of blockages.
+    pub(crate) chain: Vec<usize>,
+    /// How many ranks (of whatever communicator) wait because of it.
+    pub(crate) blocked: usize,
+}
+
+/// Whether a blockage can never end.
+pub(crate) fn is_final(survivors: &Survivors<'_>, blockage: &Blockage) -> bool {
+    match &blockage.cause {
+        Cause::Mismatch(_) => true,
+        Cause::AllEntered(holding) => holding.iter().any(|(_, why)| *why == Reason::Gone),
+        Cause::Absent(ranks) | Cause::Unrecorded(ranks) => {
+            ranks.iter().any(|rank| survivors.outlived((blockage.comm, *rank)))
+        }
+    }
+}
+
+pub(crate) struct Suspects<'a> {
+    job: &'a Job,
+    survivors: &'a Survivors<'a>,
+    blockages: &'a [Blockage],
+    waiters: Vec<BTreeSet<Actor>>,
+    /// The blockages that an actor waits in.
+    waiting: BTreeMap<Actor, Vec<usize>>,
+    found: BTreeMap<(Reason, Member), Found>,
+    /// How often a suspect was found.
+    times_found: usize,
+}
+
+fn waiters(job: &Job, blockage: &Blockage) -> BTreeSet<Actor> {
+    let ranks = blockage.waiters.iter().filter_map(|(rank, _)| job.member((blockage.comm, *rank)));
+    ranks.map(|rank| rank.actor).collect()
+}
+
+/// What led to a suspect.
+struct Found {
+    chain: Vec<usize>,
+    blockage: usize,
+    blocked: BTreeSet<Actor>,
+}
+
+/// From somebody who waits to the rank that holds it up.
+#[derive(Debug, Default)]
+struct Chain {
+    blockages: Vec<usize>,
+    /// All blockages that were looked at.
+    seen: BTreeSet<usize>,
+}
+
+impl<'a> Suspects<'a> {
+    /// The suspects of the blockages that last, the likeliest first.
+    pub(crate) fn find(
+        job: &'a Job,
+        survivors: &'a Survivors<'a>,
+        blockages: &'a [Blockage],
+        lasting: &[usize],
+    ) -> Vec<Suspect> {
+        let waiters = blockages.iter().map(|blockage| waiters(job, blockage)).collect();
+        let (waiting, found) = (BTreeMap::new(), BTreeMap::new());
+        let mut search = Self { job, survivors, blockages, waiters, waiting, found, times_found: 0 };
+        for (index, (blockage, waiters)) in blockages.iter().zip(&search.waiters).enumerate() {
+            if lasting.binary_search(&index).is_ok() || blockage.longest_ns() >= IN_A_CHAIN_NS {
+                for actor in waiters {
+                    search.waiting.entry(*actor).or_default().push(index);
+                }
+            }
+        }
+        let mut starts: Vec<usize> = lasting.to_vec();
+        starts.sort_by_key(|index| Reverse(blockages.get(*index).map(Blockage::longest_ns)));
+        for index in starts.into_iter().take(MOST_STARTS) {
+            search.follow(index, &mut Chain::default());
+        }
+        let suspects = search.found.into_iter().map(|((reason, member), Found { blockage, chain, blocked })| Suspect {
+            member,
+            reason,
+            blockage,
+            chain,
+            blocked: blocked.len(),
+        });
+        without_repetitions(job, suspects.collect())
+    }
+
+    fn suspect(&mut self, reason: Reason, member: Member, chain: &Chain) {
+        self.times_found += 1;
+        let process = self.job.member(member).map(|rank| rank.actor.process);
+        let blockages = &chain.blockages;
+        let found = self.found.entry((reason, member)).or_insert_with(|| Found {
+            // A chain has the blockage that it was followed to.
+            blockage: blockages.last().copied().unwrap_or(0),
+            chain: blockages.clone(),
+            blocked: BTreeSet::new(),
+        });
+        // The longest chain explains most.
+        if blockages.len() > found.chain.len() {
+            found.chain.clone_from(blockages);
+        }
+        // A stopped process waits for nobody, also where it is in the operation.
+        let is_itself = |actor: &&Actor| reason == Reason::Stopped && Some(actor.process) == process;
+        // All ranks along the chain wait because of it.
+        let blocked = blockages.iter().filter_map(|index| self.waiters.get(*index)).flatten();
+        found.blocked.extend(blocked.filter(|actor| !is_itself(actor)));
+    }
+
+    /// Goes from a blockage to the ranks that cause it.
+    fn follow(&mut self, index: usize, chain: &mut Chain) {
+        let Some(blockage) = self.blockages.get(index) else {
+            return;
+        };
+        chain.blockages.push(index);
+        chain.seen.insert(index);
+        let comm = blockage.comm;
+        match &blockage.cause {
+            Cause::Mismatch(mismatch) => {
+                mismatch.deviants().into_iter().for_each(|rank| self.suspect(Reason::Mismatch, (comm, rank), chain));
+            }
+            Cause::Absent(ranks) => ranks.iter().for_each(|rank| self.absent((comm, *rank), chain)),
+            Cause::Unrecorded(ranks) => ranks.iter().for_each(|rank| self.unrecorded((comm, *rank), chain)),
+            Cause::AllEntered(holding) if holding.is_empty() => {
+                if let Some((rank, _)) = blockage.waiters.first() {
+                    self.suspect(Reason::Unknown, (comm, *rank), chain);
+                }
+            }
+            Cause::AllEntered(holding) => {
+                holding.iter().for_each(|(rank, reason)| self.suspect(*reason, (comm, *rank), chain));
+            }
+        }
+        chain.blockages.pop();
+    }
+
+    /// Where the GPU of a member waits.
+    fn waits_in(&self, member: Member) -> Vec<usize> {
+        let waits_in = self.job.member(member).and_then(|rank| self.waiting.get(&rank.actor));
+        waits_in.cloned().unwrap_or_default()
+    }
+
+    /// A rank with records missing: if its process is over, that is reason enough; or it waits elsewhere.
+    fn unrecorded(&mut self, member: Member, chain: &mut Chain) {
+        let reason = match self.job.process_of_member(member).map(|process| process.state) {
+            Some(Life::Gone | Life::Unknown) if self.survivors.outlived(member) => Reason::Gone,
+            Some(Life::Ended) => Reason::Ended,
+            Some(Life::Stopped) => Reason::Stopped,
+            _ => Reason::Unrecorded,
+        };
+        let before = self.times_found;
+        if reason == Reason::Unrecorded {
+            for next in self.waits_in(member) {
+                if !chain.seen.contains(&next) {
+                    self.follow(next, chain);
+                }
+            }
+        }
+        if self.times_found == before {
+            self.suspect(reason, member, chain);
+        }
+    }
+
+    /// A rank that did not enter: it waits elsewhere, or it is the suspect.
+    fn absent(&mut self, member: Member, chain: &mut Chain) {
+        let Some(rank) = self.job.member(member) else {
+            self.suspect(Reason::NeverCame, member, chain);
+            return;
+        };
+        let state = self.job.process_of(rank).map_or(Life::Running, |process| process.state);
+        let elsewhere = self.waits_in(member);
+        // If it had waited in vain before it was gone, its end is not the cause.
+        let is_gone = elsewhere.is_empty() && self.survivors.outlived(member);
+        let reason = match state {
+            Life::Gone | Life::Unknown if is_gone => Some(Reason::Gone),
+            _ if rank.finalized => Some(Reason::Ended),
+            Life::Ended if is_gone => Some(Reason::Ended),
+            Life::Stopped => Some(Reason::Stopped),
+            _ if !elsewhere.is_empty() => None,
+            Life::Silent => Some(Reason::Silent),
+            _ if !rank.open_calls.is_empty() => Some(Reason::InTheCall),
+            _ => Some(Reason::NotCalled),
+        };
+        if let Some(reason) = reason {
+            self.suspect(reason, member, chain);
+            return;
+        }
+        for next in elsewhere {
+            if let Some(from) = chain.blockages.iter().position(|index| *index == next) {
+                // If records of a member of the circle are missing, there may be no circle.
+                let mut circle = chain.blockages.iter().skip(from).filter_map(|index| self.blockages.get(*index));
+                if circle.all(|one| !matches!(one.cause, Cause::Unrecorded(_))) {
+                    self.suspect(Reason::Deadlock, member, chain);
+                }
+            } else if !chain.seen.contains(&next) {
+                self.follow(next, chain);
+            }
+        }
+    }
+}
+
+/// The likeliest first. A GPU, a process or a deadlock that blocks several communicators is listed once.
+fn without_repetitions(job: &Job, mut suspects: Vec<Suspect>) -> Vec<Suspect> {
+    suspects.sort_by_key(|one| (one.reason, Reverse(one.blocked), one.member));
+    let mut known: BTreeSet<(Reason, Actor)> = BTreeSet::new();
+    let mut circles: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
+    suspects.retain(|suspect| {
+        let reason = suspect.reason;
+        let is_process = matches!(reason, Reason::Gone | Reason::Stopped | Reason::Silent);
+        let actor = job.member(suspect.member).map(|rank| rank.actor);
+        let actor = actor.map(|actor| Actor { gpu: if is_process { 0 } else { actor.gpu }, ..actor });
+        actor.is_none_or(|actor| known.insert((reason, actor)))
+            && (reason != Reason::Deadlock || circles.insert(suspect.chain.iter().copied().collect()))
+    });
+    suspects
+}

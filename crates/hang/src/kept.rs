@@ -1,0 +1,47 @@
+//! The verdict that is kept beside an archive, because the journals that it was judged from are removed.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use journal::part::{part_name, read_process};
+use journal::private;
+use trace::part_directories;
+
+use super::Error;
+use super::report::rows::{ProcessRow, Report};
+
+/// The file of a kept report, in the directory of the archive.
+pub const FILE: &str = "hang.json";
+
+/// Keeps a report beside the archive in `directory`, which has this many events: they identify the archive.
+pub fn keep(directory: &Path, report: &mut Report, archive_events: Option<u64>) -> Result<(), Error> {
+    report.archive_events = archive_events;
+    let path = directory.join(FILE);
+    let staged = directory.join(format!(".{FILE}.{}", std::process::id()));
+    let json = serde_json::to_vec_pretty(report).map_err(io::Error::from);
+    let written = json.and_then(|json| private::write(&staged, &json)).and_then(|()| fs::rename(&staged, &path));
+    written.map_err(Error::io("write", &path))
+}
+
+/// The report that is kept in `directory`; `None` if it is about another archive, or about another job.
+pub fn kept(directory: &Path, archive_events: impl FnOnce() -> Option<u64>) -> Result<Option<Report>, Error> {
+    let path = directory.join(FILE);
+    let bytes = match regular_files::read(&path, regular_files::MOST_MANIFEST_BYTES) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        bytes => bytes.map_err(Error::io("read", &path))?,
+    };
+    let report: Report = serde_json::from_slice(&bytes).map_err(|source| Error::NotAReport { path, source })?;
+    // A report on an archive has no names of parts.
+    let is_process = |part: &PathBuf, process: &ProcessRow| {
+        let (info, _) = read_process(part);
+        info.pid != 0 && (&info.host, info.pid) == (&process.host, process.pid)
+    };
+    let is_judged = |part: &PathBuf| {
+        report.processes.iter().any(|it| it.part == part_name(part))
+            || report.processes.iter().any(|it| is_process(part, it))
+    };
+    let has_all = part_directories(directory).is_ok_and(|parts| parts.iter().all(is_judged));
+    let is_about_this = report.archive_events.is_some() && report.archive_events == archive_events();
+    Ok((has_all && is_about_this).then_some(report))
+}

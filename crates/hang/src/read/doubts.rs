@@ -1,0 +1,57 @@
+//! What an archive says is missing from it.
+
+use analysis::Trace;
+use analysis::units::plural;
+use nccl_events::Kind;
+use schema::Lack;
+
+/// What the archive says is missing from it.
+pub(super) struct Doubts {
+    /// Which kinds of events were recorded, as NCCL's mask.
+    pub(super) event_mask: u32,
+    /// Whether no record is missing.
+    pub(super) is_whole: bool,
+    /// Whether only the end of a recording was kept.
+    pub(super) is_flight: bool,
+    /// What is missing, one a line.
+    pub(super) missing: Vec<String>,
+    /// What does not end or differs, one a line.
+    pub(super) signs: Vec<String>,
+}
+
+impl Doubts {
+    pub(super) fn of(trace: &Trace) -> Self {
+        let said = &trace.said;
+        let is_missing = |lack| match lack {
+            Lack::Callbacks(lost) => Some(format!("{} not recorded", plural(lost, "callback was", "callbacks were"))),
+            Lack::Places(number) => {
+                let first = said.problems.lines.all.first().map(String::as_str).unwrap_or_default();
+                let places = plural(number, "place", "places");
+                Some(format!("{places} of the recordings could not be read, the first: {first}"))
+            }
+            Lack::Processes(number) => Some(format!("the archive lacks {}", plural(number, "process", "processes"))),
+            Lack::WhileOff => Some("recording was switched, so the order of calls is not known".to_owned()),
+            _ => None,
+        };
+        let mut missing: Vec<String> = said.lacks().filter_map(is_missing).collect();
+        missing.extend(said.matching_unknown.lines.shown());
+        let mut signs = said.ranks_behind.lines.shown();
+        let unfinished = said.unfinished();
+        if unfinished > 0 {
+            signs.push(format!("{} had not ended when recording did", plural(unfinished, "event", "events")));
+        }
+        Self {
+            event_mask: event_mask(&said.events.all),
+            is_whole: !said.has_gaps() && said.measurement_list.is_empty(),
+            is_flight: said.flight_processes.get() > 0,
+            missing,
+            signs,
+        }
+    }
+}
+
+/// The mask of the kinds that the archive names.
+fn event_mask(lines: &[String]) -> u32 {
+    let has = |kind: &Kind| lines.iter().any(|line| line.split([',', ' ']).any(|name| name == kind.name()));
+    Kind::ALL.into_iter().filter(has).map(Kind::mask).fold(0, |mask, kind| mask | kind)
+}

@@ -1,0 +1,61 @@
+//! The beginning of a rank's operations where only the end of a recording is kept.
+//!
+//! Each thread's records are cut at another time, a mebibyte at a time, so an operation may be kept without its call.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nccl_events::Kind;
+use nccl_events::id::EventId;
+use tables::{Head, Tables};
+
+use crate::operation::Call;
+
+/// A call and its operation are no further apart than a large group, in events of their thread.
+const NEAR_EVENTS: u64 = 1 << 14;
+
+/// The call of an operation, whose record is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RemovedCall {
+    /// One of the last that were removed, with its number on its thread: the operation follows it.
+    Near(u64),
+    /// Removed long ago: it was captured into a CUDA graph, and the operation is of a launch.
+    Captured,
+}
+
+/// The removed call of an operation; `None` if the call is kept, or was not recorded.
+pub(super) fn removed_call(tables: &Tables, operation: &Head) -> Option<RemovedCall> {
+    let later = tables.removed.starts_after(operation.parent, tables.process_tag)?;
+    let call = EventId::from_raw(operation.parent);
+    matches!(call.kind(), Kind::CollApi | Kind::P2pApi).then(|| match later < NEAR_EVENTS {
+        true => RemovedCall::Near(call.sequence()),
+        false => RemovedCall::Captured,
+    })
+}
+
+/// Removes what comes before a hole: several threads may have made the calls, and more is kept of some than of others.
+/// NCCL's numbers show holes. `others`: operations of the same rank that have numbers of the same functions.
+pub(crate) fn leave_out_before_holes(calls: &mut Vec<Call>, others: &[Call]) {
+    let of = |call: &Call| {
+        let number = call.sequence.filter(|_| !call.by_copy_engine)?;
+        Some((Arc::clone(&call.what.func), number))
+    };
+    let all: BTreeSet<(Arc<str>, u64)> = calls.iter().chain(others).filter_map(of).collect();
+    let mut highest: BTreeMap<Arc<str>, u64> = BTreeMap::new();
+    let mut from = 0;
+    for (at, call) in calls.iter().enumerate() {
+        let Some((func, number)) = of(call) else {
+            continue;
+        };
+        let before = *highest.entry(Arc::clone(&func)).or_insert(number);
+        if number <= before {
+            continue;
+        }
+        let between = (Arc::clone(&func), before + 1)..(Arc::clone(&func), number);
+        if (all.range(between).count() as u64) < number - before - 1 {
+            from = at;
+        }
+        highest.insert(func, number);
+    }
+    calls.drain(..from);
+}

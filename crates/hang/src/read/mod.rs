@@ -1,0 +1,66 @@
+//! From a job's directory to a [`Job`]: the parts are read in parallel, then put together.
+//!
+//! The processes are not asked, and nothing is changed: they may run, hang, or be dead.
+
+pub(super) mod align;
+pub(super) mod archive;
+mod doubts;
+pub(super) mod flight;
+mod operations;
+mod part;
+mod progress;
+mod proxy;
+
+use std::path::Path;
+
+use job::communicators::{Communicator, Communicators, Twice};
+use nccl_events::{MOST_RANKS, Progress};
+use rayon::prelude::*;
+use tables::communicators::CommIdentity;
+use trace::part_directories;
+
+use super::Error;
+use super::job::{Comm, Job, Rank};
+use align::align;
+use part::{Moment, Part};
+
+/// Reads the journals of the job in `directory`.
+pub(crate) fn journals(directory: &Path, progress: &dyn Progress) -> Result<Job, Error> {
+    let directories = part_directories(directory)?;
+    if directories.is_empty() {
+        return Err(Error::NothingRecorded(directory.to_owned()));
+    }
+    let moment = Moment::now();
+    progress.begin("journals", directories.len() as u64);
+    let parts = directories.par_iter().enumerate().map(|(number, directory)| {
+        let part = Part::read(number, directory, &moment);
+        progress.step();
+        part
+    });
+    let parts: Vec<Part> = parts.collect();
+    progress.end();
+    let mut job = Job { now_ns: moment.pair.realtime_ns, ..Job::default() };
+    let mut comms = Communicators::new(Twice::Newer);
+    for Part { process, claims } in parts {
+        comms.add(&process.part, claims);
+        job.processes.push(process);
+    }
+    job.comms = comms.into_key_order().map(comm).collect();
+    job.number();
+    Ok(job)
+}
+
+fn comm(known: Communicator<Rank>) -> Comm {
+    let seen = known.ranks_seen.max(known.members.keys().next_back().map_or(0, |rank| rank.saturating_add(1)));
+    let knows_size = (1..=MOST_RANKS).contains(&known.ranks);
+    let mut comm = Comm {
+        name: known.name(),
+        id: if known.identity == CommIdentity::Part { 0 } else { known.id },
+        size: if knows_size { known.ranks } else { seen.min(MOST_RANKS) },
+        knows_size,
+        has_all: false,
+        ranks: known.members,
+    };
+    align(&mut comm);
+    comm
+}

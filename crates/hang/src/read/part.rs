@@ -1,0 +1,327 @@
+//! One process: from its journal, or only its ranks, if the part is written and its journal removed.
+
+use std::fs::DirEntry;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use analysis::units::plural;
+use clocks::ticks::{Calibration, HostClock};
+use job::communicators::Claim;
+use job::life::{Evidence, Life};
+use journal::clock::{self, ClockPair, TickSource};
+use journal::follow::{Follower, Polled};
+use journal::host::boot_id;
+use journal::part::process::ProcessInfo;
+use journal::part::{JOURNAL, part_name, read_process};
+use journal::reader::{Error, Removed, Symbols};
+use nccl_events::MOST_RANKS;
+use tables::Tables;
+use tables::builder::TableBuilder;
+use tables::communicators::Comms;
+use tables::communicators::devices::Devices;
+use tables::switches::SwitchAt;
+use trace::{WrittenPart, WrittenRank, is_done};
+
+use super::operations::Reader;
+use crate::job::{Actor, Process, Rank};
+use crate::sequence::{Positions, Tail};
+
+pub(super) struct Part {
+    pub(super) process: Process,
+    /// Its communicators, with one rank each.
+    pub(super) claims: Vec<Claim<Rank>>,
+}
+
+/// The records of a process up to now. Files that are removed meanwhile are held open and read.
+struct Recording {
+    follower: Follower,
+    polled: Polled,
+    builder: TableBuilder,
+}
+
+impl Recording {
+    fn read(journal: &Path) -> Result<Self, Error> {
+        let mut follower = Follower::open(journal)?;
+        let mut builder = TableBuilder::default();
+        let polled = follower.poll(&mut builder, u64::MAX)?;
+        Ok(Self { follower, polled, builder })
+    }
+}
+
+/// The moment of looking, by all clocks of this host.
+pub(super) struct Moment {
+    boot_id: String,
+    pub(super) pair: ClockPair,
+    tick_source: TickSource,
+}
+
+impl Moment {
+    pub(super) fn now() -> Self {
+        let tick_source = clock::select();
+        Self { boot_id: boot_id(), pair: ClockPair::read(), tick_source }
+    }
+
+    /// Whether a process is on this host, since its last boot.
+    fn is_here(&self, process: &ProcessInfo) -> bool {
+        !self.boot_id.is_empty() && process.boot_id == self.boot_id
+    }
+
+    fn evidence(&self, process: &ProcessInfo, last_record_ns: u64, is_described: bool) -> Evidence {
+        let (host, now_ns) = (process.life(), self.pair.realtime_ns);
+        Evidence { host, now_ns, last_record_ns, is_described, is_finalized: false, shows_end: true }
+    }
+}
+
+impl Part {
+    /// Reads the part in `directory`, which is the process with this number.
+    pub(super) fn read(number: usize, directory: &Path, moment: &Moment) -> Self {
+        let (info, problem) = read_process(directory);
+        let mut process = unknown_process(directory, &info, moment);
+        let is_described = problem.is_empty();
+        if !is_described {
+            process.event_mask = None;
+            process.problems.push(format!("{problem}; what it says of host, rank, NCCL and events is not known"));
+        }
+        let journal = directory.join(JOURNAL);
+        if journal.is_dir() {
+            match Recording::read(&journal) {
+                // Written and removed while we looked: then the part is done.
+                Ok(Recording { polled: Polled { is_removed: true, .. }, .. }) | Err(_) if is_done(directory) => {}
+                Ok(recording) => {
+                    let mut part = Self::of_journal(number, process, &info, recording, moment);
+                    let empty = empty_files(&journal);
+                    part.process.is_whole &= empty.is_none();
+                    part.process.problems.extend(empty);
+                    return part;
+                }
+                Err(error) => process.problems.push(error.to_string()),
+            }
+        }
+        let mut claims = Vec::new();
+        if is_done(directory) {
+            match WrittenPart::read(directory) {
+                Ok(written) => {
+                    process.event_mask = process.event_mask.and(Some(written.event_mask));
+                    claims = written_ranks(number, written);
+                }
+                Err(error) => process.problems.push(error.to_string()),
+            }
+        } else {
+            process.state = moment.evidence(&info, info.session_start_realtime_ns, is_described).life();
+            process.problems.push(match journal.symlink_metadata() {
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    format!("its journal is missing: {} was removed, or lost", journal.display())
+                }
+                _ => "no journal that can be read from here (it may lie on its own host: NCCL_OTF2_JOURNAL_DIR)"
+                    .to_owned(),
+            });
+        }
+        note_impossible_ranks(&claims, &mut process);
+        Self { process, claims }
+    }
+
+    fn of_journal(
+        number: usize,
+        mut process: Process,
+        info: &ProcessInfo,
+        recording: Recording,
+        moment: &Moment,
+    ) -> Self {
+        let Recording { follower: journal, polled, builder } = recording;
+        let source = journal.tick_source();
+        let removed = journal.removed();
+        let mut tables = builder.finish(&polled.losses, &removed, journal.process_tag());
+        tables.process_id = journal.process_id();
+        tables.process_tag = journal.process_tag();
+        let last_ticks = tables.span.1;
+        if moment.is_here(info) && source == moment.tick_source {
+            // All processes of a host have one clock, so its present value calibrates the recording, too.
+            tables.clock_pairs.push(moment.pair);
+        }
+        let clock = HostClock::new(source, &tables.clock_pairs);
+        process.has_clock = clock.quality.calibration != Calibration::Assumed && !tables.clock_pairs.is_empty();
+        let offset = offset(&tables, &clock, journal.session_start_realtime_ns());
+        let (has_clock, until_ns) = (process.has_clock, process.until_ns);
+        let realtime = |ns: u64| if has_clock { ns.saturating_add_signed(offset) } else { until_ns };
+        tables.to_nanoseconds(&clock);
+        let kept_since_ns = (tables.removed.segments > 0).then(|| clock.nanoseconds(tables.removed.since_ticks));
+        process.has_journal = true;
+        process.kept_since_ns = kept_since_ns.map(realtime);
+        note_problems(&tables, &polled, &removed, &mut process);
+        if has_clock {
+            process.last_event_ns = last_event(&tables).map_or(0, realtime);
+            process.last_record_ns = realtime(clock.nanoseconds(last_ticks));
+        }
+        let ends = tables.comm_calls.iter().filter(|call| !call.is_init).count();
+        let evidence = Evidence {
+            is_finalized: !tables.contexts.is_empty() && ends == tables.contexts.len(),
+            shows_end: has_clock && (!tables.contexts.is_empty() || polled.problems.is_empty()),
+            ..moment.evidence(info, process.last_record_ns, has_clock && process.event_mask.is_some())
+        };
+        process.state = evidence.life();
+        if !process.state.is_alive() && has_clock {
+            process.until_ns = process.last_record_ns.min(process.until_ns);
+        }
+        let claims = ranks(number, &process, info, &tables, journal.symbols(), realtime);
+        note_impossible_ranks(&claims, &mut process);
+        Self { process, claims }
+    }
+}
+
+/// Notes which files of a journal are empty, or that it has none: each was made with records in it.
+fn empty_files(journal: &Path) -> Option<String> {
+    let files: Vec<_> = journal.read_dir().ok()?.flatten().collect();
+    let is_empty = |file: &&DirEntry| file.metadata().is_ok_and(|found| found.len() == 0);
+    let name = |file: &DirEntry| file.file_name().to_string_lossy().into_owned();
+    let empty: Vec<String> = files.iter().filter(is_empty).map(name).collect();
+    match empty.as_slice() {
+        [] if files.is_empty() => Some(format!("its journal is empty: {} has no files", journal.display())),
+        [] => None,
+        _ => Some(format!(
+            "its journal is damaged, these files are empty: {} in {}",
+            empty.join(", "),
+            journal.display()
+        )),
+    }
+}
+
+/// A process before its records are read.
+fn unknown_process(directory: &Path, info: &ProcessInfo, moment: &Moment) -> Process {
+    Process {
+        part: part_name(directory),
+        host: info.host.clone(),
+        pid: info.pid,
+        launcher_rank: info.environment.rank,
+        launcher_size: info.environment.size,
+        state: Life::Ended,
+        until_ns: moment.pair.realtime_ns,
+        last_record_ns: 0,
+        last_event_ns: 0,
+        event_mask: Some(info.event_mask),
+        has_journal: false,
+        is_whole: false,
+        has_clock: true,
+        kept_since_ns: None,
+        problems: Vec::new(),
+    }
+}
+
+/// From CLOCK_MONOTONIC to CLOCK_REALTIME, by the last clock pair; 0 for a difference that no clock has.
+fn offset(tables: &Tables, clock: &HostClock, started_ns: u64) -> i64 {
+    let pair = tables.clock_pairs.last().map(|pair| (pair.monotonic_ns, pair.realtime_ns));
+    let (monotonic, realtime) = pair.unwrap_or_else(|| (clock.nanoseconds(tables.span.0), started_ns));
+    i64::try_from(i128::from(realtime) - i128::from(monotonic)).unwrap_or(0)
+}
+
+/// The last time that NCCL called the plugin.
+fn last_event(tables: &Tables) -> Option<u64> {
+    let events = tables.events.heads().map(|event| event.stop().unwrap_or(event.start));
+    let calls = tables.comm_calls.iter().map(|call| call.end);
+    events.chain(tables.events.last_state()).chain(calls).chain(tables.last_not_selected).max()
+}
+
+fn note_problems(tables: &Tables, polled: &Polled, removed: &Removed, process: &mut Process) {
+    let problems = &mut process.problems;
+    for problem in polled.problems.iter().take(4) {
+        problems.push(format!("{} at {}: {}", problem.path.display(), problem.offset, problem.reason));
+    }
+    let lost = polled.losses.total();
+    let switched = tables.switches.iter().any(SwitchAt::leaves_out);
+    process.is_whole = lost == 0 && !switched && polled.problems.is_empty();
+    if !process.has_clock {
+        problems.push("its times are not compared: too few of its clock readings are there".to_owned());
+    }
+    if process.kept_since_ns.is_some() {
+        let events = plural(removed.starts, "event is", "events are");
+        problems.push(format!("a flight recording: {events} from its beginning not kept"));
+    }
+    if switched {
+        problems.push("its recording was switched, so its place in the order of calls is not known".to_owned());
+    }
+    if lost > 0 {
+        let callbacks = plural(lost, "callback was", "callbacks were");
+        problems.push(format!("{callbacks} not recorded: where it is may be wrong"));
+    }
+    if tables.contexts.is_empty() {
+        problems.push("it recorded no communicator: NCCL is not initialised in it, or is being initialised".to_owned());
+    }
+}
+
+fn note_impossible_ranks(claims: &[Claim<Rank>], process: &mut Process) {
+    let all = claims.iter().flat_map(|claim| claim.members.iter().map(|(rank, _)| (*rank, claim.ranks)));
+    process.problems.extend(all.filter(|(rank, ranks)| *rank.max(ranks) > MOST_RANKS).map(|(rank, ranks)| {
+        format!(
+            "says that it is rank {rank} of {ranks} of a communicator, which cannot be: how many ranks that has is taken \
+             from those that recorded here"
+        )
+    }));
+}
+
+/// The ranks of a process with a journal. `realtime` is the process's clock.
+fn ranks(
+    number: usize,
+    process: &Process,
+    info: &ProcessInfo,
+    tables: &Tables,
+    symbols: &Symbols,
+    realtime: impl Fn(u64) -> u64,
+) -> Vec<Claim<Rank>> {
+    let comms = Comms::of(tables, &Devices::of(tables));
+    let mut recorded = Reader::new(tables, symbols, info.table).ranks();
+    let claims = tables.contexts.iter().zip(&comms.members).filter_map(|(context, member)| {
+        let comm = comms.comm(member)?;
+        let mut rank = recorded.remove(&context.id).unwrap_or_default();
+        rank.actor = Actor { process: number, gpu: member.gpu };
+        let context = tables.find_context(context.id);
+        rank.finalized = context.is_some_and(|context| tables.is_finalized(context));
+        let began_ns = realtime(context.and_then(|context| tables.began(context)).unwrap_or(0));
+        if process.kept_since_ns.is_some_and(|since_ns| began_ns < since_ns) {
+            rank.calls.positions = Positions::Unknown;
+            rank.replays.positions = Positions::Unknown;
+        }
+        if !process.has_clock {
+            rank.open_calls.clear();
+        }
+        convert_times(&mut rank, &realtime);
+        Some(Claim {
+            identity: comm.identity,
+            id: comm.comm_id,
+            ranks: comm.ranks,
+            repetition: comm.repetition,
+            ranks_seen: comm.ranks_seen,
+            name: symbols.text(comm.name).to_owned(),
+            members: vec![(member.rank, rank)],
+        })
+    });
+    claims.collect()
+}
+
+fn convert_times(rank: &mut Rank, realtime: impl Fn(u64) -> u64) {
+    let calls = rank.calls.list.iter_mut().chain(&mut rank.replays.list);
+    let calls = calls.map(|call| (&mut call.entered_ns, &mut call.progress));
+    let messages = rank.messages.iter_mut().map(|message| (&mut message.entered_ns, &mut message.progress));
+    for (entered_ns, progress) in calls.chain(messages) {
+        *entered_ns = realtime(*entered_ns);
+        progress.waits.iter_mut().for_each(|wait| wait.since_ns = realtime(wait.since_ns));
+    }
+    rank.open_calls.iter_mut().for_each(|call| call.since_ns = realtime(call.since_ns));
+}
+
+/// The ranks of a part whose journal is removed: only the number of their collectives is known.
+fn written_ranks(process: usize, written: WrittenPart) -> Vec<Claim<Rank>> {
+    let positions = if written.removed == 0 { Positions::Counted } else { Positions::Unknown };
+    let claim = |WrittenRank { comm, rank, gpu, collectives }| {
+        let calls = Tail { before: collectives, positions, ..Tail::default() };
+        let recorded = Rank { actor: Actor { process, gpu }, calls, finalized: true, ..Rank::default() };
+        Claim {
+            identity: comm.identity,
+            id: comm.id,
+            ranks: comm.ranks,
+            repetition: comm.repetition,
+            ranks_seen: comm.ranks_seen,
+            name: comm.name,
+            members: vec![(rank, recorded)],
+        }
+    };
+    written.ranks.into_iter().map(claim).collect()
+}

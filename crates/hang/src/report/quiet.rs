@@ -1,0 +1,125 @@
+//! The report of a job about which NCCL reports nothing any more: the last operations, and where to look.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use analysis::units::{plural, time};
+use job::life::Life;
+use nccl_events::Kind;
+
+use super::names;
+use super::ranks::{open_calls, stage_text};
+use super::rows::{QuietReport, QuietRow};
+use super::unknown::records;
+use crate::job::{Actor, Comm, Job, Process, Rank, state_name};
+use crate::judge::quiet::Quiet;
+use crate::sequence::Sequence;
+
+/// The verdict, without its word.
+pub(crate) fn verdict(quiet: &Quiet) -> String {
+    let processes = match quiet.processes.len() as u64 {
+        1 => "the process that lives".to_owned(),
+        n => format!("any of the {} that live", plural(n, "process", "processes")),
+    };
+    format!(
+        "NCCL has reported nothing for {} in {processes}, and nobody is seen to wait in an operation: the job hangs in a call that NCCL does not report (such as ncclCommSplit) or outside NCCL, or it does something else",
+        time(quiet.for_ns),
+    )
+}
+
+pub(crate) fn report(job: &Job, quiet: &Quiet) -> QuietReport {
+    let processes: Vec<&Process> = quiet.processes.iter().filter_map(|&index| job.processes.get(index)).collect();
+    // If calls of NCCL's functions are recorded, a rank without an open call is in none.
+    let reports_calls = records(job, Kind::CollApi) && processes.iter().all(|process| process.event_mask.is_some());
+    let advice = advice(&processes, reports_calls);
+    QuietReport { for_ns: quiet.for_ns, reports_calls, ranks: rows(job, quiet), advice }
+}
+
+/// A row for each GPU of each process: its ranks in all communicators are one line of work.
+fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
+    let mut last: BTreeMap<Actor, (u64, QuietRow)> = BTreeMap::new();
+    for comm in &job.comms {
+        for (number, rank) in &comm.ranks {
+            let Some(process) = job.process_of(rank).filter(|_| quiet.processes.contains(&rank.actor.process)) else {
+                continue;
+            };
+            let (at_ns, text) = last_operation(comm, rank);
+            let mut row = QuietRow {
+                rank: Some(*number),
+                job_rank: rank.job_rank,
+                communicator: Some(comm.name.clone()),
+                text,
+                inside: open_calls(rank, process.until_ns),
+                ..row(job, process)
+            };
+            let (known_ns, known) = last.entry(rank.actor).or_insert_with(|| (0, QuietRow::default()));
+            let inside = [std::mem::take(&mut known.inside), std::mem::take(&mut row.inside)].concat();
+            if known.rank.is_none() || at_ns > *known_ns {
+                (*known_ns, *known) = (at_ns, row);
+            }
+            known.inside = inside;
+        }
+    }
+    let without = quiet.processes.iter().filter(|index| !last.keys().any(|actor| actor.process == **index));
+    let mut rows: Vec<QuietRow> =
+        without.filter_map(|&index| job.processes.get(index)).map(|process| row(job, process)).collect();
+    rows.extend(last.into_values().map(|(_, row)| row));
+    rows.sort_by_key(|row| (Reverse(row.quiet_ns), row.job_rank, row.rank));
+    rows
+}
+
+/// The row of a process without a communicator.
+fn row(job: &Job, process: &Process) -> QuietRow {
+    QuietRow {
+        process: process.address(),
+        launcher_rank: process.launcher_rank,
+        process_state: state_name(process.state).into(),
+        quiet_ns: job.now_ns.saturating_sub(process.last_event_ns),
+        text: "no communicator yet".to_owned(),
+        ..QuietRow::default()
+    }
+}
+
+/// The last operation of a rank, and when it was called.
+fn last_operation(comm: &Comm, rank: &Rank) -> (u64, String) {
+    let calls = Sequence::ALL.into_iter().filter_map(|sequence| {
+        let tail = sequence.of(rank);
+        let call = tail.list.last()?;
+        let at = match tail.has_positions() {
+            true => names::position(tail.count(), sequence.is_from_beginning(comm)),
+            false => "not known which".to_owned(),
+        };
+        let stage = stage_text(call.progress.stage, false);
+        Some((call.entered_ns, format!("{} ({at}): {stage}", names::call(&call.what))))
+    });
+    let message = rank.messages.last().map(|message| {
+        let stage = stage_text(message.progress.stage, false);
+        (message.entered_ns, format!("{}: {stage}", names::message(Some(comm), message)))
+    });
+    calls.chain(message).max().unwrap_or_else(|| {
+        let text = if rank.finalized { "it has ended the communicator" } else { "it has the communicator" };
+        (0, text.to_owned())
+    })
+}
+
+fn advice(processes: &[&Process], reports_calls: bool) -> Vec<String> {
+    let mut advice = Vec::new();
+    if let Some(Process { host, pid, .. }) = processes.first() {
+        advice.push(format!(
+            "look at what the programs do, this one first, then the others; on {host}: py-spy dump --native --pid {pid}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'; a thread with libnccl in its stack is inside NCCL"
+        ));
+    }
+    for process in processes.iter().filter(|process| process.state == Life::Stopped) {
+        advice.push(format!("{} is stopped: kill -CONT {} lets it go on", process.address(), process.pid));
+    }
+    advice.push(
+        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT in the next run: NCCL's log then names the communicators that are being made and split, and by whom".to_owned(),
+    );
+    if !reports_calls {
+        advice.push(
+            "calls are known from NCCL 2.28 on, and with the kind CollApi (NCCL_OTF2_EVENTS=standard): without them a rank inside a call looks like one outside".to_owned(),
+        );
+    }
+    advice.push("if the program computes, loads data or waits for requests that long: a longer --after".to_owned());
+    advice
+}

@@ -1,0 +1,275 @@
+//! The report for programs: `docs/REFERENCE.md` §9 describes the fields. The text is made of it.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::names;
+
+/// A word of the report.
+type Name = Cow<'static, str>;
+
+#[derive(Debug, Deserialize, Serialize)]
+pub struct Report {
+    pub format: u32,
+    pub directory: String,
+    /// The moment, CLOCK_REALTIME ns.
+    pub time_ns: u64,
+    pub after_ns: u64,
+    /// `journals` or `archive`.
+    #[serde(default)]
+    pub source: Name,
+    pub verdict: Verdict,
+    pub suspects: Vec<SuspectRow>,
+    /// Of the verdict `quiet`.
+    pub quiet: Option<QuietReport>,
+    pub unknown: Vec<String>,
+    pub processes: Vec<ProcessRow>,
+    pub communicators: Vec<CommRow>,
+    /// Of a verdict that is kept beside an archive: the archive's number of events, which identifies it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archive_events: Option<u64>,
+}
+
+impl Report {
+    /// Whether a process of the job runs.
+    pub fn runs(&self) -> bool {
+        self.processes.iter().any(|process| process.process_state == "running")
+    }
+
+    /// The processes that are gone without having ended their recording.
+    pub fn gone(&self) -> impl Iterator<Item = &ProcessRow> {
+        self.processes.iter().filter(|process| process.process_state == "gone")
+    }
+
+    /// Whether ranks call different things, by the verdict or its first suspect.
+    pub fn names_mismatch(&self) -> bool {
+        self.verdict.kind == Kind::Mismatch || self.suspects.first().is_some_and(|suspect| suspect.reason == "mismatch")
+    }
+
+    pub fn is_of_archive(&self) -> bool {
+        self.source == "archive"
+    }
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Verdict {
+    /// Whether something hangs, or is wrong in a way that will make it hang: exit code 1.
+    pub found: bool,
+    pub kind: Kind,
+    /// The first line.
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Hang,
+    Mismatch,
+    Died,
+    Quiet,
+    Waiting,
+    Nothing,
+    /// The records do not show whether the job hangs.
+    Unknown,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub struct SuspectRow {
+    pub reason: Name,
+    pub communicator: String,
+    pub rank: u32,
+    /// Its number in the job; `None` where that is not known.
+    pub job_rank: Option<u32>,
+    pub process: Option<String>,
+    pub ranks_blocked: usize,
+    pub text: String,
+    pub advice: Option<String>,
+    /// From the rank that waits longest to this one.
+    pub chain: Vec<String>,
+}
+
+/// A job about which NCCL reports nothing any more.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct QuietReport {
+    pub for_ns: u64,
+    /// Whether calls of NCCL's functions are recorded.
+    pub reports_calls: bool,
+    /// Those that are quiet longest first.
+    pub ranks: Vec<QuietRow>,
+    pub advice: Vec<String>,
+}
+
+/// The last operation of a GPU of a process.
+#[derive(Debug, Default, Deserialize, Serialize)]
+pub struct QuietRow {
+    pub rank: Option<u32>,
+    pub job_rank: Option<u32>,
+    pub communicator: Option<String>,
+    pub process: String,
+    pub launcher_rank: Option<u32>,
+    pub process_state: Name,
+    /// Since NCCL last called the plugin in the process.
+    pub quiet_ns: u64,
+    pub inside: Vec<String>,
+    pub text: String,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub struct ProcessRow {
+    pub part: String,
+    pub host: String,
+    pub pid: u32,
+    pub launcher_rank: Option<u32>,
+    pub process_state: Name,
+    pub last_record_ns: u64,
+    pub last_event_ns: u64,
+    pub has_journal: bool,
+    pub problems: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub struct CommRow {
+    pub name: String,
+    pub id: String,
+    pub ranks: u32,
+    pub ranks_known: bool,
+    /// Whether its ranks are those of the job.
+    #[serde(default)]
+    pub has_all_ranks: bool,
+    pub ranks_missing: Vec<u32>,
+    pub sequences: Vec<SequenceRow>,
+    pub messages: Vec<MessageRow>,
+    pub straggler: Option<Straggler>,
+}
+
+impl CommRow {
+    /// Whether a call on it has not returned.
+    pub fn has_open_calls(&self) -> bool {
+        self.sequences.iter().flat_map(|sequence| &sequence.ranks).any(|rank| !rank.inside.is_empty())
+    }
+
+    /// Ranks by their numbers in the job: `4-6 (0-2 in tp)`.
+    pub fn numbers(&self, ranks: &[u32]) -> String {
+        let row = |rank| self.sequences.iter().flat_map(|one| &one.ranks).find(|row| row.rank == rank);
+        let job_rank = |rank| if self.has_all_ranks { Some(rank) } else { row(rank)?.job_rank };
+        names::numbers(&self.name, ranks, job_rank)
+    }
+
+    /// The same with the noun: `ranks 4-6 (0-2 in tp)`.
+    pub fn named(&self, ranks: &[u32]) -> String {
+        format!("{} {}", names::noun(ranks), self.numbers(ranks))
+    }
+}
+
+/// A sequence of collectives of a communicator.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct SequenceRow {
+    /// Whether its collectives are those of launched CUDA graphs.
+    pub graphs: bool,
+    /// Whether positions count from the first collective of the communicator; else from the first that is kept.
+    pub from_beginning: bool,
+    pub last_complete: Option<CollectiveRow>,
+    pub first_incomplete: Option<CollectiveRow>,
+    pub entered: Vec<u32>,
+    pub not_entered: Vec<u32>,
+    /// The ranks of flight recordings whose position in the order is unknown.
+    pub position_unknown: Vec<u32>,
+    pub waited_ns: Option<u64>,
+    pub mismatch: Option<MismatchRow>,
+    pub ranks: Vec<RankRow>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub struct CollectiveRow {
+    /// From 1, in the order of the communicator, from its beginning or the first that is kept.
+    pub position: u64,
+    /// False: all have called it, and whether it ended is not recorded.
+    pub is_sure: bool,
+    pub function: Option<String>,
+    pub sequence: Option<u64>,
+    pub count: Option<u64>,
+    pub datatype: Option<String>,
+    pub root: Option<i32>,
+}
+
+impl CollectiveRow {
+    /// `collective 3`, or `collective 3 of those kept`.
+    pub fn place(&self, from_beginning: bool) -> String {
+        names::position(self.position, from_beginning)
+    }
+}
+
+/// Different calls at one position.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct MismatchRow {
+    pub position: u64,
+    pub text: String,
+    pub calls: Vec<MismatchCall>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub struct MismatchCall {
+    pub ranks: Vec<u32>,
+    pub function: String,
+    pub count: u64,
+    pub datatype: String,
+    pub root: Option<i32>,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub struct RankRow {
+    pub rank: u32,
+    pub job_rank: Option<u32>,
+    pub process: String,
+    pub process_state: Name,
+    /// How many collectives of the sequence it has called, from where positions begin.
+    pub entered: u64,
+    /// How far it got in the first incomplete one, else in its last.
+    pub stage: Name,
+    pub for_ns: Option<u64>,
+    pub inside: Vec<String>,
+    pub waits: Vec<WaitRow>,
+    pub text: String,
+}
+
+#[derive(Debug, Deserialize, Serialize)]
+pub struct WaitRow {
+    pub channel: u8,
+    pub direction: Name,
+    pub peer: i32,
+    pub state: Name,
+    pub step: Option<i32>,
+    pub steps: i32,
+    pub for_ns: u64,
+}
+
+/// A send or receive that waits.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct MessageRow {
+    pub rank: u32,
+    pub job_rank: Option<u32>,
+    pub function: Name,
+    pub peer: u32,
+    /// From 1, of this rank with this peer in this direction.
+    pub number: u64,
+    pub count: u64,
+    pub datatype: String,
+    pub stage: Name,
+    pub for_ns: u64,
+    pub peer_called: bool,
+    pub waits: Vec<WaitRow>,
+    pub text: String,
+}
+
+/// A rank that is mostly the last to enter.
+#[derive(Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Straggler {
+    pub rank: u32,
+    pub job_rank: Option<u32>,
+    /// How often, among the last `of` collectives that all ranks called.
+    pub times: u64,
+    pub of: u64,
+    /// How long after the one before it, in the median.
+    pub behind_ns: u64,
+}

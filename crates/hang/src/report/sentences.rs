@@ -1,0 +1,364 @@
+//! The sentences of the report, for people who know NCCL and nothing of traces.
+
+use std::collections::BTreeSet;
+
+use analysis::units::{plural, time};
+use job::life::Life;
+
+use super::names;
+use crate::job::{Comm, Job, Process, Rank, Source};
+use crate::judge::blockage::{Blockage, Cause, Operation, Reason};
+use crate::judge::mismatch::Mismatch;
+use crate::judge::suspects::Suspect;
+use crate::operation::Signature;
+
+/// Why calls of flight recordings may not be comparable.
+pub(crate) const NO_NUMBERS: &str = "the beginning of the recording is not kept, and nothing that is kept has a number of NCCL's that other ranks have, too";
+
+/// The present while a process of the job lives, else the past.
+fn tense<'a>(job: &Job, now: &'a str, past: &'a str) -> &'a str {
+    if job.is_over() { past } else { now }
+}
+
+/// "has", for one or several, or "had".
+fn has(job: &Job, ranks: &[u32]) -> &'static str {
+    tense(job, names::verb(ranks, "has", "have"), "had")
+}
+
+/// Who waits in what, for whom.
+pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
+    let members = |ranks: &[u32]| names::members(job, blockage.comm, ranks);
+    let for_whom = match (&blockage.cause, &blockage.operation) {
+        (Cause::Mismatch(mismatch), _) => {
+            let deviants = mismatch.deviants();
+            let call = tense(job, names::verb(&deviants, "calls", "call"), "called");
+            format!(", where {} {call} something else", members(&deviants))
+        }
+        (Cause::Absent(absent), Operation::Collective { .. }) => {
+            format!(", which {} {} not called", members(absent), has(job, absent))
+        }
+        (Cause::Absent(_), Operation::Message(message)) => {
+            format!(", which {} not called the matching {}", tense(job, "has", "had"), message.matching_func())
+        }
+        (Cause::AllEntered(_), operation) if operation.has_unknown_position() => {
+            format!(", and which of them {} behind is not known", tense(job, "is", "was"))
+        }
+        (Cause::AllEntered(_), Operation::Collective { .. }) => {
+            format!(", which all {} called", tense(job, "have", "had"))
+        }
+        (Cause::AllEntered(_), Operation::Message(_)) => {
+            format!(", which {} called its part", tense(job, "has", "had"))
+        }
+        (Cause::Unrecorded(ranks), _) => format!(", and of {} there are no records, or not all", members(ranks)),
+    };
+    let waiters = blockage.waiting_ranks();
+    format!(
+        "{} {} in {} of communicator {} for {}{for_whom}",
+        members(&waiters),
+        tense(job, names::verb(&waiters, "waits", "wait"), "waited"),
+        names::operation(job, blockage.comm, &blockage.operation),
+        names::comm(job, blockage.comm),
+        time(blockage.longest_ns()),
+    )
+}
+
+pub(crate) fn mismatch(job: &Job, comm: &Comm, mismatch: &Mismatch) -> String {
+    let differ = |of: &dyn Fn(&Signature) -> String| {
+        mismatch.groups.iter().map(|(what, _)| of(what)).collect::<BTreeSet<String>>().len() > 1
+    };
+    let mut different = Vec::new();
+    if differ(&|what| what.func.to_string()) {
+        different.push("functions");
+    } else {
+        different.extend(differ(&|what| what.count.to_string()).then_some("counts"));
+        different.extend(differ(&|what| what.datatype.to_string()).then_some("data types"));
+        different.extend(differ(&|what| format!("{:?}", what.root)).then_some("roots"));
+    }
+    let groups = mismatch.groups.iter().take(4).map(|(what, members)| {
+        let verb = tense(job, names::verb(members, "calls", "call"), "called");
+        format!("{} {verb} {}", names::ranks(comm, members), names::call(what))
+    });
+    let groups: Vec<String> = groups.collect();
+    let shifted = match mismatch.shifted {
+        Some((rank, true)) => format!("; {} seems to have left out a call", names::ranks(comm, &[rank])),
+        Some((rank, false)) => format!("; {} seems to have made one call too many", names::ranks(comm, &[rank])),
+        None => String::new(),
+    };
+    format!(
+        "different {} in {}: {}{shifted}",
+        different.join(" and "),
+        names::position(mismatch.position + 1, mismatch.from_beginning),
+        groups.join(", ")
+    )
+}
+
+/// Why a rank is the suspect, in one sentence.
+pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> String {
+    let Some(blockage) = blockages.get(suspect.blockage) else {
+        return String::new();
+    };
+    let (comm, rank) = suspect.member;
+    let who = names::member(job, suspect.member);
+    let name = names::comm(job, comm);
+    let what = names::operation(job, comm, &blockage.operation);
+    let in_comm = format!("{what} of communicator {name}");
+    let process = job.process_of_member(suspect.member);
+    let not_called = || not_called(job, blockage, &what);
+    let [is, has, holds_up, wait] = [("is", "was"), ("has", "had"), ("holds up", "held up"), ("wait", "waited")]
+        .map(|(now, past)| tense(job, now, past));
+    match suspect.reason {
+        Reason::Mismatch => match (&blockage.cause, job.comms.get(comm)) {
+            (Cause::Mismatch(found), Some(comm)) => {
+                let call = tense(job, "call", "called");
+                format!("the ranks of communicator {name} {call} {}", mismatch(job, comm, found))
+            }
+            _ => String::new(),
+        },
+        Reason::Gone if process.is_some_and(|one| one.state == Life::Unknown) => {
+            let end_ns = process.map_or(job.now_ns, |process| process.until_ns);
+            let before = time(job.now_ns.saturating_sub(end_ns));
+            format!(
+                "the recording of {who} ended {before} before the last one (it was stopped, killed, crashed, or ended), and others {wait} for it in {in_comm}"
+            )
+        }
+        Reason::Gone => format!(
+            "the process of {who} {is} gone (killed, maybe while it was stopped; crashed; or it ended without telling NCCL), and others {wait} for it in {in_comm}"
+        ),
+        Reason::Ended => format!(
+            "{who} {is} through with communicator {name} (it ended it, or its process {is} over and its part {is} written), and others {wait} for it in {what}"
+        ),
+        Reason::Deadlock => {
+            let steps = suspect.chain.iter().filter_map(|&at| blockages.get(at));
+            let steps: Vec<String> = steps.map(|step| waits(job, step)).collect();
+            let call = tense(job, "call", "called");
+            format!(
+                "a deadlock: ranks {wait} for each other, because they {call} different communicators or messages in different orders: {}",
+                steps.join("; ")
+            )
+        }
+        // A process that is stopped lives, and so the job is not over.
+        Reason::Stopped => {
+            let where_it_is = match blockage.cause {
+                Cause::Absent(_) => not_called(),
+                Cause::AllEntered(_) => format!("is in {in_comm}"),
+                _ => format!("holds up {in_comm}"),
+            };
+            format!("{who} {where_it_is}: its process is stopped (by a signal or a debugger)")
+        }
+        Reason::InTheCall => {
+            let call = job.member((comm, rank)).and_then(|rank| rank.open_calls.first());
+            let unknown = || format!("in a call of NCCL that {has} not returned");
+            let call = call.map_or_else(unknown, |call| call.what.clone());
+            format!("{who} {holds_up} {in_comm}: it {is} {call}")
+        }
+        Reason::NotCalled => {
+            let last_ns = process.filter(|process| process.last_event_ns > 0);
+            let idle_ns = last_ns.and_then(|one| one.until_ns.checked_sub(one.last_event_ns));
+            let idle = idle_ns.map(|idle_ns| format!(" (NCCL's last sign of life in it was {} before)", time(idle_ns)));
+            format!("{who} {}{}", not_called(), idle.unwrap_or_default())
+        }
+        Reason::NeverCame => format!(
+            "{who} {has} recorded nothing and {}: its process never came so far, or {} without the plugin",
+            not_called(),
+            tense(job, "runs", "ran")
+        ),
+        Reason::Silent => {
+            let silent_ns = process.map(|one| job.now_ns.saturating_sub(one.last_record_ns));
+            format!(
+                "{who} {}, as far as its records go; its process is on another host and has recorded nothing for {}",
+                not_called(),
+                silent_ns.map_or_else(String::new, time)
+            )
+        }
+        Reason::NotBegun => format!(
+            "{who} {has} called {in_comm}, and its kernel {has} not begun, where others' {}: its GPU {} something else, or its stream {}",
+            tense(job, "have", "had"),
+            tense(job, "does", "did"),
+            tense(job, "waits", "waited")
+        ),
+        Reason::Gpu => {
+            let waits = tense(job, "waits", "waited");
+            format!("{who} {is} in {in_comm}, and its proxy {waits} for nothing but its own GPU")
+        }
+        Reason::Unrecorded => unrecorded(job, blockage, suspect, &in_comm),
+        Reason::Unknown => all_entered(job, blockage, &who, &what),
+    }
+}
+
+fn not_called(job: &Job, blockage: &Blockage, what: &str) -> String {
+    let (comm, has) = (names::comm(job, blockage.comm), tense(job, "has", "had"));
+    match &blockage.operation {
+        Operation::Collective { .. } => format!("{has} not called {what} of communicator {comm}"),
+        Operation::Message(message) => format!(
+            "{has} not called the {} that answers the {} of {} in communicator {comm}",
+            message.matching_func(),
+            message.func(),
+            names::members(job, blockage.comm, &blockage.waiting_ranks()),
+        ),
+    }
+}
+
+/// All entered an operation, and no record shows who holds it up.
+fn all_entered(job: &Job, blockage: &Blockage, who: &str, what: &str) -> String {
+    let comm = names::comm(job, blockage.comm);
+    let (have, does_not) = (tense(job, "have", "had"), tense(job, "does not", "did not"));
+    match &blockage.operation {
+        Operation::Collective { position, .. } if position.index.is_none() => format!(
+            "ranks of communicator {comm} {} in {what}, and which of them {} behind is not known: {NO_NUMBERS}",
+            tense(job, "wait", "waited"),
+            tense(job, "is", "was")
+        ),
+        Operation::Collective { .. } => format!(
+            "all ranks of communicator {comm} {have} called {what}, and it {does_not} end; what was recorded does not say which rank {} it up",
+            tense(job, "holds", "held")
+        ),
+        Operation::Message(message) => format!(
+            "{who} and {} {have} called {what} and its counterpart in communicator {comm}, and it {does_not} end",
+            names::member(job, (blockage.comm, message.peer))
+        ),
+    }
+}
+
+/// A rank that may have called something or not.
+fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect, in_comm: &str) -> String {
+    let (comm, rank) = suspect.member;
+    let who = names::member(job, suspect.member);
+    let kept_since = |rank: u32| {
+        let process = job.process_of_member((comm, rank))?;
+        Some(process.until_ns.saturating_sub(process.kept_since_ns?))
+    };
+    let waiters = blockage.waiting_ranks();
+    let is_message = matches!(blockage.operation, Operation::Message(_));
+    if is_message && waiters.iter().chain([&rank]).any(|rank| kept_since(*rank).is_some()) {
+        return format!(
+            "{} {} in {} in communicator {}, and {who} {} not seen to be in its part; whether it {} called it is not known: the beginning of the recording is not kept, and NCCL gives sends and receives no numbers",
+            names::members(job, comm, &waiters),
+            tense(job, "waits", "waited"),
+            names::operation(job, comm, &blockage.operation),
+            names::comm(job, comm),
+            tense(job, "is", "was"),
+            tense(job, "has", "had"),
+        );
+    }
+    if blockage.operation.has_unknown_position() {
+        let (wait, is) = (tense(job, "wait", "waited"), tense(job, "is", "was"));
+        return format!(
+            "others {wait} in {in_comm}, and {who} {is} not seen to wait in it; who {is} behind is not known: {NO_NUMBERS}"
+        );
+    }
+    let records = match kept_since(rank) {
+        Some(kept_ns) if !is_message => format!(
+            "of {who} only the last {} are kept, and nothing in them has a number of NCCL's that others have too: it may have called it or not",
+            time(kept_ns)
+        ),
+        _ => format!("of {who} there are no records here, or not all, and it may have called it or not"),
+    };
+    format!("all other ranks {} called {in_comm}; {records}", tense(job, "have", "had"))
+}
+
+/// The verdict's line: the suspect, and how many wait for how long.
+pub(crate) fn verdict(job: &Job, blockages: &[Blockage], found: &Suspect) -> String {
+    let text = suspect(job, blockages, found);
+    // In a job that is stopped as a whole no rank waits.
+    if found.reason == Reason::Deadlock || found.blocked == 0 {
+        return text;
+    }
+    let longest_ns = found.chain.iter().filter_map(|&at| blockages.get(at)).map(Blockage::longest_ns).max();
+    let (one, several) = if job.is_over() { ("rank waited", "ranks waited") } else { ("rank waits", "ranks wait") };
+    // The chain has the blockage that the suspect causes.
+    format!("{text}; {} for {}", plural(found.blocked as u64, one, several), time(longest_ns.unwrap_or(0)))
+}
+
+/// What to do about a suspect.
+pub(crate) fn advice(reason: Reason, process: Option<&Process>) -> Option<String> {
+    let text = match reason {
+        Reason::NotCalled | Reason::InTheCall | Reason::Deadlock => {
+            let Process { host, pid, .. } = process.filter(|process| process.state == Life::Running)?;
+            return Some(format!(
+                "look at what its program does, on {host}: py-spy dump --pid {pid}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'"
+            ));
+        }
+        Reason::Stopped => return Some(format!("kill -CONT {} lets it go on", process?.pid)),
+        Reason::NotBegun | Reason::Gpu => {
+            "look at what runs on its GPU (nvidia-smi), and for errors of the device (dmesg: Xid)"
+        }
+        Reason::Gone => "look for the reason of its end: its output, the batch system's log, dmesg (out of memory)",
+        Reason::Mismatch => {
+            "compare the program's paths on these ranks: all ranks of a communicator must make the same calls in the same order"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// The call that has not returned for longest, though no rank is seen to wait: NCCL makes connections in it, before it
+/// reports with whom.
+pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
+    let members = job.comms.iter().enumerate().flat_map(|(index, comm)| {
+        let ranks = comm.ranks.iter().filter(|(_, rank)| job.is_whole(rank));
+        ranks.map(move |(number, rank)| ((index, *number), comm, rank))
+    });
+    let calls = members.flat_map(|(member, comm, rank)| {
+        let calls = rank.open_calls.iter().filter(|call| call.is_in_nccl);
+        // A call without a time has not lasted.
+        calls.map(move |call| (job.waited_ns(rank, call.since_ns).unwrap_or(0), member, comm, call))
+    });
+    // Of equal ones the first.
+    let longest = calls.rev().max_by_key(|(for_ns, ..)| *for_ns);
+    let (for_ns, member, comm, call) = longest.filter(|(for_ns, ..)| *for_ns >= after_ns.max(1))?;
+    let [is, has, does] = [("is", "was"), ("has", "had"), ("does", "did")].map(|(now, past)| tense(job, now, past));
+    let who = names::member(job, member);
+    let in_call = format!(
+        "{who} {is} {} of communicator {} for {}, and it {has} not returned",
+        call.what,
+        comm.name,
+        time(for_ns)
+    );
+    let maybe = format!("maybe a connection {is} being made, and its peer {does} not come");
+    let outside = outside(job, comm);
+    if outside.is_empty() {
+        return Some(format!("{in_call}; nobody {is} seen to wait in an operation: {maybe}"));
+    }
+    Some(format!(
+        "{} {} in no call of NCCL, and all other ranks of the communicator {}: {in_call}; {maybe}",
+        names::members(job, member.0, &outside),
+        tense(job, names::verb(&outside, "is", "are"), names::verb(&outside, "was", "were")),
+        tense(job, "are", "were"),
+    ))
+}
+
+/// The ranks of a communicator that are in no call, where most are in one.
+fn outside(job: &Job, comm: &Comm) -> Vec<u32> {
+    let is_inside = |rank: &Rank| rank.open_calls.iter().any(|call| call.is_in_nccl);
+    let (inside, outside): (Vec<_>, Vec<_>) = comm.ranks.iter().partition(|(_, rank)| is_inside(rank));
+    let are_known = outside.iter().all(|(_, rank)| job.is_whole(rank) && !rank.finalized);
+    let is_clear = are_known && comm.missing().is_empty() && outside.len() <= inside.len();
+    outside.into_iter().filter(|_| is_clear).map(|(number, _)| *number).collect()
+}
+
+/// Some processes are gone, and nobody waits for them yet.
+pub(crate) fn died(job: &Job, first: &Process, n: usize) -> String {
+    let others = job.processes.iter().filter(|one| one.state.is_alive());
+    format!(
+        "{} gone (the first is {}, whose last record is from {} before) and {}; nobody waits in NCCL",
+        plural(n as u64, "process is", "processes are"),
+        first.address(),
+        time(job.now_ns.saturating_sub(first.last_record_ns)),
+        plural(others.count() as u64, "other runs", "others run"),
+    )
+}
+
+pub(crate) fn nothing(job: &Job) -> String {
+    let processes = plural(job.processes.len() as u64, "process", "processes");
+    let comms = plural(job.comms.len() as u64, "communicator", "communicators");
+    if job.source == Source::Archive {
+        return format!("by the archive all operations in the {comms} of {processes} ended, on all their ranks");
+    }
+    if !job.processes.iter().any(|process| process.state == Life::Running) {
+        return format!("nobody waited in the {comms} of {processes} when they ended or were killed");
+    }
+    let last_ns = job.processes.iter().map(|one| one.last_event_ns).max();
+    let idle = last_ns.and_then(|last| job.now_ns.checked_sub(last));
+    let idle = idle.map_or_else(String::new, |idle| format!("; NCCL was last heard of {} ago", time(idle)));
+    format!("nobody waits in the {comms} of {processes}{idle}")
+}

@@ -1,0 +1,80 @@
+//! Everything of the report but suspects.
+
+use super::*;
+
+#[test]
+fn a_short_wait_and_what_began_after_the_moment_of_looking_are_no_hang() {
+    let verdict = judge(&calls([vec![open(3)], Vec::new()])).verdict;
+    assert_eq!((verdict.found, verdict.kind), (false, Kind::Waiting));
+    let later = Call { entered_ns: NOW_NS + SECOND_NS, ..open(0) };
+    assert_eq!(report("dir", &calls([vec![later], Vec::new()]), 0).verdict.kind, Kind::Nothing);
+}
+
+#[test]
+fn what_all_called_is_complete_as_far_as_is_known() {
+    let launched = || vec![call("AllReduce", 8, 20, Stage::Launched)];
+    let report = judge(&calls([launched(), launched()]));
+    let sequence = &report.communicators[0].sequences[0];
+    assert!(!report.verdict.found && sequence.first_incomplete.is_none());
+    let last = sequence.last_complete.as_ref().expect("one");
+    assert_eq!((last.position, last.is_sure), (1, false));
+}
+
+#[test]
+fn a_rank_that_always_comes_last_is_named() {
+    let late_by = |ns: u64| -> Vec<Call> {
+        let six = (0..6).map(|position| done(100 - position));
+        six.map(|call| Call { entered_ns: call.entered_ns + ns, ..call }).collect()
+    };
+    let report = judge(&calls([late_by(0), late_by(20_000_000)]));
+    let last = report.communicators[0].straggler.as_ref().expect("rank 1");
+    assert_eq!((last.rank, last.times, last.of), (1, 6, 6));
+    assert_eq!(last.behind_ns, 20_000_000);
+}
+
+#[test]
+fn a_process_that_is_gone_before_anybody_waits_is_reported() {
+    let mut job = calls([vec![done(20)], vec![done(20)]]);
+    job.processes[1].state = Life::Gone;
+    let verdict = judge(&job).verdict;
+    assert_eq!((verdict.found, verdict.kind), (true, Kind::Died));
+}
+
+/// Nobody waits; NCCL was last heard of 40 and 30 s ago.
+fn quiet() -> Job {
+    let mut job = calls([vec![done(60)], vec![done(60)]]);
+    job.processes[0].last_event_ns = NOW_NS - 40 * SECOND_NS;
+    job.processes[1].last_event_ns = NOW_NS - 30 * SECOND_NS;
+    job
+}
+
+#[test]
+fn nothing_for_long_is_no_all_clear() {
+    let report = judge(&quiet());
+    assert_eq!((report.verdict.found, report.verdict.kind), (true, Kind::Quiet));
+    assert!(report.verdict.text.starts_with("QUIET: NCCL has reported nothing for 30.000 s in any of the 2 processes"));
+    let quiet = report.quiet.expect("a report");
+    let rows: Vec<_> = quiet.ranks.iter().map(|row| (row.rank, row.quiet_ns / SECOND_NS, row.text.as_str())).collect();
+    assert_eq!(
+        rows,
+        [
+            (Some(0), 40, "ncclAllReduce of 8 ncclFloat32 (collective 1): done"),
+            (Some(1), 30, "ncclAllReduce of 8 ncclFloat32 (collective 1): done"),
+        ]
+    );
+    // The process that is quiet longest is to be looked at first.
+    assert!(quiet.advice[0].contains("--pid 100"), "{:?}", quiet.advice);
+}
+
+#[test]
+fn a_job_is_quiet_only_while_a_process_can_be_expected_to_call_nccl() {
+    let kind = |change: &dyn Fn(&mut Job)| {
+        let mut job = quiet();
+        change(&mut job);
+        judge(&job).verdict.kind
+    };
+    assert_eq!(kind(&|job| job.processes[1].last_event_ns = NOW_NS - 5 * SECOND_NS), Kind::Nothing);
+    assert_eq!(kind(&|job| job.processes.iter_mut().for_each(|one| one.state = Life::Ended)), Kind::Nothing);
+    assert_eq!(kind(&|job| job.comms[0].ranks.values_mut().for_each(|rank| rank.finalized = true)), Kind::Nothing);
+    assert_eq!(kind(&|job| job.processes[1].state = Life::Ended), Kind::Quiet);
+}

@@ -1,0 +1,340 @@
+//! Who is the suspect.
+
+use super::*;
+
+/// A rank with these waits in a collective that runs.
+fn waiting_for(waits: Vec<Wait>) -> Vec<Call> {
+    let mut call = open(20);
+    call.progress.waits = waits;
+    vec![call]
+}
+
+#[test]
+fn a_rank_that_never_calls_is_the_suspect() {
+    let report = judge(&calls([vec![done(40), open(20)], vec![done(40)], vec![done(40), open(19)]]));
+    assert_eq!(suspect(&report), ("not-called", "world", 1, 2));
+    assert!(report.verdict.found);
+    assert_says(&report.verdict.text, &["HANG: rank 1 [node:101] has not called", "collective 2", "20.000 s"]);
+    let sequence = &report.communicators[0].sequences[0];
+    let last = sequence.last_complete.as_ref().expect("the first");
+    assert_eq!((last.position, last.is_sure), (1, true));
+    assert_eq!(sequence.not_entered, [1]);
+    assert_eq!(sequence.waited_ns, Some(20 * SECOND_NS));
+}
+
+/// 0 and 1 wait in A, for so many seconds, and 1 in B for 2, which waits for nobody.
+fn chain(in_a: u64, in_b: u64) -> Job {
+    let a = group("A", [(0, vec![open(in_a)]), (1, Vec::new()), (2, Vec::new())]);
+    job(3, vec![a, group("B", [(1, vec![open(in_b)]), (2, Vec::new())])])
+}
+
+/// A wait that is shorter than `--after` is a link of the chain all the same, and its rank waits because of the last.
+#[test]
+fn the_end_of_a_chain_of_waits_is_the_suspect_whoever_waits_longest() {
+    for (in_a, in_b) in [(20, 30), (20, 2), (2, 20)] {
+        let report = judge(&chain(in_a, in_b));
+        let (reason, _, _, blocked) = suspect(&report);
+        let all: Vec<Option<u32>> = report.suspects.iter().map(|one| one.job_rank).collect();
+        let wanted = if in_a < 10 { 1 } else { 2 };
+        assert_eq!((reason, blocked, all), ("not-called", wanted, vec![Some(2)]), "{in_a} {in_b}: {report:#?}");
+    }
+}
+
+/// Launchers kill one process after the other: that one is gone when others still wait does not undo its wait.
+#[test]
+fn who_was_killed_first_had_waited_as_well() {
+    let mut job = chain(24, 26);
+    for (process, before_s) in job.processes.iter_mut().zip([6, 3, 0]) {
+        process.state = Life::Gone;
+        process.until_ns = NOW_NS - before_s * SECOND_NS;
+    }
+    let report = judge(&job);
+    let (reason, _, _, blocked) = suspect(&report);
+    assert_eq!((reason, report.suspects[0].job_rank, blocked), ("not-called", Some(2), 2), "{report:#?}");
+}
+
+/// Four ranks; 2 and 3 are also ranks 0 and 1 of `tp`, where 3 is missing. 1 waits for 2 in `pp`.
+fn in_groups() -> Job {
+    let world = group("world", (0..4).map(|process| (process, vec![done(60)])));
+    let tp = group("tp", [(2, vec![open(30)]), (3, Vec::new())]);
+    job(4, vec![world, tp, group("pp", [(1, vec![open(20)]), (2, Vec::new())])])
+}
+
+#[test]
+fn ranks_have_the_numbers_of_the_job() {
+    let report = judge(&in_groups());
+    assert_eq!(suspect(&report), ("not-called", "tp", 1, 2));
+    assert_eq!(report.suspects[0].job_rank, Some(3));
+    let text = &report.verdict.text;
+    assert!(text.starts_with("HANG: rank 3 (1 in tp) [node:103] has not called"), "{text}");
+    let parts =
+        ["rank 1 (0 in pp) [node:101] waits", "rank 2 (1 in pp) [node:102] has not", "rank 2 (0 in tp) [node:102]"];
+    assert_says(&report.suspects[0].chain.join("\n"), &parts);
+    let tp = &report.communicators[1];
+    assert_eq!(tp.numbers(&tp.sequences[0].not_entered), "3 (1 in tp)");
+}
+
+#[test]
+fn without_a_communicator_of_all_ranks_the_launcher_says_their_numbers() {
+    let mut job = in_groups();
+    job.comms.remove(0);
+    for (process, rank) in job.processes.iter_mut().zip(4..) {
+        process.launcher_rank = Some(rank);
+    }
+    job.number();
+    let text = judge(&job).verdict.text;
+    assert!(text.starts_with("HANG: rank 7 (1 in tp) [node:103]"), "{text}");
+    // Nobody says it.
+    job.processes.iter_mut().for_each(|process| process.launcher_rank = None);
+    job.number();
+    let report = judge(&job);
+    assert!(report.verdict.text.starts_with("HANG: rank 1 of tp [node:103]"), "{}", report.verdict.text);
+    assert_eq!(report.suspects[0].job_rank, None);
+}
+
+#[test]
+fn ranks_that_wait_for_each_other_are_a_deadlock() {
+    let a = group("A", [(0, vec![open(20)]), (1, Vec::new())]);
+    let report = judge(&job(2, vec![a, group("B", [(0, Vec::new()), (1, vec![open(20)])])]));
+    assert_eq!(suspect(&report).0, "deadlock");
+    assert_eq!(report.suspects.len(), 1, "a deadlock is listed once");
+}
+
+#[test]
+fn different_calls_at_one_position_are_the_cause() {
+    let reduce = |ago| call("ReduceScatter", 8, ago, Stage::Running);
+    let most = || vec![done(40), open(20), reduce(20)];
+    let report = judge(&calls([most(), most(), vec![done(40), reduce(20)]]));
+    assert_eq!(suspect(&report), ("mismatch", "world", 2, 3));
+    assert_says(&report.verdict.text, &["different functions in collective 2", "left out a call"]);
+    let other = |mut call: Call| {
+        (call.what.count, call.what.datatype, call.what.root) = (9, "ncclInt8".into(), Some(1));
+        vec![call]
+    };
+    let text = judge(&calls([vec![open(20)], other(open(20))])).verdict.text;
+    assert_says(&text, &["different counts and data types and roots in collective 1"]);
+    // Nothing hangs yet.
+    let verdict = judge(&calls([vec![done(20)], other(done(20))])).verdict;
+    assert_eq!((verdict.kind, verdict.found), (Kind::Mismatch, true));
+    // A count from below the API is not the program's.
+    let below = |call: Call| vec![Call { from_api: false, ..call }];
+    let mut of_bytes = open(20);
+    of_bytes.what.count = 32;
+    assert_eq!(suspect(&judge(&calls([vec![open(20)], below(of_bytes)]))).0, "unknown");
+}
+
+#[test]
+fn a_process_that_is_gone_is_the_suspect_at_once() {
+    let mut job = calls([vec![done(9), open(3)], vec![done(9), open(4)]]);
+    job.processes[1].state = Life::Gone;
+    job.processes[1].until_ns = NOW_NS - 3 * SECOND_NS;
+    assert_eq!(suspect(&judge(&job)), ("gone", "world", 1, 1));
+}
+
+#[test]
+fn transfers_that_ended_because_the_peer_died_are_not_taken_for_complete() {
+    // Rank 1 was killed at the end of the first; the transfers of the second failed.
+    let second = call("AllReduce", 8, 20, Stage::Transferred);
+    let mut job = calls([vec![done(22), second], vec![open(21)]]);
+    job.processes[1].state = Life::Gone;
+    job.processes[1].until_ns = NOW_NS - 20 * SECOND_NS;
+    let report = judge(&job);
+    assert_eq!(suspect(&report), ("gone", "world", 1, 1));
+    let sequence = &report.communicators[0].sequences[0];
+    assert_eq!(sequence.first_incomplete.as_ref().map(|first| first.position), Some(2));
+    assert_says(&sequence.ranks[0].text, &["they failed"]);
+    // Killed in the same one: whether the transfers of the others ended or failed is not known.
+    let killed = |job: &mut Job, calls: Vec<Call>| {
+        job.comms[0].ranks.get_mut(&1).expect("there").calls.list = calls;
+    };
+    killed(&mut job, vec![done(22), open(21)]);
+    assert_eq!(suspect(&judge(&job)), ("gone", "world", 1, 1));
+    killed(&mut job, vec![open(21)]);
+    // A broadcast can be complete on its root.
+    let calls = job.comms[0].ranks.values_mut().flat_map(|rank| &mut rank.calls.list);
+    calls.for_each(|call| call.what.func = "Broadcast".into());
+    assert!(judge(&job).suspects.is_empty());
+}
+
+#[test]
+fn after_the_job_was_killed_the_first_to_go_is_the_suspect() {
+    let dead = |until: [u64; 2]| {
+        let mut job = calls([vec![done(30), open(25)], vec![done(30)]]);
+        for (process, ago) in job.processes.iter_mut().zip(until) {
+            process.state = Life::Gone;
+            process.until_ns = NOW_NS - ago * SECOND_NS;
+        }
+        judge(&job)
+    };
+    let early = dead([1, 20]);
+    assert_eq!(suspect(&early).0, "gone");
+    assert_says(&early.verdict.text, &["the process of rank 1 [node:101] was gone (", "and others waited for it in"]);
+    // Killed together: one of them had not called. The wait ends with the last record.
+    let together = dead([1, 1]);
+    assert_eq!(suspect(&together).0, "not-called");
+    assert_says(&together.verdict.text, &["24.000 s"]);
+    // Killed before --after: the report names who was behind, and why that proves nothing.
+    let mut early = calls([vec![done(9), open(5)], vec![done(9)]]);
+    early.processes.iter_mut().for_each(|process| process.state = Life::Gone);
+    let report = judge(&early);
+    assert_eq!((report.verdict.kind, suspect(&report).0), (Kind::Unknown, "not-called"));
+    let parts = ["CANNOT TELL: when the recording ended, rank 1 [node:101] had not", "less than 10.000 s (--after)"];
+    assert_says(&report.verdict.text, &parts);
+    let moment = |job: &Job| super::report("dir", job, 0).verdict.text;
+    assert!(!moment(&early).contains("in so short a wait"), "{}", moment(&early));
+    early.processes.iter_mut().for_each(|process| process.until_ns -= 5 * SECOND_NS - 42_000);
+    assert_says(&moment(&early), &["a job that works can be killed in so short a wait"]);
+}
+
+#[test]
+fn a_stopped_process_is_told_from_idle_ones() {
+    let mut stopped = calls([vec![open(20)], Vec::new()]);
+    stopped.processes[1].state = Life::Stopped;
+    assert_eq!(suspect(&judge(&stopped)).0, "stopped");
+    // It is in the operation, with another.
+    let mut inside = calls([vec![open(20)], vec![open(20)]]);
+    inside.processes[1].state = Life::Stopped;
+    let report = judge(&inside);
+    assert_eq!(suspect(&report), ("stopped", "world", 1, 1));
+    assert_says(&report.verdict.text, &["rank 1 [node:101] is in ncclAllReduce", "; 1 rank waits for "]);
+    assert_eq!(report.suspects[0].advice.as_deref(), Some("kill -CONT 101 lets it go on"));
+    // All are.
+    inside.processes[0].state = Life::Stopped;
+    assert_eq!(judge(&inside).suspects.len(), 2);
+    // It waits elsewhere, too: the rank that it waits for is not all that holds up the others.
+    let mut chain = in_groups();
+    chain.processes[2].state = Life::Stopped;
+    let report = judge(&chain);
+    let reasons: Vec<(&str, Option<u32>)> = report.suspects.iter().map(|one| (&*one.reason, one.job_rank)).collect();
+    assert_eq!(reasons, [("stopped", Some(2)), ("not-called", Some(3))]);
+}
+
+/// In the call that the others wait for, or, where nobody is seen to wait, in one that makes a connection.
+#[test]
+fn a_rank_in_a_call_is_told_from_idle_ones_in_the_tense_of_the_job() {
+    let in_call = |of_rank_0: Vec<Call>, state: Life| {
+        let mut job = calls([of_rank_0, Vec::new()]);
+        let (what, since_ns) = ("in the launch of a kernel".to_owned(), NOW_NS - 20 * SECOND_NS);
+        let rank = job.comms[0].ranks.get_mut(&1).expect("there");
+        rank.open_calls.push(OpenCall { what, is_in_nccl: true, since_ns });
+        job.processes.iter_mut().for_each(|process| process.state = state);
+        judge(&job)
+    };
+    let report = in_call(vec![open(20)], Life::Running);
+    assert_eq!(suspect(&report).0, "in-the-call");
+    assert_says(&report.verdict.text, &["holds up ncclAllReduce", "it is in the launch of a kernel", "1 rank waits"]);
+    let text = in_call(vec![open(20)], Life::Gone).verdict.text;
+    assert_says(&text, &["held up ncclAllReduce", "it was in the launch of a kernel", "1 rank waited"]);
+    let text = in_call(Vec::new(), Life::Running).verdict.text;
+    assert_says(
+        &text,
+        &["rank 0 [node:100] is in no call of NCCL, and all other ranks of the communicator are: rank 1"],
+    );
+    let text = in_call(Vec::new(), Life::Gone).verdict.text;
+    let parts =
+        ["rank 0 [node:100] was in no call of NCCL, and all other", "and it had not returned; maybe a connection was"];
+    assert_says(&text, &parts);
+}
+
+#[test]
+fn a_rank_without_a_record_never_came_or_records_elsewhere() {
+    let with_third = |calls_of_each: fn() -> Vec<Call>| {
+        let mut job = calls([calls_of_each(), calls_of_each()]);
+        job.comms[0].size = 3;
+        judge(&job)
+    };
+    let report = with_third(|| vec![open(20)]);
+    assert_eq!(suspect(&report), ("never-came", "world", 2, 2));
+    assert_eq!(report.communicators[0].ranks_missing, [2]);
+    // One was complete, so rank 2 took part in it.
+    assert_eq!(suspect(&with_third(|| vec![done(40), open(20)])).0, "unrecorded");
+}
+
+#[test]
+fn a_rank_with_damaged_records_is_not_accused_of_what_it_may_have_done() {
+    let damaged = |stage, second: Vec<Call>| {
+        let mut job = calls([vec![done(40), call("AllReduce", 8, 20, stage)], second]);
+        job.processes[1].is_whole = false;
+        judge(&job)
+    };
+    assert_eq!(suspect(&damaged(Stage::Running, vec![done(40)])).0, "unrecorded");
+    // Not even that any rank waits is known.
+    assert!(!damaged(Stage::Launched, vec![done(40)]).verdict.found);
+    // Nor is it a mismatch, where positions are not known.
+    let other = call("ReduceScatter", 8, 40, Stage::Done);
+    assert_eq!(suspect(&damaged(Stage::Running, vec![other])).0, "unrecorded");
+}
+
+#[test]
+fn a_rank_that_ended_the_communicator_will_not_come() {
+    let waiting = || rank(0, vec![done(40), open(20)]);
+    let mut ended = rank(1, vec![done(40)]);
+    ended.finalized = true;
+    assert_eq!(suspect(&judge(&world(vec![waiting(), ended]))).0, "ended");
+
+    // Its journal is removed: how many collectives it had is known from its part.
+    let mut written = rank(1, Vec::new());
+    written.calls.before = 1;
+    let mut job = world(vec![waiting(), written]);
+    job.processes[1].state = Life::Ended;
+    job.processes[1].is_whole = false;
+    assert_eq!(suspect(&judge(&job)).0, "ended");
+}
+
+#[test]
+fn inside_an_operation_the_one_that_waits_for_its_own_gpu_is_the_suspect() {
+    let report = judge(&calls([
+        waiting_for(vec![wait(2, WaitState::Receive)]),
+        waiting_for(vec![wait(2, WaitState::SendGpu)]),
+        waiting_for(vec![wait(1, WaitState::Receive), wait(0, WaitState::SendGpu)]),
+    ]));
+    assert_eq!(suspect(&report), ("gpu", "world", 1, 3));
+    let row = &report.communicators[0].sequences[0].ranks[0];
+    assert_says(&row.text, &["channel 0 receive from rank 2 in RecvWait, step 1 of 4 for 20.000 s"]);
+    // Without steps nobody is accused.
+    let without = || waiting_for(vec![Wait { step: None, ..wait(0, WaitState::Unknown) }]);
+    let mut job = calls([without(), without()]);
+    job.processes.iter_mut().for_each(|process| process.event_mask = Some(0xffff & !(1 << 4)));
+    let report = judge(&job);
+    assert_eq!(suspect(&report).0, "unknown");
+    assert_says(&report.unknown.join("\n"), &["standard,ProxyStep"]);
+}
+
+#[test]
+fn a_message_without_its_other_end_waits_for_the_peer_unless_it_may_be_complete() {
+    let with = |is_send: bool, stage: Stage, answers: u64| {
+        let mut one = rank(0, Vec::new());
+        one.messages.push(message(1, is_send, stage));
+        one.message_counts.insert((1, is_send), 1);
+        let mut other = rank(1, Vec::new());
+        other.message_counts.insert((0, !is_send), answers);
+        judge(&world(vec![one, other]))
+    };
+    let report = with(false, Stage::Launched, 0);
+    assert_eq!(suspect(&report), ("not-called", "world", 1, 1));
+    assert_says(&report.verdict.text, &["ncclSend"]);
+    // It was sent: whether it has arrived is not recorded.
+    assert!(!with(false, Stage::Launched, 1).verdict.found);
+    // A small send may be complete without its receive.
+    assert!(!with(true, Stage::Launched, 0).verdict.found);
+    assert!(with(true, Stage::Running, 0).verdict.found);
+}
+
+#[test]
+fn launches_of_graphs_are_compared_on_ranks_that_report_them() {
+    let ranks = [vec![done(40), open(20)], vec![done(40)], Vec::new()].into_iter().enumerate();
+    let ranks =
+        ranks.map(|(process, list)| Rank { replays: Tail { list, ..Tail::default() }, ..rank(process, Vec::new()) });
+    let report = judge(&world(ranks.collect()));
+    assert_eq!(suspect(&report), ("not-called", "world", 1, 1));
+    assert_says(&report.verdict.text, &["CUDA graphs"]);
+}
+
+/// The work must not grow with the square of the ranks without records: each of them is a suspect.
+#[test]
+fn a_large_communicator_of_which_little_is_recorded_is_judged() {
+    let size = 60_000;
+    let report = judge(&job(1, vec![comm("world", size, vec![(0, rank(0, vec![done(30), open(25)]))])]));
+    assert_eq!(report.suspects.len(), size as usize - 1);
+    assert_says(&report.suspects[0].chain[0], &["1-59999"]);
+}
