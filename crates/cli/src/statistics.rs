@@ -7,9 +7,9 @@ use analysis::{Analysis, Filter, Observed, Trace, analyse, compare};
 use anyhow::{Context as _, Result};
 
 use crate::archive;
-use crate::verdict;
 use crate::progress::Bar;
 use crate::select::Select;
+use crate::verdict;
 
 pub(crate) const DAMAGED: &str = "the archive is damaged, `nccl-otf2 check` says more";
 

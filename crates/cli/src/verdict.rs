@@ -45,15 +45,18 @@ pub(crate) fn judge(path: &Path, after: f64) -> Result<Report> {
     let parts = part_directories(directory)?;
     let has_journal = |part: &PathBuf| part.join(JOURNAL).is_dir();
     if has_archive && !parts.iter().any(has_journal) {
-        return match kept(directory)? {
+        return match kept_or_noted(directory) {
             Some(report) => Ok(report),
             None => of_archive(directory, after),
         };
     }
     let report = of_journals(directory, after)?;
-    // Where some journals are removed, the archive has what their processes did.
-    if has_archive && report.verdict.kind == Kind::Unknown && !parts.iter().all(has_journal) {
-        return of_archive(directory, after);
+    // Where some journals are removed, the archive has what their processes did; the others were damaged.
+    if has_archive && report.is_over() && !parts.iter().all(has_journal) {
+        return match kept_or_noted(directory) {
+            Some(report) => Ok(report),
+            None => of_archive(directory, after),
+        };
     }
     Ok(report)
 }
@@ -70,6 +73,14 @@ fn of_archive(path: &Path, after: f64) -> Result<Report> {
 /// The report that is kept beside the archive in a directory.
 fn kept(directory: &Path) -> Result<Option<Report>, Error> {
     hang::kept(directory, || Some(archive::open(directory).ok()?.events()))
+}
+
+/// The same; a file that cannot be read is noted, and does not keep anybody from judging the archive.
+fn kept_or_noted(directory: &Path) -> Option<Report> {
+    kept(directory).unwrap_or_else(|error| {
+        print::note(print::reasons(&error.into()));
+        None
+    })
 }
 
 /// How a job stood when its archive was made.

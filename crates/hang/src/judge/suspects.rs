@@ -221,11 +221,13 @@ impl<'a> Suspects<'a> {
     }
 }
 
-/// The likeliest first. A GPU, a process or a deadlock that blocks several communicators is listed once.
+/// The likeliest first. A GPU, a process or a deadlock that blocks several communicators is listed once, and so are the
+/// ranks of one operation of which records are missing.
 fn without_repetitions(job: &Job, mut suspects: Vec<Suspect>) -> Vec<Suspect> {
     suspects.sort_by_key(|one| (one.reason, Reverse(one.blocked), one.member));
     let mut known: BTreeSet<(Reason, Actor)> = BTreeSet::new();
     let mut circles: BTreeSet<BTreeSet<usize>> = BTreeSet::new();
+    let mut unrecorded: BTreeSet<usize> = BTreeSet::new();
     suspects.retain(|suspect| {
         let reason = suspect.reason;
         let is_process = matches!(reason, Reason::Gone | Reason::Stopped | Reason::Silent);
@@ -233,6 +235,8 @@ fn without_repetitions(job: &Job, mut suspects: Vec<Suspect>) -> Vec<Suspect> {
         let actor = actor.map(|actor| Actor { gpu: if is_process { 0 } else { actor.gpu }, ..actor });
         actor.is_none_or(|actor| known.insert((reason, actor)))
             && (reason != Reason::Deadlock || circles.insert(suspect.chain.iter().copied().collect()))
+            // One sentence names all ranks of which records are missing.
+            && (reason != Reason::Unrecorded || unrecorded.insert(suspect.blockage))
     });
     suspects
 }

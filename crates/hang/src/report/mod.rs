@@ -89,7 +89,7 @@ fn verdict(
             let waits = sentences::waits(job, blockage);
             (Kind::Waiting, format!("No hang: {waits}; that is less than {after} (--after)"))
         }
-        (None, Some(silence)) => (Kind::Quiet, format!("QUIET: {}", quiet::verdict(silence))),
+        (None, Some(silence)) => (Kind::Quiet, format!("QUIET: {}", quiet::verdict(job, silence))),
         (None, None) => nobody_waits(job),
     }
 }

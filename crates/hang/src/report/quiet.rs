@@ -16,13 +16,20 @@ use crate::judge::quiet::Quiet;
 use crate::sequence::Sequence;
 
 /// The verdict, without its word.
-pub(crate) fn verdict(quiet: &Quiet) -> String {
-    let processes = match quiet.processes.len() as u64 {
-        1 => "the process that lives".to_owned(),
-        n => format!("any of the {} that live", plural(n, "process", "processes")),
+pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
+    let (has, live, is, hangs, does_not, does) = if job.is_over() {
+        ("had", "did not end by themselves", "was", "hung", "did not", "did")
+    } else {
+        ("has", "live", "is", "hangs", "does not", "does")
     };
+    let processes = match quiet.processes.len() as u64 {
+        1 if job.is_over() => "the process that did not end by itself".to_owned(),
+        1 => "the process that lives".to_owned(),
+        n => format!("any of the {} that {live}", plural(n, "process", "processes")),
+    };
+    let end = if job.is_over() { " when the recording ended" } else { "" };
     format!(
-        "NCCL has reported nothing for {} in {processes}, and nobody is seen to wait in an operation: the job hangs in a call that NCCL does not report (such as ncclCommSplit) or outside NCCL, or it does something else",
+        "NCCL {has} reported nothing for {} in {processes}{end}, and nobody {is} seen to wait in an operation: the job {hangs} in a call that NCCL {does_not} report (such as ncclCommSplit) or outside NCCL, or it {does} something else",
         time(quiet.for_ns),
     )
 }
@@ -31,7 +38,7 @@ pub(crate) fn report(job: &Job, quiet: &Quiet) -> QuietReport {
     let processes: Vec<&Process> = quiet.processes.iter().filter_map(|&index| job.processes.get(index)).collect();
     // If calls of NCCL's functions are recorded, a rank without an open call is in none.
     let reports_calls = records(job, Kind::CollApi) && processes.iter().all(|process| process.event_mask.is_some());
-    let advice = advice(&processes, reports_calls);
+    let advice = advice(&processes, job.is_over(), reports_calls);
     QuietReport { for_ns: quiet.for_ns, reports_calls, ranks: rows(job, quiet), advice }
 }
 
@@ -43,14 +50,14 @@ fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
             let Some(process) = job.process_of(rank).filter(|_| quiet.processes.contains(&rank.actor.process)) else {
                 continue;
             };
-            let (at_ns, text) = last_operation(comm, rank);
+            let (at_ns, text) = last_operation(comm, rank, process.state.is_over());
             let mut row = QuietRow {
                 rank: Some(*number),
                 job_rank: rank.job_rank,
                 communicator: Some(comm.name.clone()),
                 text,
                 inside: open_calls(rank, process.until_ns),
-                ..row(job, process)
+                ..row(quiet, process)
             };
             let (known_ns, known) = last.entry(rank.actor).or_insert_with(|| (0, QuietRow::default()));
             let inside = [std::mem::take(&mut known.inside), std::mem::take(&mut row.inside)].concat();
@@ -62,26 +69,26 @@ fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
     }
     let without = quiet.processes.iter().filter(|index| !last.keys().any(|actor| actor.process == **index));
     let mut rows: Vec<QuietRow> =
-        without.filter_map(|&index| job.processes.get(index)).map(|process| row(job, process)).collect();
+        without.filter_map(|&index| job.processes.get(index)).map(|process| row(quiet, process)).collect();
     rows.extend(last.into_values().map(|(_, row)| row));
     rows.sort_by_key(|row| (Reverse(row.quiet_ns), row.job_rank, row.rank));
     rows
 }
 
 /// The row of a process without a communicator.
-fn row(job: &Job, process: &Process) -> QuietRow {
+fn row(quiet: &Quiet, process: &Process) -> QuietRow {
     QuietRow {
         process: process.address(),
         launcher_rank: process.launcher_rank,
         process_state: state_name(process.state).into(),
-        quiet_ns: job.now_ns.saturating_sub(process.last_event_ns),
+        quiet_ns: quiet.until_ns.saturating_sub(process.last_event_ns),
         text: "no communicator yet".to_owned(),
         ..QuietRow::default()
     }
 }
 
 /// The last operation of a rank, and when it was called.
-fn last_operation(comm: &Comm, rank: &Rank) -> (u64, String) {
+fn last_operation(comm: &Comm, rank: &Rank, is_over: bool) -> (u64, String) {
     let calls = Sequence::ALL.into_iter().filter_map(|sequence| {
         let tail = sequence.of(rank);
         let call = tail.list.last()?;
@@ -89,11 +96,11 @@ fn last_operation(comm: &Comm, rank: &Rank) -> (u64, String) {
             true => names::position(tail.count(), sequence.is_from_beginning(comm)),
             false => "not known which".to_owned(),
         };
-        let stage = stage_text(call.progress.stage, false);
+        let stage = stage_text(call.progress.stage, is_over);
         Some((call.entered_ns, format!("{} ({at}): {stage}", names::call(&call.what))))
     });
     let message = rank.messages.last().map(|message| {
-        let stage = stage_text(message.progress.stage, false);
+        let stage = stage_text(message.progress.stage, is_over);
         (message.entered_ns, format!("{}: {stage}", names::message(Some(comm), message)))
     });
     calls.chain(message).max().unwrap_or_else(|| {
@@ -102,9 +109,9 @@ fn last_operation(comm: &Comm, rank: &Rank) -> (u64, String) {
     })
 }
 
-fn advice(processes: &[&Process], reports_calls: bool) -> Vec<String> {
+fn advice(processes: &[&Process], is_over: bool, reports_calls: bool) -> Vec<String> {
     let mut advice = Vec::new();
-    if let Some(Process { host, pid, .. }) = processes.first() {
+    if let Some(Process { host, pid, .. }) = processes.first().filter(|_| !is_over) {
         advice.push(format!(
             "look at what the programs do, this one first, then the others; on {host}: py-spy dump --native --pid {pid}, or gdb -p {pid} -batch -ex 'thread apply all backtrace'; a thread with libnccl in its stack is inside NCCL"
         ));

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use job::life::Life;
 use serde::{Deserialize, Serialize};
 
 use super::names;
+use crate::job::state_name;
 
 /// A word of the report.
 type Name = Cow<'static, str>;
@@ -40,6 +42,12 @@ impl Report {
     /// The processes that are gone without having ended their recording.
     pub fn gone(&self) -> impl Iterator<Item = &ProcessRow> {
         self.processes.iter().filter(|process| process.process_state == "gone")
+    }
+
+    /// Whether no process lives, so that nothing more can be recorded.
+    pub fn is_over(&self) -> bool {
+        let over = [Life::Gone, Life::Ended, Life::Unknown].map(state_name);
+        self.processes.iter().all(|process| over.contains(&process.process_state.as_ref()))
     }
 
     /// Whether ranks call different things, by the verdict or its first suspect.

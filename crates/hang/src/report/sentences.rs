@@ -253,6 +253,16 @@ fn unrecorded(job: &Job, blockage: &Blockage, suspect: &Suspect, in_comm: &str) 
         ),
         _ => format!("of {who} there are no records here, or not all, and it may have called it or not"),
     };
+    if let Cause::Unrecorded(ranks) = &blockage.cause
+        && ranks.len() > 1
+    {
+        return format!(
+            "{} {} in {in_comm}; of {} there are no records here, or not all: each may have called it or not",
+            names::members(job, comm, &waiters),
+            tense(job, names::verb(&waiters, "waits", "wait"), "waited"),
+            names::members(job, comm, ranks),
+        );
+    }
     format!("all other ranks {} called {in_comm}; {records}", tense(job, "have", "had"))
 }
 
@@ -340,7 +350,7 @@ fn outside(job: &Job, comm: &Comm) -> Vec<u32> {
 pub(crate) fn died(job: &Job, first: &Process, n: usize) -> String {
     let others = job.processes.iter().filter(|one| one.state.is_alive());
     format!(
-        "{} gone (the first is {}, whose last record is from {} before) and {}; nobody waits in NCCL",
+        "{} gone (the first is {}, whose last record is from {} before) and {}; nobody is seen to wait for it in NCCL",
         plural(n as u64, "process is", "processes are"),
         first.address(),
         time(job.now_ns.saturating_sub(first.last_record_ns)),
@@ -355,7 +365,7 @@ pub(crate) fn nothing(job: &Job) -> String {
         return format!("by the archive all operations in the {comms} of {processes} ended, on all their ranks");
     }
     if !job.processes.iter().any(|process| process.state == Life::Running) {
-        return format!("nobody waited in the {comms} of {processes} when they ended or were killed");
+        return format!("nobody was seen to wait in the {comms} of {processes} when they ended or were killed");
     }
     let last_ns = job.processes.iter().map(|one| one.last_event_ns).max();
     let idle = last_ns.and_then(|last| job.now_ns.checked_sub(last));
