@@ -16,10 +16,9 @@ use schema::definition::{ClockAnchors, LauncherRank, ProcessId};
 
 use super::align::align;
 use super::doubts::Doubts;
-use crate::Error;
-use crate::job::{Actor, Comm, Job, Process, Rank, Source};
-use crate::operation::{Call, Message, OpenCall, Progress as Reached, Signature, Stage};
-use crate::sequence::{Positions, Tail};
+use crate::error::Error;
+use crate::job::{Actor, Comm, Job, Process, Rank};
+use crate::operation::{Call, Message, OpenCall, Positions, Progress as Reached, Signature, Stage, Tail};
 
 /// Reads the job from its archive.
 pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> {
@@ -41,7 +40,7 @@ pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> 
     for (member, found) in members.all.iter().zip(&ranks) {
         processes.add(&members, member, found);
     }
-    let mut job = Job { source: Source::Archive, ..Job::default() };
+    let mut job = Job { is_archive: true, ..Job::default() };
     job.comms = (0..members.communicators.len()).map(|number| reading.comm(&members, number)).collect();
     for (member, Found { mut rank, .. }) in members.all.iter().zip(ranks) {
         // A rank without a process is left out, rather than given to another one.

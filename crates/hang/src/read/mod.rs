@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use tables::communicators::CommIdentity;
 use trace::part_directories;
 
-use super::Error;
+use super::error::Error;
 use super::job::{Comm, Job, Rank};
 use align::align;
 use part::{Moment, Part};

@@ -24,7 +24,7 @@ use trace::{WrittenPart, WrittenRank, is_done};
 
 use super::operations::Reader;
 use crate::job::{Actor, Process, Rank};
-use crate::sequence::{Positions, Tail};
+use crate::operation::{Positions, Tail};
 
 pub(super) struct Part {
     pub(super) process: Process,

@@ -7,10 +7,9 @@ mod suspects;
 use job::life::Life;
 
 use super::job::{Actor, Comm, Job, Process, Rank};
-use super::operation::{Call, Message, OpenCall, Progress, Signature, Stage, Wait, WaitState};
+use super::operation::{Call, Message, OpenCall, Positions, Progress, Signature, Stage, Tail, Wait, WaitState};
 use super::report::report;
 use super::report::rows::{Kind, Report};
-use super::sequence::{Positions, Tail};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const NOW_NS: u64 = 1_000 * SECOND_NS;
