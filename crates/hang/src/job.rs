@@ -94,7 +94,7 @@ pub(crate) const fn state_name(state: Life) -> &'static str {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Process {
     pub(crate) part: String,
     pub(crate) host: String,
@@ -139,7 +139,7 @@ pub(crate) struct Actor {
 }
 
 /// A communicator across all processes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Comm {
     /// The user's name, else its id.
     pub(crate) name: String,

@@ -58,8 +58,8 @@ fn comm(known: Communicator<Rank>) -> Comm {
         id: if known.identity == CommIdentity::Part { 0 } else { known.id },
         size: if knows_size { known.ranks } else { seen.min(MOST_RANKS) },
         knows_size,
-        has_all: false,
         ranks: known.members,
+        ..Comm::default()
     };
     align(&mut comm);
     comm

@@ -20,8 +20,6 @@ fn process(number: usize) -> Process {
         part: format!("part{number}"),
         host: "node".to_owned(),
         pid: 100 + u32::try_from(number).expect("few"),
-        launcher_rank: None,
-        launcher_size: None,
         state: Life::Running,
         until_ns: NOW_NS,
         last_record_ns: NOW_NS,
@@ -30,8 +28,7 @@ fn process(number: usize) -> Process {
         has_journal: true,
         is_whole: true,
         has_clock: true,
-        kept_since_ns: None,
-        problems: Vec::new(),
+        ..Process::default()
     }
 }
 
@@ -73,7 +70,7 @@ fn wait(peer: i32, state: WaitState) -> Wait {
 }
 
 fn comm(name: &str, size: u32, ranks: Vec<(u32, Rank)>) -> Comm {
-    Comm { name: name.to_owned(), id: 7, size, knows_size: true, has_all: false, ranks: ranks.into_iter().collect() }
+    Comm { name: name.to_owned(), id: 7, size, knows_size: true, ranks: ranks.into_iter().collect(), ..Comm::default() }
 }
 
 fn job(processes: usize, comms: Vec<Comm>) -> Job {
