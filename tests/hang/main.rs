@@ -1,5 +1,5 @@
-//! Ranks that do not do the same: the reports of `nccl-otf2 hang` on jobs that wait for ever, and of the archive on calls
-//! that differ.
+//! Ranks that do not do the same: the reports of `nccl-otf2 hang` on jobs that wait for ever, and of the archive on
+//! calls that differ.
 
 mod flight;
 mod job;

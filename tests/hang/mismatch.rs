@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use whole_plugin::process::{LIMIT, Running, run, start};
 use whole_plugin::scratch::Scratch;
 
-use crate::job::Hanging;
+use crate::job::{Hanging, suspect};
 
 /// A collective as NCCL 2.28 and later report it: the call, and the operation that it enqueues.
 fn call(func: &str, count: u64, datatype: &str, more: &str) -> String {
@@ -212,7 +212,8 @@ fn nccl_itself_gives_no_false_alarm() {
     }
 }
 
-/// NCCL itself: a rank that names another number of elements, in a job that is killed once all have called it.
+/// NCCL itself: a rank that names another number of elements. `hang` names it while the job hangs and when it is dead,
+/// and so does the archive.
 #[test]
 fn nccl_itself_lets_ranks_call_different_collectives() {
     let arguments = ["--name", "world", "--procs", "2", "--threads", "2", "--ops", "one,mismatch"];
@@ -221,7 +222,16 @@ fn nccl_itself_lets_ranks_call_different_collectives() {
         let sequence = &report["communicators"][0]["sequences"][0];
         sequence["first_incomplete"]["position"] == 2 && sequence["entered"] == json!([0, 1, 2, 3])
     });
-    let found = found(job.kill().scratch());
+    let check = |report: &Value| {
+        assert_eq!((suspect(report).0, suspect(report).1), ("mismatch", 3), "{report:#}");
+        let calls = &report["communicators"][0]["sequences"][0]["mismatch"]["calls"];
+        let calls = [0, 1].map(|at| (calls[at]["ranks"].clone(), calls[at]["count"].clone()));
+        assert_eq!(calls, [(json!([0, 1, 2]), json!(100_000)), (json!([3]), json!(8))], "{report:#}");
+    };
+    check(&job.until("3000", |report| suspect(report).0 == "mismatch"));
+    let dead = job.kill();
+    check(&dead.report("3000"));
+    let found = found(dead.scratch());
     let line = &found.properties["MISMATCH::COUNT::LIST"];
     let what = "world: collective 2: rank 3 AllReduce of 8 ncclFloat32; ranks 0-2 AllReduce of ";
     assert!(line.starts_with(what), "{line}");

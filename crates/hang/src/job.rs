@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use job::life::Life;
 use nccl_events::ranks::{Seats, number};
 
-use super::operation::{Message, OpenCall};
-use super::sequence::Tail;
+use super::operation::{Message, OpenCall, Tail};
 
 #[derive(Debug, Default)]
 pub(crate) struct Job {
@@ -16,30 +15,12 @@ pub(crate) struct Job {
     pub(crate) comms: Vec<Comm>,
     /// The moment of looking: what began later does not count, because processes are read one after the other.
     pub(crate) now_ns: u64,
-    pub(crate) source: Source,
+    /// Whether it is read from an archive, whose journals are removed.
+    pub(crate) is_archive: bool,
     /// What the archive says is missing from it.
     pub(crate) missing: Vec<String>,
     /// What the archive says does not end, or differs between ranks.
     pub(crate) signs: Vec<String>,
-}
-
-/// What a job is read from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Source {
-    #[default]
-    Journals,
-    /// The archive, where journals were removed.
-    Archive,
-}
-
-impl Source {
-    /// Its name in the report.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Journals => "journals",
-            Self::Archive => "archive",
-        }
-    }
 }
 
 /// A member of a communicator: index in [`Job::comms`], and rank.
@@ -113,7 +94,7 @@ pub(crate) const fn state_name(state: Life) -> &'static str {
     }
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Process {
     pub(crate) part: String,
     pub(crate) host: String,
@@ -158,7 +139,7 @@ pub(crate) struct Actor {
 }
 
 /// A communicator across all processes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Comm {
     /// The user's name, else its id.
     pub(crate) name: String,

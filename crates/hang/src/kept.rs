@@ -8,7 +8,7 @@ use journal::part::{part_name, read_process};
 use journal::private;
 use trace::part_directories;
 
-use super::Error;
+use super::error::Error;
 use super::report::rows::{ProcessRow, Report};
 
 /// The file of a kept report, in the directory of the archive.

@@ -1,9 +1,9 @@
-//! Which events of a process belong together, when its operations ran, and which communicators of several processes are
-//! the same: rules without a store.
+//! Which events of a process belong together, when its operations ran, and which communicators of several processes
+//! are the same: rules without a store.
 //!
-//! The writer of archives (`trace`) and `hang` ask them when they have read a whole journal, `live` when all threads were
-//! read up to the end of an operation. Events are named by what the caller has for them. Times are compared only, so they may be
-//! ticks.
+//! The writer of archives (`trace`) and `hang` ask them when they have read a whole journal, `live` when all threads
+//! were read up to the end of an operation. Events are named by what the caller has for them. Times are compared only,
+//! so they may be ticks.
 
 #![forbid(unsafe_code)]
 

@@ -5,7 +5,7 @@ use journal::host;
 /// The plugin reads the clocks once a second, so a process that runs has a record that is younger than this.
 const FRESH_NS: u64 = 5_000_000_000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Life {
     Running,
     /// On this host, and stopped by a signal or a debugger.
@@ -17,6 +17,7 @@ pub enum Life {
     /// On another host, without a record for a while.
     Silent,
     /// What says how it ended is damaged, or was not kept.
+    #[default]
     Unknown,
 }
 

@@ -147,19 +147,20 @@ pub(super) fn summary(view: View<'_>) -> Vec<String> {
     }
     let sum = |get: fn(&live::Process) -> u64| now.processes.iter().map(get).sum::<u64>();
     let mut missing = Vec::new();
-    let (lost, damaged) = (sum(|it| it.lost_events), sum(|it| it.damaged));
-    missing.extend((lost > 0).then(|| plural(lost, "event was not recorded", "events were not recorded")));
-    missing.extend((damaged > 0).then(|| plural(damaged, "record is damaged", "records are damaged")));
-    let late = sum(|it| it.late_events);
-    missing.extend((late > 0).then(|| plural(late, "event came late", "events came late")));
-    let (missed, unreadable) = (now.processes_missed, now.parts_unreadable);
-    missing.extend((missed > 0).then(|| {
-        plural(missed, "process ended and its journal is removed", "processes ended and their journals are removed")
-    }));
-    missing.extend((unreadable > 0).then(|| plural(unreadable, "part cannot be read", "parts cannot be read")));
-    missing.extend(
-        (now.folded > 0).then(|| format!("{} folded into `other`", plural(now.folded, "series is", "series are"))),
-    );
+    for (number, one, many) in [
+        (sum(|it| it.lost_events), "event was not recorded", "events were not recorded"),
+        (sum(|it| it.damaged), "record is damaged", "records are damaged"),
+        (sum(|it| it.late_events), "event came late", "events came late"),
+        (
+            now.processes_missed,
+            "process ended and its journal is removed",
+            "processes ended and their journals are removed",
+        ),
+        (now.parts_unreadable, "part cannot be read", "parts cannot be read"),
+        (now.folded, "series is folded into `other`", "series are folded into `other`"),
+    ] {
+        missing.extend((number > 0).then(|| plural(number, one, many)));
+    }
     let (behind, discarded) = (sum(|it| it.behind_bytes), sum(|it| it.discarded_bytes));
     let behind_ns = now.processes.iter().map(|it| it.behind_ns).max().unwrap_or(0);
     missing.extend((behind > 0).then(|| format!("{} behind ({})", time(behind_ns), bytes(behind))));

@@ -1,7 +1,7 @@
 //! `nccl-otf2 watch`: what `hang` says of a running job, and its slow operations, as events.
 //!
 //! ```text
-//!  verdict::judge ► Report ───► hangs: is it new? ─┬─► outputs: stdout, a file, a command
+//!  verdict::judge ► Report ► hangs: is it new? ─┬─► outputs: stdout, a file, a command
 //!  live::Live ─► Snapshot ─► slow: is it new? ──┘
 //! ```
 

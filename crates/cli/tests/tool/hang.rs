@@ -4,14 +4,13 @@ use std::fs::{self, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
 
 use journal::layout::HEADER_WORDS;
+use journal::part::process::ProcessInfo;
 
 use super::recording::{NO_PROCESS, record, record_in};
 use super::support::{Scratch, text};
 
 fn report(scratch: &Scratch, arguments: &[&str], code: i32) -> serde_json::Value {
-    let mut command = scratch.tool();
-    command.args(["hang", "trace", "--json"]).args(arguments);
-    let output = command.output().expect("ran");
+    let output = scratch.tool().args(["hang", "trace", "--json"]).args(arguments).output().expect("ran");
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{stderr}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"))
@@ -43,15 +42,13 @@ fn who_is_behind_is_the_suspect() {
         sequence["ranks"].as_array().into_iter().flatten().filter_map(|row| row["stage"].as_str()).collect();
     assert_eq!(stages, ["enqueued", "not-entered"]);
 
-    let mut command = scratch.tool();
-    command.args(["hang", "trace", "--after", "0"]);
-    let output = command.output().expect("ran");
-    let said = text(&output.stdout);
-    let first = said.lines().next().unwrap_or_default();
+    let output = scratch.tool().args(["hang", "trace", "--after", "0"]).output().expect("ran");
+    let page = text(&output.stdout);
     let expected = "HANG: rank 1 [host:1073741824] had not called ncclAllReduce (collective 3, sequence 2)";
-    assert!(first.starts_with(expected), "{said}");
-    assert!(said.contains("last complete     collective 2"), "{said}");
-    assert!(said.contains("not entered       1"), "{said}");
+    assert!(page.starts_with(expected), "{page}");
+    for line in ["\n  last complete     collective 2", "\n  not entered       1\n"] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
 }
 
 #[test]
@@ -59,25 +56,23 @@ fn exit_codes_are_for_scripts() {
     let scratch = Scratch::new();
     behind(&scratch);
     let code = |arguments: &[&str]| {
-        let mut command = scratch.tool();
-        let output = command.arg("hang").args(arguments).output().expect("ran");
+        let output = scratch.tool().arg("hang").args(arguments).output().expect("ran");
         (output.status.code(), text(&output.stderr))
     };
-    assert_eq!(code(&["trace", "--after", "0"]).0, Some(1));
-    // It died within moments of its last record: nobody had waited for ten seconds.
-    assert_eq!(code(&["trace"]).0, Some(0));
-    assert_eq!(code(&["trace", "--after", "-1"]).0, Some(2));
-    assert_eq!(code(&["trace", "--after", "soon"]).0, Some(2));
-    let (missing, said) = code(&["nowhere"]);
-    assert_eq!(missing, Some(2));
-    assert!(said.contains("nowhere: no such file"), "{said}");
-    let (other, said) = code(&["."]);
-    assert_eq!(other, Some(2));
-    assert!(said.contains("no parts/ in it"), "{said}");
     fs::create_dir_all(scratch.join("empty/parts")).expect("made");
-    let (empty, said) = code(&["empty"]);
-    assert_eq!(empty, Some(2));
-    assert!(said.contains("NCCL_OTF2_DIR"), "{said}");
+    for (arguments, expected, words) in [
+        (&["trace", "--after", "0"][..], 1, ""),
+        // It died within moments of its last record: nobody had waited for ten seconds.
+        (&["trace"], 0, ""),
+        (&["trace", "--after", "-1"], 2, "-1"),
+        (&["trace", "--after", "soon"], 2, "a number of seconds"),
+        (&["nowhere"], 2, "nowhere: no such file"),
+        (&["."], 2, "no parts/ in it"),
+        (&["empty"], 2, "NCCL_OTF2_DIR"),
+    ] {
+        let (code, stderr) = code(arguments);
+        assert!(code == Some(expected) && stderr.contains(words), "{arguments:?}: {code:?} {stderr}");
+    }
 }
 
 #[test]
@@ -116,16 +111,12 @@ fn a_number_that_another_process_has_now_is_no_life() {
 }
 
 #[test]
-fn of_other_hosts_only_the_records_count() {
+fn on_other_hosts_only_the_records_count() {
     let scratch = Scratch::new();
-    let out = scratch.join("trace");
-    let elsewhere = |rank: u32, collectives: u64| {
-        record_in(&out, rank, NO_PROCESS, collectives, |info| {
-            info.boot_id = "of another host".to_owned();
-        });
-    };
-    elsewhere(0, 3);
-    elsewhere(1, 2);
+    for (rank, collectives) in [(0, 3), (1, 2)] {
+        let elsewhere = |info: &mut ProcessInfo| info.boot_id = "another host".to_owned();
+        record_in(&scratch.join("trace"), rank, NO_PROCESS, collectives, elsewhere);
+    }
     let report = report(&scratch, &["--after", "0"], 1);
     assert_eq!(report["processes"][0]["process_state"], "running", "{report:#}");
     assert_eq!(report["suspects"][0]["reason"], "not-called");
@@ -163,23 +154,6 @@ fn a_watch_ends_when_nobody_runs() {
     command.assert().code(0);
 }
 
-#[test]
-fn a_part_that_has_no_journal_here_is_named() {
-    let scratch = Scratch::new();
-    behind(&scratch);
-    let journal = scratch.join("trace/parts/host-1/journal");
-    fs::remove_dir_all(&journal).expect("removed");
-    std::os::unix::fs::symlink("/nowhere/on/this/host", &journal).expect("linked");
-    // Only the enqueueing of rank 0 is known: that it waits for rank 1 is not claimed.
-    let report = report(&scratch, &["--after", "0"], 2);
-    assert_eq!(report["verdict"]["kind"], "unknown", "{report:#}");
-    let unknown = report["unknown"].to_string();
-    assert!(unknown.contains("NCCL_OTF2_JOURNAL_DIR"), "{unknown}");
-    assert!(unknown.contains("of rank 1 there is no record here"), "{unknown}");
-    let missing = &report["communicators"][0]["ranks_missing"];
-    assert_eq!(missing, &serde_json::json!([1]));
-}
-
 /// One field is wrong: the others say where the process is.
 #[test]
 fn of_a_damaged_description_the_good_fields_count() {
@@ -198,23 +172,23 @@ fn of_a_damaged_description_the_good_fields_count() {
 }
 
 #[test]
-fn a_journal_that_is_gone_or_empty_is_named() {
+fn a_journal_that_is_gone_or_empty_or_elsewhere_is_named() {
     let scratch = Scratch::new();
     behind(&scratch);
     let journal = scratch.join("trace/parts/host-1/journal");
-    let said = || report(&scratch, &["--after", "0"], 2)["unknown"].to_string();
+    let expect = |problem: &str| {
+        let report = report(&scratch, &["--after", "0"], 2);
+        assert_eq!(report["verdict"]["kind"], "unknown", "{report:#}");
+        assert!(report["unknown"].to_string().contains(problem), "{problem}: {report:#}");
+        report
+    };
     fs::write(journal.join("1.0"), "").expect("written");
-    assert!(said().contains("these files are empty: 1.0 in "), "{}", said());
+    expect("these files are empty: 1.0 in ");
     fs::remove_dir_all(&journal).expect("removed");
-    assert!(said().contains("its journal is missing: "), "{}", said());
-}
-
-#[test]
-fn the_help_teaches() {
-    let scratch = Scratch::new();
-    let output = scratch.tool().args(["hang", "--help"]).output().expect("ran");
-    let said = text(&output.stdout);
-    for word in ["--after", "--watch", "standard,ProxyStep", "Exit codes: 0", "docs/GUIDE.md"] {
-        assert!(said.contains(word), "{word} in {said}");
-    }
+    expect("its journal is missing: ");
+    std::os::unix::fs::symlink("/nowhere/on/this/host", &journal).expect("linked");
+    expect("NCCL_OTF2_JOURNAL_DIR");
+    // Only the enqueueing of rank 0 is known: that it waits for rank 1 is not claimed.
+    let report = expect("of rank 1 there is no record here");
+    assert_eq!(report["communicators"][0]["ranks_missing"], serde_json::json!([1]));
 }

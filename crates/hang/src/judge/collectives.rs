@@ -6,8 +6,8 @@ use super::blockage::{Blockage, Cause, Operation, Position, Reason};
 use super::mismatch::{self, Mismatch};
 use super::survivors::Survivors;
 use crate::job::{Comm, Job, Rank};
-use crate::operation::{Call, Stage};
-use crate::sequence::{Sequence, Tail};
+use crate::operation::{Call, Stage, Tail};
+use crate::sequence::Sequence;
 
 /// How many positions after the first incomplete one are searched for different calls.
 const MISMATCH_POSITIONS: u64 = 64;

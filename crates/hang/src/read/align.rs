@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::job::Comm;
-use crate::sequence::{Positions, Sequence, Tail};
+use crate::operation::{Positions, Tail};
+use crate::sequence::Sequence;
 
 /// What NCCL counts separately: a function, and whether a copy engine does it.
 type Function = (Arc<str>, bool);

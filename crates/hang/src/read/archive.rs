@@ -9,16 +9,15 @@ use nccl_events::archive::{LocationKind, Timing};
 use nccl_events::collective::Function;
 use nccl_events::id::EventId;
 use nccl_events::{Kind, Progress};
-use otf2::{LocationGroupRef, LocationRef};
+use otf2::{CommRef, LocationGroupRef, LocationRef};
 use rayon::prelude::*;
 use schema::definition::{ClockAnchors, LauncherRank, ProcessId};
 
 use super::align::align;
 use super::doubts::Doubts;
-use crate::Error;
-use crate::job::{Actor, Comm, Job, Process, Rank, Source};
-use crate::operation::{Call, Message, OpenCall, Progress as Reached, Signature, Stage};
-use crate::sequence::{Positions, Tail};
+use crate::error::Error;
+use crate::job::{Actor, Comm, Job, Process, Rank};
+use crate::operation::{Call, Message, OpenCall, Positions, Progress as Reached, Signature, Stage, Tail};
 
 /// Reads the job from its archive.
 pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> {
@@ -40,8 +39,8 @@ pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> 
     for (member, found) in members.all.iter().zip(&ranks) {
         processes.add(&members, member, found);
     }
-    let mut job = Job { source: Source::Archive, ..Job::default() };
-    job.comms = (0..members.communicators.len()).map(|number| reading.comm(&members, number)).collect();
+    let mut job = Job { is_archive: true, ..Job::default() };
+    job.comms = members.communicators.iter().map(|comm| reading.comm(*comm)).collect();
     for (member, Found { mut rank, .. }) in members.all.iter().zip(ranks) {
         // A rank without a process is left out, rather than given to another one.
         let Some(number) = processes.number(&members, member) else {
@@ -142,17 +141,10 @@ impl<'a> Reading<'a> {
         self.start_ns.saturating_add(self.clock.ns(time))
     }
 
-    fn comm(&self, members: &Members, number: usize) -> Comm {
-        let comm = members.communicators.get(number);
-        let size = comm.map_or(0, |comm| self.trace.members(*comm).len());
-        Comm {
-            name: comm.map_or_else(String::new, |comm| self.trace.comm_name(*comm)),
-            id: 0,
-            size: u32::try_from(size).unwrap_or(u32::MAX),
-            knows_size: true,
-            has_all: false,
-            ranks: BTreeMap::new(),
-        }
+    fn comm(&self, comm: CommRef) -> Comm {
+        // A communicator has no more than `MOST_RANKS`.
+        let size = u32::try_from(self.trace.members(comm).len()).unwrap_or(u32::MAX);
+        Comm { name: self.trace.comm_name(comm), size, knows_size: true, ..Comm::default() }
     }
 
     /// Passes on every region instance of some locations, one location after the other.
@@ -260,17 +252,15 @@ impl<'a> Reading<'a> {
             host: self.trace.host(group).and_then(|host| self.trace.node_name(host)).unwrap_or_default().to_owned(),
             pid: stated(definitions, properties, ProcessId).and_then(number).unwrap_or(0),
             launcher_rank: stated(definitions, properties, LauncherRank).and_then(number),
-            launcher_size: None,
             state: if is_ended { Life::Ended } else { Life::Unknown },
             until_ns: last_reading_ns.max(calls.last_ns),
             last_record_ns: last_reading_ns.max(calls.last_ns),
             last_event_ns: calls.last_ns,
             event_mask: Some(doubts.event_mask),
-            has_journal: false,
             is_whole: doubts.is_whole,
             has_clock: last_reading_ns > 0,
             kept_since_ns: calls.first_ns.filter(|_| doubts.is_flight),
-            problems: Vec::new(),
+            ..Process::default()
         }
     }
 

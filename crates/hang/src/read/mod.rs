@@ -19,7 +19,7 @@ use rayon::prelude::*;
 use tables::communicators::CommIdentity;
 use trace::part_directories;
 
-use super::Error;
+use super::error::Error;
 use super::job::{Comm, Job, Rank};
 use align::align;
 use part::{Moment, Part};
@@ -58,8 +58,8 @@ fn comm(known: Communicator<Rank>) -> Comm {
         id: if known.identity == CommIdentity::Part { 0 } else { known.id },
         size: if knows_size { known.ranks } else { seen.min(MOST_RANKS) },
         knows_size,
-        has_all: false,
         ranks: known.members,
+        ..Comm::default()
     };
     align(&mut comm);
     comm

@@ -12,8 +12,7 @@ use tables::{EventRow, Head, P2p, Row, Tables};
 use super::flight::{self, RemovedCall};
 use super::progress::{Progresses, RanUntil};
 use crate::job::Rank;
-use crate::operation::{Call, Message, OpenCall, Signature};
-use crate::sequence::{KEPT, Tail};
+use crate::operation::{Call, KEPT, Message, OpenCall, Signature, Tail};
 
 /// Reads a process's operations. Times as in the tables.
 pub(super) struct Reader<'a> {

@@ -24,7 +24,7 @@ use trace::{WrittenPart, WrittenRank, is_done};
 
 use super::operations::Reader;
 use crate::job::{Actor, Process, Rank};
-use crate::sequence::{Positions, Tail};
+use crate::operation::{Positions, Tail};
 
 pub(super) struct Part {
     pub(super) process: Process,
@@ -195,14 +195,9 @@ fn unknown_process(directory: &Path, info: &ProcessInfo, moment: &Moment) -> Pro
         launcher_size: info.environment.size,
         state: Life::Ended,
         until_ns: moment.pair.realtime_ns,
-        last_record_ns: 0,
-        last_event_ns: 0,
         event_mask: Some(info.event_mask),
-        has_journal: false,
-        is_whole: false,
         has_clock: true,
-        kept_since_ns: None,
-        problems: Vec::new(),
+        ..Process::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use job::life::Life;
 
 use super::names;
-use crate::job::{Comm, Job, Process, Rank, Source};
+use crate::job::{Comm, Job, Process, Rank};
 use crate::sequence::Sequence;
 
 /// The reasons, the weightiest first; none where everything is recorded, and ended.
@@ -29,11 +29,10 @@ pub(super) fn has_lost(job: &Job) -> bool {
 }
 
 pub(super) const fn way_out(job: &Job) -> &'static str {
-    match job.source {
-        Source::Journals => "`nccl-otf2 check` on the archive says what is missing",
-        Source::Archive => {
-            "`nccl-otf2 hang` while the job runs, or --keep-journal in the next run, lets it see more; `nccl-otf2 check` says what is missing"
-        }
+    if job.is_archive {
+        "`nccl-otf2 hang` while the job runs, or --keep-journal in the next run, lets it see more; `nccl-otf2 check` says what is missing"
+    } else {
+        "`nccl-otf2 check` on the archive says what is missing"
     }
 }
 
@@ -58,7 +57,7 @@ fn of_comm(job: &Job, comm: &Comm) -> Vec<String> {
 
 /// Whether the last operation of a rank is not known to have ended.
 fn may_be_in_its_last(job: &Job, rank: &Rank) -> bool {
-    let is_read = job.source == Source::Archive || job.process_of(rank).is_some_and(|process| process.has_journal);
+    let is_read = job.is_archive || job.process_of(rank).is_some_and(|process| process.has_journal);
     let calls = Sequence::ALL.into_iter().filter_map(|sequence| sequence.of(rank).list.last());
     let mut last = calls.map(|call| call.progress.stage).chain(rank.messages.last().map(|last| last.progress.stage));
     is_read && last.any(|stage| !stage.is_over())
@@ -71,7 +70,7 @@ fn of_process(job: &Job, process: &Process) -> Option<String> {
         format!("{first}{}", if process.problems.len() > 1 { " (more below)" } else { "" })
     };
     match process.state {
-        _ if job.source == Source::Archive => None,
+        _ if job.is_archive => None,
         // A process that ended all its communicators had no open operation.
         Life::Ended if process.has_clock && process.has_journal => None,
         Life::Ended if !process.has_journal => {

@@ -36,7 +36,7 @@ pub(crate) fn report(directory: &str, job: &Job, after_ns: u64) -> Report {
         directory: directory.to_owned(),
         time_ns: job.now_ns,
         after_ns,
-        source: job.source.name().into(),
+        source: if job.is_archive { "archive" } else { "journals" }.into(),
         verdict: Verdict { found: !matches!(kind, Kind::Waiting | Kind::Nothing | Kind::Unknown), kind, text },
         suspects: suspects.collect(),
         quiet: silence.map(|silence| quiet::report(job, &silence)),

@@ -35,8 +35,8 @@ pub(crate) fn message(comm: Option<&Comm>, message: &Message) -> String {
     format!("{} {preposition} {peer}", message.func())
 }
 
-/// Ranks of a communicator, by their own numbers and those in the job: `0-6, 8`, `4-6 (0-2 in tp)`; where the latter are
-/// not known `0-2 of tp`.
+/// Ranks of a communicator by their numbers in the job: `0-6, 8`, `4-6 (0-2 in tp)`; where these are not known
+/// `0-2 of tp`.
 pub(crate) fn numbers(comm: &str, ranks: &[u32], job_rank: impl Fn(u32) -> Option<u32>) -> String {
     let own = rank_list(ranks);
     let in_job: Option<Vec<u32>> = ranks.iter().map(|rank| job_rank(*rank)).collect();

@@ -6,7 +6,7 @@ use analysis::units::{plural, time};
 use job::life::Life;
 
 use super::names;
-use crate::job::{Comm, Job, Process, Rank, Source};
+use crate::job::{Comm, Job, Process, Rank};
 use crate::judge::blockage::{Blockage, Cause, Operation, Reason};
 use crate::judge::mismatch::Mismatch;
 use crate::judge::suspects::Suspect;
@@ -14,6 +14,10 @@ use crate::operation::Signature;
 
 /// Why calls of flight recordings may not be comparable.
 pub(crate) const NO_NUMBERS: &str = "the beginning of the recording is not kept, and nothing that is kept has a number of NCCL's that other ranks have, too";
+
+/// Where a rank is whose open call is not among its records.
+const UNKNOWN_CALL: &str = "in a call of NCCL that has not returned";
+const UNKNOWN_CALL_PAST: &str = "in a call of NCCL that had not returned";
 
 /// The present while a process of the job lives, else the past.
 fn tense<'a>(job: &Job, now: &'a str, past: &'a str) -> &'a str {
@@ -97,7 +101,7 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
     let Some(blockage) = blockages.get(suspect.blockage) else {
         return String::new();
     };
-    let (comm, rank) = suspect.member;
+    let (comm, _) = suspect.member;
     let who = names::member(job, suspect.member);
     let name = names::comm(job, comm);
     let what = names::operation(job, comm, &blockage.operation);
@@ -107,13 +111,13 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
     let [is, has, holds_up, wait] = [("is", "was"), ("has", "had"), ("holds up", "held up"), ("wait", "waited")]
         .map(|(now, past)| tense(job, now, past));
     match suspect.reason {
-        Reason::Mismatch => match (&blockage.cause, job.comms.get(comm)) {
-            (Cause::Mismatch(found), Some(comm)) => {
-                let call = tense(job, "call", "called");
-                format!("the ranks of communicator {name} {call} {}", mismatch(job, comm, found))
-            }
-            _ => String::new(),
-        },
+        Reason::Mismatch => {
+            let call = tense(job, "call", "called");
+            let (Cause::Mismatch(found), Some(comm)) = (&blockage.cause, job.comms.get(comm)) else {
+                return String::new();
+            };
+            format!("the ranks of communicator {name} {call} {}", mismatch(job, comm, found))
+        }
         Reason::Gone if process.is_some_and(|one| one.state == Life::Unknown) => {
             let end_ns = process.map_or(job.now_ns, |process| process.until_ns);
             let before = time(job.now_ns.saturating_sub(end_ns));
@@ -128,12 +132,10 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
             "{who} {is} through with communicator {name} (it ended it, or its process {is} over and its part {is} written), and others {wait} for it in {what}"
         ),
         Reason::Deadlock => {
-            let steps = suspect.chain.iter().filter_map(|&at| blockages.get(at));
-            let steps: Vec<String> = steps.map(|step| waits(job, step)).collect();
-            let call = tense(job, "call", "called");
+            let steps = suspect.chain.iter().filter_map(|&at| blockages.get(at)).map(|step| waits(job, step));
+            let (steps, call) = (steps.collect::<Vec<_>>().join("; "), tense(job, "call", "called"));
             format!(
-                "a deadlock: ranks {wait} for each other, because they {call} different communicators or messages in different orders: {}",
-                steps.join("; ")
+                "a deadlock: ranks {wait} for each other, because they {call} different communicators or messages in different orders: {steps}"
             )
         }
         // A process that is stopped lives, and so the job is not over.
@@ -146,30 +148,21 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
             format!("{who} {where_it_is}: its process is stopped (by a signal or a debugger)")
         }
         Reason::InTheCall => {
-            let call = job.member((comm, rank)).and_then(|rank| rank.open_calls.first());
-            let unknown = || format!("in a call of NCCL that {has} not returned");
-            let call = call.map_or_else(unknown, |call| call.what.clone());
+            let call = job.member(suspect.member).and_then(|rank| rank.open_calls.first());
+            let call = call.map_or(tense(job, UNKNOWN_CALL, UNKNOWN_CALL_PAST), |call| &call.what);
             format!("{who} {holds_up} {in_comm}: it {is} {call}")
         }
-        Reason::NotCalled => {
-            let last_ns = process.filter(|process| process.last_event_ns > 0);
-            let idle_ns = last_ns.and_then(|one| one.until_ns.checked_sub(one.last_event_ns));
-            let idle = idle_ns.map(|idle_ns| format!(" (NCCL's last sign of life in it was {} before)", time(idle_ns)));
-            format!("{who} {}{}", not_called(), idle.unwrap_or_default())
-        }
+        Reason::NotCalled => format!("{who} {}{}", not_called(), last_sign_of_life(process)),
         Reason::NeverCame => format!(
             "{who} {has} recorded nothing and {}: its process never came so far, or {} without the plugin",
             not_called(),
             tense(job, "runs", "ran")
         ),
-        Reason::Silent => {
-            let silent_ns = process.map(|one| job.now_ns.saturating_sub(one.last_record_ns));
-            format!(
-                "{who} {}, as far as its records go; its process is on another host and has recorded nothing for {}",
-                not_called(),
-                silent_ns.map_or_else(String::new, time)
-            )
-        }
+        Reason::Silent => format!(
+            "{who} {}, as far as its records go; its process is on another host and has recorded nothing for {}",
+            not_called(),
+            process.map_or_else(String::new, |one| time(job.now_ns.saturating_sub(one.last_record_ns)))
+        ),
         Reason::NotBegun => format!(
             "{who} {has} called {in_comm}, and its kernel {has} not begun, where others' {}: its GPU {} something else, or its stream {}",
             tense(job, "have", "had"),
@@ -183,6 +176,12 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
         Reason::Unrecorded => unrecorded(job, blockage, suspect, &in_comm),
         Reason::Unknown => all_entered(job, blockage, &who, &what),
     }
+}
+
+fn last_sign_of_life(process: Option<&Process>) -> String {
+    let process = process.filter(|process| process.last_event_ns > 0);
+    let idle_ns = process.and_then(|process| process.until_ns.checked_sub(process.last_event_ns));
+    idle_ns.map_or_else(String::new, |ns| format!(" (NCCL's last sign of life in it was {} before)", time(ns)))
 }
 
 fn not_called(job: &Job, blockage: &Blockage, what: &str) -> String {
@@ -361,7 +360,7 @@ pub(crate) fn died(job: &Job, first: &Process, n: usize) -> String {
 pub(crate) fn nothing(job: &Job) -> String {
     let processes = plural(job.processes.len() as u64, "process", "processes");
     let comms = plural(job.comms.len() as u64, "communicator", "communicators");
-    if job.source == Source::Archive {
+    if job.is_archive {
         return format!("by the archive all operations in the {comms} of {processes} ended, on all their ranks");
     }
     if !job.processes.iter().any(|process| process.state == Life::Running) {

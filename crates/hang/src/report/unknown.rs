@@ -11,14 +11,15 @@ use super::doubts::doubts;
 use super::names;
 use super::rows::Kind as VerdictKind;
 use super::sentences::NO_NUMBERS;
-use crate::job::{Comm, Job, Rank, Source};
+use crate::job::{Comm, Job, Rank};
 use crate::judge::Judgement;
 use crate::judge::blockage::Cause;
-use crate::sequence::{Positions, Sequence};
+use crate::operation::Positions;
+use crate::sequence::Sequence;
 
 /// Whether all processes record such events; if that is not known of a process, it is among its problems.
 pub(super) fn records(job: &Job, kind: Kind) -> bool {
-    let is_archive = job.source == Source::Archive;
+    let is_archive = job.is_archive;
     let mut processes = job.processes.iter().filter(|process| process.has_journal || is_archive);
     processes.all(|process| process.event_mask.is_none_or(|mask| mask & kind.mask() != 0))
 }

@@ -47,6 +47,25 @@ fn befores(job: &Job) -> Vec<(u64, Positions)> {
 }
 
 #[test]
+fn positions_come_from_numbers_that_ranks_have_in_common() {
+    let broadcast = |sequence| numbered("Broadcast", sequence, 30, Stage::Done);
+    // Launches of graphs do not always count: 40 is there three times.
+    let replay = || numbered("AllReduce", 40, 30, Stage::Done);
+    let with = |calls: [Vec<Call>; 2]| {
+        befores(&flight(calls.into_iter().enumerate().map(|(process, calls)| cut(process, calls)).collect()))
+    };
+    let aligned = |before| (before, Positions::Aligned);
+    // Functions are numbered separately: the same numbers are at different positions.
+    let functions = [and(and(reduced(5..=9), vec![broadcast(8), broadcast(9)]), waiting(10)), vec![broadcast(9)]];
+    assert_eq!(with(functions), [aligned(0), aligned(6)]);
+    let twice =
+        [and(vec![replay(), replay()], and(reduced(40..=41), waiting(42))), and(vec![replay()], reduced(41..=41))];
+    assert_eq!(with(twice), [aligned(0), aligned(2)]);
+    let contradiction = [and(vec![broadcast(7), broadcast(8)], waiting(41)), and(vec![broadcast(9)], reduced(30..=30))];
+    assert!(with(contradiction).iter().all(|(_, positions)| *positions == Positions::Unknown));
+}
+
+#[test]
 fn one_number_in_common_says_where_all_are() {
     let job = flight(vec![
         cut(0, and(reduced(10..=40), waiting(41))),
@@ -76,18 +95,6 @@ fn what_is_before_the_first_kept_of_all_is_not_claimed_to_be_complete() {
 }
 
 #[test]
-fn functions_have_numbers_of_their_own() {
-    let broadcast = |sequence| numbered("Broadcast", sequence, 30, Stage::Done);
-    // Of the functions the same numbers are at different places.
-    let job = flight(vec![
-        cut(0, and(and(reduced(5..=9), vec![broadcast(8), broadcast(9)]), waiting(10))),
-        cut(1, vec![broadcast(9)]),
-    ]);
-    assert_eq!(befores(&job), [(0, Positions::Aligned), (6, Positions::Aligned)]);
-    assert_eq!(suspect(&judge(&job)), ("not-called", "world", 1, 1));
-}
-
-#[test]
 fn ranks_without_a_number_in_common_are_before_or_behind() {
     // The third is behind by two at least; the others have kept nothing of what it is in.
     let job = flight(vec![
@@ -114,16 +121,6 @@ fn ranks_without_a_number_in_common_are_before_or_behind() {
     assert_eq!(suspect(&report), ("not-called", "world", 0, 1));
     let sequence = &report.communicators[0].sequences[0];
     assert_eq!(sequence.not_entered, [0, 1]);
-}
-
-#[test]
-fn numbers_that_contradict_each_other_say_nothing() {
-    let broadcast = |sequence| numbered("Broadcast", sequence, 40, Stage::Done);
-    let job = flight(vec![
-        cut(0, and(vec![broadcast(7), broadcast(8)], waiting(41))),
-        cut(1, and(vec![broadcast(9)], reduced(30..=30))),
-    ]);
-    assert!(befores(&job).iter().all(|(_, positions)| *positions == Positions::Unknown));
 }
 
 #[test]
@@ -206,17 +203,6 @@ fn with_a_rank_that_has_all_positions_are_from_the_beginning() {
     written.calls.before = 50;
     job = flight(vec![written, cut(1, waiting(41))]);
     assert_eq!(befores(&job)[0].1, Positions::Unknown);
-}
-
-#[test]
-fn numbers_that_are_there_twice_do_not_count() {
-    // Launches of graphs do not always count: 40 is there three times.
-    let replay = || numbered("AllReduce", 40, 30, Stage::Done);
-    let job = flight(vec![
-        cut(0, and(vec![replay(), replay()], and(reduced(40..=41), waiting(42)))),
-        cut(1, and(vec![replay()], reduced(41..=41))),
-    ]);
-    assert_eq!(befores(&job), [(0, Positions::Aligned), (2, Positions::Aligned)]);
 }
 
 #[test]

@@ -7,10 +7,9 @@ mod suspects;
 use job::life::Life;
 
 use super::job::{Actor, Comm, Job, Process, Rank};
-use super::operation::{Call, Message, OpenCall, Progress, Signature, Stage, Wait, WaitState};
+use super::operation::{Call, Message, OpenCall, Positions, Progress, Signature, Stage, Tail, Wait, WaitState};
 use super::report::report;
 use super::report::rows::{Kind, Report};
-use super::sequence::{Positions, Tail};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const NOW_NS: u64 = 1_000 * SECOND_NS;
@@ -21,8 +20,6 @@ fn process(number: usize) -> Process {
         part: format!("part{number}"),
         host: "node".to_owned(),
         pid: 100 + u32::try_from(number).expect("few"),
-        launcher_rank: None,
-        launcher_size: None,
         state: Life::Running,
         until_ns: NOW_NS,
         last_record_ns: NOW_NS,
@@ -31,8 +28,7 @@ fn process(number: usize) -> Process {
         has_journal: true,
         is_whole: true,
         has_clock: true,
-        kept_since_ns: None,
-        problems: Vec::new(),
+        ..Process::default()
     }
 }
 
@@ -74,7 +70,7 @@ fn wait(peer: i32, state: WaitState) -> Wait {
 }
 
 fn comm(name: &str, size: u32, ranks: Vec<(u32, Rank)>) -> Comm {
-    Comm { name: name.to_owned(), id: 7, size, knows_size: true, has_all: false, ranks: ranks.into_iter().collect() }
+    Comm { name: name.to_owned(), id: 7, size, knows_size: true, ranks: ranks.into_iter().collect(), ..Comm::default() }
 }
 
 fn job(processes: usize, comms: Vec<Comm>) -> Job {

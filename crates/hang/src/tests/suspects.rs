@@ -330,11 +330,11 @@ fn launches_of_graphs_are_compared_on_ranks_that_report_them() {
     assert_says(&report.verdict.text, &["CUDA graphs"]);
 }
 
-/// The work must not grow with the square of the ranks without records: each of them is a suspect.
+/// The work must not grow with the square of the ranks without records: one suspect stands for all of them.
 #[test]
 fn a_large_communicator_of_which_little_is_recorded_is_judged() {
     let size = 60_000;
     let report = judge(&job(1, vec![comm("world", size, vec![(0, rank(0, vec![done(30), open(25)]))])]));
-    assert_eq!(report.suspects.len(), size as usize - 1);
+    assert_eq!(report.suspects.len(), 1);
     assert_says(&report.suspects[0].chain[0], &["1-59999"]);
 }

@@ -1,0 +1,32 @@
+//! Why a job cannot be judged.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error(
+        "{}: no process has recorded anything here; is the plugin loaded (`nccl-otf2 doctor` and NCCL_DEBUG=INFO tell), \
+         and does it record in this directory (NCCL_OTF2_DIR)?",
+        .0.display()
+    )]
+    NothingRecorded(PathBuf),
+    #[error(transparent)]
+    Parts(#[from] trace::Error),
+    #[error("{}: no archive of NCCL's events", .0.display())]
+    NotNccl(PathBuf),
+    #[error("cannot read the archive")]
+    Archive(#[from] otf2::Error),
+    #[error("cannot {operation} {}", path.display())]
+    Io { operation: &'static str, path: PathBuf, source: io::Error },
+    #[error("{}: not a report of `hang`; remove it, and `hang` judges the archive", path.display())]
+    NotAReport { path: PathBuf, source: serde_json::Error },
+}
+
+impl Error {
+    pub(crate) fn io(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { operation, path, source }
+    }
+}
