@@ -3,15 +3,11 @@
 //! ```text
 //!  exports::<format>::write       what has a format of its own: a file, or a folder of files
 //!  streams                        the callbacks of journals, by `listing`, which `print` is
-//!  communicators                  for Scalasca: an archive of each communicator
-//!   ├ complete                      what all of its ranks have
-//!   └ scalasca                      an archive of it in the words of MPI
+//!  communicators                  for Scalasca: an archive of each communicator, by `exports::scalasca`
 //! ```
 
 mod communicators;
-pub(crate) mod complete;
 mod help;
-pub(crate) mod scalasca;
 mod streams;
 
 use std::path::{Path, PathBuf};
