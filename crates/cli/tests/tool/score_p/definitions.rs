@@ -41,29 +41,16 @@ impl ScoreP {
                 value: AttributeValue::String(text("Comm ${id}")),
             });
         }
-        all.push(Definition::IoParadigm {
-            this: IoParadigmRef::new(0),
-            identification: text("POSIX"),
-            name: text("POSIX I/O"),
-            class: 0,
-            flags: 0,
-            properties: Vec::new(),
-        });
-        all.push(Definition::SystemTreeNode {
-            this: SystemTreeNodeRef::new(0),
-            name: text("Linux"),
-            class_name: text("machine"),
-            parent: SystemTreeNodeRef::UNDEFINED,
-        });
+        let (this, identification, name) = (IoParadigmRef::new(0), text("POSIX"), text("POSIX I/O"));
+        all.push(Definition::IoParadigm { this, identification, name, class: 0, flags: 0, properties: Vec::new() });
+        let (this, name, class_name) = (SystemTreeNodeRef::new(0), text("Linux"), text("machine"));
+        all.push(Definition::SystemTreeNode { this, name, class_name, parent: SystemTreeNodeRef::UNDEFINED });
         for (number, host) in (1..).zip(HOSTS) {
-            all.push(Definition::SystemTreeNode {
-                this: SystemTreeNodeRef::new(number),
-                // With the domain, which NCCL's archive does not have.
-                name: text(&format!("{}.cluster.example", host.name)),
-                class_name: text("node"),
-                parent: SystemTreeNodeRef::new(0),
-            });
-            all.push(Definition::SystemTreeNodeDomain { of: SystemTreeNodeRef::new(number), domain: 1 });
+            // With the domain, which NCCL's archive does not have.
+            let name = text(&format!("{}.cluster.example", host.name));
+            let (this, class_name, parent) = (SystemTreeNodeRef::new(number), text("node"), SystemTreeNodeRef::new(0));
+            all.push(Definition::SystemTreeNode { this, name, class_name, parent });
+            all.push(Definition::SystemTreeNodeDomain { of: this, domain: 1 });
         }
     }
 
@@ -72,28 +59,16 @@ impl ScoreP {
         let mut text = |text: &str| texts.get(text);
         for group in 0..if has_mpi { RANKS } else { 1 } {
             let rank = self.only.unwrap_or(group);
-            let name = match self.only {
-                None => format!("MPI Rank {rank}"),
-                Some(_) => "Process".to_owned(),
-            };
-            all.push(Definition::LocationGroup {
-                this: LocationGroupRef::new(u32::try_from(group).expect("few")),
-                name: text(&name),
-                group_type: 1,
-                parent: SystemTreeNodeRef::new(if rank == RANKS - 1 { 2 } else { 1 }),
-                creator: LocationGroupRef::UNDEFINED,
-            });
+            let name = if has_mpi { text(&format!("MPI Rank {rank}")) } else { text("Process") };
+            let this = LocationGroupRef::new(u32::try_from(group).expect("few"));
+            let parent = SystemTreeNodeRef::new(if rank == RANKS - 1 { 2 } else { 1 });
+            let creator = LocationGroupRef::UNDEFINED;
+            all.push(Definition::LocationGroup { this, name, group_type: 1, parent, creator });
         }
-        for (location, events) in events {
-            let rank = location.get() & 0xff;
-            let thread = location.get() >> 32;
-            all.push(Definition::Location {
-                this: *location,
-                name: text(if thread == 0 { "Master thread" } else { "Pthread thread 1" }),
-                location_type: 1,
-                number_of_events: *events,
-                group: LocationGroupRef::new(u32::try_from(rank).expect("few")),
-            });
+        for (this, number_of_events) in events.iter().copied() {
+            let name = text(if this.get() >> 32 == 0 { "Master thread" } else { "Pthread thread 1" });
+            let group = LocationGroupRef::new(u32::try_from(this.get() & 0xff).expect("few"));
+            all.push(Definition::Location { this, name, location_type: 1, number_of_events, group });
         }
     }
 
@@ -117,24 +92,13 @@ impl ScoreP {
         // In the order of ranks, as Score-P lists masters only.
         let groups = [(0, 4, vec![0, 1, 2]), (1, 5, vec![0, 1, 2]), (2, 6, Vec::new())];
         for (number, group_type, members) in groups.into_iter().filter(|_| has_mpi) {
-            all.push(Definition::Group {
-                this: GroupRef::new(number),
-                name: text(""),
-                group_type,
-                paradigm: 4,
-                flags: 0,
-                members,
-            });
+            let (this, name) = (GroupRef::new(number), text(""));
+            all.push(Definition::Group { this, name, group_type, paradigm: 4, flags: 0, members });
         }
         let comms = [(0, "MPI_COMM_WORLD", 1), (1, "MPI_COMM_SELF", 2)];
         for (number, name, group) in comms.into_iter().filter(|_| has_mpi) {
-            all.push(Definition::Comm {
-                this: CommRef::new(number),
-                name: text(name),
-                group: GroupRef::new(group),
-                parent: CommRef::UNDEFINED,
-                flags: 0,
-            });
+            let (this, name, group) = (CommRef::new(number), text(name), GroupRef::new(group));
+            all.push(Definition::Comm { this, name, group, parent: CommRef::UNDEFINED, flags: 0 });
         }
         if has_mpi {
             all.push(Definition::RmaWin { this: WINDOW, name: text("Win 0"), comm: WORLD, flags: 1 });
@@ -156,38 +120,19 @@ fn others(texts: &mut Texts, all: &mut Vec<Definition>) {
         exponent: 0,
         unit: text("KiB"),
     });
-    all.push(Definition::MetricClass {
-        this: MetricRef::new(0),
-        members: vec![MetricMemberRef::new(0)],
-        occurrence: 2,
-        recorder_kind: 1,
-    });
-    all.push(Definition::MetricInstance {
-        this: MetricRef::new(1),
-        class: MetricRef::new(0),
-        recorder: LocationRef::new(0),
-        scope_kind: 1,
-        scope: 0,
-    });
+    let (class, members) = (MetricRef::new(0), vec![MetricMemberRef::new(0)]);
+    all.push(Definition::MetricClass { this: class, members, occurrence: 2, recorder_kind: 1 });
+    let (this, recorder) = (MetricRef::new(1), LocationRef::new(0));
+    all.push(Definition::MetricInstance { this, class, recorder, scope_kind: 1, scope: 0 });
     all.push(Definition::Parameter { this: ParameterRef::new(0), name: text("step"), parameter_type: 2 });
-    all.push(Definition::Attribute {
-        this: AttributeRef::new(0),
-        name: text("ProcessId"),
-        description: text("Process identifier"),
-        attribute_type: 4,
-    });
-    all.push(Definition::SourceCodeLocation { this: SourceCodeLocationRef::new(0), file: text("train.c"), line: 42 });
-    all.push(Definition::CallingContext {
-        this: CallingContextRef::new(0),
-        region: WORK,
-        source_code_location: SourceCodeLocationRef::new(0),
-        parent: CallingContextRef::UNDEFINED,
-    });
-    all.push(Definition::IoRegularFile {
-        this: IoFileRef::new(0),
-        name: text("/data/checkpoint"),
-        scope: SystemTreeNodeRef::new(1),
-    });
+    let (this, name, description) = (AttributeRef::new(0), text("ProcessId"), text("Process identifier"));
+    all.push(Definition::Attribute { this, name, description, attribute_type: 4 });
+    let source_code_location = SourceCodeLocationRef::new(0);
+    all.push(Definition::SourceCodeLocation { this: source_code_location, file: text("train.c"), line: 42 });
+    let (this, parent) = (CallingContextRef::new(0), CallingContextRef::UNDEFINED);
+    all.push(Definition::CallingContext { this, region: WORK, source_code_location, parent });
+    let (this, scope) = (IoFileRef::new(0), SystemTreeNodeRef::new(1));
+    all.push(Definition::IoRegularFile { this, name: text("/data/checkpoint"), scope });
     all.push(Definition::IoHandle {
         this: IoHandleRef::new(0),
         name: text(""),
