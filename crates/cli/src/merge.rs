@@ -1,7 +1,6 @@
 //! `nccl-otf2 merge`: NCCL's archive becomes part of the trace that Score-P made of the same job.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -74,8 +73,8 @@ pub(crate) struct Request {
 
     /// Do not believe the clocks: lay NCCL's first event this many seconds after the beginning of
     /// Score-P's trace. A guess, for traces whose clocks have nothing in common
-    #[arg(long, value_name = "SECONDS")]
-    align_start: Option<Seconds>,
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_from_0)]
+    align_start: Option<f64>,
 
     /// For which tool: for scalasca, operations of NCCL's are written as MPI's where the host waits for them
     #[arg(long = "for", value_enum, value_name = "TOOL", default_value = "vampir")]
@@ -94,16 +93,9 @@ enum Tool {
     Scalasca,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Seconds(f64);
-
-impl FromStr for Seconds {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
-        seconds.map(Self).ok_or_else(|| format!("{text:?} is not a number of seconds from 0 on"))
-    }
+fn seconds_from_0(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
+    seconds.ok_or_else(|| format!("{text:?} is not a number of seconds from 0 on"))
 }
 
 #[derive(Serialize)]
@@ -129,8 +121,7 @@ pub(crate) fn merge(request: &Request) -> Result<Exit> {
     if readers == Readers::Scalasca {
         anchors.iter().for_each(|anchor| place::say_others(anchor));
     }
-    let start = request.align_start.map(|Seconds(seconds)| seconds);
-    let plan = Plan::of(&anchors, &request.map, start, readers)?;
+    let plan = Plan::of(&anchors, &request.map, request.align_start, readers)?;
     let report = plan.report();
     let written = match out {
         None => None,

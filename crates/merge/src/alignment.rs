@@ -35,8 +35,7 @@ impl OwnTicks {
             return Ok(None);
         };
         let curves = clock::common_curve(&local.before).zip(clock::common_curve(&local.after));
-        let correction = inputs.scorep(pair).correction(inputs.theirs(pair))?;
-        let correction = correction.offsets().and_then(clock::common_curve);
+        let correction = clock::common_curve(&inputs.scorep(pair).correction(inputs.theirs(pair))?);
         Ok(curves.map(|(common, ticks)| Self { common, ticks, correction }))
     }
 

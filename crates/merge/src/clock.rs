@@ -65,40 +65,24 @@ pub(crate) fn local_curve(timer: Timer, anchors: &[Anchor]) -> Option<Piecewise>
     Piecewise::new(advancing(knots), Beyond::Whole)
 }
 
-/// Score-P's clock offsets of a location: local ticks to those of its trace. One offset alone has no effect.
-#[derive(Clone, Debug)]
-pub(crate) struct Correction(Vec<ClockOffset>);
-
-impl Correction {
-    pub(crate) fn new(offsets: &[ClockOffset]) -> Self {
-        let mut sorted = offsets.to_vec();
-        sorted.sort_by_key(|offset| offset.time);
-        sorted.dedup_by_key(|offset| offset.time);
-        Self(if sorted.len() < 2 { Vec::new() } else { sorted })
-    }
-
-    /// The offsets, where they have an effect.
-    pub(crate) fn offsets(&self) -> Option<&[ClockOffset]> {
-        (!self.0.is_empty()).then_some(&*self.0)
-    }
-
-    /// In parts of a tick.
-    fn curve(&self) -> Option<Piecewise> {
-        let knots = self.0.iter().map(knot).map(|(time, to)| (time * PARTS, to * PARTS)).collect();
-        Piecewise::new(knots, Beyond::Nearest)
-    }
+/// The clock offsets of a location in the order of time. One alone has no effect.
+pub(crate) fn effective(mut offsets: Vec<ClockOffset>) -> Vec<ClockOffset> {
+    offsets.sort_by_key(|offset| offset.time);
+    offsets.dedup_by_key(|offset| offset.time);
+    if offsets.len() < 2 { Vec::new() } else { offsets }
 }
 
-/// The clock offsets that bring the times of a process onto Score-P's trace. Its events are between the `covered`
-/// times.
-pub(crate) fn composed(local: &Piecewise, correction: &Correction, covered: (u64, u64)) -> Vec<ClockOffset> {
-    let corrected = correction.curve();
+/// The clock offsets that bring the times of a process onto Score-P's trace, which has a `correction` from
+/// local ticks to its own. Its events are between the `covered` times.
+pub(crate) fn composed(local: &Piecewise, correction: &[ClockOffset], covered: (u64, u64)) -> Vec<ClockOffset> {
+    let parts = correction.iter().map(knot).map(|(time, to)| (time * PARTS, to * PARTS));
+    let corrected = Piecewise::new(parts.collect(), Beyond::Nearest);
     let trace_ticks = |ns: i128| {
         let parts = local.nearest(ns);
         let parts = corrected.as_ref().map_or(parts, |curve| curve.nearest(parts));
         divided(parts, PARTS)
     };
-    let corrections = correction.0.iter().map(|offset| local.inverse(i128::from(offset.time) * PARTS));
+    let corrections = correction.iter().map(|offset| local.inverse(i128::from(offset.time) * PARTS));
     offsets(knots_within(covered, xs(local).chain(corrections)), trace_ticks)
 }
 
@@ -207,7 +191,7 @@ mod tests {
             (Timer::Realtime, |a| a.realtime_ns / 1000),
         ] {
             let local = local_curve(timer, &anchors()).expect("enough anchors");
-            let offsets = composed(&local, &Correction::new(&[]), covered());
+            let offsets = composed(&local, &[], covered());
             for uptime_ns in (11..109).map(|second| second * NS_PER_SECOND + 123_456_789) {
                 let there = anchor(uptime_ns);
                 let off = (applied(&offsets, there.monotonic_ns) - i128::from(truth(&there))).abs();
@@ -222,15 +206,14 @@ mod tests {
         let local = local_curve(Timer::MonotonicRaw, &anchors()).expect("enough anchors");
         // Three offsets: a bend in the middle, and time before the first and after the last.
         let corrections = [(20, 4569), (50, -3713), (100, 88_000)].map(|(at, by)| offset(at * NS_PER_SECOND, by));
-        let offsets = composed(&local, &Correction::new(&corrections), covered());
+        let offsets = composed(&local, &corrections, covered());
         for uptime in (11..109).map(|at| at * NS_PER_SECOND + 5) {
             let there = anchor(uptime);
             let truth = applied(&corrections, there.monotonic_raw_ns);
             let off = (applied(&offsets, there.monotonic_ns) - truth).abs();
             assert!(off <= 3, "{uptime}: off by {off}");
         }
-        let [single, none] = [&corrections[..1], &[]].map(|some| composed(&local, &Correction::new(some), covered()));
-        assert_eq!(single, none);
+        assert_eq!(effective(corrections[..1].to_vec()), []);
     }
 
     #[test]

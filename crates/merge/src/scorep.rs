@@ -15,7 +15,7 @@ use otf2::{
 use regular_files::MOST_DESCRIPTION_BYTES;
 use serde::Serialize;
 
-use crate::clock::{self, Correction, Timer};
+use crate::clock::{self, Timer};
 
 /// The event in which a process states its number, and the attribute that has it.
 const PROCESS_ID: (&str, &str) = ("ProgramBegin", "ProcessId");
@@ -106,12 +106,11 @@ impl ScoreP {
     }
 
     /// From the ticks of a process to those of the trace: Score-P's clock offsets, the same for all its locations.
-    pub(crate) fn correction(&self, process: &Process) -> Result<Correction> {
-        if let Some(onto) = &self.onto {
-            return Ok(Correction::new(onto));
-        }
-        let local = self.archive.local_definitions(process.master)?;
-        Ok(Correction::new(&local.clock_offsets))
+    pub(crate) fn correction(&self, process: &Process) -> Result<Vec<ClockOffset>> {
+        Ok(clock::effective(match &self.onto {
+            Some(onto) => onto.clone(),
+            None => self.archive.local_definitions(process.master)?.clock_offsets,
+        }))
     }
 
     fn find_processes(&self) -> Result<Vec<Process>> {
@@ -279,20 +278,23 @@ mod tests {
     fn timers() {
         let scratch = tempfile::tempdir().expect("a directory");
         let anchor = scratch.path().join("traces.otf2");
-        let timer = |resolution| timer(&anchor, resolution).map_err(|error| error.to_string());
-        assert_eq!(timer(1_000_000), Ok(Timer::Realtime));
-        assert_eq!(timer(1_000_000_000), Ok(Timer::MonotonicRaw));
-        assert_eq!(timer(2_445_450_361), Ok(Timer::Counter));
-        let set = |text: &str| {
-            std::fs::write(scratch.path().join(SETTINGS), text).expect("it can be written");
-        };
-        // A counter of 1 GHz, as on some ARM systems.
-        set("SCOREP_VERBOSE=false\nSCOREP_TIMER='tsc'\n");
-        assert_eq!(timer(1_000_000_000), Ok(Timer::Counter));
-        set("SCOREP_TIMER=gettimeofday\n");
-        assert_eq!(timer(1_000_000), Ok(Timer::Realtime));
-        set("SCOREP_TIMER='cycles'\n");
-        let error = timer(1_000_000).expect_err("not known");
-        assert!(error.contains("SCOREP_TIMER='cycles'"), "{error}");
+        for (settings, resolution, expected) in [
+            ("", 1_000_000, Ok(Timer::Realtime)),
+            ("", 1_000_000_000, Ok(Timer::MonotonicRaw)),
+            ("", 2_445_450_361, Ok(Timer::Counter)),
+            // A counter of 1 GHz, as on some ARM systems.
+            ("SCOREP_VERBOSE=false\nSCOREP_TIMER='tsc'\n", 1_000_000_000, Ok(Timer::Counter)),
+            ("SCOREP_TIMER=gettimeofday\n", 1_000_000, Ok(Timer::Realtime)),
+            ("SCOREP_TIMER='cycles'\n", 1_000_000, Err("SCOREP_TIMER='cycles'")),
+        ] {
+            if !settings.is_empty() {
+                std::fs::write(scratch.path().join(SETTINGS), settings).expect("settings");
+            }
+            let found = timer(&anchor, resolution).map_err(|error| error.to_string());
+            match expected {
+                Ok(expected) => assert_eq!(found, Ok(expected), "{settings}"),
+                Err(reason) => assert!(found.is_err_and(|error| error.contains(reason)), "{settings}"),
+            }
+        }
     }
 }

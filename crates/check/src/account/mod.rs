@@ -6,7 +6,6 @@ use analysis::Trace;
 use analysis::units::plural;
 use schema::{Listed, Statements};
 
-use crate::across;
 use crate::findings::Findings;
 use crate::rules::Rule;
 
@@ -124,7 +123,20 @@ fn clocks(said: &Statements, findings: &mut Findings) {
         );
         findings.general(Rule::GpuInconsistent, message);
     }
-    across::alignment_statements(said, findings);
+    let violations = said.alignment_violations.get();
+    if violations > 0 {
+        let message = format!(
+            "{violations} of {} between the clocks of hosts do not hold, by up to {} ns",
+            plural(said.alignment_constraints.get(), "constraint", "constraints"),
+            said.alignment_worst_violation_ns.get()
+        );
+        findings.general(Rule::ClocksAdmitted, message);
+    }
+    let groups = said.alignment_groups.get();
+    if groups > 1 {
+        let message = format!("nothing relates the clocks of {groups} groups of hosts: the system clocks are used");
+        findings.general(Rule::ClocksAdmitted, message);
+    }
     let suspicious = said.counts.gpu_times_suspicious;
     if suspicious > 0 {
         let number = plural(suspicious, "channel or phase", "channels and phases");

@@ -237,22 +237,3 @@ impl Passage {
             .max()
     }
 }
-
-/// Clocks that the archive could not bring together, by its own account.
-pub(crate) fn statements(said: &Statements, findings: &mut Findings) {
-    let violations = said.alignment_violations.get();
-    if violations > 0 {
-        let message = format!(
-            "{} of {} between the clocks of hosts do not hold, by up to {} ns",
-            violations,
-            plural(said.alignment_constraints.get(), "constraint", "constraints"),
-            said.alignment_worst_violation_ns.get()
-        );
-        findings.general(Rule::ClocksAdmitted, message);
-    }
-    let groups = said.alignment_groups.get();
-    if groups > 1 {
-        let message = format!("nothing relates the clocks of {groups} groups of hosts: the system clocks are used");
-        findings.general(Rule::ClocksAdmitted, message);
-    }
-}

@@ -20,8 +20,6 @@ use gpu_work::GpuWork;
 use messages::Messages;
 use written::Written;
 
-pub(super) use causes::statements as alignment_statements;
-
 pub(super) struct Across<'a> {
     trace: &'a Trace,
     instances: Instances<'a>,
