@@ -1,4 +1,4 @@
-//! Is an archive what it says, and what readers rely on?
+//! Checks whether an archive matches its own statements and what readers rely on.
 //!
 //! ```text
 //!  rules         the table: number, severity, sentence (`docs/REFERENCE.md` §8)
@@ -10,7 +10,7 @@
 //!    causes      what a host did before what others did later
 //!    gpu_work    channels, kernels and copies: within their operations, with their launches, on the right GPU
 //!    written       events in the archive, counted by kind
-//!  clocks        the clocks that readers make: of locations, of processes, of hosts, and what the archive says of them
+//!  clocks        the clocks that readers make: of locations, of processes, of hosts, and the archive's statements on them
 //!  account       the archive's own account: seen, written and lost; ranks that do not call the same
 //!  findings      what was found, counted by rule
 //! ```

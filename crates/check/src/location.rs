@@ -52,7 +52,7 @@ pub(super) struct Location<'a> {
     sends: Requests,
     receives: Requests,
     collectives: Requests,
-    /// Puts and gets, whose matching ids are those of their window.
+    /// Puts and gets: matching ids are per window.
     accesses: BTreeMap<RmaWinRef, Requests>,
     /// The last put or get, until the region around it is left.
     last_access: Option<(RmaWinRef, u64)>,

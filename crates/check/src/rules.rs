@@ -6,7 +6,7 @@ use serde::Serialize;
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     Fault,
-    /// The run was not whole or not well measured, and the archive says so.
+    /// The run was not whole or not well measured, and the archive states it.
     Remark,
 }
 

@@ -1,4 +1,4 @@
-//! `nccl-otf2 check`: is an archive what it says, and what readers rely on?
+//! `nccl-otf2 check`: whether an archive is sound.
 
 use std::path::PathBuf;
 

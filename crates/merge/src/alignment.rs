@@ -24,7 +24,7 @@ const MOST_PPM: u64 = 1000;
 pub(crate) struct OwnTicks {
     common: Piecewise,
     ticks: Piecewise,
-    /// From the process's ticks to those of the trace; `None` where they are the same.
+    /// From the process's ticks to the trace's; `None` where they are the same.
     correction: Option<Piecewise>,
 }
 
@@ -45,7 +45,7 @@ impl OwnTicks {
     }
 }
 
-/// Reads the clocks of an archive's locations. Those of a process are links to one file.
+/// Reads the clocks of an archive's locations. All locations of a process are links to one file.
 pub(crate) fn locals(nccl: &Nccl) -> Result<Locals> {
     let processes: BTreeSet<LocationGroupRef> = nccl.processes.iter().map(|process| process.group).collect();
     let mut all = Locals::new();

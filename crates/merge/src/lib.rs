@@ -67,8 +67,8 @@ pub struct Plan {
 
 impl Plan {
     /// Opens the archives with these anchor files, finds out which process is which, and relates the clocks.
-    /// `align_start` says how many seconds after the beginning of Score-P's trace NCCL's first event lies, without
-    /// regard to the clocks.
+    /// `align_start` places NCCL's first event this many seconds after the beginning of Score-P's trace, and ignores
+    /// the clocks.
     pub fn of(anchors: &[PathBuf], map: &[Mapping], align_start: Option<f64>, readers: Readers) -> Result<Self> {
         let (scoreps, nccls) = open(anchors)?;
         let is_several = scoreps.len() > 1;

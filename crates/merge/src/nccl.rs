@@ -27,7 +27,7 @@ pub struct Process {
     pub process_id: Option<u64>,
     /// The launcher's.
     pub rank: Option<u32>,
-    /// With those of its GPUs.
+    /// Including its GPUs'.
     pub locations: u64,
     pub events: u64,
     #[serde(skip)]
@@ -35,7 +35,7 @@ pub struct Process {
     /// In the largest communicator, where the process has one rank.
     #[serde(skip)]
     pub(crate) rank_in_communicator: Option<u32>,
-    /// Whether the ticks of its anchors are those of the processor's counter.
+    /// Whether the ticks of its anchors are the processor's counter.
     #[serde(skip)]
     pub(crate) has_counter: bool,
     #[serde(skip)]

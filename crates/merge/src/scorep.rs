@@ -105,7 +105,7 @@ impl ScoreP {
         (tick(self.span.0), tick(self.span.1))
     }
 
-    /// From the ticks of a process to those of the trace: Score-P's clock offsets, the same for all its locations.
+    /// From the ticks of a process to the trace's: Score-P's clock offsets, the same for all its locations.
     pub(crate) fn correction(&self, process: &Process) -> Result<Vec<ClockOffset>> {
         Ok(clock::effective(match &self.onto {
             Some(onto) => onto.clone(),

@@ -1,4 +1,4 @@
-//! Between hosts: nothing is received before it was sent, and nobody leaves a collective that not all have entered.
+//! Between hosts: no message is received before it was sent, and no rank leaves a collective that not all have entered.
 //!
 //! Processes of a host share a clock, so only operations of several hosts show whether clocks are wrong. Operations
 //! whose times were measured are compared; unknown times break no rule. Messages are compared in the order of time: if
@@ -33,7 +33,7 @@ pub(super) struct Causes<'a> {
 
 type Pair = (CommRef, u32, u32);
 
-/// A collective: who entered last, and who left first of those on other hosts.
+/// When a collective was entered by all, and when it was first left on another host.
 #[derive(Clone, Copy, Default)]
 struct Passage {
     /// The last to enter on any host, and the last on another host than that.

@@ -1,4 +1,4 @@
-//! As many events are in the archive as it says were written.
+//! The archive has as many events as it states.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -141,7 +141,7 @@ impl Process<'_> {
     }
 }
 
-/// The stated mean drift is among those of the pieces.
+/// The stated mean drift is among the drifts of the pieces.
 fn drift(clock: &[ClockOffset], stated_ppb: i64) -> Option<String> {
     let is_long = |(from, to): &(&ClockOffset, &ClockOffset)| to.time.abs_diff(from.time) >= SHORT_NS;
     let has_long = pieces(clock).any(|piece| is_long(&piece));
@@ -176,7 +176,7 @@ impl Statement<'_> {
     }
 }
 
-/// The statements on all clocks are sums of those on each.
+/// The statements on all clocks are sums of the statements on each.
 fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings: &mut Findings) {
     let said = &trace.said;
     let mut hosts: Vec<&Statement<'_>> = Vec::new();

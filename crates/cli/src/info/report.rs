@@ -34,7 +34,7 @@ pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) host: String,
     pub(crate) gpus: Vec<String>,
-    /// With those of its GPUs.
+    /// Including its GPUs'.
     pub(crate) locations: u64,
     pub(crate) events: u64,
 }
@@ -120,7 +120,7 @@ fn gpus(said: &Statements) -> Value {
     })
 }
 
-/// What was recorded of the job, where it was not all of it, and for whom.
+/// Flight recordings, switches, and transfers for ranks of other processes; null where there is none.
 fn recording(said: &Statements) -> Value {
     let flight = said.flight_processes.0.map(|processes| {
         json!({

@@ -313,7 +313,7 @@ fn matching(matching: &Matching, text: &mut Text) {
     }
 }
 
-/// What is in no archive of this release, so that nobody looks for it.
+/// Events that this release of NCCL does not report, so that users do not look for them.
 fn blind_spots(spots: &[String], text: &mut Text) {
     if spots.is_empty() {
         return;

@@ -33,7 +33,7 @@ pub fn what_it_lacks(trace: &Trace) -> Option<String> {
     })
 }
 
-/// Why a communicator cannot be analysed: ranks that nobody recorded.
+/// Why a communicator cannot be analysed: ranks without a recording.
 pub fn missing_ranks(trace: &Trace, comm: CommRef) -> Option<String> {
     let is_missing = |location| trace.location_kind(location) == Some(LocationKind::NotRecorded);
     let without = trace.members(comm).iter().filter(|it| is_missing(**it)).count();
@@ -149,7 +149,7 @@ fn collectives(ranks: &[Rank]) -> usize {
     ranks.iter().map(|rank| rank.collectives.len()).sum()
 }
 
-/// Leaves messages with both ends; with `in_epoch`, those that no collective comes between.
+/// Keeps messages with both ends; with `in_epoch`, only where no collective comes between.
 fn pair(ranks: &mut [Rank], in_epoch: bool) {
     // NCCL matches sends and receives of two ranks in their order.
     let mut kept: Vec<(Vec<End>, Vec<End>)> = vec![(Vec::new(), Vec::new()); ranks.len()];
@@ -175,7 +175,7 @@ fn pair(ranks: &mut [Rank], in_epoch: bool) {
             };
             let epochs = [epoch(rank, send), epoch(other, receive)];
             let [(a, b), (c, d)] = epochs;
-            // What goes on while a collective does could be on its other side elsewhere.
+            // A message during a collective may be before or after it on another rank.
             if in_epoch && (a != b || a != c || a != d) {
                 continue;
             }

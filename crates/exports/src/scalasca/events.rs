@@ -59,7 +59,7 @@ pub fn write_thread(to: &mut EventWriter<'_>, rank: &Rank, numbers: Numbers) -> 
 /// The times that events are written with.
 #[derive(Debug, Default)]
 struct Times {
-    /// The first that no event has; none where events may have one time.
+    /// The first time that no event has; `None` where events may share a time.
     free: Option<u64>,
     written: Written,
 }
@@ -229,7 +229,7 @@ impl<'a, 'b> Events<'a, 'b> {
         Ok(())
     }
 
-    /// Time goes on; with messages under way that is waiting for one.
+    /// Advances the time; with messages under way the rank waits for one.
     fn advance(&mut self, at: u64) -> otf2::Result<()> {
         let next = match (self.receives, self.sends) {
             (0, 0) => None,

@@ -44,7 +44,7 @@ pub struct Communicator<'a> {
 const COMM: CommRef = CommRef::new(0);
 
 impl Communicator<'_> {
-    /// Writes the archive `directory/traces.otf2`; gives what of it is later than it was.
+    /// Writes the archive `directory/traces.otf2`; returns which events were moved.
     pub fn write(&self, directory: &Path) -> otf2::Result<Written> {
         let mut archive = ArchiveWriter::create(directory, "traces")?;
         archive.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;

@@ -1,4 +1,4 @@
-//! The definitions of the merged archive: those of the first archive as they are, those of the others behind them.
+//! The definitions of the merged archive: the first archive's as they are, and the others' behind them.
 //!
 //! The first keeps its numbers, so its event files and local definitions can be used as they are. Definitions of others
 //! get the next free numbers, unless the first has them: texts, hosts, processes, paradigms, lists of communicating

@@ -115,8 +115,8 @@ fn map(to: &mut LocalDefWriter<'_>, mapping: MappingType, new: &[u64], table: Op
     write_dense(to, mapping, (0..length).map(|local| renumbered(global(table, local))))
 }
 
-/// The numbers in the events of a location of Score-P's that gets more events: those that it had, and behind them all
-/// definitions that were added. Most stand for themselves.
+/// The numbers in the events of a location of Score-P's that gets more events: its own, and behind them all definitions
+/// that were added. Most stand for themselves.
 pub(crate) struct LocalNumbers {
     before: LocalDefinitions,
     tables: Vec<(MappingType, Vec<u64>)>,

@@ -36,7 +36,7 @@ fn found(theirs: &[scorep::Process], ours: &[nccl::Process], map: &[&str]) -> Re
 #[test]
 fn host_and_process_id_come_first_then_the_rank() {
     let theirs = [theirs(0, "a.cluster", Some(10)), theirs(1, "a.cluster", Some(11)), theirs(2, "b.cluster", Some(10))];
-    // The launcher's ranks are not MPI's here: the process ids tell better.
+    // The launcher's ranks are not MPI's here: the process ids are more reliable.
     let by_process = [ours(Some(0), "a", Some(11)), ours(Some(1), "b", Some(10))];
     assert_eq!(found(&theirs, &by_process, &[]), Ok(vec![Some((1, By::Process)), Some((2, By::Process))]));
     let by_rank = [ours(Some(2), "x", Some(10)), ours(Some(7), "x", Some(11))];
@@ -89,7 +89,7 @@ fn a_host_and_a_process_id_identify_one_process_or_none() {
     let common = [theirs(0, "c", Some(1)), theirs(1, "c", Some(1))];
     let both = [ours(Some(1), "c", Some(1)), ours(None, "c", Some(1))];
     assert_eq!(found(&common, &both, &[]), Ok(vec![Some((1, By::Rank)), None]));
-    // A domain may be missing. Which of both "a" is, nobody can say.
+    // A domain may be missing. "a" can be either host.
     let theirs = [theirs(0, "a.one", Some(1)), theirs(1, "a.two", Some(1)), theirs(2, "b", Some(1))];
     let ours = ["a.two", "a.three", "b.one", "a"].map(|host| ours(None, host, Some(1)));
     assert_eq!(found(&theirs, &ours, &[]), Ok(vec![Some((1, By::Process)), None, Some((2, By::Process)), None]));

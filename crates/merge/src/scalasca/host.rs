@@ -17,7 +17,7 @@ pub(super) struct Host<'a> {
 
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// Whether the thread is in a region, and in none of MPI's.
+    /// Whether the thread is in a region, but not in one of MPI's.
     has_room: bool,
     /// How many collectives of MPI's the thread has ended.
     collectives: usize,

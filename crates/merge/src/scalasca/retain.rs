@@ -86,7 +86,7 @@ fn retain_messages(hosts: &[&Host<'_>], ranks: &mut [Rank]) {
     });
 }
 
-/// Keeps operations that can be replayed beside those of other communicators. Returns by communicator how many cannot.
+/// Keeps operations that can be replayed beside other communicators'. Returns by communicator how many cannot.
 pub(super) fn retain_replayable(communicators: &mut [Communicator]) -> Vec<(String, u64)> {
     let mut parts: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
     for (communicator, it) in communicators.iter_mut().enumerate() {
