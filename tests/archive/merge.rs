@@ -6,10 +6,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use journal::clock::{self, ClockPair, TickSource};
-use otf2::verbatim::Definition;
+use otf2::records::{Attribute, ClockProperties, Location, LocationGroup, Region, SystemTreeNode};
 use otf2::{
-    Archive, ArchiveWriter, AttributeRef, AttributeValue, Attributes, GroupRef, LocationGroupRef, LocationGroupType,
-    LocationRef, RegionRef, StringRef, SystemTreeNodeRef,
+    Archive, ArchiveWriter, AttributeRef, AttributeType, AttributeValue, Attributes, LocationGroupRef,
+    LocationGroupType, LocationRef, LocationType, RegionRef, StringRef, SystemTreeNodeRef,
 };
 use whole_plugin::archive::Archive as Judged;
 use whole_plugin::process::run;
@@ -32,17 +32,15 @@ fn open(directory: &Path) -> Archive {
 fn processes(archive: &Archive) -> Vec<(String, u64)> {
     let definitions = archive.definitions().expect("definitions");
     let groups = definitions.location_groups.values();
-    let groups = groups.filter(|group| group.group_type == LocationGroupType::Process);
-    let process = groups.map(|group| {
+    let processes = groups.filter(|group| group.group_type == LocationGroupType::Process).map(|group| {
         let node = &definitions.system_tree_nodes[&group.system_tree_parent];
         let id = group.properties.iter().find_map(|(name, value)| match value {
             AttributeValue::U64(id) if definitions.string(*name) == Some("NCCL::PROCESS_ID") => Some(*id),
             _ => None,
         });
-        let host = definitions.string(node.name).expect("a name");
-        (host.to_owned(), id.expect("a process id"))
+        (definitions.string(node.name).expect("a name").to_owned(), id.expect("a process id"))
     });
-    process.collect()
+    processes.collect()
 }
 
 /// What Score-P would have written of these processes, if each had begun and ended when the clocks were read.
@@ -58,14 +56,12 @@ fn write_scorep(directory: &Path, (name, shows): Timer, processes: &[(String, u6
         let location = LocationRef::new(rank);
         let mut to = archive.event_writer(location).expect("a writer");
         let mut attributes = Attributes::new();
-        let id = AttributeValue::U64(*id);
-        attributes.add(AttributeRef::new(0), id).expect("an attribute");
+        attributes.add(AttributeRef::new(0), AttributeValue::U64(*id)).expect("an attribute");
         to.program_begin(first, StringRef::new(0), &attributes).expect("an event");
         to.enter(first, main, Attributes::NONE).expect("an event");
         to.leave(last, main, Attributes::NONE).expect("an event");
         to.close().expect("events");
-        let local = archive.local_definitions(location).expect("a writer");
-        local.close().expect("local definitions");
+        archive.local_definitions(location).and_then(|local| local.close()).expect("local definitions");
     }
     let elapsed_ns = pairs[1].monotonic_raw_ns - pairs[0].monotonic_raw_ns;
     let rate = u128::from(last - first) * 1_000_000_000 / u128::from(elapsed_ns);
@@ -74,84 +70,51 @@ fn write_scorep(directory: &Path, (name, shows): Timer, processes: &[(String, u6
         "clock_gettime" => 1_000_000_000,
         _ => 1_000_000,
     };
-    let mut to = archive.definitions().expect("a writer");
-    for definition in definitions(resolution, (first, last), processes) {
-        to.verbatim(&definition).expect("a definition");
-    }
+    let clock = ClockProperties {
+        timer_resolution: resolution,
+        global_offset: first,
+        trace_length: last - first,
+        realtime_timestamp: u64::MAX,
+    };
+    define(&mut archive, &clock, processes).expect("definitions");
     archive.close().expect("an archive");
 }
 
-/// The global definitions of these processes.
-fn definitions(timer_resolution: u64, (first, last): (u64, u64), processes: &[(String, u64)]) -> Vec<Definition> {
-    let text =
-        |number: u32, text: &str| Definition::String { this: StringRef::new(number), text: text.as_bytes().to_vec() };
+fn define(archive: &mut ArchiveWriter, clock: &ClockProperties, processes: &[(String, u64)]) -> otf2::Result<()> {
+    let mut to = archive.definitions()?;
+    to.clock_properties(clock)?;
+    let texts = ["main", "Linux", "machine", &processes[0].0, "node", "Process", "ProcessId"];
+    for (number, text) in (0..).zip(texts) {
+        to.string(StringRef::new(number), text)?;
+    }
     let named = StringRef::new;
-    let mut all = vec![
-        Definition::ClockProperties {
-            timer_resolution,
-            global_offset: first,
-            trace_length: last - first,
-            realtime_timestamp: u64::MAX,
-        },
-        text(0, "main"),
-        text(1, "Linux"),
-        text(2, "machine"),
-        text(3, &processes[0].0),
-        text(4, "node"),
-        text(5, "Process"),
-        text(6, "ProcessId"),
-    ];
-    for (number, name, class_name, parent) in
-        [(0, named(1), named(2), SystemTreeNodeRef::UNDEFINED), (1, named(3), named(4), SystemTreeNodeRef::new(0))]
-    {
-        all.push(Definition::SystemTreeNode { this: SystemTreeNodeRef::new(number), name, class_name, parent });
-    }
+    let root = SystemTreeNodeRef::new(0);
+    to.system_tree_node(root, &SystemTreeNode { name: named(1), class_name: named(2), ..SystemTreeNode::default() })?;
+    let host = SystemTreeNodeRef::new(1);
+    let node = SystemTreeNode { name: named(3), class_name: named(4), parent: root, ..SystemTreeNode::default() };
+    to.system_tree_node(host, &node)?;
     for (rank, _) in (0..).zip(processes) {
-        all.push(Definition::LocationGroup {
-            this: LocationGroupRef::new(rank),
+        let process = LocationGroup {
             name: named(5),
-            group_type: LocationGroupType::Process.raw(),
-            parent: SystemTreeNodeRef::new(1),
+            group_type: LocationGroupType::Process,
+            system_tree_parent: host,
             creator: LocationGroupRef::UNDEFINED,
-        });
-    }
-    for (rank, _) in (0..).zip(processes) {
-        all.push(Definition::Location {
-            this: LocationRef::new(rank.into()),
+            properties: Vec::new(),
+        };
+        to.location_group(LocationGroupRef::new(rank), &process)?;
+        let thread = Location {
             name: named(0),
-            location_type: 1,
+            location_type: LocationType::CpuThread,
             number_of_events: 3,
             group: LocationGroupRef::new(rank),
-        });
+            properties: Vec::new(),
+        };
+        to.location(LocationRef::new(rank.into()), &thread)?;
     }
-    all.push(Definition::Region {
-        this: RegionRef::new(0),
-        name: named(0),
-        canonical_name: named(0),
-        description: StringRef::UNDEFINED,
-        role: 1,
-        paradigm: 2,
-        flags: 0,
-        source_file: StringRef::UNDEFINED,
-        begin_line: 0,
-        end_line: 0,
-    });
-    all.push(Definition::Attribute {
-        this: AttributeRef::new(0),
-        name: named(6),
-        description: StringRef::UNDEFINED,
-        attribute_type: 4,
-    });
-    // A trace of MPI's: its list of locations is the one that NCCL's rows go into.
-    all.push(Definition::Group {
-        this: GroupRef::new(0),
-        name: named(0),
-        group_type: 4,
-        paradigm: 4,
-        flags: 0,
-        members: (0..processes.len() as u64).collect(),
-    });
-    all
+    to.region(RegionRef::new(0), &Region { name: named(0), ..Region::default() })?;
+    let process_id =
+        Attribute { name: named(6), description: StringRef::UNDEFINED, attribute_type: AttributeType::U64 };
+    to.attribute(AttributeRef::new(0), &process_id)
 }
 
 /// Times of the events of each location, by name.

@@ -67,11 +67,3 @@ pub(crate) fn refuse_existing(wanted: &Path) -> Result<()> {
     }
     Ok(())
 }
-
-/// File systems without links, or with a limit on them, get a copy.
-pub(crate) fn link(from: &Path, to: &Path) -> Result<()> {
-    if fs::hard_link(from, to).is_err() {
-        fs::copy(from, to).with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
-    }
-    Ok(())
-}

@@ -7,10 +7,11 @@
 //!       ├► kineto      a file of Chrome's JSON for each rank, as PyTorch's profiler writes it
 //!       ├► parquet     the tables of an archive, for DuckDB, Dask, Spark
 //!       ├► perfetto    one file for Perfetto's viewer and its SQL
-//!       ├► xplane      one file for TensorBoard and xprof
-//!       └► …
+//!       └► xplane      one file for TensorBoard and xprof
 //!  Outcome     the files, how many events they have, and what was left out and why
 //! ```
+//!
+//! [`scalasca`] writes a communicator as MPI for Scalasca's analyser, also into traces of Score-P (`merge`).
 //!
 //! `foreign` relates the clocks of traces that other profilers made, `value` has the values of attributes as formats
 //! have them, `output` the files that several threads write.
@@ -28,6 +29,7 @@ mod output;
 #[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod perfetto;
+pub mod scalasca;
 mod selection;
 mod source;
 mod value;

@@ -105,6 +105,7 @@ mod checksums;
 mod definition;
 mod error;
 mod event;
+mod event_records;
 mod read;
 pub mod records;
 mod refs;
@@ -132,10 +133,9 @@ pub use write::{
     LocalDefWriter, NextAttributes, PartWriter, write_stub_events,
 };
 
-/// The global definitions of an archive as they are: every kind, in the order of the file, with all fields.
-///
-/// [`Definitions`] says what an archive contains. This module copies the definitions of one archive into another
-/// without loss.
+/// Archives as they are, to copy one into another without loss: all global definitions in the order of the file with
+/// all fields, and the records of an event file. [`Definitions`] and [`Event`] say what an archive contains.
 pub mod verbatim {
     pub use crate::definition::{Definition, ReferenceKind};
+    pub use crate::event_records::{EventRecord, EventRecords, RecordKind};
 }

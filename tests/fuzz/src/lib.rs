@@ -9,10 +9,7 @@ mod foreign;
 mod job;
 mod journal;
 mod pieces;
-#[path = "../../../crates/cli/src/merge/records.rs"]
-#[expect(dead_code, reason = "a module of the tool, which has no library")]
 mod records;
-mod records_target;
 pub mod seeds;
 mod segments;
 
@@ -29,7 +26,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "finalize", run: job::finalize },
     Target { name: "manifest", run: job::unify },
     Target { name: "archive", run: archive::read },
-    Target { name: "records", run: records_target::read },
+    Target { name: "records", run: records::read },
     Target { name: "kineto", run: foreign::kineto },
     Target { name: "xplane", run: foreign::xplane },
 ];

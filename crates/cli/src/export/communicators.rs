@@ -4,6 +4,8 @@ use std::path::Path;
 
 use analysis::{Filter, Trace};
 use anyhow::{Context as _, Result, bail};
+use exports::scalasca::Communicator;
+use exports::scalasca::complete::{self, LeftOut};
 use otf2::{CommRef, LocationRef};
 use serde::Serialize;
 use trace::Progress as _;
@@ -97,7 +99,7 @@ fn one(
     if exported.reason.is_some() {
         return Ok(exported);
     }
-    let (ranks, left_out) = complete::read(trace, comm)?;
+    let (ranks, left_out) = complete::read(trace, comm).context("cannot read the events of a rank")?;
     exported.collectives = ranks.first().map_or(0, |rank| rank.collectives.len());
     exported.messages = ranks.iter().map(|rank| rank.sends.len()).sum();
     exported.collectives_left_out = left_out.iter().map(|it| it.collectives).sum();

@@ -3,7 +3,7 @@
 //! ```text
 //!  exports::<format>::write       what has a format of its own: a file, or a folder of files
 //!  streams                        the callbacks of `journals`
-//!  communicators                  for Scalasca: an archive of each communicator, by `scalasca`
+//!  communicators                  for Scalasca: an archive of each communicator, by `exports::scalasca`
 //! ```
 
 mod communicators;

@@ -6,7 +6,6 @@ use analysis::Trace;
 use otf2::{CommRef, Event, EventKind, LocationRef};
 use serde::Serialize;
 
-/// The communicators of an archive.
 pub(crate) struct Communicators {
     rows: BTreeMap<CommRef, Row>,
     messages: BTreeMap<(CommRef, u32, u32), (u64, u64)>,
@@ -14,18 +13,13 @@ pub(crate) struct Communicators {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Row {
-    /// Its name: the user's, or NCCL's id.
     pub(crate) name: String,
     pub(crate) ranks: u64,
-    /// How many of its ranks have events.
     pub(crate) ranks_recorded: u64,
-    /// Records of collectives on all ranks, by OTF2's operation.
     pub(crate) collectives: BTreeMap<String, u64>,
     pub(crate) sends: u64,
     pub(crate) receives: u64,
-    /// Bytes sent in messages.
     pub(crate) bytes_sent: u64,
-    /// Bytes received in messages.
     pub(crate) bytes_received: u64,
 }
 
@@ -40,16 +34,14 @@ pub(crate) struct Messages {
 }
 
 impl Communicators {
-    /// The communicators, nothing done yet.
     pub(crate) fn of(trace: &Trace) -> Self {
         let mut found = Self { rows: BTreeMap::new(), messages: BTreeMap::new() };
         for reference in trace.definitions.comms.keys() {
             let members = trace.members(*reference);
-            let recorded = members.iter().filter(|member| trace.has_events(**member));
             let row = Row {
                 name: trace.comm_name(*reference),
                 ranks: members.len() as u64,
-                ranks_recorded: recorded.count() as u64,
+                ranks_recorded: members.iter().filter(|member| trace.has_events(**member)).count() as u64,
                 ..Row::default()
             };
             found.rows.insert(*reference, row);
@@ -57,13 +49,11 @@ impl Communicators {
         found
     }
 
-    /// Takes in an event of a location.
     pub(crate) fn event(&mut self, trace: &Trace, location: LocationRef, event: &Event) {
         match &event.kind {
             EventKind::MpiCollectiveEnd(collective) | EventKind::NonBlockingCollectiveComplete { collective, .. } => {
                 if let Some(row) = self.rows.get_mut(&collective.comm) {
-                    let name = format!("{:?}", collective.op);
-                    *row.collectives.entry(name).or_insert(0) += 1;
+                    *row.collectives.entry(format!("{:?}", collective.op)).or_insert(0) += 1;
                 }
             }
             EventKind::MpiIsend { message, .. } | EventKind::MpiSend(message) => {
@@ -89,13 +79,9 @@ impl Communicators {
     }
 
     pub(crate) fn finish(self) -> (Vec<Row>, Vec<Messages>) {
-        let messages = self.messages.iter();
-        let messages = messages.map(|((comm, from, to), (count, bytes))| Messages {
-            communicator: self.rows.get(comm).map(|row| row.name.clone()).unwrap_or_default(),
-            from: *from,
-            to: *to,
-            count: *count,
-            bytes: *bytes,
+        let messages = self.messages.into_iter().map(|((comm, from, to), (count, bytes))| {
+            let communicator = self.rows.get(&comm).map(|row| row.name.clone()).unwrap_or_default();
+            Messages { communicator, from, to, count, bytes }
         });
         let messages = messages.collect();
         (self.rows.into_values().collect(), messages)

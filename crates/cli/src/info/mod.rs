@@ -1,31 +1,30 @@
 //! `nccl-otf2 info`: what is in an archive.
 //!
-//! It counts records in one pass with the memory of two chunks and of the durations, and counts those of other writers,
-//! too. So it takes region instances from `analysis`, and not its tables, which have rows for NCCL's operations only.
+//! It counts records in one pass, with the memory of two chunks and of the durations, also those of other writers. So
+//! it takes region instances from `analysis`, and not its tables, which have rows for NCCL's operations only.
 
 mod communicators;
 mod gpus;
 mod operations;
-mod places;
-mod recording;
 mod report;
 mod text;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
+use analysis::Completeness;
 use anyhow::{Context as _, Result};
 use clap::Args;
+use trace::Progress as _;
 
 use crate::archive::{self, is_merged};
 use crate::exit::Exit;
 use crate::print;
 use crate::progress::Bar;
-use trace::Progress as _;
 
 use communicators::Communicators;
 use operations::Operations;
-use report::Report;
+use report::{Report, Tables, places};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -89,7 +88,6 @@ pub(crate) struct Request {
     json: bool,
 }
 
-/// Says what is in an archive.
 pub(crate) fn info(request: &Request) -> Result<Exit> {
     let trace = archive::open(&request.path)?;
     let mut operations = Operations::new(&trace);
@@ -114,11 +112,15 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
         bar.step();
     }
     drop(bar);
-    let report = Report::of(&trace, operations, communicators);
+    let (hosts, processes) = places(&trace);
+    let (communicators, messages) = communicators.finish();
+    let completeness = Completeness::of(&trace.said);
+    let operations = operations.finish();
+    let tables = Tables { hosts, processes, communicators, operations, messages, completeness };
     if request.json {
-        print::json(&report)?;
+        print::json(&Report::of(&trace, &tables))?;
     } else {
-        print::text(&text::text(&report))?;
+        print::text(&text::text(&trace, &tables))?;
     }
     Ok(Exit::Well)
 }

@@ -7,7 +7,6 @@ use nccl_events::archive::Timing;
 use otf2::{Event, RegionRef};
 use serde::Serialize;
 
-/// Operations of all locations so far.
 pub(crate) struct Operations<'a> {
     trace: &'a Trace,
     instances: Instances<'a>,
@@ -27,12 +26,10 @@ struct Class {
 }
 
 impl<'a> Operations<'a> {
-    /// No operations yet.
     pub(crate) fn new(trace: &'a Trace) -> Self {
         Self { trace, instances: Instances::of(trace), classes: BTreeMap::new() }
     }
 
-    /// The events of the next location follow.
     pub(crate) fn next_location(&mut self) {
         self.instances.next_location();
     }
@@ -58,41 +55,32 @@ impl<'a> Operations<'a> {
         if fields.is_unfinished == Some(true) {
             class.unfinished += 1;
         } else {
-            let duration_ns = operation.end.saturating_sub(operation.start);
-            class.durations_ns.push(duration_ns);
+            class.durations_ns.push(operation.end.saturating_sub(operation.start));
             class.algorithm_bandwidths.extend(fields.algorithm_bandwidth);
             class.bus_bandwidths.extend(fields.bus_bandwidth);
         }
     }
 
-    /// The rows, by function and size.
     pub(crate) fn finish(self) -> Vec<Row> {
-        let trace = self.trace;
         let classes = self.classes.into_iter();
-        let mut rows: Vec<Row> = classes.map(|((region, _), class)| class.row(trace.region_name(region))).collect();
+        let mut rows: Vec<Row> =
+            classes.map(|((region, _), class)| class.row(self.trace.region_name(region))).collect();
         rows.sort_by(|a, b| (&a.function, a.bytes_min).cmp(&(&b.function, b.bytes_min)));
         rows
     }
 }
 
-/// The operations of one function in one class of sizes.
+/// A function in a class of sizes; the fields are documented in the help of `info`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Row {
-    /// The function, such as `ncclAllReduce`.
     pub(crate) function: String,
     pub(crate) bytes_min: u64,
     pub(crate) bytes_max: u64,
-    /// How many, on all ranks.
     pub(crate) count: u64,
-    /// How many of them had not ended.
     pub(crate) unfinished: u64,
-    /// How many were timed by what.
     pub(crate) timing: BTreeMap<String, u64>,
-    /// How long those took that ended.
     pub(crate) duration_ns: Option<Durations>,
-    /// Algorithm bandwidth, where the timing allows one.
     pub(crate) algbw: Option<Bandwidths>,
-    /// Bus bandwidth, where the timing allows one.
     pub(crate) busbw: Option<Bandwidths>,
 }
 

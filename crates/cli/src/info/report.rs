@@ -1,83 +1,141 @@
-//! Everything `info` says, as it is for programs.
+//! What `info` reports: tables for people and programs, and the report for programs.
 
 use std::collections::BTreeMap;
 
 use analysis::{Completeness, Trace};
+use otf2::LocationGroupRef;
+use schema::Statements;
 use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::communicators::{self, Communicators, Messages};
-use super::gpus::Gpus;
-use super::operations::{self, Operations};
-use super::places::{Host, Process, places};
-use super::recording::Recording;
+use super::communicators::{self, Messages};
+use super::operations;
 use crate::place;
 
-/// The report; its fields are documented in the help of `info`.
+/// The fields are documented in the help of `info`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    pub(crate) format: u32,
-    pub(crate) anchor: String,
-    pub(crate) creator: String,
-    pub(crate) nccl_versions: Vec<String>,
-    pub(crate) profiler_tables: Vec<String>,
-    pub(crate) plugin_versions: Vec<String>,
-    pub(crate) event_sets: Vec<String>,
-    pub(crate) commands: Vec<String>,
-    pub(crate) job: Vec<String>,
-    pub(crate) other_jobs: Vec<String>,
-    pub(crate) start_ns: Option<u64>,
-    pub(crate) duration_ns: u64,
-    pub(crate) locations: u64,
-    pub(crate) events: u64,
+pub(crate) struct Tables {
     pub(crate) hosts: Vec<Host>,
     pub(crate) processes: Vec<Process>,
     pub(crate) communicators: Vec<communicators::Row>,
     pub(crate) operations: Vec<operations::Row>,
     pub(crate) messages: Vec<Messages>,
     pub(crate) completeness: Completeness,
-    pub(crate) blind_spots: Vec<String>,
-    pub(crate) gpus: Gpus,
-    pub(crate) clock: BTreeMap<String, String>,
-    pub(crate) recording: Recording,
 }
 
-impl Report {
-    pub(crate) fn of(trace: &Trace, operations: Operations<'_>, communicators: Communicators) -> Self {
-        let archive = &trace.archive;
-        let said = &trace.said;
-        let clock = trace.definitions.clock.as_ref();
-        let clocks = archive.properties().iter().filter_map(|(name, value)| {
-            let name = name.strip_prefix("NCCL::")?;
-            let is_clock = name.starts_with("CLOCK::") || name.starts_with("GPU_CLOCK::");
-            is_clock.then(|| (name.replace("::", ".").to_ascii_lowercase(), value.clone()))
-        });
-        let (hosts, processes) = places(trace);
-        let (communicators, messages) = communicators.finish();
-        Self {
-            format: 1,
-            anchor: trace.anchor.display().to_string(),
-            creator: archive.creator().to_owned(),
-            nccl_versions: said.version.shown(),
-            profiler_tables: said.table.shown(),
-            plugin_versions: said.plugin_version.shown(),
-            event_sets: said.events.shown(),
-            commands: said.command.shown(),
-            job: said.job.shown(),
-            other_jobs: place::others(&trace.anchor),
-            start_ns: trace.start_ns(),
-            duration_ns: clock.map_or(0, |clock| clock.trace_length),
-            locations: trace.definitions.locations.len() as u64,
-            events: trace.events(),
-            hosts,
-            processes,
-            communicators,
-            operations: operations.finish(),
-            messages,
-            completeness: Completeness::of(said),
-            blind_spots: said.blind_spots.shown(),
-            gpus: Gpus::of(said),
-            clock: clocks.collect(),
-            recording: Recording::of(said),
+#[derive(Debug, Serialize)]
+pub(crate) struct Host {
+    name: String,
+    processes: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct Process {
+    pub(crate) name: String,
+    pub(crate) host: String,
+    pub(crate) gpus: Vec<String>,
+    /// Including its GPUs'.
+    pub(crate) locations: u64,
+    pub(crate) events: u64,
+}
+
+pub(crate) fn places(trace: &Trace) -> (Vec<Host>, Vec<Process>) {
+    let mut hosts: BTreeMap<String, u64> = BTreeMap::new();
+    let mut processes: BTreeMap<LocationGroupRef, Process> = BTreeMap::new();
+    for reference in trace.processes() {
+        let host = trace.host(reference).and_then(|node| trace.node_name(node)).unwrap_or_default().to_owned();
+        *hosts.entry(host.clone()).or_insert(0) += 1;
+        let name = trace.group_name(reference).to_owned();
+        processes.insert(reference, Process { name, host, gpus: Vec::new(), locations: 0, events: 0 });
+    }
+    for (reference, group) in &trace.definitions.location_groups {
+        if let Some(process) = processes.get_mut(&group.creator) {
+            process.gpus.push(trace.group_name(*reference).to_owned());
         }
     }
+    for location in trace.definitions.locations.values() {
+        if let Some(process) = processes.get_mut(&trace.process(location.group)) {
+            process.locations += 1;
+            process.events += location.number_of_events;
+        }
+    }
+    let hosts = hosts.into_iter().map(|(name, processes)| Host { name, processes });
+    (hosts.collect(), processes.into_values().collect())
+}
+
+#[derive(Serialize)]
+pub(crate) struct Report<'a> {
+    #[serde(flatten)]
+    head: Value,
+    #[serde(flatten)]
+    tables: &'a Tables,
+}
+
+impl<'a> Report<'a> {
+    pub(crate) fn of(trace: &Trace, tables: &'a Tables) -> Self {
+        let (archive, said) = (&trace.archive, &trace.said);
+        let clock = archive.properties().iter().filter_map(|(name, value)| {
+            let name = name.strip_prefix("NCCL::")?;
+            let is_clock = name.starts_with("CLOCK::") || name.starts_with("GPU_CLOCK::");
+            is_clock.then(|| (name.replace("::", ".").to_ascii_lowercase(), value))
+        });
+        let head = json!({
+            "format": 1,
+            "anchor": trace.anchor.display().to_string(),
+            "creator": archive.creator(),
+            "nccl_versions": said.version.shown(),
+            "profiler_tables": said.table.shown(),
+            "plugin_versions": said.plugin_version.shown(),
+            "event_sets": said.events.shown(),
+            "commands": said.command.shown(),
+            "job": said.job.shown(),
+            "other_jobs": place::others(&trace.anchor),
+            "start_ns": trace.start_ns(),
+            "duration_ns": trace.definitions.clock.map_or(0, |clock| clock.trace_length),
+            "locations": trace.definitions.locations.len(),
+            "events": trace.events(),
+            "blind_spots": said.blind_spots.shown(),
+            "gpus": gpus(said),
+            "clock": clock.collect::<BTreeMap<_, _>>(),
+            "recording": recording(said),
+        });
+        Self { head, tables }
+    }
+}
+
+/// How work of GPUs was recorded. The numbers that are not 0 have the names of `docs/REFERENCE.md` §7 in lower case.
+fn gpus(said: &Statements) -> Value {
+    let others = [
+        ("devices", said.gpu_devices.get()),
+        ("clocks.residual_ns", said.gpu_clocks_residual_ns.get()),
+        ("clocks.uncertainty_ns", said.gpu_clocks_uncertainty_ns.get()),
+    ];
+    let numbers = said.gpu_counts.named().chain(others).filter(|(_, number)| *number > 0);
+    let numbers: BTreeMap<String, u64> = numbers.map(|(name, number)| (name.to_ascii_lowercase(), number)).collect();
+    json!({
+        "backends": said.gpu_backend.shown(),
+        "notices": said.gpu_notices.shown(),
+        "numbers": numbers,
+        "clocks": said.gpu_clocks_list.shown(),
+    })
+}
+
+/// Flight recordings, switches, and transfers for ranks of other processes; null where there is none.
+fn recording(said: &Statements) -> Value {
+    let flight = said.flight_processes.0.map(|processes| {
+        json!({
+            "processes": processes,
+            "complete_from_ns": said.flight_complete_from.get(),
+            "lines": said.flight_list.shown(),
+        })
+    });
+    let pxn = said.pxn_transfers.0.map(|transfers| {
+        json!({
+            "transfers": transfers,
+            "counted": said.pxn_counted.get(),
+            "unresolved": said.pxn_unresolved.get(),
+            "lines": said.pxn_list.shown(),
+        })
+    });
+    json!({ "flight": flight, "switches": said.measurement_list.shown(), "pxn": pxn })
 }

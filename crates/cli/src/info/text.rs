@@ -1,17 +1,18 @@
-//! Everything `info` says, for people.
+//! The report for people: long lists are cut, JSON has all.
 
-use analysis::Matching;
+use analysis::{Completeness, Matching, Trace};
 use nccl_events::{FULL, LIGHT, STANDARD, event, event_names};
+use schema::Statements;
 
 use crate::print::Text;
 use crate::table::Side::{Left, Right};
 use crate::table::{Side, Table};
 use crate::units::{bandwidth, bytes, count, plural, time};
 
-use super::operations;
-use super::report::Report;
+use super::communicators::Messages;
+use super::report::Tables;
+use super::{gpus, operations};
 
-/// Longest lists printed; JSON has all.
 const MOST_ROWS: usize = 32;
 
 fn cut(into: &mut Text, rows: usize) {
@@ -21,7 +22,6 @@ fn cut(into: &mut Text, rows: usize) {
     }
 }
 
-/// A table of the first rows.
 fn table<T>(text: &mut Text, columns: &[(&str, Side)], rows: &[T], cells: impl Fn(&T) -> Vec<String>) {
     let mut table = Table::new(columns);
     for row in rows.iter().take(MOST_ROWS) {
@@ -33,71 +33,96 @@ fn table<T>(text: &mut Text, columns: &[(&str, Side)], rows: &[T], cells: impl F
     cut(text, rows.len());
 }
 
-pub(crate) fn text(report: &Report) -> Text {
+pub(crate) fn text(trace: &Trace, tables: &Tables) -> Text {
     let mut text = Text::default();
-    head(report, &mut text);
-    processes(report, &mut text);
-    communicators(report, &mut text);
-    operations(report, &mut text);
-    messages(report, &mut text);
-    completeness(report, &mut text);
-    blind_spots(report, &mut text);
+    head(trace, &mut text);
+    processes(tables, &mut text);
+    communicators(tables, &mut text);
+    operations(&tables.operations, &mut text);
+    messages(&tables.messages, &mut text);
+    completeness(&tables.completeness, &mut text);
+    blind_spots(&trace.said.blind_spots.shown(), &mut text);
     text
 }
 
-fn head(report: &Report, text: &mut Text) {
-    text.line(&report.anchor);
+fn head(trace: &Trace, text: &mut Text) {
+    let said = &trace.said;
+    text.line(trace.anchor.display());
     let mut fact = |name: &str, values: &[String]| {
         if !values.is_empty() {
             text.line(format_args!("  {name:<10}{}", values.join("; ")));
         }
     };
-    fact("NCCL", &report.nccl_versions);
-    fact("table", &report.profiler_tables);
-    let event_sets: Vec<String> = report.event_sets.iter().map(|set| preset(set, &report.profiler_tables)).collect();
-    fact("recorded", &event_sets);
-    fact("command", &commands(&report.commands));
-    fact("job", &report.job);
-    fact("creator", std::slice::from_ref(&report.creator));
-    fact("clocks", clocks(report).as_slice());
-    fact("GPUs", report.gpus.line().as_slice());
-    for (name, said) in report.recording.facts(report.start_ns) {
-        fact(name, &[said]);
-    }
+    let profiler_tables = said.table.shown();
+    fact("NCCL", &said.version.shown());
+    fact("table", &profiler_tables);
+    let event_sets = said.events.shown();
+    fact("recorded", &event_sets.iter().map(|set| preset(set, &profiler_tables)).collect::<Vec<_>>());
+    fact("command", &commands(said.command.shown()));
+    fact("job", &said.job.shown());
+    fact("creator", &[trace.archive.creator().to_owned()]);
+    fact("clocks", clocks(said).as_slice());
+    fact("GPUs", gpus::line(said).as_slice());
+    fact("flight", flight(trace).as_slice());
+    fact("switched", switches(said).as_slice());
+    fact("PXN", pxn(said).as_slice());
     text.line(format_args!(
         "  {:<10}{} in {}, {}",
         "length",
-        time(report.duration_ns),
-        plural(report.locations, "location", "locations"),
-        plural(report.events, "event", "events"),
+        time(trace.definitions.clock.map_or(0, |clock| clock.trace_length)),
+        plural(trace.definitions.locations.len() as u64, "location", "locations"),
+        plural(trace.events(), "event", "events"),
     ));
 }
 
-/// Launchers give each process a command of its own: one tells what it was.
-fn commands(commands: &[String]) -> Vec<String> {
-    match commands {
-        [first, _, ..] => {
-            vec![format!("{first} (and {}: --json has all)", plural(commands.len() as u64 - 1, "other", "others"))]
+fn flight(trace: &Trace) -> Option<String> {
+    let processes = plural(trace.said.flight_processes.0?, "process", "processes");
+    let from = trace.start_ns().map_or_else(String::new, |start_ns| {
+        let from = time(trace.said.flight_complete_from.get().saturating_sub(start_ns));
+        format!("; everything is there from {from} after the beginning on")
+    });
+    Some(format!("the end of {processes}{from}"))
+}
+
+fn switches(said: &Statements) -> Option<String> {
+    let times = plural(said.measurement_list.shown().len() as u64, "time", "times");
+    let is_any = !said.measurement_list.is_empty();
+    is_any.then(|| format!("recording was switched {times} (--json lists when, where and by what)"))
+}
+
+fn pxn(said: &Statements) -> Option<String> {
+    let (transfers, counted) = (said.pxn_transfers.0?, said.pxn_counted.get());
+    let counts = match counted < transfers {
+        true => format!(
+            "; only {} of them count for the operations they were for (NCCL_OTF2_FINALIZE=offline gives all)",
+            count(counted)
+        ),
+        false => String::new(),
+    };
+    Some(format!("{} done for ranks of other processes{counts}", plural(transfers, "transfer", "transfers")))
+}
+
+/// Launchers give each process a command of its own: one shows what it was.
+fn commands(commands: Vec<String>) -> Vec<String> {
+    match commands.as_slice() {
+        [first, others @ ..] if !others.is_empty() => {
+            vec![format!("{first} (and {}: --json has all)", plural(others.len() as u64, "other", "others"))]
         }
-        _ => commands.to_owned(),
+        _ => commands,
     }
 }
 
-/// How well the clocks of hosts are known against each other; nothing where there is one host.
-fn clocks(report: &Report) -> Option<String> {
-    let said = |name: &str| -> Option<u64> {
-        let value = report.clock.get(&format!("clock.alignment.{name}"));
-        value?.trim().parse().ok()
-    };
-    let hosts = plural(said("hosts")?, "host", "hosts");
-    let constraints = plural(said("constraints")?, "constraint", "constraints");
-    let violated = match said("violations")? {
+/// How well the clocks of hosts are known against each other; `None` for one host.
+fn clocks(said: &Statements) -> Option<String> {
+    let hosts = plural(said.hosts.number.0?, "host", "hosts");
+    let constraints = plural(said.alignment_constraints.0?, "constraint", "constraints");
+    let violated = match said.alignment_violations.0? {
         0 => String::new(),
         number => {
-            format!(", {} of them violated, by up to {}", count(number), time(said("worst_violation_ns").unwrap_or(0)))
+            format!(", {} of them violated, by up to {}", count(number), time(said.alignment_worst_violation_ns.get()))
         }
     };
-    Some(match (said("groups")?, said("uncertainty_ns")) {
+    Some(match (said.alignment_groups.0?, said.alignment_uncertainty_ns.0) {
         (1, Some(uncertainty)) => format!("{hosts} on one clock to {} by {constraints}{violated}", time(uncertainty)),
         (groups, _) => format!(
             "{hosts}, {} that nothing compares: the system clocks are not corrected ({constraints}{violated})",
@@ -116,14 +141,14 @@ fn preset(events: &str, tables: &[String]) -> String {
     found.map_or_else(|| events.to_owned(), |(name, _)| (*name).to_owned())
 }
 
-fn processes(report: &Report, text: &mut Text) {
+fn processes(tables: &Tables, text: &mut Text) {
     text.paragraph(format_args!(
         "{} on {}",
-        plural(report.processes.len() as u64, "process", "processes"),
-        plural(report.hosts.len() as u64, "host", "hosts")
+        plural(tables.processes.len() as u64, "process", "processes"),
+        plural(tables.hosts.len() as u64, "host", "hosts")
     ));
     let columns = [("process", Left), ("host", Left), ("GPUs", Right), ("locations", Right), ("events", Right)];
-    table(text, &columns, &report.processes, |process| {
+    table(text, &columns, &tables.processes, |process| {
         vec![
             process.name.clone(),
             process.host.clone(),
@@ -134,10 +159,8 @@ fn processes(report: &Report, text: &mut Text) {
     });
 }
 
-fn communicators(report: &Report, text: &mut Text) {
-    let number = report.communicators.len() as u64;
-    let number = plural(number, "communicator", "communicators");
-    text.paragraph(format_args!("{number}"));
+fn communicators(tables: &Tables, text: &mut Text) {
+    text.paragraph(plural(tables.communicators.len() as u64, "communicator", "communicators"));
     let columns = [
         ("name", Left),
         ("ranks", Right),
@@ -146,7 +169,7 @@ fn communicators(report: &Report, text: &mut Text) {
         ("messages", Right),
         ("bytes", Right),
     ];
-    table(text, &columns, &report.communicators, |communicator| {
+    table(text, &columns, &tables.communicators, |communicator| {
         vec![
             communicator.name.clone(),
             count(communicator.ranks),
@@ -158,8 +181,8 @@ fn communicators(report: &Report, text: &mut Text) {
     });
 }
 
-fn operations(report: &Report, text: &mut Text) {
-    if report.operations.is_empty() {
+fn operations(rows: &[operations::Row], text: &mut Text) {
+    if rows.is_empty() {
         text.paragraph("no operations");
         return;
     }
@@ -175,7 +198,7 @@ fn operations(report: &Report, text: &mut Text) {
         ("algbw", Right),
         ("timing", Left),
     ]);
-    for row in &report.operations {
+    for row in rows {
         let duration = |pick: fn(operations::Durations) -> u64| {
             row.duration_ns.map_or_else(|| "-".to_owned(), |all| time(pick(all)))
         };
@@ -184,7 +207,6 @@ fn operations(report: &Report, text: &mut Text) {
         } else {
             format!("{} … {}", bytes(row.bytes_min), bytes(row.bytes_max))
         };
-        let algorithm = row.algbw.map(|all| bandwidth(all.median));
         table.row(vec![
             row.function.clone(),
             sizes,
@@ -193,12 +215,12 @@ fn operations(report: &Report, text: &mut Text) {
             duration(|all| all.median),
             duration(|all| all.max),
             duration(|all| all.total),
-            algorithm.unwrap_or_else(|| "-".to_owned()),
+            row.algbw.map_or_else(|| "-".to_owned(), |all| bandwidth(all.median)),
             timing(row),
         ]);
     }
     table.print(text);
-    if report.operations.iter().any(|row| row.timing.contains_key("enqueue")) {
+    if rows.iter().any(|row| row.timing.contains_key("enqueue")) {
         text.line("  enqueue: only the queueing was seen; these times do not say how long the operations ran");
     }
 }
@@ -206,10 +228,7 @@ fn operations(report: &Report, text: &mut Text) {
 fn timing(row: &operations::Row) -> String {
     let mut words: Vec<String> = match row.timing.len() {
         1 => row.timing.keys().cloned().collect(),
-        _ => {
-            let sources = row.timing.iter();
-            sources.map(|(source, number)| format!("{source} {}", count(*number))).collect()
-        }
+        _ => row.timing.iter().map(|(source, number)| format!("{source} {}", count(*number))).collect(),
     };
     if row.unfinished > 0 {
         words.push(format!("unfinished {}", count(row.unfinished)));
@@ -217,13 +236,13 @@ fn timing(row: &operations::Row) -> String {
     words.join(", ")
 }
 
-fn messages(report: &Report, text: &mut Text) {
-    if report.messages.is_empty() {
+fn messages(rows: &[Messages], text: &mut Text) {
+    if rows.is_empty() {
         return;
     }
     text.paragraph("messages between ranks");
     let columns = [("communicator", Left), ("from", Right), ("to", Right), ("count", Right), ("bytes", Right)];
-    table(text, &columns, &report.messages, |messages| {
+    table(text, &columns, rows, |messages| {
         vec![
             messages.communicator.clone(),
             messages.from.to_string(),
@@ -234,8 +253,7 @@ fn messages(report: &Report, text: &mut Text) {
     });
 }
 
-fn completeness(report: &Report, text: &mut Text) {
-    let completeness = &report.completeness;
+fn completeness(completeness: &Completeness, text: &mut Text) {
     if completeness.kinds.is_empty() {
         text.paragraph("nothing is said about completeness: this archive is not the plugin's");
         return;
@@ -249,8 +267,7 @@ fn completeness(report: &Report, text: &mut Text) {
     headings.extend(columns.iter().map(|column| (*column, Right)));
     let mut table = Table::new(&headings);
     for (kind, counts) in &completeness.kinds {
-        let numbers = columns.iter();
-        let numbers = numbers.map(|column| count(counts.get(*column).copied().unwrap_or(0)));
+        let numbers = columns.iter().map(|column| count(counts.get(*column).copied().unwrap_or(0)));
         table.row([kind.clone()].into_iter().chain(numbers).collect());
     }
     table.print(text);
@@ -296,16 +313,16 @@ fn matching(matching: &Matching, text: &mut Text) {
     }
 }
 
-/// What is in no archive of this release, so that nobody looks for it.
-fn blind_spots(report: &Report, text: &mut Text) {
-    if report.blind_spots.is_empty() {
+/// Events that this release of NCCL does not report, so that users do not look for them.
+fn blind_spots(spots: &[String], text: &mut Text) {
+    if spots.is_empty() {
         return;
     }
     text.paragraph("what NCCL does not report");
-    for spot in report.blind_spots.iter().take(MOST_ROWS) {
+    for spot in spots.iter().take(MOST_ROWS) {
         text.line(format_args!("  {spot}"));
     }
-    cut(text, report.blind_spots.len());
+    cut(text, spots.len());
 }
 
 #[cfg(test)]

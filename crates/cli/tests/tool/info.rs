@@ -1,12 +1,18 @@
 //! `nccl-otf2 info`.
 
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::fixture::Fixture;
 use super::support::{Scratch, text};
+
+fn json(scratch: &Scratch, trace: &Path) -> Value {
+    let output = scratch.tool().args(["info", "--json"]).arg(trace).output().expect("ran");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
 
 #[test]
 fn people_see_operations_communicators_and_completeness() {
@@ -31,25 +37,23 @@ fn people_see_operations_communicators_and_completeness() {
 fn programs_get_the_same() {
     let scratch = Scratch::new();
     let trace = Fixture::sound().write(scratch.path());
-    let output = scratch.tool().args(["info", "--json"]).arg(trace).output().expect("ran");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(report["format"], 1);
-    assert_eq!(report["events"], 29);
-    assert_eq!(report["nccl_versions"][0], "2.28.9");
-    assert_eq!(report["hosts"][0]["name"], "host");
-    let communicator = &report["communicators"][0];
-    assert_eq!(communicator["collectives"]["Allreduce"], 2);
-    assert_eq!(communicator["collectives"]["Bcast"], 2);
-    assert_eq!(communicator["ranks_recorded"], 2);
-    let operation = &report["operations"][0];
-    assert_eq!(operation["function"], "ncclAllReduce");
-    assert_eq!(operation["duration_ns"]["total"], 180);
-    assert_eq!(operation["timing"]["kernelch"], 2);
-    assert_eq!(operation["algbw"], Value::Null);
-    let messages = &report["messages"][0];
-    assert_eq!((&messages["from"], &messages["to"]), (&0.into(), &1.into()));
-    assert_eq!(messages["bytes"], 1000);
-    assert_eq!(report["completeness"]["kinds"]["coll"]["seen"], 4);
+    let report = json(&scratch, &trace);
+    for (place, value) in [
+        ("/format", json!(1)),
+        ("/events", json!(29)),
+        ("/nccl_versions/0", json!("2.28.9")),
+        ("/hosts/0/name", json!("host")),
+        ("/communicators/0/collectives", json!({ "Allreduce": 2, "Bcast": 2 })),
+        ("/communicators/0/ranks_recorded", json!(2)),
+        ("/operations/0/function", json!("ncclAllReduce")),
+        ("/operations/0/duration_ns/total", json!(180)),
+        ("/operations/0/timing/kernelch", json!(2)),
+        ("/operations/0/algbw", json!(null)),
+        ("/messages/0", json!({ "communicator": "world", "from": 0, "to": 1, "count": 1, "bytes": 1000 })),
+        ("/completeness/kinds/coll/seen", json!(4)),
+    ] {
+        assert_eq!(report.pointer(place), Some(&value), "{place}");
+    }
     // The help is where the names are documented.
     let help = scratch.tool().args(["info", "--help"]).output().expect("ran");
     let help = text(&help.stdout);
@@ -63,11 +67,8 @@ fn programs_get_the_same() {
 fn what_of_the_job_was_recorded() {
     let scratch = Scratch::new();
     let head = |fixture: &Fixture, name: &str| {
-        let trace = fixture.write(&scratch.join(name));
-        let output = scratch.tool().arg("info").arg(trace).output().expect("ran");
-        let stdout = text(&output.stdout);
-        let head = stdout.split("\n\n").next().unwrap_or_default();
-        head.to_owned()
+        let output = scratch.tool().arg("info").arg(fixture.write(&scratch.join(name))).output().expect("ran");
+        text(&output.stdout).split("\n\n").next().unwrap_or_default().to_owned()
     };
     let plain = head(&Fixture::sound(), "plain");
     for name in ["flight", "switched", "PXN"] {
@@ -75,10 +76,7 @@ fn what_of_the_job_was_recorded() {
     }
 
     let mut fixture = Fixture::sound();
-    let trace = fixture.write(&scratch.join("beginning"));
-    let output = scratch.tool().args(["info", "--json"]).arg(trace).output();
-    let report: Value = serde_json::from_slice(&output.expect("ran").stdout).expect("JSON");
-    let start_ns = report["start_ns"].as_u64().expect("a time");
+    let start_ns = json(&scratch, &fixture.write(&scratch.join("beginning")))["start_ns"].as_u64().expect("a time");
     fixture.property("NCCL::FLIGHT::PROCESSES", "2");
     fixture.property("NCCL::FLIGHT::COMPLETE_FROM", &(start_ns + 1_500_000_000).to_string());
     fixture.property("NCCL::MEASUREMENT::LIST", "5: host:1: off\n9: host:1: on");
@@ -100,15 +98,10 @@ fn what_of_the_job_was_recorded() {
 fn nobody_reading_on_is_no_failure() {
     let scratch = Scratch::new();
     let trace = Fixture::sound().write(scratch.path());
-    for arguments in [["info", "--json"], ["check", "--json"]] {
-        let program = scratch.tool().get_program().to_owned();
-        let mut child = std::process::Command::new(program)
-            .args(arguments)
-            .arg(&trace)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("started");
+    for verb in ["info", "check"] {
+        let mut tool = std::process::Command::new(scratch.tool().get_program());
+        let tool = tool.args([verb, "--json"]).arg(&trace).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = tool.spawn().expect("started");
         // Closes the pipe before anything is written into it.
         drop(child.stdout.take());
         let output = child.wait_with_output().expect("ended");

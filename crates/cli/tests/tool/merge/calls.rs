@@ -2,7 +2,7 @@
 
 use otf2::{Archive, AttributeValue, EventKind, LocationRef};
 
-use super::{Job, checked, events, open};
+use super::{Job, checked, events, happened, open, without};
 use crate::tool::made_up::{Moment, RANKS, Timer};
 use crate::tool::nccl::Nccl;
 use crate::tool::score_p::{MPI, ScoreP};
@@ -27,19 +27,14 @@ fn calls_lie_on_the_location_of_the_same_thread() {
         let (there, events_before) = (events(&after), events(&before));
         for rank in 0..RANKS {
             let master = LocationRef::new(rank);
-            let mut all = there[&master].clone();
             let text = |name| definitions.string(name).expect("a text");
             let is_call = |kind: &EventKind| match kind {
                 EventKind::Enter(it) => text(definitions.regions[it].canonical_name).starts_with("nccl::call::"),
                 _ => false,
             };
-            let at = all.iter().position(|event| is_call(&event.kind)).expect("a call");
-            let call: Vec<_> = all.drain(at..at + 2).collect();
-            assert_eq!(all, events_before[&master], "{timer:?} rank {rank}: the others are as they were");
-            for (event, truth) in call.iter().zip([CALL.0, CALL.1]) {
-                let truth = scorep.time(truth);
-                assert!(event.time.abs_diff(truth) <= most, "{timer:?} rank {rank}: {} for {truth}", event.time);
-            }
+            let (others, call) = without(&there[&master], 2, is_call);
+            assert_eq!(others, events_before[&master], "{timer:?} rank {rank}: the others are as they were");
+            happened(&[&call[0], &call[1]], &[CALL.0, CALL.1], &scorep, most);
             let [(attribute, AttributeValue::String(value))] = call[0].attributes[..] else { panic!("{call:?}") };
             assert_eq!((text(definitions.attributes[&attribute].name), text(value)), ("nccl.timing", "shown by"));
             let properties = definitions.locations[&master].properties.iter();

@@ -3,11 +3,12 @@
 use std::path::Path;
 use std::process::Command;
 
+use otf2::records::Group;
 use otf2::verbatim::Definition;
-use otf2::{Archive, AttributeValue, EventKind, GroupType, LocationRef, Paradigm};
+use otf2::{Archive, AttributeValue, Event, EventKind, GroupType, LocationRef, Paradigm};
 use whole_plugin::machine::skip;
 
-use super::{Job, checked, events, open, ours};
+use super::{Job, checked, events, happened, open, ours};
 use crate::tool::made_up::{RANKS, SECOND, Timer, host};
 use crate::tool::nccl::{NCCL, Nccl};
 use crate::tool::score_p::{ALLREDUCE, MPI, ScoreP};
@@ -23,23 +24,17 @@ fn everything_is_where_and_when_it_happened() {
         checked(&job.scratch, &merged);
         let events = events(&open(&merged));
         for rank in 0..RANKS {
-            let times = |location: LocationRef, wanted: fn(&EventKind) -> bool| -> Vec<u64> {
-                let events = events.get(&location).into_iter().flatten();
-                let events = events.filter(|event| wanted(&event.kind));
-                events.map(|event| event.time).collect()
+            let of = |location: LocationRef, wanted: fn(&EventKind) -> bool| -> Vec<&Event> {
+                events[&location].iter().filter(|event| wanted(&event.kind)).collect()
             };
-            let mpi = times(LocationRef::new(rank), |kind| {
+            let mpi = of(LocationRef::new(rank), |kind| {
                 matches!(kind, EventKind::Enter(ALLREDUCE) | EventKind::Leave(ALLREDUCE))
             });
-            let nccl = times(ours(rank), |kind| matches!(kind, EventKind::Enter(_) | EventKind::Leave(_)));
-            let truth = [MPI[0].0, MPI[0].1, NCCL.0, NCCL.1, MPI[1].0, MPI[1].1];
+            let nccl = of(ours(rank), |kind| matches!(kind, EventKind::Enter(_) | EventKind::Leave(_)));
             let there = [mpi[0], mpi[1], nccl[0], nccl[1], mpi[2], mpi[3]];
-            for (truth, there) in truth.into_iter().zip(there) {
-                let truth = scorep.time(truth);
-                assert!(there.abs_diff(truth) <= most, "{timer:?} rank {rank}: {there} for {truth}");
-            }
+            happened(&there, &[MPI[0].0, MPI[0].1, NCCL.0, NCCL.1, MPI[1].0, MPI[1].1], &scorep, most);
             // NCCL is called 2 µs after MPI on each rank, and that is what is seen.
-            assert!(there.is_sorted(), "{timer:?} rank {rank}: {there:?}");
+            assert!(there.is_sorted_by_key(|event| event.time), "{timer:?} rank {rank}: {there:?}");
         }
     }
 }
@@ -95,9 +90,8 @@ fn local_definitions_keep_their_chunks() {
         checked(&job.scratch, &merged);
         let merged = open(&merged);
         assert_eq!(merged.definitions_chunk_bytes(), chunk_bytes);
-        let before = events(&open(&job.scorep));
         let after = events(&merged);
-        for (location, events) in &before {
+        for (location, events) in &events(&open(&job.scorep)) {
             assert_eq!(after.get(location), Some(events), "{location:?}");
         }
     }
@@ -133,47 +127,32 @@ fn what_nccl_did_belongs_to_score_ps_processes() {
     let job = Job::new(&ScoreP::new(Timer::Counter), &Nccl::new());
     let archive = open(&job.merged());
     let definitions = archive.definitions().expect("definitions");
+    let text = |name| definitions.string(name).expect("a text");
     let events = events(&archive);
     for rank in 0..RANKS {
-        let location = &definitions.locations[&ours(rank)];
-        let gpu = &definitions.location_groups[&location.group];
+        let gpu = &definitions.location_groups[&definitions.locations[&ours(rank)].group];
         let process = &definitions.location_groups[&gpu.creator];
-        assert_eq!(definitions.string(gpu.name), Some(&*format!("GPU of rank {rank}")));
-        assert_eq!(definitions.string(process.name), Some(&*format!("MPI Rank {rank}")));
+        assert_eq!(text(gpu.name), format!("GPU of rank {rank}"));
+        assert_eq!(text(process.name), format!("MPI Rank {rank}"));
         assert_eq!(gpu.system_tree_parent, process.system_tree_parent);
-        let said = process.properties.iter().map(|(name, _)| definitions.string(*name));
-        assert!(said.flatten().any(|name| name == "NCCL::PROCESS_ID"));
-        let [enter, _, end, _] = &events[&ours(rank)][..] else {
-            panic!("four events");
-        };
-        let EventKind::Enter(region) = enter.kind else {
+        assert!(process.properties.iter().any(|(name, _)| text(*name) == "NCCL::PROCESS_ID"));
+        let [enter, _, end, _] = &events[&ours(rank)][..] else { panic!("four events") };
+        let EventKind::Enter(region) = enter.kind else { panic!("{enter:?}") };
+        assert_eq!(text(definitions.regions[&region].name), "ncclAllReduce");
+        let [(timing, AttributeValue::String(value)), (id, AttributeValue::U64(event))] = enter.attributes[..] else {
             panic!("{enter:?}");
         };
-        let region = &definitions.regions[&region];
-        assert_eq!(definitions.string(region.name), Some("ncclAllReduce"));
-        let [(attribute, AttributeValue::String(value)), (id, AttributeValue::U64(event))] = enter.attributes[..]
-        else {
-            panic!("{enter:?}");
-        };
-        let name = definitions.attributes[&id].name;
-        assert_eq!((definitions.string(name), event), (Some("nccl.event"), 100 + rank + 1));
-        let name = definitions.attributes[&attribute].name;
-        assert_eq!(definitions.string(name), Some("nccl.timing"));
-        assert_eq!(definitions.string(value), Some("shown by"));
-        let EventKind::MpiCollectiveEnd(collective) = &end.kind else {
-            panic!("{end:?}");
-        };
+        let attribute = |reference| text(definitions.attributes[&reference].name);
+        assert_eq!((attribute(timing), text(value)), ("nccl.timing", "shown by"));
+        assert_eq!((attribute(id), event), ("nccl.event", 100 + rank + 1));
+        let EventKind::MpiCollectiveEnd(collective) = &end.kind else { panic!("{end:?}") };
         let comm = &definitions.comms[&collective.comm];
-        assert_eq!(definitions.string(comm.name), Some("world"));
-        let group = &definitions.groups[&comm.group];
-        assert_eq!(group.members, [3, 4, 5]);
+        assert_eq!((text(comm.name), &*definitions.groups[&comm.group].members), ("world", &[3, 4, 5][..]));
     }
-    let lists = definitions.groups.values();
-    let mut lists =
-        lists.filter(|group| group.group_type == GroupType::CommLocations && group.paradigm == Paradigm::Mpi);
-    let members = [0, 1, 2].map(|rank| ours(rank).get());
-    assert_eq!(lists.next().map(|list| &list.members[3..]), Some(&members[..]));
-    assert!(lists.next().is_none(), "one list");
+    let of_mpi = |group: &&Group| group.group_type == GroupType::CommLocations && group.paradigm == Paradigm::Mpi;
+    let lists: Vec<_> = definitions.groups.values().filter(of_mpi).collect();
+    assert_eq!(lists.len(), 1);
+    assert_eq!(lists[0].members[3..], [0, 1, 2].map(|rank| ours(rank).get()));
     // Three hosts' nodes, not five: NCCL's are Score-P's.
     assert_eq!(definitions.system_tree_nodes.len(), 3);
     assert_eq!(definitions.paradigms.len(), 1);

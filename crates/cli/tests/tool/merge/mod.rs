@@ -3,7 +3,6 @@
 mod account;
 mod calls;
 mod content;
-mod many;
 mod processes;
 mod scalasca;
 mod several;
@@ -13,9 +12,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use otf2::{Archive, Event, LocationRef};
+use otf2::{Archive, Event, EventKind, LocationRef};
 use serde_json::Value;
 
+use super::made_up::Moment;
 use super::nccl::Nccl;
 use super::score_p::ScoreP;
 use super::support::{Scratch, text};
@@ -25,8 +25,7 @@ fn open(directory: &Path) -> Archive {
 }
 
 fn events(archive: &Archive) -> BTreeMap<LocationRef, Vec<Event>> {
-    let definitions = archive.definitions().expect("definitions");
-    let locations: Vec<LocationRef> = definitions.locations.keys().copied().collect();
+    let locations: Vec<LocationRef> = archive.definitions().expect("definitions").locations.into_keys().collect();
     let mut events: BTreeMap<LocationRef, Vec<Event>> = BTreeMap::new();
     let mut before = 0;
     archive
@@ -85,6 +84,22 @@ fn checked(scratch: &Scratch, directory: &Path) {
     let output = scratch.tool().arg("check").arg("--strict").arg(directory).output();
     let output = output.expect("the tool runs");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+}
+
+/// The events without some that follow each other, and these: from the first event that `is_first` on.
+fn without(events: &[Event], number: usize, is_first: impl Fn(&EventKind) -> bool) -> (Vec<Event>, Vec<Event>) {
+    let mut others = events.to_vec();
+    let at = others.iter().position(|event| is_first(&event.kind)).expect("an event of NCCL's");
+    let ours = others.drain(at..at + number).collect();
+    (others, ours)
+}
+
+/// Each event is within `most` ticks of the time when it happened.
+fn happened(events: &[&Event], truth: &[Moment], scorep: &ScoreP, most: u64) {
+    for (event, truth) in events.iter().zip(truth) {
+        let truth = scorep.time(*truth);
+        assert!(event.time.abs_diff(truth) <= most, "{:?}: {} for {truth}", scorep.timer, event.time);
+    }
 }
 
 /// NCCL's location of a rank.

@@ -1,7 +1,7 @@
 //! Which process is which, and what is refused.
 
 use otf2::LocationRef;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Job, events, open, ours};
 use crate::tool::made_up::{self, SECOND, Timer, process_id};
@@ -11,25 +11,18 @@ use crate::tool::support::text;
 
 #[test]
 fn processes_are_found_and_named() {
-    let pids = |json: &Value| -> Vec<(u64, u64, String)> {
+    let pairs = |json: &Value| -> Vec<Value> {
         let pairs = json["pairs"].as_array().expect("pairs").iter();
-        let pair = |pair: &Value| {
-            (
-                pair["process_id"].as_u64().expect("an id"),
-                pair["scorep"]["rank"].as_u64().expect("a rank"),
-                pair["by"].as_str().expect("a word").to_owned(),
-            )
-        };
-        pairs.map(pair).collect()
+        pairs.map(|pair| json!([pair["process_id"], pair["scorep"]["rank"], pair["by"]])).collect()
     };
-    let expected = |added: u64, ranks: [u64; 3], by: [&str; 3]| -> Vec<(u64, u64, String)> {
+    let expected = |added: u64, ranks: [u64; 3], by: [&str; 3]| -> Vec<Value> {
         let all = (0..).zip(ranks).zip(by);
-        all.map(|((ours, theirs), by)| (process_id(ours) + added, theirs, by.to_owned())).collect()
+        all.map(|((ours, theirs), by)| json!([process_id(ours) + added, theirs, by])).collect()
     };
     let scorep = ScoreP::new(Timer::Counter);
     let job = Job::new(&scorep, &Nccl::new());
     let found = job.json(&["--dry-run"]);
-    assert_eq!(pids(&found), expected(0, [0, 1, 2], ["process"; 3]));
+    assert_eq!(pairs(&found), expected(0, [0, 1, 2], ["process"; 3]));
     assert_eq!(found["clock"], "anchors");
     assert_eq!(found["archive"], Value::Null);
     // Rank 0 begins 1.010002 s after the trace.
@@ -37,20 +30,15 @@ fn processes_are_found_and_named() {
     assert!((begins - 1_010_002_000).abs() < 10, "{begins}");
     assert!(!job.scratch.join("out").exists(), "nothing is written");
     let swapped = job.json(&["--dry-run", "--map", "0=1", "--map", "alpha:1017=0"]);
-    assert_eq!(pids(&swapped), expected(0, [1, 0, 2], ["map", "map", "process"]));
+    assert_eq!(pairs(&swapped), expected(0, [1, 0, 2], ["map", "map", "process"]));
     let others = Nccl { other_processes: 500, ..Nccl::new() };
     let job = Job::new(&scorep, &others);
-    let found = job.json(&["--dry-run"]);
-    assert_eq!(pids(&found), expected(500, [0, 1, 2], ["rank"; 3]));
+    assert_eq!(pairs(&job.json(&["--dry-run"])), expected(500, [0, 1, 2], ["rank"; 3]));
     let job = Job::new(&scorep, &Nccl { has_ranks: false, ..others });
-    let found = job.json(&["--dry-run"]);
-    assert_eq!(pids(&found), expected(500, [0, 1, 2], ["communicator"; 3]));
-    let map = ["--dry-run", "--map", "alpha:1500=7"];
-    job.refused(&map, "there is no rank 7 in Score-P's trace");
-    let silent = ScoreP { has_process_ids: false, ..scorep };
-    let job = Job::new(&silent, &Nccl::new());
-    let found = job.json(&["--dry-run"]);
-    assert_eq!(pids(&found), expected(0, [0, 1, 2], ["rank"; 3]));
+    assert_eq!(pairs(&job.json(&["--dry-run"])), expected(500, [0, 1, 2], ["communicator"; 3]));
+    job.refused(&["--dry-run", "--map", "alpha:1500=7"], "there is no rank 7 in Score-P's trace");
+    let job = Job::new(&ScoreP { has_process_ids: false, ..scorep }, &Nccl::new());
+    assert_eq!(pairs(&job.json(&["--dry-run"])), expected(0, [0, 1, 2], ["rank"; 3]));
 }
 
 #[test]
@@ -74,13 +62,11 @@ fn what_does_not_fit_is_refused() {
     assert!(behind.abs_diff(second / 1000 * 8) < second / 1000, "{behind}");
     job.refused(&out, "out exists already");
     job.refused(&["-o", "out2", "--align-start=-1"], "not a number of seconds");
-    let again = job.scratch.tool().args(["merge", "out", "nccl", "-o", "out2"]).output();
-    let said = text(&again.expect("the tool runs").stderr);
-    assert!(said.contains("is merged already"), "{said}");
-    let words = ["merge", "nccl", "nccl", "-o", "out2"];
-    let none = job.scratch.tool().args(words).output();
-    let said = text(&none.expect("the tool runs").stderr);
-    assert!(said.contains("none is Score-P's"), "{said}");
+    for (archives, reason) in [(["out", "nccl"], "is merged already"), (["nccl", "nccl"], "none is Score-P's")] {
+        let output = job.scratch.tool().arg("merge").args(archives).args(["-o", "out2"]).output();
+        let stderr = output.expect("the tool runs").stderr;
+        assert!(text(&stderr).contains(reason), "{}", text(&stderr));
+    }
     std::fs::write(job.scorep.join("scorep.cfg"), "SCOREP_TIMER='sundial'\n").expect("settings");
     job.refused(&["-o", "out2"], "SCOREP_TIMER='sundial'");
     std::fs::remove_file(job.scorep.join("traces.otf2")).expect("gone");

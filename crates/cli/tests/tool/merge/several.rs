@@ -26,24 +26,20 @@ fn traces_of_single_processes_become_one() {
         checked(&scratch, &merged);
         let archive = open(&merged);
         let definitions = archive.definitions().expect("definitions");
+        let name_of = |name| definitions.string(name).expect("a name");
         let events = events(&archive);
         for rank in 0..RANKS {
             let master = &definitions.locations[&LocationRef::new(rank)];
             let process = &definitions.location_groups[&master.group];
             let node = &definitions.system_tree_nodes[&process.system_tree_parent];
-            let name = format!("rank {rank}: Process");
-            assert_eq!(definitions.string(process.name), Some(&*name));
+            assert_eq!(name_of(process.name), format!("rank {rank}: Process"));
             let host = if rank == 2 { "beta.cluster.example" } else { "alpha.cluster.example" };
-            assert_eq!(definitions.string(node.name), Some(host));
-            let location = &definitions.locations[&ours(rank)];
-            let gpu = &definitions.location_groups[&location.group];
+            assert_eq!(name_of(node.name), host);
+            let gpu = &definitions.location_groups[&definitions.locations[&ours(rank)].group];
             assert_eq!(gpu.creator, master.group);
             let names = |location: LocationRef| -> Vec<(&str, u64)> {
                 let enters = events[&location].iter().filter_map(|event| match &event.kind {
-                    EventKind::Enter(region) => {
-                        let name = definitions.string(definitions.regions[region].name);
-                        Some((name.expect("a name"), event.time))
-                    }
+                    EventKind::Enter(region) => Some((name_of(definitions.regions[region].name), event.time)),
                     _ => None,
                 });
                 enters.collect()
@@ -67,9 +63,9 @@ fn traces_of_single_processes_become_one() {
                 assert!(off.abs() <= most, "{timer:?} rank {rank} {name}: off by {off}");
             }
             // On each rank, NCCL is called 2 µs after what was before.
-            let leave = events[&LocationRef::new(rank)].iter().find(|event| {
-                matches!(&event.kind, EventKind::Leave(region)
-                    if definitions.string(definitions.regions[region].name) == Some("MPI_Allreduce"))
+            let leave = events[&LocationRef::new(rank)].iter().find(|event| match &event.kind {
+                EventKind::Leave(region) => name_of(definitions.regions[region].name) == "MPI_Allreduce",
+                _ => false,
             });
             let leave = leave.expect("a leave").time;
             let two = single(0).time(NCCL.0) - single(0).time(MPI[0].1);
@@ -77,12 +73,9 @@ fn traces_of_single_processes_become_one() {
             assert!(between.abs_diff(two) <= 8, "{timer:?} rank {rank}: {between} for {two}");
         }
         // What all traces have alike is there once, but for lists that hold what processes have.
-        let mains = definitions.regions.values();
-        let mains = mains.filter(|it| definitions.string(it.name) == Some("main"));
-        assert_eq!((mains.count(), definitions.system_tree_nodes.len()), (1, 3));
-        let attributes = definitions.attributes.values();
-        let ids = attributes.filter(|it| definitions.string(it.name) == Some("ProcessId"));
-        assert_eq!(ids.count(), 1);
+        let mains = definitions.regions.values().filter(|it| name_of(it.name) == "main").count();
+        let ids = definitions.attributes.values().filter(|it| name_of(it.name) == "ProcessId").count();
+        assert_eq!((mains, ids, definitions.system_tree_nodes.len()), (1, 1, 3));
     }
 }
 

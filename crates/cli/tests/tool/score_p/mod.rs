@@ -15,8 +15,6 @@ use super::made_up::{Host, Moment, RANKS, SECOND, Timer, host, number, process_i
 /// The trace of Score-P's.
 pub(crate) struct ScoreP {
     pub(crate) timer: Timer,
-    /// Whether `scorep.cfg` is there.
-    pub(crate) has_settings: bool,
     /// Whether PROGRAM_BEGIN has the process's number.
     pub(crate) has_process_ids: bool,
     /// Whether local definitions take more than one chunk.
@@ -37,7 +35,7 @@ const WORLD: CommRef = CommRef::new(0);
 
 impl ScoreP {
     pub(crate) fn new(timer: Timer) -> Self {
-        Self { timer, has_settings: true, has_process_ids: true, has_large_tables: false, only: None }
+        Self { timer, has_process_ids: true, has_large_tables: false, only: None }
     }
 
     /// The time of the whole trace: that of rank 0's host.
@@ -61,15 +59,13 @@ impl ScoreP {
     /// Writes it to `directory`.
     pub(crate) fn write(&self, directory: &Path) -> PathBuf {
         std::fs::create_dir_all(directory).expect("a directory");
-        if self.has_settings {
-            let name = match self.timer {
-                Timer::Counter => "tsc",
-                Timer::MonotonicRaw => "clock_gettime",
-                Timer::Realtime => "gettimeofday",
-            };
-            let text = format!("SCOREP_ENABLE_TRACING=true\nSCOREP_TIMER='{name}'\n");
-            std::fs::write(directory.join("scorep.cfg"), text).expect("settings");
-        }
+        let name = match self.timer {
+            Timer::Counter => "tsc",
+            Timer::MonotonicRaw => "clock_gettime",
+            Timer::Realtime => "gettimeofday",
+        };
+        let text = format!("SCOREP_ENABLE_TRACING=true\nSCOREP_TIMER='{name}'\n");
+        std::fs::write(directory.join("scorep.cfg"), text).expect("settings");
         // Score-P's chunks of definitions are smaller than ours.
         let mut archive = ArchiveWriter::create_with_chunks(directory, "traces", 256 << 10).expect("an archive");
         archive.set_creator("Score-P 8.4").expect("a creator");

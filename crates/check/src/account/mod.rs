@@ -1,0 +1,169 @@
+//! The archive's account of itself: what was seen is written, or there is a reason why not.
+
+mod gpu;
+
+use analysis::Trace;
+use analysis::units::plural;
+use schema::{Listed, Statements};
+
+use crate::findings::Findings;
+use crate::rules::Rule;
+
+pub(super) fn check(trace: &Trace, other_jobs: &[String], findings: &mut Findings) {
+    let said = &trace.said;
+    for (name, value) in &said.bad {
+        findings.general(Rule::Statement, format!("{name} is {value:?}, which is no number"));
+    }
+    if !said.problems.has_enough() {
+        incomplete("problems", &said.problems, findings);
+    }
+    sums(said, findings);
+    losses(said, findings);
+    for problem in said.problems.lines.shown() {
+        findings.general(Rule::Problem, problem);
+    }
+    for part in said.parts_left_out.shown() {
+        findings.general(Rule::PartLeftOut, part);
+    }
+    for (number, what) in [
+        (said.ranks_claimed_twice.get(), "ranks are claimed by two processes each; the first has them"),
+        (said.counts.contexts_twice, "contexts of communicators came twice"),
+        (said.counts.kinds.sum(|kind| kind.duplicate), "events came twice; the first counts"),
+    ] {
+        if number > 0 {
+            findings.general(Rule::Twice, format!("{number} {what}"));
+        }
+    }
+    let jobs = &said.job.all;
+    if jobs.len() > 1 {
+        findings.general(Rule::OneJob, format!("the archive holds recordings of jobs {}", jobs.join(", ")));
+    }
+    for directory in other_jobs {
+        findings.general(Rule::OneJob, format!("another job recorded into {directory}: it has an archive of its own"));
+    }
+    clocks(said, findings);
+    gpu::check(said, findings);
+    matching(said, findings);
+}
+
+fn sums(said: &Statements, findings: &mut Findings) {
+    for (kind, counts) in said.counts.kinds.iter() {
+        let kind = kind.name().to_ascii_lowercase();
+        if !counts.adds_up() {
+            let message = format!(
+                "{kind}: {} seen, but {} written, {} not shown, {} duplicate, {} left out",
+                counts.seen, counts.written, counts.not_shown, counts.duplicate, counts.left_out
+            );
+            findings.general(Rule::Account, message);
+        }
+        if counts.unfinished > 0 {
+            let number = plural(counts.unfinished, "operation", "operations");
+            findings.general(Rule::Unfinished, format!("{kind}: {number} had not ended"));
+        }
+        let lost = [
+            (counts.lost, "start", "starts"),
+            (counts.stops_lost, "stop", "stops"),
+            (counts.states_lost, "state", "states"),
+        ];
+        let lost: Vec<String> = lost
+            .into_iter()
+            .filter(|(number, ..)| *number > 0)
+            .map(|(number, one, many)| plural(number, one, many))
+            .collect();
+        if !lost.is_empty() {
+            let message = format!("{kind}: {} could not be recorded", lost.join(", "));
+            findings.general(Rule::Lost, message);
+        }
+    }
+}
+
+/// Losses against the totals, and against the number of events that began.
+fn losses(said: &Statements, findings: &mut Findings) {
+    let counts = &said.counts;
+    for (what, total, sum) in [
+        ("stops lost", counts.stops_lost, counts.kinds.sum(|kind| kind.stops_lost)),
+        ("states lost", counts.states_lost, counts.kinds.sum(|kind| kind.states_lost)),
+    ] {
+        if total != sum {
+            let message = format!("{total} {what}, but {sum} by kind");
+            findings.general(Rule::LossSum, message);
+        }
+    }
+    if counts.communicators_lost > 0 {
+        let number = plural(counts.communicators_lost, "beginning or end", "beginnings and ends");
+        let message = format!("{number} of communicators could not be recorded");
+        findings.general(Rule::Lost, message);
+    }
+    let Some(started) = said.started.0 else {
+        return;
+    };
+    // Empty turns of the proxy are seen and not numbered.
+    let seen = counts.kinds.sum(|kind| kind.seen).saturating_sub(counts.controls_counted_only);
+    let lost = counts.kinds.sum(|kind| kind.lost);
+    // A flight recording keeps its end only.
+    let removed = counts.removed;
+    let known = seen.saturating_add(lost).saturating_add(removed);
+    let missing_for_a_reason = said.problems.number.get() > 0 && known < started;
+    if known != started && !missing_for_a_reason {
+        let message = format!("{started} events began, but {seen} were seen, {lost} lost and {removed} not kept");
+        findings.general(Rule::Started, message);
+    }
+}
+
+fn clocks(said: &Statements, findings: &mut Findings) {
+    if said.clock_calibration.all.iter().any(|line| line == "assumed") {
+        let message = "ticks of at least one process were taken for nanoseconds: its times and durations are wrong";
+        findings.general(Rule::ClockAssumed, message);
+    }
+    if said.gpu_clock_inconsistent.get() > 0 {
+        let message = format!(
+            "the GPU clocks of {} contradict their bounds by up to {} ns",
+            plural(said.gpu_clock_inconsistent.get(), "rank", "ranks"),
+            said.gpu_clock_inconsistent_ns.get()
+        );
+        findings.general(Rule::GpuInconsistent, message);
+    }
+    let violations = said.alignment_violations.get();
+    if violations > 0 {
+        let message = format!(
+            "{violations} of {} between the clocks of hosts do not hold, by up to {} ns",
+            plural(said.alignment_constraints.get(), "constraint", "constraints"),
+            said.alignment_worst_violation_ns.get()
+        );
+        findings.general(Rule::ClocksAdmitted, message);
+    }
+    let groups = said.alignment_groups.get();
+    if groups > 1 {
+        let message = format!("nothing relates the clocks of {groups} groups of hosts: the system clocks are used");
+        findings.general(Rule::ClocksAdmitted, message);
+    }
+    let suspicious = said.counts.gpu_times_suspicious;
+    if suspicious > 0 {
+        let number = plural(suspicious, "channel or phase", "channels and phases");
+        findings.general(Rule::Suspicious, format!("{number} have GPU times that make no sense"));
+    }
+}
+
+/// Ranks that do not call the same collectives: the program's mistake, or its end.
+fn matching(said: &Statements, findings: &mut Findings) {
+    for (rule, what, listed) in [
+        (Rule::SameFunction, "mismatches of function", &said.mismatch_function),
+        (Rule::SameCount, "mismatches of count", &said.mismatch_count),
+        (Rule::SameDatatype, "mismatches of datatype", &said.mismatch_datatype),
+        (Rule::SameRoot, "mismatches of root", &said.mismatch_root),
+        (Rule::SameOrder, "mismatches of order", &said.mismatch_order),
+        (Rule::EquallyFar, "", &said.ranks_behind),
+        (Rule::MatchingKnown, "communicators that cannot be matched", &said.matching_unknown),
+    ] {
+        listed.lines.shown().iter().for_each(|line| findings.general(rule, line));
+        let is_list_of_all = rule != Rule::EquallyFar;
+        if is_list_of_all && (!listed.has_enough() || listed.lines.len() > listed.number.get()) {
+            incomplete(what, listed, findings);
+        }
+    }
+}
+
+fn incomplete(what: &str, listed: &Listed, findings: &mut Findings) {
+    let (said, there) = (listed.number.get(), listed.lines.len());
+    findings.general(Rule::Statement, format!("{said} {what} are counted, {there} are listed"));
+}

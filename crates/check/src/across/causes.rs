@@ -1,0 +1,239 @@
+//! Between hosts: no message is received before it was sent, and no rank leaves a collective that not all have entered.
+//!
+//! Processes of a host share a clock, so only operations of several hosts show whether clocks are wrong. Operations
+//! whose times were measured are compared; unknown times break no rule. Messages are compared in the order of time: if
+//! each is received after it was sent, the k-th is received after the k-th is sent.
+
+use std::collections::BTreeMap;
+
+use analysis::{Open, Step, Trace};
+use nccl_events::archive::Timing;
+use otf2::{Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef, Message, SystemTreeNodeRef};
+use schema::Statements;
+
+use crate::findings::Findings;
+use crate::rules::Rule;
+use analysis::units::plural;
+
+pub(super) struct Causes<'a> {
+    trace: &'a Trace,
+    hosts: BTreeMap<LocationRef, SystemTreeNodeRef>,
+    /// How far times of two hosts may be off, as the archive states.
+    uncertainty_ns: u64,
+    /// Whether the archive states that its clocks are wrong somewhere.
+    is_admitted: bool,
+    /// When the collective under way began; 0 where that is not known.
+    began: u64,
+    /// Receives that are measured if the operation around them ends with them.
+    received: Vec<(Pair, u64)>,
+    collectives: BTreeMap<CommRef, Vec<Passage>>,
+    counts: BTreeMap<(LocationRef, CommRef), usize>,
+    messages: BTreeMap<Pair, Times>,
+}
+
+type Pair = (CommRef, u32, u32);
+
+/// When a collective was entered by all, and when it was first left on another host.
+#[derive(Clone, Copy, Default)]
+struct Passage {
+    /// The last to enter on any host, and the last on another host than that.
+    entered: [Option<(u64, SystemTreeNodeRef)>; 2],
+    /// The first to leave on any host, and the first on another host than that.
+    left: [Option<(u64, SystemTreeNodeRef)>; 2],
+}
+
+#[derive(Default)]
+struct Times {
+    sent: Vec<u64>,
+    received: Vec<u64>,
+}
+
+pub(super) fn gpu_residual_ns(said: &Statements) -> u64 {
+    said.gpu_clocks().map(|(_, residual_ns)| residual_ns).max().unwrap_or(0)
+}
+
+/// When an operation began that was just entered; `None` where that was not measured.
+fn begin(entered: &Open<'_>) -> Option<u64> {
+    match entered.fields.timing? {
+        Timing::KernelChannel | Timing::KernelChannelHost | Timing::Proxy => {
+            Some(entered.start.saturating_sub(entered.fields.start_moved_ns.unwrap_or(0)))
+        }
+        _ => None,
+    }
+}
+
+impl<'a> Causes<'a> {
+    /// `None` for an archive of one host, and where places in an order mean nothing because something in the middle is
+    /// missing.
+    pub(super) fn of(trace: &'a Trace) -> Option<Self> {
+        let said = &trace.said;
+        let locations = trace.definitions.locations.iter();
+        let hosts: BTreeMap<LocationRef, SystemTreeNodeRef> =
+            locations.filter_map(|(location, it)| Some((*location, trace.host(it.group)?))).collect();
+        let first = hosts.values().next();
+        if hosts.values().all(|host| Some(host) == first) || said.has_gaps() {
+            return None;
+        }
+        Some(Self {
+            trace,
+            hosts,
+            // Each of two clocks, and each of two GPUs' clocks.
+            uncertainty_ns: said.alignment_uncertainty_ns.get().saturating_add(gpu_residual_ns(said)).saturating_mul(2),
+            is_admitted: said.alignment_violations.get() > 0 || said.alignment_groups.get() > 1,
+            began: 0,
+            received: Vec::new(),
+            collectives: BTreeMap::new(),
+            counts: BTreeMap::new(),
+            messages: BTreeMap::new(),
+        })
+    }
+
+    pub(super) fn next_location(&mut self) {
+        self.settle(false);
+    }
+
+    pub(super) fn event(&mut self, location: LocationRef, event: &Event, step: &Step<'_>, around: Option<&Open<'_>>) {
+        if let Step::Left(left) = step {
+            let entered = Open { region: left.region, shows: left.shows, start: left.start, fields: left.fields };
+            self.settle(begin(&entered).is_some());
+        }
+        // When the operation around began, if that is what happens just now.
+        let began = || begin(around.filter(|around| around.start == event.time)?);
+        match &event.kind {
+            EventKind::MpiCollectiveBegin => self.began = began().unwrap_or(0),
+            EventKind::MpiCollectiveEnd(collective) => {
+                if let Some(rank) = self.trace.rank(location, collective.comm) {
+                    self.passes(location, rank, collective, event.time);
+                }
+            }
+            EventKind::MpiIsend { message, .. } => {
+                if let Some(pair) = self.pair(location, message, true) {
+                    let sent = began().unwrap_or(0);
+                    self.messages.entry(pair).or_default().sent.push(sent);
+                }
+            }
+            EventKind::MpiIrecv { message, .. } => {
+                if let Some(pair) = self.pair(location, message, false) {
+                    self.received.push((pair, event.time));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What was received belongs to the operation that was just left, or to one that is shown elsewhere.
+    fn settle(&mut self, is_measured: bool) {
+        for (pair, time) in self.received.drain(..) {
+            let time = if is_measured { time } else { u64::MAX };
+            self.messages.entry(pair).or_default().received.push(time);
+        }
+    }
+
+    fn host(&self, location: LocationRef) -> SystemTreeNodeRef {
+        self.hosts.get(&location).copied().unwrap_or_default()
+    }
+
+    fn pair(&self, location: LocationRef, message: &Message, is_send: bool) -> Option<Pair> {
+        let rank = self.trace.rank(location, message.comm)?;
+        let at = usize::try_from(message.peer).ok()?;
+        let peer = self.trace.members(message.comm).get(at)?;
+        let (from, to) = match is_send {
+            true => (rank, message.peer),
+            false => (message.peer, rank),
+        };
+        (self.host(*peer) != self.host(location)).then_some((message.comm, from, to))
+    }
+
+    fn passes(&mut self, location: LocationRef, rank: u32, collective: &Collective, end: u64) {
+        let host = self.host(location);
+        let count = self.counts.entry((location, collective.comm)).or_insert(0);
+        let passages = self.collectives.entry(collective.comm).or_default();
+        if passages.len() <= *count {
+            passages.resize(*count + 1, Passage::default());
+        }
+        let passage = &mut passages[*count];
+        *count += 1;
+        let is_root = collective.root == Some(rank);
+        let (enters, leaves) = match collective.op {
+            CollectiveOp::Bcast | CollectiveOp::Scatter => (is_root, !is_root),
+            CollectiveOp::Reduce | CollectiveOp::Gather => (!is_root, is_root),
+            _ => (true, true),
+        };
+        let began = std::mem::take(&mut self.began);
+        // Without a measured begin there is no measured end.
+        if began == 0 {
+            return;
+        }
+        if enters {
+            keep(&mut passage.entered, (began, host), |new, old| new > old);
+        }
+        if leaves {
+            keep(&mut passage.left, (end, host), |new, old| new < old);
+        }
+    }
+
+    pub(super) fn end(&mut self, findings: &mut Findings) {
+        self.settle(false);
+        let rule = |rule| {
+            if self.is_admitted { Rule::ClocksAdmitted } else { rule }
+        };
+        for (comm, passages) in &self.collectives {
+            // Counted from 1, as everywhere for people.
+            for (at, passage) in (1..).zip(passages) {
+                if let Some(early) = passage.early().filter(|early| *early > self.uncertainty_ns) {
+                    let comm = self.trace.comm_name(*comm);
+                    let message = format!("{comm}: collective {at} is left {early} ns before it is entered by all");
+                    findings.general(rule(Rule::EarlyExit), message);
+                }
+            }
+        }
+        for ((comm, from, to), times) in &mut self.messages {
+            times.sent.sort_unstable();
+            times.received.sort_unstable();
+            let pairs = times.sent.iter().zip(&times.received);
+            let (number, worst) = pairs
+                .map(|(sent, received)| sent.saturating_sub(*received))
+                .filter(|early| *early > self.uncertainty_ns)
+                .fold((0_u64, 0), |(number, worst), early| (number + 1, worst.max(early)));
+            if number > 0 && times.sent.len() == times.received.len() {
+                let message = format!(
+                    "{}: {} from rank {from} to rank {to} received before sent, by up to {worst} ns",
+                    self.trace.comm_name(*comm),
+                    plural(number, "message", "messages")
+                );
+                findings.general(rule(Rule::EarlyReceive), message);
+            }
+        }
+    }
+}
+
+/// Keeps the two best of different hosts, the best first.
+fn keep(
+    best: &mut [Option<(u64, SystemTreeNodeRef)>; 2],
+    new: (u64, SystemTreeNodeRef),
+    is_better: impl Fn(u64, u64) -> bool,
+) {
+    let better = |old: Option<(u64, SystemTreeNodeRef)>| old.is_none_or(|old| is_better(new.0, old.0));
+    let [first, second] = *best;
+    if better(first) {
+        let other_host = first.filter(|first| first.1 != new.1);
+        *best = [Some(new), other_host.or(second.filter(|second| second.1 != new.1))];
+    } else if first.is_some_and(|first| first.1 != new.1) && better(second) {
+        *best = [first, Some(new)];
+    }
+}
+
+impl Passage {
+    /// By how much it was left on one host before it was entered on another.
+    fn early(&self) -> Option<u64> {
+        let pairs = self
+            .entered
+            .iter()
+            .flatten()
+            .flat_map(|entered| self.left.iter().flatten().map(move |left| (entered, left)));
+        pairs
+            .filter(|(entered, left)| entered.1 != left.1)
+            .map(|(entered, left)| entered.0.saturating_sub(left.0))
+            .max()
+    }
+}

@@ -1,0 +1,147 @@
+//! Across locations: the members of a communicator do the same collectives in the same order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use analysis::{Sequences, Trace, is_nccl};
+use nccl_events::archive::LocationKind;
+use otf2::{Collective, CollectiveOp, CommRef, LocationRef};
+
+use crate::admitted::{is_known, is_stated, rule_unless};
+use crate::findings::Findings;
+use crate::rules::Rule;
+
+#[derive(Default)]
+pub(super) struct Collectives {
+    sequences: BTreeMap<CommRef, Sequences<Part>>,
+    /// After a first difference of operations everything differs.
+    lost: BTreeSet<(CommRef, u32)>,
+}
+
+/// What must fit together between the ranks of a collective.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Part {
+    op: CollectiveOp,
+    root: Option<u32>,
+    sent: u64,
+    received: u64,
+}
+
+impl Collectives {
+    pub(super) fn add(&mut self, trace: &Trace, rank: u32, collective: &Collective, findings: &mut Findings) {
+        let comm = collective.comm;
+        let part = Part {
+            op: collective.op,
+            root: collective.root,
+            sent: collective.bytes_sent,
+            received: collective.bytes_received,
+        };
+        let other = self.sequences.entry(comm).or_default().add(rank, part);
+        let Some(other) = other.filter(|_| !self.lost.contains(&(comm, rank))) else {
+            return;
+        };
+        let Some((rule, difference)) = difference(other.thing, &part, other.rank, rank) else {
+            return;
+        };
+        if rule == Rule::CollectiveOrder {
+            self.lost.insert((comm, rank));
+        }
+        let name = trace.comm_name(comm);
+        // Where something is missing in the middle, places in the order mean nothing. What the archive states is the
+        // program's mistake, not the archive's.
+        let is_admitted = trace.said.has_gaps() || is_stated(trace, &name);
+        // Counted from 1, as in the archive's list of mismatches and in `hang`.
+        let (at, other) = (other.place + 1, other.rank);
+        let message = format!("{name}: collective {at}: rank {other} and rank {rank} {difference}");
+        findings.general(rule_unless(is_admitted, rule), message);
+    }
+
+    /// No more events: the members of each communicator have equally many.
+    pub(super) fn end(&self, trace: &Trace, unreadable: &BTreeSet<LocationRef>, findings: &mut Findings) {
+        for (comm, sequence) in &self.sequences {
+            let Some((longest, most)) = sequence.longest() else {
+                continue;
+            };
+            for (rank, location) in (0..).zip(trace.members(*comm)) {
+                let here = sequence.count(rank);
+                if here == most || !is_known(trace, *location, unreadable) {
+                    continue;
+                }
+                let name = trace.comm_name(*comm);
+                let is_admitted = trace.said.is_partial() || is_stated(trace, &name);
+                let message = format!("{name}: rank {rank} takes part in {here} collectives, rank {longest} in {most}");
+                findings.general(rule_unless(is_admitted, Rule::CollectiveRank), message);
+            }
+        }
+    }
+
+    /// Members that have nothing, and whether the archive counts them.
+    pub(super) fn check_members(&self, trace: &Trace, findings: &mut Findings) {
+        let is_recorded = |location| trace.location_kind(location) != Some(LocationKind::NotRecorded);
+        let (mut missing, mut unmatched) = (0_u64, 0_u64);
+        for comm in trace.definitions.comms.keys().copied() {
+            let ranks = || (0_u32..).zip(trace.members(comm).iter().copied());
+            let sequence = self.sequences.get(&comm);
+            let counts: Vec<usize> = ranks()
+                .filter(|(_, location)| is_recorded(*location))
+                .map(|(rank, _)| sequence.map_or(0, |sequence| sequence.count(rank)))
+                .collect();
+            missing += (trace.members(comm).len() - counts.len()) as u64;
+            if let (Some(most), Some(least)) = (counts.iter().max(), counts.iter().min()) {
+                unmatched += (most - least) as u64;
+            }
+            let empty: Vec<String> = ranks()
+                .filter(|(_, location)| !trace.has_events(*location))
+                .map(|(rank, _)| rank.to_string())
+                .collect();
+            if !empty.is_empty() && sequence.is_some() {
+                let name = trace.comm_name(comm);
+                let message = format!("{name}: nothing is recorded of rank {}", empty.join(", "));
+                findings.general(Rule::RankMissing, message);
+            }
+        }
+        let (said, is_nccl) = (&trace.said, is_nccl(&trace.archive));
+        for (said, there, what) in [
+            (said.ranks_missing.get(), missing, "ranks that nobody recorded"),
+            (said.collectives_unmatched.get(), unmatched, "collectives that some recorded ranks do not have"),
+        ] {
+            if is_nccl && said != there {
+                findings.general(Rule::RankStatement, format!("the archive counts {said} {what}, there are {there}"));
+            }
+        }
+    }
+}
+
+/// How the parts of two ranks in one collective differ, where they must not.
+fn difference(a: &Part, b: &Part, rank_a: u32, rank_b: u32) -> Option<(Rule, String)> {
+    if a.op != b.op {
+        let text = format!("do different operations, {:?} and {:?}", a.op, b.op);
+        return Some((Rule::CollectiveOrder, text));
+    }
+    if a.root != b.root {
+        let text = format!("name different roots, {:?} and {:?}", a.root, b.root);
+        return Some((Rule::CollectiveOrder, text));
+    }
+    let is_root = |rank: u32| a.root == Some(rank);
+    let (same_sent, same_received) = (a.sent == b.sent, a.received == b.received);
+    let fits = match a.op {
+        // Sizes may differ between ranks.
+        CollectiveOp::Gatherv
+        | CollectiveOp::Scatterv
+        | CollectiveOp::Allgatherv
+        | CollectiveOp::Alltoallv
+        | CollectiveOp::Alltoallw
+        | CollectiveOp::ReduceScatter => true,
+        // The root is special on one side.
+        CollectiveOp::Bcast | CollectiveOp::Scatter => {
+            same_received && (same_sent || is_root(rank_a) != is_root(rank_b))
+        }
+        CollectiveOp::Reduce | CollectiveOp::Gather => {
+            same_sent && (same_received || is_root(rank_a) != is_root(rank_b))
+        }
+        _ => same_sent && same_received,
+    };
+    (!fits).then(|| {
+        let text = format!("send {} and {} bytes, receive {} and {}", a.sent, b.sent, a.received, b.received);
+        (Rule::CollectiveBytes, text)
+    })
+}

@@ -1,0 +1,220 @@
+//! The archive's statements on the clocks of its processes and hosts, against their clock offsets.
+//!
+//! A process's clock is CLOCK_MONOTONIC. Its offsets bring it onto CLOCK_REALTIME of its host, as the first process of
+//! that boot read both, and then onto the clock of the reference host, by the stated correction.
+
+use std::collections::BTreeMap;
+
+use analysis::{Boot, Trace, stated};
+use otf2::{ClockOffset, LocationGroupRef};
+use schema::definition::{
+    ClockAnchors, ClockCorrection, ClockDrift, ClockRelation, ClockUncertainty, ClockViolations, ClockWorstViolation,
+};
+
+use super::line::{is_same, pieces};
+use crate::findings::Findings;
+use crate::rules::Rule;
+
+pub(super) type Clocks<'c> = BTreeMap<LocationGroupRef, &'c [ClockOffset]>;
+
+/// Between offsets closer than this, rounding exceeds any drift.
+const SHORT_NS: u64 = 900_000;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Statement<'a> {
+    /// `None` on a single host.
+    relation: Option<&'a str>,
+    correction_ns: i64,
+    drift_ppb: i64,
+    violations: u64,
+    worst_violation_ns: u64,
+    uncertainty_ns: Option<u64>,
+}
+
+struct Process<'a> {
+    group: LocationGroupRef,
+    name: &'a str,
+    boot: Boot<'a>,
+    said: Statement<'a>,
+    /// CLOCK_MONOTONIC when its clocks were read first, and by how much CLOCK_REALTIME was ahead.
+    read: Option<(u64, i128)>,
+}
+
+pub(super) fn check(trace: &Trace, clocks: &Clocks<'_>, findings: &mut Findings) {
+    let processes = processes(trace);
+    let mut boots: BTreeMap<&Boot<'_>, Vec<&Process<'_>>> = BTreeMap::new();
+    for process in &processes {
+        boots.entry(&process.boot).or_default().push(process);
+    }
+    for of_boot in boots.values() {
+        shared(of_boot, clocks, findings);
+        let wall_clock = wall_clock(of_boot);
+        for process in of_boot {
+            if let Some(clock) = clocks.get(&process.group) {
+                for wrong in process.wrong(clock, &wall_clock) {
+                    let message = format!("{}: {wrong}", process.name);
+                    findings.general(Rule::ClockStatement, message);
+                }
+            }
+        }
+    }
+    sums(trace, &boots, findings);
+}
+
+fn processes(trace: &Trace) -> Vec<Process<'_>> {
+    let definitions = &trace.definitions;
+    let process = |reference| {
+        let properties = &definitions.location_groups.get(&reference)?.properties;
+        let anchors = stated(definitions, properties, ClockAnchors).unwrap_or_default();
+        Some(Process {
+            group: reference,
+            name: trace.group_name(reference),
+            boot: trace.boot(reference)?,
+            said: Statement {
+                relation: stated(definitions, properties, ClockRelation),
+                correction_ns: stated(definitions, properties, ClockCorrection).unwrap_or(0),
+                drift_ppb: stated(definitions, properties, ClockDrift).unwrap_or(0),
+                violations: stated(definitions, properties, ClockViolations).unwrap_or(0),
+                worst_violation_ns: stated(definitions, properties, ClockWorstViolation).unwrap_or(0),
+                uncertainty_ns: stated(definitions, properties, ClockUncertainty),
+            },
+            read: anchors
+                .first()
+                .map(|first| (first.monotonic_ns, i128::from(first.realtime_ns) - i128::from(first.monotonic_ns))),
+        })
+    };
+    trace.processes().filter_map(process).collect()
+}
+
+/// By how much the wall clock of a boot is ahead of CLOCK_MONOTONIC, by the processes that read both first. Empty where
+/// that is not known.
+fn wall_clock(of_boot: &[&Process<'_>]) -> Vec<i128> {
+    let read: Option<Vec<(u64, i128)>> = of_boot.iter().map(|process| process.read).collect();
+    let read = read.unwrap_or_default();
+    let first = read.iter().map(|(monotonic, _)| *monotonic).min();
+    read.iter().filter(|(monotonic, _)| Some(*monotonic) == first).map(|(_, ahead)| *ahead).collect()
+}
+
+fn shared(of_boot: &[&Process<'_>], clocks: &Clocks<'_>, findings: &mut Findings) {
+    let mut with_clock = of_boot.iter().filter_map(|process| Some((process.name, clocks.get(&process.group)?)));
+    let Some((first, expected)) = with_clock.next() else {
+        return;
+    };
+    for (name, clock) in with_clock {
+        if !is_same(clock, expected) {
+            let message = format!("{name}: its clock offsets are not those of {first} on the same host");
+            findings.general(Rule::ClockShared, message);
+        }
+    }
+}
+
+impl Process<'_> {
+    /// Where its offsets and the archive's statements differ.
+    fn wrong(&self, clock: &[ClockOffset], wall_clock: &[i128]) -> Vec<String> {
+        let said = &self.said;
+        let mut wrong = Vec::new();
+        let Some(first) = clock.first() else {
+            if said.relation.is_some() || self.read.is_some() {
+                wrong.push("no clock offsets bring it onto the clock that the archive states".to_owned());
+            }
+            return wrong;
+        };
+        let found = i128::from(first.offset);
+        let expected = |ahead: &i128| ahead + i128::from(said.correction_ns);
+        if let Some(ahead) = wall_clock.first()
+            && !wall_clock.iter().any(|ahead| expected(ahead) == found)
+        {
+            let corrected = found - ahead;
+            wrong.push(format!(
+                "a correction of {} ns is stated, its first clock offset is one of {corrected} ns",
+                said.correction_ns
+            ));
+        }
+        match said.relation {
+            None if !is_same(clock, &[*first]) => wrong
+                .push("its clock offsets differ, and the archive does not say that clocks were corrected".to_owned()),
+            None => {}
+            Some(_) => wrong.extend(drift(clock, said.drift_ppb)),
+        }
+        wrong.extend(said.deviation(clock));
+        wrong
+    }
+}
+
+/// The stated mean drift is among the drifts of the pieces.
+fn drift(clock: &[ClockOffset], stated_ppb: i64) -> Option<String> {
+    let is_long = |(from, to): &(&ClockOffset, &ClockOffset)| to.time.abs_diff(from.time) >= SHORT_NS;
+    let has_long = pieces(clock).any(|piece| is_long(&piece));
+    let limits = pieces(clock).filter(|piece| is_long(piece) || !has_long).map(|(from, to)| {
+        let run = i128::from(to.time.abs_diff(from.time).max(1));
+        let rise = i128::from(to.offset) - i128::from(from.offset);
+        let ppb = rise * 1_000_000_000 / run;
+        // Offsets are whole ns, and drifts are stated by the common clock, not by this one.
+        let room = 2_000_000_000 / run + ppb.abs() * 3 / 2000 + 1;
+        (ppb - room, ppb + room)
+    });
+    let (least, most) = limits.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+    (!(least..=most).contains(&i128::from(stated_ppb))).then(|| {
+        format!("a drift of {stated_ppb} ppb is stated, its clock offsets correct one between {least} and {most} ppb")
+    })
+}
+
+impl Statement<'_> {
+    /// The standard deviations of offsets fit the stated uncertainty, which also has that of the process's own clock.
+    #[expect(clippy::cast_precision_loss, reason = "an uncertainty does not need 64 bits of its ns")]
+    fn deviation(&self, clock: &[ClockOffset]) -> Option<String> {
+        let most = clock.iter().map(|offset| offset.standard_deviation);
+        let most = most.fold(0.0_f64, f64::max) * 3.0_f64.sqrt();
+        let stated = self.uncertainty_ns.unwrap_or(0);
+        if most > stated as f64 + 1.0 {
+            return Some(format!(
+                "an uncertainty of {stated} ns is stated, its clock offsets have one of {most:.0} ns"
+            ));
+        }
+        (self.relation == Some("bounded") && most <= 0.0)
+            .then(|| "its clock is bounded, but its clock offsets are said to be exact".to_owned())
+    }
+}
+
+/// The statements on all clocks are sums of the statements on each.
+fn sums(trace: &Trace, boots: &BTreeMap<&Boot<'_>, Vec<&Process<'_>>>, findings: &mut Findings) {
+    let said = &trace.said;
+    let mut hosts: Vec<&Statement<'_>> = Vec::new();
+    let mut uncertainty_ns = 0;
+    for of_boot in boots.values() {
+        let mut first: Option<&Process<'_>> = None;
+        for other in of_boot.iter().filter(|process| process.said.relation.is_some()) {
+            uncertainty_ns = uncertainty_ns.max(other.said.uncertainty_ns.unwrap_or(0));
+            let first = first.get_or_insert(other);
+            // Each has the uncertainty of its own ticks.
+            if (Statement { uncertainty_ns: first.said.uncertainty_ns, ..other.said }) != first.said {
+                let message = format!("{} and {} share a clock, but not what is said of it", first.name, other.name);
+                findings.general(Rule::ClockSums, message);
+            }
+        }
+        hosts.extend(first.map(|first| &first.said));
+    }
+    let uncorrected = hosts.iter().filter(|said| said.relation == Some("system"));
+    let violations = hosts.iter().map(|said| said.violations);
+    let worst = hosts.iter().map(|said| said.worst_violation_ns).max();
+    let sums = [
+        ("HOSTS", said.hosts.number.0, hosts.len() as u64),
+        ("UNCORRECTED", said.alignment_uncorrected.0, uncorrected.count() as u64),
+        // Each is one of two hosts.
+        ("VIOLATIONS", said.alignment_violations.0, violations.fold(0, u64::saturating_add) / 2),
+        ("WORST_VIOLATION_NS", said.alignment_worst_violation_ns.0, worst.unwrap_or(0)),
+        ("UNCERTAINTY_NS", said.alignment_uncertainty_ns.0, uncertainty_ns),
+    ];
+    for (name, stated, found) in sums {
+        // Hosts of several groups have no uncertainty together.
+        let stated = match (name, stated) {
+            ("UNCERTAINTY_NS", None) => continue,
+            (_, stated) => stated.unwrap_or(0),
+        };
+        if stated != found {
+            let message =
+                format!("NCCL::CLOCK::ALIGNMENT::{name} is {stated}, by what is said of each process {found}");
+            findings.general(Rule::ClockSums, message);
+        }
+    }
+}

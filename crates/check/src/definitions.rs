@@ -1,0 +1,286 @@
+//! Definitions refer to what is defined, and the anchor counts what there is.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use analysis::{Trace, is_merged, is_nccl};
+use otf2::records::{Group, Property};
+use otf2::{AttributeValue, Definitions, GroupRef, GroupType, LocationRef, Paradigm, StringRef};
+
+use crate::findings::Findings;
+use crate::rules::Rule;
+
+pub(super) fn check(trace: &Trace, findings: &mut Findings) {
+    let definitions = &trace.definitions;
+    let archive = &trace.archive;
+    for (promised, there, what) in [
+        (archive.number_of_locations(), definitions.locations.len() as u64, "locations"),
+        (archive.number_of_global_definitions(), definitions.records, "global definitions"),
+    ] {
+        if promised != there {
+            let message = format!("the anchor counts {promised} {what}, {there} are there");
+            findings.general(Rule::Anchor, message);
+        }
+    }
+    // otf2-print and others refuse such an archive.
+    if definitions.locations.is_empty() {
+        findings.general(Rule::Locations, "there are no locations");
+    }
+    match &definitions.clock {
+        None => findings.general(Rule::Clock, "there are no clock properties"),
+        Some(clock) if clock.timer_resolution == 0 => {
+            findings.general(Rule::Clock, "the clock has 0 ticks per second");
+        }
+        Some(_) => {}
+    }
+    references(definitions, findings);
+    names(definitions, findings);
+    properties(definitions, findings);
+    dense(definitions, findings);
+    tree(definitions, findings);
+    communicators(definitions, findings);
+    // Score-P's locations are before NCCL's in a list that they share.
+    if is_nccl(archive) && !is_merged(archive) {
+        location_ids(definitions, findings);
+    }
+}
+
+fn references(definitions: &Definitions, findings: &mut Findings) {
+    let mut wrong = |message: String| findings.general(Rule::DefinitionReference, message);
+    for (reference, win) in &definitions.rma_wins {
+        if !definitions.comms.contains_key(&win.comm) {
+            wrong(format!("{reference:?} is of {:?}, which is not defined", win.comm));
+        }
+    }
+    for (reference, class) in &definitions.metric_classes {
+        for member in &class.members {
+            if !definitions.metric_members.contains_key(member) {
+                wrong(format!("{reference:?} has {member:?}, which is not defined"));
+            }
+        }
+    }
+}
+
+/// Every name that is needed is there, and every other that is given.
+fn names(definitions: &Definitions, findings: &mut Findings) {
+    let mut named = |what: String, role: &str, name: StringRef, is_needed: bool| {
+        let is_there = definitions.strings.contains_key(&name);
+        if !is_there && (is_needed || name.is_defined()) {
+            let message = format!("{what} has the {role} {name:?}, which is not defined");
+            findings.general(Rule::DefinitionReference, message);
+        }
+    };
+    macro_rules! names {
+        ($($field:ident: $($role:ident $is_needed:literal),*;)*) => {
+            $(for (reference, it) in &definitions.$field {
+                $(named(format!("{reference:?}"), stringify!($role), it.$role, $is_needed);)*
+            })*
+        };
+    }
+    names! {
+        attributes: name true, description false;
+        system_tree_nodes: name true, class_name true;
+        location_groups: name true;
+        locations: name true;
+        regions: name true, canonical_name false, description false, source_file false;
+        groups: name false;
+        comms: name false;
+        rma_wins: name false;
+        metric_members: name true, description false, unit false;
+        parameters: name true;
+        paradigms: name true;
+    }
+}
+
+/// Properties have names, and texts that are there.
+fn properties(definitions: &Definitions, findings: &mut Findings) {
+    let mut check = |what: String, properties: &[Property]| {
+        for (name, value) in properties {
+            let text = match value {
+                AttributeValue::String(text) => *text,
+                _ => *name,
+            };
+            for string in [*name, text] {
+                if !definitions.strings.contains_key(&string) {
+                    let message = format!("a property of {what} has {string:?}, which is not defined");
+                    findings.general(Rule::DefinitionReference, message);
+                }
+            }
+        }
+    };
+    macro_rules! properties {
+        ($($field:ident)*) => {
+            $(for (reference, it) in &definitions.$field {
+                check(format!("{reference:?}"), &it.properties);
+            })*
+        };
+    }
+    properties!(system_tree_nodes location_groups locations);
+}
+
+/// Readers use references as places in tables.
+fn dense(definitions: &Definitions, findings: &mut Findings) {
+    let mut check = |what: &str, references: &mut dyn Iterator<Item = u32>| {
+        if let Some((place, reference)) = (0..).zip(references).find(|(place, reference)| place != reference) {
+            findings.general(Rule::Dense, format!("{what} {reference} is defined, {place} is not"));
+        }
+    };
+    macro_rules! dense {
+        ($($what:literal $field:ident),*) => {
+            $(check($what, &mut definitions.$field.keys().map(|reference| reference.get()));)*
+        };
+    }
+    dense!("string" strings, "attribute" attributes, "system tree node" system_tree_nodes,
+        "location group" location_groups, "region" regions, "group" groups, "window" rma_wins,
+        "metric member" metric_members, "parameter" parameters);
+    // Definitions of kinds that are only counted share the numbers.
+    let are_all_kept = |kind: &str| !definitions.others.contains_key(kind);
+    if are_all_kept("InterComm") {
+        dense!("communicator" comms);
+    }
+    if are_all_kept("MetricInstance") {
+        dense!("metric class" metric_classes);
+    }
+}
+
+/// Locations are in groups, groups in the system tree.
+fn tree(definitions: &Definitions, findings: &mut Findings) {
+    let mut wrong = |message: String| findings.general(Rule::Tree, message);
+    for (reference, node) in &definitions.system_tree_nodes {
+        let parent = node.parent;
+        if parent.is_defined() && !definitions.system_tree_nodes.contains_key(&parent) {
+            wrong(format!("{reference:?} is in {parent:?}, which is not defined"));
+        } else if parent.is_defined() && parent >= *reference {
+            wrong(format!("{reference:?} is in {parent:?}, which is defined later"));
+        }
+    }
+    for (reference, group) in &definitions.location_groups {
+        let parent = group.system_tree_parent;
+        if !definitions.system_tree_nodes.contains_key(&parent) {
+            wrong(format!("{reference:?} is in {parent:?}, which is not defined"));
+        }
+        let creator = group.creator;
+        if creator.is_defined() && !definitions.location_groups.contains_key(&creator) {
+            wrong(format!("{reference:?} was created by {creator:?}, which is not defined"));
+        }
+    }
+    for (reference, location) in &definitions.locations {
+        if !definitions.location_groups.contains_key(&location.group) {
+            wrong(format!("{reference:?} is in {:?}, which is not defined", location.group));
+        }
+    }
+}
+
+/// ViTE takes the place of a location in the list for its id.
+fn location_ids(definitions: &Definitions, findings: &mut Findings) {
+    let mut lists = definitions.groups.values().filter(|group| group.group_type == GroupType::CommLocations);
+    let wrong = lists.find_map(|list| (0_u64..).zip(&list.members).find(|(place, location)| place != *location));
+    if let Some((place, location)) = wrong {
+        findings.general(Rule::LocationId, format!("place {place} in the list has the location {location}"));
+    }
+}
+
+/// Communicators have groups of indices into the one list of locations of their paradigm.
+fn communicators(definitions: &Definitions, findings: &mut Findings) {
+    let mut wrong = |message: String| findings.general(Rule::Communicator, message);
+    let mut lists: BTreeMap<Paradigm, &Group> = BTreeMap::new();
+    for (reference, group) in definitions.groups.iter().filter(|(_, it)| it.group_type == GroupType::CommLocations) {
+        let paradigm = group.paradigm;
+        if lists.insert(paradigm, group).is_some() {
+            wrong(format!("{reference:?} is another list of communicating locations of the paradigm {paradigm:?}"));
+        }
+        let mut seen = BTreeSet::new();
+        for location in group.members.iter().copied().map(LocationRef::new) {
+            if !definitions.locations.contains_key(&location) {
+                wrong(format!("{reference:?} has the member {location:?}, not defined"));
+            }
+            if !seen.insert(location) {
+                wrong(format!("{reference:?} has the member {location:?} twice"));
+            }
+        }
+    }
+    for (reference, comm) in &definitions.comms {
+        if let Err(reason) = members(definitions, comm.group, &lists) {
+            wrong(format!("{reference:?}: {reason}"));
+        }
+        if comm.parent.is_defined() && comm.parent >= *reference {
+            wrong(format!("{reference:?} has the parent {:?}, defined later", comm.parent));
+        }
+    }
+}
+
+fn members(definitions: &Definitions, group: GroupRef, lists: &BTreeMap<Paradigm, &Group>) -> Result<(), String> {
+    let group = definitions.groups.get(&group).ok_or_else(|| format!("its group {group:?} is not defined"))?;
+    match group.group_type {
+        GroupType::CommSelf => return Ok(()),
+        GroupType::CommGroup => {}
+        other => return Err(format!("its group is of the type {other:?}")),
+    }
+    if group.members.is_empty() {
+        return Err("it has no members".to_owned());
+    }
+    let list = lists.get(&group.paradigm).ok_or("there is no list of communicating locations of its paradigm")?;
+    let mut seen = BTreeSet::new();
+    for (rank, index) in group.members.iter().enumerate() {
+        if *index >= list.members.len() as u64 {
+            return Err(format!("rank {rank} is member {index} of a list of {}", list.members.len()));
+        }
+        if !seen.insert(index) {
+            return Err(format!("rank {rank} is on the location of another rank"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use otf2::records::{Comm, Location};
+    use otf2::{CommRef, LocationGroupRef, LocationType};
+
+    /// Two locations and a communicator. This project's writer refuses to write most of what is wrong here.
+    fn found(listed: &[u64], members: &[u64], group_type: GroupType) -> Vec<String> {
+        let mut definitions = Definitions::default();
+        for id in 0..2 {
+            let location = Location {
+                name: StringRef::UNDEFINED,
+                location_type: LocationType::CpuThread,
+                number_of_events: 0,
+                group: LocationGroupRef::new(0),
+                properties: Vec::new(),
+            };
+            definitions.locations.insert(LocationRef::new(id), location);
+        }
+        for (number, group_type, members) in [(0, GroupType::CommLocations, listed), (1, group_type, members)] {
+            let group = Group {
+                name: StringRef::UNDEFINED,
+                group_type,
+                paradigm: Paradigm::Mpi,
+                flags: 0,
+                members: members.to_vec(),
+            };
+            definitions.groups.insert(GroupRef::new(number), group);
+        }
+        let comm = Comm { name: StringRef::UNDEFINED, group: GroupRef::new(1), parent: CommRef::UNDEFINED, flags: 0 };
+        definitions.comms.insert(CommRef::new(0), comm);
+        let mut findings = Findings::default();
+        communicators(&definitions, &mut findings);
+        findings.listed.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn members_are_places_in_the_list() {
+        let group = GroupType::CommGroup;
+        assert_eq!(found(&[0, 1], &[1, 0], group), [""; 0]);
+        for (listed, members, group_type, word) in [
+            (&[0, 1][..], &[0, 5][..], group, "member 5 of a list of 2"),
+            (&[0, 1], &[0, 0], group, "location of another rank"),
+            (&[0, 1], &[], group, "no members"),
+            (&[0, 7], &[0, 1], group, "LocationRef(7), not defined"),
+            (&[0, 0], &[0, 1], group, "LocationRef(0) twice"),
+            (&[0, 1], &[0, 1], GroupType::Regions, "of the type Regions"),
+        ] {
+            let found = found(listed, members, group_type);
+            assert!(found.len() == 1 && found[0].contains(word), "{word}: {found:?}");
+        }
+    }
+}

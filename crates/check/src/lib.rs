@@ -1,0 +1,154 @@
+//! Checks whether an archive matches its own statements and what readers rely on.
+//!
+//! ```text
+//!  rules         the table: number, severity, sentence (`docs/REFERENCE.md` §8)
+//!  definitions   references, groups, communicators, the anchor's numbers
+//!  files         every location has whole files with as many events as promised, and there are no others
+//!  location      one location at a time: order, nesting, pairs, references of events
+//!  across        what needs several locations, each checker with the state that is still open:
+//!    collectives, messages, members    of each communicator
+//!    causes      what a host did before what others did later
+//!    gpu_work    channels, kernels and copies: within their operations, with their launches, on the right GPU
+//!    written       events in the archive, counted by kind
+//!  clocks        the clocks that readers make: of locations, of processes, of hosts, and the archive's statements on them
+//!  account       the archive's own account: seen, written and lost; ranks that do not call the same
+//!  findings      what was found, counted by rule
+//! ```
+//!
+//! It reads records itself: tables of `analysis` have what a sound archive means, and `check` finds what is not sound.
+
+#![forbid(unsafe_code)]
+
+mod account;
+mod across;
+mod admitted;
+mod clocks;
+mod definitions;
+mod files;
+mod findings;
+mod location;
+mod rules;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use analysis::{Trace, is_nccl};
+use nccl_events::Progress;
+use otf2::Archive;
+use serde::Serialize;
+
+use across::Across;
+use findings::Findings;
+use location::Location;
+
+pub use findings::{Broken, Finding};
+pub use rules::{Rule, Scope, Severity};
+
+/// The names of the fields are those of the JSON of `nccl-otf2 check`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    pub anchor: String,
+    pub processes: u64,
+    pub locations: u64,
+    pub events: u64,
+    pub faults: u64,
+    pub remarks: u64,
+    /// The first of each rule.
+    pub findings: Vec<Finding>,
+    pub rules: BTreeMap<&'static str, Broken>,
+    /// Rules that need the statements of this project's writer, where it did not write the archive.
+    pub not_applicable: Vec<&'static str>,
+    /// How many findings of a rule are not listed.
+    #[serde(skip)]
+    pub unlisted: Vec<(Rule, u64)>,
+    /// Whether files are missing, damaged or not those that were written.
+    #[serde(skip)]
+    pub is_damaged: bool,
+}
+
+/// Checks an archive. `other_jobs` has the directories of other jobs that recorded into its directory.
+pub fn check(anchor: PathBuf, archive: Archive, other_jobs: &[String], progress: &dyn Progress) -> Report {
+    let is_applicable = |rule: &Rule| rule.scope() == Scope::Any || is_nccl(&archive);
+    let not_applicable = Rule::ALL.iter().filter(|rule| !is_applicable(rule)).map(|rule| rule.number()).collect();
+    let name = anchor.display().to_string();
+    let mut findings = Findings::default();
+    let (mut processes, mut locations, mut events) = (0, 0, 0);
+    match Trace::read_unchecked(anchor, archive) {
+        Err(error) => findings.general(Rule::Definitions, error.to_string()),
+        Ok(trace) => {
+            processes = trace.processes().count() as u64;
+            locations = trace.definitions.locations.len() as u64;
+            events = examine(&trace, other_jobs, progress, &mut findings);
+        }
+    }
+    Report {
+        anchor: name,
+        processes,
+        locations,
+        events,
+        faults: findings.number(Severity::Fault),
+        remarks: findings.number(Severity::Remark),
+        rules: findings.rules(),
+        not_applicable,
+        unlisted: findings.unlisted(),
+        is_damaged: findings.has(&[Rule::Definitions, Rule::AsWritten, Rule::File, Rule::EventCount, Rule::Events]),
+        findings: findings.listed,
+    }
+}
+
+/// Everything that can be checked once the definitions can be read; returns how many events were read.
+fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findings: &mut Findings) -> u64 {
+    definitions::check(trace, findings);
+    files::strays(trace, findings);
+    let written = trace.archive.check_definitions(&trace.definitions);
+    if let Err(error) = &written {
+        findings.general(Rule::AsWritten, error.to_string());
+    }
+    let mut across = Across::of(trace);
+    let mut total = 0;
+    progress.begin("locations", trace.definitions.locations.len() as u64);
+    // The locations of ranks have the lowest numbers of their group, and are in the process's or a GPU's: both come
+    // before the GPU's channels and streams.
+    let mut locations: Vec<_> = trace.definitions.locations.iter().collect();
+    locations.sort_by_key(|(location, it)| (trace.process(it.group), it.group, **location));
+    let mut current = None;
+    for (location, definition) in locations {
+        progress.step();
+        let (location, process) = (*location, trace.process(definition.group));
+        if current.replace(process) != Some(process) {
+            across.next_process();
+        }
+        if !files::check(trace, location, definition, findings, written.is_ok()) {
+            across.cannot_be_read(location);
+            continue;
+        }
+        across.next_location(location, findings);
+        let mut own = Location::new(trace, location, findings);
+        let read = trace.archive.for_each_event(&[location], |_, event| {
+            own.event(&event);
+            across.event(location, &event, own.findings);
+            ControlFlow::Continue(())
+        });
+        match read {
+            Ok(events) => {
+                own.end();
+                total += events;
+            }
+            Err(error) => {
+                let rule = match error {
+                    otf2::Error::TimeGoesBack { .. } => Rule::TimeOrder,
+                    _ => Rule::Events,
+                };
+                findings.at((trace, location), None, rule, error.to_string());
+                across.cannot_be_read(location);
+            }
+        }
+    }
+    progress.end();
+    across.end(findings);
+    if is_nccl(&trace.archive) {
+        account::check(trace, other_jobs, findings);
+    }
+    total
+}

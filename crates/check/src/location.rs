@@ -1,0 +1,364 @@
+//! One location: nesting, pairs and references of its events.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use analysis::{Trace, is_nccl};
+use otf2::{
+    AttributeRef, AttributeType, AttributeValue, Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef,
+    Message, MetricRef, MetricValue, RegionRef, RegionRole, RmaAccess, RmaWinRef,
+};
+
+use crate::findings::Findings;
+use crate::rules::Rule;
+
+/// The open requests of one kind: each is made once and completed once.
+#[derive(Debug)]
+struct Requests {
+    what: &'static str,
+    open: BTreeSet<u64>,
+}
+
+type Wrong = Result<(), String>;
+
+impl Requests {
+    const fn new(what: &'static str) -> Self {
+        Self { what, open: BTreeSet::new() }
+    }
+
+    fn make(&mut self, request: u64) -> Wrong {
+        let is_new = self.open.insert(request);
+        is_new.then_some(()).ok_or_else(|| format!("{} request {request} is made twice", self.what))
+    }
+
+    fn complete(&mut self, request: u64) -> Wrong {
+        let was_made = self.open.remove(&request);
+        was_made.then_some(()).ok_or_else(|| format!("{} request {request} completes and was not made", self.what))
+    }
+
+    fn end(&mut self) -> Vec<String> {
+        let open = std::mem::take(&mut self.open).into_iter();
+        open.map(|request| format!("{} request {request} never completes", self.what)).collect()
+    }
+}
+
+pub(super) struct Location<'a> {
+    trace: &'a Trace,
+    is_nccl: bool,
+    location: LocationRef,
+    pub(super) findings: &'a mut Findings,
+    time: u64,
+    open: Vec<(RegionRef, u64)>,
+    collective: Option<Begun>,
+    sends: Requests,
+    receives: Requests,
+    collectives: Requests,
+    /// Puts and gets: matching ids are per window.
+    accesses: BTreeMap<RmaWinRef, Requests>,
+    /// The last put or get, until the region around it is left.
+    last_access: Option<(RmaWinRef, u64)>,
+}
+
+#[derive(Clone, Copy)]
+struct Begun {
+    /// How many regions were open when it began.
+    depth: usize,
+    /// The region that began with it.
+    with_region: Option<RegionRef>,
+}
+
+impl<'a> Location<'a> {
+    pub(super) fn new(trace: &'a Trace, location: LocationRef, findings: &'a mut Findings) -> Self {
+        Self {
+            trace,
+            is_nccl: is_nccl(&trace.archive),
+            location,
+            findings,
+            time: 0,
+            open: Vec::new(),
+            collective: None,
+            sends: Requests::new("send"),
+            receives: Requests::new("receive"),
+            collectives: Requests::new("collective"),
+            accesses: BTreeMap::new(),
+            last_access: None,
+        }
+    }
+
+    fn find(&mut self, rule: Rule, message: impl Into<String>) {
+        let place = (self.trace, self.location);
+        self.findings.at(place, Some(self.time), rule, message);
+    }
+
+    pub(super) fn event(&mut self, event: &Event) {
+        self.time = event.time;
+        self.span();
+        for (attribute, value) in &event.attributes {
+            self.attribute(*attribute, *value);
+        }
+        match &event.kind {
+            EventKind::Enter(region) => {
+                if !self.trace.definitions.regions.contains_key(region) {
+                    self.find(Rule::Reference, format!("{region:?} is not defined"));
+                }
+                self.open.push((*region, event.time));
+            }
+            EventKind::Leave(region) => {
+                self.leave(*region);
+                self.access_may_stay_open(event);
+            }
+            EventKind::MpiCollectiveBegin => self.collective_begin(),
+            EventKind::MpiCollectiveEnd(collective) => self.collective_end(collective),
+            EventKind::NonBlockingCollectiveRequest { request } => {
+                let made = self.collectives.make(*request);
+                self.request(made);
+            }
+            EventKind::NonBlockingCollectiveComplete { collective, request } => {
+                let made = self.collectives.complete(*request);
+                self.request(made);
+                self.member(collective.comm, collective.root);
+            }
+            EventKind::MpiIsend { message, request } => {
+                let made = self.sends.make(*request);
+                self.request(made);
+                self.message(message);
+            }
+            EventKind::MpiIsendComplete { request } => {
+                let made = self.sends.complete(*request);
+                self.request(made);
+            }
+            EventKind::MpiIrecvRequest { request } => {
+                let made = self.receives.make(*request);
+                self.request(made);
+            }
+            EventKind::MpiIrecv { message, request } => {
+                let made = self.receives.complete(*request);
+                self.request(made);
+                self.message(message);
+            }
+            EventKind::MpiSend(message) | EventKind::MpiRecv(message) => self.message(message),
+            EventKind::RmaPut(access) | EventKind::RmaGet(access) => self.access(access),
+            EventKind::RmaOpCompleteBlocking { win, matching }
+            | EventKind::RmaOpCompleteNonBlocking { win, matching } => {
+                self.access_completes(*win, *matching);
+            }
+            EventKind::Metric { metric, values } => self.metric(*metric, values),
+            _ => {}
+        }
+    }
+
+    pub(super) fn end(&mut self) {
+        let open = std::mem::take(&mut self.open);
+        for (region, since) in open.iter().rev() {
+            let name = self.trace.region_name(*region);
+            self.find(Rule::Nesting, format!("{name}, entered at {since}, is never left"));
+        }
+        if self.collective.is_some() {
+            self.find(Rule::CollectivePair, "a collective begins and does not end");
+        }
+        let requests = [&mut self.sends, &mut self.receives, &mut self.collectives];
+        for message in requests.map(Requests::end).into_iter().flatten() {
+            self.find(Rule::Request, message);
+        }
+        for message in std::mem::take(&mut self.accesses).values_mut().flat_map(Requests::end) {
+            self.remote_access(Err(message));
+        }
+    }
+
+    fn request(&mut self, made: Wrong) {
+        made.unwrap_or_else(|message| self.find(Rule::Request, message));
+    }
+
+    fn span(&mut self) {
+        let Some(clock) = self.trace.definitions.clock else {
+            return;
+        };
+        let (first, last) = (clock.global_offset, clock.global_offset.saturating_add(clock.trace_length));
+        if !(first..=last).contains(&self.time) {
+            self.find(Rule::Span, format!("the clock properties span {first} to {last} only"));
+        }
+    }
+
+    fn leave(&mut self, region: RegionRef) {
+        let name = |region| self.trace.region_name(region);
+        match self.open.pop() {
+            Some((open, _)) if open == region => {}
+            Some((open, since)) => {
+                let message = format!("{} is left inside {}, entered at {since}", name(region), name(open));
+                // Continues with what was meant, so that one slip is one finding.
+                match self.open.iter().rposition(|(open, _)| *open == region) {
+                    Some(depth) => self.open.truncate(depth),
+                    None => self.open.push((open, since)),
+                }
+                self.find(Rule::Nesting, message);
+            }
+            None => self.find(Rule::Nesting, format!("{} is left and was not entered", name(region))),
+        }
+    }
+
+    fn attribute(&mut self, attribute: AttributeRef, value: AttributeValue) {
+        let definitions = &self.trace.definitions;
+        let Some(definition) = definitions.attributes.get(&attribute) else {
+            self.find(Rule::Reference, format!("{attribute:?} is not defined"));
+            return;
+        };
+        let (wanted, here) = (definition.attribute_type, value.attribute_type());
+        if wanted != here {
+            let name = definitions.string(definition.name).unwrap_or_default();
+            self.find(Rule::AttributeType, format!("the attribute {name} is a {wanted:?} and has a {here:?}"));
+        }
+        if let AttributeValue::String(string) = value
+            && !definitions.strings.contains_key(&string)
+        {
+            self.find(Rule::Reference, format!("{string:?} is not defined"));
+        }
+    }
+
+    fn collective_begin(&mut self) {
+        if self.collective.is_some() {
+            self.find(Rule::CollectivePair, "a collective begins before the one before has ended");
+        }
+        // Collectives of one fused kernel follow each other inside the region of the first: only one that begins with
+        // the region belongs to it for certain, and not even that beside a sibling.
+        let has_siblings = !self.trace.siblings(self.location).is_empty();
+        let with_region = self.open.last().filter(|(_, since)| *since == self.time && !has_siblings);
+        self.collective = Some(Begun { depth: self.open.len(), with_region: with_region.map(|(region, _)| *region) });
+    }
+
+    fn collective_end(&mut self, collective: &Collective) {
+        match self.collective.take() {
+            None => self.find(Rule::CollectivePair, "a collective ends that did not begin"),
+            Some(begun) => {
+                let region = begun.with_region.filter(|_| self.open.len() == begun.depth);
+                region.into_iter().for_each(|region| self.role(region, collective.op));
+            }
+        }
+        self.member(collective.comm, collective.root);
+    }
+
+    fn role(&mut self, region: RegionRef, op: CollectiveOp) {
+        let Some(role) = self.trace.definitions.regions.get(&region).map(|region| region.role) else {
+            return;
+        };
+        let is_one_to_all = matches!(op, CollectiveOp::Bcast | CollectiveOp::Scatter | CollectiveOp::Scatterv);
+        let is_all_to_one = matches!(op, CollectiveOp::Reduce | CollectiveOp::Gather | CollectiveOp::Gatherv);
+        let fits = match role {
+            RegionRole::Barrier => op == CollectiveOp::Barrier,
+            RegionRole::CollOne2All => is_one_to_all,
+            RegionRole::CollAll2One => is_all_to_one,
+            RegionRole::CollAll2All => !is_one_to_all && !is_all_to_one,
+            RegionRole::Point2Point => false,
+            _ => true,
+        };
+        if !fits {
+            let name = self.trace.region_name(region);
+            let message = format!("{name} has the role {role:?} and ends as the collective {op:?}");
+            self.find(Rule::CollectiveRole, message);
+        }
+    }
+
+    /// Other writers complete puts and gets by locks, fences and flushes, which are not read here.
+    fn remote_access(&mut self, made: Wrong) {
+        if let (Err(message), true) = (made, self.is_nccl) {
+            self.find(Rule::RemoteAccess, message);
+        }
+    }
+
+    fn accesses(&mut self, win: RmaWinRef) -> &mut Requests {
+        self.accesses.entry(win).or_insert_with(|| Requests::new("put or get"))
+    }
+
+    fn access(&mut self, access: &RmaAccess) {
+        let Some(win) = self.trace.definitions.rma_wins.get(&access.win) else {
+            self.find(Rule::Reference, format!("{:?} is not defined", access.win));
+            return;
+        };
+        let size = self.trace.members(win.comm).len() as u64;
+        if size > 0 && u64::from(access.remote) >= size {
+            let message = format!("rank {} is not in the {size} ranks of {:?}", access.remote, access.win);
+            self.find(Rule::Membership, message);
+        }
+        self.last_access = Some((access.win, access.matching));
+        let made = self.accesses(access.win).make(access.matching);
+        self.remote_access(made);
+    }
+
+    /// An access that recording cut is marked so and does not complete.
+    fn access_may_stay_open(&mut self, left: &Event) {
+        if let Some((win, matching)) = self.last_access.take()
+            && self.trace.fields(left).is_unfinished == Some(true)
+        {
+            let _under_way = self.accesses(win).complete(matching);
+        }
+    }
+
+    fn access_completes(&mut self, win: RmaWinRef, matching: u64) {
+        if !self.trace.definitions.rma_wins.contains_key(&win) {
+            self.find(Rule::Reference, format!("{win:?} is not defined"));
+            return;
+        }
+        let made = self.accesses(win).complete(matching);
+        self.remote_access(made);
+    }
+
+    fn metric(&mut self, metric: MetricRef, values: &[MetricValue]) {
+        let definitions = &self.trace.definitions;
+        let Some(class) = definitions.metric_classes.get(&metric) else {
+            // The reader only counts instances; they share their numbers with classes.
+            if !definitions.others.contains_key("MetricInstance") {
+                self.find(Rule::Reference, format!("{metric:?} is not defined"));
+            }
+            return;
+        };
+        let (wanted, here) = (class.members.len(), values.len());
+        if wanted != here {
+            self.find(Rule::Metric, format!("{metric:?} has {wanted} members, {here} values are here"));
+            return;
+        }
+        for (member, value) in class.members.iter().zip(values) {
+            let wanted = definitions.metric_members.get(member).map(|member| member.value_type);
+            let here = match value {
+                MetricValue::U64(_) => AttributeType::U64,
+                MetricValue::I64(_) => AttributeType::I64,
+                MetricValue::F64(_) => AttributeType::F64,
+            };
+            if let Some(wanted) = wanted.filter(|wanted| *wanted != here) {
+                self.find(Rule::Metric, format!("{member:?} is a {wanted:?} and has a {here:?}"));
+            }
+        }
+    }
+
+    fn message(&mut self, message: &Message) {
+        self.member(message.comm, Some(message.peer));
+    }
+
+    /// This location and the other rank are members of the communicator.
+    fn member(&mut self, comm: CommRef, other: Option<u32>) {
+        if !self.trace.definitions.comms.contains_key(&comm) {
+            self.find(Rule::Reference, format!("{comm:?} is not defined"));
+            return;
+        }
+        let size = self.trace.members(comm).len() as u64;
+        // Without members the definition of the communicator was found wrong already.
+        if size == 0 {
+            return;
+        }
+        if self.trace.rank(self.location, comm).is_none() && !self.is_thread_of_a_member(comm) {
+            self.find(Rule::Membership, format!("the location is no member of {comm:?}"));
+        }
+        if let Some(other) = other.filter(|other| u64::from(*other) >= size) {
+            let message = format!("rank {other} is not in {comm:?} of {size} ranks");
+            self.find(Rule::Membership, message);
+        }
+    }
+
+    /// In MPI a rank is a process: its other threads may communicate, too.
+    fn is_thread_of_a_member(&self, comm: CommRef) -> bool {
+        let locations = &self.trace.definitions.locations;
+        let process = |location| {
+            let is_thread = |it: &&otf2::records::Location| it.location_type == otf2::LocationType::CpuThread;
+            locations.get(location).filter(is_thread).map(|it| it.group)
+        };
+        let own = process(&self.location);
+        own.is_some() && self.trace.members(comm).iter().any(|member| process(member) == own)
+    }
+}

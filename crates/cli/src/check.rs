@@ -1,0 +1,147 @@
+//! `nccl-otf2 check`: whether an archive is sound.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use check::{Report, Rule};
+use clap::Args;
+use otf2::Archive;
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::place;
+use crate::print::{self, Text};
+use crate::progress::Bar;
+use crate::table::{Side, Table};
+use crate::units::plural;
+
+const EXAMPLES: &str = "\
+Examples:
+  nccl-otf2 check trace
+  nccl-otf2 check --json trace/traces.otf2 | jq '.findings[].rule'
+  nccl-otf2 check --rules
+
+Faults say that the archive is wrong: a reader may show wrong things, or fail. Remarks say what the archive \
+itself admits: operations that had not ended, events that could not be recorded, ranks that nobody recorded.
+
+Exit codes: 0 no faults, 1 faults (with --strict also remarks), 2 no archive, or wrong usage.
+
+--json prints an object:
+  format    version of this description: 2
+  anchor, processes, locations
+  events    that were read
+  faults, remarks
+            how many
+  findings  severity (fault, remark), rule (number), location (id), name, time_ns,
+            message; 20 of each rule at most
+  rules     by number of a broken rule: severity, count and sentence
+  not_applicable
+            numbers of the rules that are not for this archive: those that need the statements of
+            this project's writer
+--rules --json prints an array: number, severity, scope (any, nccl), sentence.
+New fields may be added; `format` changes when one changes or goes.";
+
+/// What to check.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// A job's directory or the anchor file of an archive
+    #[arg(value_name = "DIR|traces.otf2", required_unless_present = "rules")]
+    path: Option<PathBuf>,
+
+    /// List the rules, check nothing
+    #[arg(long, conflicts_with_all = ["path", "strict"])]
+    rules: bool,
+
+    /// Fail on remarks, too
+    #[arg(long)]
+    strict: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    format: u32,
+    #[serde(flatten)]
+    report: &'a Report,
+}
+
+pub(crate) fn check(request: &Request) -> Result<Exit> {
+    let Some(path) = &request.path else {
+        print_rules(request.json)?;
+        return Ok(Exit::Well);
+    };
+    let anchor = place::anchor(path)?;
+    let archive = Archive::open(&anchor).context("cannot open the archive")?;
+    let remedy = place::remedy_of(&anchor);
+    let other_jobs = place::others(&anchor);
+    let report = check::check(anchor, archive, &other_jobs, &Bar::new());
+    if request.json {
+        print::json(&Json { format: 2, report: &report })?;
+    } else {
+        print::text(&text(&report))?;
+    }
+    if report.is_damaged {
+        remedy.iter().for_each(print::note);
+    }
+    let fails = report.faults > 0 || request.strict && report.remarks > 0;
+    Ok(if fails { Exit::Problems } else { Exit::Well })
+}
+
+fn print_rules(as_json: bool) -> Result<()> {
+    if as_json {
+        let rules = Rule::ALL.iter().map(|rule| {
+            serde_json::json!({
+                "number": rule.number(),
+                "severity": rule.severity(),
+                "scope": rule.scope(),
+                "sentence": rule.sentence(),
+            })
+        });
+        return print::json(&rules.collect::<Vec<_>>());
+    }
+    let columns = ["rule", "severity", "archives", "what holds"];
+    let mut table = Table::new(&columns.map(|name| (name, Side::Left)));
+    for rule in Rule::ALL {
+        let cells = [rule.number(), rule.severity().name(), rule.scope().name(), rule.sentence()];
+        table.row(cells.map(str::to_owned).into());
+    }
+    let mut text = Text::default();
+    table.print(&mut text);
+    print::text(&text)
+}
+
+fn text(report: &Report) -> Text {
+    let mut text = Text::default();
+    for finding in &report.findings {
+        text.line(finding);
+    }
+    for (rule, more) in &report.unlisted {
+        text.line(format_args!("{}: {} more of {}", rule.severity().name(), more, rule.number()));
+    }
+    if !report.not_applicable.is_empty() {
+        text.line(format_args!(
+            "not applicable, the archive was not made by this project: {}",
+            report.not_applicable.join(", ")
+        ));
+    }
+    let what = format!(
+        "{}, {}, {}",
+        plural(report.processes, "process", "processes"),
+        plural(report.locations, "location", "locations"),
+        plural(report.events, "event", "events"),
+    );
+    let faults = match report.faults {
+        0 => "no faults".to_owned(),
+        faults => plural(faults, "fault", "faults"),
+    };
+    let remarks = match report.remarks {
+        0 => String::new(),
+        remarks => format!(", {}", plural(remarks, "remark", "remarks")),
+    };
+    text.line(format_args!("{}: {faults}{remarks} ({what})", report.anchor));
+    text
+}

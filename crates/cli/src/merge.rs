@@ -1,0 +1,216 @@
+//! `nccl-otf2 merge`: NCCL's archive becomes part of the trace that Score-P made of the same job.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use merge::{Mapping, Plan, Readers, Report, SETTINGS, Written};
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::place::{self, ANCHOR};
+use crate::print::{self, Text};
+use crate::progress::Bar;
+use crate::staging::{self, Staging};
+use crate::table::{Side, Table};
+use crate::units::plural;
+
+const EXAMPLES: &str = "\
+Examples:
+  nccl-otf2 merge --dry-run scorep-20261121_1200_1234 trace
+  nccl-otf2 merge scorep-20261121_1200_1234 trace -o merged
+  nccl-otf2 merge scorep-of-rank-* trace -o merged
+  nccl-otf2 merge --for scalasca scorep-20261121_1200_1234 trace -o analysis
+  nccl-otf2 merge --map 3=0 --map node7:4711=1 scorep-20261121_1200_1234 trace -o merged
+
+Both are of the same run of a job: Score-P's experiment directory (with SCOREP_ENABLE_TRACING=true) and the \
+directory of NCCL's archive. Score-P's events are not touched and keep their definitions; NCCL's locations are added \
+to the processes and hosts that Score-P has, and their times are brought onto its clock. Calls of NCCL's are put \
+between Score-P's events of the same thread, where Score-P says which thread that is and the regions of both nest. \
+Processes are found by host and process id, else by their rank: the launcher's, or NCCL's in a communicator as large \
+as MPI_COMM_WORLD.
+
+Exit codes: 0 merged, 2 not merged, or wrong usage.
+
+--json prints an object:
+  format    version of this description: 1
+  archive   the anchor of what was written; null with --dry-run
+  clock     anchors (exact), or guess
+  scorep    anchor, creator, timer (tsc, clock_gettime, gettimeofday),
+            ticks_per_second and processes
+  nccl      for each archive: anchor and processes
+  pairs     for each of NCCL's processes: name, host, process_id, rank, locations,
+            events, begins_after_ns (after the trace's begin; null where it has
+            no events), by (map, process, rank, communicator),
+            scorep (host, process_id, rank)
+  calls     of threads that call NCCL: on_score_p_locations (number), own_locations
+            (threads and reason of those that have a location of NCCL's); null with
+            --for scalasca
+  locations, events
+            of what was written; null with --dry-run
+New fields may be added; `format` changes when one changes or goes.";
+
+/// What to merge.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Request {
+    /// Score-P's experiment directory and NCCL's archives of the same job, or their anchor files.
+    /// Where every process has a trace of Score-P's (torchrun): all of them
+    #[arg(value_name = "ARCHIVE", required = true, num_args = 2..)]
+    archives: Vec<PathBuf>,
+
+    /// The directory to make; it must not exist
+    #[arg(short, long, visible_alias = "output", value_name = "DIR", required_unless_present = "dry_run")]
+    out: Option<PathBuf>,
+
+    /// Which process is which, each a rank or HOST:PROCESS_ID; can be given for several
+    #[arg(long, value_name = "NCCL=SCOREP")]
+    map: Vec<Mapping>,
+
+    /// Say which process is which and whether the clocks fit; write nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not believe the clocks: lay NCCL's first event this many seconds after the beginning of
+    /// Score-P's trace. A guess, for traces whose clocks have nothing in common
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_from_0)]
+    align_start: Option<f64>,
+
+    /// For which tool: for scalasca, operations of NCCL's are written as MPI's where the host waits for them
+    #[arg(long = "for", value_enum, value_name = "TOOL", default_value = "vampir")]
+    tool: Tool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Tool {
+    /// Vampir and all other readers of OTF2
+    Vampir,
+    /// Scalasca's analyser, scout
+    Scalasca,
+}
+
+fn seconds_from_0(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| seconds.is_finite() && *seconds >= 0.0);
+    seconds.ok_or_else(|| format!("{text:?} is not a number of seconds from 0 on"))
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    format: u32,
+    archive: Option<String>,
+    #[serde(flatten)]
+    report: &'a Report<'a>,
+    locations: Option<u64>,
+    events: Option<u64>,
+}
+
+pub(crate) fn merge(request: &Request) -> Result<Exit> {
+    let out = request.out.as_ref().filter(|_| !request.dry_run);
+    if let Some(out) = out {
+        staging::refuse_existing(out)?;
+    }
+    let readers = match request.tool {
+        Tool::Vampir => Readers::All,
+        Tool::Scalasca => Readers::Scalasca,
+    };
+    let anchors = request.archives.iter().map(|path| anchor(path)).collect::<Result<Vec<PathBuf>>>()?;
+    if readers == Readers::Scalasca {
+        anchors.iter().for_each(|anchor| place::say_others(anchor));
+    }
+    let plan = Plan::of(&anchors, &request.map, request.align_start, readers)?;
+    let report = plan.report();
+    let written = match out {
+        None => None,
+        Some(out) => {
+            let staging = Staging::create(out)?;
+            let written = plan.write(staging.path(), &Bar::new())?;
+            staging.put_in_place()?;
+            if readers == Readers::Scalasca && report.has_calls_twice {
+                print::note(
+                    "Score-P was shown NCCL's calls while the job ran: the report will have them beside the operations, \
+                     under the same names (NCCL_OTF2_SCOREP=off)",
+                );
+            }
+            for communicator in &written.left_out {
+                print::note(format_args!("left out: {communicator}"));
+            }
+            Some((out.join(ANCHOR).display().to_string(), written))
+        }
+    };
+    if request.json {
+        print::json(&Json {
+            format: 1,
+            archive: written.as_ref().map(|(anchor, _)| anchor.clone()),
+            report: &report,
+            locations: written.as_ref().map(|(_, written)| written.locations),
+            events: written.as_ref().map(|(_, written)| written.events),
+        })?;
+    } else {
+        print::text(&text(&report, written.as_ref()))?;
+    }
+    Ok(Exit::Well)
+}
+
+fn anchor(path: &Path) -> Result<PathBuf> {
+    let anchor = place::anchor(path);
+    if anchor.is_err() && path.join(SETTINGS).exists() {
+        bail!("{}: Score-P was here and wrote no trace: it does so with SCOREP_ENABLE_TRACING=true", path.display());
+    }
+    Ok(anchor?)
+}
+
+fn text(report: &Report<'_>, written: Option<&(String, Written)>) -> Text {
+    let mut table = Table::new(&[
+        ("NCCL", Side::Left),
+        ("Score-P", Side::Left),
+        ("by", Side::Left),
+        ("locations", Side::Right),
+        ("events", Side::Right),
+        ("begins after", Side::Right),
+    ]);
+    for pair in &report.pairs {
+        table.row(vec![
+            pair.nccl.name.clone(),
+            pair.scorep.to_string(),
+            pair.by.to_string(),
+            pair.nccl.locations.to_string(),
+            pair.nccl.events.to_string(),
+            pair.begins_after_ns.map_or_else(|| "-".to_owned(), seconds),
+        ]);
+    }
+    let mut text = Text::default();
+    table.print(&mut text);
+    if report.without_nccl > 0 {
+        let number = plural(report.without_nccl, "process", "processes");
+        text.line(format_args!("{number} of Score-P's did not record NCCL"));
+    }
+    text.line(match report.clock {
+        "guess" => "clocks: GUESSED (--align-start): where NCCL's events lie against Score-P's is not measured",
+        _ => "clocks: by the readings of both clocks in each process",
+    });
+    if let Some(calls) = &report.calls {
+        let threads = |number| plural(number, "thread", "threads");
+        text.line(format_args!("calls: on Score-P's locations of {}", threads(calls.on_score_p_locations as u64)));
+        for own in &calls.own_locations {
+            text.line(format_args!("calls: on NCCL's own locations of {}: {}", threads(own.threads), own.reason));
+        }
+    }
+    match written {
+        None => text.line("nothing was written (--dry-run)"),
+        Some((anchor, written)) => text.line(format_args!(
+            "{anchor}: {}, {}, all read back",
+            plural(written.locations, "location", "locations"),
+            plural(written.events, "event", "events"),
+        )),
+    }
+    text
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for people: milliseconds")]
+fn seconds(ns: i64) -> String {
+    format!("{:.3} s", ns as f64 / 1e9)
+}

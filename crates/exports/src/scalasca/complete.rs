@@ -1,0 +1,286 @@
+//! What all ranks have: an analysis that replays communication waits for ever for what one of them lacks.
+
+use std::collections::BTreeMap;
+
+use analysis::rank::{self, End, Operation, Rank};
+use analysis::units::plural;
+use analysis::{Sequences, Trace};
+use nccl_events::archive::LocationKind;
+use otf2::{Collective, CommRef};
+use schema::Lack;
+use serde::Serialize;
+
+use super::regions::is_known;
+<<<<<<<< HEAD:crates/cli/src/scalasca/complete.rs
+use crate::units::plural;
+========
+>>>>>>>> merge:crates/exports/src/scalasca/complete.rs
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    pub collectives: u64,
+    /// Ends of messages: sends and receives.
+    pub messages: u64,
+    pub reason: String,
+}
+
+/// Why ranks need not have the same operations; `None` if all is there.
+pub fn what_it_lacks(trace: &Trace) -> Option<String> {
+    trace.said.lacks().find_map(|lack| match lack {
+        Lack::Callbacks(number) => Some(format!("{} not recorded", plural(number, "callback was", "callbacks were"))),
+        Lack::Processes(_) => Some("parts were left out of the archive".to_owned()),
+        Lack::Beginning => Some("only the end of the recording was kept".to_owned()),
+        Lack::WhileOff => Some("recording was switched while the job ran".to_owned()),
+        Lack::CollectiveRecords => Some("it was written with --collectives none".to_owned()),
+        Lack::Places(_) | Lack::Ranks(_) | Lack::Collectives(_) | Lack::RanksBehind(_) => None,
+    })
+}
+
+<<<<<<<< HEAD:crates/cli/src/scalasca/complete.rs
+pub(crate) fn missing_ranks(trace: &Trace, comm: CommRef) -> Option<String> {
+========
+/// Why a communicator cannot be analysed: ranks without a recording.
+pub fn missing_ranks(trace: &Trace, comm: CommRef) -> Option<String> {
+>>>>>>>> merge:crates/exports/src/scalasca/complete.rs
+    let is_missing = |location| trace.location_kind(location) == Some(LocationKind::NotRecorded);
+    let without = trace.members(comm).iter().filter(|it| is_missing(**it)).count();
+    (without > 0).then(|| format!("{} not recorded", plural(without as u64, "rank was", "ranks were")))
+}
+
+<<<<<<<< HEAD:crates/cli/src/scalasca/complete.rs
+pub(crate) fn read(trace: &Trace, comm: CommRef) -> Result<(Vec<Rank>, Vec<LeftOut>)> {
+    let ranks = trace.members(comm).iter().map(|location| rank::read(trace, comm, *location));
+    let ranks: Result<Vec<Rank>, _> = ranks.collect();
+    let mut ranks = ranks.context("cannot read the events of a rank")?;
+    let left_out = unfinished(&ranks).into_iter().chain(complete(&mut ranks)).collect();
+========
+/// What all ranks of a communicator have, and what was left out.
+pub fn read(trace: &Trace, comm: CommRef) -> otf2::Result<(Vec<Rank>, Vec<LeftOut>)> {
+    let ranks = trace.members(comm).iter().map(|location| rank::read(trace, comm, *location));
+    let mut ranks = ranks.collect::<otf2::Result<Vec<Rank>>>()?;
+    let open = unfinished(&ranks);
+    let left_out = open.into_iter().chain(complete(&mut ranks)).collect();
+>>>>>>>> merge:crates/exports/src/scalasca/complete.rs
+    Ok((ranks, left_out))
+}
+
+fn unfinished(ranks: &[Rank]) -> Option<LeftOut> {
+    let (collectives, messages) = ranks.iter().fold((0, 0), |sum, rank| {
+        let (collectives, messages) = rank.left_out;
+        (sum.0 + collectives, sum.1 + messages)
+    });
+    let reason = "it had not ended when the recording did, or came after what had not".to_owned();
+    (collectives + messages > 0).then_some(LeftOut { collectives, messages, reason })
+}
+
+/// Leaves in every rank only what all have: collectives up to the first that differs, and messages with both ends,
+/// between the same collectives on both.
+fn complete(ranks: &mut [Rank]) -> Vec<LeftOut> {
+    let mut left_out = Vec::new();
+    let alike = alike(ranks);
+    let mut step = |reason: &str, ranks: &mut [Rank], what: &dyn Fn(&mut [Rank])| {
+        let before = (collectives(ranks), ends(ranks));
+        what(ranks);
+        let (collectives, messages) = (before.0 - collectives(ranks), before.1 - ends(ranks));
+        if collectives + messages > 0 {
+            let reason = reason.to_owned();
+            left_out.push(LeftOut { collectives: collectives as u64, messages: messages as u64, reason });
+        }
+    };
+    let after = match alike {
+        0 => "no collective is the same on all ranks".to_owned(),
+        alike => format!("after collective {alike}, the last that is the same on all ranks"),
+    };
+    step(&after, ranks, &|ranks| cut(ranks, alike));
+    step("MPI has no such operation, or one rank alone moved nothing", ranks, &retain_usable);
+    step("the other end is missing", ranks, &|ranks| pair(ranks, false));
+    step("another collective lies between the ends, or began before the message had ended", ranks, &|ranks| {
+        pair(ranks, true);
+    });
+    left_out
+}
+
+/// Leaves the first collectives, and what was done before the next one: who knows how far the other ranks came then.
+fn cut(ranks: &mut [Rank], alike: usize) {
+    for rank in ranks {
+        let end = rank.collectives.get(alike).map_or(u64::MAX, |next| next.begin);
+        rank.collectives.truncate(alike);
+        rank.sends.retain(|it| it.begin < end);
+        rank.receives.retain(|it| it.begin < end);
+    }
+}
+
+fn retain_usable(ranks: &mut [Rank]) {
+    let alike = ranks.first().map_or(0, |rank| rank.collectives.len());
+    let usable: Vec<bool> = (0..alike).map(|place| is_usable(ranks, place)).collect();
+    for rank in &mut *ranks {
+        let mut usable = usable.iter();
+        rank.collectives.retain(|_| usable.next() == Some(&true));
+    }
+}
+
+fn alike(ranks: &[Rank]) -> usize {
+    let mut sequences = Sequences::default();
+    let mut alike = usize::MAX;
+    for (number, rank) in (0..).zip(ranks) {
+        for Operation { collective, .. } in &rank.collectives {
+            let what = (collective.op, collective.root);
+            let other = sequences.add(number, what);
+            if let Some(other) = other.filter(|other| *other.thing != what) {
+                alike = alike.min(other.place);
+            }
+        }
+        alike = alike.min(rank.collectives.len());
+    }
+    alike
+}
+
+/// Whether MPI has the operation, and no rank alone says that it moved nothing: it would be skipped there, and only
+/// there.
+fn is_usable(ranks: &[Rank], place: usize) -> bool {
+    let mut all = ranks.iter().map(|rank| &rank.collectives[place].collective);
+    let Some(first) = all.next() else {
+        return false;
+    };
+    let is_empty = |it: &Collective| it.bytes_sent == 0 && it.bytes_received == 0;
+    let has_root = first.root.is_some();
+    is_known(first.op) && (has_root || all.all(|other| is_empty(other) == is_empty(first)))
+}
+
+/// Between which collectives something was done: before and after as many as there are up to then.
+fn epoch(rank: &Rank, end: &End) -> (usize, usize) {
+    let ended = |time: u64| rank.collectives.partition_point(|it| it.begin < time);
+    (ended(end.begin), ended(end.end))
+}
+
+fn ends(ranks: &[Rank]) -> usize {
+    ranks.iter().map(|rank| rank.sends.len() + rank.receives.len()).sum()
+}
+
+fn collectives(ranks: &[Rank]) -> usize {
+    ranks.iter().map(|rank| rank.collectives.len()).sum()
+}
+
+/// Keeps messages with both ends; with `in_epoch`, only where no collective comes between.
+fn pair(ranks: &mut [Rank], in_epoch: bool) {
+    // NCCL matches sends and receives of two ranks in their order.
+    let mut kept: Vec<(Vec<End>, Vec<End>)> = vec![(Vec::new(), Vec::new()); ranks.len()];
+    let mut receives: BTreeMap<(usize, u32), Vec<End>> = BTreeMap::new();
+    for (number, rank) in ranks.iter().enumerate() {
+        for receive in &rank.receives {
+            receives.entry((number, receive.peer)).or_default().push(*receive);
+        }
+    }
+    let mut used: BTreeMap<(usize, u32), usize> = BTreeMap::new();
+    for (own, (number, rank)) in (0_u32..).zip(ranks.iter().enumerate()) {
+        for send in &rank.sends {
+            let Ok(peer) = usize::try_from(send.peer) else {
+                continue;
+            };
+            let key = (peer, own);
+            let place = used.entry(key).or_default();
+            let receive = receives.get(&key).and_then(|list| list.get(*place));
+            *place += 1;
+            let (Some(receive), Some(other)) = (receive, ranks.get(peer)) else {
+                continue;
+            };
+            let epochs = [epoch(rank, send), epoch(other, receive)];
+            let [(a, b), (c, d)] = epochs;
+            // A message during a collective may be before or after it on another rank.
+            if in_epoch && (a != b || a != c || a != d) {
+                continue;
+            }
+            if let Some((sends, _)) = kept.get_mut(number) {
+                sends.push(*send);
+            }
+            if let Some((_, receives)) = kept.get_mut(peer) {
+                receives.push(*receive);
+            }
+        }
+    }
+    for (rank, (sends, receives)) in ranks.iter_mut().zip(kept) {
+        rank.sends = sends;
+        rank.receives = receives;
+        rank.receives.sort_by_key(|it| it.begin);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use otf2::CollectiveOp;
+
+    /// All that was left out: collectives and ends of messages.
+    fn number(left_out: &[LeftOut]) -> (u64, u64) {
+        left_out.iter().fold((0, 0), |sum, it| (sum.0 + it.collectives, sum.1 + it.messages))
+    }
+
+    fn collective(begin: u64, end: u64, op: CollectiveOp) -> Operation {
+        Operation {
+            begin,
+            end,
+            collective: Collective { op, comm: CommRef::new(0), root: None, bytes_sent: 8, bytes_received: 8 },
+        }
+    }
+
+    fn message(begin: u64, end: u64, peer: u32) -> End {
+        End { begin, end, peer, bytes: 8 }
+    }
+
+    fn rank(collectives: &[(u64, u64, CollectiveOp)]) -> Rank {
+        let collectives = collectives.iter().map(|(a, b, op)| collective(*a, *b, *op));
+        Rank { collectives: collectives.collect(), ..Rank::default() }
+    }
+
+    #[test]
+    fn only_what_all_ranks_have_is_kept() {
+        use CollectiveOp::{Allgather, Allreduce, Barrier};
+        let all = [(0, 10, Allreduce), (20, 30, Barrier), (40, 50, Allgather), (60, 70, Allreduce)];
+        let mut ranks = [rank(&all), rank(&all[..3]), rank(&all)];
+        // NCCL has no barrier; the fourth is not on rank 1.
+        let left_out = complete(&mut ranks);
+        assert_eq!(number(&left_out), (2 + 3, 0));
+        assert_eq!(left_out[0].reason, "after collective 3, the last that is the same on all ranks");
+        assert_eq!(ranks[0].collectives.len(), 2);
+        assert_eq!(ranks[0], ranks[1]);
+        let mut other = all;
+        other[2].2 = Allreduce;
+        let mut ranks = [rank(&all), rank(&other)];
+        complete(&mut ranks);
+        assert_eq!(ranks[1].collectives.len(), 1);
+    }
+
+    #[test]
+    fn what_had_not_ended_is_counted() {
+        let ranks = [Rank { left_out: (1, 0), ..Rank::default() }, Rank { left_out: (2, 3), ..Rank::default() }];
+        let left_out = unfinished(&ranks).expect("something");
+        assert_eq!((left_out.collectives, left_out.messages), (3, 3));
+        assert_eq!(unfinished(&[Rank::default()]), None);
+    }
+
+    #[test]
+    fn a_rank_without_bytes_is_not_alone() {
+        let all = [(0, 10, CollectiveOp::Allreduce), (20, 30, CollectiveOp::Allreduce)];
+        let mut ranks = [rank(&all), rank(&all)];
+        let nothing = &mut ranks[1].collectives[0].collective;
+        (nothing.bytes_sent, nothing.bytes_received) = (0, 0);
+        assert_eq!(number(&complete(&mut ranks)).0, 2);
+        assert_eq!(ranks[0].collectives[0].begin, 20);
+    }
+
+    #[test]
+    fn messages_have_both_ends_between_the_same_collectives() {
+        let all = [(100, 110, CollectiveOp::Allreduce)];
+        let mut ranks = [rank(&all), rank(&all)];
+        ranks[0].sends = vec![message(10, 20, 1), message(30, 40, 1), message(50, 60, 1), message(1, 2, 7)];
+        ranks[1].receives = vec![message(10, 25, 0), message(30, 105, 0)];
+        ranks[1].sends = vec![message(120, 130, 0)];
+        ranks[0].receives = vec![message(90, 95, 1)];
+        let left_out = complete(&mut ranks);
+        assert_eq!((ranks[0].sends.len(), ranks[1].receives.len()), (1, 1));
+        assert!(ranks[1].sends.is_empty() && ranks[0].receives.is_empty());
+        assert_eq!(number(&left_out), (0, 3 + 1 + 2));
+        let reasons: Vec<(u64, &str)> = left_out.iter().map(|it| (it.messages, it.reason.as_str())).collect();
+        assert_eq!(reasons[0], (2, "the other end is missing"));
+    }
+}

@@ -1,0 +1,143 @@
+//! NCCL's calls lie between Score-P's events of the same thread, where Score-P has that thread and the regions of both
+//! nest. Else they keep a location of their own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use analysis::stated;
+use anyhow::{Context as _, Result};
+use nccl_events::archive::LocationKind;
+use otf2::verbatim::{EventRecords, RecordKind};
+use otf2::{EventKind, LocationRef};
+use schema::definition::{Sibling, ThreadId};
+
+use crate::alignment::OwnTicks;
+use crate::inputs::Inputs;
+use crate::nesting::{self, Step};
+use crate::pairing::Pair;
+
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    /// For each archive of NCCL's the threads whose calls are on locations of Score-P's.
+    pub(crate) threads: Vec<Vec<Thread>>,
+    /// How many threads keep a location of their own, by reason.
+    pub(crate) own: BTreeMap<&'static str, u64>,
+}
+
+/// A thread whose calls are on Score-P's location.
+#[derive(Debug)]
+pub(crate) struct Thread {
+    pub(crate) ours: LocationRef,
+    pub(crate) theirs: LocationRef,
+    /// The order of the events of both: whether the next one is NCCL's.
+    pub(crate) order: Vec<bool>,
+    pub(crate) ticks: OwnTicks,
+}
+
+impl Calls {
+    pub(crate) fn of(inputs: &Inputs) -> Result<Self> {
+        let mut calls = Self { threads: inputs.nccls.iter().map(|_| Vec::new()).collect(), own: BTreeMap::new() };
+        let for_all = for_all(inputs);
+        let mut taken = BTreeSet::new();
+        for pair in &inputs.pairs {
+            let known = match for_all {
+                None => inputs.scorep(pair).threads(inputs.theirs(pair))?,
+                Some(_) => BTreeMap::new(),
+            };
+            for (location, thread_id) in threads(inputs, pair) {
+                let theirs = thread_id.and_then(|id| known.get(&id)).copied();
+                let found = match (for_all, thread_id, theirs) {
+                    (Some(reason), ..) => Err(reason),
+                    (None, None, _) => Err("NCCL's archive does not say which threads they are"),
+                    (None, Some(_), None) => Err("Score-P does not say that it has these threads"),
+                    (.., Some(theirs)) if !taken.insert(theirs) => {
+                        Err("another archive of NCCL's has the same threads")
+                    }
+                    (.., Some(theirs)) => thread(inputs, pair, location, theirs)?,
+                };
+                match found {
+                    Ok(thread) => calls.threads[pair.nccl.archive].push(thread),
+                    Err(reason) => *calls.own.entry(reason).or_default() += 1,
+                }
+            }
+        }
+        Ok(calls)
+    }
+
+    pub(crate) fn events(&self) -> BTreeMap<LocationRef, u64> {
+        self.threads.iter().flatten().map(|thread| (thread.theirs, thread.order.len() as u64)).collect()
+    }
+}
+
+/// Why all threads keep their locations.
+fn for_all(inputs: &Inputs) -> Option<&'static str> {
+    if inputs.is_guess {
+        return Some("where NCCL's events lie is a guess");
+    }
+    match inputs.scoreps.as_slice() {
+        [scorep] if scorep.has_regions_of_nccl() => {
+            Some("Score-P was shown NCCL's calls while the job ran, they would be there twice (NCCL_OTF2_SCOREP=off)")
+        }
+        [_] => None,
+        _ => Some("every process has a trace of its own"),
+    }
+}
+
+/// The locations of the threads of a process that call NCCL, with the system's numbers of the threads.
+fn threads(inputs: &Inputs, pair: &Pair) -> Vec<(LocationRef, Option<u64>)> {
+    let (trace, group) = (&inputs.nccl(pair).trace, inputs.ours(pair).group);
+    let mut threads = Vec::new();
+    for (location, definition) in &trace.definitions.locations {
+        let is_of_process = trace.process(definition.group) == group && definition.number_of_events > 0;
+        let is_sibling = stated(&trace.definitions, &definition.properties, Sibling).is_some();
+        if is_of_process && trace.location_kind(*location) == Some(LocationKind::ApiThread) && !is_sibling {
+            threads.push((*location, stated(&trace.definitions, &definition.properties, ThreadId)));
+        }
+    }
+    threads
+}
+
+/// A thread that Score-P has, or why its calls cannot be there.
+fn thread(
+    inputs: &Inputs,
+    pair: &Pair,
+    ours: LocationRef,
+    theirs: LocationRef,
+) -> Result<Result<Thread, &'static str>> {
+    let scorep = inputs.scorep(pair);
+    let Some(ticks) = OwnTicks::of(inputs, pair, ours)? else {
+        return Ok(Err("they have no clock"));
+    };
+    let mut steps = Vec::new();
+    let mut is_calls = true;
+    inputs
+        .nccl(pair)
+        .archive()
+        .for_each_event(&[ours], |_, event| {
+            let step = match event.kind {
+                EventKind::Enter(_) => Step::Enter,
+                EventKind::Leave(_) => Step::Leave,
+                EventKind::MeasurementOnOff(_) => Step::Other,
+                _ => {
+                    is_calls = false;
+                    return ControlFlow::Break(());
+                }
+            };
+            steps.push((ticks.at(event.time), step));
+            ControlFlow::Continue(())
+        })
+        .context("cannot read NCCL's calls")?;
+    if !is_calls {
+        return Ok(Err("they have other events than calls"));
+    }
+    let records = EventRecords::read(&scorep.archive.event_file(theirs))?;
+    let their_steps = records.as_slice().iter().map(|record| {
+        let step = match record.kind {
+            RecordKind::Enter(_) | RecordKind::CallingContextEnter => Step::Enter,
+            RecordKind::Leave(_) | RecordKind::CallingContextLeave => Step::Leave,
+            RecordKind::MpiCollectiveEnd | RecordKind::Other => Step::Other,
+        };
+        (record.time, step)
+    });
+    Ok(nesting::order(their_steps, &steps).map(|order| Thread { ours, theirs, order, ticks }))
+}

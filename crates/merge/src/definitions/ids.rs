@@ -1,0 +1,141 @@
+//! Which of another archive's hosts, processes and threads Score-P's trace has already, and the ids of its locations.
+//!
+//! Score-P's ids of locations are `(number in the process << 32) | rank`. NCCL's get `((0x80000000 | number) << 32) |
+//! rank`: Score-P never gives such an id.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, Result, bail};
+use otf2::verbatim::ReferenceKind;
+use otf2::{Definitions, LocationGroupRef, LocationRef, SystemTreeNodeRef};
+
+use super::numbers::{Numbers, Shared};
+use crate::inputs::Inputs;
+use crate::scorep::ScoreP;
+
+/// The bit that Score-P's numbers do not reach.
+const OURS: u64 = 0x8000_0000;
+/// Stands for the rank of locations that belong to none.
+const NO_RANK: u32 = u32::MAX;
+
+/// Whether a location of the merged archive is NCCL's.
+pub(crate) fn is_ours(location: LocationRef) -> bool {
+    location.get() >> 32 & OURS != 0
+}
+
+/// Put before the names of processes and GPUs of one of several traces.
+pub(crate) fn prefix(scorep: &ScoreP) -> String {
+    format!("rank {}: ", scorep.processes[0].id.rank)
+}
+
+/// Group, node and rank of a process of Score-P's in the merged archive.
+type MergedProcess = (LocationGroupRef, SystemTreeNodeRef, u32);
+
+#[derive(Debug)]
+pub(crate) struct Ids {
+    locations: BTreeSet<LocationRef>,
+    processes: Vec<Vec<MergedProcess>>,
+    next: BTreeMap<u32, u64>,
+    root: SystemTreeNodeRef,
+}
+
+fn roots(definitions: &Definitions) -> impl Iterator<Item = SystemTreeNodeRef> {
+    definitions.system_tree_nodes.iter().filter(|(_, node)| !node.parent.is_defined()).map(|(root, _)| *root)
+}
+
+impl Ids {
+    /// The first trace keeps its numbers.
+    pub(crate) fn of(first: &ScoreP) -> Self {
+        Self {
+            locations: first.definitions.locations.keys().copied().collect(),
+            processes: vec![first.processes.iter().map(|it| (it.group, it.node, it.id.rank)).collect()],
+            next: BTreeMap::new(),
+            root: roots(&first.definitions).next().unwrap_or(SystemTreeNodeRef::UNDEFINED),
+        }
+    }
+
+    /// The new ids of another of Score-P's traces: its rank instead of 0.
+    pub(crate) fn of_another(&mut self, scorep: &ScoreP) -> Result<Shared> {
+        let mut shared = Shared { prefix: prefix(scorep), ..Shared::default() };
+        let rank = u64::from(scorep.processes[0].id.rank);
+        for location in scorep.definitions.locations.keys() {
+            let id = LocationRef::new(location.get() & !u64::from(u32::MAX) | rank);
+            if is_ours(id) || !self.locations.insert(id) {
+                bail!("two locations of Score-P's traces would have the id {}", id.get());
+            }
+            shared.locations.insert(*location, id);
+        }
+        shared.nodes = roots(&scorep.definitions).map(|node| (node, self.root)).collect();
+        Ok(shared)
+    }
+
+    /// Adds the processes of the next trace, by its new numbers.
+    pub(crate) fn add(&mut self, scorep: &ScoreP, numbers: &Numbers) -> Result<()> {
+        let new = |kind, old: u32| {
+            let number = numbers.get(kind, old.into()).and_then(|number| u32::try_from(number).ok());
+            number.with_context(|| format!("{kind:?} {old} is not defined"))
+        };
+        let processes = scorep.processes.iter().map(|it| {
+            let group = new(ReferenceKind::LocationGroup, it.group.get())?;
+            let node = new(ReferenceKind::SystemTreeNode, it.node.get())?;
+            Ok((LocationGroupRef::new(group), SystemTreeNodeRef::new(node), it.id.rank))
+        });
+        self.processes.push(processes.collect::<Result<_>>()?);
+        Ok(())
+    }
+
+    fn next(&mut self, rank: u32) -> Result<LocationRef> {
+        let next = self.next.entry(rank).or_default();
+        let id = LocationRef::new((OURS | *next) << 32 | u64::from(rank));
+        *next += 1;
+        if *next >= OURS {
+            bail!("rank {rank} has more locations than there are ids");
+        }
+        if self.locations.contains(&id) {
+            bail!(
+                "Score-P's trace has a location {}, where NCCL's are to be: Score-P did not write it, or it is merged \
+                 already",
+                id.get()
+            );
+        }
+        Ok(id)
+    }
+
+    /// What an archive of NCCL's has in common with Score-P's, and its new ids. `calls` has the locations whose calls
+    /// are on Score-P's locations.
+    pub(crate) fn of_nccl(
+        &mut self,
+        inputs: &Inputs,
+        number: usize,
+        calls: &BTreeMap<LocationRef, LocationRef>,
+    ) -> Result<Shared> {
+        let definitions = &inputs.nccls[number].trace.definitions;
+        let mut shared = Shared::default();
+        let mut ranks: BTreeMap<LocationGroupRef, u32> = BTreeMap::new();
+        for pair in inputs.pairs.iter().filter(|pair| pair.nccl.archive == number) {
+            let (group, node, rank) = self.processes[pair.scorep.archive][pair.scorep.process];
+            let ours = inputs.ours(pair).group;
+            ranks.insert(ours, rank);
+            shared.groups.insert(ours, group);
+            if let Some(group) = definitions.location_groups.get(&ours) {
+                // A host of NCCL's archive can be several of Score-P's (containers): the first stands for it.
+                shared.nodes.entry(group.system_tree_parent).or_insert(node);
+            }
+        }
+        shared.nodes.extend(roots(definitions).map(|node| (node, self.root)));
+        for location in definitions.locations.keys() {
+            let id = match calls.get(location) {
+                Some(thread) => {
+                    shared.threads.insert(*location);
+                    *thread
+                }
+                None => {
+                    let rank = ranks.get(&inputs.nccls[number].process_of(*location)).copied();
+                    self.next(rank.unwrap_or(NO_RANK))?
+                }
+            };
+            shared.locations.insert(*location, id);
+        }
+        Ok(shared)
+    }
+}

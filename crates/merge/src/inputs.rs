@@ -1,0 +1,89 @@
+//! What is merged: the archives, which process is which, and the clock of every location.
+
+use std::collections::BTreeMap;
+
+use otf2::{ClockOffset, LocationGroupRef, LocationRef};
+
+use crate::clock;
+use crate::nccl::{self, Nccl};
+use crate::pairing::Pair;
+use crate::scorep::{self, ScoreP};
+
+#[derive(Debug)]
+pub(crate) struct Inputs {
+    /// At least one. All archives are written in the clock of the first.
+    pub(crate) scoreps: Vec<ScoreP>,
+    pub(crate) nccls: Vec<Nccl>,
+    pub(crate) pairs: Vec<Pair>,
+    /// For each of `nccls` its locations.
+    pub(crate) locals: Vec<Locals>,
+    /// Whether the user guessed how the clocks relate (`--align-start`).
+    pub(crate) is_guess: bool,
+}
+
+/// The locations of an archive by process, `None` for ranks without a part, then by the device and inode of their
+/// local definitions.
+pub(crate) type Locals = BTreeMap<Option<LocationGroupRef>, BTreeMap<(u64, u64), Local>>;
+
+/// Locations that have the same local definitions.
+#[derive(Debug)]
+pub(crate) struct Local {
+    /// Local definitions are read from the file of the first.
+    pub(crate) locations: Vec<LocationRef>,
+    pub(crate) events: u64,
+    /// The clock offsets in the file, in the order of time.
+    pub(crate) before: Vec<ClockOffset>,
+    pub(crate) after: Vec<ClockOffset>,
+}
+
+impl Local {
+    /// The times in the file between which its events are.
+    pub(crate) fn covered(&self) -> Option<(u64, u64)> {
+        Some((self.before.first()?.time, self.before.last()?.time)).filter(|_| self.events > 0)
+    }
+
+    /// First and last tick in the merged archive that its events can have.
+    pub(crate) fn span(&self) -> Option<(i128, i128)> {
+        let (first, last) = self.covered()?;
+        Some((clock::applied(&self.after, first), clock::applied(&self.after, last)))
+    }
+}
+
+impl Inputs {
+    pub(crate) fn first(&self) -> &ScoreP {
+        &self.scoreps[0]
+    }
+
+    pub(crate) fn scorep(&self, pair: &Pair) -> &ScoreP {
+        &self.scoreps[pair.scorep.archive]
+    }
+
+    pub(crate) fn nccl(&self, pair: &Pair) -> &Nccl {
+        &self.nccls[pair.nccl.archive]
+    }
+
+    /// The process in NCCL's archive.
+    pub(crate) fn ours(&self, pair: &Pair) -> &nccl::Process {
+        &self.nccl(pair).processes[pair.nccl.process]
+    }
+
+    /// The process in Score-P's trace.
+    pub(crate) fn theirs(&self, pair: &Pair) -> &scorep::Process {
+        &self.scorep(pair).processes[pair.scorep.process]
+    }
+
+    pub(crate) fn locals_of(&self, pair: &Pair) -> impl Iterator<Item = &Local> {
+        self.locals[pair.nccl.archive].get(&Some(self.ours(pair).group)).into_iter().flat_map(BTreeMap::values)
+    }
+
+    pub(crate) fn all_locals(&self) -> impl Iterator<Item = &Local> {
+        self.locals.iter().flat_map(BTreeMap::values).flat_map(BTreeMap::values)
+    }
+
+    pub(crate) const fn clock(&self) -> &'static str {
+        match self.is_guess {
+            true => "guess",
+            false => "anchors",
+        }
+    }
+}

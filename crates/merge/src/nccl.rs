@@ -1,0 +1,114 @@
+//! An archive of NCCL's: its processes and their clocks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use analysis::{Trace, stated};
+use anyhow::{Context as _, Result, bail};
+use otf2::verbatim::Definition;
+use otf2::{Archive, LocationGroupRef, LocationRef};
+use schema::Anchor;
+use schema::definition::{ClockAnchors, ClockSource, LauncherRank, ProcessId};
+use serde::Serialize;
+
+#[derive(Debug)]
+pub(crate) struct Nccl {
+    pub(crate) trace: Trace,
+    pub(crate) verbatim: Vec<Definition>,
+    pub(crate) processes: Vec<Process>,
+    /// How many ranks the largest communicator has.
+    pub(crate) largest_communicator: usize,
+}
+
+/// A process that was recorded.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Process {
+    pub name: String,
+    pub host: String,
+    pub process_id: Option<u64>,
+    /// The launcher's.
+    pub rank: Option<u32>,
+    /// Including its GPUs'.
+    pub locations: u64,
+    pub events: u64,
+    #[serde(skip)]
+    pub(crate) group: LocationGroupRef,
+    /// In the largest communicator, where the process has one rank.
+    #[serde(skip)]
+    pub(crate) rank_in_communicator: Option<u32>,
+    /// Whether the ticks of its anchors are the processor's counter.
+    #[serde(skip)]
+    pub(crate) has_counter: bool,
+    #[serde(skip)]
+    pub(crate) anchors: Vec<Anchor>,
+}
+
+impl Nccl {
+    /// Reads everything but the events.
+    pub(crate) fn open(archive: Archive) -> Result<Self> {
+        let anchor = archive.anchor_file().to_owned();
+        if archive.event_chunk_bytes() != otf2::EVENT_CHUNK_BYTES {
+            bail!(
+                "{} has event chunks of {} bytes, Score-P's have {}: readers would never end. `nccl-otf2 finalize` \
+                 of this version writes it again with the right ones",
+                anchor.display(),
+                archive.event_chunk_bytes(),
+                otf2::EVENT_CHUNK_BYTES
+            );
+        }
+        let verbatim = archive.verbatim_definitions().context("cannot read all of NCCL's definitions")?;
+        let trace = Trace::read(anchor, archive).context("cannot read NCCL's definitions")?;
+        let comms = trace.definitions.comms.keys();
+        let members = comms.map(|comm| trace.members(*comm)).max_by_key(|members| members.len()).unwrap_or_default();
+        let mut ranks: BTreeMap<LocationGroupRef, Vec<u32>> = BTreeMap::new();
+        for (rank, member) in (0..).zip(members) {
+            ranks.entry(trace.process(trace.group(*member))).or_default().push(rank);
+        }
+        let largest_communicator = members.len();
+        Ok(Self { processes: processes(&trace, &ranks), trace, verbatim, largest_communicator })
+    }
+
+    pub(crate) fn archive(&self) -> &Archive {
+        &self.trace.archive
+    }
+
+    /// The process that a location belongs to, also on its GPU.
+    pub(crate) fn process_of(&self, location: LocationRef) -> LocationGroupRef {
+        self.trace.process(self.trace.group(location))
+    }
+}
+
+fn processes(trace: &Trace, ranks: &BTreeMap<LocationGroupRef, Vec<u32>>) -> Vec<Process> {
+    let definitions = &trace.definitions;
+    let mut sizes: BTreeMap<LocationGroupRef, (u64, u64)> = BTreeMap::new();
+    for location in definitions.locations.values() {
+        let (locations, events) = sizes.entry(trace.process(location.group)).or_default();
+        *locations += 1;
+        *events += location.number_of_events;
+    }
+    let creators: BTreeSet<LocationGroupRef> =
+        definitions.location_groups.values().map(|group| group.creator).collect();
+    let process = |group: LocationGroupRef| {
+        let properties = &definitions.location_groups.get(&group)?.properties;
+        let (locations, events) = sizes.get(&group).copied().unwrap_or_default();
+        let process_id = stated(definitions, properties, ProcessId);
+        let host = trace.host(group).and_then(|node| trace.node_name(node));
+        let rank_in_communicator = match ranks.get(&group).map(Vec::as_slice) {
+            Some([rank]) => Some(*rank),
+            _ => None,
+        };
+        // Ranks without a part are in a group that is no process, and have no events.
+        (events > 0 || process_id.is_some() || creators.contains(&group)).then(|| Process {
+            name: trace.group_name(group).to_owned(),
+            host: host.unwrap_or_default().to_owned(),
+            process_id,
+            rank: stated(definitions, properties, LauncherRank).and_then(|rank| u32::try_from(rank).ok()),
+            locations,
+            events,
+            group,
+            rank_in_communicator,
+            has_counter: matches!(stated(definitions, properties, ClockSource), Some("TSC" | "CNTVCT")),
+            anchors: stated(definitions, properties, ClockAnchors).unwrap_or_default(),
+        })
+    };
+    trace.processes().filter_map(process).collect()
+}

@@ -1,0 +1,276 @@
+//! Which of Score-P's processes each process of NCCL's archives is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+
+use crate::nccl::{self, Nccl};
+use crate::scorep::{self, ScoreP};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum By {
+    Map,
+    /// Both have host and process id.
+    Process,
+    /// The launcher gave both the same rank.
+    Rank,
+    /// NCCL gave the rank that MPI gave, in a communicator as large as MPI_COMM_WORLD.
+    Communicator,
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Map => "--map",
+            Self::Process => "host and process id",
+            Self::Rank => "rank",
+            Self::Communicator => "rank in NCCL's communicator",
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ProcessIndex {
+    pub(crate) archive: usize,
+    pub(crate) process: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub(crate) nccl: ProcessIndex,
+    pub(crate) scorep: ProcessIndex,
+    pub(crate) by: By,
+}
+
+/// A process as the user names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Name {
+    Rank(u32),
+    Process(String, u64),
+}
+
+impl FromStr for Name {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some((host, id)) = text.rsplit_once(':') {
+            let id = id.parse().ok().filter(|_| !host.is_empty());
+            let id = id.ok_or_else(|| format!("{text:?} is not HOST:PROCESS_ID"))?;
+            return Ok(Self::Process(host.to_owned(), id));
+        }
+        text.parse().map(Self::Rank).map_err(|_| format!("{text:?} is neither a rank nor HOST:PROCESS_ID"))
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rank(rank) => write!(f, "rank {rank}"),
+            Self::Process(host, id) => write!(f, "{host}:{id}"),
+        }
+    }
+}
+
+/// Which process is which, by the user: `NCCL=SCOREP`, each a rank or HOST:PROCESS_ID.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    nccl: Name,
+    scorep: Name,
+}
+
+impl FromStr for Mapping {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (nccl, scorep) =
+            text.split_once('=').ok_or_else(|| format!("{text:?} is not NCCL=SCOREP, as in 3=0 or host:4711=0"))?;
+        Ok(Self { nccl: nccl.parse()?, scorep: scorep.parse()? })
+    }
+}
+
+/// Places in a list of processes.
+#[derive(Debug, Default)]
+struct Index<'a> {
+    /// By process id and host without the domain; with the host.
+    by_process: BTreeMap<(&'a str, u64), Vec<(&'a str, usize)>>,
+    by_rank: BTreeMap<u32, Vec<usize>>,
+}
+
+impl<'a> Index<'a> {
+    /// Of host, process id and rank of each process.
+    fn of(processes: impl IntoIterator<Item = (&'a str, Option<u64>, Option<u32>)>) -> Self {
+        let mut index = Self::default();
+        for (place, (host, process_id, rank)) in processes.into_iter().enumerate() {
+            if let Some(id) = process_id {
+                index.by_process.entry((short(host), id)).or_default().push((host, place));
+            }
+            if let Some(rank) = rank {
+                index.by_rank.entry(rank).or_default().push(place);
+            }
+        }
+        index
+    }
+
+    fn process(&self, host: &str, id: u64) -> Vec<usize> {
+        let same = self.by_process.get(&(short(host), id)).into_iter().flatten();
+        same.filter(|(other, _)| is_same_host(other, host)).map(|(_, place)| *place).collect()
+    }
+
+    fn rank(&self, rank: u32) -> &[usize] {
+        self.by_rank.get(&rank).map_or(&[], Vec::as_slice)
+    }
+
+    fn named(&self, name: &Name) -> Vec<usize> {
+        match name {
+            Name::Rank(rank) => self.rank(*rank).to_vec(),
+            Name::Process(host, id) => self.process(host, *id),
+        }
+    }
+}
+
+/// One may have the domain and the other not.
+fn is_same_host(a: &str, b: &str) -> bool {
+    !a.is_empty() && (a == b || (a.contains('.') != b.contains('.') && short(a) == short(b)))
+}
+
+fn short(host: &str) -> &str {
+    host.split_once('.').map_or(host, |(short, _)| short)
+}
+
+/// Pairs for all processes of NCCL's archives, in their order.
+pub(crate) fn pairs(scoreps: &[ScoreP], nccls: &[Nccl], map: &[Mapping]) -> Result<Vec<Pair>> {
+    let theirs = numbered(scoreps.iter().map(|it| &*it.processes));
+    let ours = numbered(nccls.iter().map(|it| &*it.processes));
+    let is_of_all = |archive: usize| nccls[archive].largest_communicator == theirs.len();
+    let mut pairs = Vec::new();
+    let mut without = Vec::new();
+    for ((place, process), found) in ours.iter().zip(matched(&theirs, &ours, map, &is_of_all)?) {
+        match found {
+            Some((scorep, by)) => pairs.push(Pair { nccl: *place, scorep, by }),
+            None => without.push(process.name.clone()),
+        }
+    }
+    if !without.is_empty() {
+        bail!(
+            "no process of Score-P's for {}: neither host and process id nor a rank that is left fit. Say which it is \
+             with --map NCCL=SCOREP, each a rank or HOST:PROCESS_ID. Score-P has {}",
+            listed(&without),
+            listed(&theirs.iter().map(|(_, it)| it.id.to_string()).collect::<Vec<_>>())
+        );
+    }
+    Ok(pairs)
+}
+
+fn numbered<'a, P>(archives: impl Iterator<Item = &'a [P]>) -> Vec<(ProcessIndex, &'a P)> {
+    let mut all = Vec::new();
+    for (archive, processes) in archives.enumerate() {
+        all.extend((0..).zip(processes).map(|(process, it)| (ProcessIndex { archive, process }, it)));
+    }
+    all
+}
+
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 16;
+    let mut text = names.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > MOST {
+        text.push_str(&format!(" and {} more", names.len() - MOST));
+    }
+    text
+}
+
+type Found = Option<(ProcessIndex, By)>;
+
+fn matched(
+    theirs: &[(ProcessIndex, &scorep::Process)],
+    ours: &[(ProcessIndex, &nccl::Process)],
+    map: &[Mapping],
+    is_of_all: &dyn Fn(usize) -> bool,
+) -> Result<Vec<Found>> {
+    let mut found = vec![None; ours.len()];
+    let index = Index::of(theirs.iter().map(|(_, it)| (&*it.id.host, it.id.process_id, Some(it.id.rank))));
+    let only = |places: &[usize]| match places {
+        [one] => Some(theirs[*one].0),
+        _ => None,
+    };
+    apply_map(theirs, ours, map, &index, &mut found)?;
+    for ((_, process), found) in ours.iter().zip(&mut found) {
+        if let (None, Some(id)) = (&found, process.process_id) {
+            // Containers can have hosts and process ids in common: then these identify no process.
+            *found = only(&index.process(&process.host, id)).map(|place| (place, By::Process));
+        }
+    }
+    let mut taken: BTreeMap<ProcessIndex, Option<u64>> = BTreeMap::new();
+    for ((_, process), found) in ours.iter().zip(&found) {
+        taken.extend(found.map(|(place, _)| (place, process.process_id)));
+    }
+    for ((place, process), found) in ours.iter().zip(&mut found) {
+        let (rank, by) = match process.rank {
+            Some(rank) => (Some(rank), By::Rank),
+            None => (process.rank_in_communicator.filter(|_| is_of_all(place.archive)), By::Communicator),
+        };
+        if let (None, Some(rank)) = (&found, rank)
+            && let Some(one) = only(index.rank(rank))
+            // A process that ended one session and began another has two groups.
+            && taken.get(&one).is_none_or(|id| id.is_some() && *id == process.process_id)
+        {
+            taken.insert(one, process.process_id);
+            *found = Some((one, by));
+        }
+    }
+    refuse_two_for_one(ours, &found)?;
+    Ok(found)
+}
+
+fn apply_map(
+    theirs: &[(ProcessIndex, &scorep::Process)],
+    ours: &[(ProcessIndex, &nccl::Process)],
+    map: &[Mapping],
+    index: &Index<'_>,
+    found: &mut [Found],
+) -> Result<()> {
+    if map.is_empty() {
+        return Ok(());
+    }
+    let of_nccl = Index::of(ours.iter().map(|(_, it)| (&*it.host, it.process_id, it.rank)));
+    for Mapping { nccl, scorep } in map {
+        let one = match *index.named(scorep) {
+            [] => bail!("--map: there is no {scorep} in Score-P's trace"),
+            [one] => theirs[one].0,
+            _ => bail!("--map: several processes are {scorep} of a trace of Score-P's; name them by HOST:PROCESS_ID"),
+        };
+        let meant = of_nccl.named(nccl);
+        if meant.is_empty() {
+            bail!("--map: there is no {nccl} in NCCL's archive");
+        }
+        meant.into_iter().for_each(|place| found[place] = Some((one, By::Map)));
+    }
+    Ok(())
+}
+
+/// Several sessions of one process are in one process of Score-P's; several processes are not.
+fn refuse_two_for_one(ours: &[(ProcessIndex, &nccl::Process)], found: &[Found]) -> Result<()> {
+    let mut known: BTreeMap<ProcessIndex, &nccl::Process> = BTreeMap::new();
+    for ((_, process), found) in ours.iter().zip(found) {
+        let other = found.and_then(|(place, _)| known.insert(place, process));
+        let is_same = |other: &nccl::Process| {
+            other.process_id.is_some()
+                && other.process_id == process.process_id
+                && is_same_host(&other.host, &process.host)
+        };
+        if let Some(other) = other.filter(|other| !is_same(other)) {
+            bail!(
+                "{} and {} would be the same process of Score-P's; say which is which with --map",
+                other.name,
+                process.name
+            );
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Which operations of NCCL's can be moved into the time of first threads.
+
+use std::collections::BTreeMap;
+
+use analysis::rank::{End, Operation, Rank};
+
+use super::host::{Host, Place};
+use super::order::{self, OperationId, Part};
+
+pub(super) type Hosts<'a> = BTreeMap<u32, Host<'a>>;
+
+pub(super) struct Communicator {
+    pub(super) name: String,
+    pub(super) members: Vec<u32>,
+    pub(super) ranks: Vec<Rank>,
+}
+
+pub(super) fn operations(rank: &Rank) -> usize {
+    rank.collectives.len() + rank.sends.len()
+}
+
+/// Keeps operations that have room in all processes between the same collectives of MPI's, and moves them there.
+/// Returns how many have none.
+pub(super) fn retain(communicator: &mut Communicator, hosts: &Hosts<'_>) -> u64 {
+    let Communicator { members, ranks, .. } = communicator;
+    let hosts: Vec<&Host<'_>> = members.iter().filter_map(|rank| hosts.get(rank)).collect();
+    let before: usize = ranks.iter().map(operations).sum();
+    let places: Vec<Vec<Option<Place>>> = hosts
+        .iter()
+        .zip(&*ranks)
+        .map(|(host, rank)| rank.collectives.iter().map(|it| host.place(it.begin, it.end)).collect())
+        .collect();
+    let has_room = |number: usize| {
+        let at = |places: &Vec<Option<Place>>| places.get(number).copied().flatten().map(|place| place.collectives);
+        let mut all = places.iter().map(at);
+        let first = all.next().flatten();
+        first.is_some() && all.all(|other| other == first)
+    };
+    for (rank, places) in ranks.iter_mut().zip(&places) {
+        let collectives = std::mem::take(&mut rank.collectives).into_iter().zip(places).enumerate();
+        rank.collectives = collectives
+            .filter_map(|(number, (operation, place))| {
+                let place = place.filter(|_| has_room(number))?;
+                Some(Operation { begin: place.begin, end: place.end, ..operation })
+            })
+            .collect();
+    }
+    retain_messages(&hosts, ranks);
+    let after: usize = ranks.iter().map(operations).sum();
+    (before - after) as u64
+}
+
+/// A message: from, to, and its number. Sends and receives of two ranks match in their order.
+type MessageNumber = (u32, u32, usize);
+
+fn retain_ends(ranks: &mut [Rank], mut keep: impl FnMut(MessageNumber, (u32, bool), &mut End) -> bool) {
+    for (own, rank) in (0..).zip(ranks) {
+        for (is_send, list) in [(true, &mut rank.sends), (false, &mut rank.receives)] {
+            let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
+            list.retain_mut(|end| {
+                let number = numbers.entry(end.peer).or_default();
+                *number += 1;
+                let (from, to) = if is_send { (own, end.peer) } else { (end.peer, own) };
+                keep((from, to, *number), (own, is_send), end)
+            });
+        }
+    }
+}
+
+/// Keeps messages whose ends both have room between the same collectives of MPI's, and moves them there.
+fn retain_messages(hosts: &[&Host<'_>], ranks: &mut [Rank]) {
+    let place = |own: u32, end: &End| hosts.get(usize::try_from(own).ok()?)?.place(end.begin, end.end);
+    let mut places: BTreeMap<MessageNumber, Vec<Option<Place>>> = BTreeMap::new();
+    retain_ends(ranks, |key, (own, _), end| {
+        places.entry(key).or_default().push(place(own, end));
+        true
+    });
+    retain_ends(ranks, |key, (own, _), end| {
+        let found = places.get(&key).map(Vec::as_slice);
+        let has_room = matches!(found, Some([Some(a), Some(b)]) if a.collectives == b.collectives);
+        let place = place(own, end).filter(|_| has_room);
+        if let Some(place) = place {
+            (end.begin, end.end) = (place.begin, place.end);
+        }
+        place.is_some()
+    });
+}
+
+/// Keeps operations that can be replayed beside other communicators'. Returns by communicator how many cannot.
+pub(super) fn retain_replayable(communicators: &mut [Communicator]) -> Vec<(String, u64)> {
+    let mut parts: BTreeMap<u32, Vec<Part>> = BTreeMap::new();
+    for (communicator, it) in communicators.iter_mut().enumerate() {
+        for (rank, member) in it.ranks.iter().zip(&it.members) {
+            let collectives = rank.collectives.iter().enumerate().map(|(number, operation)| Part {
+                begin: operation.begin,
+                end: operation.end,
+                id: OperationId::Collective { communicator, number },
+                is_send: false,
+            });
+            parts.entry(*member).or_default().extend(collectives);
+        }
+        let members = &it.members;
+        retain_ends(&mut it.ranks, |(from, to, number), (own, is_send), end| {
+            let member = usize::try_from(own).ok().and_then(|own| members.get(own));
+            let id = OperationId::Message { communicator, from, to, number };
+            let part = Part { begin: end.begin, end: end.end, id, is_send };
+            member.map(|member| parts.entry(*member).or_default().push(part)).is_some()
+        });
+    }
+    let left_out = order::left_out(&parts.into_values().collect::<Vec<_>>());
+    let mut numbers = Vec::new();
+    for (communicator, it) in communicators.iter_mut().enumerate() {
+        let before: usize = it.ranks.iter().map(operations).sum();
+        for rank in &mut it.ranks {
+            let mut number = 0..;
+            rank.collectives.retain(|_| {
+                let id = number.next().map(|number| OperationId::Collective { communicator, number });
+                id.is_some_and(|id| !left_out.contains(&id))
+            });
+        }
+        retain_ends(&mut it.ranks, |(from, to, number), _, _| {
+            !left_out.contains(&OperationId::Message { communicator, from, to, number })
+        });
+        let after: usize = it.ranks.iter().map(operations).sum();
+        if before > after {
+            numbers.push((it.name.clone(), (before - after) as u64));
+        }
+    }
+    numbers
+}

@@ -1,0 +1,300 @@
+//! A trace of Score-P's: its processes and its clock.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use otf2::records::Group;
+use otf2::verbatim::Definition;
+use otf2::{
+    Archive, AttributeValue, ClockOffset, Definitions, EventKind, GroupType, LocationGroupRef, LocationGroupType,
+    LocationRef, LocationType, Paradigm, SystemTreeNodeRef,
+};
+use regular_files::MOST_DESCRIPTION_BYTES;
+use serde::Serialize;
+
+use crate::clock::{self, Timer};
+
+/// The event in which a process states its number, and the attribute that has it.
+const PROCESS_ID: (&str, &str) = ("ProgramBegin", "ProcessId");
+const THREAD_ID: (&str, &str) = ("ThreadBegin", "ThreadId");
+/// These events are the first; a few are looked at, in case others are before them.
+const EVENTS_LOOKED_AT: u64 = 64;
+/// The source file of the regions that the plugin shows to Score-P.
+const FILE_OF_NCCL: &str = "NCCL";
+/// The file in Score-P's experiment directory that has its settings, with or without an archive beside it.
+pub const SETTINGS: &str = "scorep.cfg";
+
+#[derive(Debug)]
+pub(crate) struct ScoreP {
+    pub(crate) archive: Archive,
+    pub(crate) verbatim: Vec<Definition>,
+    pub(crate) definitions: Definitions,
+    pub(crate) timer: Timer,
+    /// Not 0.
+    pub(crate) ticks_per_second: u64,
+    pub(crate) span: (u64, u64),
+    /// At least one.
+    pub(crate) processes: Vec<Process>,
+    /// For one of several traces, the clock offsets that bring it onto the clock of the first.
+    pub(crate) onto: Option<Vec<ClockOffset>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    pub(crate) group: LocationGroupRef,
+    pub(crate) node: SystemTreeNodeRef,
+    pub(crate) id: ProcessId,
+    pub(crate) master: LocationRef,
+}
+
+/// What identifies a process in Score-P's trace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProcessId {
+    /// Empty where the system tree has none.
+    pub host: String,
+    pub process_id: Option<u64>,
+    /// In MPI_COMM_WORLD; without MPI, the number in the ids of its locations.
+    pub rank: u32,
+}
+
+impl fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "rank {} [{}", self.rank, self.host)?;
+        self.process_id.map_or(Ok(()), |id| write!(f, ":{id}"))?;
+        f.write_str("]")
+    }
+}
+
+impl ScoreP {
+    /// Reads everything but the events.
+    pub(crate) fn open(archive: Archive) -> Result<Self> {
+        refuse(&archive)?;
+        let anchor = archive.anchor_file().to_owned();
+        let verbatim = archive.verbatim_definitions().context("cannot read all of Score-P's definitions")?;
+        let definitions = archive.definitions().context("cannot read Score-P's definitions")?;
+        archive.check_definitions(&definitions).context("cannot read Score-P's definitions")?;
+        let Some(clock) = definitions.clock.filter(|clock| clock.timer_resolution > 0) else {
+            bail!("{}: there are no clock properties with a resolution", anchor.display());
+        };
+        let mut opened = Self {
+            archive,
+            verbatim,
+            timer: timer(&anchor, clock.timer_resolution)?,
+            ticks_per_second: clock.timer_resolution,
+            span: (clock.global_offset, clock.global_offset.saturating_add(clock.trace_length)),
+            processes: Vec::new(),
+            onto: None,
+            definitions,
+        };
+        opened.processes = opened.find_processes()?;
+        if opened.processes.is_empty() {
+            bail!("{}: there are no processes in it", anchor.display());
+        }
+        Ok(opened)
+    }
+
+    /// First and last tick on the clock of the first trace.
+    pub(crate) fn span_in_first(&self) -> (u64, u64) {
+        let tick = |tick: u64| match &self.onto {
+            None => tick,
+            Some(onto) => clock::saturated(clock::applied(onto, tick)),
+        };
+        (tick(self.span.0), tick(self.span.1))
+    }
+
+    /// From the ticks of a process to the trace's: Score-P's clock offsets, the same for all its locations.
+    pub(crate) fn correction(&self, process: &Process) -> Result<Vec<ClockOffset>> {
+        Ok(clock::effective(match &self.onto {
+            Some(onto) => onto.clone(),
+            None => self.archive.local_definitions(process.master)?.clock_offsets,
+        }))
+    }
+
+    fn find_processes(&self) -> Result<Vec<Process>> {
+        let definitions = &self.definitions;
+        let mut masters = BTreeMap::new();
+        for (reference, location) in &definitions.locations {
+            if location.location_type == LocationType::CpuThread {
+                masters.entry(location.group).or_insert(*reference);
+            }
+        }
+        let ranks = self.ranks();
+        let mut processes = Vec::new();
+        for (group, definition) in &definitions.location_groups {
+            let is_process = definition.group_type == LocationGroupType::Process;
+            let Some(master) = masters.get(group).filter(|_| is_process) else {
+                continue;
+            };
+            // Score-P has the rank in the lower half of the ids of locations.
+            #[expect(clippy::cast_possible_truncation, reason = "the lower half is meant")]
+            let in_id = master.get() as u32;
+            processes.push(Process {
+                group: *group,
+                node: definition.system_tree_parent,
+                id: ProcessId {
+                    host: self.host(definition.system_tree_parent),
+                    process_id: self.own_number(*master, PROCESS_ID)?,
+                    rank: ranks.get(master).copied().unwrap_or(in_id),
+                },
+                master: *master,
+            });
+        }
+        processes.sort_by_key(|process| process.id.rank);
+        Ok(processes)
+    }
+
+    /// MPI's list of communicating locations: a place in it is a rank.
+    pub(crate) fn mpi_list(&self) -> Option<&Group> {
+        let mut groups = self.definitions.groups.values();
+        groups.find(|group| group.group_type == GroupType::CommLocations && group.paradigm == Paradigm::Mpi)
+    }
+
+    fn ranks(&self) -> BTreeMap<LocationRef, u32> {
+        let members = self.mpi_list().into_iter().flat_map(|list| &list.members);
+        members.map(|member| LocationRef::new(*member)).zip(0..).collect()
+    }
+
+    /// The name of the nearest node of the class "node".
+    fn host(&self, node: SystemTreeNodeRef) -> String {
+        let definitions = &self.definitions;
+        let mut at = node;
+        // Limits the levels: damaged definitions can be in a circle.
+        for _ in 0..definitions.system_tree_nodes.len() {
+            let Some(node) = definitions.system_tree_nodes.get(&at) else {
+                break;
+            };
+            if definitions.string(node.class_name) == Some("node") {
+                return definitions.string(node.name).unwrap_or_default().to_owned();
+            }
+            at = node.parent;
+        }
+        String::new()
+    }
+
+    /// The threads of a process by the system's number, where Score-P has it. The first thread has the process's.
+    pub(crate) fn threads(&self, process: &Process) -> Result<BTreeMap<u64, LocationRef>> {
+        let mut threads: BTreeMap<_, _> = process.id.process_id.map(|id| (id, process.master)).into_iter().collect();
+        for (location, definition) in &self.definitions.locations {
+            let is_thread = definition.location_type == LocationType::CpuThread;
+            if definition.group == process.group && is_thread && *location != process.master {
+                threads.extend(self.own_number(*location, THREAD_ID)?.map(|id| (id, *location)));
+            }
+        }
+        Ok(threads)
+    }
+
+    /// Whether Score-P was shown NCCL's calls while the job ran.
+    pub(crate) fn has_regions_of_nccl(&self) -> bool {
+        let mut regions = self.definitions.regions.values();
+        regions.any(|region| self.definitions.string(region.source_file) == Some(FILE_OF_NCCL))
+    }
+
+    /// The number that one of the first events of a location has in an attribute.
+    fn own_number(&self, location: LocationRef, (wanted, name): (&'static str, &str)) -> Result<Option<u64>> {
+        let definitions = &self.definitions;
+        let attribute = definitions.attributes.iter().find(|(_, it)| definitions.string(it.name) == Some(name));
+        let has_events = definitions.locations.get(&location).is_some_and(|location| location.number_of_events > 0);
+        let (Some((attribute, _)), true) = (attribute, has_events) else {
+            return Ok(None);
+        };
+        let (mut found, mut looked_at) = (None, 0);
+        self.archive
+            .for_each_event(&[location], |_, event| {
+                looked_at += 1;
+                if event.kind == EventKind::Other(wanted) {
+                    let value = event.attributes.iter().find(|(other, _)| other == attribute);
+                    found = value.and_then(|(_, value)| match value {
+                        AttributeValue::U64(id) => Some(*id),
+                        AttributeValue::U32(id) => Some(u64::from(*id)),
+                        _ => None,
+                    });
+                    return ControlFlow::Break(());
+                }
+                match looked_at {
+                    EVENTS_LOOKED_AT => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
+            })
+            .context("cannot read the first events of a location")?;
+        Ok(found)
+    }
+}
+
+/// What cannot be merged, and what to do about it.
+fn refuse(archive: &Archive) -> Result<()> {
+    let anchor = archive.anchor_file().display();
+    if archive.event_chunk_bytes() != otf2::EVENT_CHUNK_BYTES {
+        bail!(
+            "{anchor} has event chunks of {} bytes, NCCL's have {}: readers would never end. Score-P 7 to 9 write \
+             chunks of 1 MiB; write the trace again with one of them",
+            archive.event_chunk_bytes(),
+            otf2::EVENT_CHUNK_BYTES
+        );
+    }
+    for (number, what) in [(archive.number_of_snapshots(), "snapshots"), (archive.number_of_thumbnails(), "thumbnails")]
+    {
+        if number > 0 {
+            bail!("{anchor} has {number} {what}, which would be lost");
+        }
+    }
+    Ok(())
+}
+
+/// The timer by Score-P's settings, else by its resolution.
+fn timer(anchor: &Path, ticks_per_second: u64) -> Result<Timer> {
+    let by_resolution = match ticks_per_second {
+        1_000_000 => Timer::Realtime,
+        1_000_000_000 => Timer::MonotonicRaw,
+        _ => Timer::Counter,
+    };
+    let settings = anchor.with_file_name(SETTINGS);
+    let Ok(text) = regular_files::read_to_string(&settings, MOST_DESCRIPTION_BYTES) else {
+        return Ok(by_resolution);
+    };
+    let set = text.lines().find_map(|line| {
+        let value = line.strip_prefix("SCOREP_TIMER=")?;
+        Some(value.trim_matches(|quote| quote == '\'' || quote == '"'))
+    });
+    let Some(name) = set else {
+        return Ok(by_resolution);
+    };
+    let timers = [Timer::Counter, Timer::MonotonicRaw, Timer::Realtime];
+    timers.into_iter().find(|timer| timer.name() == name).with_context(|| {
+        format!(
+            "{}: SCOREP_TIMER='{name}' is none of the timers whose clock is known (tsc, clock_gettime, gettimeofday)",
+            settings.display()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let anchor = scratch.path().join("traces.otf2");
+        for (settings, resolution, expected) in [
+            ("", 1_000_000, Ok(Timer::Realtime)),
+            ("", 1_000_000_000, Ok(Timer::MonotonicRaw)),
+            ("", 2_445_450_361, Ok(Timer::Counter)),
+            // A counter of 1 GHz, as on some ARM systems.
+            ("SCOREP_VERBOSE=false\nSCOREP_TIMER='tsc'\n", 1_000_000_000, Ok(Timer::Counter)),
+            ("SCOREP_TIMER=gettimeofday\n", 1_000_000, Ok(Timer::Realtime)),
+            ("SCOREP_TIMER='cycles'\n", 1_000_000, Err("SCOREP_TIMER='cycles'")),
+        ] {
+            if !settings.is_empty() {
+                std::fs::write(scratch.path().join(SETTINGS), settings).expect("settings");
+            }
+            let found = timer(&anchor, resolution).map_err(|error| error.to_string());
+            match expected {
+                Ok(expected) => assert_eq!(found, Ok(expected), "{settings}"),
+                Err(reason) => assert!(found.is_err_and(|error| error.contains(reason)), "{settings}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Event files as records: the events of two writers become one file, and no record is decoded further than needed.
+//!
+//! | bytes | meaning |
+//! |---|---|
+//! | `03`, `42` or `23`, u64, u64 | begin of a chunk: byte order, numbers of its first and last event |
+//! | `05`, u64 | the time of the records that follow |
+//! | `06`, length, … | attributes of the event that follows |
+//! | `0c` or `0d`, number of bytes, … | ENTER or LEAVE, and its region |
+//! | other type, length, … | another event |
+//! | `00` | end of the chunk; the next one begins at the next multiple of its size |
+//! | `02` | end of the file |
+//!
+//! A length is a byte, or `ff` and a u64.
+
+use std::ops::Range;
+use std::path::Path;
+
+use crate::error::{Error, Result, io, refused};
+use crate::refs::RegionRef;
+use crate::write::EVENT_CHUNK_BYTES;
+
+const CHUNK_BEGIN: u8 = 3;
+const CHUNK_END: u8 = 0;
+const FILE_END: [u8; 2] = [2, 1];
+const TIME: u8 = 5;
+const ATTRIBUTES: u8 = 6;
+const FIRST_EVENT: u8 = 10;
+const ENTER: u8 = 12;
+const LEAVE: u8 = 13;
+const MPI_COLLECTIVE_END: u8 = 23;
+const CALLING_CONTEXT_ENTER: u8 = 66;
+const CALLING_CONTEXT_LEAVE: u8 = 67;
+const HEADER_BYTES: usize = 18;
+const TIME_BYTES: usize = 9;
+const CHUNK_BYTES: usize = 1 << 20;
+const _: () = assert!(CHUNK_BYTES as u64 == EVENT_CHUNK_BYTES);
+const BYTE_ORDER: u8 = if cfg!(target_endian = "little") { b'B' } else { b'#' };
+
+/// An event file in memory, as the records that it consists of. Its chunks have [`EVENT_CHUNK_BYTES`].
+pub struct EventRecords {
+    bytes: Vec<u8>,
+    records: Vec<EventRecord>,
+}
+
+/// An event with its attributes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventRecord {
+    /// The time in the file, without the location's clock offsets.
+    pub time: u64,
+    /// What happened.
+    pub kind: RecordKind,
+    at: Range<usize>,
+}
+
+/// The kind of an event. Regions have the numbers of the file: the location's mapping table resolves them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RecordKind {
+    /// ENTER.
+    Enter(RegionRef),
+    /// LEAVE.
+    Leave(RegionRef),
+    /// CALLING_CONTEXT_ENTER.
+    CallingContextEnter,
+    /// CALLING_CONTEXT_LEAVE.
+    CallingContextLeave,
+    /// MPI_COLLECTIVE_END.
+    MpiCollectiveEnd,
+    /// Any other event.
+    Other,
+}
+
+impl EventRecords {
+    /// Reads an event file.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, is damaged, or was written on a machine of another byte order.
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = regular_files::read(path, u64::MAX).map_err(|source| io("read the event file", path, source))?;
+        match (Reader { bytes: &bytes, at: 0 }).records() {
+            Ok(records) => Ok(Self { bytes, records }),
+            Err(reason) => Err(Error::Damaged { path: path.to_owned(), reason }),
+        }
+    }
+
+    /// The events in the order of the file.
+    #[must_use]
+    pub fn as_slice(&self) -> &[EventRecord] {
+        &self.records
+    }
+
+    /// The order of these and other events by time: whether the next one is another. At the same time the others
+    /// come first.
+    #[must_use]
+    pub fn by_time(&self, others: &Self) -> Vec<bool> {
+        let mut others_left = others.records.iter().peekable();
+        let mut order = Vec::with_capacity(self.records.len() + others.records.len());
+        for record in &self.records {
+            while others_left.next_if(|other| other.time <= record.time).is_some() {
+                order.push(true);
+            }
+            order.push(false);
+        }
+        order.extend(others_left.map(|_| true));
+        order
+    }
+
+    /// Writes these and other events as one file in an order as [`EventRecords::by_time`] gives one.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written, or the order has more events than there are.
+    pub fn write_with(&self, others: &Self, order: &[bool], path: &Path) -> Result<()> {
+        let mut to = Writer::default();
+        let (mut own_left, mut others_left) = (self.records.iter(), others.records.iter());
+        for is_other in order {
+            let (from, record) = match is_other {
+                true => (others, others_left.next()),
+                false => (self, own_left.next()),
+            };
+            let bytes = record.and_then(|record| Some((record.time, from.bytes.get(record.at.clone())?)));
+            let Some((time, bytes)) = bytes else {
+                return Err(refused(format!("write {}", path.display()), "the order has more events than there are"));
+            };
+            to.push(time, bytes);
+        }
+        std::fs::write(path, to.finish()).map_err(|source| io("write the event file", path, source))
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+type Parsed<T> = std::result::Result<T, String>;
+
+impl Reader<'_> {
+    fn records(&mut self) -> Parsed<Vec<EventRecord>> {
+        let mut all = Vec::new();
+        let (mut time, mut from) = (0, None);
+        loop {
+            let start = self.at;
+            let [record] = self.array()?;
+            let kind = match record {
+                CHUNK_BEGIN => {
+                    if self.array()? != [BYTE_ORDER] {
+                        return Err("its numbers are in the byte order of another machine".to_owned());
+                    }
+                    self.skip(HEADER_BYTES - 2)?;
+                    continue;
+                }
+                CHUNK_END => {
+                    self.at = start - start % CHUNK_BYTES + CHUNK_BYTES;
+                    continue;
+                }
+                TIME => {
+                    time = u64::from_ne_bytes(self.array()?);
+                    continue;
+                }
+                ATTRIBUTES => {
+                    from = Some(start);
+                    self.skip_payload()?;
+                    continue;
+                }
+                end if end == FILE_END[0] => return Ok(all),
+                ENTER => RecordKind::Enter(self.region()?),
+                LEAVE => RecordKind::Leave(self.region()?),
+                FIRST_EVENT.. => {
+                    self.skip_payload()?;
+                    match record {
+                        CALLING_CONTEXT_ENTER => RecordKind::CallingContextEnter,
+                        CALLING_CONTEXT_LEAVE => RecordKind::CallingContextLeave,
+                        MPI_COLLECTIVE_END => RecordKind::MpiCollectiveEnd,
+                        _ => RecordKind::Other,
+                    }
+                }
+                unknown => return Err(format!("there is a record of the unknown type {unknown} at byte {start}")),
+            };
+            all.push(EventRecord { time, kind, at: from.take().unwrap_or(start)..self.at });
+        }
+    }
+
+    fn skip(&mut self, length: usize) -> Parsed<&[u8]> {
+        let rest = self.bytes.get(self.at..).and_then(|rest| rest.get(..length));
+        self.at += rest.map_or(0, <[u8]>::len);
+        rest.ok_or_else(|| "it ends within a record".to_owned())
+    }
+
+    fn array<const N: usize>(&mut self) -> Parsed<[u8; N]> {
+        self.skip(N)?.try_into().map_err(|_| "it ends within a record".to_owned())
+    }
+
+    fn skip_payload(&mut self) -> Parsed<()> {
+        let length = match self.array()? {
+            [u8::MAX] => u64::from_ne_bytes(self.array()?),
+            [length] => length.into(),
+        };
+        // What is longer than memory is longer than the file.
+        self.skip(usize::try_from(length).unwrap_or(usize::MAX)).map(drop)
+    }
+
+    /// A number without its leading zeros; `ff` for an undefined one.
+    fn region(&mut self) -> Parsed<RegionRef> {
+        let [length] = self.array()?;
+        if length == u8::MAX {
+            return Ok(RegionRef::UNDEFINED);
+        }
+        let mut number = [0; 4];
+        let bytes = self.skip(length.into())?;
+        let place = match cfg!(target_endian = "little") {
+            true => 0..bytes.len(),
+            false => number.len().saturating_sub(bytes.len())..number.len(),
+        };
+        number.get_mut(place).ok_or("a number is too long")?.copy_from_slice(bytes);
+        Ok(RegionRef::new(u32::from_ne_bytes(number)))
+    }
+}
+
+#[derive(Default)]
+struct Writer {
+    file: Vec<u8>,
+    chunk: Vec<u8>,
+    time: Option<u64>,
+    events: u64,
+    /// Events in the chunks before.
+    before: u64,
+}
+
+impl Writer {
+    fn push(&mut self, time: u64, record: &[u8]) {
+        if self.chunk.len() + TIME_BYTES + record.len() + FILE_END.len() > CHUNK_BYTES {
+            self.chunk.push(CHUNK_END);
+            self.chunk.resize(CHUNK_BYTES, 0);
+            self.end_chunk();
+        }
+        if self.chunk.is_empty() {
+            self.chunk.resize(HEADER_BYTES, 0);
+            self.time = None;
+        }
+        if self.time != Some(time) {
+            self.chunk.push(TIME);
+            self.chunk.extend_from_slice(&time.to_ne_bytes());
+            self.time = Some(time);
+        }
+        self.chunk.extend_from_slice(record);
+        self.events += 1;
+    }
+
+    fn end_chunk(&mut self) {
+        let [first, last] = [self.before + 1, self.events].map(u64::to_ne_bytes);
+        self.chunk.splice(..HEADER_BYTES, [&[CHUNK_BEGIN, BYTE_ORDER], &first[..], &last[..]].concat());
+        self.file.append(&mut self.chunk);
+        self.before = self.events;
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        if self.chunk.is_empty() {
+            self.chunk.resize(HEADER_BYTES, 0);
+        }
+        self.chunk.extend_from_slice(&FILE_END);
+        self.end_chunk();
+        self.file
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Attributes, LocationRef, PartWriter};
+
+    /// Enters and leaves a region `times` times, from a time on.
+    fn file(directory: &Path, name: &str, from: u64, times: u64) -> EventRecords {
+        let mut part = PartWriter::create(directory, name).expect("a part");
+        let mut to = part.event_writer(LocationRef::new(0)).expect("a writer");
+        for number in 0..times {
+            let region = RegionRef::new(u32::try_from(number % 1000).expect("small"));
+            to.enter(from + 10 * number, region, Attributes::NONE).expect("an event");
+            to.leave(from + 10 * number + 1, region, Attributes::NONE).expect("an event");
+        }
+        let _events = to.close().expect("events");
+        let records = EventRecords::read(&part.event_file(LocationRef::new(0))).expect("records");
+        part.close().expect("a part");
+        records
+    }
+
+    #[test]
+    fn records_of_two_files_become_one() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        // More than a chunk.
+        let (theirs, ours) = (file(scratch.path(), "theirs", 100, 60_000), file(scratch.path(), "ours", 105, 3));
+        let both = scratch.path().join("both.evt");
+        theirs.write_with(&ours, &theirs.by_time(&ours), &both).expect("a file");
+        let both = EventRecords::read(&both).expect("records");
+        let seen: Vec<(u64, RecordKind)> = both.as_slice().iter().map(|it| (it.time, it.kind)).collect();
+        assert_eq!(seen.len(), 120_006);
+        assert!(seen.is_sorted_by_key(|(time, _)| *time));
+        let [enter, leave] = [RecordKind::Enter, RecordKind::Leave].map(|kind| move |at| kind(RegionRef::new(at)));
+        let first = [(100, enter(0)), (101, leave(0)), (105, enter(0)), (106, leave(0)), (110, enter(1))];
+        assert_eq!(seen[..5], first);
+        // Nothing to add leaves the file as it was.
+        let nothing = EventRecords { bytes: Vec::new(), records: Vec::new() };
+        let same = scratch.path().join("same.evt");
+        theirs.write_with(&nothing, &theirs.by_time(&nothing), &same).expect("a file");
+        assert!(std::fs::read(same).expect("a file") == theirs.bytes, "byte for byte");
+    }
+
+    #[test]
+    fn what_is_no_event_file_is_refused() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let path = scratch.path().join("x.evt");
+        for (bytes, reason) in [
+            (&[CHUNK_BEGIN, BYTE_ORDER][..], "ends within a record"),
+            (&[ATTRIBUTES, u8::MAX, 255, 255, 255, 255, 255, 255, 255, 255], "ends within a record"),
+            (&[ENTER, 5, 1, 2, 3, 4, 5], "a number is too long"),
+            (&[9], "unknown type 9 at byte 0"),
+        ] {
+            std::fs::write(&path, bytes).expect("a file");
+            let error = EventRecords::read(&path).err().expect("refused").to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}
