@@ -28,7 +28,6 @@ mod progress;
 mod report;
 mod run;
 mod running;
-mod scalasca;
 mod select;
 mod sheet;
 mod staging;

@@ -91,14 +91,14 @@ fn directory(here: &Environment, path: &Path, variable: &str, has_journals: bool
         }
     };
     let (kind, is_remote) = kind(there);
-    let free = free_bytes(there).unwrap_or(0);
+    let free = free_bytes(there);
     let text = format!(
         "{shown} ({kind}, {} free, 1 MiB written in {})",
-        units::bytes(free),
+        free.map_or_else(|| "unknown space".to_owned(), units::bytes),
         units::time(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
     );
     let most = here.config.limit_bytes().saturating_mul(here.processes());
-    if free < 64 << 20 {
+    if free.is_some_and(|free| free < 64 << 20) {
         findings.problem("directory", format!("{text}: too small for a recording"), &elsewhere);
     } else if has_journals && (is_remote || time > SLOW) {
         findings.warning(
@@ -106,7 +106,7 @@ fn directory(here: &Environment, path: &Path, variable: &str, has_journals: bool
             format!("{text}: journals are memory that is mapped from files, which such a file system may make slow"),
             "NCCL_OTF2_JOURNAL_DIR (run --journal-dir) on a disk of the node",
         );
-    } else if has_journals && free < most {
+    } else if has_journals && free.is_some_and(|free| free < most) {
         let (n, limit) = (here.processes(), units::bytes(here.config.limit_bytes()));
         findings.note("directory", format!("{text}: less than {n} × {limit}, the most that the processes here may record; when the disk is full recording stops"), "NCCL_OTF2_MAX_SIZE, NCCL_OTF2_MODE=flight, or fewer events");
     } else if kind == "overlay" {

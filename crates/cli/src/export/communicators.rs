@@ -15,8 +15,6 @@ use crate::exit::Exit;
 use crate::place::ANCHOR;
 use crate::print::{self, Text};
 use crate::progress::Bar;
-use crate::scalasca::Communicator;
-use crate::scalasca::complete::{self, LeftOut};
 use crate::staging::Staging;
 use crate::table::{Side, Table};
 use crate::units::plural;

@@ -243,16 +243,17 @@ impl Nccl {
         for (number, events) in (0..).zip(events) {
             let (rank, this) = (number % RANKS, LocationRef::new(number));
             let thread_id = process_id(rank) + self.other_processes;
-            let kind = if number < RANKS {
-                to.location(this, &format!("NCCL world rank {rank}/3"), 2, *events, small(RANKS + rank));
-                "communicator"
-            } else {
-                to.location(this, &format!("API thread {thread_id}"), 1, *events, small(rank));
-                to.location_property(this, "NCCL::THREAD_ID", AttributeValue::U64(thread_id));
-                "api-thread"
+            let is_thread = number >= RANKS;
+            let (name, kind, location_type, group) = match is_thread {
+                true => (format!("API thread {thread_id}"), "api-thread", 1, rank),
+                false => (format!("NCCL world rank {rank}/3"), "communicator", 2, RANKS + rank),
             };
+            to.location(this, &name, location_type, *events, small(group));
             let kind = AttributeValue::String(to.text(kind));
             to.location_property(this, "NCCL::LOCATION_KIND", kind);
+            if is_thread {
+                to.location_property(this, "NCCL::THREAD_ID", AttributeValue::U64(thread_id));
+            }
         }
     }
 }

@@ -11,10 +11,6 @@ use schema::Lack;
 use serde::Serialize;
 
 use super::regions::is_known;
-<<<<<<<< HEAD:crates/cli/src/scalasca/complete.rs
-use crate::units::plural;
-========
->>>>>>>> merge:crates/exports/src/scalasca/complete.rs
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
@@ -36,31 +32,19 @@ pub fn what_it_lacks(trace: &Trace) -> Option<String> {
     })
 }
 
-<<<<<<<< HEAD:crates/cli/src/scalasca/complete.rs
-pub(crate) fn missing_ranks(trace: &Trace, comm: CommRef) -> Option<String> {
-========
 /// Why a communicator cannot be analysed: ranks without a recording.
 pub fn missing_ranks(trace: &Trace, comm: CommRef) -> Option<String> {
->>>>>>>> merge:crates/exports/src/scalasca/complete.rs
     let is_missing = |location| trace.location_kind(location) == Some(LocationKind::NotRecorded);
     let without = trace.members(comm).iter().filter(|it| is_missing(**it)).count();
     (without > 0).then(|| format!("{} not recorded", plural(without as u64, "rank was", "ranks were")))
 }
 
-<<<<<<<< HEAD:crates/cli/src/scalasca/complete.rs
-pub(crate) fn read(trace: &Trace, comm: CommRef) -> Result<(Vec<Rank>, Vec<LeftOut>)> {
-    let ranks = trace.members(comm).iter().map(|location| rank::read(trace, comm, *location));
-    let ranks: Result<Vec<Rank>, _> = ranks.collect();
-    let mut ranks = ranks.context("cannot read the events of a rank")?;
-    let left_out = unfinished(&ranks).into_iter().chain(complete(&mut ranks)).collect();
-========
 /// What all ranks of a communicator have, and what was left out.
 pub fn read(trace: &Trace, comm: CommRef) -> otf2::Result<(Vec<Rank>, Vec<LeftOut>)> {
     let ranks = trace.members(comm).iter().map(|location| rank::read(trace, comm, *location));
     let mut ranks = ranks.collect::<otf2::Result<Vec<Rank>>>()?;
     let open = unfinished(&ranks);
     let left_out = open.into_iter().chain(complete(&mut ranks)).collect();
->>>>>>>> merge:crates/exports/src/scalasca/complete.rs
     Ok((ranks, left_out))
 }
 

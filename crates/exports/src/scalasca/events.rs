@@ -21,14 +21,9 @@ impl Numbers {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-<<<<<<<< HEAD:crates/cli/src/scalasca/events.rs
-pub(crate) struct Written {
-    pub(crate) last: u64,
-========
 pub struct Written {
     /// The time of the last event.
     pub last: u64,
->>>>>>>> merge:crates/exports/src/scalasca/events.rs
     /// How many events are later than they were, so that no two have one time.
     pub moved: u64,
     /// By how much at most.
@@ -227,11 +222,7 @@ impl<'a, 'b> Events<'a, 'b> {
         Ok(())
     }
 
-<<<<<<<< HEAD:crates/cli/src/scalasca/events.rs
-    /// Advances the time; with messages under way this is waiting.
-========
     /// Advances the time; with messages under way the rank waits for one.
->>>>>>>> merge:crates/exports/src/scalasca/events.rs
     fn advance(&mut self, at: u64) -> otf2::Result<()> {
         let next = match (self.receives, self.sends) {
             (0, 0) => None,

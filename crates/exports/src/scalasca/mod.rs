@@ -10,15 +10,9 @@
 //!
 //! It knows MPI only: regions by their canonical name and the file "MPI", one process with one thread for each rank.
 
-<<<<<<<< HEAD:crates/cli/src/scalasca/mod.rs
-pub(crate) mod complete;
-pub(crate) mod events;
-pub(crate) mod regions;
-========
 pub mod complete;
 pub mod events;
 pub mod regions;
->>>>>>>> merge:crates/exports/src/scalasca/mod.rs
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -36,14 +30,6 @@ use events::{Numbers, Written};
 const AROUND: u64 = 1000;
 
 #[derive(Debug)]
-<<<<<<<< HEAD:crates/cli/src/scalasca/mod.rs
-pub(crate) struct Communicator<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) machine: &'a str,
-    pub(crate) places: Vec<(&'a str, &'a str)>,
-    pub(crate) ranks: &'a [Rank],
-    pub(crate) ticks_per_second: u64,
-========
 pub struct Communicator<'a> {
     pub name: &'a str,
     /// The name of the machine.
@@ -52,19 +38,13 @@ pub struct Communicator<'a> {
     pub places: Vec<(&'a str, &'a str)>,
     pub ranks: &'a [Rank],
     pub ticks_per_second: u64,
->>>>>>>> merge:crates/exports/src/scalasca/mod.rs
 }
 
 const COMM: CommRef = CommRef::new(0);
 
 impl Communicator<'_> {
-<<<<<<<< HEAD:crates/cli/src/scalasca/mod.rs
-    /// Writes the archive `directory/traces.otf2`; gives what of it is later than it was.
-    pub(crate) fn write(&self, directory: &Path) -> otf2::Result<Written> {
-========
     /// Writes the archive `directory/traces.otf2`; returns which events were moved.
     pub fn write(&self, directory: &Path) -> otf2::Result<Written> {
->>>>>>>> merge:crates/exports/src/scalasca/mod.rs
         let mut archive = ArchiveWriter::create(directory, "traces")?;
         archive.set_creator(concat!("nccl-profiler-otf2 ", env!("CARGO_PKG_VERSION")))?;
         archive.set_machine_name(self.machine)?;

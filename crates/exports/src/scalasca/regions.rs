@@ -42,12 +42,8 @@ pub(super) fn collective(op: CollectiveOp) -> u32 {
     place.map_or(MAIN, |(place, _)| place)
 }
 
-<<<<<<<< HEAD:crates/cli/src/scalasca/regions.rs
-pub(crate) fn is_known(op: CollectiveOp) -> bool {
-========
 /// Whether MPI has such an operation.
 pub(super) fn is_known(op: CollectiveOp) -> bool {
->>>>>>>> merge:crates/exports/src/scalasca/regions.rs
     OPERATIONS.iter().any(|(known, ..)| *known == op)
 }
 

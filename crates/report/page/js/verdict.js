@@ -67,7 +67,7 @@ function findings({ report }) {
     <td class="go n"><a href="#${section}">${label} ↓</a></td></tr>`;
   const causes = report.causes.slice(1, 5);
   const { rest } = report.verdict;
-  if (rest === null && exposed === null) return '';
+  if (rest === null && exposed === null && causes.length === 0) return '';
   return html`<table class="finds"><caption class="sr">Findings, by the time that all ranks lost</caption>
     <thead><tr><th class="n" scope="col" style="width:60px">lost, s</th>
     <th class="n" scope="col" style="width:88px">of time in operations, %</th>

@@ -16,6 +16,9 @@ use super::places::Location;
 /// No set of attributes, no instance, no waiting time.
 pub(super) const NONE: u64 = u64::MAX;
 
+/// The name of a region without a definition, until all events are read.
+const UNDEFINED: u32 = u32::MAX;
+
 /// More different sets of attributes are not kept with their numbers: each event would have its own.
 const MOST_SETS: usize = 20_000;
 
@@ -102,6 +105,11 @@ impl Events {
             let numbered =
                 |event: Event| Event { attributes: numbers.get(index(&event)).copied().unwrap_or(NONE), ..event };
             found.all.extend(events.into_iter().map(numbered));
+        }
+        if found.all.iter().any(|event| event.name == UNDEFINED) {
+            let name = u32::try_from(found.names.len())?;
+            found.names.push("undefined region".to_owned());
+            found.all.iter_mut().filter(|event| event.name == UNDEFINED).for_each(|event| event.name = name);
         }
         Ok(found)
     }
@@ -208,7 +216,7 @@ impl<'a> Reading<'a> {
             instance: instance.map_or(NONE, u64::from),
             attributes,
             location,
-            name: self.regions.get(&slice.region).copied().unwrap_or(0),
+            name: self.regions.get(&slice.region).copied().unwrap_or(UNDEFINED),
             depth: slice.depth,
             is_unfinished: own.is_unfinished == Some(true),
         }
