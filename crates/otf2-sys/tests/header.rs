@@ -59,17 +59,9 @@ fn constants_written_by_hand_are_those_of_the_header() {
         ("OTF2_UNDEFINED_UINT8", sys::OTF2_UNDEFINED_UINT8.into()),
         ("OTF2_UNDEFINED_UINT32", sys::OTF2_UNDEFINED_UINT32.into()),
         ("OTF2_UNDEFINED_UINT64", sys::OTF2_UNDEFINED_UINT64),
-        ("OTF2_UNDEFINED_TYPE", sys::OTF2_UNDEFINED_TYPE.into()),
-        ("OTF2_UNDEFINED_TIMESTAMP", sys::OTF2_UNDEFINED_TIMESTAMP),
-        ("OTF2_UNDEFINED_STRING", sys::OTF2_UNDEFINED_STRING.into()),
-        ("OTF2_UNDEFINED_LOCATION", sys::OTF2_UNDEFINED_LOCATION),
-        ("OTF2_UNDEFINED_REGION", sys::OTF2_UNDEFINED_REGION.into()),
-        ("OTF2_UNDEFINED_COMM", sys::OTF2_UNDEFINED_COMM.into()),
         ("OTF2_CHUNK_SIZE_MIN", sys::OTF2_CHUNK_SIZE_MIN),
         ("OTF2_CHUNK_SIZE_MAX", sys::OTF2_CHUNK_SIZE_MAX),
         ("OTF2_COLLECTIVE_ROOT_NONE", sys::OTF2_COLLECTIVE_ROOT_NONE.into()),
-        ("OTF2_COLLECTIVE_ROOT_SELF", sys::OTF2_COLLECTIVE_ROOT_SELF.into()),
-        ("OTF2_COLLECTIVE_ROOT_THIS_GROUP", sys::OTF2_COLLECTIVE_ROOT_THIS_GROUP.into()),
     ];
     let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("constants.c");
     let mut text = String::from("#include <otf2/otf2.h>\n");

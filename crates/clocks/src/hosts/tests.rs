@@ -33,16 +33,14 @@ fn claim(earlier: (usize, u64), later: (usize, u64)) -> Constraint {
 }
 
 fn constraints(hosts: &[Host], messages: &[Message]) -> Vec<Constraint> {
-    let messages = messages.iter();
     let constraint = |&(from, to, sent, delay): &Message| {
         claim((from, hosts[from].shows(sent)), (to, hosts[to].shows(sent + delay)))
     };
-    messages.map(constraint).collect()
+    messages.iter().map(constraint).collect()
 }
 
 fn spans(hosts: &[Host], length: u64) -> Vec<(u64, u64)> {
-    let hosts = hosts.iter();
-    hosts.map(|host| (host.shows(0), host.shows(length))).collect()
+    hosts.iter().map(|host| (host.shows(0), host.shows(length))).collect()
 }
 
 /// How far host `boot` is off the reference at a true time, after correction.
@@ -55,8 +53,7 @@ fn error(hosts: &[Host], alignment: &Alignment, boot: usize, ns: u64) -> u64 {
 
 fn hosts(number: usize) -> impl Strategy<Value = Vec<Host>> {
     let host = (-10_000_000_000_i64..10_000_000_000, -50_000_i64..50_000);
-    let host = host.prop_map(|(ahead_ns, drift_ppb)| Host { ahead_ns, drift_ppb });
-    prop::collection::vec(host, number)
+    prop::collection::vec(host.prop_map(|(ahead_ns, drift_ppb)| Host { ahead_ns, drift_ppb }), number)
 }
 
 /// The shortest delay of a message, ns; most take longer.
@@ -187,8 +184,7 @@ proptest! {
     fn contradictions_end(
         claims in prop::collection::vec((0..4_usize, 0..4_usize, 0..1_u64 << 62, 0..1_u64 << 62), 0..40),
     ) {
-        let constraints = claims.iter();
-        let constraints = constraints.map(|&(from, to, earlier, later)| claim((from, earlier), (to, later)));
+        let constraints = claims.iter().map(|&(from, to, earlier, later)| claim((from, earlier), (to, later)));
         let alignment = align(&[(0, 1 << 62); 4], constraints.collect());
         for clock in &alignment.clocks {
             let readings = (0..1000_u64).map(|at| clock.common_ns(at << 52));

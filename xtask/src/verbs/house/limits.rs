@@ -77,10 +77,4 @@ pub(super) const EXCEPTIONS: &[Exception] = &[
         most: 7550,
         reason: "what is derived shares tables, instances and budgets, which a second crate would have to export",
     },
-    Exception {
-        rule: Rule::RoomLines,
-        what: "crates/journal",
-        most: 6180,
-        reason: "the reader and the follower are two readings of one format, and which job a directory is of stands here",
-    },
 ];
