@@ -10,7 +10,7 @@ import sys
 from fractions import Fraction
 
 import otf2
-from otf2.events import Enter, Leave
+from instances import instances, properties
 
 SHAPES = {  # bytes of the buffer and bus bandwidth, as nccl-tests define them
     "AllReduce": (lambda b, n: b, lambda n: 2 * (n - 1) / n),
@@ -19,11 +19,6 @@ SHAPES = {  # bytes of the buffer and bus bandwidth, as nccl-tests define them
     "AlltoAll": (lambda b, n: b * n, lambda n: (n - 1) / n),
 }
 UNMEASURED = ("enqueue", "shared-kernel")
-
-
-def properties(location):
-    # The package reads properties of locations and has no public name for them.
-    return {name: said.value for name, said in location._properties.items()}
 
 
 class Job:
@@ -42,15 +37,8 @@ class Job:
                 if member in self.member:
                     self.own[location] = self.member[member]
             self.kinds = {it: properties(it).get("NCCL::LOCATION_KIND") for it in definitions.locations}
-            stacks = collections.defaultdict(list)
-            for location, event in trace.events:
-                if isinstance(event, Enter):
-                    said = {attribute.name: value for attribute, value in (event.attributes or {}).items()}
-                    stacks[location].append((event.region, event.time - begin, said))
-                elif isinstance(event, Leave) and stacks[location]:
-                    region, start, said = stacks[location].pop()
-                    said.update({attribute.name: value for attribute, value in (event.attributes or {}).items()})
-                    self.instance(location, region, start, event.time - begin, said)
+            for location, region, start, stop, said in instances(trace):
+                self.instance(location, region, start - begin, stop - begin, said)
 
     def instance(self, location, region, start, stop, said):
         words = region.canonical_name.split("::")

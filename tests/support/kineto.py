@@ -20,12 +20,7 @@ import time
 os.environ["HTA_DISABLE_NS_ROUNDING"] = "1"
 
 import otf2
-from otf2.events import Enter, Leave
-
-
-def properties(definition):
-    # The package reads these properties and has no public name for them.
-    return {name: said.value for name, said in definition._properties.items()}
+from instances import instances, properties
 
 
 def add(sums, name, took, said):
@@ -67,23 +62,16 @@ class Job:
             self.pids = {rank: properties(process).get("NCCL::PROCESS_ID") for rank, process in creator.items()}
             self.hosts = {rank: process.system_tree_parent.name for rank, process in creator.items()}
             self.processes = {rank: properties(process) for rank, process in creator.items()}
-            stacks, self.launches, self.transfers = collections.defaultdict(list), collections.Counter(), {}
-            for location, event in trace.events:
-                if isinstance(event, Enter):
-                    stacks[location].append((event, dict(event.attributes or {})))
-                elif isinstance(event, Leave):
-                    enter, said = stacks[location].pop()
-                    said.update(event.attributes or {})
-                    said = {attribute.name: value for attribute, value in said.items()}
-                    words = enter.region.canonical_name.split("::")
-                    if words[:2] == ["nccl", "operation"]:
-                        member = owner[location]
-                        found = (enter.time, event.time, words[-1], said, member)
-                        self.operations[member.ranks[member.rank]].append(found)
-                    elif words[:2] == ["nccl", "launch"]:
-                        self.launches[said["nccl.parent"]] += 1
-                    elif words[:2] == ["nccl", "transfer"]:
-                        add(self.transfers, enter.region.name, event.time - enter.time, said)
+            self.launches, self.transfers = collections.Counter(), {}
+            for location, region, start, stop, said in instances(trace):
+                words = region.canonical_name.split("::")
+                if words[:2] == ["nccl", "operation"]:
+                    member = owner[location]
+                    self.operations[member.ranks[member.rank]].append((start, stop, words[-1], said, member))
+                elif words[:2] == ["nccl", "launch"]:
+                    self.launches[said["nccl.parent"]] += 1
+                elif words[:2] == ["nccl", "transfer"]:
+                    add(self.transfers, region.name, stop - start, said)
         for operations in self.operations.values():
             operations.sort(key=lambda it: it[:2])
 

@@ -11,7 +11,7 @@ import sys
 
 import otf2
 import pyarrow.dataset
-from otf2.events import Enter, Leave
+from instances import instances, properties
 
 KINDS = {
     "calls": ("api-thread", "callback-thread"),
@@ -32,11 +32,6 @@ COLUMNS = {
 }
 
 
-def properties(definition):
-    # The package reads properties of definitions and has no public name for them.
-    return {name: said.value for name, said in definition._properties.items()}
-
-
 def signed(value):
     return value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value
 
@@ -48,23 +43,15 @@ def host(location):
     return node.name
 
 
-def instances(anchor):
+def read(anchor):
     """All region instances, by the kind of their location."""
     found = collections.defaultdict(list)
     with otf2.reader.open(anchor) as trace:
         definitions = trace.definitions
         begin = definitions.clock_properties.global_offset
         kinds = {it: properties(it)["NCCL::LOCATION_KIND"] for it in definitions.locations}
-        stacks = collections.defaultdict(list)
-        for location, event in trace.events:
-            if isinstance(event, Enter):
-                said = {attribute.name: value for attribute, value in (event.attributes or {}).items()}
-                stacks[location].append((event.region, event.time - begin, said))
-            elif isinstance(event, Leave):
-                region, start, said = stacks[location].pop()
-                said.update({attribute.name: value for attribute, value in (event.attributes or {}).items()})
-                row = (region, start, event.time - begin, said, host(location))
-                found[kinds[location]].append(row)
+        for location, region, start, stop, said in instances(trace):
+            found[kinds[location]].append((region, start - begin, stop - begin, said, host(location)))
     return found
 
 
@@ -76,7 +63,7 @@ def rows(folder, table):
 
 
 def main(anchor, folder):
-    truth, compared = instances(anchor), {}
+    truth, compared = read(anchor), {}
     for table, kinds in KINDS.items():
         found = rows(folder, table)
         columns = COLUMNS | ({"bytes": "nccl.wire_bytes"} if table == "transfers" else {})

@@ -120,10 +120,7 @@ impl Reader {
                 self.import(&part.tree, path, public);
                 path.pop();
             }
-            UseTree::Group(group) => {
-                let mut trees = group.items.iter();
-                trees.by_ref().for_each(|tree| self.import(tree, path, public));
-            }
+            UseTree::Group(group) => group.items.iter().for_each(|tree| self.import(tree, path, public)),
             UseTree::Name(name) => self.import_one(path, &name.ident, &name.ident, public),
             UseTree::Rename(name) => self.import_one(path, &name.ident, &name.rename, public),
             UseTree::Glob(glob) => {

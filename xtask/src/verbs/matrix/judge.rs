@@ -87,7 +87,7 @@ impl Bench {
             .env("RELAY_PLUGIN", &self.tools.plugin)
             .env("RELAY_OUT", run.relay());
         let output = process::capture(&mut command)?;
-        cache::write(&run.folder.join("said"), format!("{}{}", output.out, output.err))?;
+        cache::write(&run.folder.join("output"), format!("{}{}", output.out, output.err))?;
         match output.status.code() {
             Some(0) => Ok(()),
             Some(1) => bail!("the program got wrong results from NCCL"),

@@ -74,7 +74,7 @@ impl Bench {
             self.without_mpi(cell, &program, &preload, &folder)?
         };
         let text: String = output.iter().map(|output| format!("{}{}", output.out, output.err)).collect();
-        cache::write(&folder.join("said"), &text)?;
+        cache::write(&folder.join("output"), &text)?;
         for output in output {
             match output.status.code() {
                 Some(0) => {}

@@ -1,0 +1,23 @@
+"""What other scripts here read of an archive with the Python package otf2."""
+
+import collections
+
+from otf2.events import Enter, Leave
+
+
+def properties(definition):
+    # The package reads properties of definitions and has no public name for them.
+    return {name: said.value for name, said in definition._properties.items()}
+
+
+def instances(trace):
+    """Each instance of a region: its location, region, start, stop, and the attributes of both of its events."""
+    stacks = collections.defaultdict(list)
+    for location, event in trace.events:
+        if isinstance(event, Enter):
+            stacks[location].append((event, dict(event.attributes or {})))
+        elif isinstance(event, Leave):
+            enter, said = stacks[location].pop()
+            said.update(event.attributes or {})
+            named = {attribute.name: value for attribute, value in said.items()}
+            yield location, enter.region, enter.time, event.time, named
