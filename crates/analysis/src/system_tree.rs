@@ -5,7 +5,7 @@ use otf2::{LocationGroupRef, LocationGroupType, LocationRef, SystemTreeDomain, S
 use crate::archive::Trace;
 use crate::locations::property;
 
-/// The property of a host's node that tells boots apart.
+/// The property of a host's node that identifies the boot.
 const BOOT_ID: &str = "boot id";
 
 /// A boot of a machine: hosts of one boot, as containers are, have one clock.

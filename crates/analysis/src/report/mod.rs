@@ -3,27 +3,22 @@
 //! Times are nanoseconds after the beginning of the trace, durations are nanoseconds, sizes are bytes, bandwidths are
 //! bytes per second. *Lost* time is summed over all ranks. Lost times of different causes overlap: they do not add up.
 
-mod comparison;
-mod links;
-mod measures;
-mod overlap;
-mod ranks;
-mod run;
-mod verdict;
-
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use crate::statements::Completeness;
+use serde::Serialize;
 
 pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome};
 pub use links::{Fit, Link, LinkKey, Waits};
-pub use measures::{Budget, Quantiles};
-pub use overlap::Overlap;
+pub use measures::{Budget, Overlap, Quantiles, Run};
 pub use ranks::{Change, Heat, Member, Rank};
-pub use run::Run;
 pub use verdict::{Anomaly, Cause, CauseKind, Finding, Verdict};
+
+mod comparison;
+mod links;
+mod measures;
+mod ranks;
+mod verdict;
 
 /// All that is derived of an archive.
 #[derive(Clone, Debug, Serialize)]

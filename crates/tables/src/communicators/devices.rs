@@ -22,7 +22,7 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// What the journal tells, and else what ran where.
+    /// What the journal records, and else what ran where.
     pub fn of(tables: &Tables) -> Self {
         let mut devices = Self { of_context: vec![None; tables.contexts.len()], ..Self::default() };
         for at in &tables.gpu {

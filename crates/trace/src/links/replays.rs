@@ -84,8 +84,8 @@ impl Replays {
 }
 
 impl Activity {
-    /// Whether the operation tells that the rank uses graphs.
-    pub(crate) fn tells_of_graphs(&self, tables: &Tables) -> bool {
+    /// Whether the operation shows that the rank uses graphs.
+    pub(crate) fn shows_graphs(&self, tables: &Tables) -> bool {
         let thread = tables.operation(self.operation).thread;
         let thread = tables.threads.get(index(thread));
         self.is_at_capture

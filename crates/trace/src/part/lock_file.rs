@@ -1,7 +1,7 @@
 //! Only one process at a time writes a part, or puts an archive in place. `flock` does not work on every NFS and
 //! Lustre, so the lock is a file made with `O_EXCL`. Its holder touches it every few seconds, and another process takes
 //! over what a dead one left: on the holder's own host as soon as its process is gone, elsewhere when the file was not
-//! touched for a minute. The file server's clock alone tells ages. Before a holder renames anything into place it looks
+//! touched for a minute, by the file server's clock. Before a holder renames anything into place it checks
 //! whether the lock is still its own, so that one that was stopped for longer does no harm.
 
 use std::fs::{self, File};

@@ -71,7 +71,7 @@ pub(crate) struct Manifest {
     pub gpu_clocks: Vec<GpuClockDefinition>,
     /// What each rank called, in short; the calls are in the file `collectives`.
     pub collectives: Vec<RankDigest>,
-    /// What tells how far the clocks of hosts are apart.
+    /// What bounds how far the clocks of hosts are apart.
     pub traffic: Traffic,
     /// The ranks that other processes may refer to (PXN).
     pub exported_ranks: Vec<ExportedRank>,
@@ -92,7 +92,7 @@ pub(crate) struct Manifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<ChainReport>,
     pub records: u64,
-    /// How many events were given an id, where the journal tells: those seen and those lost.
+    /// How many events got an id, seen and lost, where the journal records it.
     pub started: Option<u64>,
     pub problems: Vec<String>,
     /// Whether event files are missing or damaged: of what is written, not in the file.

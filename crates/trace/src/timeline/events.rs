@@ -3,9 +3,36 @@
 use std::iter::Peekable;
 
 use crate::timeline::instance::RegionInstance;
-use crate::timeline::message::{Message, Role};
 use crate::timeline::metrics::Sample;
 use journal::part::metrics::Metric;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    /// `MpiCollectiveBegin`
+    CollectiveBegin,
+    /// `MpiCollectiveEnd`
+    CollectiveEnd,
+    /// `NonBlockingCollectiveRequest`
+    CollectiveRequest,
+    /// `NonBlockingCollectiveComplete`
+    CollectiveComplete,
+    /// `MpiIsend`
+    SendBegin,
+    /// `MpiIsendComplete`
+    SendEnd,
+    /// `MpiIrecvRequest`
+    ReceiveBegin,
+    /// `MpiIrecv`
+    ReceiveEnd,
+}
+
+/// A communication record, see [`super::messages`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// Whose: an index of activities.
+    pub activity: u32,
+    pub role: Role,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimedInstance {

@@ -45,8 +45,7 @@ impl RegionKey {
         Self::new(class, RegionName::Func(func, suffix))
     }
 
-    /// Whether it is the same without a look at the letters of literals. Two literals of one text may be apart: then
-    /// the answer is no.
+    /// Pointer equality of literals, as a fast path: `false` is possible for equal texts.
     #[inline]
     pub(super) fn is_surely(self, other: Self) -> bool {
         let is_name = match (self.name, other.name) {

@@ -54,7 +54,7 @@ pub(crate) struct DeviceDefinition {
 }
 
 impl DeviceDefinition {
-    /// What tells the device from all others of a host; `None` where nothing does.
+    /// What identifies the device among those of a host; `None` where nothing does.
     pub(crate) fn identity(&self) -> Option<&str> {
         [self.uuid.as_str(), self.pci.as_str()].into_iter().find(|known| !known.is_empty())
     }

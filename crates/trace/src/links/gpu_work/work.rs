@@ -60,7 +60,7 @@ pub(crate) struct Work {
     pub what: What,
 }
 
-/// When an operation ran, as a GPU tells.
+/// When an operation ran, by the records of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub start: u64,
