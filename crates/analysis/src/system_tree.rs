@@ -17,7 +17,6 @@ pub enum Boot<'a> {
 }
 
 impl Trace {
-    /// The processes, in the order of their numbers.
     pub fn processes(&self) -> impl Iterator<Item = LocationGroupRef> {
         let groups = self.definitions.location_groups.iter();
         groups.filter(|(_, group)| group.group_type == LocationGroupType::Process).map(|(reference, _)| *reference)

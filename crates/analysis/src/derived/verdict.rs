@@ -118,7 +118,6 @@ fn late_ranks(inputs: &Inputs<'_>, causes: &[Cause]) -> String {
     format!("{} of {} ranks are late ({which}). ", late.len(), inputs.ranks.len())
 }
 
-/// A rank that others waited for.
 struct Awaited<'a> {
     rank: &'a Rank,
     /// Of the time of all ranks in operations.
@@ -141,7 +140,6 @@ fn longest_awaited<'a>(inputs: &Inputs<'a>, causes: &[Cause]) -> Option<Awaited<
     Some(Awaited { rank, share, by_chance: by_chance(inputs, number, rank) })
 }
 
-/// What to say where no cause is named.
 fn nothing(inputs: &Inputs<'_>, said: &Statements) -> String {
     let among = match () {
         () if said.is_cut() || said.collectives_unmatched.get() > 0 => " in what was recorded, which is not all",
@@ -211,7 +209,6 @@ fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
     })
 }
 
-/// Why nothing can be said.
 fn unclear(instances: &Instances, matched: u64) -> String {
     let number = |why| instances.all.iter().filter(|it| it.error_ns == Err(why)).count() as u64;
     let reasons = [

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-/// Communication beside computation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Overlap {
     /// Index in [`super::Report::ranks`].
@@ -39,9 +38,7 @@ pub struct Run {
     pub has_kernels: bool,
     /// Whether kernels that are not NCCL's were recorded.
     pub has_other_kernels: bool,
-    /// Whether network transfers were recorded.
     pub has_transfers: bool,
-    /// Whether steps of network transfers were recorded.
     pub has_steps: bool,
 }
 

@@ -20,7 +20,6 @@ mod measures;
 mod ranks;
 mod verdict;
 
-/// All that is derived of an archive.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Version of this description: 1. Fields may be added; it changes when one changes or goes.
@@ -77,7 +76,6 @@ pub struct OperationClass {
     pub bytes_min: u64,
     pub bytes_max: u64,
     pub count: u64,
-    /// Operations that had not ended.
     pub unfinished: u64,
     /// How many were timed by what (`cupti`, `event`, `kernelch`, …).
     pub timing: BTreeMap<String, u64>,

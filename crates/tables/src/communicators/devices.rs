@@ -7,7 +7,6 @@ use crate::{Head, Tables};
 use journal::format::record::Symbol;
 use nccl_events::gpu::{Device, GpuRecord};
 
-/// The devices, by CUDA's ordinal.
 #[derive(Debug, Default)]
 pub struct Devices {
     pub facts: BTreeMap<u32, Device<Symbol>>,

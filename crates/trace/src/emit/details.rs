@@ -186,7 +186,6 @@ impl Details<'_, '_> {
         self.some(attribute::Suspicious, suspicious)
     }
 
-    /// An operation as it ran, or its enqueueing.
     fn operation(&mut self, instance: RegionInstance, at: u32) -> otf2::Result<()> {
         let model = self.model;
         let Some(activity) = model.links.activity(at) else {

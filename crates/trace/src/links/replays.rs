@@ -17,7 +17,6 @@ pub(crate) struct Replays {
     captured_launches: BTreeSet<Row<KernelLaunch>>,
 }
 
-/// Group and context of the captured calls.
 fn captured_calls(tables: &Tables) -> BTreeSet<(u64, ContextName)> {
     let calls = tables.events.coll_apis.iter().filter(|call| call.fields.graph_captured);
     let messages = tables.events.p2p_apis.iter().filter(|call| call.fields.graph_captured);

@@ -55,7 +55,6 @@ pub(crate) struct TimelineEvent {
 }
 
 impl TimelineEvent {
-    /// Whether it completes a collective on this rank.
     pub(crate) const fn ends_collective(&self) -> bool {
         matches!(self.body, EventBody::Message(Message { role: Role::CollectiveEnd | Role::CollectiveComplete, .. }))
     }
@@ -65,9 +64,7 @@ impl TimelineEvent {
 pub(crate) enum EventBody {
     Enter(RegionInstance),
     Leave(RegionInstance),
-    /// A communication record, see [`crate::timeline::messages`].
     Message(Message),
-    /// A metric has this value from now on.
     Sample(Metric, u64),
     /// Recording goes on, or stops, see [`crate::timeline::measurement`].
     Measurement(bool),

@@ -40,7 +40,6 @@ pub(crate) enum InstanceKind {
     /// A proxy thread ran out of work.
     ProxyIdle,
     ProxyActive,
-    /// It sleeps until there are operations.
     ProxySleep,
     ProxyWakeup,
     ProxyAppend,

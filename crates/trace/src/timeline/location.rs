@@ -98,7 +98,6 @@ pub(crate) struct Siblings {
 }
 
 impl Siblings {
-    /// When the location itself is free.
     pub(crate) fn free_from(&self) -> u64 {
         self.free_from.first().copied().unwrap_or(0)
     }

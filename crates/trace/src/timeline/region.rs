@@ -30,7 +30,6 @@ pub(crate) enum RegionName {
 }
 
 impl RegionKey {
-    /// A region that shows no event.
     pub(crate) const fn new(class: RegionClass, name: RegionName) -> Self {
         Self { class, kind: None, name }
     }
@@ -40,7 +39,6 @@ impl RegionKey {
         Self::new(class, RegionName::Fixed(name))
     }
 
-    /// A region that is called after a function.
     pub(crate) const fn func(class: RegionClass, func: Symbol, suffix: &'static str) -> Self {
         Self::new(class, RegionName::Func(func, suffix))
     }

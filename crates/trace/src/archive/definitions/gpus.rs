@@ -38,7 +38,6 @@ pub(super) fn device(process: &Process, number: u32) -> Option<&DeviceDefinition
     devices.find(|device| device.ordinal == ordinal)
 }
 
-/// A device among those of its host.
 pub(super) fn tree_name(device: &DeviceDefinition) -> &str {
     let mut known = [device.pci.as_str(), device.uuid.as_str()].into_iter().filter(|name| !name.is_empty());
     known.next().unwrap_or("?")

@@ -19,7 +19,6 @@ pub(crate) struct GpuWorkDefinition {
     pub notices: Vec<String>,
     /// Numbers by name, see [`schema::GpuCounts`]; what is 0 is left out.
     pub counts: BTreeMap<String, u64>,
-    /// The clocks that times were on.
     pub clocks: Vec<SampleClockDefinition>,
     pub devices: Vec<DeviceDefinition>,
 }

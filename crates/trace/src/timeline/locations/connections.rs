@@ -22,7 +22,6 @@ struct Transfer {
     end: u64,
     /// When it made progress; where that is not known its end, if it has none, or its start.
     waits_until: u64,
-    /// Whether NCCL reported its progress.
     is_reported: bool,
     order: u32,
 }
