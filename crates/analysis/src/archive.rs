@@ -26,7 +26,6 @@ pub enum Shows {
 pub struct RegionInfo<'a> {
     pub class: RegionClass,
     pub kind: Option<Kind>,
-    /// The name of the function, state or phase.
     pub name: &'a str,
 }
 
@@ -53,7 +52,6 @@ pub struct Trace {
     pub anchor: PathBuf,
     pub archive: Archive,
     pub definitions: Definitions,
-    /// What it says of itself.
     pub said: Statements,
     communicators: Communicators,
     locations: Locations,
@@ -90,12 +88,10 @@ impl Trace {
         })
     }
 
-    /// How many events the definitions promise.
     pub fn events(&self) -> u64 {
         self.definitions.locations.values().map(|location| location.number_of_events).sum()
     }
 
-    /// Whether the definitions promise events of a location.
     pub fn has_events(&self, reference: LocationRef) -> bool {
         self.definitions.locations.get(&reference).is_some_and(|location| location.number_of_events > 0)
     }

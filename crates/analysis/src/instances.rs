@@ -9,7 +9,6 @@ use crate::archive::{Shows, Trace};
 use crate::clock::Clock;
 use crate::fields::Fields;
 
-/// A region that is entered and not left.
 #[derive(Clone, Copy, Debug)]
 pub struct Open<'a> {
     pub region: RegionRef,
@@ -28,7 +27,6 @@ pub struct Instance<'a> {
     pub fields: Fields<'a>,
 }
 
-/// What an event does to the regions around.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
     Entered(Open<'a>),

@@ -15,7 +15,6 @@ pub struct Operation {
     pub collective: Collective,
 }
 
-/// One end of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// When it was asked for.

@@ -5,7 +5,7 @@ use otf2::{LocationGroupRef, LocationGroupType, LocationRef, SystemTreeDomain, S
 use crate::archive::Trace;
 use crate::locations::property;
 
-/// The property of a host's node that tells boots apart.
+/// The property of a host's node that identifies the boot.
 const BOOT_ID: &str = "boot id";
 
 /// A boot of a machine: hosts of one boot, as containers are, have one clock.
@@ -17,7 +17,6 @@ pub enum Boot<'a> {
 }
 
 impl Trace {
-    /// The processes, in the order of their numbers.
     pub fn processes(&self) -> impl Iterator<Item = LocationGroupRef> {
         let groups = self.definitions.location_groups.iter();
         groups.filter(|(_, group)| group.group_type == LocationGroupType::Process).map(|(reference, _)| *reference)

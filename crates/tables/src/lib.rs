@@ -42,7 +42,7 @@ use std::ops::Index;
 use self::contexts::ContextNames;
 use self::ids::{Ids, Key};
 use self::index::{index, index_u32};
-use self::switches::{Cut, SwitchAt};
+use self::switches::{Coverage, SwitchAt};
 use clocks::ticks::{ClockReader, HostClock};
 use journal::clock::ClockPair;
 use journal::format::record::{CommRecord, Symbol};
@@ -81,11 +81,11 @@ pub struct Thread {
     pub name: String,
 }
 
-/// What tells one thread from another: its id, or the slot where the journal does not say.
+/// The identity of a thread: its id, or its slot where the journal does not record one.
 pub type ThreadKey = (u32, Option<u16>);
 
 impl Thread {
-    /// What tells it from others: a thread may have written in several slots.
+    /// Its identity: a thread may have written in several slots.
     pub fn key(&self) -> ThreadKey {
         let slot = (self.thread_id == 0).then_some(self.slot);
         (self.thread_id, slot)
@@ -195,9 +195,9 @@ impl Tables {
 
     /// What is there of the calls and operations of a rank, but for what was lost: where something is not, their order
     /// says nothing.
-    pub fn cut(&self, context: u32) -> Cut {
+    pub fn coverage(&self, context: u32) -> Coverage {
         let context = self.contexts.get(index(context)).map_or(0, |context| context.id);
-        Cut::of(&self.switches, &self.removed, context)
+        Coverage::of(&self.switches, &self.removed, context)
     }
 
     /// Whether an event is of a communicator of another process (PXN): its context is none of ours.

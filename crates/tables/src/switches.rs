@@ -21,7 +21,7 @@ pub struct SwitchAt {
 
 impl SwitchAt {
     /// Whether from here on there are other calls or operations of the process than before: their order says
-    /// nothing then. Step ranges of a rank are another matter ([`Cut`]).
+    /// nothing then. Step ranges of a rank are another matter ([`Coverage`]).
     pub const fn breaks_order(&self) -> bool {
         let Switch { before, after, cause } = self.switch;
         match cause {
@@ -46,7 +46,7 @@ impl SwitchAt {
 
 /// Which calls of a rank were recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum Coverage {
     /// All, from the first one on.
     Whole,
     /// The collectives of these ranges: the same on all ranks that say so.
@@ -55,7 +55,7 @@ pub enum Cut {
     Unknown,
 }
 
-impl Cut {
+impl Coverage {
     /// Of the rank with a context.
     pub fn of(switches: &[SwitchAt], removed: &Removed, context: u64) -> Self {
         let switches = switches.iter();

@@ -35,7 +35,7 @@ struct Network {
     excess_ns: BTreeMap<(Pair, u32), f64>,
 }
 
-pub(super) struct Given<'a> {
+pub(super) struct Inputs<'a> {
     pub(super) tables: &'a Tables,
     pub(super) instances: &'a Instances,
     pub(super) classes: &'a Classes,
@@ -45,7 +45,7 @@ pub(super) struct Given<'a> {
     pub(super) ranks: &'a [Rank],
 }
 
-impl Given<'_> {
+impl Inputs<'_> {
     pub(super) fn anomalies(&self) -> Vec<Anomaly> {
         let mut outliers = self.outliers();
         outliers.sort_by_key(|it| (std::cmp::Reverse(it.lost_ns), it.instance));

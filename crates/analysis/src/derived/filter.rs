@@ -41,7 +41,6 @@ impl Filter {
             })
     }
 
-    /// Whether the operations of a rank are counted.
     pub(super) fn wants_rank(&self, members: &Members, member: u32) -> bool {
         self.ranks.is_empty() || self.ranks.contains(&members.row(member).rank)
     }

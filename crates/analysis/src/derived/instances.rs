@@ -203,7 +203,6 @@ impl Instance {
         self.last_ns.saturating_sub(self.first_ns)
     }
 
-    /// From the first arrival to the last end.
     pub const fn elapsed_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.first_ns)
     }
@@ -235,7 +234,6 @@ impl Instance {
         self
     }
 
-    /// Whether all ranks were measured to their end.
     fn measured(&self, tables: &Tables, rows: &[u32]) -> Result<(), Incomparable> {
         let operations = &tables.operations;
         if rows.len() != tables.members.size(self.communicator) {

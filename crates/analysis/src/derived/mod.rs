@@ -38,7 +38,7 @@ use crate::report::{self, Communicator, Report, Run};
 use crate::statements::Completeness;
 use crate::tables::{NONE, Tables, is_send, large, small};
 
-use anomalies::Given;
+use anomalies::Inputs;
 use classes::Classes;
 use lateness::{Lateness, Outside, late};
 use links::Links;
@@ -75,7 +75,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     // What is needed of operations is derived: now there is room for what the network did.
     tables.add_network(trace, progress)?;
     let links = Links::of(&tables, filter);
-    let given = Given {
+    let inputs = Inputs {
         tables: &tables,
         instances: &instances,
         classes: &classes,
@@ -84,15 +84,15 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
         links: &links,
         ranks: &ranks,
     };
-    let anomalies = given.anomalies();
-    let mut causes = given.causes(&anomalies);
+    let anomalies = inputs.anomalies();
+    let mut causes = inputs.causes(&anomalies);
     // What never ended comes before what was slow.
     causes.splice(0..0, unfinished::cause(trace, &tables, &instances, &ranks));
     let clocks = verdict::clocks(&tables, &instances, &ranks);
     let report = Report {
         format: 1,
         run: run(trace, &tables, &instances),
-        verdict: verdict::verdict(&given, &causes, &clocks, &trace.said),
+        verdict: verdict::verdict(&inputs, &causes, &clocks, &trace.said),
         budget: waiting.total,
         causes,
         anomalies,

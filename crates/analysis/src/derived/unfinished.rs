@@ -22,7 +22,6 @@ struct Blocked<'a> {
     waited_ns: u64,
     /// Recorded ranks without a recorded call of this operation: rows of members.
     absent: Vec<u32>,
-    /// How many ranks nobody recorded.
     unrecorded: u64,
 }
 
@@ -170,7 +169,6 @@ impl<'a> Blocked<'a> {
     }
 }
 
-/// A call as the sentences name it.
 fn call(trace: &Trace, function: RegionRef, sequence: Option<u64>) -> String {
     let number = sequence.map_or_else(String::new, |number| format!(" (sequence {number})"));
     format!("{}{number}", trace.region_name(function))

@@ -1,6 +1,6 @@
 //! The answer in one sentence, and what it rests on.
 
-use super::anomalies::Given;
+use super::anomalies::Inputs;
 use super::arrivals::Incomparable;
 use super::causes::{LEAST_OTHERS, LEAST_SHARE, SLOW};
 use super::instances::Instances;
@@ -19,8 +19,8 @@ const UNLIKELY: f64 = 0.05;
 /// A probability that is written as 1.00.
 const LIKELY: f64 = 0.995;
 
-pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, said: &Statements) -> Verdict {
-    let (tables, instances, budget) = (given.tables, given.instances, &given.waiting.total);
+pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, said: &Statements) -> Verdict {
+    let (tables, instances, budget) = (inputs.tables, inputs.instances, &inputs.waiting.total);
     let matched = instances.all.len() as u64;
     let comparable = instances.all.iter().filter(|it| it.is_comparable()).count() as u64;
     let share = |ns: u64| real(ns) * 100.0 / real(budget.operations_ns.max(1));
@@ -30,7 +30,7 @@ pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, said
     let main = causes.first().filter(|cause| cause.kind != CauseKind::Unknown || !is_unclear);
     let (finding, sentence) = match main {
         Some(cause) if cause.kind == CauseKind::Unfinished => (Finding::Unfinished, cause.sentence.clone()),
-        Some(cause) => (Finding::Causes, format!("{}{}", late_ranks(given, causes), cause.sentence)),
+        Some(cause) => (Finding::Causes, format!("{}{}", late_ranks(inputs, causes), cause.sentence)),
         None if tables.operations.is_empty() => {
             (Finding::Nothing, "There are no operations of NCCL in this archive.".to_owned())
         }
@@ -50,7 +50,7 @@ pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, said
         None => {
             let sentence = format!(
                 "{} Ranks wait for each other {:.1} % of their {} in operations.",
-                nothing(given, said),
+                nothing(inputs, said),
                 share(budget.waiting_ns),
                 time(budget.operations_ns)
             );
@@ -77,8 +77,8 @@ pub(super) fn verdict(given: &Given<'_>, causes: &[Cause], clocks: &Clocks, said
             share(budget.not_compared_ns),
         ));
     }
-    basis.extend(worse(given, causes));
-    basis.extend(warm_up(given));
+    basis.extend(worse(inputs, causes));
+    basis.extend(warm_up(inputs));
     if causes.len() > 1 {
         basis.push(format!("{} causes are named in all. Lost times overlap: they do not add up.", causes.len()));
     }
@@ -120,29 +120,28 @@ fn rest(given: &Given<'_>, causes: &[Cause], said: &Statements) -> String {
 }
 
 /// Several ranks that are late, before the first of them.
-fn late_ranks(given: &Given<'_>, causes: &[Cause]) -> String {
+fn late_ranks(inputs: &Inputs<'_>, causes: &[Cause]) -> String {
     const SEVERAL: usize = 3;
     let late: Vec<&Cause> = causes.iter().filter(|it| is_late(it) && !it.is_stall).collect();
     if late.len() < SEVERAL || !causes.first().is_some_and(is_late) {
         return String::new();
     }
-    let ranks = || late.iter().filter_map(|it| given.ranks.get(large(it.rank?)));
+    let ranks = || late.iter().filter_map(|it| inputs.ranks.get(large(it.rank?)));
     let mut hosts: Vec<&str> = ranks().map(|rank| rank.host.as_str()).collect();
     hosts.sort_unstable();
     hosts.dedup();
-    let of_host = |host: &str| given.ranks.iter().filter(|rank| rank.host == host).count();
+    let of_host = |host: &str| inputs.ranks.iter().filter(|rank| rank.host == host).count();
     let which = match hosts.as_slice() {
-        [host] if of_host(host) == late.len() && of_host(host) < given.ranks.len() => format!("all those of {host}"),
+        [host] if of_host(host) == late.len() && of_host(host) < inputs.ranks.len() => format!("all those of {host}"),
         _ => {
             let mut names: Vec<&str> = ranks().map(|rank| rank.name.as_str()).take(SEVERAL).collect();
             names.extend((late.len() > SEVERAL).then_some("…"));
             names.join(", ")
         }
     };
-    format!("{} of {} ranks are late ({which}). ", late.len(), given.ranks.len())
+    format!("{} of {} ranks are late ({which}). ", late.len(), inputs.ranks.len())
 }
 
-/// A rank that others waited for.
 struct Awaited<'a> {
     rank: &'a Rank,
     /// Of the time of all ranks in operations.
@@ -155,27 +154,27 @@ const fn is_late(cause: &Cause) -> bool {
 }
 
 /// The rank of those without a cause that others waited longest for.
-fn longest_awaited<'a>(given: &Given<'a>, causes: &[Cause]) -> Option<Awaited<'a>> {
+fn longest_awaited<'a>(inputs: &Inputs<'a>, causes: &[Cause]) -> Option<Awaited<'a>> {
     let is_named = |rank: u32| causes.iter().any(|it| it.rank == Some(rank) && is_late(it));
-    let others = (0..).zip(given.ranks).filter(|(number, _)| !is_named(*number));
+    let others = (0..).zip(inputs.ranks).filter(|(number, _)| !is_named(*number));
     // Those that wait for a rank do not know that it had waited itself.
     let waited_ns = |rank: &Rank| rank.awaited_ns + rank.inherited_ns;
     let (number, rank) = others.max_by_key(|(_, rank)| waited_ns(rank))?;
-    let share = real(waited_ns(rank)) / real(given.waiting.total.operations_ns.max(1));
-    Some(Awaited { rank, share, by_chance: by_chance(given, number, rank) })
+    let share = real(waited_ns(rank)) / real(inputs.waiting.total.operations_ns.max(1));
+    Some(Awaited { rank, share, by_chance: by_chance(inputs, number, rank) })
 }
 
 /// What to say where no cause is named.
-fn nothing(given: &Given<'_>, said: &Statements) -> String {
+fn nothing(inputs: &Inputs<'_>, said: &Statements) -> String {
     let among = among(said);
-    let is_measured = !given.tables.steps.is_empty();
-    let compared = given.links.pairs.iter().filter(|pair| pair.slowdown.is_some()).count();
+    let is_measured = !inputs.tables.steps.is_empty();
+    let compared = inputs.links.pairs.iter().filter(|pair| pair.slowdown.is_some()).count();
     let links = match () {
         () if !is_measured => Run::CONNECTIONS_NOT_MEASURED.to_owned(),
         () if compared <= LEAST_OTHERS => "there are too few connections to compare".to_owned(),
         () => format!("no pair of ranks or channel takes {SLOW} times as long as the others"),
     };
-    match longest_awaited(given, &[]).filter(|it| it.share >= LEAST_SHARE) {
+    match longest_awaited(inputs, &[]).filter(|it| it.share >= LEAST_SHARE) {
         Some(Awaited { rank, share, by_chance }) => format!(
             "Nothing stands out beyond chance{among}: the others waited longest for {}, {:.1} % of the time of all ranks in \
              operations, {by_chance}; {links}.",
@@ -189,8 +188,8 @@ fn nothing(given: &Given<'_>, said: &Statements) -> String {
 }
 
 /// Why a rank that others waited for is not called late.
-fn by_chance(given: &Given<'_>, number: u32, rank: &Rank) -> String {
-    let more_ns = given.late.get(large(number)).map_or(0, |late| late.lost_ns);
+fn by_chance(inputs: &Inputs<'_>, number: u32, rank: &Rank) -> String {
+    let more_ns = inputs.late.get(large(number)).map_or(0, |late| late.lost_ns);
     match rank.p_value {
         _ if rank.inherited_ns > rank.awaited_ns => {
             "because it had waited or transferred for longer itself before".to_owned()
@@ -207,17 +206,17 @@ fn by_chance(given: &Given<'_>, number: u32, rank: &Rank) -> String {
 }
 
 /// A rank without a cause that others waited longer for than for one that is named.
-fn worse(given: &Given<'_>, causes: &[Cause]) -> Option<String> {
+fn worse(inputs: &Inputs<'_>, causes: &[Cause]) -> Option<String> {
     let least_ns = causes.iter().filter(|it| is_late(it)).map(|it| it.lost_ns).min()?;
-    let Awaited { rank, by_chance, .. } = longest_awaited(given, causes).filter(|it| it.rank.awaited_ns > least_ns)?;
+    let Awaited { rank, by_chance, .. } = longest_awaited(inputs, causes).filter(|it| it.rank.awaited_ns > least_ns)?;
     Some(format!("The others waited for {} as well, {}, {by_chance}.", rank.name, time(rank.awaited_ns)))
 }
 
 /// What the first collectives took.
-fn warm_up(given: &Given<'_>) -> Option<String> {
-    let first: Vec<u32> = given.instances.all.iter().filter(|it| it.is_warm_up).map(|it| it.communicator).collect();
+fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
+    let first: Vec<u32> = inputs.instances.all.iter().filter(|it| it.is_warm_up).map(|it| it.communicator).collect();
     let communicators: std::collections::BTreeSet<u32> = first.iter().copied().collect();
-    let time_ns = given.waiting.warm_up.operations_ns;
+    let time_ns = inputs.waiting.warm_up.operations_ns;
     (time_ns > 0).then(|| {
         format!(
             "{} on {} took {} of all ranks, counted as warm-up, in which nobody is late.",
@@ -231,7 +230,6 @@ fn warm_up(given: &Given<'_>) -> Option<String> {
     })
 }
 
-/// Why nothing can be said.
 fn unclear(instances: &Instances, matched: u64) -> String {
     let number = |why| instances.all.iter().filter(|it| it.error_ns == Err(why)).count() as u64;
     let reasons = [

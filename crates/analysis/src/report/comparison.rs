@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::run::Run;
+use super::Run;
 use super::verdict::Verdict;
 
 /// What the data of two runs A and B shows.

@@ -3,29 +3,23 @@
 //! Times are nanoseconds after the beginning of the trace, durations are nanoseconds, sizes are bytes, bandwidths are
 //! bytes per second. *Lost* time is summed over all ranks. Lost times of different causes overlap: they do not add up.
 
-mod comparison;
-mod links;
-mod measures;
-mod overlap;
-mod ranks;
-mod run;
-mod verdict;
-
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use crate::statements::Completeness;
+use serde::Serialize;
 
 pub use comparison::{Answer, Compared, Comparison, Difference, Group, Kind, Limit, Outcome};
 pub use links::{Fit, Link, LinkKey, Waits};
-pub use measures::{Budget, Quantiles};
-pub use overlap::Overlap;
+pub use measures::{Budget, Overlap, Quantiles, Run};
 pub use ranks::{Change, Heat, Member, Rank};
-pub use run::Run;
 pub use verdict::{Anomaly, Cause, CauseKind, Finding, Verdict};
 
-/// All that is derived of an archive.
+mod comparison;
+mod links;
+mod measures;
+mod ranks;
+mod verdict;
+
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Version of this description: 1. Fields may be added; it changes when one changes or goes.
@@ -82,7 +76,6 @@ pub struct OperationClass {
     pub bytes_min: u64,
     pub bytes_max: u64,
     pub count: u64,
-    /// Operations that had not ended.
     pub unfinished: u64,
     /// How many of those that ended were timed by what (`cupti`, `event`, `kernelch`, …).
     pub timing: BTreeMap<String, u64>,

@@ -13,7 +13,6 @@ pub struct Rank {
     pub number: Option<u32>,
     pub process: String,
     pub host: String,
-    /// The communicators it is in.
     pub members: Vec<Member>,
     /// How far its arrivals can be off against those of ranks on the same host; none where that is not known.
     pub uncertainty_ns: Option<u64>,
@@ -65,9 +64,7 @@ pub struct Member {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Change {
     pub at_ns: u64,
-    /// The median before.
     pub before: f64,
-    /// The median after.
     pub after: f64,
 }
 

@@ -66,7 +66,6 @@ pub struct Cause {
     pub rank: Option<u32>,
     /// The host whose network interface is slow.
     pub host: Option<String>,
-    /// The link that is slow.
     pub link: Option<LinkKey>,
     /// From when on; none where it was so all the time.
     pub since_ns: Option<u64>,
@@ -88,7 +87,6 @@ pub struct Anomaly {
     pub kind: CauseKind,
     /// The rank that came late: index in [`super::Report::ranks`].
     pub rank: Option<u32>,
-    /// The link that was slow.
     pub link: Option<LinkKey>,
     /// Index in [`super::Report::operations`].
     pub class: u32,

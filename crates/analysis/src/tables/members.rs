@@ -57,7 +57,6 @@ struct ProcessClock {
     uncertainty_ns: Option<u64>,
 }
 
-/// All ranks of all communicators that were recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
     pub all: Vec<Member>,
@@ -155,7 +154,6 @@ impl Members {
         }
     }
 
-    /// The row of a communicator's location.
     pub fn at(&self, location: LocationRef) -> Option<u32> {
         self.by_location.get(&location).copied()
     }
@@ -168,7 +166,6 @@ impl Members {
         self.sizes.get(large(communicator)).map_or(0, |(_, recorded)| *recorded)
     }
 
-    /// The row of a rank of a communicator.
     pub fn find(&self, communicator: u32, rank: u32) -> Option<u32> {
         let key = |it: &Member| (it.communicator, it.rank);
         let found = self.all.binary_search_by_key(&(communicator, rank), key).ok()?;

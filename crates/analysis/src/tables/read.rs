@@ -19,7 +19,6 @@ use crate::instances::Instance;
 
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
-    /// Operations of ranks, by location.
     pub operations: Operations,
     pub calls: Calls,
     pub launches: Launches,
@@ -286,7 +285,6 @@ pub fn phase(region: &RegionInfo<'_>) -> Option<usize> {
     NAMES.iter().position(|name| is_step && *name == region.name)
 }
 
-/// The phases of the regions that were met.
 struct Phases<'a> {
     trace: &'a Trace,
     known: Vec<(RegionRef, Option<usize>)>,

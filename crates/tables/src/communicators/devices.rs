@@ -7,7 +7,6 @@ use crate::{Head, Tables};
 use journal::format::record::Symbol;
 use nccl_events::gpu::{Device, GpuRecord};
 
-/// The devices, by CUDA's ordinal.
 #[derive(Debug, Default)]
 pub struct Devices {
     pub facts: BTreeMap<u32, Device<Symbol>>,
@@ -22,7 +21,7 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// What the journal tells, and else what ran where.
+    /// What the journal records, and else what ran where.
     pub fn of(tables: &Tables) -> Self {
         let mut devices = Self { of_context: vec![None; tables.contexts.len()], ..Self::default() };
         for at in &tables.gpu {

@@ -20,7 +20,7 @@ pub struct Comms {
 
 /// What the operations of one context tell about it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Hints {
+struct Evidence {
     hash: u64,
     rank: Option<u32>,
     /// The order of the operation that reported the rank: the last one counts.
@@ -28,7 +28,7 @@ struct Hints {
     highest: u32,
 }
 
-impl Hints {
+impl Evidence {
     fn take_operation(&mut self, event: &Head, rank: i32, hash: u64) {
         if self.hash == 0 {
             self.hash = hash;
@@ -47,39 +47,40 @@ impl Hints {
 }
 
 /// Id, number of ranks and rank, where `init` said them.
-fn given(context: &Context) -> Option<(u64, u32, u32)> {
+fn stated(context: &Context) -> Option<(u64, u32, u32)> {
     let said = &context.comm;
     let ranks = u32::try_from(said.ranks).ok()?;
     let rank = u32::try_from(said.rank).ok().filter(|&rank| rank < ranks)?;
     (said.comm_id != 0).then_some((said.comm_id, ranks, rank))
 }
 
-fn hints(tables: &Tables) -> Vec<Hints> {
-    let mut hints = vec![Hints::default(); tables.contexts.len()];
-    if tables.contexts.iter().all(|context| given(context).is_some()) {
-        return hints;
+fn evidence(tables: &Tables) -> Vec<Evidence> {
+    let mut evidence = vec![Evidence::default(); tables.contexts.len()];
+    if tables.contexts.iter().all(|context| stated(context).is_some()) {
+        return evidence;
     }
     for coll in &tables.events.colls {
-        if let Some(hint) = coll.context_at().and_then(|at| hints.get_mut(index(at))) {
-            hint.take_operation(coll, coll.rank, coll.fields.comm_hash);
+        if let Some(it) = coll.context_at().and_then(|at| evidence.get_mut(index(at))) {
+            it.take_operation(coll, coll.rank, coll.fields.comm_hash);
         }
     }
     for p2p in &tables.events.p2ps {
-        if let Some(hint) = p2p.context_at().and_then(|at| hints.get_mut(index(at))) {
-            hint.take_operation(p2p, p2p.rank, p2p.fields.comm_hash);
-            hint.see(u32::try_from(p2p.fields.peer).ok());
+        if let Some(it) = p2p.context_at().and_then(|at| evidence.get_mut(index(at))) {
+            it.take_operation(p2p, p2p.rank, p2p.fields.comm_hash);
+            it.see(u32::try_from(p2p.fields.peer).ok());
         }
     }
     for op in &tables.events.proxy_ops {
-        if let Some(hint) = op.context_at().filter(|_| !tables.is_foreign(op)).and_then(|at| hints.get_mut(index(at))) {
+        if let Some(it) = op.context_at().filter(|_| !tables.is_foreign(op)).and_then(|at| evidence.get_mut(index(at)))
+        {
             let rank = u32::try_from(op.rank).ok();
             // It is wrong in some releases; a collective's never.
-            hint.rank = hint.rank.or(rank);
-            hint.see(rank);
-            hint.see(u32::try_from(op.fields.peer).ok());
+            it.rank = it.rank.or(rank);
+            it.see(rank);
+            it.see(u32::try_from(op.fields.peer).ok());
         }
     }
-    hints
+    evidence
 }
 
 impl Comms {
@@ -87,12 +88,12 @@ impl Comms {
         let mut comms = Self::default();
         let mut known: BTreeMap<(CommIdentity, u64, u32, u32), u32> = BTreeMap::new();
         let mut repetitions: BTreeMap<(CommIdentity, u64, u32, u32), u32> = BTreeMap::new();
-        let hints = hints(tables);
-        for (context, hint) in tables.contexts.iter().zip(&hints) {
+        let evidence = evidence(tables);
+        for (context, it) in tables.contexts.iter().zip(&evidence) {
             let said = &context.comm;
-            let (identity, comm_id, ranks, rank) = match (given(context), hint.rank) {
+            let (identity, comm_id, ranks, rank) = match (stated(context), it.rank) {
                 (Some((comm_id, ranks, rank)), _) => (CommIdentity::Id, comm_id, ranks, rank),
-                (_, Some(rank)) if hint.hash != 0 => (CommIdentity::Hash, hint.hash, 0, rank),
+                (_, Some(rank)) if it.hash != 0 => (CommIdentity::Hash, it.hash, 0, rank),
                 (_, rank) => (CommIdentity::Part, context.id, 0, rank.unwrap_or(0)),
             };
             let repetition =
@@ -111,7 +112,7 @@ impl Comms {
                 index_u32(comms.comms.len().saturating_sub(1))
             });
             if let Some(entry) = comms.comms.get_mut(index(comm)) {
-                let highest = rank.max(if ranks == 0 { hint.highest } else { 0 });
+                let highest = rank.max(if ranks == 0 { it.highest } else { 0 });
                 entry.ranks_seen = entry.ranks_seen.max(highest.saturating_add(1));
                 if entry.name == Symbol::NONE {
                     entry.name = said.name;

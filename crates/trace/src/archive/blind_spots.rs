@@ -1,6 +1,6 @@
 //! What a release of NCCL does not report to a profiler, in one table ([`BLIND_SPOTS`]). `docs/RELEASES.md` shows it
 //! (`crates/trace/src/tests/pages.rs` compares, and renews the page with `UPDATE_DOCS=1`), and every archive repeats
-//! the lines that apply to it: whoever misses something in a trace learns whether it can be there.
+//! the lines that apply to it: a user who misses something in a trace learns whether it can be there.
 
 use std::fmt;
 
@@ -14,27 +14,28 @@ const fn release(minor: u32, patch: u32) -> Release {
     20_000 + minor * 100 + patch
 }
 
-/// Which recordings a blind spot is in.
+/// Which recordings have a blind spot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     Always,
-    /// Those with this kind of event.
+    /// Recordings with this kind of event.
     With(Kind),
+    /// Recordings without this kind of event.
     Without(Kind),
-    /// Those in which somebody else does not tell it.
-    Unless(Teller),
+    /// Recordings in which no other source reports it.
+    Unless(Reporter),
 }
 
 impl When {
     fn holds(self, manifest: &Manifest) -> bool {
         let info = &manifest.process;
         match self {
-            Self::Unless(teller) => !teller.tells(manifest),
+            Self::Unless(reporter) => !reporter.reports(manifest),
             _ => info.table == 0 || self.holds_with(info.event_mask),
         }
     }
 
-    /// Whether it holds for a recording of these events, which nobody else adds to.
+    /// Whether it holds for a recording of these events that no other source adds to.
     const fn holds_with(self, event_mask: u32) -> bool {
         match self {
             Self::Always | Self::Unless(_) => true,
@@ -50,23 +51,23 @@ impl fmt::Display for When {
             Self::Always => write!(formatter, "any"),
             Self::With(kind) => write!(formatter, "with {}", kind.name()),
             Self::Without(kind) => write!(formatter, "without {}", kind.name()),
-            Self::Unless(Teller::Cuda) => write!(formatter, "unless CUDA reports it"),
-            Self::Unless(Teller::Cupti) => write!(formatter, "unless CUPTI reports it"),
+            Self::Unless(Reporter::Cuda) => write!(formatter, "unless CUDA reports it"),
+            Self::Unless(Reporter::Cupti) => write!(formatter, "unless CUPTI reports it"),
         }
     }
 }
 
 /// What reports what NCCL does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Teller {
+pub(crate) enum Reporter {
     /// CUDA, asked which device is current when a communicator is made, and what device that is.
     Cuda,
     /// CUPTI, by copies that are joined to collectives.
     Cupti,
 }
 
-impl Teller {
-    fn tells(self, manifest: &Manifest) -> bool {
+impl Reporter {
+    fn reports(self, manifest: &Manifest) -> bool {
         match self {
             Self::Cuda => {
                 let mut gpus = manifest.gpus.iter().filter(|gpu| gpu.comm.is_some());
@@ -123,7 +124,7 @@ const FIRST: Release = Table::V1.facts().first;
 #[rustfmt::skip]
 pub(crate) const BLIND_SPOTS: &[BlindSpot] = &[
     spot(FIRST, NOW, When::Always, "operations on a communicator of one rank, or of count 0", "NCCL copies or does nothing, and reports nothing below the call"),
-    spot(FIRST, NOW, When::Unless(Teller::Cuda), "which GPU a rank uses", "the interface does not name it"),
+    spot(FIRST, NOW, When::Unless(Reporter::Cuda), "which GPU a rank uses", "the interface does not name it"),
     spot(FIRST, NOW, When::Always, "ends of operations of an aborted communicator", "NCCL does not report them"),
     spot(FIRST, release(25, 99), When::Always, "replays of CUDA graphs whose operations use no network transfers", "NCCL reports them once, at capture"),
     spot(release(26, 2), NOW, When::Without(Kind::KernelCh), "replays of CUDA graphs whose operations use no network transfers", "NCCL reports them once, at capture; record KernelCh to see them"),
@@ -144,7 +145,7 @@ pub(crate) const BLIND_SPOTS: &[BlindSpot] = &[
     spot(release(28, 3), release(30, 99), When::Always, "collectives done by symmetric kernels, below the call", "NCCL does not report them before 2.31"),
     spot(release(31, 2), NOW, When::With(Kind::KernelCh), "kernel channels of symmetric kernels in CUDA graphs, and of all but the first collective of a launch", "NCCL does not report them"),
     spot(release(28, 3), release(28, 99), When::Always, "collectives done by copy engines, below the call", "events for them came with 2.29"),
-    spot(release(29, 2), NOW, When::Unless(Teller::Cupti), "when copy engines worked", "NCCL reports when the host enqueued the copies"),
+    spot(release(29, 2), NOW, When::Unless(Reporter::Cupti), "when copy engines worked", "NCCL reports when the host enqueued the copies"),
     spot(release(28, 3), NOW, When::Always, "which collective the sends and receives of ncclAlltoAll, ncclGather and ncclScatter belong to", "NCCL reports sends and receives only; the trace recognises them by their pattern"),
     spot(release(29, 2), NOW, When::Always, "broadcasts, below the call", "NCCL does not report them"),
     spot(release(29, 2), NOW, When::Always, "ncclPutSignal, ncclSignal and ncclWaitSignal", "there are no events for them"),

@@ -13,7 +13,7 @@ use schema::definition::{
 use schema::{Anchor, Lines, Listed, Most, Statements, Sum, Value, property};
 use tables::index::index;
 
-pub(super) type Said = (&'static str, Value<String>);
+pub(super) type Property = (&'static str, Value<String>);
 
 /// How far the corrected clock of a process can be off: of its host's, and of its ticks against that.
 pub(super) fn uncertainty_ns(process: &Process) -> Option<u64> {
@@ -35,7 +35,7 @@ impl<'a> Hosts<'a> {
 }
 
 /// What a process's location group says of its clock: nothing where all processes share one.
-pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<Said> {
+pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<Property> {
     let correction = &process.correction;
     if hosts.0.len() < 2 {
         return Vec::new();
@@ -107,7 +107,7 @@ fn line(clock: &Correction, reference: &str) -> String {
 }
 
 /// What a process's location group says of who it is and of its clocks.
-pub(crate) fn identity(manifest: &Manifest) -> Vec<Said> {
+pub(crate) fn identity(manifest: &Manifest) -> Vec<Property> {
     let process = &manifest.process;
     let mut said = Vec::new();
     if process.pid != 0 {
@@ -124,7 +124,7 @@ pub(crate) fn identity(manifest: &Manifest) -> Vec<Said> {
 }
 
 /// The properties of a location whose times can be a GPU's; none where it gave no stamps.
-pub(crate) fn of_location(manifest: &Manifest, location: &LocationKind) -> Vec<Said> {
+pub(crate) fn of_location(manifest: &Manifest, location: &LocationKind) -> Vec<Property> {
     let (comm, rank) = match *location {
         LocationKind::Communicator { comm, rank, .. }
         | LocationKind::Channel { owner: LocationOwner::Rank { comm, rank, .. }, .. } => (comm, rank),

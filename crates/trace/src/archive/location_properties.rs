@@ -1,6 +1,6 @@
 //! What a location says of itself, for programs: its kind, its rank, its thread or stream, and which sibling it is.
 
-use crate::archive::clock_statements::Said;
+use crate::archive::clock_statements::Property;
 use crate::archive::communicators::Communicators;
 use crate::archive::origins::Origin;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
@@ -16,7 +16,7 @@ pub(crate) fn of_location(
     origin: Option<Origin>,
     communicators: &Communicators,
     map: &[u32],
-) -> Vec<Said> {
+) -> Vec<Property> {
     let mut said = vec![kind(kind_of(&location.kind))];
     let own = rank(location).and_then(|(comm, rank)| Some((*map.get(index(comm))?, rank)));
     let rank = origin.map(|origin| (origin.comm, origin.rank)).or(own);
@@ -39,7 +39,7 @@ pub(crate) fn of_location(
 }
 
 /// The property of a location that is only of some kind.
-pub(crate) fn kind(kind: Kind) -> Said {
+pub(crate) fn kind(kind: Kind) -> Property {
     property(LocationKindProperty, kind.name().to_owned())
 }
 

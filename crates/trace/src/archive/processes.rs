@@ -40,7 +40,7 @@ impl Process {
         }
     }
 
-    /// What tells its host from others: processes of one boot share a clock.
+    /// What identifies its host: processes of one boot share a clock.
     pub(crate) fn host(&self) -> (&str, &str) {
         let process = &self.manifest.process;
         if process.host.is_empty() && process.boot_id.is_empty() {

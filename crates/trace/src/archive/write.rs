@@ -26,7 +26,6 @@ pub struct ArchiveSize {
     pub locations: u64,
     pub events: u64,
     pub comms: u64,
-    /// Ranks of communicators without a part.
     pub ranks_missing: u64,
     /// Collectives that not all recorded ranks have.
     pub collectives_unmatched: u64,

@@ -2,8 +2,6 @@
 
 mod derived;
 mod gpu_work;
-mod network;
-mod result;
 
 use otf2::{AttributeRef, AttributeValue, LocationRef, NextAttributes, StringRef};
 
@@ -114,7 +112,7 @@ impl Details<'_, '_> {
             EventRow::ProxyStep(row) => {
                 let step = &tables[row];
                 self.add(attribute::Step, step.fields.step)?;
-                // NCCL tells the size at these two states.
+                // NCCL reports the size at these two states.
                 if matches!(instance.kind, InstanceKind::SendWait | InstanceKind::RecvFlushWait) {
                     self.some(attribute::Bytes, step.state_value())?;
                 }
@@ -188,7 +186,6 @@ impl Details<'_, '_> {
         self.some(attribute::Suspicious, suspicious)
     }
 
-    /// An operation as it ran, or its enqueueing.
     fn operation(&mut self, instance: RegionInstance, at: u32) -> otf2::Result<()> {
         let model = self.model;
         let Some(activity) = model.links.activity(at) else {

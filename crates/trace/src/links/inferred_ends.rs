@@ -1,4 +1,4 @@
-//! Ends that NCCL did not report and something else tells: a proxy step whose slot was used again, or
+//! Ends that NCCL did not report and something else shows: a proxy step whose slot was used again, or
 //! whose proxy operation stopped; a state of a proxy thread that went on to another.
 
 use std::collections::BTreeMap;

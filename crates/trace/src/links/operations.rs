@@ -14,17 +14,14 @@ pub(crate) struct Activity {
     pub launch: Option<Row<KernelLaunch>>,
     /// Whether the launch is this operation's own, not one captured in a graph before.
     pub launch_is_own: bool,
-    /// Proxy operations that are its children.
     pub proxies: u32,
     /// The last stop of them.
     pub proxy_last: Option<u64>,
-    /// Kernel channels that are its children.
     pub kernel_channels: u32,
     /// First start and last stop on the GPU's timer, of the stamps that can be trusted.
     pub gpu: Option<(u64, u64)>,
     /// First start and last stop as reported on the host.
     pub kernel_host: Option<(u64, u64)>,
-    /// Whether some of it never ended.
     pub unfinished: bool,
     /// Bytes sent on the network, as far as NCCL reported.
     pub bytes_sent: u64,
@@ -92,7 +89,6 @@ impl Activities {
         activities
     }
 
-    /// The index of the activity of an operation.
     #[inline]
     pub(crate) fn at(&self, operation: OperationRow) -> Option<u32> {
         let at = match operation {

@@ -17,7 +17,6 @@ pub(crate) struct Replays {
     captured_launches: BTreeSet<Row<KernelLaunch>>,
 }
 
-/// Group and context of the captured calls.
 fn captured_calls(tables: &Tables) -> BTreeSet<(u64, ContextName)> {
     let calls = tables.events.coll_apis.iter().filter(|call| call.fields.graph_captured);
     let messages = tables.events.p2p_apis.iter().filter(|call| call.fields.graph_captured);
@@ -84,8 +83,8 @@ impl Replays {
 }
 
 impl Activity {
-    /// Whether the operation tells that the rank uses graphs.
-    pub(crate) fn tells_of_graphs(&self, tables: &Tables) -> bool {
+    /// Whether the operation shows that the rank uses graphs.
+    pub(crate) fn shows_graphs(&self, tables: &Tables) -> bool {
         let thread = tables.operation(self.operation).thread;
         let thread = tables.threads.get(index(thread));
         self.is_at_capture

@@ -42,7 +42,7 @@ impl Stamps {
                     }));
                 }
                 Err(why) => {
-                    // v3 tells no GPU times at all, and one that never stopped no second one.
+                    // v3 reports no GPU times; a channel that never stopped has no second one.
                     let reported = gpu_ns != 0 || stop_ns != 0;
                     let ended = event.stop().is_some() || stop_ns != 0;
                     if reported && ended {

@@ -16,7 +16,6 @@ pub(crate) struct Transfers {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Transfer {
-    /// What its steps moved, together.
     bytes: u64,
     has_steps: bool,
     is_silent: bool,

@@ -2,7 +2,7 @@
 //! a hash. The file is read only where hashes differ.
 //!
 //! What is compared is what decides whether ranks fit together: function, number of elements, datatype, root. NCCL
-//! tells no reduction operator. Functions that only move bytes are compared by bytes, as NCCL itself treats them.
+//! reports no reduction operator. Functions that only move bytes are compared by bytes, as NCCL itself treats them.
 
 pub(super) mod of_ranks;
 

@@ -1,25 +1,23 @@
 //! Only one process at a time writes a part, or puts an archive in place. `flock` does not work on every NFS and
 //! Lustre, so the lock is a file made with `O_EXCL`. Its holder touches it every few seconds, and another process takes
 //! over what a dead one left: on the holder's own host as soon as its process is gone, elsewhere when the file was not
-//! touched for a minute. The file server's clock alone tells ages. Before a holder renames anything into place it looks
+//! touched for a minute, by the file server's clock. Before a holder renames anything into place it checks
 //! whether the lock is still its own, so that one that was stopped for longer does no harm.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
-
-use regular_files::MOST_MARK_BYTES;
 
 use crate::error::{Error, io_error};
 use crate::part::staging::Staging;
 use journal::host::{Life, ProcessKey};
 use journal::private;
 use nccl_events::Progress;
-
-mod refreshing;
-
-use refreshing::Refreshing;
+use regular_files::MOST_MARK_BYTES;
 
 /// How often a waiting process looks whether the holder is dead.
 const LOOK: Duration = Duration::from_millis(500);
@@ -190,6 +188,40 @@ fn set_aside(path: &Path, staging: &Staging) {
         let _there_again = fs::hard_link(&aside, path);
     }
     let _not_needed = fs::remove_file(&aside);
+}
+
+/// A thread that touches a lock file.
+#[derive(Debug)]
+struct Refreshing {
+    running: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Refreshing {
+    /// `None` where the system refuses a thread: then processes of other hosts may take over after a minute.
+    fn start(file: File, text: String, interval: Duration) -> Option<Self> {
+        let (running, ended) = mpsc::channel::<()>();
+        let touch = move || {
+            while matches!(ended.recv_timeout(interval), Err(RecvTimeoutError::Timeout)) {
+                // The same bytes: whoever reads meanwhile sees no change. To the server at once, whose clock
+                // gives the time. By the handle: under the name there may be another's file by now.
+                let _not_now = file.write_all_at(text.as_bytes(), 0).and_then(|()| file.sync_all());
+            }
+        };
+        let thread = journal::host::without_signals(|| {
+            std::thread::Builder::new().name("nccl-otf2-lock".to_owned()).stack_size(256 * 1024).spawn(touch).ok()
+        });
+        thread.map(|thread| Self { running: Some(running), thread: Some(thread) })
+    }
+}
+
+impl Drop for Refreshing {
+    fn drop(&mut self) {
+        drop(self.running.take());
+        if let Some(thread) = self.thread.take() {
+            let _never_panics = thread.join();
+        }
+    }
 }
 
 #[cfg(test)]

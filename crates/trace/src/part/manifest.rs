@@ -14,9 +14,6 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use regular_files::{MOST_DESCRIPTION_BYTES, MOST_MANIFEST_BYTES};
-use serde::{Deserialize, Serialize};
-
 use crate::error::{Error, io_error};
 use crate::links::gpu_work::definition::GpuWorkDefinition;
 use crate::links::pxn::{ExportedRank, RemoteWork};
@@ -31,16 +28,15 @@ use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
 use journal::part::scorep::ScorepReport;
 use otf2::{EVENT_CHUNK_BYTES, check_event_file};
-use schema::Anchor;
-use schema::Counts;
+use regular_files::{MOST_DESCRIPTION_BYTES, MOST_MANIFEST_BYTES};
+use schema::{Anchor, Counts};
+use serde::{Deserialize, Serialize};
 use tables::communicators::CommIdentity;
 use tables::counts::add_late;
 
-mod locations;
-mod ranks;
-
 pub(crate) use locations::{Connection, LocationDefinition, LocationKind, LocationOwner};
-pub use ranks::{WrittenPart, WrittenRank};
+
+mod locations;
 
 /// Version of the file. Another one is not read.
 const FORMAT: u32 = 1;
@@ -48,7 +44,6 @@ const FORMAT: u32 = 1;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     pub part: String,
-    /// The process, from `process.json`.
     pub process: ProcessInfo,
     /// Why the process is not known better; empty when it is.
     pub process_problem: String,
@@ -65,13 +60,12 @@ pub(crate) struct Manifest {
     pub comms: Vec<CommDefinition>,
     /// The process's GPUs, as far as its events tell them apart.
     pub gpus: Vec<GpuDefinition>,
-    /// Locations: each has an event file.
     pub locations: Vec<LocationDefinition>,
     pub gpu_work: GpuWorkDefinition,
     pub gpu_clocks: Vec<GpuClockDefinition>,
     /// What each rank called, in short; the calls are in the file `collectives`.
     pub collectives: Vec<RankDigest>,
-    /// What tells how far the clocks of hosts are apart.
+    /// What bounds how far the clocks of hosts are apart.
     pub traffic: Traffic,
     /// The ranks that other processes may refer to (PXN).
     pub exported_ranks: Vec<ExportedRank>,
@@ -92,7 +86,7 @@ pub(crate) struct Manifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<ChainReport>,
     pub records: u64,
-    /// How many events were given an id, where the journal tells: those seen and those lost.
+    /// How many events got an id, seen and lost, where the journal records it.
     pub started: Option<u64>,
     pub problems: Vec<String>,
     /// Whether event files are missing or damaged: of what is written, not in the file.
@@ -264,7 +258,6 @@ pub(crate) struct GpuClockDefinition {
 pub(crate) struct SwitchDefinition {
     /// When, CLOCK_MONOTONIC ns.
     pub ns: u64,
-    /// Whether recording was on from then on.
     pub is_on: bool,
     /// Of which kinds: NCCL's mask.
     pub events: u32,
@@ -272,7 +265,6 @@ pub(crate) struct SwitchDefinition {
     pub by_signal: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<StepRangeDefinition>,
-    /// Whether the order of operations says nothing since.
     pub breaks_order: bool,
 }
 
@@ -282,6 +274,39 @@ pub(crate) struct StepRangeDefinition {
     pub last: u32,
     /// The rank, −1 where it is not known.
     pub rank: i32,
+}
+
+/// The ranks of a written part, for readers that have no journal of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenPart {
+    /// The events that were recorded, as NCCL's activation mask.
+    pub event_mask: u32,
+    /// Events of which a flight recording did not keep the start.
+    pub removed: u64,
+    pub ranks: Vec<WrittenRank>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrittenRank {
+    pub comm: CommDefinition,
+    pub rank: u32,
+    /// Its GPU, by the process's own numbers.
+    pub gpu: u32,
+    pub collectives: u64,
+}
+
+impl WrittenPart {
+    pub fn read(part: &Path) -> Result<Self, Error> {
+        let manifest = Manifest::read(part)?;
+        let ranks = manifest.locations.iter().filter(|location| location.sibling == 0).filter_map(|location| {
+            let LocationKind::Communicator { comm, rank, gpu } = location.kind else {
+                return None;
+            };
+            let comm = manifest.comms.get(usize::try_from(comm).ok()?)?.clone();
+            Some(WrittenRank { comm, rank, gpu, collectives: location.collectives })
+        });
+        Ok(Self { event_mask: manifest.process.event_mask, removed: manifest.counts.removed, ranks: ranks.collect() })
+    }
 }
 
 #[cfg(test)]

@@ -161,7 +161,6 @@ fn gpus(comms: &Comms) -> Vec<GpuDefinition> {
     definitions.collect()
 }
 
-/// The clocks of the GPUs that gave stamps.
 fn gpu_clocks(model: &ProcessModel<'_>) -> Vec<GpuClockDefinition> {
     let clocks = model.comms.members.iter().zip(&model.gpu_clocks).map(|(member, clock)| GpuClockDefinition {
         comm: member.comm,

@@ -23,7 +23,7 @@ use nccl_events::collective::{Flow, Function};
 use nccl_events::{Kind, state};
 use tables::communicators::CommIdentity;
 use tables::index::{index, index_u32};
-use tables::switches::Cut;
+use tables::switches::Coverage;
 use tables::{ContextName, Event, KernelLaunch, ProxyOp, ProxyStep, Row, Tables};
 use tables::{Operation, OperationRow};
 
@@ -76,7 +76,7 @@ impl Numbered {
         let has_lost = |kind| tables.counts.kinds.get(kind).lost > 0;
         let was_switched = !tables.switches.is_empty();
         let replays = |at| {
-            let is_known = !was_switched || matches!(tables.cut(at), Cut::StepRanges(_));
+            let is_known = !was_switched || matches!(tables.coverage(at), Coverage::StepRanges(_));
             is_known && !has_lost(Kind::Coll)
         };
         Self {

@@ -3,13 +3,13 @@
 
 use crate::emit::definitions::Definitions;
 use crate::timeline::build;
+use crate::timeline::events::Role;
 use crate::timeline::events::{EventBody, TimelineEvent};
 use crate::timeline::instance::InstanceKind::{
     self, Call, CommFinalize, CommInit, Derived, DerivedCall, Enqueue, GroupEnd, GroupStart, Operation,
 };
 use crate::timeline::instance::RegionInstance;
 use crate::timeline::location::LocationKey;
-use crate::timeline::message::Role;
 use crate::timeline::model::ProcessModel;
 use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::part::options::ArchiveOptions;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use crate::part::traffic::rows::Traffic;
 use crate::timeline::build;
+use crate::timeline::events::Message;
 use crate::timeline::events::{EventBody, TimelineEvent};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
-use crate::timeline::message::Message;
 use crate::timeline::model::ProcessModel;
 use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::part::metrics::Metric;

@@ -3,9 +3,36 @@
 use std::iter::Peekable;
 
 use crate::timeline::instance::RegionInstance;
-use crate::timeline::message::{Message, Role};
 use crate::timeline::metrics::Sample;
 use journal::part::metrics::Metric;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Role {
+    /// `MpiCollectiveBegin`
+    CollectiveBegin,
+    /// `MpiCollectiveEnd`
+    CollectiveEnd,
+    /// `NonBlockingCollectiveRequest`
+    CollectiveRequest,
+    /// `NonBlockingCollectiveComplete`
+    CollectiveComplete,
+    /// `MpiIsend`
+    SendBegin,
+    /// `MpiIsendComplete`
+    SendEnd,
+    /// `MpiIrecvRequest`
+    ReceiveBegin,
+    /// `MpiIrecv`
+    ReceiveEnd,
+}
+
+/// A communication record, see [`super::messages`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    /// Whose: an index of activities.
+    pub activity: u32,
+    pub role: Role,
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TimedInstance {
@@ -28,7 +55,6 @@ pub(crate) struct TimelineEvent {
 }
 
 impl TimelineEvent {
-    /// Whether it completes a collective on this rank.
     pub(crate) const fn ends_collective(&self) -> bool {
         matches!(self.body, EventBody::Message(Message { role: Role::CollectiveEnd | Role::CollectiveComplete, .. }))
     }
@@ -38,9 +64,7 @@ impl TimelineEvent {
 pub(crate) enum EventBody {
     Enter(RegionInstance),
     Leave(RegionInstance),
-    /// A communication record, see [`crate::timeline::messages`].
     Message(Message),
-    /// A metric has this value from now on.
     Sample(Metric, u64),
     /// Recording goes on, or stops, see [`crate::timeline::measurement`].
     Measurement(bool),

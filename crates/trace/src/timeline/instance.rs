@@ -120,7 +120,7 @@ impl Regions {
         number
     }
 
-    /// The number of the region of a kind that tells it alone.
+    /// The number of the region of a kind that alone decides it.
     #[inline]
     pub(crate) fn of_kind(&mut self, kind: InstanceKind) -> RegionNumber {
         self.of_kinds.get(kind as usize).copied().flatten().unwrap_or_else(|| {

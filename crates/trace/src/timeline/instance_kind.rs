@@ -40,7 +40,6 @@ pub(crate) enum InstanceKind {
     /// A proxy thread ran out of work.
     ProxyIdle,
     ProxyActive,
-    /// It sleeps until there are operations.
     ProxySleep,
     ProxyWakeup,
     ProxyAppend,
@@ -51,7 +50,7 @@ pub(crate) enum InstanceKind {
     Work,
 }
 
-/// Some shapes: bit n is kind n. Each event asks what its kind is like.
+/// A set of [`InstanceKind`]s: bit n is kind n.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InstanceKinds(u32);
 
@@ -102,7 +101,7 @@ pub(crate) const PARTS: InstanceKinds = STEPS.with(CONTROLS).with(InstanceKinds:
 ]));
 
 impl InstanceKind {
-    /// The region, where the kind alone tells it.
+    /// The region, where the kind alone decides it.
     pub(crate) const fn region(self) -> Option<RegionKey> {
         let (class, name) = match self {
             Self::CommInit => (RegionClass::Api, "ncclCommInitRank"),

@@ -6,7 +6,9 @@
 
 use crate::links::gpu_work::GpuStream;
 use nccl_events::Kind;
+use rustc_hash::FxHashMap;
 use tables::communicators::Comms;
+use tables::index::{index, index_u32};
 
 /// What a location is about. Locations are in the order of [`LocationKey::position`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,7 +98,6 @@ pub(crate) struct Siblings {
 }
 
 impl Siblings {
-    /// When the location itself is free.
     pub(crate) fn free_from(&self) -> u64 {
         self.free_from.first().copied().unwrap_or(0)
     }
@@ -109,6 +110,42 @@ impl Siblings {
             None => self.free_from.push(end),
         }
         sibling
+    }
+}
+
+/// What goes on which location, in the order of time: events mostly come in that order, so each location is nearly
+/// sorted.
+#[derive(Debug)]
+pub(crate) struct ByLocation<T> {
+    numbers: FxHashMap<LocationKey, u32>,
+    locations: Vec<(LocationKey, Vec<T>)>,
+}
+
+impl<T: Ord> ByLocation<T> {
+    pub(crate) fn new() -> Self {
+        Self { numbers: FxHashMap::default(), locations: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, key: LocationKey, one: T) {
+        let next = index_u32(self.locations.len());
+        let number = *self.numbers.entry(key).or_insert(next);
+        if number == next {
+            self.locations.push((key, Vec::new()));
+        }
+        if let Some((_, all)) = self.locations.get_mut(index(number)) {
+            all.push(one);
+        }
+    }
+
+    /// The locations in order, each with what it has in order.
+    pub(crate) fn in_order(self) -> Vec<(LocationKey, Vec<T>)> {
+        let mut locations = self.locations;
+        locations.sort_unstable_by_key(|(key, _)| *key);
+        for (_, all) in &mut locations {
+            // Stable for its speed where runs are in order.
+            all.sort();
+        }
+        locations
     }
 }
 

@@ -8,9 +8,8 @@
 
 use std::iter::Peekable;
 
-use crate::timeline::events::{EventBody, TimelineEvent};
+use crate::timeline::events::{EventBody, Message, Role, TimelineEvent};
 use crate::timeline::instance::{InstanceKind, RegionInstance};
-use crate::timeline::message::{Message, Role};
 
 /// A record with its time and its operation's place in the communicator's order.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +18,8 @@ struct Timed {
     position: u32,
     message: Message,
     instance: RegionInstance,
-    /// Whether the operation is shown on the communicator's own location.
-    at_home: bool,
+    /// Whether the operation is shown on the primary location of the communicator, not on a sibling.
+    on_primary_location: bool,
     /// Whether it, or a later one of its time, belongs to a region that ended before another begins at its time.
     is_behind: bool,
 }
@@ -40,7 +39,13 @@ impl Messages {
     }
 
     /// Adds the records of the next operation; the order of its instance is the index of its activity.
-    pub(crate) fn add(&mut self, instance: RegionInstance, kind: Exchange, span: (u64, u64), at_home: bool) {
+    pub(crate) fn add(
+        &mut self,
+        instance: RegionInstance,
+        kind: Exchange,
+        span: (u64, u64),
+        on_primary_location: bool,
+    ) {
         let activity = instance.order;
         self.position += 1;
         let (mut start, mut end) = span;
@@ -50,7 +55,7 @@ impl Messages {
                 start = start.max(self.collective_free);
                 end = end.max(start);
                 self.collective_free = end;
-                is_behind = at_home && span.0 < span.1 && span.1 <= start;
+                is_behind = on_primary_location && span.0 < span.1 && span.1 <= start;
                 (Role::CollectiveBegin, Role::CollectiveEnd)
             }
             Exchange::Requested { at } => {
@@ -68,7 +73,7 @@ impl Messages {
                 position: self.position,
                 message: Message { activity, role },
                 instance,
-                at_home,
+                on_primary_location,
                 is_behind,
             });
         }
@@ -126,7 +131,7 @@ impl<I: Iterator<Item = TimelineEvent>> Iterator for Merged<'_, I> {
         let is_due = match next.body {
             EventBody::Leave(instance) => {
                 let own = instance == record.instance;
-                record.time < now || record.time == now && (own || !record.at_home)
+                record.time < now || record.time == now && (own || !record.on_primary_location)
             }
             _ => record.time < now || record.time == now && record.is_behind,
         };

@@ -18,7 +18,6 @@ pub(crate) fn reference(set: MetricSet, metric: Metric) -> MetricRef {
     }
 }
 
-/// A metric's value from a time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub time: u64,
@@ -40,7 +39,6 @@ impl Load {
         }
     }
 
-    /// The value wherever it changes.
     pub(crate) fn samples(&self, metric: Metric) -> Vec<Sample> {
         let mut sum = 0;
         let samples = self.changes.iter().filter(|(_, change)| **change != 0).map(|(&time, &change)| {

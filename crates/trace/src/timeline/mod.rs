@@ -7,7 +7,6 @@ mod instance_kind;
 pub(crate) mod location;
 pub(crate) mod locations;
 pub(crate) mod measurement;
-pub(crate) mod message;
 pub(crate) mod messages;
 pub(crate) mod metrics;
 pub(crate) mod model;

@@ -88,7 +88,7 @@ impl<'a> ProcessModel<'a> {
         event.stop().unwrap_or_else(|| self.tables.span.1.max(event.start))
     }
 
-    /// When a step ended, as far as anything tells.
+    /// When a step ended, as far as anything shows it.
     pub(crate) fn step_end(&self, row: Row<ProxyStep>) -> Option<u64> {
         self.links.inferred_ends.steps.get(&row).copied().or(self.tables[row].stop())
     }

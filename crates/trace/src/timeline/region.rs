@@ -30,7 +30,6 @@ pub(crate) enum RegionName {
 }
 
 impl RegionKey {
-    /// A region that shows no event.
     pub(crate) const fn new(class: RegionClass, name: RegionName) -> Self {
         Self { class, kind: None, name }
     }
@@ -40,13 +39,11 @@ impl RegionKey {
         Self::new(class, RegionName::Fixed(name))
     }
 
-    /// A region that is called after a function.
     pub(crate) const fn func(class: RegionClass, func: Symbol, suffix: &'static str) -> Self {
         Self::new(class, RegionName::Func(func, suffix))
     }
 
-    /// Whether it is the same without a look at the letters of literals. Two literals of one text may be apart: then
-    /// the answer is no.
+    /// Pointer equality of literals, as a fast path: `false` is possible for equal texts.
     #[inline]
     pub(super) fn is_surely(self, other: Self) -> bool {
         let is_name = match (self.name, other.name) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{capital, of_all};
-use crate::derived::anomalies::Given;
+use crate::derived::anomalies::Inputs;
 use crate::derived::links::{Cell, Pair, key};
 use crate::derived::maths::sample::{center, whole};
 use crate::report::{Cause, CauseKind, Link, LinkKey};
@@ -19,7 +19,7 @@ pub(in crate::derived) const LEAST_OTHERS: usize = 3;
 /// Links differ by that much without anything being wrong.
 const USUAL_DEVIATION: f64 = 0.05;
 
-impl Given<'_> {
+impl Inputs<'_> {
     pub(super) fn slow_links(&self) -> Vec<Cause> {
         let cells: Vec<&Cell> = self.links.cells.iter().filter(|cell| cell.steps >= LEAST_STEPS).collect();
         let mut by_pair: BTreeMap<Pair, Vec<&Cell>> = BTreeMap::new();

@@ -6,7 +6,7 @@ mod stalls;
 
 pub(super) use links::{LEAST_OTHERS, SLOW};
 
-use super::anomalies::Given;
+use super::anomalies::Inputs;
 use super::lateness::{IMPROBABLE, Late};
 use super::maths::sample::{real, whole};
 use super::messages::Waited;
@@ -18,7 +18,7 @@ use crate::units::{count, plural, time};
 /// Less of the time of all ranks in operations is no cause.
 pub(super) const LEAST_SHARE: f64 = 0.02;
 
-impl Given<'_> {
+impl Inputs<'_> {
     /// The causes: those of many operations, that which lost most first, then those of few.
     pub(super) fn causes(&self, anomalies: &[Anomaly]) -> Vec<Cause> {
         let ranks = self.ranks.iter().zip(self.late).enumerate();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{capital, of_all};
-use crate::derived::anomalies::Given;
+use crate::derived::anomalies::Inputs;
 use crate::derived::links::{Pair, key};
 use crate::report::{Cause, CauseKind};
 use crate::tables::large;
@@ -20,7 +20,7 @@ enum End {
 #[derive(Debug, Default)]
 struct Pairs([Vec<Pair>; 2]);
 
-impl Given<'_> {
+impl Inputs<'_> {
     /// Slow network interfaces, and the pairs that are slow for that.
     pub(super) fn slow_nics(&self, slow: &[Pair], all: &[Pair]) -> (Vec<Cause>, BTreeSet<Pair>) {
         let ends = self.ends(all);

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::{capital, of_all};
-use crate::derived::anomalies::Given;
+use crate::derived::anomalies::Inputs;
 use crate::derived::maths::sample::real;
 use crate::report::{Anomaly, Cause, CauseKind, LinkKey};
 use crate::tables::large;
 use crate::units::{plural, time};
 
-impl Given<'_> {
+impl Inputs<'_> {
     /// What stopped operations few times, but for so long that it matters.
     pub(super) fn stalls(&self, anomalies: &[Anomaly], known: &[Cause]) -> Vec<Cause> {
         /// A stall takes this many times as long as usual.

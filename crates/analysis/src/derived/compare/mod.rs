@@ -49,7 +49,6 @@ impl Observed {
     }
 }
 
-/// Operations that both runs have.
 struct Pair<'a> {
     a: &'a Sample,
     b: &'a Sample,

@@ -21,7 +21,6 @@ pub struct Regression {
 }
 
 impl Regression {
-    /// Adds a step of `bytes` that took `ns`.
     pub fn add(&mut self, bytes: u64, ns: u64) {
         let (x, t) = (real(bytes), real(ns.max(1)));
         let weight = 1.0 / (t * t);

@@ -44,7 +44,6 @@ impl Until {
     }
 }
 
-/// Whether an operation was measured to its end.
 pub(super) fn is_known(tables: &Tables, row: u32) -> bool {
     let at = large(row);
     let is_measured = tables.operations.timing[at].is_some_and(|timing| timing.is_measured());

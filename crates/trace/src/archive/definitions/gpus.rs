@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::archive::clock_statements::Said;
+use crate::archive::clock_statements::Property;
 use crate::archive::communicators::Communicator;
 use crate::archive::processes::Process;
 use crate::links::gpu_work::definition::DeviceDefinition;
@@ -38,13 +38,12 @@ pub(super) fn device(process: &Process, number: u32) -> Option<&DeviceDefinition
     devices.find(|device| device.ordinal == ordinal)
 }
 
-/// A device among those of its host.
 pub(super) fn tree_name(device: &DeviceDefinition) -> &str {
     let mut known = [device.pci.as_str(), device.uuid.as_str()].into_iter().filter(|name| !name.is_empty());
     known.next().unwrap_or("?")
 }
 
-pub(super) fn properties_of(device: &DeviceDefinition) -> Vec<Said> {
+pub(super) fn properties_of(device: &DeviceDefinition) -> Vec<Property> {
     let mut properties = vec![("ordinal", Value::U64(device.ordinal.into()))];
     properties.extend(device.statements().into_iter().map(|(name, text)| (name, Value::String(text))));
     properties

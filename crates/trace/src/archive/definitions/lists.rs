@@ -8,7 +8,7 @@ use otf2::records::{
 };
 use otf2::{AttributeValue, Paradigm, StringRef};
 
-use crate::archive::clock_statements::Said;
+use crate::archive::clock_statements::Property;
 use crate::archive::communicators::Communicators;
 use crate::archive::merged::Strings;
 use crate::archive::origins::Origins;
@@ -47,7 +47,7 @@ pub(crate) struct Sources<'a> {
 }
 
 impl Definitions {
-    pub(super) fn properties(&mut self, said: Vec<Said>) -> Vec<(StringRef, AttributeValue)> {
+    pub(super) fn properties(&mut self, said: Vec<Property>) -> Vec<(StringRef, AttributeValue)> {
         let properties = said.into_iter().map(|(name, value)| {
             let value = attribute_value(value.map(|text| self.string(&text)));
             (self.string(name), value)

@@ -18,7 +18,7 @@ type Host<'a> = (&'a str, &'a str);
 #[derive(Debug, Default)]
 pub(super) struct Tree<'a> {
     hosts: BTreeMap<Host<'a>, SystemTreeNodeRef>,
-    /// By host and what tells a device from others.
+    /// By host and what identifies a device.
     devices: BTreeMap<(Host<'a>, &'a str), SystemTreeNodeRef>,
 }
 

@@ -209,7 +209,7 @@ fn memory_bytes(part: &Path) -> u64 {
     journal.saturating_mul(MEMORY_PER_BYTE)
 }
 
-/// Whether a part tells of callbacks that came after the archive was made.
+/// Whether a part counts callbacks that came after the archive was made.
 fn came_late(out: &Path, part: &Path) -> bool {
     let written = |path: &Path| path.metadata().and_then(|data| data.modified());
     match (written(&LateCallbacks::path(part)), written(&out.join(ANCHOR))) {

@@ -74,7 +74,6 @@ impl Group {
         Some((call, self.ranks.iter().filter(|(_, count)| **count > position).map(|(rank, _)| *rank).collect()))
     }
 
-    /// In what two groups first differ, and where.
     fn first_difference(&self, other: &Self) -> Option<(Kind, u64)> {
         let (one, other) = (self.sequence.as_ref()?, other.sequence.as_ref()?);
         let pairs = || (0..).map_while(|at| Some((at, one.get(at)?, other.get(at)?)));

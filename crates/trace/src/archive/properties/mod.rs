@@ -4,24 +4,23 @@
 
 use std::collections::BTreeSet;
 
-use crate::archive::blind_spots;
-use crate::archive::clock_statements;
 use crate::archive::communicators::Communicators;
 use crate::archive::processes::{Parts, Process};
+use crate::archive::{blind_spots, clock_statements};
+use crate::part::manifest::StepRangeDefinition;
 use clocks::gpu::GpuCalibration;
+use journal::part::chain::ChainReport;
 use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
+use nccl_events::control::Span;
+use nccl_events::event_names;
 use schema::{Counts, Lines, Listed, Most, Own, Statements, Sum, Told};
 use tables::index::index;
 
-mod chain;
-mod flight;
-mod gpu;
-mod measurement;
-mod parts;
-mod scorep;
-
 pub(crate) use parts::{PartsThere, fingerprint};
+
+mod gpu;
+mod parts;
 
 /// What an archive says, but for that of [`super::matching`] and [`super::origins`].
 pub(super) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> Statements {
@@ -41,7 +40,7 @@ pub(super) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> St
         ranks_missing: Sum::some(missing.sum()),
         collectives_unmatched: Sum::some(communicators.all.iter().map(|comm| comm.unmatched).sum()),
         ranks_claimed_twice: Sum::some(communicators.ranks_twice),
-        measurement_list: measurement::of_archive(processes),
+        measurement_list: switches(processes),
         problems: problems(processes),
         ..options(parts.options)
     };
@@ -49,9 +48,9 @@ pub(super) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> St
     clocks(&mut said, processes);
     clock_statements::of_archive(&mut said, processes, parts.alignment);
     gpu::of_archive(&mut said, processes);
-    flight::of_archive(&mut said, processes);
-    scorep::of_archive(&mut said, processes);
-    chain::of_archive(&mut said, processes);
+    flight(&mut said, processes);
+    scorep(&mut said, processes);
+    chain(&mut said, processes);
     said
 }
 
@@ -159,4 +158,72 @@ fn problems(processes: &[Process]) -> Listed {
     });
     let all: Vec<String> = all.collect();
     Listed::some(all.len() as u64, all)
+}
+
+/// The processes of which only the end was kept: properties `NCCL::FLIGHT::…`. Nothing where everything was kept.
+fn flight(said: &mut Statements, processes: &[Process]) {
+    let cut: Vec<(&Process, u64)> =
+        processes.iter().filter_map(|process| Some((process, process.manifest.complete_since_ns?))).collect();
+    said.flight_processes = Sum::some(cut.len() as u64);
+    said.flight_complete_from = Most(cut.iter().map(|(process, ns)| process.archive_ns(*ns)).max());
+    let lines = cut.iter().map(|(process, ns)| {
+        format!(
+            "{}: complete from {}; of what began before, {} events were not kept",
+            process.name(),
+            process.archive_ns(*ns),
+            process.manifest.counts.removed
+        )
+    });
+    said.flight_list = Lines::of(lines);
+}
+
+/// What Score-P was shown while the job ran: properties `NCCL::SCOREP::…`. Nothing where there was no Score-P.
+fn scorep(said: &mut Statements, processes: &[Process]) {
+    let reports = || processes.iter().filter_map(|process| process.manifest.scorep.as_ref());
+    let targets: BTreeSet<&str> = reports().map(|report| report.target.as_str()).collect();
+    said.scorep_processes = Sum::some(reports().count() as u64);
+    said.scorep_target = Lines::of(targets);
+    for (name, count) in reports().flat_map(|report| &report.counts) {
+        *said.scorep_counts.entry(name.clone()).or_default() += count;
+    }
+}
+
+/// The profiler plugins behind the recording one: properties `NCCL::CHAIN::…`. Nothing where no plugin was asked for.
+fn chain(said: &mut Statements, processes: &[Process]) {
+    let reports = || processes.iter().filter_map(|process| process.manifest.chain.as_ref());
+    let lines = |list: fn(&ChainReport) -> &[String]| {
+        let all: BTreeSet<&str> = reports().flat_map(list).map(String::as_str).collect();
+        Lines::of(all)
+    };
+    said.chain_plugins = lines(|report| &report.plugins);
+    said.chain_left_out = lines(|report| &report.left_out);
+    for (name, count) in reports().flat_map(|report| &report.counts) {
+        *said.chain_counts.entry(name.clone()).or_default() += count;
+    }
+}
+
+/// The times when recording was switched, a line each: properties `NCCL::MEASUREMENT::…`.
+fn switches(processes: &[Process]) -> Lines {
+    let mut lines = Vec::new();
+    for process in processes {
+        for switch in &process.manifest.switches {
+            let at = process.archive_ns(switch.ns);
+            let what = if switch.is_on { "on" } else { "off" };
+            let by = match switch.steps {
+                Some(StepRangeDefinition { first, last, rank }) => {
+                    let range = Span { first, last };
+                    match rank {
+                        0.. => format!("steps {range} of rank {rank}"),
+                        _ => format!("steps {range}"),
+                    }
+                }
+                None if switch.by_signal => "a signal".to_owned(),
+                None => "the control file".to_owned(),
+            };
+            let events = event_names(switch.events).join(",");
+            lines.push((at, format!("{at}: {}: {what}, events {events}, by {by}", process.name())));
+        }
+    }
+    lines.sort();
+    Lines::of(lines.into_iter().map(|(_, line)| line))
 }

@@ -1,8 +1,9 @@
-//! The attributes of kernels and copies, and what leads from launches to them.
+//! The attributes of kernels and copies, of what leads from launches to them, and of what network plugins did.
 
 use super::Details;
 use crate::links::gpu_work::{What, names};
 use journal::format::record::Symbol;
+use nccl_events::NetData;
 use nccl_events::gpu::{Copy, Kernel, extent};
 use schema::{Attribute, attribute};
 use tables::EventRow;
@@ -66,5 +67,28 @@ impl Details<'_, '_> {
         let to = names::memory_kind(copy.destination_kind);
         self.word(attribute::DestinationMemory, to)?;
         self.some(attribute::GraphNode, copy.graph_node)
+    }
+}
+
+impl Details<'_, '_> {
+    /// What the network plugin said when it began; as numbers, because their meaning is the plugin's.
+    pub(super) fn net_plugin(&mut self, id: i64, data: NetData) -> otf2::Result<()> {
+        let id = id.cast_unsigned();
+        self.add(attribute::PluginId, id)?;
+        match data {
+            NetData::Opaque => Ok(()),
+            NetData::IbQueuePair { device, work_request, opcode, queue_pair, bytes } => {
+                self.add(attribute::NetDevice, device)?;
+                self.add(attribute::QueuePair, queue_pair)?;
+                self.add(attribute::Opcode, opcode)?;
+                self.add(attribute::WorkRequest, work_request)?;
+                self.add(attribute::Bytes, bytes)
+            }
+            NetData::Socket { descriptor, operation, bytes } => {
+                self.add(attribute::Socket, descriptor)?;
+                self.add(attribute::Opcode, operation)?;
+                self.add(attribute::Bytes, bytes)
+            }
+        }
     }
 }

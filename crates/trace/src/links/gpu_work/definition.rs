@@ -19,7 +19,6 @@ pub(crate) struct GpuWorkDefinition {
     pub notices: Vec<String>,
     /// Numbers by name, see [`schema::GpuCounts`]; what is 0 is left out.
     pub counts: BTreeMap<String, u64>,
-    /// The clocks that times were on.
     pub clocks: Vec<SampleClockDefinition>,
     pub devices: Vec<DeviceDefinition>,
 }
@@ -54,7 +53,7 @@ pub(crate) struct DeviceDefinition {
 }
 
 impl DeviceDefinition {
-    /// What tells the device from all others of a host; `None` where nothing does.
+    /// What identifies the device among those of a host; `None` where nothing does.
     pub(crate) fn identity(&self) -> Option<&str> {
         [self.uuid.as_str(), self.pci.as_str()].into_iter().find(|known| !known.is_empty())
     }

@@ -15,10 +15,10 @@ use super::work::{GpuWork, Link, What};
 use crate::links::operations::Activities;
 use crate::links::replays::Replays;
 use tables::Operation;
-use tables::switches::Cut;
+use tables::switches::Coverage;
 use tables::{EventRow, KernelLaunch, Row, Tables};
 
-/// A graph's node: graph and node, or node alone where CUPTI tells what was captured.
+/// A graph's node: graph and node, or node alone where CUPTI reports what was captured.
 type Node = (u32, u64);
 
 /// Places of kernels, by node, in the order of time.
@@ -59,7 +59,7 @@ fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32,
 /// Ties kernels of graphs to the launches that were captured, where there is only one way to do so.
 pub(super) fn tie(work: &mut GpuWork, tables: &Tables, activities: &Activities, replays: &Replays) {
     // Where something is missing, order says nothing.
-    if Cut::of(&tables.switches, &tables.removed, 0) != Cut::Whole || work.is_missing_some() {
+    if Coverage::of(&tables.switches, &tables.removed, 0) != Coverage::Whole || work.is_missing_some() {
         return;
     }
     let nodes = nodes(work);

@@ -87,7 +87,6 @@ impl GpuWork {
         self.joined.contains(&launch)
     }
 
-    /// The strings that its events carry.
     pub(crate) fn texts(&self) -> BTreeSet<String> {
         let (mut extents, mut kinds) = (BTreeSet::new(), BTreeSet::new());
         for work in &self.all {

@@ -44,7 +44,6 @@ pub(crate) struct Work {
     pub start: u64,
     /// To; the last time seen where it had not ended.
     pub end: u64,
-    /// Whether it had not ended when recording did.
     pub unfinished: bool,
     /// Its times are at most this far off, as far as the samples of the clock say.
     pub uncertainty_ns: u64,
@@ -60,16 +59,14 @@ pub(crate) struct Work {
     pub what: What,
 }
 
-/// When an operation ran, as a GPU tells.
+/// When an operation ran, by the records of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ran {
     pub start: u64,
     pub end: u64,
-    /// Whether it had not ended when recording did.
     pub unfinished: bool,
     /// Both are at most this far off.
     pub uncertainty_ns: u64,
-    /// Whether other operations ran in it, too.
     pub is_shared: bool,
 }
 
@@ -97,7 +94,6 @@ pub(crate) struct GpuWork {
     pub all: Vec<Work>,
     /// By index of the activity; empty where GPUs tell nothing.
     pub(super) of_activity: Vec<RanBy>,
-    /// The streams with something on them.
     pub(super) streams: BTreeSet<GpuStream>,
     /// Launches and copy-engine collectives with kernels or copies.
     pub(super) joined: BTreeSet<EventRow>,

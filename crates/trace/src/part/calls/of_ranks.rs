@@ -12,7 +12,7 @@ use nccl_events::collective::{Collective, element_bytes};
 use tables::OperationRow;
 use tables::communicators::Comms;
 use tables::index::{index, index_u32};
-use tables::switches::Cut;
+use tables::switches::Coverage;
 use tables::{CollApi, Tables};
 
 /// A collective with its position: start, id, number of the call.
@@ -88,7 +88,7 @@ pub(crate) fn calls_of_ranks(
             let raw = (operation.func, operation.count, operation.datatype, root);
             let number = known.number(raw, symbols);
             rank.enqueued.push((operation.start, operation.id, number));
-            rank.uses_graphs |= activity.tells_of_graphs(tables);
+            rank.uses_graphs |= activity.shows_graphs(tables);
         }
     }
     let lists = lists(comms, ranks, known);
@@ -99,8 +99,8 @@ pub(crate) fn calls_of_ranks(
         rank: rank.rank,
         called: digest(&rank.called),
         enqueued: digest(&rank.enqueued),
-        step_ranges: match tables.cut(context) {
-            Cut::StepRanges(ranges) => Some(StepRanges::of(&ranges)),
+        step_ranges: match tables.coverage(context) {
+            Coverage::StepRanges(ranges) => Some(StepRanges::of(&ranges)),
             _ => None,
         },
     });

@@ -100,7 +100,6 @@ pub(crate) enum LocationOwner {
     Foreign {
         /// The context as the process handed it out.
         context: u64,
-        /// Whether that was this process.
         own: bool,
     },
 }

@@ -1,9 +1,9 @@
 //! Collectives that NCCL makes of sends and receives: recognised by their calls, built around their members.
 
 use crate::tests::stream::{Built, CONTEXT, Item, Stream, proxy_op};
+use crate::timeline::events::Role;
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
-use crate::timeline::message::Role;
 use journal::format::record::Symbol;
 use nccl_events::Body;
 use nccl_events::collective::Pattern;

@@ -1,9 +1,9 @@
 //! Collectives by copy engines: no kernel, and of the copies only the enqueueing is reported.
 
 use crate::tests::stream::Stream;
+use crate::timeline::events::Role;
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
-use crate::timeline::message::Role;
 use nccl_events::Body;
 use nccl_events::Kind;
 use nccl_events::archive::Timing;

@@ -1,9 +1,9 @@
 //! What intervals operations get, and on which locations: small streams with exact times.
 
 use crate::tests::stream::{CONTEXT, FOREIGN, Stream, kernel, proxy_op};
+use crate::timeline::events::Role;
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::{LocationKey, Owner};
-use crate::timeline::message::Role;
 use clocks::gpu::GpuCalibration;
 use journal::record::RecordBody;
 use nccl_events::archive::Timing;

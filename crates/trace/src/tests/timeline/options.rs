@@ -1,8 +1,8 @@
 //! What is left out by level, and what metrics say.
 
 use crate::tests::stream::{Stream, proxy_op, step};
+use crate::timeline::events::Role;
 use crate::timeline::location::{LocationKey, Owner};
-use crate::timeline::message::Role;
 use journal::part::metrics::{Metric, MetricSet};
 use journal::part::options::{CollectiveRecords, Level};
 use nccl_events::archive::Timing;

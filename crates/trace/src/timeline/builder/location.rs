@@ -11,7 +11,6 @@ use tables::index::index_u32;
 pub(crate) struct LocationBuilder<'c> {
     builder: &'c mut TimelineBuilder,
     key: LocationKey,
-    /// Whether the level has it.
     is_shown: bool,
     /// By sibling: where it is in [`TimelineBuilder::locations`].
     siblings: Vec<Option<usize>>,

@@ -17,7 +17,7 @@ use nccl_events::collective::Function;
 use nccl_events::{Kind, Table, event};
 use tables::OperationRow;
 use tables::index::{index, index_u32};
-use tables::switches::Cut;
+use tables::switches::Coverage;
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     // A rank that did nothing is still a member of its communicator.
@@ -48,7 +48,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             instance: RegionInstance::new(Source::Activity(at), at, InstanceKind::Operation, region),
             operation: Some(activity.operation),
             func: operation.func,
-            at_home: false,
+            on_primary_location: false,
         };
         add(&mut order, shown);
     }
@@ -91,7 +91,7 @@ struct Shown {
     /// The operation; none for a collective around some.
     operation: Option<OperationRow>,
     func: Symbol,
-    at_home: bool,
+    on_primary_location: bool,
 }
 
 impl Shown {
@@ -133,7 +133,7 @@ fn derived<'a>(
             instance: RegionInstance::new(Source::Derived(leader), leader, InstanceKind::Derived, region),
             operation: None,
             func: Symbol::NONE,
-            at_home: false,
+            on_primary_location: false,
         })
     });
     shown.collect()
@@ -172,7 +172,7 @@ fn put(model: &ProcessModel<'_>, location: &mut LocationBuilder<'_>, rows: &mut 
     location.builder().counts.starts_moved += u64::from(moved);
     let derived = &model.links.derived;
     let sibling = rows.take(shown, derived.place_of_member(shown.activity()));
-    shown.at_home = sibling == 0;
+    shown.on_primary_location = sibling == 0;
     location.add(sibling, TimedInstance { start, end, instance });
 }
 
@@ -184,10 +184,10 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
     let Some(context) = of_rank.first().map(|shown| shown.context) else {
         return;
     };
-    let is_whole = match model.tables.cut(context) {
-        Cut::Whole => true,
+    let is_whole = match model.tables.coverage(context) {
+        Coverage::Whole => true,
         // Sends and receives are cut by when they were called, which is not the same on all ranks.
-        Cut::StepRanges(_) if counts_alike(model, context, of_rank) => false,
+        Coverage::StepRanges(_) if counts_alike(model, context, of_rank) => false,
         _ => return,
     };
     let mut messages = Messages::for_operations(of_rank.len());
@@ -204,7 +204,7 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
                 (exchange, _) => exchange,
             };
             let span = (shown.interval.start, shown.interval.end);
-            messages.add(shown.instance, exchange, span, shown.at_home);
+            messages.add(shown.instance, exchange, span, shown.on_primary_location);
         }
     }
     builder.messages(LocationKey::Communicator(context), messages);
@@ -214,9 +214,9 @@ fn add_messages(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, of_rank
 /// reported alike on all ranks.
 fn counts_alike(model: &ProcessModel<'_>, context: u32, of_rank: &[Shown]) -> bool {
     let table = model.tables.contexts.get(index(context)).and_then(|context| Table::of_number(context.comm.table));
-    let tells_calls = table.is_some_and(|table| event::has(table, Kind::CollApi));
+    let has_api_events = table.is_some_and(|table| event::has(table, Kind::CollApi));
     let mut activities = of_rank.iter().filter_map(|shown| model.links.activity(shown.activity()));
-    tells_calls || !activities.any(|activity| activity.tells_of_graphs(model.tables))
+    has_api_events || !activities.any(|activity| activity.shows_graphs(model.tables))
 }
 
 /// The communication records of an operation; none where a reader could not make sense of them.

@@ -7,8 +7,8 @@
 use crate::timeline::builder::{LocationBuilder, TimelineBuilder};
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionNumber};
+use crate::timeline::location::ByLocation;
 use crate::timeline::location::{LocationKey, Siblings};
-use crate::timeline::locations::by_location::ByLocation;
 use crate::timeline::model::ProcessModel;
 use nccl_events::archive::RegionClass;
 use nccl_events::{Kind, state};
@@ -22,7 +22,6 @@ struct Transfer {
     end: u64,
     /// When it made progress; where that is not known its end, if it has none, or its start.
     waits_until: u64,
-    /// Whether NCCL reported its progress.
     is_reported: bool,
     order: u32,
 }

@@ -59,7 +59,7 @@ fn moved(model: &ProcessModel<'_>, row: OperationRow, operation: &Operation<'_>,
     }
 }
 
-/// Steps while the network moves them; the whole transfer where NCCL tells no sizes of steps.
+/// Steps while the network moves them; the whole transfer where NCCL reports no sizes of steps.
 fn network(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let mut loads: BTreeMap<(LocationKey, Metric), Load> = BTreeMap::new();
     let mut has_steps: BTreeSet<Row<ProxyOp>> = BTreeSet::new();

@@ -3,7 +3,9 @@
 //! A new kind of location is a new file with a `build` function, a line in [`build`] here, its
 //! [`LocationKey`](crate::timeline::location::LocationKey) and what its region instances say in `emit`.
 
-mod by_location;
+use crate::timeline::builder::TimelineBuilder;
+use crate::timeline::model::ProcessModel;
+
 pub(crate) mod channels;
 mod communicators;
 mod connections;
@@ -15,9 +17,6 @@ pub(crate) mod proxy_threads;
 pub(crate) mod steps;
 mod streams;
 mod threads;
-
-use crate::timeline::builder::TimelineBuilder;
-use crate::timeline::model::ProcessModel;
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     threads::build(model, builder);

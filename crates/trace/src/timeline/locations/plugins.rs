@@ -1,4 +1,4 @@
-//! What a network plugin tells of its own work for a step, e.g. each queue pair's part of a message.
+//! What a network plugin reports of its own work for a step, e.g. each queue pair's part of a message.
 //!
 //! Its events begin and end across what the step waits for, so they have a row of their own under that of
 //! the step's slot; parts of one message overlap and go to its siblings.

@@ -9,8 +9,8 @@
 
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::instance::{InstanceKind, Source};
+use crate::timeline::location::ByLocation;
 use crate::timeline::location::{LocationKey, Owner, Siblings};
-use crate::timeline::locations::by_location::ByLocation;
 use crate::timeline::locations::parts::Parts;
 use crate::timeline::model::ProcessModel;
 use job::transfers::slot;

@@ -1,6 +1,6 @@
 //! Threads: what they called, launched and enqueued.
 //!
-//! NCCL tells when the host enqueued synchronisations and batches of copies of a copy-engine collective, so they are
+//! NCCL reports when the host enqueued synchronisations and batches of copies of a copy-engine collective, so they are
 //! nested in the enqueueing of their collective. The collective itself is on the location of its communicator.
 
 use super::enqueue;

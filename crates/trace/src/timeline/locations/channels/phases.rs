@@ -1,4 +1,4 @@
-//! Phases of a kernel channel, nested in it. Only their GPU times mean something: NCCL tells all three
+//! Phases of a kernel channel, nested in it. Only their GPU times mean something: NCCL reports all three
 //! after the fact. Where the channel or a phase has no sensible GPU times the phase is not shown.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,0 @@
-//! What an archive says of itself, for programs.
-
-mod completeness;
-mod matching;
-
-pub use completeness::Completeness;
-pub use matching::{Matching, Statement};
