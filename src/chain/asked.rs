@@ -14,8 +14,8 @@ use crate::host::{mask, process};
 const INTERVAL: Duration = Duration::from_millis(50);
 
 static MASKS: [AtomicI32; PLUGINS] = [const { AtomicI32::new(0) }; PLUGINS];
-/// The kinds that a plugin can get: all, or the kinds of the older table by which it is called; none until its `init` has
-/// succeeded once.
+/// The kinds that a plugin can get: all, or the kinds of the older table by which it is called; none until its `init`
+/// has succeeded once.
 static MOST: [AtomicU32; PLUGINS] = [const { AtomicU32::new(0) }; PLUGINS];
 
 /// The mask of a plugin, as NCCL passes its own to `init`.

@@ -58,11 +58,8 @@ impl Call {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Open {
-    outer: Option<Entered>,
-    inner: Option<Entered>,
-}
+/// The open regions of a thread, by [`Level`].
+type Open = [Option<Entered>; 2];
 
 #[derive(Clone, Copy)]
 struct Entered {
@@ -70,38 +67,26 @@ struct Entered {
     region: CallRegion,
 }
 
-impl Entered {
-    const fn is(entered: Option<Self>, event: u64) -> bool {
-        match entered {
-            Some(entered) => entered.event == event,
-            None => false,
-        }
-    }
+thread_local! {
+    static OPEN: Cell<Open> = const { Cell::new([None; 2]) };
 }
 
-thread_local! {
-    static OPEN: Cell<Open> = const {
-        Cell::new(Open { outer: None, inner: None })
-    };
+fn level_of(open: &Open, event: u64) -> Option<usize> {
+    open.iter().position(|entered| entered.is_some_and(|entered| entered.event == event))
 }
 
 pub(super) fn is_open(event: u64) -> bool {
-    let open = OPEN.get();
-    Entered::is(open.inner, event) || Entered::is(open.outer, event)
+    level_of(&OPEN.get(), event).is_some()
 }
 
 /// Enters a region; returns the number of regions that had to be closed for it because their end is unknown.
 pub(super) fn enter(measured: &Measured<'_>, setup: &Setup, event: u64, call: Call) -> u64 {
     let mut open = OPEN.get();
-    let mut closed = u64::from(close(measured, setup, open.inner.take()));
-    if call.level == Level::Outer {
-        closed += u64::from(close(measured, setup, open.outer.take()));
-    }
+    let level = call.level as usize;
+    let closed = close_from(measured, setup, &mut open, level);
     let region = call.region;
-    let entered = Some(Entered { event, region });
-    match call.level {
-        Level::Outer => open.outer = entered,
-        Level::Inner => open.inner = entered,
+    if let Some(place) = open.get_mut(level) {
+        *place = Some(Entered { event, region });
     }
     // Before it is entered, because Score-P may call back.
     OPEN.set(open);
@@ -131,42 +116,35 @@ pub(super) fn enter(measured: &Measured<'_>, setup: &Setup, event: u64, call: Ca
 /// unknown.
 pub(super) fn leave(measured: &Measured<'_>, setup: &Setup, event: u64) -> u64 {
     let mut open = OPEN.get();
-    let mut closed = 0;
-    if Entered::is(open.inner, event) {
-        close(measured, setup, open.inner.take());
-    } else if Entered::is(open.outer, event) {
-        closed = u64::from(close(measured, setup, open.inner.take()));
-        close(measured, setup, open.outer.take());
-    }
+    let closed = level_of(&open, event).map_or(0, |level| close_from(measured, setup, &mut open, level));
     OPEN.set(open);
-    closed
+    closed.saturating_sub(1)
 }
 
 /// Marks a region as closed that cannot be left any more.
 pub(super) fn forget(event: u64) {
     let mut open = OPEN.get();
-    if Entered::is(open.outer, event) {
-        open.outer = None;
-        open.inner = None;
-    } else if Entered::is(open.inner, event) {
-        open.inner = None;
+    if let Some(level) = level_of(&open, event) {
+        open.iter_mut().skip(level).for_each(|entered| *entered = None);
     }
     OPEN.set(open);
 }
 
-fn close(measured: &Measured<'_>, setup: &Setup, entered: Option<Entered>) -> bool {
-    let Some(Entered { region, .. }) = entered else {
-        return false;
-    };
-    match measured.tier() {
-        Tier::Internal(_) => {
-            if let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal)
-                && let Some(handle) = definitions.call(region)
-            {
-                functions.exit(handle);
+/// Closes the open regions from a level on, the inner one first; returns their number.
+fn close_from(measured: &Measured<'_>, setup: &Setup, open: &mut Open, level: usize) -> u64 {
+    let mut closed = 0;
+    for Entered { region, .. } in open.iter_mut().skip(level).rev().filter_map(Option::take) {
+        closed += 1;
+        match measured.tier() {
+            Tier::Internal(_) => {
+                if let (Some(functions), Some(definitions)) = (measured.internal(), &setup.internal)
+                    && let Some(handle) = definitions.call(region)
+                {
+                    functions.exit(handle);
+                }
             }
+            Tier::User(user) => measured.user_end(user, setup.user(region).0),
         }
-        Tier::User(user) => measured.user_end(user, setup.user(region).0),
     }
-    true
+    closed
 }

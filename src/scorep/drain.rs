@@ -42,7 +42,8 @@ pub(super) struct Drain {
     communicators: Vec<(u64, u64)>,
     /// Ticks and nanoseconds at the beginning, for the rate of the ticks.
     began: (u64, u64),
-    /// Operations that are being forwarded, at most twice [`AT_ONCE`]; between two runs it holds the group that may not be whole.
+    /// Operations that are being forwarded, at most twice [`AT_ONCE`]; between two runs the group that may not be
+    /// whole.
     batch: Vec<Ended>,
     is_closed: bool,
 }
@@ -227,9 +228,7 @@ impl Drain {
     }
 
     fn comm_id(&self, context: u64) -> Option<u64> {
-        let known = self.communicators.iter().rev();
-        let mut known = known.filter(|(known, _)| *known == context);
-        known.next().map(|(_, id)| *id)
+        self.communicators.iter().rev().find(|(known, _)| *known == context).map(|(_, id)| *id)
     }
 }
 

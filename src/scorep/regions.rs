@@ -29,6 +29,7 @@ impl Function {
 
     pub(super) fn named(name: &[u8]) -> Self {
         let known = collective::Function::ALL.iter().position(|function| function.name().as_bytes() == name);
+        // There are a dozen.
         Self(u8::try_from(known.unwrap_or(Self::NUMBER - 1)).unwrap_or(0))
     }
 

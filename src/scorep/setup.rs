@@ -71,9 +71,7 @@ impl Setup {
         let name = regions::calls().nth(index).map_or(regions::FILE, |region| region.name);
         (self.handles.get(index).unwrap_or(&SPARE), name)
     }
-}
 
-impl Setup {
     /// Whether the user's filter excludes the region of a call. Score-P's user adapter asks the filter itself.
     pub(super) fn excludes(&self, region: CallRegion) -> bool {
         self.internal.as_ref().is_some_and(|definitions| definitions.call(region).is_none())

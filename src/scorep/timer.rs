@@ -83,6 +83,7 @@ impl Conversion {
         let rise = i128::from(to.scorep) - i128::from(from.scorep);
         // Right after the setup there is no rate yet.
         let passed = since.saturating_mul(rise).checked_div(length).unwrap_or(0);
+        // Before the clock's zero nothing can be shown.
         u64::try_from(i128::from(from.scorep) + passed).unwrap_or(0)
     }
 }

@@ -38,6 +38,7 @@ impl TestClock {
     /// The reading of the played host's clocks when this machine's clocks show `pair`.
     pub(crate) fn shift(&self, pair: ClockPair) -> ClockPair {
         let gained = i128::from(pair.monotonic_ns) * i128::from(self.drift_ppb) / 1_000_000_000;
+        // Fits but for an absurd drift, which tests do not play.
         let gained = i64::try_from(gained).unwrap_or(0);
         let up = |ns: u64| ns.saturating_add_signed(gained).saturating_add(self.up_ns());
         let realtime_ns = pair.realtime_ns.saturating_add_signed(gained);

@@ -4,7 +4,7 @@ use whole_plugin::built;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
-use crate::rig::{Play, alone, chained, copy, everything, finish, log, only, play, same};
+use crate::rig::{Play, alone, behind, chained, copy, everything, finish, log, only, same};
 
 /// Also kinds that the table does not have: scripts start them as NCCL's RAS client can.
 const EVERYTHING: &str = "7fffffff";
@@ -180,11 +180,7 @@ fn handles_of_many_threads_do_not_mix() {
         }
     ";
     let scratch = Scratch::new();
-    let file = copy(&scratch, "one");
-    let mut command = play(&scratch, Play::Script(script), &built::plugin(), 7);
-    command.env("NCCL_OTF2_CHAIN", &file).env("ECHO_OUT", scratch.path().join("log"));
-    finish(&scratch, &mut command);
-    let text = log(&scratch, "log");
+    let text = behind(&scratch, Play::Script(script), 7, &[]);
     let mut open = std::collections::BTreeMap::new();
     let (mut starts, mut stops) = (0, 0);
     for line in text.lines() {

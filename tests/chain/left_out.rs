@@ -4,7 +4,7 @@ use whole_plugin::built;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
-use crate::rig::{Play, alone, chained, copy, everything, finish, log, only, same};
+use crate::rig::{Play, alone, behind, chained, copy, everything, finish, log, only, same};
 
 #[test]
 fn a_plugin_that_fails_is_left_out_and_all_others_go_on() {
@@ -77,10 +77,7 @@ fn what_comes_after_finalize_is_counted_and_not_handed_over() {
         stop y
         finalize d
     ";
-    let file = copy(&scratch, "one");
-    let mut command = chained(&scratch, Play::Script(script), 7, file.to_str().expect("a path"));
-    finish(&scratch, command.env("ECHO_OUT", scratch.path().join("log")));
-    let text = log(&scratch, "log");
+    let text = behind(&scratch, Play::Script(script), 7, &[]);
     let after = text.split_once("finalize").expect("finalized").1;
     assert_eq!(after.matches(" start ").count() + after.matches(" state ").count(), 0, "{text}");
     assert_eq!(after.matches(" stop ").count(), 1, "{text}");
@@ -101,10 +98,7 @@ fn what_belongs_to_another_process_has_no_context_and_no_parent() {
         stop p
         finalize c
     ";
-    let file = copy(&scratch, "one");
-    let mut command = chained(&scratch, Play::Script(script), 7, file.to_str().expect("a path"));
-    finish(&scratch, command.env("ECHO_OUT", scratch.path().join("log")));
-    let text = log(&scratch, "log");
+    let text = behind(&scratch, Play::Script(script), 7, &[]);
     let lines: Vec<&str> = text.lines().map(|line| line.split_once(' ').expect("a thread").1).collect();
     let foreign = "start 0x8 ctx=0x0 parent=0x0 rank=0 -> 0x1001";
     let expected = [foreign, "start 0x10 ctx=0x0 parent=0x1001 rank=0 -> 0x1002", "stop 0x1002", "stop 0x1001"];
@@ -115,9 +109,6 @@ fn what_belongs_to_another_process_has_no_context_and_no_parent() {
 fn errors_of_callbacks_are_counted() {
     let script = everything();
     let scratch = Scratch::new();
-    let file = copy(&scratch, "one");
-    let mut command = chained(&scratch, Play::Script(&script), 7, file.to_str().expect("a path"));
-    finish(&scratch, command.env("ECHO_FAIL", "stop").env("ECHO_OUT", scratch.path().join("log")));
-    let stops = log(&scratch, "log").matches(" stop ").count();
+    let stops = behind(&scratch, Play::Script(&script), 7, &[("ECHO_FAIL", "stop")]).matches(" stop ").count();
     assert_eq!(scratch.sound_archive().properties()["NCCL::CHAIN::ERRORS"], stops.to_string());
 }

@@ -84,6 +84,15 @@ pub(crate) fn finish(scratch: &Scratch, command: &mut Command) -> Ended {
     ended
 }
 
+/// What an echo plugin behind this one is called with, by the variables of [`alone`] and others.
+pub(crate) fn behind(scratch: &Scratch, what: Play<'_>, table: u8, variables: &[(&str, &str)]) -> String {
+    let file = copy(scratch, "one");
+    let mut command = chained(scratch, what, table, file.to_str().expect("a path"));
+    command.env("ECHO_OUT", scratch.path().join("log")).envs(variables.iter().copied());
+    let _ended = finish(scratch, &mut command);
+    log(scratch, "log")
+}
+
 /// Fails with the first line that differs.
 pub(crate) fn same(found: &str, expected: &str, what: &str) {
     assert!(!expected.is_empty(), "{what}: nothing was called");

@@ -53,10 +53,10 @@ macro_rules! call {
 }
 
 macro_rules! by_family {
-    ($self:ident, $global:ident, $own:ident $(, $argument:expr)*) => {
+    ($self:ident, $global:ident, $own:ident $(, $argument:expr)* $(; own: $of_own:expr)?) => {
         match $self.family {
             Family::Global(_) => call!($self.functions.$global $(, $argument)*),
-            Family::Own(subscriber) => call!($self.functions.$own, subscriber $(, $argument)*),
+            Family::Own(subscriber) => call!($self.functions.$own, subscriber $(, $argument)* $(, $of_own)?),
         }
     };
 }
@@ -146,21 +146,11 @@ impl Calls {
     }
 
     pub(super) fn enable(&self, kind: u32) -> Code {
-        match self.family {
-            Family::Global(_) => call!(self.functions.enable, kind),
-            Family::Own(subscriber) => {
-                call!(self.functions.enable_v2, subscriber, kind, ptr::null_mut())
-            }
-        }
+        by_family!(self, enable, enable_v2, kind; own: ptr::null_mut())
     }
 
     pub(super) fn disable(&self, kind: u32) -> Code {
-        match self.family {
-            Family::Global(_) => call!(self.functions.disable, kind),
-            Family::Own(subscriber) => {
-                call!(self.functions.disable_v2, subscriber, kind, ptr::null_mut())
-            }
-        }
+        by_family!(self, disable, disable_v2, kind; own: ptr::null_mut())
     }
 
     /// Starts or stops recording calls of one function.

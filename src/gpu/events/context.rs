@@ -171,6 +171,7 @@ impl Context {
         };
         // Between the two events, not from the reference: the resolution is finer for short times.
         let lasted_ms = driver.elapsed_ms(left.pair.before, left.pair.after)?;
+        // Negative within the resolution: then it took no time.
         let lasted_ns = u64::try_from(nanoseconds(lasted_ms)).unwrap_or(0);
         Ok(Some(LaunchTime {
             ordinal: self.device.ordinal,

@@ -274,15 +274,4 @@ mod tests {
         assert!(pool.change(head, second.index + 1).is_err());
         assert_eq!(low(pool.head.load(Ordering::Relaxed)), low(head));
     }
-
-    #[test]
-    fn a_pool_has_no_more_pairs_than_it_can() {
-        let pool = pool(MOST_PAIRS.into());
-        assert!(pool.is_full());
-        assert!(!pool.add(Event(1), Event(2)));
-        for _ in 0..MOST_PAIRS {
-            assert!(pool.take().is_some());
-        }
-        assert_eq!(pool.take(), None);
-    }
 }

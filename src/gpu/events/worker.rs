@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::context::{Collected, Context};
 use super::pool::Pool;
-use super::shared::{Entry, Shared};
+use super::shared::Shared;
 use crate::gpu::backend::Output;
 use crate::gpu::driver::{CudaError, DeviceContext};
 use journal::clock::monotonic_ns;
@@ -81,7 +81,7 @@ impl Worker {
         match Context::new(&shared.driver, device, index, pool, first_ns, out) {
             Ok(mut context) => {
                 context.communicators.push(communicator);
-                open_if_ready(&mut context, entry);
+                open_if_ready(&mut context, shared);
                 self.contexts.push(context);
             }
             Err(error) => self.fail(shared, index, ordinal, error, out),
@@ -104,48 +104,56 @@ impl Worker {
         let Some(index) = self.contexts.iter().position(is_unused) else {
             return;
         };
-        let mut context = self.contexts.swap_remove(index);
-        let Some((entry, pool)) = shared.at(context.entry) else {
+        let context = self.contexts.swap_remove(index);
+        shared.close(context.entry);
+        let ordinal = context.device.ordinal;
+        let ended = self
+            .on(shared, context, out, |context, pool, out| context.collect_last(&shared.driver, pool, out, deadline));
+        let Some((context, recorded)) = ended else {
             return;
         };
-        entry.context.store(0, Ordering::Relaxed);
-        let (number, ordinal) = (context.entry, context.device.ordinal);
-        if shared.is_over() || self.is_gone(shared, &context, out) {
-            return;
+        self.settled += recorded;
+        self.clocks.retain(|clock| clock.ordinal != ordinal);
+        let monotonic_ns = monotonic_ns();
+        self.clocks.extend(context.newest_ns().map(|gpu_ns| ClockReading { ordinal, gpu_ns, monotonic_ns }));
+        let entry = context.entry;
+        let destroyed = shared.at(entry).map(|(_, pool)| context.destroy(&shared.driver, pool));
+        if let Some(Err(error)) = destroyed {
+            self.fail(shared, entry, ordinal, error, out);
         }
-        let ended = context.collect_last(&shared.driver, pool, out, deadline).and_then(|recorded| {
-            self.settled += recorded;
-            self.clocks.retain(|clock| clock.ordinal != ordinal);
-            self.clocks.extend(context.newest_ns().map(|gpu_ns| ClockReading {
-                ordinal,
-                gpu_ns,
-                monotonic_ns: monotonic_ns(),
-            }));
-            context.destroy(&shared.driver, pool)
-        });
-        if let Err(error) = ended {
-            self.fail(shared, number, ordinal, error, out);
+    }
+
+    /// Runs `action` on a context that is still there; a failure ends the timing of its device.
+    fn on<T>(
+        &mut self,
+        shared: &Shared,
+        mut context: Context,
+        out: &mut dyn Output,
+        action: impl FnOnce(&mut Context, &Pool, &mut dyn Output) -> Result<T, CudaError>,
+    ) -> Option<(Context, T)> {
+        let (_, pool) = shared.at(context.entry)?;
+        if shared.is_over() || self.is_gone(shared, &context, out) {
+            return None;
+        }
+        match action(&mut context, pool, out) {
+            Ok(done) => Some((context, done)),
+            Err(error) => {
+                self.fail(shared, context.entry, context.device.ordinal, error, out);
+                None
+            }
         }
     }
 
     pub(super) fn collect(&mut self, shared: &Shared, out: &mut dyn Output) {
         let mut fewest_free = u32::MAX;
-        for mut context in std::mem::take(&mut self.contexts) {
-            let Some((entry, pool)) = shared.at(context.entry) else {
-                continue;
-            };
-            let (number, ordinal) = (context.entry, context.device.ordinal);
-            if shared.is_over() || self.is_gone(shared, &context, out) {
-                continue;
-            }
-            match context.collect(&shared.driver, pool, out) {
-                Ok(Collected { recorded, free_percent, .. }) => {
-                    self.settled += recorded;
-                    open_if_ready(&mut context, entry);
-                    fewest_free = fewest_free.min(free_percent);
-                    self.contexts.push(context);
-                }
-                Err(error) => self.fail(shared, number, ordinal, error, out),
+        for context in std::mem::take(&mut self.contexts) {
+            let collected =
+                self.on(shared, context, out, |context, pool, out| context.collect(&shared.driver, pool, out));
+            if let Some((mut context, Collected { recorded, free_percent, .. })) = collected {
+                self.settled += recorded;
+                open_if_ready(&mut context, shared);
+                fewest_free = fewest_free.min(free_percent);
+                self.contexts.push(context);
             }
         }
         let [shortest, longest] = PACES_MS;
@@ -161,20 +169,11 @@ impl Worker {
         for entry in &shared.entries {
             entry.context.store(0, Ordering::Relaxed);
         }
-        for mut context in std::mem::take(&mut self.contexts) {
-            let Some((_, pool)) = shared.at(context.entry) else {
-                continue;
-            };
-            if shared.is_over() || self.is_gone(shared, &context, out) {
-                continue;
-            }
-            match context.collect_last(&shared.driver, pool, out, deadline) {
-                Ok(recorded) => self.settled += recorded,
-                Err(error) => {
-                    let (number, ordinal) = (context.entry, context.device.ordinal);
-                    self.fail(shared, number, ordinal, error, out);
-                }
-            }
+        for context in std::mem::take(&mut self.contexts) {
+            let recorded = self.on(shared, context, out, |context, pool, out| {
+                context.collect_last(&shared.driver, pool, out, deadline)
+            });
+            self.settled += recorded.map_or(0, |(_, recorded)| recorded);
         }
         self.count(shared, out);
         out.count(GpuCount::Unfinished, self.launches.saturating_sub(self.settled));
@@ -255,8 +254,11 @@ impl Worker {
     }
 }
 
-fn open_if_ready(context: &mut Context, entry: &Entry) {
-    if !context.is_open && context.is_ready() {
+fn open_if_ready(context: &mut Context, shared: &Shared) {
+    if !context.is_open
+        && context.is_ready()
+        && let Some((entry, _)) = shared.at(context.entry)
+    {
         context.is_open = true;
         entry.context.store(context.device.context.0, Ordering::Release);
     }

@@ -93,7 +93,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, sa
         basis.push(format!("No event was lost; {unfinished} had not ended when the recording did."));
     }
     let is_judged = matches!(finding, Finding::Unfinished | Finding::Causes | Finding::Healthy);
-    let rest = is_judged.then(|| rest(given, causes, said));
+    let rest = is_judged.then(|| rest(inputs, causes, said));
     Verdict { finding, sentence, is_partial, basis, rest }
 }
 
@@ -107,10 +107,10 @@ fn among(said: &Statements) -> &'static str {
 }
 
 /// What is said of everything but the causes.
-fn rest(given: &Given<'_>, causes: &[Cause], said: &Statements) -> String {
+fn rest(inputs: &Inputs<'_>, causes: &[Cause], said: &Statements) -> String {
     let nothing = if causes.is_empty() { "Nothing stands out" } else { "Nothing else stands out" };
     match (among(said), said.counts.lost()) {
-        ("", _) if given.tables.steps.is_empty() => {
+        ("", _) if inputs.tables.steps.is_empty() => {
             format!("{nothing}; all that was seen is here, and connections were not measured.")
         }
         ("", _) => format!("{nothing}; all that was seen is here."),

@@ -65,44 +65,38 @@ fn kernel_of(bytes: &[u8]) -> Option<Kernel<NameAddress>> {
     })
 }
 
+/// A copy, by a kind of record that has the usual fields.
+macro_rules! copy {
+    ($record:ident, $bytes:ident, $count:expr, $source_device:expr, $destination_device:expr) => {
+        Copy {
+            correlation: $record::CORRELATION.of($bytes)?,
+            device: $record::DEVICE.of($bytes)?,
+            context: $record::CONTEXT.of($bytes)?,
+            stream: $record::STREAM.of($bytes)?,
+            start_ns: $record::START.of($bytes)?,
+            end_ns: $record::END.of($bytes)?,
+            bytes: $record::BYTES.of($bytes)?,
+            kind: $record::COPY_KIND.of($bytes)?,
+            source_kind: $record::SOURCE_KIND.of($bytes)?,
+            destination_kind: $record::DESTINATION_KIND.of($bytes)?,
+            count: $count,
+            graph_node: $record::GRAPH_NODE.of($bytes)?,
+            source_device: $source_device,
+            destination_device: $destination_device,
+        }
+    };
+}
+
 fn copy_of(bytes: &[u8]) -> Option<Copy> {
     let device = copy::DEVICE.of(bytes)?;
-    let count = copy::COUNT.of(bytes).unwrap_or(1).max(1);
-    Some(Copy {
-        correlation: copy::CORRELATION.of(bytes)?,
-        device,
-        context: copy::CONTEXT.of(bytes)?,
-        stream: copy::STREAM.of(bytes)?,
-        start_ns: copy::START.of(bytes)?,
-        end_ns: copy::END.of(bytes)?,
-        bytes: copy::BYTES.of(bytes)?,
-        kind: copy::COPY_KIND.of(bytes)?,
-        source_kind: copy::SOURCE_KIND.of(bytes)?,
-        destination_kind: copy::DESTINATION_KIND.of(bytes)?,
-        count: u32::try_from(count).unwrap_or(u32::MAX),
-        graph_node: copy::GRAPH_NODE.of(bytes)?,
-        source_device: device,
-        destination_device: device,
-    })
+    // Up to 12.7 a record has no count, and is one copy.
+    let count = u32::try_from(copy::COUNT.of(bytes).unwrap_or(1).max(1)).unwrap_or(u32::MAX);
+    Some(copy!(copy, bytes, count, device, device))
 }
 
 fn peer_copy_of(bytes: &[u8]) -> Option<Copy> {
-    Some(Copy {
-        correlation: peer_copy::CORRELATION.of(bytes)?,
-        device: peer_copy::DEVICE.of(bytes)?,
-        context: peer_copy::CONTEXT.of(bytes)?,
-        stream: peer_copy::STREAM.of(bytes)?,
-        start_ns: peer_copy::START.of(bytes)?,
-        end_ns: peer_copy::END.of(bytes)?,
-        bytes: peer_copy::BYTES.of(bytes)?,
-        kind: peer_copy::COPY_KIND.of(bytes)?,
-        source_kind: peer_copy::SOURCE_KIND.of(bytes)?,
-        destination_kind: peer_copy::DESTINATION_KIND.of(bytes)?,
-        count: 1,
-        graph_node: peer_copy::GRAPH_NODE.of(bytes)?,
-        source_device: peer_copy::SOURCE_DEVICE.of(bytes)?,
-        destination_device: peer_copy::DESTINATION_DEVICE.of(bytes)?,
-    })
+    let [source, destination] = [peer_copy::SOURCE_DEVICE, peer_copy::DESTINATION_DEVICE].map(|field| field.of(bytes));
+    Some(copy!(peer_copy, bytes, 1, source?, destination?))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::rig::{NCCL, OTHER, Rig, launch_of, next_id, refusal, scenario, scenario_without_driver, settings};
+use super::rig::{NCCL, Rig, launch_of, next_id, refusal, scenario, scenario_without_driver, settings};
 use crate::gpu::backend::Backend as _;
 use crate::gpu::cupti::Settings;
 use nccl_events::Kind;
@@ -103,19 +103,6 @@ fn a_forked_child_does_not_call_cupti() {
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status}");
         rig.finish();
         rig.all_are_joined(&[launched]);
-    });
-}
-
-#[test]
-fn kernels_between_launches_have_no_id() {
-    scenario("lives::kernels_between_launches_have_no_id", &[], || {
-        let mut rig = Rig::open();
-        let launched = rig.launch(652, 0);
-        // Between launches: kernels of others get no id.
-        rig.double.launch(652, 0, OTHER);
-        rig.finish();
-        rig.all_are_joined(&[launched]);
-        assert_eq!(rig.output.get(GpuCount::ForeignKernels), 1);
     });
 }
 
