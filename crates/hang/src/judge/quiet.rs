@@ -18,8 +18,8 @@ pub(crate) struct Quiet {
     pub(crate) processes: Vec<usize>,
 }
 
-/// Whether NCCL called the plugin in no process for the last `after_ns`. A process of a job that is over counts where it
-/// was killed: its clock readings, one a second, show how long it lived on.
+/// Whether NCCL called the plugin in no process for the last `after_ns`. In a job that is over, the processes that were
+/// killed count: their clock readings, one a second, show how long they lived on.
 pub(crate) fn find(job: &Job, after_ns: u64) -> Option<Quiet> {
     let living = job.processes.iter().enumerate().filter(|(index, process)| is_expected(job, *index, process));
     let mut living: Vec<(u64, usize)> = living.map(|(index, process)| (process.last_event_ns, index)).collect();
@@ -32,8 +32,8 @@ pub(crate) fn find(job: &Job, after_ns: u64) -> Option<Quiet> {
     is_quiet.then(|| Quiet { for_ns, until_ns, processes: living.into_iter().map(|(_, index)| index).collect() })
 }
 
-/// Whether a process can be expected to call NCCL: it lives, or was killed, its journal can be read, and it has not ended
-/// all its communicators.
+/// Whether a process can be expected to call NCCL: it lives, or was killed, its journal can be read, and it has not
+/// ended all its communicators.
 fn is_expected(job: &Job, index: usize, process: &Process) -> bool {
     let ranks = job.comms.iter().flat_map(|comm| comm.ranks.values());
     let mut ranks = ranks.filter(|rank| rank.actor.process == index).peekable();
