@@ -18,7 +18,7 @@ use journal::part::JOURNAL;
 use journal::part::environment::JobEnvironment;
 use journal::part::late::LateCallbacks;
 use journal::part::scorep::ScorepReport;
-use journal::writer::JournalWriter;
+use journal::writer::{JournalWriter, Stop};
 use journal::{file_size, private};
 use settings::{Config, Finalize, Verbosity};
 use trace::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, part_directories, unify, write_part};
@@ -102,7 +102,8 @@ fn say_what_was_not_recorded(
     if memory::has_failed() {
         writer.stop_without_memory();
     }
-    if let Some(stop) = writer.stop_reason() {
+    // Room is prepared ahead: where there is none for more, all may have had room in what there was.
+    if let Some(stop) = writer.stop_reason().filter(|stop| writer.has_lost() || *stop == Stop::Memory) {
         logger::warn(&format!(
             "not everything was recorded: {}; what is missing is counted in the trace",
             describe(&stop)

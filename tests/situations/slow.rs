@@ -71,6 +71,21 @@ fn the_time_of_all_ranks_in_operations_counts_once() {
     assert_eq!(filtered["causes"][0]["rank"], 5);
 }
 
+/// A rank is late "from a time on" only where the others began to wait for it then.
+#[test]
+fn since_when_a_rank_is_late_is_said_only_where_the_loss_begins() {
+    let later = report_on("a rank that is late from half-way on");
+    let sentence = later["verdict"]["sentence"].as_str().expect("a sentence");
+    assert!(sentence.starts_with("Rank 3 comes late from "), "{sentence}");
+    assert!(later["causes"][0]["since_ns"].is_u64(), "{}", later["causes"]);
+    let always = report_on("a rank that is late to a fourth of the collectives");
+    let change = &always["ranks"][3]["change"];
+    assert!(change["after"].as_f64() > change["before"].as_f64(), "its usual lateness grows: {change}");
+    let sentence = always["verdict"]["sentence"].as_str().expect("a sentence");
+    assert!(sentence.starts_with("Rank 3 comes late: "), "{sentence}");
+    assert!(always["causes"][0]["since_ns"].is_null(), "{}", always["causes"]);
+}
+
 /// "Nothing stands out" names the rank that others waited longest for, and never says that none loses 2 % where one
 /// does.
 #[test]

@@ -113,7 +113,7 @@ fn healthy_ring(job: Job, expected: Expected) -> Case {
 
 pub(crate) type Situation = (&'static str, fn() -> Case);
 
-pub(crate) const ALL: [Situation; 26] = [
+pub(crate) const ALL: [Situation; 28] = [
     ("a rank late to the all-reduce of a mixture of experts", || {
         case(mixture_of_experts(MS), late(5), Some(40 * 7 * MS))
     }),
@@ -143,6 +143,21 @@ pub(crate) const ALL: [Situation; 26] = [
     }),
     ("a rank that stalls once", || {
         case(rounds(7, 61, |it, round| it.late(1, if round == 30 { 100 * MS } else { 0 })), late(1), Some(7 * 100 * MS))
+    }),
+    ("a rank that is late three times a round, in which all ranks make communicators for seconds", || {
+        let script = rounds(19, 48, |it, round| match round % 4 {
+            0 => it.compute(4_000 * MS, 20_000.0),
+            _ => it.late(3, 80 * MS),
+        });
+        case(script, late(3), Some(36 * 7 * 80 * MS))
+    }),
+    ("a rank that is late to a fourth of the collectives, and slightly to the others towards the end", || {
+        let script = rounds(20, 121, |it, round| match (round % 4, round) {
+            (1, _) => it.late(3, 20 * MS),
+            (_, 72..) => it.late(3, MS / 5),
+            _ => {}
+        });
+        case(script, late(3), Some(7 * (30 * 20 * MS + 37 * MS / 5)))
     }),
     ("each collective has another late rank, by chance", || {
         let anyone = |it: &mut Script, _| {

@@ -14,14 +14,16 @@ use crate::print;
 pub(crate) use journal::part::PARTS;
 pub(crate) use trace::ANCHOR;
 
+const SHARING: &str = "a recording is for its user only, who can share it: chmod -R g+rX";
+
 /// Whether something is there: what cannot be seen is not taken for missing.
 fn is_there(path: &Path) -> Result<bool> {
     path.try_exists().map_err(|source| {
         let advice = match source.kind() {
-            io::ErrorKind::PermissionDenied => " (a recording is for its user only, who can share it: chmod -R g+rX)",
-            _ => "",
+            io::ErrorKind::PermissionDenied => format!(" ({SHARING})"),
+            _ => String::new(),
         };
-        let text = format!("cannot look into {}: {source}{advice}", path.parent().unwrap_or(path).display());
+        let text = format!("cannot look into {}{advice}", path.parent().unwrap_or(path).display());
         Error::new(source).context(text)
     })
 }
@@ -106,11 +108,12 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
 
 /// What helps where a file of an archive is missing or damaged: its parts are still there.
 pub(crate) fn remedy(error: &Error) -> Option<String> {
-    let files = error.chain().filter_map(|error| match error.downcast_ref::<otf2::Error>()? {
-        otf2::Error::Damaged { path, .. } | otf2::Error::Io { path, .. } => Some(path),
+    let mut remedies = error.chain().filter_map(|error| match error.downcast_ref::<otf2::Error>()? {
+        otf2::Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some(SHARING.to_owned()),
+        otf2::Error::Damaged { path, .. } | otf2::Error::Io { path, .. } => remedy_of(path),
         _ => None,
     });
-    files.filter_map(|file| remedy_of(file)).next()
+    remedies.next()
 }
 
 pub(crate) fn remedy_of(file: &Path) -> Option<String> {
@@ -123,4 +126,21 @@ pub(crate) fn remedy_of(file: &Path) -> Option<String> {
 pub(crate) fn is_archive(path: &Path) -> bool {
     path.join(ANCHOR).symlink_metadata().is_ok()
         || (path.is_file() && path.extension().is_some_and(|end| end == "otf2"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_read_an_archive_is_not_told_to_make_it_again() {
+        let job = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(job.path().join(PARTS)).expect("made");
+        let remedy_for = |kind: io::ErrorKind| {
+            let error = otf2::Error::Io { operation: "read", path: job.path().join("traces.def"), source: kind.into() };
+            remedy(&Error::new(error)).expect("a remedy")
+        };
+        assert!(remedy_for(io::ErrorKind::PermissionDenied).contains("chmod"));
+        assert!(remedy_for(io::ErrorKind::NotFound).contains("finalize"));
+    }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use analysis::Filter;
 use analysis::report::Outcome;
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 use report_page::{Options, Written};
 use serde::Serialize;
@@ -15,7 +15,8 @@ use crate::exit::Exit;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::select::Select;
-use crate::statistics::{self, DAMAGED};
+use crate::staging::refuse_irreplaceable;
+use crate::statistics::{self, unreadable};
 use crate::version;
 
 const EXAMPLES: &str = "\
@@ -97,6 +98,7 @@ struct DiffSummary {
 
 pub(crate) fn report(request: &Request) -> Result<Exit> {
     let tool = format!("nccl-otf2 {}", version::short());
+    request.output.as_deref().map_or(Ok(()), refuse_irreplaceable)?;
     if let Some(other) = &request.diff {
         return of_two(request, other, &tool);
     }
@@ -104,11 +106,12 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     ensure!(is_whole, "a page of one run has all of it; --comm, --rank, --function, --from and --to need --diff");
     let trace = archive::open_with_kinds(&request.path)?;
     let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name("report.html"));
+    refuse_irreplaceable(&output)?;
     let bar = Bar::new();
     let mut analysis = statistics::of(&trace, &Filter::default(), &bar)?;
     if analysis.tables.members.has_process_of_several_ranks() {
         // Their calls say which rank a thread belongs to.
-        analysis.tables.add_calls(&trace, &bar).context(DAMAGED)?;
+        analysis.tables.add_calls(&trace, &bar).map_err(unreadable)?;
     }
     let verdict = analysis.report.verdict.sentence.clone();
     let title = request.title.clone().unwrap_or_else(|| title_of(&trace.anchor));
@@ -136,6 +139,7 @@ fn of_two(request: &Request, other: &Path, tool: &str) -> Result<Exit> {
     let comparison = statistics::comparison(&request.path, other, &request.select)?;
     let beside = Path::new(&comparison.runs[0].run.anchor).with_file_name("diff.html");
     let output = request.output.clone().unwrap_or(beside);
+    refuse_irreplaceable(&output)?;
     let title = request.title.clone().unwrap_or_else(|| format!("{} and {}", request.path.display(), other.display()));
     let bytes = report_page::write_comparison(&comparison, &output, &title, tool)?;
     let (page, outcome) = (output.display().to_string(), comparison.outcome);

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 /// A directory beside the one that is wanted; removed unless it is put in its place.
 #[derive(Debug)]
@@ -60,8 +60,22 @@ impl Drop for Staging {
     }
 }
 
+/// A regular file is replaced, nothing else: not a device, not what a link leads to.
+pub(crate) fn refuse_irreplaceable(wanted: &Path) -> Result<()> {
+    refuse_dash(wanted)?;
+    regular_files::refuse_other_than_file(wanted)
+        .with_context(|| format!("cannot replace {}; name another one with -o", wanted.display()))
+}
+
+/// `-` is stdout elsewhere.
+fn refuse_dash(wanted: &Path) -> Result<()> {
+    ensure!(wanted != Path::new("-"), "-: this is not written to stdout; ./- names a file that is called so");
+    Ok(())
+}
+
 /// Nothing is written over.
 pub(crate) fn refuse_existing(wanted: &Path) -> Result<()> {
+    refuse_dash(wanted)?;
     if fs::symlink_metadata(wanted).is_ok() {
         bail!("{} exists already; name another one with -o, or remove it", wanted.display());
     }

@@ -1,21 +1,30 @@
 //! What `stats`, `diff` and `report` derive of archives.
 
+use std::io;
 use std::path::Path;
 
 use analysis::report::{Comparison, Report};
 use analysis::{Analysis, Filter, Observed, Trace, analyse, compare};
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Error, Result};
 
 use crate::archive;
 use crate::progress::Bar;
 use crate::select::Select;
 use crate::verdict;
 
-pub(crate) const DAMAGED: &str = "the archive is damaged, `nccl-otf2 check` says more";
+/// Why an archive that opens cannot be analysed.
+pub(crate) fn unreadable(error: otf2::Error) -> Error {
+    let is_refused = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
+    let context = match &error {
+        otf2::Error::Io { source, .. } if is_refused(source) => "cannot read the archive",
+        _ => "the archive is damaged, `nccl-otf2 check` says more",
+    };
+    Error::new(error).context(context)
+}
 
 /// Analyses an archive. The verdict on a hang, where there is one, comes first.
 pub(crate) fn of(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> {
-    let mut analysis = analyse(trace, filter, bar).context(DAMAGED)?;
+    let mut analysis = analyse(trace, filter, bar).map_err(unreadable)?;
     verdict::put_first(trace, &mut analysis.report.verdict);
     Ok(analysis)
 }

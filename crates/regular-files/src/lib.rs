@@ -73,6 +73,15 @@ pub fn checksum(path: &Path, most_bytes: u64) -> io::Result<u64> {
     }
 }
 
+/// Refuses a place for a new file where there is something that it may not replace: a device, a FIFO, a link.
+pub fn refuse_other_than_file(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(is) => refused(&is, u64::MAX).map_or(Ok(()), Err),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 fn refused(is: &Metadata, most_bytes: u64) -> Option<io::Error> {
     let length = is.len();
     if !is.is_file() {
@@ -128,6 +137,12 @@ mod tests {
         let _socket = UnixListener::bind(at("socket")).expect("a socket");
         assert_eq!(refused(&at("socket")), "it is a socket, not a regular file");
         assert_eq!(refused(Path::new("/dev/zero")), "it is a device, not a regular file");
+        for (place, is_refused) in
+            [("file", false), ("missing", false), ("fifo", true), ("link", true), ("socket", true)]
+        {
+            assert_eq!(refuse_other_than_file(&at(place)).is_err(), is_refused, "{place}");
+        }
+        refuse_other_than_file(Path::new("/dev/full")).expect_err("a device");
         let sparse = File::create(at("sparse")).expect("made");
         sparse.set_len(1 << 40).expect("a hole");
         assert_eq!(refused(&at("sparse")), "it has 1099511627776 bytes, and such a file has at most 1048576");

@@ -6,6 +6,7 @@ use super::causes::{LEAST_OTHERS, LEAST_SHARE, SLOW};
 use super::instances::Instances;
 use super::lateness::IMPROBABLE;
 use super::maths::sample::real;
+use nccl_events::Kind;
 use schema::Statements;
 
 use crate::report::{Cause, CauseKind, Clocks, Finding, Rank, Run, Verdict};
@@ -31,9 +32,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, sa
     let (finding, sentence) = match main {
         Some(cause) if cause.kind == CauseKind::Unfinished => (Finding::Unfinished, cause.sentence.clone()),
         Some(cause) => (Finding::Causes, format!("{}{}", late_ranks(inputs, causes), cause.sentence)),
-        None if tables.operations.is_empty() => {
-            (Finding::Nothing, "There are no operations of NCCL in this archive.".to_owned())
-        }
+        None if tables.operations.is_empty() => (Finding::Nothing, no_operations(said)),
         None if budget.operations_ns == budget.not_compared_ns && matched == 0 => {
             let sentence = "No collective or message of several ranks was timed: there is nothing to compare.";
             (Finding::Nothing, sentence.to_owned())
@@ -95,6 +94,19 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, sa
     let is_judged = matches!(finding, Finding::Unfinished | Finding::Causes | Finding::Healthy);
     let rest = is_judged.then(|| rest(inputs, causes, said));
     Verdict { finding, sentence, is_partial, basis, rest }
+}
+
+fn no_operations(said: &Statements) -> String {
+    let calls = [Kind::CollApi, Kind::P2pApi].map(|kind| said.counts.kinds.get(kind).written).iter().sum();
+    match calls {
+        0 => "There are no operations of NCCL in this archive.".to_owned(),
+        // Of broadcasts newer versions of NCCL report nothing else.
+        calls => format!(
+            "There are no operations of NCCL in this archive, only {}: `nccl-otf2 info` says which events were recorded, \
+             and what NCCL does not report below a call.",
+            plural(calls, "call", "calls"),
+        ),
+    }
 }
 
 /// What of the recording a "nothing" covers, where that is not all.
@@ -189,7 +201,7 @@ fn nothing(inputs: &Inputs<'_>, said: &Statements) -> String {
 
 /// Why a rank that others waited for is not called late.
 fn by_chance(inputs: &Inputs<'_>, number: u32, rank: &Rank) -> String {
-    let more_ns = inputs.late.get(large(number)).map_or(0, |late| late.lost_ns);
+    let more_ns = inputs.late.get(large(number)).map_or(0, |late| late.more_ns.saturating_mul(late.ranks));
     match rank.p_value {
         _ if rank.inherited_ns > rank.awaited_ns => {
             "because it had waited or transferred for longer itself before".to_owned()
@@ -279,4 +291,18 @@ pub(super) fn clocks(tables: &Tables, instances: &Instances, ranks: &[Rank]) -> 
         (None, true) => "No arrivals of ranks are compared.".to_owned(),
     };
     Clocks { uncertainty_ns, unknown, sentence }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_below_which_nccl_reports_nothing_are_named() {
+        let mut said = Statements::default();
+        assert_eq!(no_operations(&said), "There are no operations of NCCL in this archive.");
+        said.counts.kind_mut(Kind::CollApi).written = 80;
+        let sentence = no_operations(&said);
+        assert!(sentence.contains("only 80 calls") && sentence.contains("does not report below a call"), "{sentence}");
+    }
 }

@@ -13,7 +13,7 @@ use trace::{
     FinalizeOptions, PartState, WriteOptions, finalize, is_done, is_last_process, part_directories, unify, write_part,
 };
 
-use super::directory::{Directory, is_one_of_many};
+use super::directory::{Cleared, Directory, is_one_of_many};
 use super::request::Request;
 use crate::place::{ANCHOR, PARTS};
 use crate::print::{self, Text};
@@ -26,22 +26,33 @@ pub(super) fn complete(directory: &Directory, request: &Request, job: &JobEnviro
     let out = directory.path();
     let mut hang = None;
     let parts = if out.join(PARTS).is_dir() { part_directories(out)? } else { Vec::new() };
-    let is_cleared = directory.was_cleared(parts.is_empty());
-    if is_cleared && !parts.is_empty() {
+    let cleared = directory.was_cleared(parts.is_empty());
+    if cleared == Cleared::Removed && !parts.is_empty() {
         print::note(format_args!(
             "{} was removed while the command ran: what was recorded before is lost, and not in what follows",
             out.join(PARTS).display()
         ));
     }
     if parts.is_empty() {
-        if is_cleared {
-            print::note(format_args!(
-                "nothing is left of what was recorded into {}: it was removed while the command ran",
-                out.display()
-            ));
-            return Ok(());
+        match cleared {
+            Cleared::Removed => {
+                print::note(format_args!(
+                    "nothing is left of what was recorded into {}: it was removed while the command ran",
+                    out.display()
+                ));
+                return Ok(());
+            }
+            Cleared::Emptied => {
+                print::note(format_args!(
+                    "there is no recording in {}: either no process could write one (then its plugin said why on \
+                     stderr), or it was removed while the command ran",
+                    out.display()
+                ));
+                directory.forget_if_unused();
+                return Ok(());
+            }
+            Cleared::No => directory.forget_if_unused(),
         }
-        directory.forget_if_unused();
         // Every rank of a large job would say it; one is enough.
         if job.rank.unwrap_or(0) == 0 {
             print::notes(&why_nothing(plugin, out));

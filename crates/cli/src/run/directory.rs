@@ -36,6 +36,16 @@ pub(crate) struct Directory {
     parts: Option<Stamps>,
 }
 
+/// Whether what was recorded is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cleared {
+    No,
+    /// The directory of parts is gone, or another one is there.
+    Removed,
+    /// A part was there. A plugin that finds no room for its journal removes its own.
+    Emptied,
+}
+
 /// When a directory was made, where that is known, and when something was last put into it or taken out.
 type Stamps = (Option<SystemTime>, Option<SystemTime>);
 
@@ -105,12 +115,14 @@ impl Directory {
     }
 
     /// Whether somebody removed what was recorded while the command ran. `is_empty`: whether no part is there.
-    pub(crate) fn was_cleared(&self, is_empty: bool) -> bool {
+    pub(crate) fn was_cleared(&self, is_empty: bool) -> Cleared {
         let now = stamps(&self.path.join(PARTS));
         match (self.parts, now) {
-            (Some((made, changed)), Some(now)) => made != now.0 || is_empty && changed != now.1,
-            (Some(_), None) => true,
-            (None, now) => is_empty && now.is_some(),
+            (Some(_), None) => Cleared::Removed,
+            (Some((made, _)), Some(now)) if made != now.0 => Cleared::Removed,
+            (Some((_, changed)), Some(now)) if is_empty && changed != now.1 => Cleared::Emptied,
+            (None, Some(_)) if is_empty => Cleared::Emptied,
+            _ => Cleared::No,
         }
     }
 

@@ -33,9 +33,13 @@ pub(super) fn wait(out: &Path, request: &Request, job: &JobEnvironment, interrup
         if !is_said && began.elapsed() > QUIET {
             is_said = true;
             print::note(format_args!(
-                "the command has ended; waits {} s at most for {} that it left and that still records (Ctrl-C ends this)",
+                "the command has ended; waits {} s at most for {} (Ctrl-C ends this)",
                 PATIENCE.as_secs(),
-                plural(number, "process", "processes")
+                plural(
+                    number,
+                    "process that it left and that still records",
+                    "processes that it left and that still record"
+                )
             ));
         }
         thread::sleep(STEP);

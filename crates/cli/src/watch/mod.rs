@@ -31,6 +31,10 @@ use slow::{Limits, Slow};
 
 /// Watches a job.
 pub(crate) fn watch(request: &Request) -> Result<Exit> {
+    if let Some(path) = request.write.as_deref().filter(|path| !path.is_dir()) {
+        regular_files::refuse_other_than_file(path)
+            .with_context(|| format!("cannot replace {}; name another one with --write", path.display()))?;
+    }
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&is_over)).context("cannot catch signals")?;

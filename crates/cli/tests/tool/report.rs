@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -129,6 +130,29 @@ fn a_page_that_cannot_be_written_names_the_file_and_the_way_out() {
     let ended = scratch.ends(["report", "trace", "-o", "missing/page.html"]).with_code(2);
     ended.says("missing/page.html; -o names another file");
     scratch.ends(["report", "nothing-here"]).with_code(2);
+}
+
+/// Neither a device nor a FIFO nor a link becomes a page.
+#[test]
+fn only_a_regular_file_is_replaced_by_a_page() {
+    let scratch = Scratch::new();
+    Fixture::sound().write(scratch.path());
+    assert!(Command::new("mkfifo").arg(scratch.join("fifo")).status().expect("mkfifo").success());
+    fs::write(scratch.join("file"), "before").expect("written");
+    std::os::unix::fs::symlink("file", scratch.join("link")).expect("a link");
+    for (place, is) in [("fifo", "a FIFO"), ("link", "a symbolic link"), (".", "a directory")] {
+        let ended = scratch.ends(["report", "trace", "-o", place]).with_code(2);
+        ended.says(&format!("cannot replace {place}; name another one with -o: it is {is}, not a regular file"));
+        scratch.ends(["report", "trace", "--diff", "trace", "-o", place]).with_code(2).says(is);
+    }
+    scratch.ends(["watch", "trace", "--once", "--write", "fifo"]).with_code(2).says("it is a FIFO");
+    for verb in [["report", "trace"].as_slice(), &["export", "trace", "--format", "perfetto"]] {
+        scratch.ends(verb.iter().chain(&["-o", "-"])).with_code(2).says("this is not written to stdout");
+    }
+    assert!(fs::symlink_metadata(scratch.join("link")).expect("still there").is_symlink());
+    assert_eq!(fs::read_to_string(scratch.join("file")).expect("still there"), "before");
+    scratch.ends(["report", "trace", "-o", "file"]).with_code(0);
+    assert!(fs::read_to_string(scratch.join("file")).expect("the page").starts_with("<!"));
 }
 
 #[test]

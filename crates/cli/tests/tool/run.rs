@@ -58,6 +58,10 @@ fn nothing_recorded_is_explained_and_leaves_nothing_behind() {
         ended.says("it was removed while the command ran");
         assert_eq!(ended.stderr.lines().count(), 1, "{command}: {ended:?}");
     }
+    // So does a plugin that finds no room for its journal.
+    let scratch = Scratch::new();
+    scratch.ran(&["-o", "trace"], "mkdir trace/parts/x; rmdir trace/parts/x").says("no process could write one");
+    assert!(!scratch.join("trace").exists());
 }
 
 #[test]

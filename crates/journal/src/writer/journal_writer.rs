@@ -97,6 +97,11 @@ impl JournalWriter {
         self.space.stop_reason()
     }
 
+    /// Whether anything was not recorded. Where recording stopped, threads may have had room to their end.
+    pub fn has_lost(&self) -> bool {
+        self.space.has_lost()
+    }
+
     /// Bytes reserved on disk.
     pub fn reserved_bytes(&self) -> u64 {
         self.space.reserved_bytes()
@@ -116,6 +121,7 @@ impl JournalWriter {
 
     /// Counts what a thread without a slot could not record.
     pub fn lose(&self, what: Lost) {
+        self.space.lose();
         if let Some(file) = self.first_file.get() {
             let place = what.index(self.space.options.tag);
             file.count_in_header(header::SLOTLESS_LOST + place);

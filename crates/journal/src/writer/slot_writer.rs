@@ -193,6 +193,7 @@ impl SlotWriter {
     fn lose(&mut self, what: Lost) {
         let place = what.index(self.space.options.tag);
         self.add(header::LOST_STARTS + place, 1);
+        self.space.lose();
     }
 
     /// Sets a running number, here and in the journal.

@@ -68,6 +68,7 @@ pub(crate) struct Space {
     most_mapped_bytes: Option<u64>,
     reserved_bytes: AtomicU64,
     full: AtomicBool,
+    has_lost: AtomicBool,
     stop: Lock<Option<Stop>>,
 }
 
@@ -79,6 +80,7 @@ impl Space {
             most_mapped_bytes: file_size::limit_of(libc::RLIMIT_AS).map(|bytes| bytes / FILES_IN_ADDRESS_SPACE),
             reserved_bytes: AtomicU64::new(0),
             full: AtomicBool::new(false),
+            has_lost: AtomicBool::new(false),
             stop: Lock::new(None),
         }
     }
@@ -149,6 +151,15 @@ impl Space {
     /// Why recording stopped, if it did. The first reason counts.
     pub(crate) fn stop_reason(&self) -> Option<Stop> {
         self.stop.lock().clone()
+    }
+
+    /// Takes note that something is not recorded; how much is counted in the journal.
+    pub(crate) fn lose(&self) {
+        self.has_lost.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_lost(&self) -> bool {
+        self.has_lost.load(Ordering::Relaxed)
     }
 
     /// One thread goes without a slot: its events are counted, and the recording of the others goes on.

@@ -51,6 +51,21 @@ fn fill(slot_writer: &mut SlotWriter) -> u64 {
     }
 }
 
+/// Room is prepared ahead. Where there is none, what was recorded may have had room nevertheless.
+#[test]
+fn what_is_lost_is_told_apart_from_what_would_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let writer = writer(directory.path(), SEGMENT_BYTES as u64);
+    let mut slot_writer = writer.register("recorder").unwrap();
+    while slot_writer.start(&start(Body::Group(event::Group {}))).get() != 0 && writer.stop_reason().is_none() {
+        let _is_busy = writer.keep();
+    }
+    assert_eq!(writer.stop_reason(), Some(Stop::Limit));
+    assert!(!writer.has_lost());
+    let _sent = fill(&mut slot_writer);
+    assert!(writer.has_lost());
+}
+
 #[test]
 fn the_limit_stops_recording_and_every_loss_is_counted() {
     let directory = tempfile::tempdir().unwrap();

@@ -7,16 +7,19 @@ mod stalls;
 pub(super) use links::{LEAST_OTHERS, SLOW};
 
 use super::anomalies::Inputs;
+use super::instances::Instance;
 use super::lateness::{IMPROBABLE, Late};
 use super::maths::sample::{real, whole};
 use super::messages::Waited;
 use crate::report::{Anomaly, Cause, CauseKind, Rank};
-use crate::tables::small;
+use crate::tables::{large, small};
 pub(super) use crate::units::capital;
 use crate::units::{count, plural, time};
 
 /// Less of the time of all ranks in operations is no cause.
 pub(super) const LEAST_SHARE: f64 = 0.02;
+/// A rank is late from a time on if others waited for it at least this many times as long in each collective behind it.
+const RISE: f64 = 3.0;
 
 impl Inputs<'_> {
     /// The causes: those of many operations, that which lost most first, then those of few.
@@ -43,6 +46,7 @@ impl Inputs<'_> {
         };
         // Behind the others for the most part, or since something changed.
         let changed = rank.change.filter(|change| change.after > change.before && change.after > rank.lateness_ns);
+        let changed = changed.filter(|change| self.loss_begins(number, change.at_ns));
         let since_ns = changed.filter(|_| kind == CauseKind::LateRank).map(|change| change.at_ns);
         let since = since_ns.map(|at_ns| format!(" from {} on", time(at_ns))).unwrap_or_default();
         let often = match kind {
@@ -71,6 +75,25 @@ impl Inputs<'_> {
             sentence,
             ..Cause::of(kind)
         })
+    }
+
+    /// Whether others began to wait for a rank at a time: they waited little for it in the collectives before, and most
+    /// of what they waited is behind. Its usual lateness may change without that, in the collectives that cost nothing.
+    fn loss_begins(&self, rank: usize, at_ns: u64) -> bool {
+        let operations = self.waiting.blame.ranks.get(rank).map(|awaited| &awaited.operations);
+        let lost_ns = |is_before: bool| {
+            let of_side = operations.into_iter().flatten().filter(|(came_ns, _)| (**came_ns < at_ns) == is_before);
+            real(of_side.map(|(_, ns)| *ns).sum())
+        };
+        let members = &self.tables.members;
+        let is_own = |instance: &&Instance| {
+            let mut rows = self.instances.operations(instance).iter();
+            rows.any(|row| large(members.row(self.tables.operations.member[large(*row)]).job_rank) == rank)
+        };
+        let own = self.instances.all.iter().filter(|it| it.is_comparable() && !it.is_warm_up).filter(is_own);
+        let (before, after): (Vec<u64>, Vec<u64>) = own.map(|it| it.last_ns).partition(|ns| *ns < at_ns);
+        let mean_ns = |is_before, collectives: &[u64]| lost_ns(is_before) / real(collectives.len().max(1) as u64);
+        lost_ns(false) > lost_ns(true) && mean_ns(false, &after) >= RISE * mean_ns(true, &before)
     }
 
     /// The share of the time of all ranks in operations; none where no operation was measured.

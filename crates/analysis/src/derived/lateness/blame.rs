@@ -1,11 +1,12 @@
 //! The ranks that others waited for, and how much of that is because they are late.
 
-use crate::derived::lateness::outside::Outside;
+use crate::derived::lateness::outside::{IMPROBABLE, Outside};
 use crate::derived::maths::sample::{median, real, whole};
 use crate::derived::messages::{Awaited, Blame, Waited};
 use crate::tables::large;
 
-/// A rank is late if it spends at least this many of its mean pauses more outside of operations than others do.
+/// Unless chance is ruled out, a rank is late only if it spends at least this many of its mean pauses more outside of
+/// operations than others do.
 const CUT: u64 = 4;
 /// Shares of waiting below the longest divided by this are rounding of the division, not waiting.
 const SMALL_PART: u64 = 64;
@@ -31,16 +32,18 @@ pub(in crate::derived) struct Late {
 pub(in crate::derived) fn late(outside: &Outside, blame: &Blame) -> Vec<Late> {
     let p_values = outside.p_values_of(blame);
     let ranks = blame.ranks.iter().enumerate();
-    ranks.map(|(rank, awaited)| Late { p_value: p_values[rank], ..of_rank(outside, rank, awaited) }).collect()
+    ranks.map(|(rank, awaited)| of_rank(outside, rank, awaited, p_values[rank])).collect()
 }
 
-fn of_rank(outside: &Outside, rank: usize, awaited: &Awaited) -> Late {
+fn of_rank(outside: &Outside, rank: usize, awaited: &Awaited, p_value: f64) -> Late {
     let ranks = waited(awaited);
     let mut others: Vec<f64> = ranks.iter().filter_map(|other| outside.ns[large(*other)]).map(real).collect();
     let own_ns = outside.ns[rank].filter(|_| !others.is_empty());
     let more_ns = own_ns.map_or(0, |own_ns| whole((real(own_ns) - median(&mut others)).max(0.0)));
-    // The beginning and end of a recording cut the time of one rank sooner than that of another.
-    let is_more = more_ns >= CUT.saturating_mul(own_ns.unwrap_or(0) / outside.pauses[rank].max(1));
+    // The beginning and end of a recording cut the time of one rank sooner than that of another. That alone makes no
+    // rank late in block after block, however long the pauses are in which all ranks make communicators.
+    let is_more =
+        p_value < IMPROBABLE || more_ns >= CUT.saturating_mul(own_ns.unwrap_or(0) / outside.pauses[rank].max(1));
     let most_ns = if is_more { more_ns.saturating_mul(ranks.len() as u64) } else { 0 };
     Late {
         waited: awaited.sum,
@@ -48,7 +51,7 @@ fn of_rank(outside: &Outside, rank: usize, awaited: &Awaited) -> Late {
         more_ns,
         times: awaited.operations.len() as u64,
         ranks: ranks.len() as u64,
-        p_value: 1.0,
+        p_value,
     }
 }
 
