@@ -20,7 +20,7 @@ pub enum Error {
     Archive(#[from] otf2::Error),
     #[error("cannot {operation} {}", path.display())]
     Io { operation: &'static str, path: PathBuf, source: io::Error },
-    #[error("{}: not a report of `hang`; remove it, and `hang` judges the archive", path.display())]
+    #[error("{}: not a report of `hang`, and not used; remove it", path.display())]
     NotAReport { path: PathBuf, source: serde_json::Error },
 }
 

@@ -162,6 +162,8 @@ fn a_verdict_on_another_archive_does_not_count() {
     let said: Value = report(&scratch.out());
     assert_eq!(verdict(&said), "nothing", "{said:#}");
     fs::write(&path, "{").expect("written");
-    let broken = run(Command::new(whole_plugin::built::nccl_otf2()).arg("hang").arg(scratch.out())).with_code(2);
-    assert!(broken.stderr.contains("hang.json"), "{broken}");
+    // The archive can be judged without it.
+    let broken = run(Command::new(whole_plugin::built::nccl_otf2()).arg("hang").arg(scratch.out())).with_code(0);
+    assert!(broken.stderr.contains("hang.json: not a report of `hang`"), "{broken}");
+    assert!(broken.stdout.starts_with("No hang: by the archive"), "{broken}");
 }

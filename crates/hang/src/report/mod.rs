@@ -89,6 +89,8 @@ fn verdict(
             let waits = sentences::waits(job, blockage);
             (Kind::Waiting, format!("No hang: {waits}; that is less than {after} (--after)"))
         }
+        // What is missing may be who holds up the job.
+        (None, Some(_)) if job.is_over() && doubts::has_lost(job) => nobody_waits(job),
         (None, Some(silence)) => (Kind::Quiet, format!("QUIET: {}", quiet::verdict(job, silence))),
         (None, None) => nobody_waits(job),
     }
