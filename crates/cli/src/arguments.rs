@@ -63,7 +63,7 @@ pub(crate) enum Verb {
     Print(listing::Request),
     /// Put NCCL's archive into the trace that Score-P made of the same job
     Merge(merge::Request),
-    /// Write an archive in the format of another program: Perfetto, Scalasca
+    /// Write an archive in the format of another program: Perfetto, PyTorch, TensorBoard, Parquet, Scalasca
     Export(export::Request),
 }
 

@@ -54,8 +54,8 @@ impl FromStr for Time {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WRONG: &str = "is a time such as 1.5s, 20ms, 300us or 5ns after the beginning, or @TIME with the \
-            clock's nanoseconds";
+        const WRONG: &str = "expected a time such as 1.5s, 20ms, 300us or 5ns after the beginning, or @TIME \
+            since 1970 in ns";
         if let Some(digits) = text.strip_prefix('@') {
             return digits.parse().map(Self::Absolute).map_err(|_| WRONG);
         }

@@ -100,7 +100,7 @@ fn what_does_not_exist_is_an_error_that_says_what_does() {
         ("--function Foo", "no function Foo: the archive has ncclAllReduce, ncclBroadcast, ncclRecv, ncclSend"),
         ("--from 99s", "--from 99.000 s is after the end of the archive, 355 ns"),
         ("--to @5", "--to is 95 ns before the beginning of the archive"),
-        ("--from soon", "is a time such as 1.5s"),
+        ("--from soon", "expected a time such as 1.5s"),
         ("--from 200ns --to 100ns", "--from 200 ns is after --to 100 ns"),
         // Rank 0 only sends.
         ("--rank 0 --function Recv", "nothing in the archive matches all of --rank 0, --function Recv"),

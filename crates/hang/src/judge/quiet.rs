@@ -14,7 +14,8 @@ pub(crate) struct Quiet {
     pub(crate) for_ns: u64,
     /// The moment of looking; the last record of a job that is over.
     pub(crate) until_ns: u64,
-    /// The processes that live, or were killed: indices in [`Job::processes`], the one that is quiet longest first.
+    /// The processes that can be expected to call NCCL, or could: indices in [`Job::processes`], the one that is quiet
+    /// longest first.
     pub(crate) processes: Vec<usize>,
 }
 
@@ -32,12 +33,16 @@ pub(crate) fn find(job: &Job, after_ns: u64) -> Option<Quiet> {
     is_quiet.then(|| Quiet { for_ns, until_ns, processes: living.into_iter().map(|(_, index)| index).collect() })
 }
 
-/// Whether a process can be expected to call NCCL: it lives, or was killed, its journal can be read, and it has not
-/// ended all its communicators.
+/// Whether a process can be expected to call NCCL: it lives, or was killed, its records are there, and it has not ended
+/// all its communicators. An archive does not say how a process ended.
 fn is_expected(job: &Job, index: usize, process: &Process) -> bool {
     let ranks = job.comms.iter().flat_map(|comm| comm.ranks.values());
     let mut ranks = ranks.filter(|rank| rank.actor.process == index).peekable();
     let has_ended_all = ranks.peek().is_some() && ranks.all(|rank| rank.finalized);
-    let was_killed = job.is_over() && process.state == Life::Gone && process.is_whole && process.has_clock;
-    (process.state.is_alive() || was_killed) && process.has_journal && process.last_event_ns > 0 && !has_ended_all
+    let may_be_killed = if job.is_archive { Life::Unknown } else { Life::Gone };
+    let was_killed = job.is_over() && process.state == may_be_killed && process.is_whole && process.has_clock;
+    (process.state.is_alive() || was_killed)
+        && (process.has_journal || job.is_archive)
+        && process.last_event_ns > 0
+        && !has_ended_all
 }

@@ -91,6 +91,9 @@ fn verdict(
         }
         // What is missing may be who holds up the job.
         (None, Some(_)) if job.is_over() && doubts::has_lost(job) => nobody_waits(job),
+        (None, Some(silence)) if job.is_archive => {
+            (Kind::Unknown, format!("CANNOT TELL: {}", quiet::verdict(job, silence)))
+        }
         (None, Some(silence)) => (Kind::Quiet, format!("QUIET: {}", quiet::verdict(job, silence))),
         (None, None) => nobody_waits(job),
     }

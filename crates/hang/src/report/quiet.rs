@@ -17,20 +17,25 @@ use crate::sequence::Sequence;
 
 /// The verdict, without its word.
 pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
-    let (has, live, is, hangs, does_not, does) = if job.is_over() {
-        ("had", "did not end by themselves", "was", "hung", "did not", "did")
-    } else {
-        ("has", "live", "is", "hangs", "does not", "does")
-    };
-    let processes = match quiet.processes.len() as u64 {
-        1 if job.is_over() => "the process that did not end by itself".to_owned(),
+    let quiet_ns = time(quiet.for_ns);
+    let number = quiet.processes.len() as u64;
+    if job.is_over() {
+        let ended = match job.is_archive {
+            true => "had not ended their communicators",
+            false => "were killed, crashed, or ended without telling NCCL",
+        };
+        let (hung, did) = if job.is_archive { ("may have hung", "it did") } else { ("hung", "did") };
+        return format!(
+            "when the recording ended, NCCL had reported nothing for {quiet_ns} in any of {} that {ended}, and nobody was seen to wait in an operation: the job {hung} in a call that NCCL does not report (such as ncclCommSplit) or outside NCCL, or {did} something else",
+            plural(number, "process", "processes"),
+        );
+    }
+    let processes = match number {
         1 => "the process that lives".to_owned(),
-        n => format!("any of the {} that {live}", plural(n, "process", "processes")),
+        n => format!("any of the {} that live", plural(n, "process", "processes")),
     };
-    let end = if job.is_over() { " when the recording ended" } else { "" };
     format!(
-        "NCCL {has} reported nothing for {} in {processes}{end}, and nobody {is} seen to wait in an operation: the job {hangs} in a call that NCCL {does_not} report (such as ncclCommSplit) or outside NCCL, or it {does} something else",
-        time(quiet.for_ns),
+        "NCCL has reported nothing for {quiet_ns} in {processes}, and nobody is seen to wait in an operation: the job hangs in a call that NCCL does not report (such as ncclCommSplit) or outside NCCL, or it does something else"
     )
 }
 

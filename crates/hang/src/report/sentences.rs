@@ -275,7 +275,9 @@ pub(crate) fn verdict(job: &Job, blockages: &[Blockage], found: &Suspect) -> Str
     let longest_ns = found.chain.iter().filter_map(|&at| blockages.get(at)).map(Blockage::longest_ns).max();
     let (one, several) = if job.is_over() { ("rank waited", "ranks waited") } else { ("rank waits", "ranks wait") };
     // The chain has the blockage that the suspect causes.
-    format!("{text}; {} for {}", plural(found.blocked as u64, one, several), time(longest_ns.unwrap_or(0)))
+    let up_to = if found.blocked > 1 { "up to " } else { "" };
+    let waiters = plural(found.blocked as u64, one, several);
+    format!("{text}; {waiters} for {up_to}{}", time(longest_ns.unwrap_or(0)))
 }
 
 /// What to do about a suspect.

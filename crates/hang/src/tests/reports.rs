@@ -81,21 +81,27 @@ fn a_job_is_quiet_only_while_a_process_can_be_expected_to_call_nccl() {
 
 #[test]
 fn a_job_that_was_killed_while_quiet_is_no_all_clear() {
-    let killed = |last_record_ns: u64| {
+    let killed = |last_record_ns: u64, state: Life| {
         let mut job = quiet();
+        job.is_archive = state == Life::Unknown;
         // Looked at an hour later.
         job.now_ns += 3_600 * SECOND_NS;
         for process in &mut job.processes {
-            (process.state, process.until_ns) = (Life::Gone, last_record_ns);
+            (process.state, process.until_ns) = (state, last_record_ns);
         }
         judge(&job)
     };
-    let report = killed(NOW_NS);
+    let report = killed(NOW_NS, Life::Gone);
     assert_eq!((report.verdict.found, report.verdict.kind), (true, Kind::Quiet));
-    let text = "QUIET: NCCL had reported nothing for 30.000 s in any of the 2 processes that did not end by themselves";
+    let text =
+        "QUIET: when the recording ended, NCCL had reported nothing for 30.000 s in any of 2 processes that were";
     assert!(report.verdict.text.starts_with(text), "{}", report.verdict.text);
     let quiet = report.quiet.expect("a report");
     assert_eq!(quiet.ranks.iter().map(|row| row.quiet_ns / SECOND_NS).collect::<Vec<_>>(), [40, 30]);
     assert!(!quiet.advice.iter().any(|advice| advice.contains("--pid")), "{:?}", quiet.advice);
-    assert_eq!(killed(NOW_NS - 25 * SECOND_NS).verdict.kind, Kind::Nothing);
+    assert_eq!(killed(NOW_NS - 25 * SECOND_NS, Life::Gone).verdict.kind, Kind::Nothing);
+    // An archive does not say how its processes ended.
+    let archive = killed(NOW_NS, Life::Unknown).verdict;
+    assert_eq!((archive.found, archive.kind), (false, Kind::Unknown));
+    assert!(archive.text.starts_with("CANNOT TELL: when the recording ended, NCCL had reported nothing for 30.000 s"));
 }

@@ -163,7 +163,7 @@ export function completeness({ report }) {
   const heading = 'What was seen, what is missing, how exact it is';
   const element = section('completeness', heading, 'nccl-otf2 info', html`<b>${
     whole ? 'Everything that NCCL reported is here' : missing(found)}</b>${sum('unfinished') > 0 && html`; ${
-    number(sum('unfinished'))} operations had not ended when recording did`}.`);
+    number(sum('unfinished'))} events had not ended when the recording did`}.`);
   const absent = unrecorded(report);
   if (absent.length > 0) {
     const line = add(element, 'p', 'lede');

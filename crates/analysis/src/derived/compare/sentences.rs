@@ -140,11 +140,11 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
     let counts = of.groups.iter().filter(|group| group.a.count != group.b.count);
     if let Some(first) = counts.clone().next() {
         basis.push(format!(
-            "Counts differ in {}: {} ran {} times in A and {} times in B.",
+            "Counts differ in {}: {} ran {} in A and {} in B.",
             plural(counts.count() as u64, "group", "groups"),
             what(&first.b),
-            first.a.count,
-            first.b.count
+            plural(first.a.count, "time", "times"),
+            plural(first.b.count, "time", "times"),
         ));
     }
     basis
