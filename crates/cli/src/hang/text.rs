@@ -107,7 +107,7 @@ fn quiet(report: &QuietReport, all: bool, text: &mut Text) {
             quiet_rank(row),
             row.communicator.clone().unwrap_or_else(|| "–".to_owned()),
             row.process.clone(),
-            row.process_state.to_string(),
+            row.process_state.replace('-', " "),
             time(row.quiet_ns),
             row.text.clone(),
         ]);
@@ -212,7 +212,7 @@ fn ranks(comm: &CommRow, rows: &[RankRow], all: bool, text: &mut Text) {
         table.row(vec![
             comm.numbers(&[row.rank]),
             row.process.clone(),
-            row.process_state.to_string(),
+            row.process_state.replace('-', " "),
             row.for_ns.map_or_else(|| "–".to_owned(), time),
             row.text.clone(),
         ]);

@@ -182,7 +182,7 @@ impl<'a> View<'a> {
             classes.entry((operation.communicator, key(operation))).or_default().push(operation);
         }
         let rows = classes.into_iter().map(|(it, operations)| Of { view: self, it, operations });
-        Sheet::of(
+        let mut sheet = Sheet::of(
             "operations, counted on every rank; sizes from this power of two on",
             rows,
             &[
@@ -201,7 +201,9 @@ impl<'a> View<'a> {
                 ("algorithm", |of| text(of.it.1.3)),
                 ("communicator", |of| text(of.view.name(of.it.0))),
             ],
-        )
+        );
+        sheet.empty = "none has ended yet";
+        sheet
     }
 
     /// A line for each process: how far it is read, and what is missing.
