@@ -55,7 +55,7 @@ New fields may be added; `format` changes when one changes or goes.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
     /// Score-P's experiment directory and NCCL's archives of the same job, or their anchor files.
-    /// Where every process has a trace of Score-P's (torchrun): all of them
+    /// Where every process wrote its own Score-P trace (torchrun), all of them
     #[arg(value_name = "ARCHIVE", required = true, num_args = 2..)]
     archives: Vec<PathBuf>,
 

@@ -92,7 +92,7 @@ pub(crate) fn anchor(path: &Path) -> Result<PathBuf> {
         if has_parts(path)? {
             bail!(
                 "{shown}: no archive yet, only what the processes recorded; `nccl-otf2 finalize {shown}` makes one of it. \
-                 While the job runs, `nccl-otf2 top {shown}` shows what goes on, and `nccl-otf2 dump {shown}` makes an \
+                 While the job runs, `nccl-otf2 top {shown}` shows its operations, and `nccl-otf2 dump {shown}` makes an \
                  archive of it so far"
             );
         }

@@ -103,7 +103,7 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
         return of_two(request, other, &tool);
     }
     let is_whole = request.select == Select::default();
-    ensure!(is_whole, "a page of one run has all of it; --comm, --rank, --function, --from and --to need --diff");
+    ensure!(is_whole, "a page of one run shows the whole run; --comm, --rank, --function, --from and --to need --diff");
     let trace = archive::open_with_kinds(&request.path)?;
     let output = request.output.clone().unwrap_or_else(|| trace.anchor.with_file_name("report.html"));
     refuse_irreplaceable(&output)?;

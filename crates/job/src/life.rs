@@ -22,6 +22,8 @@ pub enum Life {
 }
 
 impl Life {
+    pub const ALL: [Self; 6] = [Self::Running, Self::Stopped, Self::Gone, Self::Ended, Self::Silent, Self::Unknown];
+
     pub const fn is_alive(self) -> bool {
         matches!(self, Self::Running | Self::Stopped)
     }

@@ -33,7 +33,7 @@ pub struct Run {
     pub operations: u64,
     /// Collectives that were matched over their ranks.
     pub instances: u64,
-    /// Those of them of which arrivals can be compared.
+    /// Instances whose arrivals can be compared.
     pub comparable: u64,
     pub has_kernels: bool,
     /// Whether kernels that are not NCCL's were recorded.

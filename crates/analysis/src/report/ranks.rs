@@ -24,8 +24,8 @@ pub struct Rank {
     pub last: u64,
     /// How often chance would have made it the last.
     pub last_expected: f64,
-    /// How probable it is at most that chance makes any rank be outside of operations for so much longer than others,
-    /// or be waited for so long. Below 0.001 a rank is late.
+    /// Upper bound on the probability that by chance any rank spends so much longer outside of operations than others,
+    /// or is waited for so long. Below 0.001 the rank is late.
     pub p_value: f64,
     /// How long others waited for it in collectives, summed over them, in ns.
     pub caused_ns: u64,

@@ -1,4 +1,4 @@
-//! What takes several locations to see: one pass over all of them, each checker with the state that is still open.
+//! Checks that need several locations: one pass over all of them, in which each checker keeps what is still open.
 
 mod causes;
 mod collectives;

@@ -46,8 +46,8 @@ impl Report {
 
     /// Whether no process lives, so that nothing more can be recorded.
     pub fn is_over(&self) -> bool {
-        let over = [Life::Gone, Life::Ended, Life::Unknown].map(state_name);
-        self.processes.iter().all(|process| over.contains(&process.process_state.as_ref()))
+        let is_over = |state: &str| Life::ALL.into_iter().any(|life| life.is_over() && state_name(life) == state);
+        self.processes.iter().all(|process| is_over(&process.process_state))
     }
 
     /// Whether ranks call different things, by the verdict or its first suspect.

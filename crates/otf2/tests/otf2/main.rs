@@ -2,6 +2,7 @@
 
 mod damage;
 mod misuse;
+mod parts;
 mod programs;
 mod random_events;
 mod round_trip;

@@ -51,7 +51,7 @@ impl Inputs<'_> {
         let since = since_ns.map(|at_ns| format!(" from {} on", time(at_ns))).unwrap_or_default();
         let often = match kind {
             CauseKind::LateRank if real(rank.last) > rank.last_expected => format!(
-                " It was the last in {} of {} collectives; chance makes it {}.",
+                " It came last in {} of {} collectives; by chance it would be {}.",
                 count(rank.last),
                 count(rank.instances),
                 count(whole(rank.last_expected)),
