@@ -77,13 +77,4 @@ mod tests {
         assert!(entries(&cache[..cache.len() / 2]).expect("cut").len() < loader.cache.len());
         assert!(entries(b"no cache").is_none());
     }
-
-    #[test]
-    fn the_library_path_comes_first() {
-        let folder = tempfile::tempdir().expect("a directory");
-        std::fs::write(folder.path().join("libc.so.6"), "").expect("written");
-        let loader = Loader { searched: vec![folder.path().to_owned()], cache: Vec::new() };
-        assert_eq!(loader.find("libc.so.6"), Some(folder.path().join("libc.so.6")));
-        assert!(loader.find("libno-such-library.so").is_none());
-    }
 }

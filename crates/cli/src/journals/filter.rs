@@ -174,15 +174,4 @@ mod tests {
             wrong.parse::<Time>().expect_err(wrong);
         }
     }
-
-    #[test]
-    fn what_overlaps_is_in_the_window() {
-        let filter = Filter { from: Some(Time::Relative(10)), to: Some(Time::Absolute(120)), ..Filter::default() };
-        // The beginning is 100: wanted is 110 to 120.
-        assert!(filter.wants_time(100, 105, Some(110)));
-        assert!(filter.wants_time(100, 120, Some(130)));
-        assert!(filter.wants_time(100, 100, None));
-        assert!(!filter.wants_time(100, 105, Some(109)));
-        assert!(!filter.wants_time(100, 121, None));
-    }
 }

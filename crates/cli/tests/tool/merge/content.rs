@@ -159,30 +159,6 @@ fn what_nccl_did_belongs_to_score_ps_processes() {
 }
 
 #[test]
-fn readers_are_silent() {
-    let job = Job::new(&ScoreP::new(Timer::Counter), &Nccl::new());
-    let anchor = job.merged().join("traces.otf2");
-    match Command::new("otf2-print").arg("-Werror").arg("-A").arg(&anchor).output() {
-        Ok(printed) => {
-            assert!(printed.status.success(), "{}", text(&printed.stderr));
-            assert_eq!(text(&printed.stderr), "");
-        }
-        Err(_) => skip("otf2-print is not installed"),
-    }
-    let python = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
-    let program = "import sys, otf2\n\
-                   with otf2.reader.open(sys.argv[1]) as trace:\n    print(sum(1 for _ in trace.events))";
-    let has_otf2 = Command::new(&python).args(["-c", "import otf2"]).output();
-    if !has_otf2.is_ok_and(|output| output.status.success()) {
-        return skip("Python's otf2 is not installed (cargo xtask setup)");
-    }
-    let read = Command::new(&python).args(["-c", program]).arg(&anchor).output();
-    let read = read.expect("Python runs");
-    assert_eq!(text(&read.stderr), "");
-    assert_eq!(text(&read.stdout).trim(), (RANKS * (12 + 14 + 4)).to_string());
-}
-
-#[test]
 fn a_real_trace_of_score_ps_is_unchanged() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/scorep-mpi-sample");
     let scratch = Scratch::new();
