@@ -9,7 +9,6 @@ const DEFAULTS: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 /// The loader's paths, as a process that is started now would have them.
 #[derive(Debug, Default)]
 pub(super) struct Loader {
-    /// `LD_LIBRARY_PATH`.
     searched: Vec<PathBuf>,
     /// Names and files of `/etc/ld.so.cache`.
     cache: Vec<(String, PathBuf)>,

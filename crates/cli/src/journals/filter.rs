@@ -10,7 +10,6 @@ use jiff::SignedDuration;
 use crate::present::{Present, asked};
 use crate::units;
 
-/// Which events.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Filter {
     /// Only of these communicators: by name or id (hexadecimal with 0x, or decimal)

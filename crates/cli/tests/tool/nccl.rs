@@ -24,8 +24,6 @@ fn message(to: &mut EventWriter<'_>, (time, sends, request, message): (u64, bool
 
 /// NCCL's archive of the same job.
 pub(crate) struct Nccl {
-    /// Whether the launcher's ranks are known.
-    pub(crate) has_ranks: bool,
     /// What process ids are too high by.
     pub(crate) other_processes: u64,
     pub(crate) has_anchors: bool,
@@ -55,7 +53,6 @@ pub(crate) const NCCL: (Moment, Moment) = (MPI[0].1 + 2000, MPI[1].0 - 2000);
 impl Nccl {
     pub(crate) fn new() -> Self {
         Self {
-            has_ranks: true,
             other_processes: 0,
             has_anchors: true,
             earlier: 0,
@@ -217,9 +214,7 @@ impl Nccl {
             let this = small(rank);
             to.location_group(this, &format!("rank {rank} [{}:{process_id}]", host(rank).name), 1, node(rank), None);
             to.group_property(this, "NCCL::PROCESS_ID", AttributeValue::U64(process_id));
-            if self.has_ranks {
-                to.group_property(this, "NCCL::RANK", AttributeValue::U64(rank));
-            }
+            to.group_property(this, "NCCL::RANK", AttributeValue::U64(rank));
             if self.has_anchors {
                 let texts = [("NCCL::CLOCK::SOURCE", "TSC".to_owned()), ("NCCL::CLOCK::ANCHORS", self.anchors(rank))];
                 for (name, text) in texts {

@@ -125,6 +125,9 @@ fn wrong_usage_runs_nothing() {
     assert!(!scratch.join("ran").exists());
     let separated = scratch.ends(["run", "-o", "trace", "python", "-u", "x"]).with_code(2);
     separated.says("after `--`: nccl-otf2 run -o trace -- python -u x\n");
+    let quoted = scratch.ends(["run", "-o", "sh", "sh", "-c", "echo it's", ""]);
+    quoted.says("after `--`: nccl-otf2 run -o sh -- sh -c 'echo it'\\''s' ''\n");
+    assert!(!scratch.ends(["info", "a", "b"]).stderr.contains("comes after"));
     let unknown = scratch.ends(["run", "--nonsense", "--", "x"]);
     assert!(!unknown.stderr.contains("comes after"), "{unknown:?}");
     let missing = scratch.ends(["run", "--plugin", "plugin.so", "-o", "trace", "--", "/nowhere/program"]);

@@ -14,8 +14,6 @@ use super::made_up::{Host, Moment, RANKS, SECOND, Timer, host, number, process_i
 /// The trace of Score-P's.
 pub(crate) struct ScoreP {
     pub(crate) timer: Timer,
-    /// Whether PROGRAM_BEGIN has the process's number.
-    pub(crate) has_process_ids: bool,
     /// Whether local definitions take more than one chunk.
     pub(crate) has_large_tables: bool,
     /// The one process that it is of, by its rank: without MPI.
@@ -33,7 +31,7 @@ const WORLD: CommRef = CommRef::new(0);
 
 impl ScoreP {
     pub(crate) fn new(timer: Timer) -> Self {
-        Self { timer, has_process_ids: true, has_large_tables: false, only: None }
+        Self { timer, has_large_tables: false, only: None }
     }
 
     /// The time of the whole trace: that of rank 0's host.
@@ -113,10 +111,7 @@ impl ScoreP {
 
     fn master(&self, to: &mut EventWriter<'_>, rank: u64, at: impl Fn(Moment) -> u64) -> otf2::Result<()> {
         let none = Attributes::NONE;
-        let mut process = Attributes::new();
-        if self.has_process_ids {
-            process.add(AttributeRef::new(0), AttributeValue::U64(process_id(rank)))?;
-        }
+        let process = Attributes::try_from([(AttributeRef::new(0), AttributeValue::U64(process_id(rank)))])?;
         let begin = SECOND + Moment::from(rank) * 1_000_000;
         to.program_begin(at(begin), StringRef::new(0), &process)?;
         to.enter(at(begin + 1000), MAIN, none)?;
