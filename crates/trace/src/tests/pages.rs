@@ -36,7 +36,7 @@ fn the_page_lists_the_blind_spots_of_the_table() {
         std::fs::write(&path, &current).expect("the page can be written");
         return;
     }
-    let way_out = format!("{UPDATE}=1 cargo test -p trace pages");
+    let way_out = format!("{UPDATE}=1 cargo test -p nccl-otf2-trace pages");
     assert!(page == current, "{} differs from archive/blind_spots.rs: {way_out}", path.display());
 }
 

@@ -127,7 +127,7 @@ fn crates(tree: &Tree, sources: &Sources, found: &mut Vec<Found>, circles: &mut 
             if target.kind == Kind::Library {
                 found.push(Found {
                     rule: Rule::PublicItems,
-                    what: package.name.clone(),
+                    what: rooms::short(package).to_owned(),
                     line: None,
                     is: code.public().len(),
                 });

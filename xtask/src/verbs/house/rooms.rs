@@ -136,7 +136,8 @@ fn plain(word: &str) -> String {
     word.replace("/src/", "/")
 }
 
-/// The last part of its folder; its name where it is in the root.
-fn short(package: &Package) -> &str {
-    package.folder.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(&package.name)
+/// The last part of its folder; the library's name in the root.
+pub(super) fn short(package: &Package) -> &str {
+    let folder = package.folder.rsplit('/').next().filter(|name| !name.is_empty());
+    folder.or_else(|| package.library()).unwrap_or(&package.name)
 }
