@@ -45,8 +45,9 @@ pub struct ClockQuality {
 }
 
 impl ClockQuality {
-    pub fn off_ns(&self) -> u64 {
-        self.residual_ns.max(self.uncertainty_ns)
+    /// How far a time can be off; `None` where the length of a tick is not known.
+    pub fn off_ns(&self) -> Option<u64> {
+        (self.calibration != Calibration::Assumed).then(|| self.residual_ns.max(self.uncertainty_ns))
     }
 }
 
@@ -85,10 +86,7 @@ impl HostClock {
             first_monotonic_ns: first.map_or(0, |pair| pair.monotonic_ns),
             first_realtime_ns: first.map_or(0, |pair| pair.realtime_ns),
         };
-        map.uncertainty = match calibration {
-            Calibration::Assumed => None,
-            _ => Some(quality.off_ns()),
-        };
+        map.uncertainty = quality.off_ns();
         Self { map, quality }
     }
 

@@ -51,7 +51,10 @@ impl ProcessKey {
     /// Whether the process runs, as far as can be told from here.
     pub fn life(&self) -> Life {
         let is_namespace_known = !self.pid_namespace.is_empty();
-        if self.boot_id != boot_id() || is_namespace_known && self.pid_namespace != pid_namespace() {
+        if self.boot_id.is_empty()
+            || self.boot_id != boot_id()
+            || is_namespace_known && self.pid_namespace != pid_namespace()
+        {
             return Life::Unknown;
         }
         life_here(self.pid, Some(self.start_ticks).filter(|ticks| *ticks != 0))

@@ -7,7 +7,7 @@ use nccl_events::index::{index as large, index_u32 as small};
 use nccl_events::ranks::{Seats, number};
 use otf2::{CommRef, LocationGroupRef, LocationRef};
 use schema::definition::{ClockReference, ClockUncertainty, GpuClockResidual, LauncherRank};
-use schema::{Carrier, DefinitionProperty, Most};
+use schema::{Carrier, DefinitionProperty};
 
 use crate::archive::Trace;
 use crate::locations::stated;
@@ -79,10 +79,13 @@ impl Members {
 
     pub fn of(trace: &Trace) -> Self {
         let said = &trace.said;
-        let error = |errors: [Most; 2]| errors.map(|error| bounded(error.get())).into_iter().sum();
+        let error = |errors: [u64; 2]| -> Option<u64> { errors.map(bounded).into_iter().sum() };
+        // Of several archives in one, one may not know.
+        let has_ticks = !said.clock_calibration.all.iter().any(|calibration| calibration == "assumed");
+        let ticks = said.clock_uncertainty_ns.0.zip(said.clock_residual_ns.0).filter(|_| has_ticks);
         let mut found = Self {
-            ticks_ns: error([said.clock_uncertainty_ns, said.clock_residual_ns]),
-            gpu_clocks_ns: error([said.gpu_clocks_uncertainty_ns, said.gpu_clocks_residual_ns]),
+            ticks_ns: ticks.and_then(|(uncertainty, residual)| error([uncertainty, residual])),
+            gpu_clocks_ns: error([said.gpu_clocks_uncertainty_ns.get(), said.gpu_clocks_residual_ns.get()]),
             communicators: trace.definitions.comms.keys().copied().collect(),
             ..Self::default()
         };

@@ -165,8 +165,8 @@ impl Statement<'_> {
     fn deviation(&self, clock: &[ClockOffset]) -> Option<String> {
         let most = clock.iter().map(|offset| offset.standard_deviation);
         let most = most.fold(0.0_f64, f64::max) * 3.0_f64.sqrt();
-        let stated = self.uncertainty_ns.unwrap_or(0);
-        if most > stated as f64 + 1.0 {
+        // Nothing is stated where the length of a tick is not known.
+        if let Some(stated) = self.uncertainty_ns.filter(|stated| most > *stated as f64 + 1.0) {
             return Some(format!(
                 "an uncertainty of {stated} ns is stated, its clock offsets have one of {most:.0} ns"
             ));

@@ -88,7 +88,7 @@ impl Directory {
     /// that recorded there where it is to add to it; else it gets a directory of its own inside.
     pub(crate) fn prepare(&mut self, existing: Existing, job: &mut JobEnvironment) -> Result<()> {
         self.clear(existing, job)?;
-        if let (Existing::Append, Some(claim)) = (existing, job::owner(&self.path)) {
+        if let (Existing::Append, Some(claim)) = (existing, job::owner(&self.path)?) {
             job.belong_to(&claim.name);
         }
         let failed = || format!("cannot make {} (--out names another)", self.path.display());

@@ -115,8 +115,7 @@ fn head(job: &Job<'_>, rank: u32) -> String {
 
 /// What stands behind all others and has no comma behind it.
 fn last_event(job: &Job<'_>) -> String {
-    let length = job.source.trace.definitions.clock.as_ref().map_or(0, |clock| clock.trace_length);
-    let end = json::Microseconds(length);
+    let end = json::Microseconds(job.source.length_ns());
     format!(
         "{{\"name\": \"Record Window End\", \"ph\": \"i\", \"s\": \"g\", \"pid\": \"\", \"tid\": \"\", \"ts\": {end}}}"
     )

@@ -149,7 +149,7 @@ impl<'a> Process<'a> {
                     bytes: details.wire_bytes.map(signed),
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),
-                    queued_ns: signed(fields.queued_ns.unwrap_or(0)),
+                    queued_ns: fields.queued_ns.map(signed),
                     event: fields.event.map(u64::cast_signed),
                     parent: operation,
                     location: location.get().cast_signed(),

@@ -96,7 +96,7 @@ pub(super) struct Transfer<'a> {
     pub(super) bytes: Option<i64>,
     pub(super) start_ns: i64,
     pub(super) stop_ns: i64,
-    pub(super) queued_ns: i64,
+    pub(super) queued_ns: Option<i64>,
     pub(super) event: Option<i64>,
     pub(super) parent: Option<i64>,
     pub(super) location: i64,

@@ -2,9 +2,11 @@
 //! other jobs record there goes into directories of their own, `jobs/<job>`.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use regular_files::MOST_DESCRIPTION_BYTES;
 use serde::{Deserialize, Serialize};
@@ -21,6 +23,9 @@ pub const OTHER_JOBS: &str = "jobs";
 const FORMAT: u32 = 1;
 /// Directories that are tried: more jobs without an id in one place are no accident.
 const MOST_DIRECTORIES: u32 = 10_000;
+/// How often a claim is read that is not whole, before it counts as damaged.
+const CLAIM_READS: u32 = 100;
+const BETWEEN_CLAIM_READS: Duration = Duration::from_millis(10);
 
 /// Which job a directory is of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,10 +94,19 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
 }
 
 /// The claim of a directory, if a job has recorded there.
-pub fn owner(out: &Path) -> Option<Claim> {
-    match regular_files::read(&out.join(CLAIM), MOST_DESCRIPTION_BYTES) {
-        Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap_or_default()),
-        Err(_) => of_first_part(out),
+///
+/// # Errors
+/// It cannot be read: whose the directory is, is not known.
+pub fn owner(out: &Path) -> io::Result<Option<Claim>> {
+    let path = out.join(CLAIM);
+    let refused = |error: &dyn Display| {
+        let advice = "remove it if no job records there, or name another directory";
+        io::Error::other(format!("{}: no claim of a job: {error}; {advice}", path.display()))
+    };
+    match regular_files::read(&path, MOST_DESCRIPTION_BYTES) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| refused(&error)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(of_first_part(out)),
+        Err(error) => Err(refused(&error)),
     }
 }
 
@@ -149,7 +163,7 @@ fn is_same_id(one: &str, other: &str) -> bool {
 
 /// The claim of a directory, made if there is none.
 fn claim(directory: &Path, ours: impl FnOnce() -> Claim) -> io::Result<Claim> {
-    if let Some(claim) = owner(directory) {
+    if let Some(claim) = settled_owner(directory)? {
         return Ok(claim);
     }
     let ours = ours();
@@ -169,9 +183,20 @@ fn claim(directory: &Path, ours: impl FnOnce() -> Claim) -> io::Result<Claim> {
     };
     match made {
         Ok(()) => Ok(ours),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(owner(directory).unwrap_or(ours)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(settled_owner(directory)?.unwrap_or(ours)),
         Err(error) => Err(error),
     }
+}
+
+/// The claim, once it is whole: on a file system without links another process may still be writing it.
+fn settled_owner(directory: &Path) -> io::Result<Option<Claim>> {
+    for _ in 0..CLAIM_READS {
+        if let Ok(found) = owner(directory) {
+            return Ok(found);
+        }
+        std::thread::sleep(BETWEEN_CLAIM_READS);
+    }
+    owner(directory)
 }
 
 /// The claim that the first part would have made, where there are parts and no claim.
@@ -336,6 +361,14 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_that_is_not_whole_lets_nobody_join() {
+        let out = tempfile::tempdir().expect("a directory");
+        fs::write(out.path().join(CLAIM), "{\"format\": 1, \"na").expect("written");
+        let refused = directory(out.path(), &job(&[("SLURM_JOB_ID", "78")]), 0).expect_err("whose it is, is not known");
+        assert!(refused.to_string().contains("job: no claim of a job"), "{refused}");
+    }
+
+    #[test]
     fn parts_without_a_claim_are_of_the_first_process() {
         let out = tempfile::tempdir().expect("a directory");
         for (name, id, start) in [("a", "78", 2), ("b", "77", 1)] {
@@ -345,7 +378,7 @@ mod tests {
             let info = ProcessInfo { environment, session_start_realtime_ns: start, ..ProcessInfo::default() };
             fs::write(part.join(PROCESS), serde_json::to_vec(&info).expect("plain data")).expect("written");
         }
-        assert_eq!(owner(out.path()).expect("one").name, "77");
+        assert_eq!(owner(out.path()).expect("read").expect("one").name, "77");
         let other = directory(out.path(), &job(&[("SLURM_JOB_ID", "78")]), 0).expect("a place");
         assert_eq!((other.path, other.other.as_deref()), (out.path().join("jobs/78"), Some("77")));
     }

@@ -17,7 +17,7 @@ pub(super) type Property = (&'static str, Value<String>);
 
 /// How far the corrected clock of a process can be off: of its host's, and of its ticks against that.
 pub(super) fn uncertainty_ns(process: &Process) -> Option<u64> {
-    Some(process.correction.map.uncertainty?.saturating_add(process.manifest.clock.off_ns()))
+    Some(process.correction.map.uncertainty?.saturating_add(process.manifest.clock.off_ns()?))
 }
 
 /// The hosts of a job, by number of the boot.
@@ -68,7 +68,8 @@ pub(super) fn of_archive(said: &mut Statements, processes: &[Process], alignment
     said.alignment_groups = Sum(Some(groups.len() as u64));
     said.alignment_uncorrected = Sum(Some(uncorrected as u64));
     if groups.len() == 1 {
-        said.alignment_uncertainty_ns = Most(Some(processes.iter().filter_map(uncertainty_ns).max().unwrap_or(0)));
+        let all: Option<Vec<u64>> = processes.iter().map(uncertainty_ns).collect();
+        said.alignment_uncertainty_ns = Most(all.and_then(|all| all.into_iter().max()));
     }
 }
 

@@ -79,12 +79,11 @@ impl Details<'_, '_> {
     }
 
     fn elements(&mut self, count: u64, datatype: Symbol) -> otf2::Result<()> {
-        if count != u64::MAX {
-            self.add(attribute::Count, count)?;
-        }
+        let count = Some(count).filter(|count| *count != u64::MAX);
+        count.map_or(Ok(()), |count| self.add(attribute::Count, count))?;
         self.name(attribute::Datatype, datatype)?;
         let size = self.model.meanings.element_bytes(datatype);
-        self.some(attribute::Bytes, count.saturating_mul(size))
+        self.some(attribute::Bytes, count.and_then(|count| count.checked_mul(size)).unwrap_or(0))
     }
 
     pub(crate) fn enter(&mut self, instance: RegionInstance) -> otf2::Result<()> {

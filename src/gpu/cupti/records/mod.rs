@@ -286,10 +286,13 @@ impl Reading {
         if refused > 0 {
             self.reports.once(&Fault::NoBuffer, out);
         }
-        let dropped = self.calls.dropped();
-        out.count(GpuCount::DroppedByCupti, dropped);
-        if dropped > 0 {
-            self.reports.once(&Fault::Dropped(dropped), out);
+        match self.calls.dropped() {
+            Ok(0) => {}
+            Ok(dropped) => {
+                out.count(GpuCount::DroppedByCupti, dropped);
+                self.reports.once(&Fault::Dropped(dropped), out);
+            }
+            Err(code) => self.reports.once(&Fault::DroppedUnknown(code), out),
         }
     }
 

@@ -286,12 +286,14 @@ impl Definitions {
 pub(crate) fn clock(processes: &[Process]) -> ClockProperties {
     let with_events = || processes.iter().filter(|process| process.has_events());
     let last = with_events().map(|process| process.archive_ns(process.manifest.span_ns.1));
-    let first = with_events().map(|process| process.archive_ns(process.manifest.span_ns.0)).min().unwrap_or(0);
-    let length = last.max().unwrap_or(0).saturating_sub(first);
+    let first = with_events().map(|process| process.archive_ns(process.manifest.span_ns.0)).min();
+    let begin = first.unwrap_or(0);
+    let length = last.max().unwrap_or(0).saturating_sub(begin);
     ClockProperties {
         timer_resolution: 1_000_000_000,
-        global_offset: first,
+        global_offset: begin,
         trace_length: length.saturating_add(1),
-        realtime_timestamp: first,
+        // OTF2's undefined: nothing has begun.
+        realtime_timestamp: first.unwrap_or(u64::MAX),
     }
 }
