@@ -220,3 +220,20 @@ fn hull(points: &mut Vec<Point>, side: f64) {
     }
     *points = corners;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_around_the_lines_that_fit() {
+        let points = |points: &[(f64, f64)]| points.iter().map(|&(x, y)| Point { x, y }).collect();
+        let bounds = |lower: &[_], upper: &[_]| Bounds { lower: points(lower), upper: points(upper) };
+        let ends = bounds(&[(0.0, 4.0), (100.0, 6.0)], &[(0.0, 10.0), (100.0, 12.0)]).ends(100.0, (-1.0, 1.0));
+        assert_eq!((ends.first, ends.last), ((4.0, 10.0), (6.0, 12.0)));
+        // A limit of the slope reaches from where something is known to where nothing is.
+        let ends = bounds(&[(50.0, 4.0)], &[(50.0, 10.0)]).ends(100.0, (-0.1, 0.1));
+        assert_eq!((ends.first, ends.last), ((-1.0, 15.0), (-1.0, 15.0)));
+        assert_eq!(bounds(&[], &[(5.0, 4.0)]).ends(100.0, (-0.1, 0.1)).first.0, f64::NEG_INFINITY);
+    }
+}

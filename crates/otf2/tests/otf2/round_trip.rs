@@ -29,6 +29,9 @@ fn definitions_and_properties_come_back() {
     assert_eq!(archive.property("sample::dropped"), Some("17"));
     let names = archive.properties().iter().map(|(name, _)| name.as_str());
     assert_eq!(names.collect::<Vec<_>>(), ["NCCL_OTF2::DEFINITIONS_CHECKSUM", "SAMPLE::DROPPED"]);
+    let (major, minor, bugfix) = archive.version();
+    let version = (major.into(), minor.into(), bugfix.into());
+    assert_eq!(version, otf2_sys::HEADER_VERSION, "header and library come from two installations");
     assert_eq!(archive.number_of_locations(), 3);
     assert_eq!(archive.event_chunk_bytes(), EVENT_CHUNK_BYTES);
     let definitions = archive.definitions().expect("the definitions are read");
