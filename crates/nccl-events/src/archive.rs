@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn canonical_names_say_class_and_kind() {
+    fn names_lead_back_to_classes_and_kinds() {
         for (class, name) in RegionClass::ALL {
             assert_eq!(class.name(), name);
             for kind in Kind::ALL.into_iter().map(Some).chain([None]) {
@@ -197,10 +197,6 @@ mod tests {
         for other in ["MPI_Send", "_Z3foov", "nccl::Other::foo()", "nccl::call"] {
             assert_eq!(parse_canonical_name(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn kinds_of_locations_have_names() {
         for (kind, name) in LocationKind::ALL {
             assert_eq!((kind.name(), LocationKind::parse(name)), (name, Some(kind)));
         }

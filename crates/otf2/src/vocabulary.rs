@@ -343,10 +343,4 @@ mod tests {
             assert_eq!(MetricMode::from_raw(raw).raw(), raw);
         }
     }
-
-    #[test]
-    fn unspecified_is_not_unknown() {
-        assert_eq!(LocationType::from_raw(0), LocationType::Unspecified);
-        assert_eq!(LocationType::from_raw(200), LocationType::Unknown(200));
-    }
 }

@@ -143,9 +143,8 @@ fn definitions_on_a_full_disk_fail_the_archive() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut archive = ArchiveWriter::create(directory.path(), "traces").expect("it is made");
         symlink("/dev/full", directory.path().join(file)).expect("a link is made");
-        let sample = sample::sample_definitions([0, 0]);
         let mut definitions = archive.definitions().expect("a writer");
-        sample::write_definitions(&mut definitions, &sample).expect("it is in memory");
+        sample::every_kind([0, 0]).iter().try_for_each(|it| definitions.verbatim(it)).expect("it is in memory");
         let mut local = archive.local_definitions(HOST_THREAD).expect("a writer");
         local.mapping_table_dense(MappingType::Region, &[1, 0]).expect("it is in memory");
         let local = local.close();

@@ -1,4 +1,4 @@
-//! One definition of every kind.
+//! The definitions of the sample: one of every kind at least.
 
 use otf2::verbatim::Definition;
 use otf2::{
@@ -8,8 +8,11 @@ use otf2::{
     SystemTreeNodeRef,
 };
 
-/// The location of [`every_kind`].
-pub(crate) const LOCATION: LocationRef = LocationRef::new(0);
+use super::events::VALUES;
+
+pub(crate) const HOST_THREAD: LocationRef = LocationRef::new(0);
+pub(crate) const GPU_STREAM: LocationRef = LocationRef::new(1 << 32);
+pub(crate) const QUIET: LocationRef = LocationRef::new(7 << 32 | 3);
 /// The string that most are named by.
 const NAME: StringRef = StringRef::new(1);
 
@@ -17,20 +20,31 @@ pub(crate) fn text(number: u32, text: &[u8]) -> Definition {
     Definition::String { this: StringRef::new(number), text: text.to_vec() }
 }
 
-/// One of each kind at least, with values in all fields. Enumerations have numbers that OTF2 3.0 does not have where
-/// it stores what it is given.
-pub(crate) fn every_kind() -> Vec<Definition> {
-    [system(), communication(), values(), calls(), files()].concat()
+/// Values in all fields, and numbers that OTF2 3.0 does not have where libotf2 stores what it is given. The numbers
+/// are the events of the host's thread and of the GPU's stream.
+pub(crate) fn every_kind(events: [u64; 2]) -> Vec<Definition> {
+    [system(events), communication(), values(), calls(), files()].concat()
 }
 
 /// Clock, texts, paradigms and the system.
-fn system() -> Vec<Definition> {
+fn system(events: [u64; 2]) -> Vec<Definition> {
+    let group = |number, group_type, creator| Definition::LocationGroup {
+        this: LocationGroupRef::new(number),
+        name: NAME,
+        group_type,
+        parent: SystemTreeNodeRef::new(0),
+        creator,
+    };
+    let location = |this, location_type, number_of_events, group| {
+        let group = LocationGroupRef::new(group);
+        Definition::Location { this, name: NAME, location_type, number_of_events, group }
+    };
     vec![
         Definition::ClockProperties {
             timer_resolution: 2_445_450_361,
-            global_offset: 12,
-            trace_length: 34,
-            realtime_timestamp: u64::MAX,
+            global_offset: 1000,
+            trace_length: 100_000,
+            realtime_timestamp: 1_700_000_000_000_000_000,
         },
         text(0, b""),
         text(1, b"name"),
@@ -53,61 +67,45 @@ fn system() -> Vec<Definition> {
         },
         Definition::SystemTreeNodeProperty { of: SystemTreeNodeRef::new(0), name: NAME, value: AttributeValue::U64(7) },
         Definition::SystemTreeNodeDomain { of: SystemTreeNodeRef::new(0), domain: 0 },
-        Definition::LocationGroup {
-            this: LocationGroupRef::new(0),
-            name: NAME,
-            group_type: 1,
-            parent: SystemTreeNodeRef::new(0),
-            creator: LocationGroupRef::UNDEFINED,
-        },
+        group(0, 1, LocationGroupRef::UNDEFINED),
+        group(1, 2, LocationGroupRef::new(0)),
         Definition::LocationGroupProperty { of: LocationGroupRef::new(0), name: NAME, value: AttributeValue::F64(0.5) },
-        Definition::Location {
-            this: LOCATION,
-            name: NAME,
-            location_type: 1,
-            number_of_events: 0,
-            group: LocationGroupRef::new(0),
-        },
-        Definition::LocationProperty { of: LOCATION, name: NAME, value: AttributeValue::I8(-3) },
+        location(HOST_THREAD, 1, events[0], 0),
+        location(GPU_STREAM, 2, events[1], 1),
+        location(QUIET, 1, 0, 0),
+        Definition::LocationProperty { of: HOST_THREAD, name: NAME, value: AttributeValue::I8(-3) },
     ]
 }
 
 fn communication() -> Vec<Definition> {
+    let region = |number| Definition::Region {
+        this: RegionRef::new(number),
+        name: NAME,
+        canonical_name: StringRef::new(2),
+        description: StringRef::new(0),
+        role: 40,
+        paradigm: 4,
+        flags: 1,
+        source_file: NAME,
+        begin_line: 3,
+        end_line: 4,
+    };
+    let group = |number, group_type, members| {
+        let this = GroupRef::new(number);
+        Definition::Group { this, name: NAME, group_type, paradigm: 4, flags: 1, members }
+    };
     vec![
-        Definition::Region {
-            this: RegionRef::new(0),
-            name: NAME,
-            canonical_name: StringRef::new(2),
-            description: StringRef::new(0),
-            role: 40,
-            paradigm: 4,
-            flags: 1,
-            source_file: NAME,
-            begin_line: 3,
-            end_line: 4,
-        },
-        Definition::Group {
-            this: GroupRef::new(0),
-            name: NAME,
-            group_type: 4,
-            paradigm: 4,
-            flags: 1,
-            members: vec![LOCATION.get()],
-        },
-        Definition::Group {
-            this: GroupRef::new(1),
-            name: NAME,
-            group_type: 5,
-            paradigm: 4,
-            flags: 0,
-            members: vec![0],
-        },
+        region(0),
+        region(1),
+        group(0, 4, vec![GPU_STREAM.get(), QUIET.get()]),
+        group(1, 5, vec![1, 0]),
+        group(2, 2, vec![0, 1]),
         Definition::Comm {
             this: CommRef::new(0),
             name: NAME,
             group: GroupRef::new(1),
             parent: CommRef::UNDEFINED,
-            flags: 1,
+            flags: 0,
         },
         Definition::InterComm {
             this: CommRef::new(1),
@@ -117,45 +115,48 @@ fn communication() -> Vec<Definition> {
             common: CommRef::new(0),
             flags: 1,
         },
-        Definition::RmaWin { this: RmaWinRef::new(0), name: NAME, comm: CommRef::new(0), flags: 1 },
+        Definition::RmaWin { this: RmaWinRef::new(0), name: NAME, comm: CommRef::new(0), flags: 0 },
     ]
 }
 
 fn values() -> Vec<Definition> {
-    vec![
-        Definition::Attribute {
-            this: AttributeRef::new(0),
-            name: NAME,
-            description: StringRef::new(2),
-            attribute_type: 4,
-        },
-        Definition::MetricMember {
-            this: MetricMemberRef::new(0),
-            name: NAME,
-            description: StringRef::new(2),
-            metric_type: 1,
-            mode: 1,
-            value_type: 4,
-            base: 1,
-            exponent: -9,
-            unit: StringRef::new(0),
-        },
-        Definition::MetricClass {
-            this: MetricRef::new(0),
-            members: vec![MetricMemberRef::new(0)],
-            occurrence: 2,
-            recorder_kind: 1,
-        },
-        Definition::MetricInstance {
-            this: MetricRef::new(1),
-            class: MetricRef::new(0),
-            recorder: LOCATION,
-            scope_kind: 1,
-            scope: 0,
-        },
-        Definition::MetricClassRecorder { metric: MetricRef::new(0), recorder: LOCATION },
-        Definition::Parameter { this: ParameterRef::new(0), name: NAME, parameter_type: 2 },
-    ]
+    let attributes = (0..).zip(VALUES).map(|(number, value)| Definition::Attribute {
+        this: AttributeRef::new(number),
+        name: NAME,
+        description: StringRef::new(2),
+        attribute_type: value.attribute_type().raw(),
+    });
+    // U64, F64 and I64.
+    let members = (0..).zip([4, 10, 8]).map(|(number, value_type)| Definition::MetricMember {
+        this: MetricMemberRef::new(number),
+        name: NAME,
+        description: StringRef::new(2),
+        metric_type: 1,
+        mode: 1,
+        value_type,
+        base: 1,
+        exponent: -9,
+        unit: StringRef::new(0),
+    });
+    let classes = (0..).zip([1, 3]).map(|(number, members)| Definition::MetricClass {
+        this: MetricRef::new(number),
+        members: (0..members).map(MetricMemberRef::new).collect(),
+        occurrence: 2,
+        recorder_kind: 1,
+    });
+    let instance = Definition::MetricInstance {
+        this: MetricRef::new(2),
+        class: MetricRef::new(0),
+        recorder: HOST_THREAD,
+        scope_kind: 1,
+        scope: 0,
+    };
+    let recorder = Definition::MetricClassRecorder { metric: MetricRef::new(0), recorder: HOST_THREAD };
+    let parameters = (0..3_u8).map(|parameter_type| {
+        let this = ParameterRef::new(parameter_type.into());
+        Definition::Parameter { this, name: NAME, parameter_type }
+    });
+    attributes.chain(members).chain(classes).chain([instance, recorder]).chain(parameters).collect()
 }
 
 fn calls() -> Vec<Definition> {
