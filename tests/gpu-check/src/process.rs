@@ -47,13 +47,7 @@ pub(crate) fn run(command: &mut Command, limit: Duration, out: &Path) -> io::Res
     let began = Instant::now();
     command.stdin(Stdio::null()).stdout(File::create(&stdout)?).stderr(File::create(&stderr)?);
     command.process_group(0);
-    // SAFETY: the closure runs in the child between fork and exec; it makes one system call that touches no memory.
-    unsafe {
-        command.pre_exec(|| {
-            die_with_parent();
-            Ok(())
-        });
-    }
+    c_double::end_with_parent(command);
     let mut child = command.spawn()?;
     let status = loop {
         match child.try_wait()? {
@@ -69,11 +63,6 @@ pub(crate) fn run(command: &mut Command, limit: Duration, out: &Path) -> io::Res
     }
     let text = |path: &Path| -> io::Result<String> { Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned()) };
     Ok(Ran { status, stdout: text(&stdout)?, stderr: text(&stderr)?, took: began.elapsed() })
-}
-
-fn die_with_parent() {
-    // SAFETY: PR_SET_PDEATHSIG reads its one argument, a signal number, and touches no memory.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
 #[cfg(test)]
