@@ -17,8 +17,8 @@ use entry::Entry;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set by the first NCCL or CUDA error of the process: what the operation left behind may be in use for ever, so nothing
-/// waits for it or frees it.
+/// Set by the first NCCL or CUDA error of the process: what the operation left behind may be in use for ever, so
+/// nothing waits for it or frees it.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
 fn given_up() -> bool {

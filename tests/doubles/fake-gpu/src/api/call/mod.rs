@@ -5,10 +5,11 @@ pub(crate) mod faults;
 mod outcome;
 
 pub(super) use contexts::{
-    DEVICES, context_of, current, device, existing, has_no_context, pop, push, set_context, set_device,
+    DEVICES, context_of, current, device, event_of, existing, handle, has_no_context, known, pop, push, set_context,
+    set_device, stream_of,
 };
 pub(super) use faults::{exchange_mode, run_host_function};
-pub(super) use outcome::{Handle, LAST, Outcome, code, error_text, event_of, give, handle, kept, known, stream_of};
+pub(super) use outcome::{Handle, LAST, Outcome, code, error_text, give, kept};
 
 /// Makes C functions that tools and libraries find by their names.
 macro_rules! exported {

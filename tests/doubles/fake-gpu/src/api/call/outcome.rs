@@ -1,11 +1,8 @@
-//! What a function returns, and what a caller's handle stands for.
+//! What a function returns.
 
-use super::contexts::device;
-use crate::stream::{EVENTS, Event, Stream};
 use c_double::args::Out;
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::Arc;
 
 pub(crate) type Handle = *mut c_void;
 /// What a function returns; an error is a code of CUDA's.
@@ -59,20 +56,4 @@ pub(crate) fn kept(outcome: Outcome) -> c_int {
 pub(crate) fn give<T: Copy>(out: Out<T>, value: T) -> Outcome {
     out.set(value);
     Ok(())
-}
-
-pub(crate) fn handle(value: usize) -> Handle {
-    std::ptr::without_provenance_mut(value)
-}
-
-pub(crate) fn stream_of(stream: Handle) -> Result<Arc<Stream>, c_int> {
-    crate::stream::get(stream.addr(), device()).ok_or(code::BAD_HANDLE)
-}
-
-pub(crate) fn event_of(event: Handle) -> Result<Arc<Event>, c_int> {
-    EVENTS.get(event.addr()).ok_or(code::BAD_HANDLE)
-}
-
-pub(crate) fn known(was_known: bool) -> Outcome {
-    was_known.then_some(()).ok_or(code::BAD_HANDLE)
 }
