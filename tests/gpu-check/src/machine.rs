@@ -1,14 +1,43 @@
-//! What this machine has.
+//! What this machine has, and what lies beside this program.
 
 use std::path::{Path, PathBuf};
 
 use gpu_check::{CUDA_RUNTIME, NCCL, ask, devices, first, folders};
 use serde_json::{Value, json};
 
-use crate::context::Bundle;
 use crate::options::Options;
 
 const CUPTI: [&str; 3] = ["libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"];
+
+pub(crate) const HOST: &str = "bin/nccl-host";
+pub(crate) const TOOL: &str = "bin/nccl-otf2";
+pub(crate) const PLUGIN: &str = "lib/libnccl-profiler-otf2.so";
+
+/// The folder that has this program, and what lies beside it.
+#[derive(Clone, Debug)]
+pub(crate) struct Bundle(PathBuf);
+
+impl Bundle {
+    pub(crate) fn here() -> Result<Self, String> {
+        let mut folder = std::env::current_exe()
+            .and_then(|path| path.canonicalize())
+            .map_err(|error| format!("cannot find this program's own file: {error}"))?;
+        folder.pop();
+        let bundle = Self(folder);
+        let files = [TOOL, HOST, PLUGIN].map(|name| bundle.file(name));
+        match files.iter().find(|file| !file.is_file()) {
+            None => Ok(bundle),
+            Some(file) => Err(format!(
+                "no {}: this program works in the folder that `cargo xtask gpu-check --bundle DIR` makes",
+                file.display()
+            )),
+        }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {

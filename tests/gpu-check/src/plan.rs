@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use crate::checks;
-use crate::context::{Bundle, Context};
-use crate::machine::Machine;
+use crate::context::Context;
+use crate::machine::{Bundle, Machine};
 use crate::options::Options;
 use crate::outcome::{Answer, Outcome, Verdict, with};
 

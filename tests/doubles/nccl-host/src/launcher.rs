@@ -78,7 +78,7 @@ fn command(options: &Options, process: u16, dir: &Path) -> anyhow::Result<Comman
     };
     // The settings for exact counts come last: they win over the stand-in's.
     if options.fake_gpu.is_some() {
-        set_where_unset(exact::FAKE_GPU);
+        set_where_unset(c_double::NCCL_ON_FAKE_GPU);
     }
     if options.exact {
         set_where_unset(exact::EXACT);

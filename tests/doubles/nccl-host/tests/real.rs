@@ -1,4 +1,4 @@
-//! Runs real NCCL on the GPU stand-in: how runs end. `cargo xtask test` fetches NCCL and builds what the tests use. That
+//! How runs of real NCCL on the GPU stand-in end. `cargo xtask test` fetches NCCL and builds what the tests use. That
 //! the log has what NCCL did is held against archives by `cargo xtask matrix`.
 
 use whole_plugin::built;

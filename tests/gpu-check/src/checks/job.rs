@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::context::{Context, HOST, PLUGIN, Shape, TOOL};
+use crate::context::{Context, Shape};
+use crate::machine::{HOST, PLUGIN, TOOL};
 use crate::outcome::{Outcome, with};
 use crate::process::{self, Ran};
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::context::{Context, PLUGIN};
+use crate::context::Context;
+use crate::machine::PLUGIN;
 use crate::outcome::{Answer, Outcome};
 use crate::process;
 
