@@ -6,10 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::bundle::Bundle;
 use crate::checks;
 use crate::context::Context;
-use crate::machine::Machine;
+use crate::machine::{Bundle, Machine};
 use crate::options::Options;
 use crate::outcome::{Answer, Outcome, Verdict, with};
 
@@ -77,7 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     let bundle = Bundle::here()?;
     let work = tempfile::tempdir().map_err(|error| format!("cannot create a folder: {error}"))?;
     let wanted = wanted(&options.only)?;
-    let machine = Machine::look(options, &bundle, work.path());
+    let machine = Machine::look(options, &bundle);
     if machine.gpus == 0 && !options.fake_gpu {
         return Err("this machine shows no GPU (/dev/nvidia0); --fake-gpu tries the checks themselves".to_owned());
     }
@@ -126,7 +125,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
 fn about(options: &Options, machine: &Machine, bundle: &Bundle) -> Value {
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let about = json!({ "fake_gpu": options.fake_gpu, "began_unix_s": began.as_secs() });
-    let text = std::fs::read_to_string(bundle.folder.join("BUNDLE")).unwrap_or_default();
+    let text = std::fs::read_to_string(bundle.file("BUNDLE")).unwrap_or_default();
     let lines = text.lines().filter_map(|line| line.split_once(": "));
     let described = lines.map(|(name, value)| (format!("bundle_{name}"), json!(value)));
     with(with(machine.facts(), about), Value::Object(described.collect()))

@@ -3,9 +3,9 @@
 use crate::buffer::{Buffer, record_len};
 use crate::guard::{Code, INVALID_PARAMETER, QUEUE_EMPTY, in_callback, misuse};
 use crate::level::{self, kind};
-use crate::records::{self, Api, Work};
+use crate::records::{self, Api};
 use crate::{queue, variables};
-use c_double::{count, counted, this_thread};
+use c_double::{Work, count, counted, this_thread};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::c_void;
@@ -241,7 +241,8 @@ fn foreign_buffer(thread: i32) -> Buffer {
     assert!(mapped != libc::MAP_FAILED, "no memory for a foreign buffer");
     // SAFETY: the mapping above, which nobody else knows yet.
     let mut buffer = unsafe { Buffer::new(mapped.cast(), LEN, thread) };
-    let work = Work { name: Some(c"foreign_kernel"), ..Work::default() };
+    let name = c"foreign_kernel".as_ptr().expose_provenance() as u64;
+    let work = Work { name, ..Work::default() };
     let len = record_len(kind::CONCURRENT_KERNEL).unwrap_or(0);
     buffer.push(&records::kernel(len, &work, 1, 2));
     // SAFETY: the whole of the mapping above.

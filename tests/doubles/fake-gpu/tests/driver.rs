@@ -177,10 +177,3 @@ fn a_thread_has_the_context_that_it_was_given() {
         assert_eq!(current(), context);
     });
 }
-
-#[test]
-fn the_driver_can_be_absent() {
-    scenario("the_driver_can_be_absent", &[("FAKEGPU_DRIVER", "absent")], || {
-        assert!(driver().is_err());
-    });
-}

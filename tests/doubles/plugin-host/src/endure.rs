@@ -96,12 +96,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 fn work(plugin: &Plugin, ledger: &Ledger, arguments: &Arguments, number: u8) {
     let context = plugin.begin(&InitArguments {
         comm_id: 0x7027_0000 + u64::from(number),
-        comm_name: None,
-        nodes: 1,
         ranks: arguments.ranks,
         rank: arguments.rank,
-        mask: true,
-        logger: true,
+        ..InitArguments::default()
     });
     let shape =
         Shape { channels: 1, steps: 2, rank: arguments.rank, peer: (arguments.rank + 1) % arguments.ranks.max(1) };

@@ -1,7 +1,5 @@
 //! Questions to CUPTI and the driver: this program again, in a process for each.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
 use crate::context::Context;
@@ -18,7 +16,7 @@ pub(crate) fn probe(context: &Context<'_>, name: &str) -> Answer {
 fn ask(context: &Context<'_>, name: &str) -> Result<Ran, Outcome> {
     let me = std::env::current_exe().map_err(|error| Outcome::failed(format!("cannot find this program: {error}")))?;
     let machine = context.machine;
-    let mut command = Command::new(me);
+    let mut command = process::program(me, context.left());
     command.args(["--probe", name]);
     for (option, value) in [("--cupti", &machine.cupti), ("--driver", &machine.driver)] {
         if let Some(value) = value {
@@ -29,8 +27,7 @@ fn ask(context: &Context<'_>, name: &str) -> Result<Ran, Outcome> {
         command.arg("--double");
     }
     command.env("LD_LIBRARY_PATH", machine.library_path());
-    process::run(&mut command, context.left(), &context.work.join(name))
-        .map_err(|error| Outcome::failed(format!("cannot run the probe: {error}")))
+    process::run(&mut command, &context.work.join(name))
 }
 
 fn answer(ran: &Ran) -> Outcome {
@@ -66,7 +63,7 @@ pub(crate) fn function_ids(context: &Context<'_>) -> Answer {
 
 /// Each order of two users in a process of its own: the family of the first user holds for a process's life.
 pub(crate) fn two_tools(context: &Context<'_>) -> Answer {
-    each(context, "tools", crate::probe::ORDERS)
+    each(context, "tools", &crate::probe::ORDERS.split(' ').collect::<Vec<_>>())
 }
 
 /// A crash is an answer here.

@@ -1,11 +1,11 @@
 //! Other tools of GPUs beside the plugin.
 
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::context::Context;
+use crate::machine::PLUGIN;
 use crate::outcome::{Answer, Outcome};
 use crate::process;
 
@@ -21,19 +21,17 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Answer {
         let mut alone = None;
         for backend in ["none", "off", "auto", "events", "cupti"] {
             let name = format!("{order}-{backend}");
-            let mut command = Command::new(python);
+            let mut command = process::program(python, Duration::from_secs(40).min(context.left()));
             command.args(["-c", TORCH, order]);
             if backend == "none" {
                 command.env("NCCL_PROFILER_PLUGIN", "none");
             } else {
-                command.env("NCCL_PROFILER_PLUGIN", &context.bundle.plugin);
+                command.env("NCCL_PROFILER_PLUGIN", context.bundle.file(PLUGIN));
                 command.env("NCCL_OTF2_GPU", backend);
             }
             command.env("NCCL_OTF2_DIR", context.work.join(format!("{name}.trace")));
             command.env("NCCL_OTF2_VERBOSITY", "verbose").env("NCCL_SOCKET_IFNAME", "lo");
-            let limit = Duration::from_secs(40).min(context.left());
-            let ran = process::run(&mut command, limit, &context.work.join(&name))
-                .map_err(|error| Outcome::failed(format!("cannot run Python: {error}")))?;
+            let ran = process::run(&mut command, &context.work.join(&name))?;
             let mut lines = ran.stdout.lines().rev();
             let seen = lines.find_map(|line| serde_json::from_str::<Value>(line).ok());
             let notices: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("GPU work")).collect();
@@ -58,11 +56,10 @@ pub(crate) fn nsys(context: &Context<'_>) -> Answer {
     let Some(nsys) = &context.machine.nsys else {
         return Err(Outcome::not_here("no nsys on PATH"));
     };
-    let mut command = Command::new(nsys);
+    let mut command = process::program(nsys, context.left());
     command.args(["profile", "--trace=cuda,nvtx", "--force-overwrite=true", "-o"]);
     command.arg(context.work.join("profile")).arg("env");
-    let ran = process::run(&mut command, context.left(), &context.work.join("nsys"))
-        .map_err(|error| Outcome::failed(format!("cannot run nsys: {error}")))?;
+    let ran = process::run(&mut command, &context.work.join("nsys"))?;
     let names = ["NSYS", "QUADD", "NVTX", "CUDA_INJECTION", "LD_PRELOAD"];
     let is_its = |line: &&str| names.iter().any(|name| line.contains(name));
     let set: Vec<&str> = ran.stdout.lines().filter(is_its).collect();

@@ -1,6 +1,7 @@
 //! The questions.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cupti_sys::constants::{
@@ -9,7 +10,7 @@ use cupti_sys::constants::{
 use cupti_sys::record::{external, kernel};
 use serde_json::{Value, json};
 
-use super::buffers;
+use super::buffers::{REFUSE, REFUSED};
 use super::driver::Driver;
 use super::gpu::Gpu;
 use super::tool::{Cupti, Family, Record, Tool, of_kind};
@@ -86,9 +87,9 @@ pub(super) fn ids(options: &Options, family: &str) -> Answer {
     let all = LAUNCHES as usize * 2;
     let records = records(&tool, all, PATIENCE)?;
     let kernels = of_kind(&records, KIND_CONCURRENT_KERNEL);
-    let correlations: BTreeSet<Option<u32>> = kernels.iter().map(|record| kernel::CORRELATION.of(&record.0)).collect();
+    let correlations: BTreeSet<Option<u32>> = kernels.iter().map(|record| kernel::CORRELATION.of(record)).collect();
     let externals = of_kind(&records, KIND_EXTERNAL_CORRELATION);
-    let is_joined = |record: &&&Record| correlations.contains(&external::CORRELATION.of(&record.0));
+    let is_joined = |record: &&Record| correlations.contains(&external::CORRELATION.of(record));
     let joined = externals.iter().filter(is_joined).count();
     let facts = json!({
         "single_functions": single,
@@ -140,13 +141,13 @@ pub(super) fn refuse(options: &Options) -> Answer {
         let _gpu = Gpu::start(options)?;
         Cupti::load(options)?.version
     });
-    buffers::refuse(true);
+    REFUSE.store(true, Ordering::Relaxed);
     let (gpu, cupti, tool) = recording(options)?;
     gpu.launch(10)?;
     gpu.synchronize()?;
-    let refused = buffers::refused();
+    let refused = REFUSED.load(Ordering::Relaxed);
     let missed = tool.records(Duration::from_millis(200), |_| false)?;
-    buffers::refuse(false);
+    REFUSE.store(false, Ordering::Relaxed);
     gpu.launch(10)?;
     gpu.synchronize()?;
     let later = records(&tool, 10, Duration::from_secs(1))?;
@@ -159,16 +160,9 @@ pub(super) fn refuse(options: &Options) -> Answer {
     outcome(&[], facts, &cupti)
 }
 
-pub(crate) const ORDERS: &[&str] = &[
-    "global,global",
-    "global,alone",
-    "global,shared",
-    "alone,global",
-    "alone,shared",
-    "shared,global",
-    "shared,alone",
-    "shared,shared",
-];
+/// Pairs of families, for two tools.
+pub(crate) const ORDERS: &str =
+    "global,global global,alone global,shared alone,global alone,shared shared,global shared,alone shared,shared";
 
 fn family(word: &str) -> Family {
     match word {

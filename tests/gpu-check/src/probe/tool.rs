@@ -177,19 +177,15 @@ impl Tool {
 
     fn read(&self, records: &mut Vec<Record>) -> Result<(), Outcome> {
         succeeded("flush", call!(self.functions.flush_all, 0))?;
-        for buffer in buffers::take() {
-            let (start, valid) = (buffer.address, buffer.valid);
-            // SAFETY: CUPTI wrote `valid` bytes there and gave the buffer back.
-            let bytes = unsafe { std::slice::from_raw_parts(start, valid) };
+        for bytes in buffers::take() {
+            let (start, valid) = (bytes.as_ptr().cast_mut(), bytes.len());
             let (mut at, mut before) = (null_mut(), None);
             loop {
                 let next: *mut *mut u8 = &raw mut at;
                 let code =
                     by_family!(self, get_next_record(start, valid, next), get_next_record_v2(start, valid, next));
                 let end = if code.is_success() { at.addr() - start.addr() } else { valid };
-                if let Some(bytes) = before.and_then(|before| bytes.get(before..end)) {
-                    records.push(Record(bytes.to_vec()));
-                }
+                records.extend(before.and_then(|before| bytes.get(before..end)));
                 before = Some(end);
                 if code == Code::MAX_LIMIT_REACHED {
                     break;
@@ -201,9 +197,8 @@ impl Tool {
     }
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Record(pub(super) Vec<u8>);
+pub(super) type Record = &'static [u8];
 
-pub(super) fn of_kind(records: &[Record], kind: u32) -> Vec<&Record> {
-    records.iter().filter(|record| KIND.of(&record.0) == Some(kind)).collect()
+pub(super) fn of_kind(records: &[Record], kind: u32) -> Vec<Record> {
+    records.iter().copied().filter(|record| KIND.of(record) == Some(kind)).collect()
 }

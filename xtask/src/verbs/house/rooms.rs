@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-
 use super::modules::{Crate, Import, Imported};
 use super::tree::{Package, Tree};
 
@@ -12,7 +10,7 @@ const OF_MODULES: [&str; 2] = ["crates/trace", "crates/cli"];
 const BEGIN: &str = "<!-- imports -->";
 const END: &str = "<!-- end imports -->";
 
-#[derive(Default, Serialize)]
+#[derive(Default)]
 pub(super) struct Room {
     pub(super) files: usize,
     pub(super) production: usize,

@@ -38,7 +38,7 @@ use words::action;
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
-    /// The script; - for standard input.
+    /// The script.
     script: PathBuf,
 
     #[command(flatten)]
@@ -50,19 +50,14 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     let name = arguments.script.display();
-    let text = if arguments.script.as_os_str() == "-" {
-        std::io::read_to_string(std::io::stdin())
-    } else {
-        fs::read_to_string(&arguments.script)
-    }
-    .with_context(|| format!("cannot read the script {name}"))?;
+    let text = fs::read_to_string(&arguments.script).with_context(|| format!("cannot read the script {name}"))?;
     let script = parse(&text).with_context(|| name.to_string())?;
     // Lives to the end of the script, as libnccl does in a program that is linked with it.
     let _libnccl = arguments.nccl.load()?;
     let plugin = std::path::absolute(&arguments.plugin.plugin)?;
     let done = run::run(&script, plugin, arguments.plugin.table);
     let (calls, mut problems) = done.with_context(|| name.to_string())?;
-    let (_, late) = nccl::lines();
+    let late = nccl::late_lines();
     if late > 0 {
         problems.push(format!("in all: {late} lines to NCCL's logger without a communicator"));
     }
@@ -104,31 +99,4 @@ fn parse(text: &str) -> anyhow::Result<Block> {
         bail!("line {}: this {{ has no }}", owner.number);
     }
     Ok(lines.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse;
-
-    #[test]
-    fn mistakes_are_named_with_their_line() {
-        for (text, line, word) in [
-            ("load\nstrat x Coll", 2, "strat"),
-            ("start x Colly", 1, "Colly"),
-            ("start x Coll count=many", 1, "count"),
-            ("start x Coll colour=blue", 1, "colour"),
-            ("start x Coll @300=1", 1, "300"),
-            ("repeat 3 {\nload", 1, "no }"),
-            ("}", 1, "without"),
-            ("repeat 3", 1, "repeat TIMES {"),
-            ("sleep 3", 1, "ms"),
-            ("state x Nonsense", 1, "Nonsense"),
-            ("stop", 1, "stop HANDLE"),
-            ("kill 300", 1, "300"),
-        ] {
-            let error = format!("{:#}", parse(text).err().unwrap());
-            let begins = error.starts_with(&format!("line {line}: "));
-            assert!(begins && error.contains(word), "{text}: {error}");
-        }
-    }
 }

@@ -180,8 +180,7 @@ fn of_process(words: &[&str]) -> anyhow::Result<Option<Action>> {
 
 fn init(name: &str, options: &[&str]) -> anyhow::Result<Action> {
     let name = name.to_owned();
-    let mut given =
-        InitArguments { comm_id: 0x1234, comm_name: None, nodes: 1, ranks: 1, rank: 0, mask: true, logger: true };
+    let mut given = InitArguments { comm_id: 0x1234, ..InitArguments::default() };
     let (mut takes_context, mut comm_name) = (true, None);
     for text in options {
         let (key, value) = option(text)?;
@@ -203,7 +202,6 @@ fn init(name: &str, options: &[&str]) -> anyhow::Result<Action> {
         let comm_name = comm_name.clone();
         let arguments = InitArguments { comm_name: comm_name.as_deref(), ..given };
         let mut context = 0;
-        nccl::communicator_begins();
         let result = plugin.init(takes_context.then_some(&mut context), &arguments);
         if takes_context && context == UNWRITTEN {
             thread.problem("init left *context unwritten");
