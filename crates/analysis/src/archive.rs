@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name};
+use nccl_events::collective::Function;
 use otf2::{Archive, AttributeRef, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef};
 use schema::{AttributeId, Statements};
 
@@ -36,15 +37,37 @@ impl Shows {
         }
     }
 
-    fn of(canonical_name: &str) -> Option<Self> {
-        let (class, kind) = parse_canonical_name(canonical_name)?;
-        let kind = kind?;
-        Some(match class {
+    fn of(region: &RegionInfo<'_>) -> Option<Self> {
+        let kind = region.kind?;
+        Some(match region.class {
             RegionClass::Api | RegionClass::Enqueue | RegionClass::Launch => Self::Call(kind),
             RegionClass::Operation => Self::Operation(kind),
             _ => Self::Work(kind),
         })
     }
+}
+
+impl<'a> RegionInfo<'a> {
+    fn of(canonical_name: &'a str) -> Option<Self> {
+        let (class, kind) = parse_canonical_name(canonical_name)?;
+        let name = canonical_name.splitn(if kind.is_some() { 4 } else { 3 }, "::").last()?;
+        Some(Self { class, kind, name })
+    }
+
+    fn phase(&self) -> Option<usize> {
+        const NAMES: [&str; 6] =
+            ["SendGPUWait", "SendPeerWait", "SendWait", "RecvWait", "RecvFlushWait", "RecvGPUWait"];
+        let is_step = self.kind == Some(Kind::ProxyStep);
+        NAMES.iter().position(|name| is_step && *name == self.name)
+    }
+}
+
+/// What is asked about the region of every event.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    shows: Shows,
+    function: Option<Function>,
+    phase: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -55,7 +78,7 @@ pub struct Trace {
     pub said: Statements,
     communicators: Communicators,
     locations: Locations,
-    regions: BTreeMap<RegionRef, Shows>,
+    regions: BTreeMap<RegionRef, Known>,
     attributes: Attributes,
 }
 
@@ -73,8 +96,9 @@ impl Trace {
         let definitions = archive.definitions()?;
         let communicators = Communicators::of(&definitions);
         let regions = definitions.regions.iter().filter_map(|(reference, region)| {
-            let canonical_name = definitions.string(region.canonical_name)?;
-            Some((*reference, Shows::of(canonical_name)?))
+            let info = RegionInfo::of(definitions.string(region.canonical_name)?)?;
+            let shows = Shows::of(&info)?;
+            Some((*reference, Known { shows, function: Function::of_region(info.name), phase: info.phase() }))
         });
         Ok(Self {
             anchor,
@@ -92,8 +116,12 @@ impl Trace {
         self.definitions.locations.values().map(|location| location.number_of_events).sum()
     }
 
+    pub fn events_of(&self, reference: LocationRef) -> u64 {
+        self.definitions.locations.get(&reference).map_or(0, |location| location.number_of_events)
+    }
+
     pub fn has_events(&self, reference: LocationRef) -> bool {
-        self.definitions.locations.get(&reference).is_some_and(|location| location.number_of_events > 0)
+        self.events_of(reference) > 0
     }
 
     /// The name of a location; its id when it has none.
@@ -184,15 +212,27 @@ impl Trace {
 
     /// What a region shows; none of those that show no event of NCCL's.
     pub fn shows(&self, region: RegionRef) -> Option<Shows> {
-        self.regions.get(&region).copied()
+        self.regions.get(&region).map(|known| known.shows)
+    }
+
+    /// The name of the function that a region shows; of another region, its own name.
+    pub fn function_name(&self, region: RegionRef) -> String {
+        self.region(region).map_or_else(|| self.region_name(region), |it| it.name.to_owned())
+    }
+
+    /// The function of an operation or a call.
+    pub fn function(&self, region: RegionRef) -> Option<Function> {
+        self.regions.get(&region)?.function
+    }
+
+    /// Which phase of a step of a transfer a region is: 0 to 2 of sends, 3 to 5 of receives, in the order of time.
+    pub fn phase(&self, region: RegionRef) -> Option<usize> {
+        self.regions.get(&region)?.phase
     }
 
     /// What a region is; none of kernels and of regions of other writers.
     pub fn region(&self, region: RegionRef) -> Option<RegionInfo<'_>> {
-        let canonical_name = self.canonical_name(region)?;
-        let (class, kind) = parse_canonical_name(canonical_name)?;
-        let name = canonical_name.splitn(if kind.is_some() { 4 } else { 3 }, "::").last()?;
-        Some(RegionInfo { class, kind, name })
+        RegionInfo::of(self.canonical_name(region)?)
     }
 
     /// The name of a region in the program: of kernels, the mangled one.

@@ -58,6 +58,10 @@ impl Trace {
         self.definitions.string(self.definitions.system_tree_nodes.get(&node)?.name)
     }
 
+    pub fn host_name(&self, group: LocationGroupRef) -> Option<&str> {
+        self.node_name(self.host(group)?)
+    }
+
     pub fn boot(&self, group: LocationGroupRef) -> Option<Boot<'_>> {
         let host = self.host(group)?;
         let properties = self.definitions.system_tree_nodes.get(&host).map_or(&[][..], |node| &node.properties);

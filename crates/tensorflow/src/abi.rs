@@ -17,7 +17,6 @@ type Collect = unsafe extern "C" fn(*const Profiler, *mut u8, *mut usize, Status
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct Profiler {
     pub struct_size: usize,
     pub ext: *mut c_void,
@@ -26,7 +25,6 @@ pub struct Profiler {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct ProfilerFunctions {
     pub struct_size: usize,
     pub ext: *mut c_void,
@@ -37,7 +35,6 @@ pub struct ProfilerFunctions {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct Registration {
     pub struct_size: usize,
     pub ext: *mut c_void,

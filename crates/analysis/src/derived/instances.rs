@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::arrivals::{Arrival, Arrivals, Incomparable, waits};
 use super::filter::Filter;
 use crate::archive::Trace;
-use crate::tables::{Members, NO_SEQUENCE, NONE, Operation, Operations, Tables, collective, large, small};
+use crate::tables::{Members, NO_SEQUENCE, NONE, Operation, Operations, Tables, large, small};
 
 #[derive(Clone, Debug)]
 pub struct Instance {
@@ -63,6 +63,10 @@ impl Instances {
         &self.rows[large(instance.from)..large(instance.to)]
     }
 
+    pub(super) fn rows(&self, tables: &Tables, instance: &Instance) -> impl Iterator<Item = Operation> {
+        self.operations(instance).iter().map(|row| tables.operations.row(large(*row)))
+    }
+
     pub fn of_operation(&self, row: u32) -> Option<u32> {
         self.of_operation.get(large(row)).copied().filter(|instance| *instance != NONE)
     }
@@ -71,15 +75,7 @@ impl Instances {
     /// sends and receives, by its place among its kind where all ranks have equally many.
     pub fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
         let (operations, members) = (&tables.operations, &tables.members);
-        let mut flows: Vec<(RegionRef, Option<Flow>)> = Vec::new();
-        let mut flow = |function: RegionRef| match flows.iter().find(|(known, _)| *known == function) {
-            Some((_, flow)) => *flow,
-            None => {
-                let flow = collective(trace, function).map(Collective::flow);
-                flows.push((function, flow));
-                flow
-            }
-        };
+        let flow = |function| trace.function(function)?.collective().map(Collective::flow);
         let mut rows: Vec<u32> = (0..small(operations.len()))
             .filter(|row| flow(operations.function[large(*row)]).is_some())
             .filter(|row| filter.wants_communicator(members, operations.member[large(*row)]))
@@ -102,7 +98,7 @@ impl Instances {
             // Without a sequence number a place says something only where nothing is missing anywhere.
             let mut places = rows.chunk_by(|a, b| repeats[large(*a)] == repeats[large(*b)]);
             if sequence != NO_SEQUENCE || places.all(|rows| rows.len() == members.recorded(communicator)) {
-                found.add_repeats(tables, rows, &repeats, &mut flow);
+                found.add_repeats(tables, rows, &repeats, flow);
             }
         }
         if filter.from_ns.is_some() || filter.to_ns.is_some() {
@@ -116,15 +112,13 @@ impl Instances {
         tables: &Tables,
         rows: &[u32],
         repeats: &[u32],
-        flow: &mut impl FnMut(RegionRef) -> Option<Flow>,
+        flow: impl Fn(RegionRef) -> Option<Flow>,
     ) {
         for (repeat, rows) in rows.chunk_by(|a, b| repeats[large(*a)] == repeats[large(*b)]).enumerate() {
             let from = small(self.rows.len());
             self.rows.extend_from_slice(rows);
-            let Some(first) = rows.first().map(|row| tables.operations.row(large(*row))) else {
-                continue;
-            };
-            let Some(flow) = flow(first.function) else {
+            let first = rows.first().map(|row| tables.operations.row(large(*row)));
+            let Some((first, flow)) = first.and_then(|first| Some((first, flow(first.function)?))) else {
                 continue;
             };
             for row in rows {

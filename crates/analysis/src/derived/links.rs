@@ -150,8 +150,8 @@ impl Links {
 }
 
 pub(super) fn key(tables: &Tables, (communicator, from, to): Pair) -> LinkKey {
-    let rank = |rank| tables.members.find(communicator, rank).map(|row| tables.members.row(row).job_rank);
-    LinkKey { communicator, from: rank(from), to: rank(to), peer: Some(to), channel: None }
+    let [from_rank, to_rank] = [from, to].map(|rank| tables.members.job_rank(communicator, rank));
+    LinkKey { communicator, from: from_rank, to: to_rank, peer: Some(to), channel: None }
 }
 
 /// What a link did; its steps are in the order of time.

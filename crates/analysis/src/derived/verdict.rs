@@ -268,7 +268,7 @@ pub(super) fn clocks(tables: &Tables, instances: &Instances, ranks: &[Rank]) -> 
     let mut unknown: Vec<u32> = Vec::new();
     for instance in instances.all.iter().filter(|it| it.error_ns == Err(Incomparable::ClockUnknown)) {
         let rows = instances.operations(instance).iter();
-        unknown.extend(rows.map(|row| tables.members.row(tables.operations.member[large(*row)]).job_rank));
+        unknown.extend(rows.map(|row| tables.job_rank(*row)));
         unknown.sort_unstable();
         unknown.dedup();
         if small(unknown.len()) == small(ranks.len()) {

@@ -57,9 +57,8 @@ impl Waiting {
         let mut of_rank: Vec<Rows> = Vec::new();
         of_rank.resize_with(ranks, Rows::default);
         for (row, operation) in (0..).zip(tables.operations.rows()) {
-            let is_measured = operation.timing.is_some_and(|timing| timing.is_measured());
-            if is_measured && !operation.is_unfinished {
-                let rows = &mut of_rank[large(tables.members.row(operation.member).job_rank)];
+            if operation.is_known() {
+                let rows = &mut of_rank[large(tables.job_rank(row))];
                 if instances.of_operation(row).is_some() {
                     rows.compared.push(row);
                 } else if filter.wants(trace, &tables.members, &operation) {

@@ -107,6 +107,26 @@ columns! {
     }
 }
 
+impl Operation {
+    pub const fn duration_ns(&self) -> u64 {
+        self.stop_ns.saturating_sub(self.start_ns)
+    }
+
+    pub fn is_measured(&self) -> bool {
+        self.timing.is_some_and(Timing::is_measured)
+    }
+
+    /// Whether it was measured to its end.
+    pub fn is_known(&self) -> bool {
+        self.is_measured() && !self.is_unfinished
+    }
+
+    /// Binary logarithm of the size.
+    pub const fn size_class(&self) -> u32 {
+        u64::BITS - self.bytes.leading_zeros()
+    }
+}
+
 impl Step {
     /// As its columns keep it: waits of seconds are rounded down, and it begins later by that. So when it was sent and
     /// when it ended stay exact, and whether steps overlap.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::{Open, Step, Trace};
+use analysis::{Instance, Step, Trace};
 use nccl_events::archive::Timing;
 use otf2::{Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef, Message, SystemTreeNodeRef};
 use schema::Statements;
@@ -53,7 +53,7 @@ pub(super) fn gpu_residual_ns(said: &Statements) -> u64 {
 }
 
 /// When an operation began that was just entered; `None` where that was not measured.
-fn begin(entered: &Open<'_>) -> Option<u64> {
+fn begin(entered: &Instance<'_>) -> Option<u64> {
     match entered.fields.timing? {
         Timing::KernelChannel | Timing::KernelChannelHost | Timing::Proxy => {
             Some(entered.start.saturating_sub(entered.fields.start_moved_ns.unwrap_or(0)))
@@ -92,10 +92,15 @@ impl<'a> Causes<'a> {
         self.settle(false);
     }
 
-    pub(super) fn event(&mut self, location: LocationRef, event: &Event, step: &Step<'_>, around: Option<&Open<'_>>) {
+    pub(super) fn event(
+        &mut self,
+        location: LocationRef,
+        event: &Event,
+        step: &Step<'_>,
+        around: Option<&Instance<'_>>,
+    ) {
         if let Step::Left(left) = step {
-            let entered = Open { region: left.region, shows: left.shows, start: left.start, fields: left.fields };
-            self.settle(begin(&entered).is_some());
+            self.settle(begin(left).is_some());
         }
         // When the operation around began, if that is what happens just now.
         let began = || begin(around.filter(|around| around.start == event.time)?);

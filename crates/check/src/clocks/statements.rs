@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::{Boot, Trace, stated};
+use analysis::{Boot, Trace};
 use otf2::{ClockOffset, LocationGroupRef};
 use schema::definition::{
     ClockAnchors, ClockCorrection, ClockDrift, ClockRelation, ClockUncertainty, ClockViolations, ClockWorstViolation,
@@ -62,21 +62,19 @@ pub(super) fn check(trace: &Trace, clocks: &Clocks<'_>, findings: &mut Findings)
 }
 
 fn processes(trace: &Trace) -> Vec<Process<'_>> {
-    let definitions = &trace.definitions;
     let process = |reference| {
-        let properties = &definitions.location_groups.get(&reference)?.properties;
-        let anchors = stated(definitions, properties, ClockAnchors).unwrap_or_default();
+        let anchors = trace.of_group(reference, ClockAnchors).unwrap_or_default();
         Some(Process {
             group: reference,
             name: trace.group_name(reference),
             boot: trace.boot(reference)?,
             said: Statement {
-                relation: stated(definitions, properties, ClockRelation),
-                correction_ns: stated(definitions, properties, ClockCorrection).unwrap_or(0),
-                drift_ppb: stated(definitions, properties, ClockDrift).unwrap_or(0),
-                violations: stated(definitions, properties, ClockViolations).unwrap_or(0),
-                worst_violation_ns: stated(definitions, properties, ClockWorstViolation).unwrap_or(0),
-                uncertainty_ns: stated(definitions, properties, ClockUncertainty),
+                relation: trace.of_group(reference, ClockRelation),
+                correction_ns: trace.of_group(reference, ClockCorrection).unwrap_or(0),
+                drift_ppb: trace.of_group(reference, ClockDrift).unwrap_or(0),
+                violations: trace.of_group(reference, ClockViolations).unwrap_or(0),
+                worst_violation_ns: trace.of_group(reference, ClockWorstViolation).unwrap_or(0),
+                uncertainty_ns: trace.of_group(reference, ClockUncertainty),
             },
             read: anchors
                 .first()

@@ -121,9 +121,7 @@ impl Kernels {
 /// The enqueueing of all operations, by id.
 fn enqueued(source: &Source<'_>) -> Result<Vec<Enqueued>> {
     let trace = source.trace;
-    let is_thread = |kind| matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread));
-    let threads = trace.definitions.locations.keys().copied();
-    let threads: Vec<_> = threads.filter(|it| is_thread(trace.location_kind(*it)) && trace.has_events(*it)).collect();
+    let threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
     let found = source.each_location(&threads, |location| {
         let mut found = Vec::new();
         let mut launch = None;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use analysis::tables::{NONE, Tables, is_send};
+use analysis::tables::{NONE, Tables};
 use analysis::{Fields, MatchedCollectives, RegionInfo, Shows};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass};
+use nccl_events::collective::Function;
 use nccl_events::index::index;
 
 use super::tracks::{Space, Uuids};
@@ -117,7 +118,7 @@ fn messages(source: &Source<'_>, tables: &Tables) -> Vec<(u64, u64)> {
     let mut ends: BTreeMap<(u32, u32, u32), Ends> = BTreeMap::new();
     for operation in tables.operations.rows().filter(|it| it.partner != NONE) {
         let member = tables.members.row(operation.member);
-        let (from, to, end) = match is_send(source.trace, operation.function) {
+        let (from, to, end) = match source.trace.function(operation.function).and_then(Function::is_send) {
             Some(true) => (member.rank, operation.partner, 0),
             Some(false) => (operation.partner, member.rank, 1),
             None => continue,

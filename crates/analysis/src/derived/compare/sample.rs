@@ -85,13 +85,12 @@ pub(super) fn samples(
     for (row, operation) in (0..).zip(tables.operations.rows()) {
         if filter.wants(trace, &tables.members, &operation) && filter.wants_rank(&tables.members, operation.member) {
             let communicator = tables.members.row(operation.member).communicator;
-            let size = u64::BITS - operation.bytes.leading_zeros();
-            rows.entry((communicator, operation.function, size, operation.timing)).or_default().push(row);
+            let key = (communicator, operation.function, operation.size_class(), operation.timing);
+            rows.entry(key).or_default().push(row);
         }
     }
     for ((communicator, function, size, timing), rows) in rows {
-        let name = trace.region(function).map_or_else(|| trace.region_name(function), |it| it.name.to_owned());
-        let class = (name, size, timing.map_or("unknown", |timing| timing.name()));
+        let class = (trace.function_name(function), size, timing.map_or("unknown", |timing| timing.name()));
         let (Some(shape), Some(known)) =
             (shapes.get(large(communicator)), report.communicators.get(large(communicator)))
         else {
@@ -132,7 +131,7 @@ impl Sample {
         kind.unfinished += u64::from(operation.is_unfinished);
         kind.bytes_min = kind.bytes_min.min(operation.bytes);
         kind.bytes_max = kind.bytes_max.max(operation.bytes);
-        self.is_measured &= operation.timing.is_some_and(|timing| timing.is_measured());
+        self.is_measured &= operation.is_measured();
         // A duration is between two times of one clock.
         let error_ns = own_error_ns(&tables.members, operation).map(|error_ns| 2 * error_ns);
         self.duration_error_ns = self.duration_error_ns.zip(error_ns).map(|(a, b)| a.max(b));

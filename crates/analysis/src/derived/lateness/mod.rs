@@ -100,7 +100,7 @@ fn arrivals(tables: &Tables, instances: &Instances) -> Vec<Vec<Arrival>> {
     for (number, instance) in (0..).zip(&instances.all).filter(|(_, it)| counts(it)) {
         for row in instances.operations(instance) {
             let time_ns = tables.operations.start_ns[large(*row)];
-            let rank = tables.members.row(tables.operations.member[large(*row)]).job_rank;
+            let rank = tables.job_rank(*row);
             let late_ns = real(time_ns) - real(instance.median_ns);
             let is_awaited = is_awaited(instance.flow, is_root(tables, &tables.operations.row(large(*row))));
             // Where one has the data only that one's lateness counts.
@@ -129,7 +129,7 @@ fn rank(
         name: name(trace, rank),
         number: rank.number,
         process: trace.group_name(rank.process).to_owned(),
-        host: trace.host(rank.process).and_then(|host| trace.node_name(host)).unwrap_or_default().to_owned(),
+        host: trace.host_name(rank.process).unwrap_or_default().to_owned(),
         members: members()
             .map(|it| Member { communicator: it.communicator, rank: it.rank, location: it.location.get() })
             .collect(),

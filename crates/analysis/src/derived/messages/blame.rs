@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use nccl_events::collective::Flow;
 
-use super::compared::{Messages, job_rank};
+use super::compared::Messages;
 use super::ranks::{Wait, WaitsIn};
 use crate::derived::instances::Instances;
 use crate::derived::maths::union::Covered;
@@ -94,7 +94,7 @@ impl Blame {
             let wait_ns = wait.stop_ns - wait.start_ns;
             *ranks.entry((small(rank), waits_in)).or_default() += wait_ns;
             for (wait, part_ns) in missing.shares(wait) {
-                let awaited = job_rank(tables, wait.other);
+                let awaited = tables.job_rank(wait.other);
                 let parts = times.parts(rank, large(awaited), &wait);
                 let came_ns = tables.operations.start_ns[large(wait.other)];
                 for ((waits, waits_in), ns) in &ranks {
@@ -156,7 +156,7 @@ impl Missing<'_> {
             let instance = &instances.all[large(number)];
             let rows = instances.operations(instance).iter().copied();
             // Else only one rank is waited for.
-            let rows = rows.filter(|row| instance.flow == Flow::AllToAll && late[large(job_rank(tables, *row))]);
+            let rows = rows.filter(|row| instance.flow == Flow::AllToAll && late[large(tables.job_rank(*row))]);
             let mut came: Vec<(u64, u32)> = rows.map(|row| (tables.operations.start_ns[large(row)], row)).collect();
             came.sort_unstable();
             came
@@ -246,7 +246,7 @@ impl Times<'_> {
     /// How much longer than a rank the awaited one was outside of operations before one of its waits, since it last met
     /// those that it waited for then: had it been faster, it would have waited for longer.
     fn longer_before_ns(&self, rank: usize, awaited: usize, its: &Wait) -> u64 {
-        let (awaited_rank, other) = (small(awaited), job_rank(self.tables, its.other));
+        let (awaited_rank, other) = (small(awaited), self.tables.job_rank(its.other));
         let since_ns = self.messages.last_met_ns(self.tables, (awaited_rank, its.start_ns), (other, its.start_ns));
         let outside = |rank| its.start_ns - since_ns - self.messages.inside(rank).within(since_ns, its.start_ns);
         outside(awaited).saturating_sub(outside(rank))

@@ -22,7 +22,7 @@ impl Until {
         if tables.members.row(it.member).rank == it.partner {
             return Self::Never;
         }
-        let other = pairing.other(row).filter(|other| is_known(tables, *other));
+        let other = pairing.other(row).filter(|other| operations.row(large(*other)).is_known());
         let known = other.and_then(|other| Some((operations.start_ns[large(other)], error_ns(tables, row, other)?)));
         let Some((other_ns, error_ns)) = known else {
             return Self::Unclear(u64::MAX);
@@ -42,10 +42,4 @@ impl Until {
             Self::Other(other_ns)
         }
     }
-}
-
-pub(super) fn is_known(tables: &Tables, row: u32) -> bool {
-    let at = large(row);
-    let is_measured = tables.operations.timing[at].is_some_and(|timing| timing.is_measured());
-    is_measured && !tables.operations.is_unfinished[at]
 }
