@@ -7,9 +7,7 @@ use whole_plugin::synthetic;
 
 use super::script::Script;
 use super::slow;
-use super::table::{Expected, Situation, Suspect, case};
-
-const MS: u64 = 1_000_000;
+use super::table::{Expected, MS, Situation, case, late_as as late};
 
 fn stats(script: &Script) -> Value {
     slow::stats(&script.job, &script.ranks, &[])
@@ -114,14 +112,7 @@ fn whom_others_wait_for_by_chance_is_said() {
         }
         let report = stats(&script);
         has_no_cause(&report);
-        let ranks = report["ranks"].as_array().expect("ranks");
-        let awaited_ns = |rank: &Value| rank["late_sender_ns"].as_u64();
-        let most = ranks.iter().max_by_key(|rank| awaited_ns(rank)).expect("ranks");
-        let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
-        let wanted = format!("the others waited longest for {}", most["name"].as_str().expect("a name"));
-        let is_explained = sentence.contains("chance") || sentence.contains("about as long as they were");
-        assert!(sentence.contains(&wanted) && is_explained, "{sentence}");
-        assert!(!sentence.contains("no rank,"), "{sentence}");
+        slow::names_the_longest_awaited(&report, "late_sender_ns", &["chance", "about as long as they were"]);
         let basis = report["verdict"]["basis"].to_string();
         assert!(!basis.contains("0 of 0"), "{basis}");
     }
@@ -173,10 +164,6 @@ fn ring_without_buffers(late_ns: u64) -> Script {
         }
     }
     script
-}
-
-fn late(kind: &'static str, rank: u32) -> Expected {
-    Expected::Cause(kind, Suspect::Rank(rank))
 }
 
 pub(crate) const ALL: [Situation; 9] = [

@@ -36,7 +36,7 @@ fn export(scratch: &Scratch, options: &[&str], name: &str) -> (PathBuf, Value) {
 fn same(python: &Path, scratch: &Scratch, ranks: &[&str]) {
     let (file, said) = export(scratch, &[], "all.xplane.pb");
     let (devices, lines) = shown(python, &file);
-    let expected = lines_of(&scratch.out());
+    let expected = lines_of(scratch);
     assert_eq!(lines, expected);
     assert!(expected.values().any(|seen| seen.bytes > 0));
     let events: u64 = expected.values().map(|seen| seen.events).sum();

@@ -65,7 +65,7 @@ impl Job {
     /// The recording has all operations, whatever TensorFlow did meanwhile.
     fn check_archive(&self, outside: u64) {
         let _report = self.scratch.archive().sound();
-        let lines = lines_of(&self.scratch.out());
+        let lines = lines_of(&self.scratch);
         let operations = lines.iter().filter(|(name, _)| name.contains(" rank "));
         let operations: u64 = operations.map(|(_, seen)| seen.events).sum();
         let calls: u64 = self.profiles().iter().map(|profile| profile.calls).sum();

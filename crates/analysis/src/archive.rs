@@ -124,21 +124,19 @@ impl Trace {
         self.events_of(reference) > 0
     }
 
-    /// The name of a location; its id when it has none.
     pub fn location_name(&self, reference: LocationRef) -> String {
         self.name(self.definitions.locations.get(&reference).map(|location| location.name), "location", reference.get())
     }
 
-    /// The name of a region; its id when it has none.
     pub fn region_name(&self, reference: RegionRef) -> String {
         self.name(self.definitions.regions.get(&reference).map(|region| region.name), "region", reference.get())
     }
 
-    /// The name of a communicator; its id when it has none.
     pub fn comm_name(&self, reference: CommRef) -> String {
         self.name(self.definitions.comms.get(&reference).map(|comm| comm.name), "communicator", reference.get())
     }
 
+    /// A name; what it is and its id when it has none.
     fn name(&self, name: Option<StringRef>, what: &str, id: impl Into<u64>) -> String {
         let name = name.and_then(|name| self.definitions.string(name));
         name.map_or_else(|| format!("{what} {}", id.into()), str::to_owned)
@@ -177,27 +175,27 @@ impl Trace {
 
     /// The locations of a communicator in the order of its ranks.
     pub fn members(&self, comm: CommRef) -> &[LocationRef] {
-        self.communicators.members(comm)
+        self.communicators.members.get(&comm).map_or(&[], Vec::as_slice)
     }
 
     /// The rank of a location in a communicator; none where it is no member.
     pub fn rank(&self, location: LocationRef, comm: CommRef) -> Option<u32> {
-        self.communicators.rank(location, comm)
+        self.communicators.ranks.get(&(location, comm)).copied()
     }
 
     /// The communicator and rank that a location belongs to; none of threads and of streams.
     pub fn rank_of(&self, location: LocationRef) -> Option<(CommRef, u32)> {
-        self.locations.rank_of(location)
+        self.locations.ranks.get(&location).copied()
     }
 
     /// What a location stands for; none where the writer does not say.
     pub fn location_kind(&self, location: LocationRef) -> Option<LocationKind> {
-        self.locations.kind(location)
+        self.locations.kinds.get(&location).copied()
     }
 
     /// Whether the writer says of any location what it stands for, or there is none to say it of.
     pub fn has_location_kinds(&self) -> bool {
-        self.definitions.locations.is_empty() || self.locations.has_kinds()
+        self.definitions.locations.is_empty() || !self.locations.kinds.is_empty()
     }
 
     /// When the trace begins, in ns since 1970; none where the writer does not say.
@@ -207,7 +205,7 @@ impl Trace {
 
     /// The locations of what overlapped on the location of a rank.
     pub fn siblings(&self, location: LocationRef) -> &[LocationRef] {
-        self.locations.siblings(location)
+        self.locations.siblings.get(&location).map_or(&[], Vec::as_slice)
     }
 
     /// What a region shows; none of those that show no event of NCCL's.
@@ -240,7 +238,6 @@ impl Trace {
         self.definitions.string(self.definitions.regions.get(&region)?.canonical_name)
     }
 
-    /// Whether a region on a location of GPU work is a copy.
     pub fn is_copy(&self, region: RegionRef) -> bool {
         self.region(region).is_some_and(|region| region.class == RegionClass::Copy)
     }

@@ -39,7 +39,6 @@ impl<'a> Instances<'a> {
         Self { trace, open: Vec::new() }
     }
 
-    /// The events of the next location follow.
     pub fn next_location(&mut self) {
         self.open.clear();
     }
@@ -76,7 +75,6 @@ pub struct Slice {
     pub location: LocationRef,
     pub region: RegionRef,
     pub shows: Option<Shows>,
-    /// Number of regions around it.
     pub depth: u32,
     /// In ns after the beginning of the trace.
     pub start_ns: u64,

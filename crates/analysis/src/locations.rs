@@ -3,20 +3,18 @@
 use std::collections::BTreeMap;
 
 use nccl_events::archive::LocationKind;
-use nccl_events::index::index;
-use otf2::{AttributeValue, CommRef, Definitions, LocationGroupRef, LocationRef, StringRef};
+use otf2::{AttributeValue, CommRef, Definitions, LocationRef, StringRef};
 use schema::definition::{self, RankLocation, Sibling};
 use schema::{Carrier, DefinitionProperty};
 
-use crate::archive::Trace;
 use crate::communicators::Communicators;
 use crate::fields::value_of;
 
 #[derive(Debug, Default)]
 pub(crate) struct Locations {
-    kinds: BTreeMap<LocationRef, LocationKind>,
-    ranks: BTreeMap<LocationRef, (CommRef, u32)>,
-    siblings: BTreeMap<LocationRef, Vec<LocationRef>>,
+    pub(crate) kinds: BTreeMap<LocationRef, LocationKind>,
+    pub(crate) ranks: BTreeMap<LocationRef, (CommRef, u32)>,
+    pub(crate) siblings: BTreeMap<LocationRef, Vec<LocationRef>>,
 }
 
 impl Locations {
@@ -43,22 +41,6 @@ impl Locations {
         }
         found
     }
-
-    pub(crate) fn kind(&self, location: LocationRef) -> Option<LocationKind> {
-        self.kinds.get(&location).copied()
-    }
-
-    pub(crate) fn has_kinds(&self) -> bool {
-        !self.kinds.is_empty()
-    }
-
-    pub(crate) fn rank_of(&self, location: LocationRef) -> Option<(CommRef, u32)> {
-        self.ranks.get(&location).copied()
-    }
-
-    pub(crate) fn siblings(&self, location: LocationRef) -> &[LocationRef] {
-        self.siblings.get(&location).map_or(&[], Vec::as_slice)
-    }
 }
 
 pub fn property(
@@ -70,8 +52,7 @@ pub fn property(
     properties.find(|(key, _)| definitions.string(*key) == Some(name)).map(|(_, value)| *value)
 }
 
-/// What a property says.
-type Said<'a, P> = Option<<<P as DefinitionProperty>::Carrier as Carrier>::Taken<&'a str>>;
+pub(crate) type Said<'a, P> = Option<<<P as DefinitionProperty>::Carrier as Carrier>::Taken<&'a str>>;
 
 /// What a property of a definition says; `None` if it is not there, or is of a type that does not fit.
 pub fn stated<'a, P: DefinitionProperty>(
@@ -81,33 +62,4 @@ pub fn stated<'a, P: DefinitionProperty>(
 ) -> Said<'a, P> {
     let value = value_of(property(definitions, properties, P::NAME)?)?;
     P::Carrier::take(value, |text| definitions.string(text))
-}
-
-impl Trace {
-    /// What a property of a location says.
-    pub fn of_location<P: DefinitionProperty>(&self, location: LocationRef, property: P) -> Said<'_, P> {
-        stated(&self.definitions, &self.definitions.locations.get(&location)?.properties, property)
-    }
-
-    /// What a property of a group of locations says.
-    pub fn of_group<P: DefinitionProperty>(&self, group: LocationGroupRef, property: P) -> Said<'_, P> {
-        stated(&self.definitions, &self.definitions.location_groups.get(&group)?.properties, property)
-    }
-
-    /// The locations of these kinds that have events, ascending.
-    pub fn locations_of(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
-        let is_one = |it: &LocationRef| self.location_kind(*it).is_some_and(|kind| kinds.contains(&kind));
-        self.definitions.locations.keys().copied().filter(|it| is_one(it) && self.has_events(*it)).collect()
-    }
-
-    /// Whether a location is a thread that calls NCCL, or that NCCL calls back.
-    pub fn is_thread(&self, location: LocationRef) -> bool {
-        matches!(self.location_kind(location), Some(LocationKind::ApiThread | LocationKind::CallbackThread))
-    }
-
-    /// The location that stands for the rank of another.
-    pub fn member_of(&self, location: LocationRef) -> Option<LocationRef> {
-        let (comm, rank) = self.rank_of(location)?;
-        self.members(comm).get(index(rank)).copied()
-    }
 }

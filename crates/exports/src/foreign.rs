@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::line::Line;
 use crate::source::Source;
 
-/// The names of the copies of traces.
 pub(crate) fn names(traces: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut names: Vec<PathBuf> = traces.iter().filter_map(|trace| trace.file_name().map(PathBuf::from)).collect();
     names.sort();

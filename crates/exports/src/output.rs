@@ -36,7 +36,6 @@ impl Output {
         Ok(Self { writer: Mutex::new(writer), path: path.to_owned() })
     }
 
-    /// Makes a file that gets large pieces.
     pub(crate) fn in_pieces(path: &Path) -> Result<Self> {
         drop(File::create_new(path).map_err(Error::io("make", path))?);
         Ok(Self { writer: Mutex::new(Writer::Pieces), path: path.to_owned() })

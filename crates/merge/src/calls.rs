@@ -106,7 +106,8 @@ fn thread(
     let mut is_calls = true;
     inputs
         .nccl(pair)
-        .archive()
+        .trace
+        .archive
         .for_each_event(&[ours], |_, event| {
             let step = match event.kind {
                 EventKind::Enter(_) => Step::Enter,

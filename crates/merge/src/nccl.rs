@@ -15,11 +15,9 @@ pub(crate) struct Nccl {
     pub(crate) trace: Trace,
     pub(crate) verbatim: Vec<Definition>,
     pub(crate) processes: Vec<Process>,
-    /// How many ranks the largest communicator has.
     pub(crate) largest_communicator: usize,
 }
 
-/// A process that was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Process {
     pub name: String,
@@ -65,10 +63,6 @@ impl Nccl {
         }
         let largest_communicator = members.len();
         Ok(Self { processes: processes(&trace, &ranks), trace, verbatim, largest_communicator })
-    }
-
-    pub(crate) fn archive(&self) -> &Archive {
-        &self.trace.archive
     }
 
     /// The process that a location belongs to, also on its GPU.

@@ -50,7 +50,6 @@ pub(crate) struct Process {
     pub(crate) master: LocationRef,
 }
 
-/// What identifies a process in Score-P's trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessId {
     /// Empty where the system tree has none.

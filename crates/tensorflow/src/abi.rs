@@ -181,10 +181,8 @@ unsafe fn fault(profiler: *const Profiler) {
     }
 }
 
-/// Nothing was allocated for it.
+// Nothing was allocated for either.
 unsafe extern "C" fn destroy_profiler(_profiler: *mut Profiler) {}
-
-/// Nothing was allocated for it.
 unsafe extern "C" fn destroy_profiler_fns(_functions: *mut ProfilerFunctions) {}
 
 /// The plugin ends a session: its journal may be removed after this returns. Called inside NCCL's last `finalize`.

@@ -75,14 +75,14 @@ impl Inputs<'_> {
         for (class, of_class) in of_class.into_iter().filter(|(_, of_class)| of_class.len() >= LEAST) {
             let (median_ns, deviation) = center(&of_class.iter().map(|(_, ns)| *ns).collect::<Vec<f64>>());
             let usual = self.classes.all[large(class)].duration_ns.map_or(0.0, |it| it.median);
-            let waiting = |number: u32| real(self.waiting.in_instance(large(number)));
+            let waiting = |number: u32| real(self.waiting.instances[large(number)].waiting_ns);
             let usual_waiting = median(&mut of_class.iter().map(|(number, _)| waiting(*number)).collect::<Vec<f64>>());
             let limit_ns = median_ns + (DEVIATIONS * deviation).max(median_ns / 2.0);
             for (instance, longest_ns) in of_class.into_iter().filter(|(_, ns)| *ns > limit_ns) {
                 let rows = self.instances.rows(self.tables, &self.instances.all[large(instance)]);
                 let lost = rows.map(|it| (real(it.duration_ns()) - usual).max(0.0));
                 // Operations that share a kernel have lost its time once.
-                let lost_ns = whole(lost.sum()).min(self.waiting.time_of(large(instance)));
+                let lost_ns = whole(lost.sum()).min(self.waiting.instances[large(instance)].time_ns);
                 let waiting_ns = waiting(instance) - usual_waiting;
                 outliers.push(Outlier { instance, class, median_ns, longest_ns, lost_ns, waiting_ns });
             }
@@ -147,7 +147,7 @@ impl Inputs<'_> {
         let (kind, reason) = if let Some(late) = late {
             let late = self.tables.members.row(late).job_rank;
             rank = Some(late);
-            let behind_ns = time(instance.last_ns - instance.median_ns);
+            let behind_ns = time(instance.arrivals.last_ns - instance.arrivals.median_ns);
             (CauseKind::LateRank, format!("{} came {behind_ns} after the median of the ranks", self.name(late)))
         } else if let Some(((pair, channel), excess_ns)) = slowest {
             let key = LinkKey { channel: Some(*channel), ..links::key(self.tables, *pair) };
@@ -176,19 +176,20 @@ impl Inputs<'_> {
             link,
             class: outlier.class,
             sequence: instance.sequence,
-            start_ns: instance.first_ns,
-            end_ns: instance.end_ns,
+            start_ns: instance.arrivals.first_ns,
+            end_ns: instance.arrivals.end_ns,
             median_ns: outlier.median_ns,
             skew_ns: instance.skew_ns(),
             // Nobody has more lost by a rank than was waited for it.
-            lost_ns: late
-                .map_or(outlier.lost_ns, |_| outlier.lost_ns.min(self.waiting.in_instance(large(outlier.instance)))),
+            lost_ns: late.map_or(outlier.lost_ns, |_| {
+                outlier.lost_ns.min(self.waiting.instances[large(outlier.instance)].waiting_ns)
+            }),
             location: place.as_ref().map_or(0, |it| self.tables.members.row(it.member).location.get()),
             event: place.map(|it| it.event).filter(|event| *event > 0),
             sentence: format!(
                 "{} at {} took {} instead of {}: {reason}.",
                 class.function,
-                time(instance.first_ns),
+                time(instance.arrivals.first_ns),
                 time(whole(outlier.longest_ns)),
                 time(whole(outlier.median_ns)),
             ),

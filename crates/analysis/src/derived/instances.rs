@@ -17,19 +17,10 @@ pub struct Instance {
     pub sequence: Option<u64>,
     /// Size on a rank: number of elements times their size.
     pub bytes: u64,
-    /// How data moves: who waits for whom.
     pub flow: Flow,
-    pub first_ns: u64,
-    pub median_ns: u64,
-    /// When the last rank but one arrived of those that others wait for.
-    pub second_ns: u64,
-    /// When the last rank arrived that others wait for.
-    pub last_ns: u64,
-    pub end_ns: u64,
+    pub arrivals: Arrivals,
     /// Row of [`Members`] of the last to arrive, where it was last by more than the clocks' error.
     pub last: Option<u32>,
-    /// How far arrivals can be off against that of the last; or why arrivals cannot be compared.
-    pub error_ns: Result<u64, Incomparable>,
     /// Whether it is the first of its function on its communicator: NCCL connects the ranks in it, and nobody is late.
     pub is_warm_up: bool,
     /// The operation that others wait for at the end: that of `last`, or one of those that came last within the clocks'
@@ -48,7 +39,6 @@ pub struct Instances {
     of_operation: Vec<u32>,
 }
 
-/// What one operation of an instance spent its time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Split {
     /// Up to here it waited, by more than the clocks' error; from here on it transferred.
@@ -102,7 +92,7 @@ impl Instances {
             }
         }
         if filter.from_ns.is_some() || filter.to_ns.is_some() {
-            found.keep(|it| filter.wants_time(it.first_ns, it.end_ns));
+            found.keep(|it| filter.wants_time(it.arrivals.first_ns, it.arrivals.end_ns));
         }
         found
     }
@@ -124,25 +114,21 @@ impl Instances {
             for row in rows {
                 self.of_operation[large(*row)] = small(self.all.len());
             }
-            let instance = Instance {
-                communicator: tables.members.row(first.member).communicator,
+            let communicator = tables.members.row(first.member).communicator;
+            let arrivals = arrivals(tables, communicator, flow, rows);
+            self.all.push(Instance {
+                communicator,
                 function: first.function,
                 sequence: (first.sequence != NO_SEQUENCE).then_some(first.sequence),
                 bytes: first.bytes,
                 flow,
-                first_ns: u64::MAX,
-                median_ns: 0,
-                second_ns: 0,
-                last_ns: 0,
-                end_ns: 0,
-                last: None,
-                error_ns: Err(Incomparable::RankMissing),
+                last: arrivals.last.map(|at| tables.operations.member[large(rows[at])]),
                 is_warm_up: repeat == 0 && matches!(first.sequence, 0 | NO_SEQUENCE),
-                awaited: NONE,
+                awaited: arrivals.latest.map_or(NONE, |at| rows[at]),
+                arrivals,
                 from,
                 to: small(self.rows.len()),
-            };
-            self.all.push(instance.arrivals(tables, rows));
+            });
         }
     }
 
@@ -187,57 +173,53 @@ pub(super) fn own_error_ns(members: &Members, operation: &Operation) -> Option<u
     members.own_error_ns(operation.member, timing == Timing::KernelChannel, by_gpu_clock)
 }
 
+/// Who arrived when, and nobody last where operations cannot be compared.
+fn arrivals(tables: &Tables, communicator: u32, flow: Flow, rows: &[u32]) -> Arrivals {
+    let arrival = |row: &u32| {
+        let operation = tables.operations.row(large(*row));
+        let (start_ns, stop_ns) = (operation.start_ns, operation.stop_ns);
+        Arrival { start_ns, stop_ns, is_root: is_root(tables, &operation) }
+    };
+    let ranks: Vec<Arrival> = rows.iter().map(arrival).collect();
+    let mut found = Arrivals::of(flow, &ranks, |a, b| error_ns(tables, rows[a], rows[b]));
+    if found.error_ns != Err(Incomparable::RankMissing) {
+        found.error_ns = measured(tables, communicator, rows).and(found.error_ns);
+    }
+    if found.error_ns.is_err() {
+        (found.last, found.latest) = (None, None);
+    }
+    found
+}
+
+fn measured(tables: &Tables, communicator: u32, rows: &[u32]) -> Result<(), Incomparable> {
+    let operations = &tables.operations;
+    if rows.len() != tables.members.size(communicator) {
+        return Err(Incomparable::RankMissing);
+    }
+    if rows.iter().any(|row| operations.is_unfinished[large(*row)]) {
+        return Err(Incomparable::Unfinished);
+    }
+    let is_measured = |row: &u32| operations.timing[large(*row)].is_some_and(Timing::is_measured);
+    if rows.iter().all(is_measured) { Ok(()) } else { Err(Incomparable::NotMeasured) }
+}
+
 impl Instance {
     pub const fn is_comparable(&self) -> bool {
-        self.error_ns.is_ok()
+        self.arrivals.error_ns.is_ok()
     }
 
     /// From the first arrival to the last one that others wait for.
     pub const fn skew_ns(&self) -> u64 {
-        self.last_ns.saturating_sub(self.first_ns)
+        self.arrivals.last_ns.saturating_sub(self.arrivals.first_ns)
     }
 
     pub const fn elapsed_ns(&self) -> u64 {
-        self.end_ns.saturating_sub(self.first_ns)
+        self.arrivals.end_ns.saturating_sub(self.arrivals.first_ns)
     }
 
     /// From the last arrival that others wait for to the last end.
     pub const fn transfer_ns(&self) -> u64 {
-        self.end_ns.saturating_sub(self.last_ns)
-    }
-
-    fn arrivals(mut self, tables: &Tables, rows: &[u32]) -> Self {
-        let arrival = |row: &u32| {
-            let operation = tables.operations.row(large(*row));
-            let (start_ns, stop_ns) = (operation.start_ns, operation.stop_ns);
-            Arrival { start_ns, stop_ns, is_root: is_root(tables, &operation) }
-        };
-        let ranks: Vec<Arrival> = rows.iter().map(arrival).collect();
-        let found = Arrivals::of(self.flow, &ranks, |a, b| error_ns(tables, rows[a], rows[b]));
-        self.first_ns = found.first_ns;
-        self.median_ns = found.median_ns;
-        self.second_ns = found.second_ns;
-        self.last_ns = found.last_ns;
-        self.end_ns = found.end_ns;
-        self.error_ns = match found.error_ns {
-            Err(Incomparable::RankMissing) => found.error_ns,
-            _ => self.measured(tables, rows).and(found.error_ns),
-        };
-        self.awaited = found.latest.filter(|_| self.is_comparable()).map_or(NONE, |at| rows[at]);
-        self.last = found.last.filter(|_| self.is_comparable()).map(|at| tables.operations.member[large(rows[at])]);
-        self
-    }
-
-    fn measured(&self, tables: &Tables, rows: &[u32]) -> Result<(), Incomparable> {
-        let operations = &tables.operations;
-        if rows.len() != tables.members.size(self.communicator) {
-            return Err(Incomparable::RankMissing);
-        }
-        if rows.iter().any(|row| operations.is_unfinished[large(*row)]) {
-            return Err(Incomparable::Unfinished);
-        }
-        let is_measured = |row: &u32| operations.timing[large(*row)].is_some_and(Timing::is_measured);
-        if rows.iter().all(is_measured) { Ok(()) } else { Err(Incomparable::NotMeasured) }
+        self.arrivals.end_ns.saturating_sub(self.arrivals.last_ns)
     }
 
     /// How long an operation of it waited; none where the clocks do not allow to say.
@@ -251,16 +233,16 @@ impl Instance {
 
     pub(super) fn split(&self, tables: &Tables, row: u32) -> Split {
         let operation = tables.operations.row(large(row));
-        let Ok(error_ns) = self.error_ns else {
+        let Ok(error_ns) = self.arrivals.error_ns else {
             return Split::Unclear(u64::MAX);
         };
-        let wait_ns = self.last_ns.saturating_sub(operation.start_ns);
+        let wait_ns = self.arrivals.last_ns.saturating_sub(operation.start_ns);
         if !waits(self.flow, is_root(tables, &operation)) || wait_ns == 0 {
             Split::Waits(operation.start_ns)
         } else if wait_ns > error_ns {
-            Split::Waits(self.last_ns)
+            Split::Waits(self.arrivals.last_ns)
         } else {
-            Split::Unclear(self.last_ns)
+            Split::Unclear(self.arrivals.last_ns)
         }
     }
 }

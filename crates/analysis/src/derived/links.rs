@@ -21,7 +21,6 @@ const LEAST_LINKS: usize = 3;
 /// A pair of ranks: communicator, sender and receiver there.
 pub(super) type Pair = (u32, u32, u32);
 
-/// A pair of ranks on one channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
     pub(super) pair: Pair,

@@ -70,7 +70,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     let outside = Outside::of(&tables, filter, &instances, &messages);
     let waiting = Waiting::of(trace, &tables, filter, &instances, &messages, &classes, &outside.late());
     let late = late(&outside, &waiting.blame);
-    classes.add_instances((trace, &tables, filter), &instances, waiting.of_classes());
+    classes.add_instances((trace, &tables, filter), &instances, &waiting.classes);
     let length_ns = tables.clock.length_ns(trace).max(1);
     let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, &late, length_ns);
     // What is needed of operations is derived: now there is room for what the network did.

@@ -39,10 +39,10 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
     // Ranks may have called later collectives of a communicator: they wait for the first that did not end.
     let mut begun_ns: BTreeMap<u32, u64> = BTreeMap::new();
     for instance in blocked.iter().map(|it| it.instance) {
-        let first_ns = begun_ns.entry(instance.communicator).or_insert(instance.first_ns);
-        *first_ns = instance.first_ns.min(*first_ns);
+        let first_ns = begun_ns.entry(instance.communicator).or_insert(instance.arrivals.first_ns);
+        *first_ns = instance.arrivals.first_ns.min(*first_ns);
     }
-    let is_first = |it: &&Blocked<'_>| begun_ns.get(&it.instance.communicator) == Some(&it.instance.first_ns);
+    let is_first = |it: &&Blocked<'_>| begun_ns.get(&it.instance.communicator) == Some(&it.instance.arrivals.first_ns);
     // A rank that is missing in one communicator may wait in another: the one that waits nowhere holds up the others.
     let waits_nowhere = |row: &u32| !waiting.contains(&job_rank(tables, *row));
     let holds_up = |it: &Blocked<'_>| it.absent.iter().any(waits_nowhere);
@@ -61,7 +61,7 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
         kind: CauseKind::Unfinished,
         // Ranks that wait for each other are not to blame one by one.
         rank: behind.iter().find(|row| waits_nowhere(row)).map(|row| job_rank(tables, *row)),
-        since_ns: Some(first.instance.first_ns),
+        since_ns: Some(first.instance.arrivals.first_ns),
         lost_ns: first.waited_ns,
         instances: blocked.len() as u64,
         sentence: first.sentence(trace, tables, ranks, &behind, elsewhere),
@@ -69,10 +69,8 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
     })
 }
 
-/// Where ranks are that did not come.
 #[derive(Clone, Copy)]
 enum Elsewhere {
-    /// In no operation.
     Nobody,
     /// All wait in other operations.
     All,
@@ -189,7 +187,6 @@ fn went_on(tables: &Tables, instance: &Instance, member: u32) -> bool {
     of_rank.any(|it| it.sequence != NO_SEQUENCE && it.sequence > sequence)
 }
 
-/// A send or receive that had not ended.
 fn message(trace: &Trace, tables: &Tables, open: &[(u32, Operation)], ranks: &[Rank]) -> Option<Cause> {
     let long = || open.iter().map(|(_, it)| it).filter(|it| it.duration_ns() >= LEAST_NS);
     let longest = long().max_by_key(|it| it.duration_ns())?;

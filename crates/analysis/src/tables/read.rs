@@ -25,7 +25,6 @@ pub struct Tables {
     pub steps: Steps,
     pub kernels: Kernels,
     pub members: Members,
-    /// How times of the archive become those of the tables.
     pub clock: Clock,
 }
 
@@ -45,7 +44,6 @@ impl Tables {
         Ok(tables)
     }
 
-    /// The rank of the job that an operation belongs to.
     pub fn job_rank(&self, row: u32) -> u32 {
         self.members.row(self.operations.member[large(row)]).job_rank
     }
@@ -95,7 +93,6 @@ struct Reading<'a> {
     progress: &'a dyn Progress,
 }
 
-/// Rows by the ids of their events.
 struct Ids<'a> {
     events: &'a [u64],
     /// In the order of ids.

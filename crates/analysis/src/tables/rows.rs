@@ -7,7 +7,6 @@ use super::columns::{Short, columns};
 
 /// No row of another table; no number.
 pub const NONE: u32 = u32::MAX;
-/// No sequence number.
 pub const NO_SEQUENCE: u64 = u64::MAX;
 
 columns! {
@@ -70,7 +69,6 @@ columns! {
         member: u32,
         /// Row of [`Operations`]; [`NONE`] where it is not in the archive.
         operation: u32,
-        /// Rank of the other end.
         peer: u32,
         channel: u32,
         is_send: bool,
@@ -121,7 +119,6 @@ impl Operation {
         self.is_measured() && !self.is_unfinished
     }
 
-    /// Binary logarithm of the size.
     pub const fn size_class(&self) -> u32 {
         u64::BITS - self.bytes.leading_zeros()
     }
@@ -158,6 +155,7 @@ mod tests {
         steps.push(step.rounded());
         let kept = steps.row(0);
         assert_eq!((kept.sent_ns(), kept.stop_ns()), (step.sent_ns(), step.stop_ns()));
+        assert_eq!(u64::from(Short::from(u64::MAX)), ((1 << 31) - 1) << 16);
         assert!((step.start_ns..step.start_ns + 2 * 65_536).contains(&kept.start_ns), "{kept:?}");
     }
 }

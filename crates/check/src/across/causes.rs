@@ -229,7 +229,6 @@ fn keep(
 }
 
 impl Passage {
-    /// By how much it was left on one host before it was entered on another.
     fn early(&self) -> Option<u64> {
         let pairs = self
             .entered

@@ -107,7 +107,6 @@ fn shared(of_boot: &[&Process<'_>], clocks: &Clocks<'_>, findings: &mut Findings
 }
 
 impl Process<'_> {
-    /// Where its offsets and the archive's statements differ.
     fn wrong(&self, clock: &[ClockOffset], wall_clock: &[i128]) -> Vec<String> {
         let said = &self.said;
         let mut wrong = Vec::new();

@@ -118,7 +118,6 @@ impl Kernels {
     }
 }
 
-/// The enqueueing of all operations, by id.
 fn enqueued(source: &Source<'_>) -> Result<Vec<Enqueued>> {
     let trace = source.trace;
     let threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);

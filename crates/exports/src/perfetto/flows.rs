@@ -21,7 +21,6 @@ pub(super) struct Flows {
     has_calls: bool,
 }
 
-/// The calls of the group that a thread is in.
 #[derive(Default)]
 pub(super) struct Group {
     /// Id of the group, stream and id of the call.
@@ -100,13 +99,6 @@ impl Flows {
             }
             _ => {}
         }
-    }
-}
-
-impl Group {
-    /// The outermost slice of the location has ended.
-    pub(super) fn clear(&mut self) {
-        self.calls.clear();
     }
 }
 

@@ -43,14 +43,14 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         let mut failed = Ok(());
         selection.events(location, |time_ns, event| {
             sequence.event(time_ns, event);
-            if failed.is_ok() && sequence.bytes().len() >= CHUNK_BYTES {
-                failed = output.append(sequence.bytes());
-                sequence.clear();
+            if failed.is_ok() && sequence.bytes.len() >= CHUNK_BYTES {
+                failed = output.append(&sequence.bytes);
+                sequence.bytes.clear();
             }
         })?;
         failed?;
-        output.append(sequence.bytes())?;
-        Ok(sequence.count())
+        output.append(&sequence.bytes)?;
+        Ok(sequence.count)
     })?;
     output.finish()?;
     Ok(Outcome { files: vec![PathBuf::new()], events: written.iter().sum(), ..Outcome::default() })

@@ -194,7 +194,6 @@ mod tests {
     use super::*;
     use otf2::CollectiveOp;
 
-    /// All that was left out: collectives and ends of messages.
     fn number(left_out: &[LeftOut]) -> (u64, u64) {
         left_out.iter().fold((0, 0), |sum, it| (sum.0 + it.collectives, sum.1 + it.messages))
     }
@@ -232,14 +231,6 @@ mod tests {
         let mut ranks = [rank(&all), rank(&other)];
         complete(&mut ranks);
         assert_eq!(ranks[1].collectives.len(), 1);
-    }
-
-    #[test]
-    fn what_had_not_ended_is_counted() {
-        let ranks = [Rank { left_out: (1, 0), ..Rank::default() }, Rank { left_out: (2, 3), ..Rank::default() }];
-        let left_out = unfinished(&ranks).expect("something");
-        assert_eq!((left_out.collectives, left_out.messages), (3, 3));
-        assert_eq!(unfinished(&[Rank::default()]), None);
     }
 
     #[test]

@@ -32,9 +32,7 @@ const AROUND: u64 = 1000;
 #[derive(Debug)]
 pub struct Communicator<'a> {
     pub name: &'a str,
-    /// The name of the machine.
     pub machine: &'a str,
-    /// The host and the process of each rank.
     pub places: Vec<(&'a str, &'a str)>,
     pub ranks: &'a [Rank],
     pub ticks_per_second: u64,

@@ -91,7 +91,7 @@ impl Inputs<'_> {
             rows.any(|row| large(self.tables.job_rank(*row)) == rank)
         };
         let own = self.instances.all.iter().filter(|it| it.is_comparable() && !it.is_warm_up).filter(is_own);
-        let (before, after): (Vec<u64>, Vec<u64>) = own.map(|it| it.last_ns).partition(|ns| *ns < at_ns);
+        let (before, after): (Vec<u64>, Vec<u64>) = own.map(|it| it.arrivals.last_ns).partition(|ns| *ns < at_ns);
         let mean_ns = |is_before, collectives: &[u64]| lost_ns(is_before) / real(collectives.len().max(1) as u64);
         lost_ns(false) > lost_ns(true) && mean_ns(false, &after) >= RISE * mean_ns(true, &before)
     }

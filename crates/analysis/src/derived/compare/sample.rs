@@ -149,7 +149,7 @@ impl Sample {
         let number = instances.of_operation(row);
         let instance = number.and_then(|number| instances.all.get(large(number)));
         let waiting_ns = instance.and_then(|instance| {
-            self.arrival_error_ns = self.arrival_error_ns.max(instance.error_ns.ok()?);
+            self.arrival_error_ns = self.arrival_error_ns.max(instance.arrivals.error_ns.ok()?);
             let (Split::Waits(until_ns) | Split::Unclear(until_ns)) = instance.split(tables, row);
             Some(real(until_ns.clamp(start_ns, stop_ns) - start_ns))
         });
@@ -157,7 +157,6 @@ impl Sample {
         Value { unit, start_ns, duration_ns: real(stop_ns - start_ns), waiting_ns }
     }
 
-    /// One value for each collective.
     fn with(mut self, mut values: Vec<Value>) -> Self {
         values.sort_unstable_by_key(|it| (it.unit, it.start_ns));
         let total_ns = whole(values.iter().map(|it| it.duration_ns).sum());

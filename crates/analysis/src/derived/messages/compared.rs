@@ -13,15 +13,15 @@ use crate::tables::{Tables, large};
 
 #[derive(Debug, Default)]
 pub(in crate::derived) struct Messages {
-    pairing: Pairing,
+    pub(in crate::derived) pairing: Pairing,
     /// By rank of the job.
-    pub(super) ranks: Vec<OfRank>,
+    pub(in crate::derived) ranks: Vec<OfRank>,
     /// When both ends of the messages of two ranks of the job had come; ascending.
     met: BTreeMap<(u32, u32), Vec<u64>>,
     /// By member of a communicator when its other operations ended; ascending.
     others: BTreeMap<u32, Vec<u64>>,
     /// When a rank of the job was in operations.
-    inside: Vec<Covered>,
+    pub(in crate::derived) inside: Vec<Covered>,
 }
 
 impl Messages {
@@ -53,21 +53,6 @@ impl Messages {
         found.ranks = rows.into_par_iter().map(|rows| OfRank::of(tables, &found.pairing, rows)).collect();
         found.inside = inside.into_par_iter().map(|times| Covered::of(union(times))).collect();
         found
-    }
-
-    /// What each rank of the job waited for in its messages.
-    pub(in crate::derived) fn of_ranks(&self) -> &[OfRank] {
-        &self.ranks
-    }
-
-    /// Whether an operation is a send or receive that is compared with its other end.
-    pub(in crate::derived) fn is_compared(&self, row: u32) -> bool {
-        self.pairing.is_message(row)
-    }
-
-    /// When a rank of the job was in operations.
-    pub(in crate::derived) fn inside(&self, rank: usize) -> &Covered {
-        &self.inside[rank]
     }
 
     /// Whether two ranks had no message before a time: in the first one, NCCL makes ranks late that connect.

@@ -8,9 +8,8 @@ use schema::Lack;
 use crate::archive::Trace;
 use crate::tables::{NO_SEQUENCE, NONE, Tables, large, small};
 
-/// The other ends of sends and receives.
 #[derive(Debug, Default)]
-pub(super) struct Pairing {
+pub(in crate::derived) struct Pairing {
     ends: Vec<End>,
 }
 
@@ -69,7 +68,7 @@ impl Pairing {
         self.ends.get(large(row)).copied().unwrap_or(End::None)
     }
 
-    pub(super) fn is_message(&self, row: u32) -> bool {
+    pub(in crate::derived) fn is_message(&self, row: u32) -> bool {
         self.end(row) != End::None
     }
 

@@ -6,7 +6,6 @@ use crate::tables::{Tables, large};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// It does not wait.
     Never,
     /// Until its other end has come.
     Other(u64),
