@@ -259,8 +259,7 @@ fn what_has_no_known_other_end_is_unclear() {
     let mut script = pipeline(MS / 2, 6);
     script.ranks[1].retain(|it| it.function == "ncclSend");
     let report = stats(&script);
-    let messages = report["messages"].as_array().expect("pairs");
-    let from_0 = messages.iter().find(|it| it["from"] == 0).expect("a pair");
+    let from_0 = report["messages"].as_array().expect("pairs").iter().find(|it| it["from"] == 0).expect("a pair");
     assert_eq!((&from_0["late_sender_ns"], &from_0["late_receiver_ns"]), (&0.into(), &0.into()));
     assert!(budget(&report, "unclear_ns") > 50e6, "{}", report["budget"]);
     let mut script = pipeline(MS / 2, 6);

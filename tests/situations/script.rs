@@ -68,8 +68,7 @@ impl Script {
         let last_ns = members.iter().map(|rank| self.free_ns[*rank as usize]).max().expect("ranks");
         for (number, rank) in (0..).zip(members) {
             let start_ns = std::mem::replace(&mut self.free_ns[rank as usize], last_ns + transfer_ns);
-            let made = operations(number).into_iter();
-            self.ranks[rank as usize].extend(made.map(|it| Operation {
+            self.ranks[rank as usize].extend(operations(number).into_iter().map(|it| Operation {
                 start_ns,
                 stop_ns: last_ns + transfer_ns,
                 ..it
@@ -78,8 +77,7 @@ impl Script {
     }
 
     pub(crate) fn align(&mut self) {
-        let last_ns = self.free_ns.iter().copied().max().expect("ranks");
-        self.free_ns.fill(last_ns);
+        self.free_ns.fill(self.free_ns.iter().copied().max().expect("ranks"));
     }
 
     /// A collective of all ranks with a root. Where data goes to the root, the others do not wait.

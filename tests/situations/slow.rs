@@ -45,8 +45,7 @@ fn contradicts(report: &Value) -> Option<String> {
         return Some(format!("the parts do not add up: {budget}"));
     }
     let ranks = report["ranks"].as_array().expect("ranks");
-    let causes = report["causes"].as_array().expect("causes");
-    let mut late = causes.iter().filter(|cause| cause["kind"] == "late-rank");
+    let mut late = report["causes"].as_array().expect("causes").iter().filter(|cause| cause["kind"] == "late-rank");
     let more = late.find(|cause| {
         let rank = &ranks[cause["rank"].as_u64().expect("a rank") as usize];
         cause["lost_ns"].as_u64() > rank["awaited_ns"].as_u64()
@@ -62,8 +61,7 @@ fn the_time_of_all_ranks_in_operations_counts_once() {
     let report = stats(&script.job, &script.ranks, &[]);
     assert_eq!(report["budget"]["operations_ns"], truth_ns);
     let of_classes = report["operations"].as_array().expect("operations").iter();
-    let of_classes = of_classes.map(|it| it["budget"]["operations_ns"].as_u64());
-    assert_eq!(of_classes.sum::<Option<u64>>(), Some(truth_ns));
+    assert_eq!(of_classes.map(|it| it["budget"]["operations_ns"].as_u64()).sum::<Option<u64>>(), Some(truth_ns));
     let filtered = stats(&script.job, &script.ranks, &["--function", "AllReduce"]);
     let is_reduce = |it: &&Operation| it.function == "ncclAllReduce";
     let reduces = script.ranks.iter().map(|it| it.iter().filter(is_reduce).cloned().collect());

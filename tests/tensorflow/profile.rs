@@ -53,8 +53,7 @@ impl Job {
     }
 
     fn profiles(&self) -> Vec<Profile> {
-        let profiles = self.said["profiles"].as_array().expect("profiles");
-        profiles.iter().map(Profile::of).collect()
+        self.said["profiles"].as_array().expect("profiles").iter().map(Profile::of).collect()
     }
 
     fn read(&self, files: &[PathBuf]) -> Vec<Value> {
@@ -94,8 +93,7 @@ impl Profile {
     fn file(&self) -> PathBuf {
         let mut folders = vec![self.folder.clone()];
         while let Some(folder) = folders.pop() {
-            let entries = std::fs::read_dir(folder).expect("a folder");
-            for path in entries.map(|entry| entry.expect("an entry").path()) {
+            for path in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
                 if path.is_dir() {
                     folders.push(path);
                 } else if path.to_string_lossy().ends_with(".xplane.pb") {

@@ -85,8 +85,7 @@ impl<'a> Location<'a> {
     }
 
     fn find(&mut self, rule: Rule, message: impl Into<String>) {
-        let place = (self.trace, self.location);
-        self.findings.at(place, Some(self.time), rule, message);
+        self.findings.at((self.trace, self.location), Some(self.time), rule, message);
     }
 
     pub(super) fn event(&mut self, event: &Event) {
@@ -135,8 +134,7 @@ impl<'a> Location<'a> {
     }
 
     pub(super) fn end(&mut self) {
-        let open = std::mem::take(&mut self.open);
-        for (region, since) in open.iter().rev() {
+        for (region, since) in std::mem::take(&mut self.open).iter().rev() {
             let name = self.trace.region_name(*region);
             self.find(Rule::Nesting, format!("{name}, entered at {since}, is never left"));
         }
@@ -242,8 +240,7 @@ impl<'a> Location<'a> {
         };
         if !fits {
             let name = self.trace.region_name(region);
-            let message = format!("{name} has the role {role:?} and ends as the collective {op:?}");
-            self.find(Rule::CollectiveRole, message);
+            self.find(Rule::CollectiveRole, format!("{name} has the role {role:?} and ends as the collective {op:?}"));
         }
     }
 
@@ -337,8 +334,7 @@ impl<'a> Location<'a> {
             self.find(Rule::Membership, format!("the location is no member of {comm:?}"));
         }
         if let Some(other) = other.filter(|other| u64::from(*other) >= size) {
-            let message = format!("rank {other} is not in {comm:?} of {size} ranks");
-            self.find(Rule::Membership, message);
+            self.find(Rule::Membership, format!("rank {other} is not in {comm:?} of {size} ranks"));
         }
     }
 

@@ -182,13 +182,11 @@ pub(crate) fn began_ns(inputs: &Inputs, tick: u64) -> Option<u64> {
 
 pub(crate) fn span_of_traces(inputs: &Inputs) -> (u64, u64) {
     let first = inputs.first().span;
-    let spans = inputs.scoreps.iter().map(ScoreP::span_in_first);
-    spans.fold(first, |all, span| (all.0.min(span.0), all.1.max(span.1)))
+    inputs.scoreps.iter().map(ScoreP::span_in_first).fold(first, |all, span| (all.0.min(span.0), all.1.max(span.1)))
 }
 
 pub(crate) fn span(inputs: &Inputs) -> (u64, u64) {
-    let spans = inputs.all_locals().filter_map(Local::span);
-    spans.fold(span_of_traces(inputs), |all, span| {
+    inputs.all_locals().filter_map(Local::span).fold(span_of_traces(inputs), |all, span| {
         (all.0.min(clock::saturated(span.0)), all.1.max(clock::saturated(span.1)))
     })
 }

@@ -87,8 +87,7 @@ fn threads(inputs: &Inputs, pair: &Pair) -> Vec<(LocationRef, Option<u64>)> {
     let (trace, group) = (&inputs.nccl(pair).trace, inputs.ours(pair).group);
     let is_of_process = |it: &LocationRef| trace.process(trace.group(*it)) == group;
     let own = trace.locations_of(&[LocationKind::ApiThread]).into_iter().filter(is_of_process);
-    let own = own.filter(|it| trace.of_location(*it, Sibling).is_none());
-    own.map(|it| (it, trace.of_location(it, ThreadId))).collect()
+    own.filter(|it| trace.of_location(*it, Sibling).is_none()).map(|it| (it, trace.of_location(it, ThreadId))).collect()
 }
 
 /// A thread that Score-P has, or why its calls cannot be there.

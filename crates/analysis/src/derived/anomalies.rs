@@ -57,8 +57,7 @@ impl Inputs<'_> {
 
     /// How long the rank that spent most time in an instance did so: no clock is compared with another.
     fn longest_ns(&self, instance: &Instance) -> Option<u64> {
-        let rows = self.instances.rows(self.tables, instance);
-        let durations = rows.map(|it| it.is_known().then(|| it.duration_ns()));
+        let durations = self.instances.rows(self.tables, instance).map(|it| it.is_known().then(|| it.duration_ns()));
         durations.collect::<Option<Vec<u64>>>()?.into_iter().max()
     }
 
@@ -150,8 +149,7 @@ impl Inputs<'_> {
             let behind_ns = time(instance.arrivals.last_ns - instance.arrivals.median_ns);
             (CauseKind::LateRank, format!("{} came {behind_ns} after the median of the ranks", self.name(late)))
         } else if let Some(((pair, channel), excess_ns)) = slowest {
-            let key = LinkKey { channel: Some(*channel), ..links::key(self.tables, *pair) };
-            link = Some(key);
+            link = Some(LinkKey { channel: Some(*channel), ..links::key(self.tables, *pair) });
             let excess = time(whole(*excess_ns));
             let text = format!("steps from {} to {} on channel {channel} took {excess} more", pair.1, pair.2);
             (CauseKind::SlowConnection, text)

@@ -103,8 +103,7 @@ fn class(trace: &Trace, tables: &Tables, key: Key, function: String, rows: &[u32
             class.unfinished += 1;
             continue;
         }
-        let timing = operation.timing.map_or("unknown", |timing| timing.name());
-        *class.timing.entry(timing.to_owned()).or_default() += 1;
+        *class.timing.entry(operation.timing.map_or("unknown", |timing| timing.name()).to_owned()).or_default() += 1;
         let duration_ns = operation.duration_ns();
         durations.push(real(duration_ns));
         if let Some(collective) = collective.filter(|_| operation.has_bandwidth && duration_ns > 0) {

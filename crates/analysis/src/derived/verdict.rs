@@ -262,8 +262,7 @@ pub(super) fn clocks(tables: &Tables, instances: &Instances, ranks: &[Rank]) -> 
     let usual_ns = errors.get(errors.len() / 2).copied().unwrap_or(0);
     let mut unknown: Vec<u32> = Vec::new();
     for instance in instances.all.iter().filter(|it| it.arrivals.error_ns == Err(Incomparable::ClockUnknown)) {
-        let rows = instances.operations(instance).iter();
-        unknown.extend(rows.map(|row| tables.job_rank(*row)));
+        unknown.extend(instances.operations(instance).iter().map(|row| tables.job_rank(*row)));
         unknown.sort_unstable();
         unknown.dedup();
         if small(unknown.len()) == small(ranks.len()) {

@@ -171,8 +171,7 @@ impl Members {
 
     pub fn find(&self, communicator: u32, rank: u32) -> Option<u32> {
         let key = |it: &Member| (it.communicator, it.rank);
-        let found = self.all.binary_search_by_key(&(communicator, rank), key).ok()?;
-        Some(small(found))
+        Some(small(self.all.binary_search_by_key(&(communicator, rank), key).ok()?))
     }
 
     /// The rank of the job that a rank of a communicator is; `None` if it was not recorded.

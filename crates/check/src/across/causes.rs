@@ -113,8 +113,7 @@ impl<'a> Causes<'a> {
             }
             EventKind::MpiIsend { message, .. } => {
                 if let Some(pair) = self.pair(location, message, true) {
-                    let sent = began().unwrap_or(0);
-                    self.messages.entry(pair).or_default().sent.push(sent);
+                    self.messages.entry(pair).or_default().sent.push(began().unwrap_or(0));
                 }
             }
             EventKind::MpiIrecv { message, .. } => {
@@ -221,8 +220,7 @@ fn keep(
     let better = |old: Option<(u64, SystemTreeNodeRef)>| old.is_none_or(|old| is_better(new.0, old.0));
     let [first, second] = *best;
     if better(first) {
-        let other_host = first.filter(|first| first.1 != new.1);
-        *best = [Some(new), other_host.or(second.filter(|second| second.1 != new.1))];
+        *best = [Some(new), first.filter(|first| first.1 != new.1).or(second.filter(|second| second.1 != new.1))];
     } else if first.is_some_and(|first| first.1 != new.1) && better(second) {
         *best = [first, Some(new)];
     }

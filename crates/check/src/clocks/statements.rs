@@ -52,8 +52,7 @@ pub(super) fn check(trace: &Trace, clocks: &Clocks<'_>, findings: &mut Findings)
         for process in of_boot {
             if let Some(clock) = clocks.get(&process.group) {
                 for wrong in process.wrong(clock, &wall_clock) {
-                    let message = format!("{}: {wrong}", process.name);
-                    findings.general(Rule::ClockStatement, message);
+                    findings.general(Rule::ClockStatement, format!("{}: {wrong}", process.name));
                 }
             }
         }
@@ -160,8 +159,7 @@ impl Statement<'_> {
     /// The standard deviations of offsets fit the stated uncertainty, which also has that of the process's own clock.
     #[expect(clippy::cast_precision_loss, reason = "an uncertainty does not need 64 bits of its ns")]
     fn deviation(&self, clock: &[ClockOffset]) -> Option<String> {
-        let most = clock.iter().map(|offset| offset.standard_deviation);
-        let most = most.fold(0.0_f64, f64::max) * 3.0_f64.sqrt();
+        let most = clock.iter().map(|offset| offset.standard_deviation).fold(0.0_f64, f64::max) * 3.0_f64.sqrt();
         let stated = self.uncertainty_ns.unwrap_or(0);
         if most > stated as f64 + 1.0 {
             return Some(format!(

@@ -83,8 +83,7 @@ impl<'a> Job<'a> {
     pub(super) fn world_size(&self) -> usize {
         let members = &self.tables.members;
         let sizes = (0..).zip(&members.communicators).map(|(number, _)| members.size(number));
-        let highest = self.ranks.iter().map(|rank| index(*rank) + 1);
-        sizes.chain(highest).max().unwrap_or(0)
+        sizes.chain(self.ranks.iter().map(|rank| index(*rank) + 1)).max().unwrap_or(0)
     }
 
     pub(super) fn process(&self, rank: u32) -> LocationGroupRef {
@@ -121,8 +120,7 @@ impl<'a> Job<'a> {
         let group = trace.group(location);
         let ranks = || (0..).zip(&members.job_ranks);
         let of_group = ranks().find(|(_, rank)| rank.group == group);
-        let found = of_group.or_else(|| ranks().find(|(_, rank)| rank.process == trace.process(group)));
-        found.map(|(rank, _)| rank)
+        of_group.or_else(|| ranks().find(|(_, rank)| rank.process == trace.process(group))).map(|(rank, _)| rank)
     }
 
     fn stream_id(&self, location: LocationRef) -> Option<u64> {
@@ -131,16 +129,14 @@ impl<'a> Job<'a> {
 
     /// The thread of a location: the system's number of it, else one that it gives to none.
     pub(super) fn thread(&self, location: LocationRef) -> u64 {
-        let id = self.source.trace.of_location(location, ThreadId);
-        id.unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
+        self.source.trace.of_location(location, ThreadId).unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
     }
 
     /// The stream of a location's kernels: CUPTI's number of it; of a communicator that stands for a stream, one that
     /// no stream of the rank has.
     pub(super) fn stream_number(&self, rank: u32, location: LocationRef, place: Place) -> u64 {
         self.stream_id(location).unwrap_or_else(|| {
-            let known = self.locations_of(rank).filter_map(|it| self.stream_id(it));
-            known.max().unwrap_or(0) + place.tid
+            self.locations_of(rank).filter_map(|it| self.stream_id(it)).max().unwrap_or(0) + place.tid
         })
     }
 

@@ -48,8 +48,7 @@ impl Kernels {
     pub(super) fn of(source: &Source<'_>, tables: &Tables) -> Result<Self> {
         let enqueued = enqueued(source)?;
         let operations = &tables.operations;
-        let rows = (0..).zip(operations.rows()).filter(|(_, it)| !it.is_unfinished);
-        let mut rows: Vec<(u32, _)> = rows.collect();
+        let mut rows: Vec<(u32, _)> = (0..).zip(operations.rows()).filter(|(_, it)| !it.is_unfinished).collect();
         let is_message = |sequence| sequence == analysis::tables::NO_SEQUENCE;
         rows.sort_by_key(|(row, it)| (it.member, it.start_ns, Reverse(it.stop_ns), is_message(it.sequence), *row));
         let mut found = Self { of_operation: vec![None; operations.len()], ..Self::default() };

@@ -111,8 +111,7 @@ impl<'a> Locations<'a> {
         let stream = job.stream_number(rank, location, place);
         let mut written = Written::default();
         self.selection.slices(location, |slice| {
-            let fields = trace.fields_of(&slice.attributes);
-            let row = fields.event.and_then(|event| job.operation(event));
+            let row = trace.fields_of(&slice.attributes).event.and_then(|event| job.operation(event));
             let Some(row) = row.filter(|_| matches!(slice.shows, Some(Shows::Operation(_)))) else {
                 return;
             };

@@ -75,8 +75,7 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
     fs::create_dir(out).map_err(Error::io("make", out))?;
     source.progress.begin("traces", traces.len() as u64);
     let written = traces.par_iter().map(|path| {
-        let foreign = Foreign::read(path)?;
-        let written = foreign.write(&job, &out.join(path.file_name().unwrap_or_default()));
+        let written = Foreign::read(path)?.write(&job, &out.join(path.file_name().unwrap_or_default()));
         source.progress.step();
         written
     });

@@ -47,8 +47,7 @@ impl Collectives {
         for row in self::ranks(trace, &tables) {
             ranks.push(row);
         }
-        let written = [instances.close()?, ranks.close()?];
-        Ok((Self { of_operations }, written.into_iter().flatten().collect()))
+        Ok((Self { of_operations }, [instances.close()?, ranks.close()?].into_iter().flatten().collect()))
     }
 
     pub(super) fn of_operation(&self, event: Option<u64>) -> Option<OfOperation> {

@@ -153,8 +153,7 @@ impl<'a> Process<'a> {
                 });
             })?;
         }
-        let written = [sheet.close()?, self.steps(&slots, &transfers)?];
-        Ok(written.into_iter().flatten().collect())
+        Ok([sheet.close()?, self.steps(&slots, &transfers)?].into_iter().flatten().collect())
     }
 
     fn steps(&self, slots: &[LocationRef], transfers: &HashMap<u64, OfTransfer>) -> Result<Option<Written>> {

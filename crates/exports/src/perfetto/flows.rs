@@ -83,8 +83,7 @@ impl Flows {
             }
             RegionClass::Launch => {
                 let is_of = |it: &&(Option<u64>, Option<u64>, u64)| it.0 == fields.parent && it.1 == fields.stream;
-                let calls = group.calls.iter().filter(is_of);
-                flows.extend(calls.map(|(.., call)| chain(*call)));
+                flows.extend(group.calls.iter().filter(is_of).map(|(.., call)| chain(*call)));
                 flows.push(chain(event));
             }
             RegionClass::Enqueue if !self.has_calls || region.kind == Some(Kind::Group) => flows.push(chain(event)),

@@ -66,8 +66,7 @@ fn unfinished(source: &Source<'_>, selection: &Selection<'_>, location: Location
             begun += 1;
         }
         EventKind::Leave(_) => {
-            let number = open.pop();
-            found.extend(number.filter(|_| source.trace.fields(event).is_unfinished == Some(true)));
+            found.extend(open.pop().filter(|_| source.trace.fields(event).is_unfinished == Some(true)));
         }
         _ => {}
     })?;

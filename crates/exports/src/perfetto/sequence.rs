@@ -87,8 +87,7 @@ impl<'a> Sequence<'a> {
             EventKind::Enter(region) => self.begin(*region, event),
             EventKind::Leave(_) => self.end(event),
             EventKind::Metric { metric, values } => {
-                let trace = self.trace;
-                let members = trace.definitions.metric_classes.get(metric).map_or(&[][..], |it| &it.members);
+                let members = self.trace.definitions.metric_classes.get(metric).map_or(&[][..], |it| &it.members);
                 for (member, value) in members.iter().zip(values) {
                     self.counter(*member, *value);
                 }

@@ -43,8 +43,7 @@ pub fn missing_ranks(trace: &Trace, comm: CommRef) -> Option<String> {
 pub fn read(trace: &Trace, comm: CommRef) -> otf2::Result<(Vec<Rank>, Vec<LeftOut>)> {
     let ranks = trace.members(comm).iter().map(|location| rank::read(trace, comm, *location));
     let mut ranks = ranks.collect::<otf2::Result<Vec<Rank>>>()?;
-    let open = unfinished(&ranks);
-    let left_out = open.into_iter().chain(complete(&mut ranks)).collect();
+    let left_out = unfinished(&ranks).into_iter().chain(complete(&mut ranks)).collect();
     Ok((ranks, left_out))
 }
 
@@ -211,8 +210,7 @@ mod tests {
     }
 
     fn rank(collectives: &[(u64, u64, CollectiveOp)]) -> Rank {
-        let collectives = collectives.iter().map(|(a, b, op)| collective(*a, *b, *op));
-        Rank { collectives: collectives.collect(), ..Rank::default() }
+        Rank { collectives: collectives.iter().map(|(a, b, op)| collective(*a, *b, *op)).collect(), ..Rank::default() }
     }
 
     #[test]

@@ -69,8 +69,7 @@ impl Communicator<'_> {
     fn span(&self) -> (u64, u64) {
         let times = self.ranks.iter().flat_map(|rank| {
             let messages = rank.sends.iter().chain(&rank.receives).map(|it| (it.begin, it.end));
-            let collectives = rank.collectives.iter().map(|it| (it.begin, it.end));
-            messages.chain(collectives)
+            messages.chain(rank.collectives.iter().map(|it| (it.begin, it.end)))
         });
         let (first, last) = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((AROUND, AROUND));
         (first.saturating_sub(AROUND), last.saturating_add(AROUND))

@@ -37,8 +37,7 @@ impl HostProfile {
         let space = XSpace::decode(bytes.as_slice())
             .map_err(|error| refused(&format!("not an XSpace (NAME.xplane.pb): {error}")))?;
         let mut environments = space.planes.iter().filter(|plane| plane.name == TASK_ENVIRONMENT);
-        let begin_ns = environments.clone().find_map(|plane| stat(plane, PROFILE_START_TIME));
-        let begin_ns = begin_ns.ok_or_else(|| {
+        let begin_ns = environments.clone().find_map(|plane| stat(plane, PROFILE_START_TIME)).ok_or_else(|| {
             refused(
                 "no stat profile_start_time in a plane \"Task Environment\", so its clock cannot be related to the \
                  archive's; export without --into, to a second file in the profile's directory",

@@ -142,8 +142,7 @@ fn append(
     refuse_too_large(file, &lines, out)?;
     let mut outcome = Outcome { files: vec![PathBuf::new()], ..Outcome::default() };
     outcome.events = lines.iter().map(|line| line.events).sum();
-    let outside = lines.iter().map(|line| line.outside).sum();
-    outcome.leave_out(outside, OUTSIDE);
+    outcome.leave_out(lines.iter().map(|line| line.outside).sum(), OUTSIDE);
     for plane in Plane::all(source.trace, lines) {
         let mut head = Vec::new();
         plane.begin(source.trace, &mut head);

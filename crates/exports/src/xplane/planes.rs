@@ -126,8 +126,7 @@ impl Ranks {
 
     fn number(&self, trace: &Trace, gpu: LocationGroupRef) -> Option<u32> {
         let members = self.members.get(&gpu)?.iter();
-        let largest = members.max_by_key(|(comm, _)| (trace.members(*comm).len(), Reverse(*comm)));
-        largest.map(|(_, rank)| *rank)
+        members.max_by_key(|(comm, _)| (trace.members(*comm).len(), Reverse(*comm))).map(|(_, rank)| *rank)
     }
 
     fn name(&self, trace: &Trace, group: LocationGroupRef, numbers: &[u32]) -> String {

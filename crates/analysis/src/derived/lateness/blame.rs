@@ -28,8 +28,7 @@ pub(in crate::derived) struct Late {
 /// and nobody is late: late is who spends more time outside of operations than those that wait for it.
 pub(in crate::derived) fn late(outside: &Outside, blame: &Blame) -> Vec<Late> {
     let p_values = outside.p_values_of(blame);
-    let ranks = blame.ranks.iter().enumerate();
-    ranks.map(|(rank, awaited)| of_rank(outside, rank, awaited, p_values[rank])).collect()
+    blame.ranks.iter().enumerate().map(|(rank, awaited)| of_rank(outside, rank, awaited, p_values[rank])).collect()
 }
 
 fn of_rank(outside: &Outside, rank: usize, awaited: &Awaited, p_value: f64) -> Late {

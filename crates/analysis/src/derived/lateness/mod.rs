@@ -160,8 +160,7 @@ fn heat(arrivals: &[Arrival], bin_ns: u64) -> Vec<Option<f64>> {
     let bins = usize::try_from(BINS).unwrap_or(1);
     let mut sums = vec![(0.0, 0_u64); bins];
     for arrival in arrivals {
-        let bin = usize::try_from(arrival.time_ns / bin_ns).unwrap_or(bins);
-        let sum = &mut sums[bin.min(bins - 1)];
+        let sum = &mut sums[usize::try_from(arrival.time_ns / bin_ns).unwrap_or(bins).min(bins - 1)];
         sum.0 += arrival.late_ns;
         sum.1 += 1;
     }

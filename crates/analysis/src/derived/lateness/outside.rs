@@ -209,8 +209,7 @@ fn repeats_of_any_order(counts: &[f64]) -> (f64, f64) {
 /// block, each with the same probability, has as much in all, or more. Ranks that are out do not count.
 fn bounds(blocks: &[Vec<Option<f64>>], is_out: &[bool], cut: f64) -> Vec<f64> {
     let kept = |block: &[Option<f64>]| {
-        let values = block.iter().zip(is_out).filter(|(_, is_out)| !**is_out).filter_map(|(value, _)| *value);
-        values.collect::<Vec<f64>>()
+        block.iter().zip(is_out).filter(|(_, is_out)| !**is_out).filter_map(|(value, _)| *value).collect::<Vec<f64>>()
     };
     let mut most: Vec<f64> = blocks.iter().map(|block| kept(block).into_iter().fold(0.0, f64::max)).collect();
     most.sort_unstable_by(f64::total_cmp);
@@ -247,8 +246,7 @@ mod tests {
     /// Blocks of eight ranks, in each of which one is outside for longer.
     fn named(blocks: impl IntoIterator<Item = (usize, f64)>) -> Vec<usize> {
         let made = blocks.into_iter().map(|(late, more)| {
-            let of_rank = (0..8).map(|rank| Some(1_000.0 + if rank == late { more } else { 0.0 }));
-            beyond_others(of_rank.collect())
+            beyond_others((0..8).map(|rank| Some(1_000.0 + if rank == late { more } else { 0.0 })).collect())
         });
         let p_values = p_values(&made.collect::<Vec<_>>(), 8);
         (0..8).filter(|rank| p_values[*rank] < IMPROBABLE).collect()
