@@ -77,8 +77,7 @@ fn of_archive(scratch: &Scratch) -> Vec<Slice> {
     let regions = scratch.archive().regions().into_iter().map(|region| {
         let attributes = region.attributes.into_iter().map(|(name, value)| {
             let float = value.strip_prefix("F64(").and_then(|rest| rest.strip_suffix(')'));
-            let float = float.map(|digits| real(digits.parse().expect("a number")));
-            (name, float.unwrap_or(value))
+            (name, float.map(|digits| real(digits.parse().expect("a number"))).unwrap_or(value))
         });
         (region.location, region.name, region.start_ns, region.end_ns - region.start_ns, attributes.collect())
     });
@@ -97,8 +96,7 @@ fn of_perfetto(exported: &Exported) -> Vec<Slice> {
     ]);
     let mut arguments: BTreeMap<u64, BTreeMap<String, String>> = BTreeMap::new();
     for row in of_arguments {
-        let key = text(&row[1]);
-        let Some(name) = key.strip_prefix("debug.") else { continue };
+        let Some(name) = text(&row[1]).strip_prefix("debug.") else { continue };
         let value = match text(&row[2]).as_str() {
             "string" => text(&row[3]),
             "real" => real(row[5].as_f64().expect("a number")),

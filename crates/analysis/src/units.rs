@@ -1,6 +1,5 @@
 //! Numbers for people.
 
-/// A number of bytes, in binary units.
 pub fn bytes(bytes: u64) -> String {
     let mut unit = 0;
     let mut rest = bytes;
@@ -53,7 +52,6 @@ pub fn plural(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
-/// A text with a capital at its beginning.
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use analysis::{Trace, stated};
+use analysis::Trace;
 use otf2::{ClockOffset, LocationRef, SystemTreeNodeRef};
 use schema::definition::ClockAnchors;
 
@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::line::Line;
 use crate::source::Source;
 
-/// The names of the copies of traces.
 pub(crate) fn names(traces: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut names: Vec<PathBuf> = traces.iter().filter_map(|trace| trace.file_name().map(PathBuf::from)).collect();
     names.sort();
@@ -36,8 +35,7 @@ pub(crate) fn clock(source: &Source<'_>, location: LocationRef, path: &Path, spa
             "{name} counts from 1970, and the archive does not say when it was recorded: their clocks cannot be related"
         )));
     };
-    let properties = trace.definitions.location_groups.get(&process).map_or(&[][..], |it| &it.properties);
-    let anchors = stated(&trace.definitions, properties, ClockAnchors).unwrap_or_default();
+    let anchors = trace.of_group(process, ClockAnchors).unwrap_or_default();
     // CLOCK_REALTIME less CLOCK_MONOTONIC, as it was nearest to the span: it is slewed.
     let readings = anchors.iter().map(|anchor| {
         let realtime_ns = i128::from(anchor.realtime_ns);

@@ -41,7 +41,6 @@ mod tests {
         assert_eq!(line.at(1_700_000_005_000_000_000), 5_000_000_600);
         assert_eq!(line.inverse().at(5_000_000_600), 1_700_000_005_000_000_000);
         assert_eq!(line.inverse().less(1_700_000_000_000_000_000).at(500), 0);
-        let point = Line { from: [7, 7], to: [100, 100] };
-        assert_eq!(point.at(10), 103);
+        assert_eq!(Line { from: [7, 7], to: [100, 100] }.at(10), 103);
     }
 }

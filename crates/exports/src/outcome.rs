@@ -13,7 +13,6 @@ pub struct Outcome {
     /// How many of those are of tables that no filter of ranks cuts.
     #[serde(skip)]
     pub described: u64,
-    /// What of the archive is not in them.
     pub left_out: Vec<LeftOut>,
 }
 

@@ -18,7 +18,6 @@ pub struct Selection<'a> {
     ids: Option<Vec<u64>>,
 }
 
-/// A region that is entered and not left.
 struct Open {
     is_wanted: bool,
     /// Its ENTER, while it is not known whether the region goes on in the wanted time.

@@ -58,14 +58,12 @@ impl Written {
             let (name, said) = (kind.name(), said.counts.kinds.get(kind).written);
             let found = self.counts.get(&kind).copied().unwrap_or(0);
             if said != found {
-                let message = format!("{name}: {said} written, {found} are in the archive");
-                findings.general(Rule::Written, message);
+                findings.general(Rule::Written, format!("{name}: {said} written, {found} are in the archive"));
             }
         }
         if self.unfinished > 0 && said.unfinished() == 0 {
             let number = self.unfinished;
-            let message = format!("{number} regions are marked unfinished, none is counted");
-            findings.general(Rule::UnfinishedMark, message);
+            findings.general(Rule::UnfinishedMark, format!("{number} regions are marked unfinished, none is counted"));
         }
     }
 }

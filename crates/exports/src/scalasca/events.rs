@@ -22,7 +22,6 @@ impl Numbers {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Written {
-    /// The time of the last event.
     pub last: u64,
     /// How many events are later than they were, so that no two have one time.
     pub moved: u64,

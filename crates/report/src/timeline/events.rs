@@ -182,8 +182,7 @@ impl<'a> Reading<'a> {
 
     fn set(&self, slice: &Slice) -> Set {
         let attributes = slice.attributes.iter();
-        let made = attributes.filter_map(|(name, value)| Some((self.shared.get(name)?.clone(), self.value(*value)?)));
-        made.collect()
+        attributes.filter_map(|(name, value)| Some((self.shared.get(name)?.clone(), self.value(*value)?))).collect()
     }
 
     fn value(&self, value: AttributeValue) -> Option<Value> {

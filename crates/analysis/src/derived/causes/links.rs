@@ -107,7 +107,7 @@ impl Inputs<'_> {
             of_all(share),
         );
         let since_ns = changed.map(|change| change.at_ns);
-        Cause { link: Some(link.key), since_ns, lost_ns, share, sentence, ..Cause::of(kind) }
+        Cause { kind, link: Some(link.key), since_ns, lost_ns, share, sentence, ..Cause::default() }
     }
 }
 

@@ -26,7 +26,6 @@ pub(in crate::derived) fn quantile(sorted: &[f64], q: f64) -> f64 {
     a + (b - a) * (place - place.floor())
 }
 
-/// Quantiles; none of no values.
 pub(in crate::derived) fn quantiles(mut values: Vec<f64>) -> Option<Quantiles> {
     values.sort_unstable_by(f64::total_cmp);
     let (min, max) = (*values.first()?, *values.last()?);

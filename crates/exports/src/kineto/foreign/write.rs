@@ -44,8 +44,7 @@ impl Foreign {
             to_ns: Some(wanted.to_ns.map_or(to_ns, |wanted_ns| wanted_ns.min(to_ns))),
             ..wanted.clone()
         };
-        let source = Source { filter: &filter, ..job.source };
-        let selection = Selection::of(source)?;
+        let selection = Selection::of(Source { filter: &filter, ..job.source })?;
         let arguments = arguments(job, rank, &selection, &matched)?;
         let enriched = arguments.len() as u64;
         let mut writing = Writing {
