@@ -13,8 +13,7 @@ use std::time::Duration;
 use crate::bench::mix::{Action, Program, Shape};
 use crate::interface::{KINDS, Kind};
 use crate::nccl;
-use crate::plugin::{InitArguments, Plugin};
-use crate::verb::{Outcome, PluginArguments};
+use crate::plugin::{InitArguments, Outcome, Plugin, PluginArguments};
 
 /// Call a plugin until somebody ends this process, and write down which callbacks have returned.
 ///
@@ -157,8 +156,8 @@ impl Ledger {
     fn returned(&self, thread: u8, action: Action, kind: Kind) {
         let row = match action {
             Action::Start { .. } => 0,
-            Action::Stop { .. } => 1,
-            Action::State { .. } => 2,
+            Action::Stop(_) => 1,
+            Action::State(..) => 2,
         };
         let place = KINDS.len() * row + kind.place().unwrap_or(0);
         // One thread writes a word. Release: not before the callback's own stores.

@@ -10,12 +10,11 @@ mod plugin;
 mod replay;
 mod script;
 mod strings;
-mod verb;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use verb::Outcome;
+use plugin::Outcome;
 
 /// Loads an NCCL profiler plugin as NCCL does and drives it.
 ///

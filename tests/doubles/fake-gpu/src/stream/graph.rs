@@ -71,29 +71,17 @@ pub(crate) struct Graph {
 
 impl Graph {
     pub(crate) fn new(capture: Capture) -> Arc<Graph> {
-        let id = next_id();
-        Arc::new(Graph {
-            id,
-            source: id,
-            capture: Some(capture),
-            open: AtomicBool::new(true),
-            broken: AtomicBool::new(false),
-            nodes: Mutex::default(),
-            keeps: Mutex::default(),
-        })
+        let (id, open, broken) = (next_id(), AtomicBool::new(true), AtomicBool::new(false));
+        let (nodes, keeps) = (Mutex::default(), Mutex::default());
+        Arc::new(Graph { id, source: id, capture: Some(capture), open, broken, nodes, keeps })
     }
 
     pub(crate) fn copy(&self) -> Arc<Graph> {
         let copy = |node: &Node| Node { id: next_id(), source: node.id, op: node.op.clone() };
-        Arc::new(Graph {
-            id: next_id(),
-            source: self.id,
-            capture: None,
-            open: AtomicBool::new(false),
-            broken: AtomicBool::new(false),
-            nodes: Mutex::new(self.nodes.lock().iter().map(copy).collect()),
-            keeps: Mutex::new(self.keeps.lock().clone()),
-        })
+        let nodes = Mutex::new(self.nodes.lock().iter().map(copy).collect());
+        let (open, broken, keeps) =
+            (AtomicBool::new(false), AtomicBool::new(false), Mutex::new(self.keeps.lock().clone()));
+        Arc::new(Graph { id: next_id(), source: self.id, capture: None, open, broken, nodes, keeps })
     }
 
     pub(crate) fn push(&self, op: Op) {

@@ -107,8 +107,8 @@ impl<'r> Pending<'r> {
             0 => rank.call(AllReduce(Sum), &self.x.all(), &self.sum.all()),
             1 => rank.call(AllGather, &self.x.all(), &self.gathered.all()),
             _ => rank.group(|| {
-                rank.call(Send { peer: (me + 1) % n }, &self.x.all(), &self.x.all())?;
-                rank.call(Recv { peer: (me + n - 1) % n }, &self.received.all(), &self.received.all())
+                rank.call(Send((me + 1) % n), &self.x.all(), &self.x.all())?;
+                rank.call(Recv((me + n - 1) % n), &self.received.all(), &self.received.all())
             }),
         }
     }

@@ -16,7 +16,7 @@ use serde_json::json;
 use stream::Stream;
 
 use crate::nccl::{self, NcclArguments};
-use crate::verb::{Outcome, PluginArguments};
+use crate::plugin::{Outcome, PluginArguments};
 
 /// Replay recorded streams of callbacks.
 ///
