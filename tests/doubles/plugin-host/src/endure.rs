@@ -166,13 +166,9 @@ impl Ledger {
     }
 
     fn end(&self) -> End {
-        match self.word(0).load(Ordering::Acquire) {
-            0 => End::GoOn,
-            1 => End::Orderly,
-            2 => End::Exit,
-            3 => End::ExitNow,
-            _ => End::Abort,
-        }
+        let ends = [End::GoOn, End::Orderly, End::Exit, End::ExitNow];
+        let word = usize::try_from(self.word(0).load(Ordering::Acquire)).unwrap_or(usize::MAX);
+        ends.get(word).copied().unwrap_or(End::Abort)
     }
 
     fn word(&self, word: usize) -> &AtomicU64 {

@@ -1,12 +1,34 @@
-//! Graphs. Capture is linear: what is submitted to any of the capturing streams is kept in the order of the
-//! calls, and a launch of the graph repeats it in that order on one stream. The edges are not kept.
+//! Work of a device, and graphs of it. Capture is linear: what is submitted to any of the capturing streams is kept in
+//! the order of the calls, and a launch of the graph repeats it in that order on one stream. The edges are not kept.
 
 use super::handles::Handles;
-use super::work::{Op, Replay};
 use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Op = Arc<dyn Fn(&Occasion) + Send + Sync>;
+
+/// Why something runs, for whoever observes the device.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Occasion {
+    /// CUPTI's id of the call that launched it; 0 if nobody observes
+    pub(crate) correlation: u32,
+    pub(crate) thread: i32,
+    pub(crate) device: i32,
+    pub(crate) stream: u64,
+    pub(crate) replay: Option<Replay>,
+}
+
+/// Where something that runs stands in its graph; all ids are the process's own.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Replay {
+    pub(crate) graph: u64,
+    pub(crate) node: u64,
+    pub(crate) source_graph: u64,
+    pub(crate) source_node: u64,
+}
 
 /// What a graph keeps alive: called when the last user of the graph is gone.
 pub(crate) struct Keep {

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 /// Who is in a communicator, and in which order.
 #[derive(Clone, Copy)]
-enum Members {
+pub(super) enum Members {
     All,
     /// From four ranks on the even or the odd ones, as they are.
     Half,
@@ -38,7 +38,7 @@ impl Members {
 }
 
 /// Splits a communicator off; its name is the same on all of its ranks.
-fn make(rank: &Rank<'_>, what: &str, members: Members) -> anyhow::Result<Communicator> {
+pub(super) fn make(rank: &Rank<'_>, what: &str, members: Members) -> anyhow::Result<Communicator> {
     let (me, n) = (rank.me(), rank.ranks());
     let with = members.with(me, n);
     let position = with.iter().position(|r| *r == me).context("a member")?;

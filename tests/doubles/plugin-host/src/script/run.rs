@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::system::{self, ChildEnd, Side, exit_now, fork, wait};
 use super::words::{Command, Init, Start, child_end, duration, number, read, signal_number};
-use crate::descriptor::{Descriptor, NetData};
+use crate::descriptor::Descriptor;
 use crate::interface::{Kind, Version};
 use crate::nccl;
 use crate::plugin::{InitArguments, Plugin, UNWRITTEN};
@@ -154,11 +154,11 @@ impl Thread {
         if start.kind == Kind::PROXY_OP && fields.get("pid").is_none() {
             fields.put("pid", u64::from(process::id()).into());
         }
-        // Lives during the call only, as NCCL's does.
-        let block = start.net.map(NetData::block);
-        if let (Some(net), Some(block)) = (start.net, &block) {
-            fields.put("net_id", net.id().into());
-            fields.put("net_data", (block.as_ptr().expose_provenance() as u64).into());
+        // A copy, which lives during the call only, as NCCL's does.
+        let net = start.net;
+        if let Some(net) = &net {
+            fields.put("net_id", net.id.into());
+            fields.put("net_data", (net.block.as_ptr().expose_provenance() as u64).into());
         }
         let parent = self.resolve(&start.parent)?;
         let mut descriptor = Descriptor::new(plugin.version, start.kind, parent, start.rank, &fields);

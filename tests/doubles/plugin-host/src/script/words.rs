@@ -150,22 +150,9 @@ fn poke(key: &str, value: &str) -> anyhow::Result<(usize, usize, u64)> {
 }
 
 fn net_data(key: &str, value: &str) -> anyhow::Result<NetData> {
-    let parts: Vec<&str> = value.split(',').collect();
-    match (key, parts.as_slice()) {
-        ("net_ib", [device, work_request, opcode, queue_pair, bytes]) => Ok(NetData::Ib {
-            device: number(device)?,
-            work_request: number(work_request)?,
-            opcode: number(opcode)?,
-            queue_pair: number(queue_pair)?,
-            bytes: number(bytes)?,
-        }),
-        ("net_socket", [descriptor, operation, bytes]) => Ok(NetData::Socket {
-            descriptor: number(descriptor)?,
-            operation: number(operation)?,
-            bytes: number(bytes)?,
-        }),
-        _ => bail!("net_ib=DEVICE,WORK_REQUEST,OPCODE,QUEUE_PAIR,BYTES or net_socket=FD,OPERATION,BYTES"),
-    }
+    let numbers = value.split(',').map(number).collect::<anyhow::Result<Vec<i64>>>()?;
+    NetData::new(key, |place, _| numbers.get(place).copied())
+        .context("net_ib=DEVICE,WORK_REQUEST,OPCODE,QUEUE_PAIR,BYTES or net_socket=FD,OPERATION,BYTES")
 }
 
 fn state_args(state: u32, options: &[&str]) -> anyhow::Result<StateArgs> {
