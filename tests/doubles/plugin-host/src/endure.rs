@@ -18,9 +18,7 @@ use crate::plugin::{InitArguments, Outcome, Plugin, PluginArguments};
 /// Call a plugin until somebody ends this process, and write down which callbacks have returned.
 ///
 /// One rank of a job: each thread has a communicator of its own, with the same thread of the other ranks, and does
-/// one all-reduce after the other. The numbers of callbacks that have returned are in a file that outlives the process
-/// at whatever instant it is killed, for each thread and kind of event. The same file says how the process is to end:
-/// who kills it can also ask for an abort, an exit or an orderly end.
+/// one all-reduce after the other.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

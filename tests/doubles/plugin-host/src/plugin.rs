@@ -16,7 +16,7 @@ use crate::descriptor::Descriptor;
 use crate::interface::Version;
 use crate::nccl;
 
-/// What `*eHandle` and `*context` hold before a call: whoever reads it back knows that the plugin wrote nothing.
+/// What `*eHandle` and `*context` hold before a call: if it is still there, the plugin wrote nothing.
 /// NCCL itself passes uninitialised memory in places (2.30.7 `ncclProxyGetPostedOps`).
 pub(crate) const UNWRITTEN: u64 = 0xdead_beef_dead_beef;
 
@@ -159,7 +159,7 @@ impl Plugin {
         result
     }
 
-    /// `init` of a plugin that is not under test; the context, 0 where none was written.
+    /// `init` without a look at the result; the context, 0 where none was written.
     pub(crate) fn begin(&self, arguments: &InitArguments<'_>) -> u64 {
         let mut context = 0;
         self.init(Some(&mut context), arguments);
@@ -235,7 +235,7 @@ pub(crate) fn load(path: &Path, table: Option<Version>) -> anyhow::Result<Plugin
     unsafe { Plugin::load(&path, table) }
 }
 
-/// Whether the plugin did all it should.
+/// Whether the plugin behaved correctly.
 pub(crate) enum Outcome {
     Well,
     Wrong,

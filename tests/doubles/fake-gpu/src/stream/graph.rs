@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 pub(crate) type Op = Arc<dyn Fn(&Occasion) + Send + Sync>;
 
-/// Why something runs, for whoever observes the device.
+/// Why something runs, for an observer of the device.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Occasion {
     /// CUPTI's id of the call that launched it; 0 if nobody observes

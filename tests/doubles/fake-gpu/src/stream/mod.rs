@@ -105,7 +105,7 @@ impl Stream {
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                // A fault of the emulation is reported by whoever waits for the stream, not by a hang.
+                // A fault of the emulation makes the wait for the stream fail: it must not hang.
                 if catch_unwind(AssertUnwindSafe(job)).is_err() {
                     break_device();
                 }

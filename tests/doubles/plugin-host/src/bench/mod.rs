@@ -20,10 +20,8 @@ use mix::{Call, Program, Shape};
 
 /// Time the callbacks of a profiler plugin.
 ///
-/// Each thread has a communicator of its own and repeats the callbacks of one all-reduce over the network: API call,
-/// launch, plan, collective, proxy operations with steps and states, kernel channels. Only what the plugin's
-/// mask asks for is called, as by NCCL; set the mask by the plugin's own environment. The result is JSON; the same
-/// with the empty plugin shows what calling a plugin costs at least.
+/// Each thread has a communicator of its own and repeats the callbacks of one all-reduce over the network. Only what
+/// the plugin's mask asks for is called, as by NCCL; set the mask by the plugin's own environment. The result is JSON.
 ///
 /// For instruction counts: --no-timing does nothing but the operations; run it under callgrind with two numbers of
 /// --iterations and divide the difference by the printed difference of callbacks.

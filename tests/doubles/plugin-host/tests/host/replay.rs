@@ -12,7 +12,7 @@ use crate::{plugin, plugin_host, said};
 /// A stream with two threads, all kinds of version 5, and an address that is used twice.
 const STREAM: &str = include_str!("stream.jsonl");
 
-/// The callbacks of a stream by time alone (it has no equal times), told without this crate's own order.
+/// The callbacks of a stream by time alone (it has no equal times), independent of this crate's own order.
 fn expected(stream: &str, version: Version) -> Vec<String> {
     let mut calls: Vec<(f64, String)> = Vec::new();
     let lines: Vec<Value> = stream.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
