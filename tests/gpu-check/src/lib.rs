@@ -6,7 +6,7 @@ use std::process::Command;
 pub const NCCL: [&str; 1] = ["libnccl.so.2"];
 /// The newest first.
 pub const CUDA_RUNTIME: [&str; 3] = ["libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"];
-/// Below a folder of Python packages: where those of CUDA 13, and those before, have their libraries.
+/// Where Python packages have their libraries, for CUDA 13 and for older releases.
 const IN_PYTHON: [&str; 4] = ["nvidia/nccl/lib", "nvidia/cu13/lib", "nvidia/cuda_runtime/lib", "nvidia/cuda_cupti/lib"];
 const OF_SYSTEM: [&str; 5] =
     ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];

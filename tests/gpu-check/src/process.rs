@@ -25,7 +25,7 @@ impl Ran {
         self.status.signal()
     }
 
-    /// In words, with the last line that says something, as much of it as a table has room for.
+    /// In words, with the last informative line, cut to the width of the table.
     pub(crate) fn how_it_ended(&self) -> String {
         const MOST: usize = 240;
         let how = match self.signal() {

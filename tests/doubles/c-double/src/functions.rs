@@ -1,4 +1,4 @@
-//! Functions of a library that is loaded at run time.
+//! Functions of a library that is loaded at run time, and tables of functions.
 
 /// A structure with a library's functions, found by name; those that are optional may be missing. Whoever names a
 /// function vouches for its type.
@@ -35,4 +35,22 @@ macro_rules! functions {
             }
         }
     };
+}
+
+/// `ncclProfiler_vN_t`: the name, `init`, `startEvent`, `stopEvent`, `recordEventState`, `finalize`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ProfilerTable(pub [*const (); 6]);
+
+// SAFETY: a static string and functions.
+unsafe impl Sync for ProfilerTable {}
+
+/// Exports tables of NCCL's profiler interface.
+#[macro_export]
+macro_rules! profiler_tables {
+    ($($table:ident $name:expr, $($function:expr),*;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub static $table: $crate::ProfilerTable =
+            $crate::ProfilerTable([$name.as_ptr().cast(), $($function as *const ()),*]);
+    )*};
 }

@@ -10,6 +10,7 @@ mod variables;
 mod work;
 
 pub use counts::{count, counted, report};
+pub use functions::ProfilerTable;
 pub use hidden::hide;
 pub use player::Player;
 pub use process::{end_with_parent, fatal, log_line, realtime_ns, this_thread};

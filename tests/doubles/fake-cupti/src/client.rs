@@ -27,8 +27,8 @@ pub(crate) enum Callbacks {
     V2(RequestV2, CompleteV2),
 }
 
-/// Whose records a buffer has: a thread's (0: everybody's), and whether those of what ran on the GPU, where that is
-/// kept apart.
+/// Which records a buffer has: a thread's (0: all threads'), and whether they are of GPU work, where these are kept
+/// apart.
 type Key = (i32, bool);
 
 #[derive(Default)]
@@ -126,8 +126,8 @@ impl Client {
         self.write((if per_thread { thread } else { 0 }, variables::get().split), record);
     }
 
-    /// Takes the buffers away, to be completed: those of `busy` threads are not complete. All buffers if `forced`, also
-    /// the empty ones.
+    /// Takes the buffers that are to be completed: buffers of `busy` threads stay. If `forced`, all buffers, also empty
+    /// ones.
     pub(crate) fn take_buffers(&self, forced: bool, busy: &BTreeSet<i32>) -> Vec<Buffer> {
         let current = &mut self.state.lock().current;
         let is_complete = |thread: &i32| !busy.contains(thread) && (*thread != 0 || busy.is_empty());

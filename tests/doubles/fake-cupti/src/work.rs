@@ -1,4 +1,4 @@
-//! What runs on the GPU, and when: as whoever plays it says, or on the double's own clock.
+//! What runs on the GPU, and when: at the player's times, or on the double's own clock.
 
 use crate::buffer::{order, record_len};
 use crate::client::Client;

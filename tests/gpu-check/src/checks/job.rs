@@ -1,4 +1,4 @@
-//! One job of `nccl-host`, under the plugin or not, and what its archive says of GPU work.
+//! One job of `nccl-host`, under the plugin or not, and the GPU work in its archive.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::context::{Context, Shape};
 use crate::machine::{HOST, PLUGIN, TOOL};
-use crate::outcome::{Outcome, with};
+use crate::outcome::{Outcome, Wrong, with};
 use crate::process::{self, Ran};
 
 /// A bare machine may have no other network.
@@ -39,7 +39,7 @@ impl Context<'_> {
 /// The first shape of several ranks that works, with the operations that checks use.
 fn find_shape(context: &Context<'_>) -> Option<Shape> {
     let shapes: &[Shape] = if context.is_fake || context.machine.gpus > 1 { &[PAIR] } else { &[TOGETHER, APART] };
-    // The stand-in runs what it is told to; a GPU that ranks share may hang with some operations.
+    // The stand-in runs any operation; a GPU that ranks share may hang with some.
     let operations = if context.is_fake { "one" } else { "allreduce,sendrecv,group,graph" };
     let arguments = format!("--ops {operations} --count 10000");
     let limit = Duration::from_secs(if context.is_fake { 60 } else { 30 });
@@ -134,12 +134,10 @@ impl Job<'_> {
         let folder = context.work.join(name);
         let info = tool(context, &["info", "--json"], &folder)?;
         let read = serde_json::from_str(&info.stdout);
-        let is_sound = tool(context, &["check"], &folder)?.succeeded();
-        Ok(Archive {
-            info: read.map_err(|_| Outcome::failed(format!("{name}: {}", info.how_it_ended())))?,
-            faults: if is_sound { Vec::new() } else { vec![format!("{name}: nccl-otf2 check finds faults")] },
-            folder,
-        })
+        let (mut faults, is_sound) = (Wrong::default(), tool(context, &["check"], &folder)?.succeeded());
+        faults.unless(is_sound, format!("{name}: nccl-otf2 check finds faults"));
+        let info = read.map_err(|_| Outcome::failed(format!("{name}: {}", info.how_it_ended())))?;
+        Ok(Archive { info, is_sound, faults, folder })
     }
 }
 
@@ -151,8 +149,9 @@ pub(super) fn tool(context: &Context<'_>, verb: &[&str], archive: &Path) -> Resu
 #[derive(Clone, Debug)]
 pub(super) struct Archive {
     info: Value,
+    is_sound: bool,
     /// Nothing, where `nccl-otf2 check` finds no fault.
-    pub(super) faults: Vec<String>,
+    pub(super) faults: Wrong,
     pub(super) folder: PathBuf,
 }
 
@@ -176,7 +175,7 @@ impl Archive {
             "operations": info["operations"],
             "kinds": info["completeness"]["kinds"],
             "nccl": info["nccl_versions"],
-            "sound": self.faults.is_empty(),
+            "sound": self.is_sound,
         });
         with(facts, gpus["numbers"].clone())
     }

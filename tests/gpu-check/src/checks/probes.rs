@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::outcome::{Answer, Outcome, Verdict, with};
+use crate::outcome::{Answer, Outcome, Verdict, Wrong, with};
 use crate::process::{self, Ran};
 
 /// CUPTI takes a refused buffer from this version on.
@@ -44,12 +44,10 @@ fn answer(ran: &Ran) -> Outcome {
 
 /// The same question in several ways; wrong is what is wrong in any, and where none can be asked it is not here.
 fn each(context: &Context<'_>, name: &str, ways: &[&str]) -> Answer {
-    let (mut facts, mut wrong, mut asked) = (json!({}), Vec::new(), false);
+    let (mut facts, mut wrong, mut asked) = (json!({}), Wrong::default(), false);
     for way in ways {
         let outcome = probe(context, &format!("{name}:{way}")).unwrap_or_else(|outcome| outcome);
-        if outcome.verdict == Verdict::Failed {
-            wrong.push(format!("{way}: {}", outcome.why));
-        }
+        wrong.unless(outcome.verdict != Verdict::Failed, format!("{way}: {}", outcome.why));
         asked |= outcome.verdict != Verdict::NotHere;
         facts[*way] = json!(outcome);
     }
@@ -74,10 +72,9 @@ pub(crate) fn refused_buffer(context: &Context<'_>) -> Answer {
         return Ok(answer(&ran));
     };
     let survived = ran.succeeded();
-    let mut wrong = Vec::new();
-    if version >= MAY_BE_REFUSED && !survived {
-        wrong.push(format!("this release was to take a refused buffer: {}", ran.how_it_ended()));
-    }
+    let mut wrong = Wrong::default();
+    let is_as_supposed = survived || version < MAY_BE_REFUSED;
+    wrong.unless(is_as_supposed, format!("this release was to take a refused buffer: {}", ran.how_it_ended()));
     let facts: Value = json!({ "survived": survived, "signal": ran.signal() });
     Ok(Outcome::of(&wrong, with(facts, answer(&ran).facts)))
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::context::Context;
 use crate::machine::PLUGIN;
-use crate::outcome::{Answer, Outcome};
+use crate::outcome::{Answer, Outcome, Wrong};
 use crate::process;
 
 /// A process group of one rank, whose communicator loads the plugin, and PyTorch's profiler begun before it or after.
@@ -16,7 +16,7 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Answer {
     let Some(python) = &context.machine.torch else {
         return Err(Outcome::not_here("no python3 with PyTorch (--python)"));
     };
-    let (mut facts, mut wrong) = (json!({}), Vec::new());
+    let (mut facts, mut wrong) = (json!({}), Wrong::default());
     for order in ["before", "after"] {
         let mut alone = None;
         for backend in ["none", "off", "auto", "events", "cupti"] {
@@ -41,11 +41,9 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Answer {
             }
             let is_fewer = events.is_none_or(|events| Some(events * 10) < alone.map(|all| all * 9));
             // That the user asked for CUPTI may cost the other tool its records; nothing else may.
-            if !ran.succeeded() {
-                wrong.push(format!("{name}: {}", ran.how_it_ended()));
-            } else if backend != "cupti" && is_fewer {
-                wrong.push(format!("{name}: PyTorch's profiler saw {events:?} events, alone {alone:?}"));
-            }
+            wrong.unless(ran.succeeded(), format!("{name}: {}", ran.how_it_ended()));
+            let are_seen = !ran.succeeded() || backend == "cupti" || !is_fewer;
+            wrong.unless(are_seen, format!("{name}: PyTorch's profiler saw {events:?} events, alone {alone:?}"));
             facts[name] = json!({ "seen": seen, "notices": notices, "ended": ran.how_it_ended() });
         }
     }
@@ -63,9 +61,7 @@ pub(crate) fn nsys(context: &Context<'_>) -> Answer {
     let names = ["NSYS", "QUADD", "NVTX", "CUDA_INJECTION", "LD_PRELOAD"];
     let is_its = |line: &&str| names.iter().any(|name| line.contains(name));
     let set: Vec<&str> = ran.stdout.lines().filter(is_its).collect();
-    let wrong: &[String] = match set.len() {
-        0 => &["nsys set no variable that is known".to_owned()],
-        _ => &[],
-    };
-    Ok(Outcome::of(wrong, json!({ "variables": set, "ended": ran.how_it_ended() })))
+    let mut wrong = Wrong::default();
+    wrong.unless(!set.is_empty(), "nsys set no variable that is known");
+    Ok(Outcome::of(&wrong, json!({ "variables": set, "ended": ran.how_it_ended() })))
 }

@@ -1,4 +1,4 @@
-//! What launches: the GPU's driver, or the double of CUPTI, which is told of launches that never were.
+//! What launches kernels: the GPU's driver, or the double of CUPTI, which only plays launches.
 
 use c_double::Player;
 

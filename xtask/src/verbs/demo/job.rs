@@ -92,7 +92,7 @@ impl Job<'_> {
         process::run(&mut command)
     }
 
-    /// A short job whose last rank comes 20 ms late to each all-reduce, and of which a pair is slow; its page.
+    /// Runs a short job whose last rank comes 20 ms late to each all-reduce, with a slow pair of ranks; gives the page.
     pub(super) fn report_of_causes(&self, tools: &Tools) -> Result<PathBuf> {
         let folder = self.folder.join("causes");
         let (processes, threads) = self.devices.shape();

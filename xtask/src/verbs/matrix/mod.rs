@@ -158,7 +158,7 @@ fn last_of_all() -> Result<Table<'static>> {
     Ok(Table { releases, rows: CELLS.iter().map(row).collect() })
 }
 
-/// The outcome of the last run, if there was one; the reasons are those of the list of cells, as it is now.
+/// The outcome of the last run, if there was one, with the reasons of the current list of cells.
 fn last(folder: &Path, release: &str, cell: &Cell) -> Outcome {
     let exception = cell.exception(release);
     if let Some(exception) = exception.filter(|exception| exception.instead.is_none()) {

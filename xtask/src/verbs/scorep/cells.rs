@@ -98,7 +98,7 @@ pub(super) fn compared(has_mpi: bool) -> [Cell; 2] {
     [Link::Instrumented, Link::Preloaded].map(|link| Cell { link, has_mpi, ..USUAL })
 }
 
-/// The name of a kind of link or of threads, as Score-P's options have it.
+/// The name of a `Link` or of `Threads`, as Score-P's options spell it.
 pub(super) fn name(kind: impl fmt::Debug) -> String {
     format!("{kind:?}").to_lowercase()
 }

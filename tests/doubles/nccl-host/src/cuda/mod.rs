@@ -59,7 +59,7 @@ impl Cuda {
     }
 }
 
-/// A code of CUDA or NCCL, which name it; an error is the end of everything.
+/// Turns an error code of CUDA or NCCL into a message; after an error nothing is waited for or freed.
 pub(crate) fn check(
     call: &'static str,
     result: c_int,

@@ -4,7 +4,6 @@
 //! before.
 
 pub(crate) mod mix;
-mod timer;
 
 use std::path::PathBuf;
 use std::sync::Barrier;
@@ -16,17 +15,13 @@ use serde_json::{Value, json};
 
 use crate::interface::Version;
 use crate::nccl;
-use crate::plugin::{InitArguments, Plugin};
-use crate::verb::{Outcome, load};
+use crate::plugin::{InitArguments, Outcome, Plugin, load};
 use mix::{Call, Program, Shape};
-use timer::{Timer, approximate, now};
 
 /// Time the callbacks of a profiler plugin.
 ///
-/// Each thread has a communicator of its own and repeats the callbacks of one all-reduce over the network: API call,
-/// launch, plan, collective, proxy operations with steps and states, kernel channels. Only what the plugin's
-/// mask asks for is called, as by NCCL; set the mask by the plugin's own environment. The result is JSON; the same
-/// with the empty plugin shows what calling a plugin costs at least.
+/// Each thread has a communicator of its own and repeats the callbacks of one all-reduce over the network. Only what
+/// the plugin's mask asks for is called, as by NCCL; set the mask by the plugin's own environment. The result is JSON.
 ///
 /// For instruction counts: --no-timing does nothing but the operations; run it under callgrind with two numbers of
 /// --iterations and divide the difference by the printed difference of callbacks.
@@ -73,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 }
 
 fn measure(plugin: &Plugin, threads: u16, operations: u32) -> anyhow::Result<Value> {
-    let timer = Timer::calibrate();
+    let timer_ns = timer_ns();
     let before_kib = resident_kib()?;
     let workers =
         (0..threads).map(|rank| Worker::begin(plugin, rank, threads)).collect::<anyhow::Result<Vec<Worker<'_>>>>()?;
@@ -93,14 +88,14 @@ fn measure(plugin: &Plugin, threads: u16, operations: u32) -> anyhow::Result<Val
         plugin.finalize(context);
     });
     let samples_kib = measured.iter().flat_map(|own| &own.samples).map(Vec::capacity).sum::<usize>() as u64 / 256;
-    let rate = |own: &Measured| approximate(own.calls) / own.untimed.as_secs_f64().max(1e-9);
+    let rate = |own: &Measured| f64::from(own.calls) / own.untimed.as_secs_f64().max(1e-9);
     let mut all: Vec<u32> = Vec::new();
     let mut by_callback = Vec::new();
     for (category, name) in categories.iter().enumerate() {
         let mut samples: Vec<u32> =
             measured.iter().filter_map(|own| own.samples.get(category)).flatten().copied().collect();
         all.extend_from_slice(&samples);
-        by_callback.push(quantiles(name, &mut samples, timer));
+        by_callback.push(quantiles(name, &mut samples, timer_ns));
     }
     Ok(json!({
         "file": plugin.path.display().to_string(),
@@ -108,8 +103,8 @@ fn measure(plugin: &Plugin, threads: u16, operations: u32) -> anyhow::Result<Val
         "table": plugin.version.number(),
         "mask": nccl::mask_now(),
         "threads": threads,
-        "timer_cost_ns": timer.cost_ns(),
-        "overall": quantiles("all callbacks", &mut all, timer),
+        "timer_cost_ns": timer_ns,
+        "overall": quantiles("all callbacks", &mut all, timer_ns),
         "by_callback": by_callback,
         "calls_per_second": measured.iter().map(rate).sum::<f64>(),
         "untimed_ns_per_call": measured.iter().map(|own| 1e9 / rate(own)).sum::<f64>() / f64::from(threads),
@@ -126,10 +121,10 @@ fn resident_kib() -> anyhow::Result<u64> {
     number.context("no VmRSS in /proc/self/status")
 }
 
-/// What a thread measured: samples in ticks, one list for each category, and how long so many calls took untimed.
+/// What a thread measured: samples in ns, one list for each category, and how long so many calls took untimed.
 struct Measured {
     samples: Vec<Vec<u32>>,
-    calls: u64,
+    calls: u32,
     untimed: Duration,
 }
 
@@ -176,7 +171,8 @@ impl<'a> Worker<'a> {
         let begin = Instant::now();
         self.operations(operations);
         let untimed = begin.elapsed();
-        Measured { samples, calls: self.program.calls.len() as u64 * u64::from(operations), untimed }
+        let calls = u32::try_from(self.program.calls.len()).unwrap_or(0).saturating_mul(operations);
+        Measured { samples, calls, untimed }
     }
 
     #[inline]
@@ -193,10 +189,9 @@ impl<'a> Worker<'a> {
     fn timed_operation(&mut self, samples: &mut [Vec<u32>]) {
         for place in 0..self.program.calls.len() {
             let call = self.program.calls[place];
-            let begin = now();
+            let begin = Instant::now();
             self.call(call);
-            let ticks = now().wrapping_sub(begin);
-            samples[call.category].push(u32::try_from(ticks).unwrap_or(u32::MAX));
+            samples[call.category].push(since(begin));
         }
     }
 
@@ -206,12 +201,23 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Times in ns, the cost of the timer subtracted.
-fn quantiles(callback: &str, samples: &mut [u32], timer: Timer) -> Value {
+fn since(begin: Instant) -> u32 {
+    u32::try_from(begin.elapsed().as_nanos()).unwrap_or(u32::MAX)
+}
+
+/// The median time between two looks at the clock with nothing between them.
+fn timer_ns() -> u32 {
+    let mut costs: Vec<u32> = (0..20_000).map(|_| since(Instant::now())).collect();
+    costs.sort_unstable();
+    costs[costs.len() / 2]
+}
+
+/// Of times in ns, the cost of the timer subtracted.
+fn quantiles(callback: &str, samples: &mut [u32], timer_ns: u32) -> Value {
     samples.sort_unstable();
     let at = |per_mille: usize| {
         let place = (samples.len() * per_mille / 1000).min(samples.len().saturating_sub(1));
-        samples.get(place).map(|ticks| timer.ns(*ticks))
+        samples.get(place).map(|ns| ns.saturating_sub(timer_ns))
     };
     json!({
         "callback": callback,

@@ -16,16 +16,12 @@ use serde_json::json;
 use stream::Stream;
 
 use crate::nccl::{self, NcclArguments};
-use crate::verb::{Outcome, PluginArguments};
+use crate::plugin::{Outcome, PluginArguments};
 
 /// Replay recorded streams of callbacks.
 ///
-/// The callbacks come in the recorded order from as many threads as recorded. Parents, contexts and the process's
-/// own pid are translated; GPU times are passed as recorded. What an older table does not have is left out
-/// as NCCL's shims do, and what the plugin's mask does not ask for as NCCL does. What was called and what was left
-/// out is printed as JSON, one object for each stream.
-///
-/// Several streams are several processes that run at the same time, as in the job that was recorded.
+/// The callbacks come in the recorded order from as many threads as recorded. Several streams are several processes
+/// that run at the same time, as in the job that was recorded.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Recorded streams (JSON Lines), one for each process.

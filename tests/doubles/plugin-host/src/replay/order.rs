@@ -165,7 +165,8 @@ fn find_comm(comms: &[Init], who: CommRank, at_ns: u64) -> Option<usize> {
 }
 
 fn depth(relations: &[Relation], event: usize) -> i64 {
-    const MOST: i64 = 32; // a malformed stream could make a ring of equal times
+    // A malformed stream could make a ring of equal times.
+    const MOST: i64 = 32;
     let mut at = event;
     for depth in 0..MOST {
         match relations[at].group.or(relations[at].parent) {

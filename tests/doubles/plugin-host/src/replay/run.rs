@@ -175,7 +175,7 @@ impl Replay<'_> {
         let kind = event.kind;
         let mask = self.mask_of(live, thread, place);
         live.events[place].mask = Some(mask);
-        // A type that NCCL does not define is in no table; whoever wrote it into a stream means it.
+        // A type that NCCL does not define is in no table; a stream that has it means it.
         if kind.place().is_some() && !version.has_kind(kind) {
             return live.leave_out("start: not in this table");
         }

@@ -12,31 +12,15 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 
 use crate::nccl::{self, NcclArguments};
-use crate::verb::{Outcome, PluginArguments};
-use run::{Block, Line, Place};
-use words::action;
+use crate::plugin::{Outcome, PluginArguments};
+use run::{Block, Line};
+use words::read;
 
 /// Run a script of callbacks: a hostile host.
 ///
 /// One command a line. Every pointer argument can be NULL, handles can be stale or foreign numbers, threads race,
-/// the process forks, kills itself or exits without finalize. The language is described in the README of
-/// plugin-host. A small example:
-///
-///   init c ranks=2 rank=0
-///   start g Group
-///   start x Coll parent=g func=AllReduce count=100
-///   stop x
-///   stop x                      # again: NCCL 2.28 does that
-///   state x KernelChStop args=NULL
-///   parallel 4 {
-///     repeat 100 {
-///       start p%t ProxyOp parent=x channel=%t
-///       stop p%t
-///     }
-///   }
-///   finalize c
+/// the process forks, kills itself or exits without finalize. The README of plugin-host describes the language.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
 pub(crate) struct Arguments {
     /// The script.
     script: PathBuf,
@@ -68,7 +52,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
     Ok(if problems.is_empty() { Outcome::Well } else { Outcome::Wrong })
 }
 
-/// Reads a script. Every line is checked, whether it will run or not.
+/// Reads a script. Names of commands, and the options of init, start and state, are checked whether they will run or
+/// not.
 fn parse(text: &str) -> anyhow::Result<Block> {
     // The lines with a block that is still open, each with the lines before it.
     let mut open: Vec<(Line, Vec<Line>)> = Vec::new();
@@ -86,9 +71,11 @@ fn parse(text: &str) -> anyhow::Result<Block> {
             continue;
         }
         let opens = words.pop_if(|word| word == "{").is_some();
-        let mut line = Line { number, words, make: action, action: None, block: None };
-        let made = line.action_at(Place::default(), opens).with_context(|| format!("line {number}"))?;
-        line.action = (!line.words.iter().any(|word| word.contains('%'))).then_some(made);
+        // With numbers in place of these, only to see whether there is a mistake.
+        let placed = words.iter().map(|word| word.replace("%t", "0").replace("%i", "0")).collect();
+        let command = read(placed, opens).with_context(|| format!("line {number}"))?;
+        let command = (!words.iter().any(|word| word.contains('%'))).then_some(command);
+        let line = Line { number, words, command, block: None };
         if opens {
             open.push((line, std::mem::take(&mut lines)));
         } else {

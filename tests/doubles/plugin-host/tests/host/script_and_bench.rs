@@ -74,7 +74,7 @@ fn a_script_calls_what_it_says() {
 fn problems_and_mistakes_are_named_with_their_line() {
     for (text, environment, status, says) in [
         ("init c\nexpect-mask 0x1", None, 1, "line 2: the mask is 0xffff, not 0x1"),
-        ("init c\nstart a Coll\nexpect-handle NULL", None, 1, "expected Null"),
+        ("init c\nstart a Coll\nexpect-handle NULL", None, 1, "expected NULL"),
         ("init c\nstart a Coll", Some(("ECHO_UNWRITTEN", "1")), 1, "unwritten"),
         ("init c\nstart a Coll\nstop a", Some(("ECHO_FAIL", "stop")), 1, "returned 3"),
         ("fork {\nkill 9\n}", None, 1, "Signal(9)"),

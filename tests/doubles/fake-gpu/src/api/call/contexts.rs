@@ -73,7 +73,7 @@ pub(crate) fn pop(out: Out<Handle>) -> Outcome {
 }
 
 pub(crate) fn handle(value: usize) -> Handle {
-    std::ptr::without_provenance_mut(value)
+    without_provenance_mut(value)
 }
 
 pub(crate) fn stream_of(stream: Handle) -> Result<Arc<Stream>, c_int> {
