@@ -149,7 +149,7 @@ fn error(found: f64, truth: f64) -> f64 {
     (found - truth).abs() / truth
 }
 
-/// What an archive says of the waiting in the median round, against what the program does.
+/// Compares the waiting in the median round, by the archive and by the program.
 fn assert_fits(version: &str, archive: &[f64], program: &[f64]) {
     let median = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);

@@ -25,8 +25,7 @@ fn exported(scratch: &Scratch, options: &[&str]) -> (Vec<PathBuf>, Value) {
     (files.map(|file| scratch.path().join(file.as_str().expect("a name"))).collect(), said)
 }
 
-/// Which fields lines have, and how often. A replay has no GPU. Finalize has numbers of that profiler's own memory, which
-/// nobody else has.
+/// Which fields lines have, and how often. A replay has no GPU, and finalize has numbers of that profiler's own memory.
 type Shapes = BTreeMap<(String, Vec<String>, Vec<String>), usize>;
 
 fn shapes(path: &Path) -> Shapes {

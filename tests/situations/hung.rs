@@ -1,4 +1,4 @@
-//! Jobs that hang, each in another way, and what is said of them: while they hang, of a snapshot, when they were killed
+//! Jobs that hang, each in another way, and their reports: while they hang, of a snapshot, when they were killed
 //! under `run`, when they were finalized by hand, and when nothing but the archive is left.
 
 mod damaged;

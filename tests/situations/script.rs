@@ -77,7 +77,8 @@ impl Script {
     }
 
     pub(crate) fn align(&mut self) {
-        self.free_ns.fill(self.free_ns.iter().copied().max().expect("ranks"));
+        let last_ns = self.free_ns.iter().copied().max().expect("ranks");
+        self.free_ns.fill(last_ns);
     }
 
     /// A collective of all ranks with a root. Where data goes to the root, the others do not wait.

@@ -91,7 +91,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Reads them as they are, to say what is wrong with them.
+    /// Reads the definitions without the check, to report what is wrong with them.
     pub fn read_unchecked(anchor: PathBuf, archive: Archive) -> otf2::Result<Self> {
         let definitions = archive.definitions()?;
         let communicators = Communicators::of(&definitions);
@@ -153,7 +153,7 @@ impl Trace {
         self.fields_of(&event.attributes)
     }
 
-    /// What the attributes of an event say, or those of the ENTER and LEAVE of a [`crate::Slice`].
+    /// Reads the attributes of an event, or of the ENTER and LEAVE of a [`crate::Slice`].
     pub fn fields_of(&self, attributes: &[(AttributeRef, AttributeValue)]) -> Fields<'_> {
         self.read_fields(attributes)
     }
@@ -178,37 +178,37 @@ impl Trace {
         self.communicators.members.get(&comm).map_or(&[], Vec::as_slice)
     }
 
-    /// The rank of a location in a communicator; none where it is no member.
+    /// The rank of a location in a communicator; `None` if it is no member.
     pub fn rank(&self, location: LocationRef, comm: CommRef) -> Option<u32> {
         self.communicators.ranks.get(&(location, comm)).copied()
     }
 
-    /// The communicator and rank that a location belongs to; none of threads and of streams.
+    /// The communicator and rank that a location belongs to; `None` for threads and streams.
     pub fn rank_of(&self, location: LocationRef) -> Option<(CommRef, u32)> {
         self.locations.ranks.get(&location).copied()
     }
 
-    /// What a location stands for; none where the writer does not say.
+    /// What a location stands for; `None` if the writer does not state it.
     pub fn location_kind(&self, location: LocationRef) -> Option<LocationKind> {
         self.locations.kinds.get(&location).copied()
     }
 
-    /// Whether the writer says of any location what it stands for, or there is none to say it of.
+    /// Whether the writer states what locations stand for; true without locations.
     pub fn has_location_kinds(&self) -> bool {
         self.definitions.locations.is_empty() || !self.locations.kinds.is_empty()
     }
 
-    /// When the trace begins, in ns since 1970; none where the writer does not say.
+    /// When the trace begins, in ns since 1970; `None` if the writer does not state it.
     pub fn start_ns(&self) -> Option<u64> {
         Some(self.definitions.clock.as_ref()?.realtime_timestamp).filter(|ns| *ns != u64::MAX)
     }
 
-    /// The locations of what overlapped on the location of a rank.
+    /// The additional locations of a rank, which have what overlapped on its own.
     pub fn siblings(&self, location: LocationRef) -> &[LocationRef] {
         self.locations.siblings.get(&location).map_or(&[], Vec::as_slice)
     }
 
-    /// What a region shows; none of those that show no event of NCCL's.
+    /// What a region shows; `None` if it shows no event of NCCL.
     pub fn shows(&self, region: RegionRef) -> Option<Shows> {
         self.regions.get(&region).map(|known| known.shows)
     }
@@ -228,7 +228,7 @@ impl Trace {
         self.regions.get(&region)?.phase
     }
 
-    /// What a region is; none of kernels and of regions of other writers.
+    /// Class, kind and name of a region; `None` for kernels and regions of other writers.
     pub fn region(&self, region: RegionRef) -> Option<RegionInfo<'_>> {
         RegionInfo::of(self.canonical_name(region)?)
     }

@@ -36,8 +36,4 @@ impl Communicators {
         }
         found
     }
-
-    pub(crate) fn all(&self) -> impl Iterator<Item = (LocationRef, CommRef, u32)> {
-        self.ranks.iter().map(|((location, comm), rank)| (*location, *comm, *rank))
-    }
 }

@@ -20,9 +20,7 @@ pub(crate) struct Locations {
 impl Locations {
     pub(crate) fn of(definitions: &Definitions, communicators: &Communicators) -> Self {
         let mut found = Self::default();
-        for (location, comm, rank) in communicators.all() {
-            found.ranks.insert(location, (comm, rank));
-        }
+        found.ranks.extend(communicators.ranks.iter().map(|((location, comm), rank)| (*location, (*comm, *rank))));
         for (location, definition) in &definitions.locations {
             let properties = &definition.properties;
             let Some(kind) = stated(definitions, properties, definition::LocationKind) else {

@@ -52,7 +52,7 @@ pub(crate) fn clock(source: &Source<'_>, location: LocationRef, path: &Path, spa
             trace.group_name(process)
         )));
     };
-    // Event files have CLOCK_MONOTONIC; the archive's clock is what the offsets make of it.
+    // Event files have CLOCK_MONOTONIC; the clock offsets convert it to the archive's clock.
     let offsets = trace.archive.local_definitions(location)?.clock_offsets;
     let corrected = |realtime_ns: i128| {
         let local_ns = realtime_ns - behind_ns;

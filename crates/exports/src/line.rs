@@ -7,7 +7,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// What is later by this everywhere.
+    /// A line that is later by this everywhere.
     pub(crate) const fn later(by: i128) -> Self {
         Self { from: [0, 0], to: [by, by] }
     }
@@ -25,7 +25,7 @@ impl Line {
         Self { from: self.to, to: self.from }
     }
 
-    /// The same, with values that are smaller by this.
+    /// Its values, reduced by this.
     pub(crate) const fn less(&self, value: i128) -> Self {
         Self { from: self.from, to: [self.to[0] - value, self.to[1] - value] }
     }

@@ -29,7 +29,7 @@ impl Outcome {
         self.events.saturating_sub(self.described) + self.left_out.iter().map(|it| it.events).sum::<u64>()
     }
 
-    /// Notes what was left out; nothing is no reason.
+    /// Records what was left out, if anything was.
     pub fn leave_out(&mut self, events: u64, reason: &str) {
         if events > 0 {
             self.left_out.push(LeftOut { events, reason: reason.to_owned() });

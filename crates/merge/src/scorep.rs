@@ -250,9 +250,7 @@ fn timer(anchor: &Path, ticks_per_second: u64) -> Result<Timer> {
         _ => Timer::Counter,
     };
     let settings = anchor.with_file_name(SETTINGS);
-    let Ok(text) = regular_files::read_to_string(&settings, MOST_DESCRIPTION_BYTES) else {
-        return Ok(by_resolution);
-    };
+    let text = regular_files::read_to_string(&settings, MOST_DESCRIPTION_BYTES).unwrap_or_default();
     let set = text
         .lines()
         .find_map(|line| Some(line.strip_prefix("SCOREP_TIMER=")?.trim_matches(|quote| quote == '\'' || quote == '"')));

@@ -129,7 +129,7 @@ fn a_removed_journal_is_no_proof() {
     can_never_tell(&scratch, "there is no record");
 }
 
-/// What a file says of another archive is not said of this one.
+/// A verdict that was kept for another archive does not apply to this one.
 #[test]
 fn a_verdict_on_another_archive_does_not_count() {
     let scratch = recorded(&[], [KILLED, KILLED, KILLED]);

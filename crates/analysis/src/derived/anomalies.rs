@@ -13,7 +13,7 @@ use crate::tables::{NONE, Operation, Tables, large, small};
 use crate::units::time;
 
 const MOST: usize = 100;
-/// Instances of a class that tell what is usual.
+/// A class with fewer instances has no usual duration.
 const LEAST: usize = 20;
 /// An anomaly is this many usual deviations away from the median, and at least half of the median.
 const DEVIATIONS: f64 = 8.0;
@@ -24,7 +24,7 @@ struct Outlier {
     median_ns: f64,
     longest_ns: f64,
     lost_ns: u64,
-    /// Of that, waiting beyond what is usual.
+    /// The part that is waiting beyond the usual.
     waiting_ns: f64,
 }
 

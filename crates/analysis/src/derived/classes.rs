@@ -69,7 +69,7 @@ impl Classes {
             let Some(collective) = trace.function(instance.function).and_then(Function::collective) else {
                 continue;
             };
-            // A value for each operation of a rank, as those of busbw are.
+            // A value for each operation of a rank, as for busbw.
             for row in rows.iter().filter(|row| tables.operations.has_bandwidth[large(**row)]) {
                 let operation = tables.operations.row(large(*row));
                 let (Split::Waits(until_ns) | Split::Unclear(until_ns)) = instance.split(tables, *row);

@@ -222,7 +222,7 @@ impl Instance {
         self.arrivals.end_ns.saturating_sub(self.arrivals.last_ns)
     }
 
-    /// How long an operation of it waited; none where the clocks do not allow to say.
+    /// How long one of its operations waited; `None` if the clocks do not allow to tell.
     pub fn waiting_ns(&self, tables: &Tables, row: u32) -> Option<u64> {
         let operation = tables.operations.row(large(row));
         match self.split(tables, row) {

@@ -56,7 +56,7 @@ pub use maths::union::{length, union};
 
 #[derive(Clone, Debug)]
 pub struct Analysis {
-    /// The tables; those of calls and launches are empty.
+    /// Without calls and launches.
     pub tables: Tables,
     pub instances: Instances,
     pub report: Report,

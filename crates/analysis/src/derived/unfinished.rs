@@ -10,7 +10,7 @@ use crate::report::{Cause, CauseKind, Rank};
 use crate::tables::{NO_SEQUENCE, Operation, Tables, large, small};
 use crate::units::{plural, time};
 
-/// In the last of what healthy jobs do ranks wait, too, when they are killed: a shorter wait is no finding.
+/// Ranks of a healthy job that is killed also wait in their last operations: a shorter wait is no finding.
 const LEAST_NS: u64 = 1_000_000_000;
 
 /// A collective that did not end on all its ranks.

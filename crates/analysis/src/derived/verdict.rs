@@ -109,7 +109,7 @@ fn no_operations(said: &Statements) -> String {
     }
 }
 
-/// What of the recording a "nothing" covers, where that is not all.
+/// Which part of the recording a "nothing" covers, if not all of it.
 fn among(said: &Statements) -> &'static str {
     match () {
         () if said.is_cut() || said.collectives_unmatched.get() > 0 => " in what was recorded, which is not all",

@@ -12,7 +12,7 @@ use crate::tables::{NONE, Tables, large};
 /// A part of the time of a rank: no two of a rank overlap, so that operations that share a kernel count once.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// None of what is not compared over ranks.
+    /// `None` if the operation is not compared over ranks.
     instance: Option<u32>,
     class: u32,
     budget: Budget,
@@ -33,7 +33,7 @@ pub(super) struct OfInstance {
 pub(super) struct Waiting {
     /// Of all ranks. Its `operations_ns` is what every share of lost time is a share of.
     pub(super) total: Budget,
-    /// Of that, the first collectives of communicators.
+    /// The part in the first collectives of communicators.
     pub(super) warm_up: Budget,
     pub(super) ranks: Vec<Budget>,
     pub(super) classes: Vec<Budget>,
@@ -196,7 +196,7 @@ impl Rows {
     }
 }
 
-/// What of a wait is not in times that are taken.
+/// The parts of a wait outside of times that are taken.
 fn apart(wait: &Wait, taken: &[(u64, u64)]) -> impl Iterator<Item = Wait> + use<> {
     let first = taken.partition_point(|(_, end_ns)| *end_ns <= wait.start_ns);
     let behind = taken[first..].partition_point(|(begin_ns, _)| *begin_ns < wait.stop_ns);
@@ -209,7 +209,7 @@ fn apart(wait: &Wait, taken: &[(u64, u64)]) -> impl Iterator<Item = Wait> + use<
 #[derive(Debug, Default)]
 struct Taken {
     all: Vec<(u64, u64)>,
-    /// Those before end before what is asked for.
+    /// Earlier times end before the one asked for.
     at: usize,
 }
 

@@ -44,7 +44,7 @@ impl JobRank {
     }
 }
 
-/// What the archive says of the clock of a process.
+/// The archive's statements on the clock of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ProcessClock {
     /// Processes of one boot have one clock.
@@ -64,7 +64,7 @@ pub struct Members {
     by_group: BTreeMap<LocationGroupRef, Vec<usize>>,
     /// Of each communicator: its ranks, and those that were recorded.
     sizes: Vec<(usize, usize)>,
-    /// The error of ticks of a process, and of what CUPTI and CUDA events tell; none where it is not known.
+    /// The error of a process's ticks, and of times from CUPTI and CUDA events; `None` if it is unknown.
     ticks_ns: Option<u64>,
     gpu_clocks_ns: Option<u64>,
 }

@@ -29,7 +29,7 @@ columns! {
         event: u64,
         /// The id of its call; 0 is none.
         parent: u64,
-        /// NCCL's number of it, by function and communicator; [`NO_SEQUENCE`] of sends and receives, and of collectives
+        /// NCCL's number, by function and communicator; [`NO_SEQUENCE`] for sends and receives, and for collectives
         /// that are made of them.
         sequence: u64,
         /// Which replay of a captured call it is; 0 is none.

@@ -88,10 +88,6 @@ impl<'a> Causes<'a> {
         })
     }
 
-    pub(super) fn next_location(&mut self) {
-        self.settle(false);
-    }
-
     pub(super) fn event(
         &mut self,
         location: LocationRef,
@@ -126,7 +122,7 @@ impl<'a> Causes<'a> {
     }
 
     /// What was received belongs to the operation that was just left, or to one that is shown elsewhere.
-    fn settle(&mut self, is_measured: bool) {
+    pub(super) fn settle(&mut self, is_measured: bool) {
         for (pair, time) in self.received.drain(..) {
             let time = if is_measured { time } else { u64::MAX };
             self.messages.entry(pair).or_default().received.push(time);

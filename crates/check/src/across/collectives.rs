@@ -74,7 +74,7 @@ impl Collectives {
         }
     }
 
-    /// Members that have nothing, and whether the archive counts them.
+    /// Members without events, and whether the archive counts them.
     pub(super) fn check_members(&self, trace: &Trace, findings: &mut Findings) {
         let is_recorded = |location| trace.location_kind(location) != Some(LocationKind::NotRecorded);
         let (mut missing, mut unmatched) = (0_u64, 0_u64);

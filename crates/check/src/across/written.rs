@@ -15,7 +15,7 @@ pub(super) struct Written {
     counts: BTreeMap<Kind, u64>,
     unfinished: u64,
     /// The parts of one event follow each other on its location.
-    last: BTreeMap<Kind, u64>,
+    pub(super) last: BTreeMap<Kind, u64>,
 }
 
 impl Written {
@@ -25,10 +25,6 @@ impl Written {
             _ => None,
         });
         Self { by_calls: by_calls.collect(), counts: BTreeMap::new(), unfinished: 0, last: BTreeMap::new() }
-    }
-
-    pub(super) fn next_location(&mut self) {
-        self.last.clear();
     }
 
     pub(super) fn step(&mut self, step: &Step<'_>) {

@@ -32,10 +32,11 @@ pub(super) struct Job<'a> {
     groups: Vec<Option<String>>,
     /// Number and type of the elements of operations, by their ids.
     elements: Vec<(u64, u64, &'a str)>,
-    /// Operations by their ids, and by those of their calls.
+    /// Operations by their ids, and by the ids of their calls.
     operations: Vec<(u64, u32)>,
     calls: Vec<(u64, u32)>,
-    owners: BTreeMap<LocationRef, u32>,
+    /// The rank that a location belongs to; of a thread, the first one of its process.
+    pub(super) owners: BTreeMap<LocationRef, u32>,
     /// The locations of each rank, ascending.
     locations: Vec<Vec<LocationRef>>,
 }
@@ -101,11 +102,6 @@ impl<'a> Job<'a> {
         definition.and_then(|it| number(self.source.trace, &it.properties, "ordinal")).unwrap_or(0)
     }
 
-    /// The rank that a location belongs to; of a thread, the first one of its process.
-    pub(super) fn rank_of(&self, location: LocationRef) -> Option<u32> {
-        self.owners.get(&location).copied()
-    }
-
     /// The locations of a rank, ascending, with those threads of its process that are of no other rank.
     pub(super) fn locations_of(&self, rank: u32) -> impl Iterator<Item = LocationRef> + '_ {
         self.locations[index(rank)].iter().copied()
@@ -127,7 +123,7 @@ impl<'a> Job<'a> {
         self.source.trace.of_location(location, StreamId).map(u64::from)
     }
 
-    /// The thread of a location: the system's number of it, else one that it gives to none.
+    /// The thread of a location: the system's id, else a number that the system never uses.
     pub(super) fn thread(&self, location: LocationRef) -> u64 {
         self.source.trace.of_location(location, ThreadId).unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
     }
@@ -178,7 +174,7 @@ impl<'a> Job<'a> {
         find(&self.calls, call)
     }
 
-    /// Says of an operation what PyTorch's profiler says of the kernel of a collective.
+    /// Adds the arguments that PyTorch's profiler gives the kernel of a collective.
     pub(super) fn add_collective(&self, row: u32, args: &mut Args) {
         let (trace, members) = (self.source.trace, &self.tables.members);
         let operation = self.tables.operations.row(index(row));
@@ -208,7 +204,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Says how long an operation waited for the last rank of its collective, as far as the clocks allow to say.
+    /// Adds how long an operation waited for the last rank of its collective, as far as the clocks allow.
     pub(super) fn add_waiting(&self, row: u32, args: &mut Args) {
         let instance = self.instances.of_operation(row).and_then(|number| self.instances.all.get(index(number)));
         let Some(instance) = instance.filter(|it| it.is_comparable()) else {

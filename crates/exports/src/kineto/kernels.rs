@@ -97,7 +97,7 @@ impl Kernels {
         Ok(found)
     }
 
-    /// The number of the kernel of an operation; none of one that had not ended.
+    /// The number of the kernel of an operation; `None` if the operation had not ended.
     pub(super) fn of_operation(&self, row: u32) -> Option<u32> {
         self.of_operation.get(index(row)).copied().flatten()
     }

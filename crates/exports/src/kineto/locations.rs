@@ -34,10 +34,10 @@ const fn id(kernel: u32) -> u64 {
 }
 
 impl<'a> Locations<'a> {
-    /// Writes a location to the file of its rank; a thread, to those of all ranks that it works for.
+    /// Writes a location to the file of its rank, and a thread to the files of all ranks that it works for.
     pub(super) fn write(&self, location: LocationRef) -> Result<Written> {
         let job = self.job;
-        let Some(rank) = job.rank_of(location) else {
+        let Some(rank) = job.owners.get(&location).copied() else {
             return Ok(Written::default());
         };
         if job.source.trace.is_thread(location) {
@@ -179,7 +179,7 @@ impl<'a> Locations<'a> {
         Ok(Written { events: events.finish()?, ..Written::default() })
     }
 
-    /// What PyTorch's profiler says of a kernel of NCCL's on a device's stream.
+    /// Adds the arguments that PyTorch's profiler gives a kernel of NCCL on a stream.
     fn add_kernel(&self, number: u32, stream: (u64, u64), args: &mut Args) {
         let kernel = self.job.kernels.get(number);
         args.number("External id", id(number));

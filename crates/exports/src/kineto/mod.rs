@@ -93,7 +93,7 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
 /// The ranks that have something that is wanted, beside the threads that they may share.
 fn wanted(job: &Job<'_>, selection: &Selection<'_>) -> BTreeSet<u32> {
     let locations = selection.locations().iter().copied().filter(|it| !job.source.trace.is_thread(*it));
-    locations.filter_map(|location| job.rank_of(location)).collect()
+    locations.filter_map(|location| job.owners.get(&location).copied()).collect()
 }
 
 /// What is before the events: readers look for the rank in the first lines.
@@ -110,7 +110,7 @@ fn head(job: &Job<'_>, rank: u32) -> String {
     )
 }
 
-/// What stands behind all others and has no comma behind it.
+/// The last event, which has no comma behind it.
 fn last_event(job: &Job<'_>) -> String {
     let end = json::Microseconds(job.source.length_ns());
     format!(

@@ -9,9 +9,10 @@ use nccl_events::index::index;
 
 use super::rows;
 use super::sheet::{Sheets, Written};
-use super::values::{host, signed, small};
+use super::values::{host, small};
 use crate::error::Result;
 use crate::source::Source;
+use crate::value::signed;
 
 pub(super) struct Collectives {
     of_operations: Vec<OfOperation>,

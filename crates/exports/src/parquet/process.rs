@@ -13,9 +13,10 @@ use schema::definition::ThreadId;
 use super::collectives::Collectives;
 use super::rows;
 use super::sheet::{Sheets, Written};
-use super::values::{signed, small};
+use super::values::small;
 use crate::error::Result;
 use crate::selection::Selection;
+use crate::value::signed;
 
 pub(super) struct Process<'a> {
     pub(super) trace: &'a Trace,

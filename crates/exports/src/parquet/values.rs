@@ -7,11 +7,6 @@ pub(super) fn host(trace: &Trace, process: LocationGroupRef) -> &str {
     trace.host_name(process).filter(|name| !name.is_empty()).unwrap_or("unknown")
 }
 
-/// A time or a size.
-pub(super) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
 /// A rank, a channel, a number of a definition.
 pub(super) fn small(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)

@@ -13,6 +13,7 @@ use proto_messages::perfetto::{
 use super::arguments::{Arguments, AttributeNames, named};
 use super::flows::{Begun, Flows, Group};
 use super::tracks::Tracks;
+use crate::value::signed;
 
 pub(super) struct Sequence<'a> {
     trace: &'a Trace,
@@ -135,7 +136,7 @@ impl<'a> Sequence<'a> {
         let mut sample = self.empty(event_type::COUNTER);
         sample.track_uuid = Some(self.tracks.of_counter(self.location, member));
         match value {
-            MetricValue::U64(number) => sample.counter_value = Some(i64::try_from(number).unwrap_or(i64::MAX)),
+            MetricValue::U64(number) => sample.counter_value = Some(signed(number)),
             MetricValue::I64(number) => sample.counter_value = Some(number),
             MetricValue::F64(number) => sample.double_counter_value = Some(number),
         }
@@ -143,7 +144,7 @@ impl<'a> Sequence<'a> {
         self.write(sample, InternedData::default());
     }
 
-    /// An event in the memory of the one before.
+    /// An event that reuses the memory of the one before.
     fn empty(&mut self, event_type: i32) -> TrackEvent {
         let mut event = self.packet.track_event.take().unwrap_or_default();
         event.category_iids.clear();

@@ -27,7 +27,7 @@ pub(super) enum Space {
     Transfer,
 }
 
-/// Ids of tracks and flows: those of two archives differ, so that their exports can be put together.
+/// Ids of tracks and flows. They differ between archives, so that their exports can be put together.
 #[derive(Clone, Copy)]
 pub(super) struct Uuids {
     seed: u64,
@@ -103,7 +103,7 @@ impl<'a> Tracks<'a> {
         self.uuids.of_id(Space::Group, group.get().into())
     }
 
-    /// The clocks, and all tracks but those of metrics.
+    /// The clocks, and all tracks except metrics.
     pub(super) fn packets(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut add = |packet: TracePacket| {
@@ -217,7 +217,7 @@ impl<'a> Tracks<'a> {
         found
     }
 
-    /// Whether a location has what overlaps on the one before.
+    /// Whether a location has what overlaps on the location before it.
     fn is_sibling(&self, location: LocationRef) -> bool {
         self.trace.of_location(location, Sibling).is_some()
     }
@@ -242,7 +242,7 @@ fn parent(order: i32) -> TrackDescriptor {
     }
 }
 
-/// The numbers of processes, which tell them apart in Perfetto: the system's, unless processes of two hosts share one.
+/// The numbers by which Perfetto identifies processes: the system's, unless processes of two hosts share one.
 fn process_numbers(trace: &Trace) -> BTreeMap<LocationGroupRef, i32> {
     let mut taken = BTreeSet::new();
     let mut free = 1 << 30;

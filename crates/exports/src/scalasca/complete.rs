@@ -1,11 +1,12 @@
 //! What all ranks have: an analysis that replays communication waits for ever for what one of them lacks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use analysis::rank::{self, End, Operation, Rank};
 use analysis::units::plural;
 use analysis::{Sequences, Trace};
 use nccl_events::archive::LocationKind;
+use nccl_events::index::index;
 use otf2::{Collective, CommRef};
 use schema::Lack;
 use serde::Serialize;
@@ -148,36 +149,23 @@ fn collectives(ranks: &[Rank]) -> usize {
 fn pair(ranks: &mut [Rank], in_epoch: bool) {
     // NCCL matches sends and receives of two ranks in their order.
     let mut kept: Vec<(Vec<End>, Vec<End>)> = vec![(Vec::new(), Vec::new()); ranks.len()];
-    let mut receives: BTreeMap<(usize, u32), Vec<End>> = BTreeMap::new();
+    let mut receives: BTreeMap<(usize, u32), VecDeque<End>> = BTreeMap::new();
     for (number, rank) in ranks.iter().enumerate() {
         for receive in &rank.receives {
-            receives.entry((number, receive.peer)).or_default().push(*receive);
+            receives.entry((number, receive.peer)).or_default().push_back(*receive);
         }
     }
-    let mut used: BTreeMap<(usize, u32), usize> = BTreeMap::new();
     for (own, (number, rank)) in (0_u32..).zip(ranks.iter().enumerate()) {
         for send in &rank.sends {
-            let Ok(peer) = usize::try_from(send.peer) else {
+            let peer = index(send.peer);
+            let Some(receive) = receives.get_mut(&(peer, own)).and_then(VecDeque::pop_front) else {
                 continue;
             };
-            let key = (peer, own);
-            let place = used.entry(key).or_default();
-            let receive = receives.get(&key).and_then(|list| list.get(*place));
-            *place += 1;
-            let (Some(receive), Some(other)) = (receive, ranks.get(peer)) else {
-                continue;
-            };
-            let epochs = [epoch(rank, send), epoch(other, receive)];
-            let [(a, b), (c, d)] = epochs;
+            let [(a, b), (c, d)] = [epoch(rank, send), epoch(&ranks[peer], &receive)];
             // A message during a collective may be before or after it on another rank.
-            if in_epoch && (a != b || a != c || a != d) {
-                continue;
-            }
-            if let Some((sends, _)) = kept.get_mut(number) {
-                sends.push(*send);
-            }
-            if let Some((_, receives)) = kept.get_mut(peer) {
-                receives.push(*receive);
+            if !in_epoch || [b, c, d] == [a; 3] {
+                kept[number].0.push(*send);
+                kept[peer].1.push(receive);
             }
         }
     }

@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 /// When a profile began and ended, in ns since 1970. Times of its planes are relative to its beginning.
 pub(super) struct HostProfile {
     pub(super) begin_ns: u64,
-    /// The largest number where the profile does not say.
+    /// `u64::MAX` if the profile does not state it.
     pub(super) end_ns: u64,
-    /// What it says of its host: names in it, and the file's.
+    /// Names of its host: the ones in the profile, and the file's name.
     names: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl HostProfile {
         Ok(Self { begin_ns, end_ns, names: space.hostnames.into_iter().chain([name]).collect() })
     }
 
-    /// From its beginning to its end, or that of the archive.
+    /// From its beginning to its end, or to the archive's end.
     pub(super) fn span_ns(&self, archive_end_ns: u64) -> [i128; 2] {
         let end_ns = if self.end_ns == u64::MAX { archive_end_ns.max(self.begin_ns) } else { self.end_ns };
         [self.begin_ns.into(), end_ns.into()]
@@ -85,7 +85,7 @@ impl HostProfile {
         }
     }
 
-    /// A space with nothing but the plane that says so.
+    /// A space with only the plane that states this.
     pub(super) fn space(&self) -> Vec<u8> {
         let names = [(1, PROFILE_START_TIME, self.begin_ns), (2, PROFILE_STOP_TIME, self.end_ns)];
         let metadata = names.map(|(id, name, _)| (id, XStatMetadata { id, name: name.to_owned() }));

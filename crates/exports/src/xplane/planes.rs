@@ -8,7 +8,8 @@ use nccl_events::archive::LocationKind;
 use otf2::{AttributeRef, CommRef, LocationGroupRef, LocationRef, RegionRef, StringRef};
 use proto_messages::xspace::{CUSTOM_DEVICE, XEventMetadata, XPlane, XStatMetadata, begin_plane, line_bytes};
 
-use super::lines::{Line, attribute_id, region_id, signed, text_id};
+use super::lines::{Line, attribute_id, region_id, text_id};
+use crate::value::signed;
 
 pub(super) struct Plane {
     id: i64,

@@ -222,7 +222,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A whole number, or the reference of a string; none of other values.
+/// A whole number, or the reference of a string; `None` for other values.
 fn bits(value: AttributeValue) -> Option<i64> {
     match value {
         AttributeValue::U64(number) => Some(number.cast_signed()),

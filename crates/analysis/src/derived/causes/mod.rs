@@ -22,7 +22,7 @@ pub(super) const LEAST_SHARE: f64 = 0.02;
 const RISE: f64 = 3.0;
 
 impl Inputs<'_> {
-    /// The causes: those of many operations, that which lost most first, then those of few.
+    /// Causes in many operations, sorted by lost time, then causes in few.
     pub(super) fn causes(&self, anomalies: &[Anomaly]) -> Vec<Cause> {
         let ranks = self.ranks.iter().zip(self.late).enumerate();
         let mut causes: Vec<Cause> = ranks.filter_map(|(at, (rank, late))| self.late(at, rank, late)).collect();

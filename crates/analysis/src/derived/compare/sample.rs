@@ -24,7 +24,7 @@ pub(super) struct Sample {
     pub(super) durations: Vec<f64>,
     pub(super) waiting: Vec<f64>,
     pub(super) transfer: Vec<f64>,
-    /// How far a duration can be off; none where that is not known for all.
+    /// How far a duration can be off; `None` if that is unknown for any.
     pub(super) duration_error_ns: Option<u64>,
     is_measured: bool,
     /// How far the arrivals of two ranks can be off against each other.

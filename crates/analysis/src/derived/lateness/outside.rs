@@ -55,7 +55,7 @@ impl Outside {
                 let of_rank = spans.iter().enumerate().map(|(rank, span)| {
                     let (first_ns, last_ns) = (*span)?;
                     let (from_ns, to_ns) = (block[0].max(first_ns), block[1].min(last_ns));
-                    // Of less than half of it nothing follows.
+                    // A rank that is there for less than half of the block is not compared.
                     (to_ns > from_ns && 2 * (to_ns - from_ns) >= block[1] - block[0])
                         .then(|| real(outside_ns(rank, from_ns, to_ns)))
                 });
@@ -71,7 +71,7 @@ impl Outside {
         }
     }
 
-    /// The same, or that chance alone makes others wait for so long for any rank: where ranks wait for each other in
+    /// The p-values, also of others waiting for so long for any rank by chance: where ranks wait for each other in
     /// ways that are not recorded, they are outside of operations then.
     pub(in crate::derived) fn p_values_of(&self, blame: &Blame) -> Vec<f64> {
         let count = self.p_values.len();

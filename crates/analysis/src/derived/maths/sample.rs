@@ -1,12 +1,7 @@
 //! Quantiles and deviations of samples.
 
 use crate::report::Quantiles;
-
-/// The nearest number with a fraction: times of days are below 2⁵³ ns.
-#[expect(clippy::cast_precision_loss, reason = "see above")]
-pub(in crate::derived) const fn real(number: u64) -> f64 {
-    number as f64
-}
+pub(in crate::derived) use crate::units::real;
 
 /// The nearest whole number; 0 of negative ones.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers are clamped to what fits")]

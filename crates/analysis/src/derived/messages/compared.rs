@@ -20,7 +20,7 @@ pub(in crate::derived) struct Messages {
     met: BTreeMap<(u32, u32), Vec<u64>>,
     /// By member of a communicator when its other operations ended; ascending.
     others: BTreeMap<u32, Vec<u64>>,
-    /// When a rank of the job was in operations.
+    /// When each rank of the job was in operations.
     pub(in crate::derived) inside: Vec<Covered>,
 }
 

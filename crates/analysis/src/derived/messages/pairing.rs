@@ -92,7 +92,7 @@ fn is_whole(trace: &Trace) -> bool {
     })
 }
 
-/// All-to-alls that are made of sends and receives: their ranks are compared as those of a collective.
+/// All-to-alls that are made of sends and receives: their ranks are compared as in a collective.
 struct Collectives(BTreeMap<u32, Vec<(u64, u64)>>);
 
 impl Collectives {

@@ -27,7 +27,7 @@ pub(in crate::kineto) struct Written {
     /// Kernels of NCCL's in it, and how many of them are ours.
     pub(in crate::kineto) kernels: u64,
     pub(in crate::kineto) matched: u64,
-    /// Operations of ours in its time that none of its kernels is.
+    /// The archive's operations within its time that match none of its kernels.
     pub(in crate::kineto) operations: u64,
 }
 
@@ -99,7 +99,7 @@ impl Foreign {
     }
 }
 
-/// What our operations say of the kernels that they are, by the number of the event.
+/// The arguments of our operations for the kernels that they match, by the number of the event.
 fn arguments(
     job: &Job<'_>,
     rank: u32,
