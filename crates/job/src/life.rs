@@ -65,19 +65,3 @@ impl Evidence {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn on_another_host_the_age_of_the_last_record_decides() {
-        const SECOND_NS: u64 = 1_000_000_000;
-        let life = |age_s: u64| {
-            let (now_ns, host) = (2000 * SECOND_NS, host::Life::Unknown);
-            let last_record_ns = now_ns - age_s * SECOND_NS;
-            Evidence { host, now_ns, last_record_ns, is_described: true, is_finalized: false, shows_end: true }.life()
-        };
-        assert_eq!([1, 60].map(life), [Life::Running, Life::Silent]);
-    }
-}

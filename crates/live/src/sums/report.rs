@@ -3,7 +3,7 @@
 use nccl_events::index::{index, index_u32};
 
 use super::Sums;
-use super::communicators::{Member, OTHER};
+use super::communicators::{Member, OTHER, ranks};
 use crate::snapshot::{Channel, CollectiveSkew, Communicator, Operation, Pair, Proxy, Snapshot};
 
 fn place_of_other(snapshot: &mut Snapshot) -> usize {
@@ -17,9 +17,9 @@ impl Sums {
     pub(crate) fn report(&mut self, snapshot: &mut Snapshot) {
         let communicators = self.communicators.all.iter().map(|it| Communicator {
             name: it.name(),
-            ranks: it.ranks(),
+            ranks: ranks(it),
             here: index_u32(it.members.len()),
-            nodes: (it.nodes > 0).then_some(it.nodes),
+            nodes: Some(it.comm.nodes).filter(|nodes| *nodes > 0),
         });
         snapshot.communicators = communicators.collect();
         snapshot.folded = self.budget.folded();

@@ -14,9 +14,8 @@ use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord, LaunchTime};
 use nccl_events::id::{ContextId, EventId};
 use nccl_events::{Body, Name, StateArgs, event, state as number};
 use tempfile::tempdir;
-use whole_plugin::scratch::Scratch;
 
-use crate::rig::{Told, counters, kept, options, stats, to_the_end};
+use crate::rig::{counters, options, to_the_end};
 
 fn begin(out: &Path, ranks: u32, pid: u32) -> Process {
     begin_part(&out.join("parts/rank0"), ranks, pid)
@@ -290,20 +289,4 @@ fn a_step_ends_with_its_own_stop() {
     let network_ns: u64 = snapshot.proxies.iter().map(|it| it.network_ns).sum();
     assert!((20_000_000..10_000_000_000).contains(&network_ns), "{network_ns}");
     assert_eq!(snapshot.pairs.iter().map(|it| it.steps).sum::<u64>(), 2);
-}
-
-/// Eight ranks in four processes call everything again and again: far more calls than a second is waited for.
-#[test]
-fn many_calls_of_real_nccl_are_summed_up_as_stats_does() {
-    let scratch = Scratch::new();
-    let arguments = ["--procs", "4", "--threads", "2", "--ops", "calls28", "--rounds", "100"];
-    let Some(mut job) = scratch.nccl("2.28.9", &arguments) else { return };
-    job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", "off");
-    kept(job);
-    let told = Told::of(&to_the_end(&mut Live::new(&scratch.out(), options())));
-    assert!(scratch.finalize().status.success());
-    let by_stats = Told::by_stats(&stats(&scratch));
-    let all_to_alls = by_stats.operations.iter().filter(|(class, _)| class.1 == "ncclAlltoAll");
-    assert_eq!(all_to_alls.map(|(_, of)| of.count).sum::<u64>(), 800);
-    told.assert_counts(&by_stats);
 }

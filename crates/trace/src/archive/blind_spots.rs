@@ -213,13 +213,4 @@ mod tests {
             assert_eq!(text.contains("broadcasts"), broadcasts, "{version} {table}");
         }
     }
-
-    #[test]
-    fn the_recorded_kinds_decide() {
-        let channels = Kind::KernelCh.mask();
-        assert!(unseen("2.28.9", 5, 2).contains("\nreplays of CUDA graphs"));
-        assert!(!unseen("2.28.9", 5, channels).contains("\nreplays of CUDA graphs"));
-        assert!(unseen("2.28.9", 5, channels).contains("64 operations"));
-        assert!(!unseen("2.28.9", 5, 2).contains("64 operations"));
-    }
 }

@@ -15,9 +15,10 @@ use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
 use nccl_events::state;
 use schema::{Attribute, Carrier, Given, Value, attribute};
-use tables::OperationRow;
 use tables::index::index;
-use tables::{CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, P2p, P2pApi, ProxyOp, Row};
+use tables::{
+    CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, OperationRow, P2p, P2pApi, ProxyOp, Row,
+};
 
 /// What intervals are measured by, in the order of [`Timing::ALL`].
 pub(crate) type Timings = [StringRef; Timing::ALL.len()];

@@ -5,18 +5,15 @@ use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RmaAc
 use crate::emit::definitions::Definitions;
 use crate::emit::details::{Details, Timings};
 use crate::links::collective;
-use crate::timeline::events::{EventBody, TimelineEvent};
-use crate::timeline::events::{Message, Role};
+use crate::timeline::events::{EventBody, Message, Role, TimelineEvent};
 use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::locations::steps::{self, Put};
 use crate::timeline::metrics::reference;
-use crate::timeline::model::CommunicatorMember;
-use crate::timeline::model::ProcessModel;
+use crate::timeline::model::{CommunicatorMember, ProcessModel};
 use journal::format::record::Symbol;
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
-use tables::EventRow;
-use tables::OperationRow;
+use tables::{EventRow, OperationRow};
 
 #[derive(Debug)]
 pub(crate) struct Emitter<'a> {

@@ -22,6 +22,7 @@ use crate::part::files::{MANIFEST, event_file, write_json};
 use crate::part::traffic::rows::Traffic;
 use clocks::gpu::GpuQuality;
 use clocks::ticks::ClockQuality;
+use job::communicators::CommDefinition;
 use journal::part::chain::ChainReport;
 use journal::part::late::LateCallbacks;
 use journal::part::options::ArchiveOptions;
@@ -31,7 +32,6 @@ use otf2::{EVENT_CHUNK_BYTES, check_event_file};
 use regular_files::{MOST_DESCRIPTION_BYTES, MOST_MANIFEST_BYTES};
 use schema::{Anchor, Counts};
 use serde::{Deserialize, Serialize};
-use tables::communicators::CommIdentity;
 use tables::counts::add_late;
 
 pub(crate) use locations::{Connection, LocationDefinition, LocationKind, LocationOwner};
@@ -215,23 +215,6 @@ pub(crate) struct RegionDefinition {
     pub canonical_name: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommDefinition {
-    pub identity: CommIdentity,
-    /// NCCL's id, the hash, or the context.
-    pub id: u64,
-    /// Number of ranks; 0 if this process does not know.
-    pub ranks: u32,
-    /// Zero-based index among the communicators of this id and size.
-    pub repetition: u32,
-    /// One more than the highest rank this process saw in it.
-    pub ranks_seen: u32,
-    /// The user's name; may be empty.
-    pub name: String,
-    /// Number of hosts; 0 where not given.
-    pub nodes: u32,
-}
-
 /// A GPU of the process, called after a communicator rank on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GpuDefinition {
@@ -316,26 +299,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_reads_as_it_was_written_and_only_of_this_version() {
+    fn a_manifest_of_another_version_is_refused() {
         let part = tempfile::tempdir().expect("a directory");
-        let owner = LocationOwner::Foreign { context: 7, own: false };
-        let connection = Connection { owner, channel: 1, send: true, peer: 3 };
-        let manifest = Manifest {
-            part: "host-1-2".to_owned(),
-            locations: vec![LocationDefinition {
-                kind: LocationKind::Step { connection, slot: 2 },
-                sibling: 0,
-                events: 3,
-                first_ns: 4,
-                last_ns: 5,
-                collectives: 0,
-            }],
-            ..Manifest::default()
-        };
-        let path = part.path().join(MANIFEST);
-        manifest.write(&path).expect("written");
-        assert_eq!(Manifest::read(part.path()).expect("read"), manifest);
-        fs::write(&path, r#"{"format": 2, "strings": 7}"#).expect("written");
+        fs::write(part.path().join(MANIFEST), r#"{"format": 2, "strings": 7}"#).expect("written");
         let error = Manifest::read(part.path()).expect_err("refused").to_string();
         assert!(error.contains("format 2 is not what"), "{error}");
     }

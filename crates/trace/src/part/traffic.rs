@@ -24,8 +24,7 @@ use nccl_events::{Kind, state};
 use tables::communicators::CommIdentity;
 use tables::index::{index, index_u32};
 use tables::switches::Coverage;
-use tables::{ContextName, Event, KernelLaunch, ProxyOp, ProxyStep, Row, Tables};
-use tables::{Operation, OperationRow};
+use tables::{ContextName, Event, KernelLaunch, Operation, OperationRow, ProxyOp, ProxyStep, Row, Tables};
 
 /// How many collectives of a communicator's rank are looked at.
 const BUCKETS: usize = 64;

@@ -1,12 +1,11 @@
 //! Small streams of records with exact times, and what is built of them.
 
-use nccl_events::event;
+use nccl_events::{Body, Kind, Start, StateArgs, event, state};
 use std::collections::BTreeMap;
 
 use crate::part::traffic::rows::Traffic;
 use crate::timeline::build;
-use crate::timeline::events::Message;
-use crate::timeline::events::{EventBody, TimelineEvent};
+use crate::timeline::events::{EventBody, Message, TimelineEvent};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
 use crate::timeline::model::ProcessModel;
@@ -14,11 +13,8 @@ use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::part::metrics::Metric;
 use journal::part::options::ArchiveOptions;
 use journal::reader::{Losses, Removed, Symbols};
-use nccl_events::Body;
-use nccl_events::Start;
 use nccl_events::archive::Timing;
 use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock, GpuRecord, Kernel};
-use nccl_events::{Kind, StateArgs, state};
 use schema::Counts;
 use tables::Tables;
 use tables::builder::TableBuilder;

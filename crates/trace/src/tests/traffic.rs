@@ -3,9 +3,7 @@
 use crate::part::traffic::rows::{End, Passage, Traffic};
 use journal::format::record::RecordBody;
 use journal::reader::Losses;
-use nccl_events::Body;
-use nccl_events::event;
-use nccl_events::{Kind, StateArgs, state};
+use nccl_events::{Body, Kind, StateArgs, event, state};
 
 use crate::tests::stream::{CONTEXT, Stream, launch_on, proxy_op, step};
 

@@ -67,19 +67,6 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_adds_up_and_ends_at_zero() {
-        let mut load = Load::default();
-        load.add((10, 50), 100);
-        load.add((20, 30), 7);
-        // Hands over without a gap or a change: no sample.
-        load.add((50, 60), 100);
-        // Takes no time, or moves nothing.
-        load.add((70, 70), 9);
-        load.add((71, 80), 0);
-        assert_eq!(values(&load), [(10, 100), (20, 107), (30, 100), (60, 0)]);
-    }
-
-    #[test]
     fn rates_are_per_second() {
         assert_eq!(rate(1000, (5, 15)), Some(100_000_000_000));
         assert_eq!(rate(1, (0, 3)), Some(333_333_333));

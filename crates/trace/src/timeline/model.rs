@@ -11,8 +11,7 @@ use crate::timeline::location::Owner;
 use clocks::gpu::GpuClock;
 use journal::part::options::ArchiveOptions;
 use journal::reader::Symbols;
-use tables::communicators::Comms;
-use tables::communicators::callers;
+use tables::communicators::{Comms, callers};
 use tables::index::index;
 use tables::{Event, EventRow, Head, ProxyOp, ProxyStep, Row, Tables, ThreadKey};
 

@@ -10,9 +10,8 @@ use crate::job::{new_job, unified, write};
 use crate::read::events;
 use journal::clock;
 use journal::testing::{Process, Who, start};
-use nccl_events::event;
 use nccl_events::id::{ContextId, ProcessTag};
-use nccl_events::{Body, CommInit, Name};
+use nccl_events::{Body, CommInit, Name, event};
 use otf2::{CollectiveOp, EventKind};
 
 const RANKS: u32 = 3;

@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Kind;
 use super::compare::{Difference, Groups};
 use super::ranks::{Ranks, Source};
-use super::step_ranges;
+use super::{Kind, step_ranges};
 use crate::archive::communicators::Communicators;
 use crate::archive::processes::Process;
 use crate::part::calls::StepRanges;
@@ -123,15 +122,4 @@ fn names(ranks: &BTreeSet<u32>) -> String {
     let spans: Vec<String> = spans.collect();
     let word = if ranks.len() == 1 { "rank" } else { "ranks" };
     format!("{word} {}", spans.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_are_named_in_few_words() {
-        assert_eq!(names(&BTreeSet::from([4])), "rank 4");
-        assert_eq!(names(&BTreeSet::from([0, 1, 2, 5, 7, 8])), "ranks 0-2, 5, 7-8");
-    }
 }

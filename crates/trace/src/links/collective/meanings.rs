@@ -41,18 +41,3 @@ impl Meanings {
         self.function(func)?.collective()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_string_means_what_its_text_does() {
-        let mut symbols = Symbols::default();
-        let known = ["ncclFloat64", "AllGather", "Send", "ncclInt8", ""].map(|text| symbols.intern(text));
-        let meanings = Meanings::of(&symbols);
-        assert_eq!(known.map(|symbol| meanings.element_bytes(symbol)), [8, 0, 0, 1, 0]);
-        assert_eq!(known.map(|symbol| meanings.collective(symbol).is_some()), [false, true, false, false, false]);
-        assert_eq!([Symbol::NONE, Symbol(99)].map(|symbol| meanings.element_bytes(symbol)), [0, 0]);
-    }
-}

@@ -146,17 +146,3 @@ impl GpuWork {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_uuid_is_written_as_nvidia_smi_does() {
-        let bytes = *b"\xd4\xec\xd1\xb7\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b";
-        let text = "GPU-d4ecd1b7-0001-0203-0405-060708090a0b";
-        assert_eq!(uuid(bytes, false), text);
-        assert!(uuid(bytes, true).starts_with("MIG-d4ec"));
-        assert_eq!(uuid([0; 16], false), "");
-    }
-}

@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use super::work::{GpuStream, GpuWork, Link, Ran, What, Work};
 use crate::links::operations::Activities;
 use journal::reader::Symbols;
-use nccl_events::gpu::is_of_nccl;
-use nccl_events::gpu::{GpuClock, GpuRecord};
-use tables::OperationRow;
+use nccl_events::gpu::{GpuClock, GpuRecord, is_of_nccl};
 use tables::index::{index, index_u32};
-use tables::{EventRow, Tables};
+use tables::{EventRow, OperationRow, Tables};
 
 /// The operations of each launch that ran, and of each copy-engine collective: indices of activities.
 #[derive(Debug, Default)]

@@ -9,11 +9,10 @@ use crate::links::Links;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::collective::{Collective, element_bytes};
-use tables::OperationRow;
 use tables::communicators::Comms;
 use tables::index::{index, index_u32};
 use tables::switches::Coverage;
-use tables::{CollApi, Tables};
+use tables::{CollApi, OperationRow, Tables};
 
 /// A collective with its position: start, id, number of the call.
 type Timed = (u64, u64, u32);

@@ -112,27 +112,6 @@ const fn at(context: u64, cuda_stream: u64, host_ns: u64, ahead_ns: u64) -> Kern
     kernel_of(context, cuda_stream, reported, host_ns + ahead_ns)
 }
 
-/// Faster by 100 ppm for two seconds, slower by as much for two: no line is within 5 µs of 200 µs.
-fn bending(context: u64, cuda_stream: u64) -> impl Iterator<Item = Kernel> {
-    (1..=40_u64).map(move |number| {
-        let ahead_ns = 10_000 * number.min(40 - number);
-        at(context, cuda_stream, number * 100_000_000, AHEAD_NS + ahead_ns)
-    })
-}
-
-#[test]
-fn a_timer_that_bends_has_several_lines() {
-    let kernels: Vec<Kernel> = bending(0, 0x70).collect();
-    let clock = &clocks(&kernels)[0];
-    assert_eq!(clock.quality.calibration, GpuCalibration::Piecewise);
-    assert!((2..=3).contains(&clock.quality.lines), "{clock:?}");
-    for kernel in &kernels {
-        let began = kernel.host_ns[0] + 5_000;
-        let off = clock.host_ns(kernel.gpu_ns.0).abs_diff(began);
-        assert!(off <= clock.quality.residual_ns && off < 30_000, "{clock:?}");
-    }
-}
-
 /// One bends to and fro only because another GPU's stamps were taken for its own.
 #[test]
 fn two_gpus_taken_for_one_do_not_bend() {

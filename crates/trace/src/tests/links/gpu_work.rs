@@ -6,10 +6,9 @@ use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
 use clocks::gpu::GpuCalibration;
 use journal::part::options::Level;
-use nccl_events::Body;
 use nccl_events::archive::Timing;
-use nccl_events::event;
 use nccl_events::gpu::{ALL_DEVICES, Copy, GpuClock, GpuRecord, LaunchTime};
+use nccl_events::{Body, event};
 use schema::GpuCounts;
 
 pub(super) const STREAM: GpuStream = GpuStream { ordinal: 3, context: 1, stream: 7 };
@@ -83,19 +82,6 @@ fn one_kernel_carries_several_operations_and_one_operation_has_several_kernels()
     // Both are the plan's.
     assert_eq!(links(&built), [(Link::Launch, 12, 110); 2]);
     assert_eq!(fates(&built).launches_timed, 1);
-}
-
-#[test]
-fn what_overlaps_on_a_stream_goes_to_a_sibling() {
-    let mut stream = Stream::with_gpu();
-    for (id, span) in [(0, (100, 300)), (0, (200, 250)), (0, (300, 310))] {
-        stream.add_kernel(id, span);
-    }
-    let built = stream.build();
-    let location = |sibling| &built.locations[&(LocationKey::Stream(STREAM), sibling)];
-    assert_eq!(location(0)[..], [(InstanceKind::Work, 100, 300), (InstanceKind::Work, 300, 310)]);
-    assert_eq!(location(1)[..], [(InstanceKind::Work, 200, 250)]);
-    assert_eq!((built.counts.overflowed, fates(&built).kernels_other), (1, 3));
 }
 
 #[test]

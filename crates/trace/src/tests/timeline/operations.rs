@@ -7,7 +7,7 @@ use crate::timeline::location::{LocationKey, Owner};
 use clocks::gpu::GpuCalibration;
 use journal::record::RecordBody;
 use nccl_events::archive::Timing;
-use nccl_events::{StateArgs, state};
+use nccl_events::{Body, StateArgs, event, state};
 use tables::communicators::CommIdentity;
 
 #[test]
@@ -36,21 +36,6 @@ fn an_operation_is_never_its_enqueueing_when_more_is_known() {
     assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
     assert_eq!((clock.host_ns(1110), clock.quality.residual_ns), (89, 69));
     assert_eq!(built.operations(), [(89, 129, Timing::KernelChannel, false)]);
-}
-
-#[test]
-fn kernels_of_a_communicator_run_one_after_the_other() {
-    let mut stream = Stream::of_rank();
-    for (base, at, end) in [(10, 100, 200), (20, 110, 300), (30, 120, 310)] {
-        stream.collective(base, at, false);
-        stream.event(base + 1000, base + 3, (at + 8, Some(end)), proxy_op(true));
-    }
-    let built = stream.build();
-    let spans: Vec<(u64, u64)> = built.operations().iter().map(|o| (o.0, o.1)).collect();
-    assert_eq!(spans, [(105, 200), (200, 300), (300, 310)]);
-    assert_eq!(built.location(LocationKey::Communicator(0)).len(), 3);
-    // The transfers were reported without states: they do overlap.
-    assert_eq!(built.counts.overflowed, 2);
 }
 
 #[test]
@@ -151,16 +136,6 @@ fn connections_that_nccl_never_reports_on_do_not_look_like_hangs() {
 }
 
 #[test]
-fn transfers_for_another_process_have_locations_of_their_own() {
-    let mut stream = Stream::of_rank();
-    stream.event_of(FOREIGN, 20, FOREIGN | 1, (100, Some(110)), proxy_op(true));
-    let built = stream.build();
-    let location = LocationKey::Net(Owner::Foreign(FOREIGN), 0, true, 0);
-    assert_eq!(built.locations[&(location, 0)].len(), 1);
-    assert_eq!(built.counts.foreign, 1);
-}
-
-#[test]
 fn old_versions_are_identified_by_what_operations_carry() {
     let mut stream = Stream::default();
     stream.init(CONTEXT, 0, 0, -1);
@@ -226,33 +201,6 @@ fn records_of_a_fused_kernel_are_in_the_order_of_enqueueing() {
 }
 
 #[test]
-fn sizes_that_no_init_gave_are_said_to_be_unknown() {
-    for (ranks, unknown) in [(0_i32, 1), (2, 0)] {
-        let mut stream = Stream::default();
-        let comm_id = ranks.unsigned_abs().into();
-        stream.init(CONTEXT, comm_id, ranks, ranks - 1);
-        let coll = stream.coll(0, 0xbeef);
-        stream.event(20, 0, (100, Some(110)), coll);
-        assert_eq!(stream.build().counts.sizes_unknown, unknown);
-    }
-}
-
-#[test]
-fn operations_of_one_plan_go_to_sibling_locations() {
-    let mut stream = Stream::of_rank();
-    for id in [20, 21] {
-        stream.add_coll(id, 0, (100, 110), 7);
-        stream.event(id + 100, id, (105, Some(150)), proxy_op(id == 20));
-    }
-    let built = stream.build();
-    for sibling in [0, 1] {
-        let location = &built.locations[&(LocationKey::Communicator(0), sibling)];
-        assert_eq!(location[..], [(InstanceKind::Operation, 100, 150)], "location {sibling}");
-    }
-    assert_eq!(built.counts.overflowed, 1);
-}
-
-#[test]
 fn a_location_is_named_by_the_thread_that_did_something() {
     let mut stream = Stream::default();
     // The maintenance thread's slot is begun by the thread of the first init.
@@ -263,4 +211,14 @@ fn a_location_is_named_by_the_thread_that_did_something() {
     stream.init(CONTEXT, 5, 2, 0);
     stream.records[2].slot = 1;
     assert_eq!(stream.build().threads, ["main"]);
+}
+
+#[test]
+fn a_copy_engine_collective_without_a_stop_is_not_said_to_be_a_transfer() {
+    let mut stream = Stream::of_rank();
+    let batch = Body::CeBatch(event::CeBatch { operations: 2, bytes: 64, intra_sync: false });
+    stream.event(20, 0, (100, None), Body::CeColl(event::CeColl::default()));
+    stream.event(22, 20, (110, Some(120)), batch);
+    stream.event(40, 0, (500, Some(800)), Body::Group(event::Group {}));
+    assert_eq!(stream.build().operations(), [(100, 800, Timing::Enqueue, true)]);
 }

@@ -8,8 +8,7 @@ use crate::timeline::metrics::{Load, rate};
 use crate::timeline::model::ProcessModel;
 use journal::part::metrics::Metric;
 use nccl_events::state;
-use tables::{Event, ProxyOp, ProxyStep, Row};
-use tables::{Operation, OperationRow};
+use tables::{Event, Operation, OperationRow, ProxyOp, ProxyStep, Row};
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let metrics = model.options.metrics;

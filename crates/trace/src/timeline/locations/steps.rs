@@ -9,8 +9,7 @@
 
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::instance::{InstanceKind, Source};
-use crate::timeline::location::ByLocation;
-use crate::timeline::location::{LocationKey, Owner, Siblings};
+use crate::timeline::location::{ByLocation, LocationKey, Owner, Siblings};
 use crate::timeline::locations::parts::Parts;
 use crate::timeline::model::ProcessModel;
 use job::transfers::slot;
