@@ -103,8 +103,8 @@ impl<M> Communicators<M> {
         Self { twice, numbers: BTreeMap::new(), all: Vec::new(), claimed_twice: 0 }
     }
 
-    /// Adds what a part knows, and gives the index in `all` for each claim. Parts differ in their numbers, and may share
-    /// a name where one was copied.
+    /// Adds what a part knows, and gives the index in `all` for each claim. Parts differ in their numbers, and may
+    /// share a name where one was copied.
     pub fn add(&mut self, part: (usize, &str), claims: Vec<Claim<M>>) -> Vec<usize> {
         let numbers: Vec<usize> = claims.iter().map(|claim| self.number(part, claim)).collect();
         for (Claim { comm, members }, number) in claims.into_iter().zip(&numbers) {
@@ -147,11 +147,11 @@ impl<M> Communicators<M> {
 }
 
 /// Ranks in ascending order, as people write them: `0-6, 8`.
-pub fn rank_list(ranks: &[u32]) -> String {
+pub fn rank_list<'a>(ranks: impl IntoIterator<Item = &'a u32>) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for rank in BTreeSet::from_iter(ranks) {
         match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *rank => *last = *rank,
+            Some((_, last)) if last.checked_add(1) == Some(*rank) => *last = *rank,
             _ => ranges.push((*rank, *rank)),
         }
     }

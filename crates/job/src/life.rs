@@ -34,7 +34,7 @@ impl Life {
     }
 }
 
-/// What is known of a process. Times are CLOCK_REALTIME ns.
+/// What is known about a process. Times are CLOCK_REALTIME ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence {
     /// What this host's process table says.
@@ -43,7 +43,6 @@ pub struct Evidence {
     pub last_record_ns: u64,
     /// Whether its description and its clock readings could be read.
     pub is_described: bool,
-    /// Whether it finalized all its communicators.
     pub is_finalized: bool,
     /// Whether a finalize would be among the records that could be read.
     pub shows_end: bool,

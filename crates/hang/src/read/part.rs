@@ -20,7 +20,7 @@ use tables::builder::TableBuilder;
 use tables::communicators::Comms;
 use tables::communicators::devices::Devices;
 use tables::switches::SwitchAt;
-use trace::{WrittenPart, WrittenRank, is_done};
+use trace::{WrittenPart, is_done};
 
 use super::operations::Reader;
 use crate::job::{Actor, Process, Rank};
@@ -295,10 +295,10 @@ fn convert_times(rank: &mut Rank, realtime: impl Fn(u64) -> u64) {
 /// The ranks of a part whose journal is removed: only the number of their collectives is known.
 fn written_ranks(process: usize, written: WrittenPart) -> Vec<Claim<Rank>> {
     let positions = if written.removed == 0 { Positions::Counted } else { Positions::Unknown };
-    let claim = |WrittenRank { comm, rank, gpu, collectives }| {
+    let rank = |(rank, (gpu, collectives))| {
         let calls = Tail { before: collectives, positions, ..Tail::default() };
-        let recorded = Rank { actor: Actor { process, gpu }, calls, finalized: true, ..Rank::default() };
-        Claim { comm, members: vec![(rank, recorded)] }
+        (rank, Rank { actor: Actor { process, gpu }, calls, finalized: true, ..Rank::default() })
     };
-    written.ranks.into_iter().map(claim).collect()
+    let claims = written.claims.into_iter();
+    claims.map(|Claim { comm, members }| Claim { comm, members: members.into_iter().map(rank).collect() }).collect()
 }

@@ -5,7 +5,6 @@ use nccl_events::MOST_RANKS;
 /// The communicator of series that were folded.
 pub(crate) const OTHER: u32 = u32::MAX;
 
-/// A rank of a communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Member {
     pub(crate) communicator: u32,

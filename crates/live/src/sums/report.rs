@@ -53,17 +53,13 @@ impl Sums {
             channel: key.channel,
             peer: key.peer,
             is_send: key.is_send,
-            steps: sum.steps,
-            bytes: sum.bytes,
-            duration: sum.duration.clone(),
+            ..sum.clone()
         });
         snapshot.channels = channels.collect();
         let proxies = self.network.proxies.all.iter().map(|(member, sum)| Proxy {
             communicator: place(member.communicator),
             rank: member.rank,
-            gpu_wait_ns: sum.gpu_wait_ns,
-            peer_wait_ns: sum.peer_wait_ns,
-            network_ns: sum.network_ns,
+            ..sum.clone()
         });
         snapshot.proxies = proxies.collect();
         let skews = self.skews.all.all.iter().map(|(communicator, skew)| CollectiveSkew {

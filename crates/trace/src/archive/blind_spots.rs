@@ -14,7 +14,6 @@ const fn release(minor: u32, patch: u32) -> Release {
     20_000 + minor * 100 + patch
 }
 
-/// Which recordings have a blind spot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     Always,
@@ -57,7 +56,6 @@ impl fmt::Display for When {
     }
 }
 
-/// What reports what NCCL does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reporter {
     /// CUDA, asked which device is current when a communicator is made, and what device that is.

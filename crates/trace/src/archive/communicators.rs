@@ -1,8 +1,7 @@
 //! Communicators of the whole archive: those of the parts put together, every rank with its location.
 
 use crate::archive::processes::Process;
-use crate::part::manifest::{LocationDefinition, LocationKind};
-use job::communicators::{self, Claim, Twice};
+use job::communicators::{self, Twice};
 use nccl_events::MOST_RANKS;
 use tables::index::{index, index_u32};
 
@@ -53,13 +52,15 @@ impl Communicators {
     pub(crate) fn of(processes: &[Process]) -> Self {
         let mut known = communicators::Communicators::new(Twice::OwnIdentity);
         let maps = processes.iter().map(|process| {
+            let id = |at| process.ids.get(at).copied().unwrap_or(0);
+            let claims = process.manifest.claims(|at, _, location| (id(at), location.collectives));
             let part = (index(process.index), process.manifest.part.as_str());
-            known.add(part, claims(process)).into_iter().map(index_u32).collect()
+            known.add(part, claims).into_iter().map(index_u32).collect()
         });
         let mut communicators = Self { maps: maps.collect(), ..Self::default() };
         communicators.ranks_twice = known.claimed_twice;
         let locations = processes.iter().flat_map(Process::locations);
-        communicators.recorded = locations.filter(|(_, it)| rank_of(it).is_some()).count() as u64;
+        communicators.recorded = locations.filter(|(_, it)| it.is_rank()).count() as u64;
         known.all.iter().for_each(|known| communicators.finish(known));
         communicators
     }
@@ -94,26 +95,5 @@ impl Communicators {
             }));
         }
         self.all.push(comm);
-    }
-}
-
-/// The communicators of a process, each with the ranks that the process has in it.
-fn claims(process: &Process) -> Vec<Claim<Located>> {
-    let comms = process.manifest.comms.iter();
-    let mut claims: Vec<Claim<Located>> = comms.map(|comm| Claim { comm: comm.clone(), members: Vec::new() }).collect();
-    for (id, location) in process.locations() {
-        if let Some((comm, rank)) = rank_of(location)
-            && let Some(claim) = claims.get_mut(index(comm))
-        {
-            claim.members.push((rank, (id, location.collectives)));
-        }
-    }
-    claims
-}
-
-fn rank_of(location: &LocationDefinition) -> Option<(u32, u32)> {
-    match location.kind {
-        LocationKind::Communicator { comm, rank, .. } if location.sibling == 0 => Some((comm, rank)),
-        _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! From what the parts say of their traffic to constraints between hosts: both ends of a message, all ranks of a
+//! From what the parts say about their traffic to constraints between hosts: both ends of a message, all ranks of a
 //! collective. From those to the one clock that all share.
 
 use std::collections::BTreeMap;

@@ -22,7 +22,7 @@ use crate::part::files::{MANIFEST, event_file, write_json};
 use crate::part::traffic::rows::Traffic;
 use clocks::gpu::GpuQuality;
 use clocks::ticks::ClockQuality;
-use job::communicators::CommDefinition;
+use job::communicators::{Claim, CommDefinition};
 use journal::part::chain::ChainReport;
 use journal::part::late::LateCallbacks;
 use journal::part::options::ArchiveOptions;
@@ -32,7 +32,9 @@ use otf2::{EVENT_CHUNK_BYTES, check_event_file};
 use regular_files::{MOST_DESCRIPTION_BYTES, MOST_MANIFEST_BYTES};
 use schema::{Anchor, Counts};
 use serde::{Deserialize, Serialize};
+use tables::communicators::Gpu;
 use tables::counts::add_late;
+use tables::index::index;
 
 pub(crate) use locations::{Connection, LocationDefinition, LocationKind, LocationOwner};
 
@@ -59,7 +61,7 @@ pub(crate) struct Manifest {
     pub regions: Vec<RegionDefinition>,
     pub comms: Vec<CommDefinition>,
     /// The process's GPUs, as far as its events tell them apart.
-    pub gpus: Vec<GpuDefinition>,
+    pub gpus: Vec<Gpu>,
     pub locations: Vec<LocationDefinition>,
     pub gpu_work: GpuWorkDefinition,
     pub gpu_clocks: Vec<GpuClockDefinition>,
@@ -97,7 +99,7 @@ pub(crate) struct Manifest {
     pub late_problem: Option<String>,
 }
 
-/// What a part says of callbacks that came when recording had ended, none where it has no such file; and why that
+/// What a part says about callbacks that came when recording had ended, none where it has no such file; and why that
 /// cannot be read.
 pub(super) fn read_late(part: &Path) -> (LateCallbacks, Option<String>) {
     let read = match regular_files::read(&LateCallbacks::path(part), MOST_DESCRIPTION_BYTES) {
@@ -130,7 +132,6 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Reads a part's manifest alone.
     pub(crate) fn as_written(part: &Path) -> Result<Self, Error> {
         let path = part.join(MANIFEST);
         let bytes = regular_files::read(&path, MOST_MANIFEST_BYTES).map_err(io_error("read", &path))?;
@@ -175,8 +176,7 @@ impl Manifest {
     }
 
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
-        let written = Written { format: FORMAT, manifest: self };
-        write_json(path, &written)
+        write_json(path, &Written { format: FORMAT, manifest: self })
     }
 
     pub(crate) fn has_step_ranges(&self) -> bool {
@@ -186,6 +186,21 @@ impl Manifest {
     /// Whether recording was switched so that the order of operations says nothing.
     pub(crate) fn breaks_order(&self) -> bool {
         self.switches.iter().any(|switch| switch.breaks_order)
+    }
+
+    /// The communicators, each with the ranks that the process has in it; `of` gives what is kept of a rank, by the
+    /// index of its location and its GPU.
+    pub(crate) fn claims<M>(&self, of: impl Fn(usize, u32, &LocationDefinition) -> M) -> Vec<Claim<M>> {
+        let claims = self.comms.iter().map(|comm| Claim { comm: comm.clone(), members: Vec::new() });
+        let mut claims: Vec<Claim<M>> = claims.collect();
+        for (at, location) in self.locations.iter().enumerate() {
+            if let (LocationKind::Communicator { comm, rank, gpu }, 0) = (&location.kind, location.sibling)
+                && let Some(claim) = claims.get_mut(index(*comm))
+            {
+                claim.members.push((*rank, of(at, *gpu, location)));
+            }
+        }
+        claims
     }
 
     pub(crate) fn events(&self) -> u64 {
@@ -213,19 +228,6 @@ pub(crate) struct RegionDefinition {
     pub group: String,
     /// What it shows, see [`nccl_events::archive`]; of a kernel what compilers call it.
     pub canonical_name: String,
-}
-
-/// A GPU of the process, called after a communicator rank on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct GpuDefinition {
-    /// An index into [`Manifest::comms`]; `None` where no rank is on it.
-    pub comm: Option<u32>,
-    pub rank: u32,
-    /// Whether the communicator is the process's largest, which names its GPUs where it can.
-    pub in_largest: bool,
-    /// CUDA's number of it in this process, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ordinal: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -259,36 +261,22 @@ pub(crate) struct StepRangeDefinition {
     pub rank: i32,
 }
 
-/// The ranks of a written part, for readers that have no journal of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The ranks of a written part, for readers without its journal.
+#[derive(Clone, Debug)]
 pub struct WrittenPart {
     /// The events that were recorded, as NCCL's activation mask.
     pub event_mask: u32,
     /// Events of which a flight recording did not keep the start.
     pub removed: u64,
-    pub ranks: Vec<WrittenRank>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrittenRank {
-    pub comm: CommDefinition,
-    pub rank: u32,
-    /// Its GPU, by the process's own numbers.
-    pub gpu: u32,
-    pub collectives: u64,
+    /// Of a rank its GPU, by the process's own numbers, and how many collectives it has.
+    pub claims: Vec<Claim<(u32, u64)>>,
 }
 
 impl WrittenPart {
     pub fn read(part: &Path) -> Result<Self, Error> {
         let manifest = Manifest::read(part)?;
-        let ranks = manifest.locations.iter().filter(|location| location.sibling == 0).filter_map(|location| {
-            let LocationKind::Communicator { comm, rank, gpu } = location.kind else {
-                return None;
-            };
-            let comm = manifest.comms.get(usize::try_from(comm).ok()?)?.clone();
-            Some(WrittenRank { comm, rank, gpu, collectives: location.collectives })
-        });
-        Ok(Self { event_mask: manifest.process.event_mask, removed: manifest.counts.removed, ranks: ranks.collect() })
+        let claims = manifest.claims(|_, gpu, location| (gpu, location.collectives));
+        Ok(Self { event_mask: manifest.process.event_mask, removed: manifest.counts.removed, claims })
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::calls::RankDigest;
 use super::manifest::{
-    AttributeDefinition, Connection, GpuClockDefinition, GpuDefinition, LocationDefinition, LocationKind,
-    LocationOwner, Manifest, RegionDefinition, StepRangeDefinition, SwitchDefinition, read_late,
+    AttributeDefinition, Connection, GpuClockDefinition, LocationDefinition, LocationKind, LocationOwner, Manifest,
+    RegionDefinition, StepRangeDefinition, SwitchDefinition, read_late,
 };
 use super::recording::Recording;
 use crate::emit::definitions::{Definitions, RegionText};
@@ -24,7 +24,6 @@ use nccl_events::control::Cause;
 use otf2::AttributeType;
 use schema::{AttributeId, Counts, Type};
 use tables::Tables;
-use tables::communicators::Comms;
 use tables::index::index;
 use tables::switches::SwitchAt;
 
@@ -61,7 +60,7 @@ impl Builder<'_> {
             attributes: AttributeId::ALL.iter().copied().map(attribute).collect(),
             regions: self.definitions.regions.iter().map(region).collect(),
             comms: comms.comms.iter().map(|comm| CommDefinition::of(comm, &outcome.symbols)).collect(),
-            gpus: gpus(comms),
+            gpus: comms.gpus.clone(),
             locations,
             gpu_work: links.gpu.definition(&outcome.symbols),
             gpu_clocks: gpu_clocks(self.model),
@@ -136,16 +135,6 @@ fn region(text: &RegionText) -> RegionDefinition {
         group: facts.group.to_owned(),
         canonical_name: text.canonical.clone(),
     }
-}
-
-fn gpus(comms: &Comms) -> Vec<GpuDefinition> {
-    let definitions = comms.gpus.iter().map(|gpu| GpuDefinition {
-        comm: gpu.comm,
-        rank: gpu.rank,
-        in_largest: gpu.in_largest,
-        ordinal: gpu.ordinal,
-    });
-    definitions.collect()
 }
 
 fn gpu_clocks(model: &ProcessModel<'_>) -> Vec<GpuClockDefinition> {

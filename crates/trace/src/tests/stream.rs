@@ -191,19 +191,19 @@ impl Stream {
         self.gpu(9000, id, GpuRecord::Kernel(kernel));
     }
 
-    /// What the process says of its traffic with others.
-    pub(crate) fn traffic(&mut self, losses: &Losses) -> Traffic {
+    fn tables(&mut self, losses: &Losses) -> Tables {
         let mut builder = TableBuilder::default();
         self.records.drain(..).for_each(|record| builder.record(record));
-        let tables = builder.finish(losses, &Removed::default(), 0);
-        let options = ArchiveOptions::default();
-        Traffic::of(&ProcessModel::of(&tables, &self.symbols, &[], options))
+        builder.finish(losses, &Removed::default(), 0)
+    }
+
+    /// What the process writes about its traffic with others.
+    pub(crate) fn traffic(&mut self, losses: &Losses) -> Traffic {
+        Traffic::of(&ProcessModel::of(&self.tables(losses), &self.symbols, &[], ArchiveOptions::default()))
     }
 
     pub(crate) fn build(&mut self) -> Built {
-        let mut builder = TableBuilder::default();
-        self.records.drain(..).for_each(|record| builder.record(record));
-        let tables = builder.finish(&Losses::default(), &Removed::default(), 0);
+        let tables = self.tables(&Losses::default());
         // A test looks into them as long as it runs.
         let tables: &'static Tables = Box::leak(Box::new(tables));
         let symbols: &'static Symbols = Box::leak(Box::new(std::mem::take(&mut self.symbols)));

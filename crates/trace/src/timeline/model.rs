@@ -1,4 +1,4 @@
-//! What is known of a process before its timeline is built: links, communicators, clocks and intervals.
+//! What is known about a process before its timeline is built: links, communicators, clocks and intervals.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,6 @@ pub(crate) struct ProcessModel<'a> {
     pub gpu_clocks: Vec<GpuClock>,
     /// When operations ran, by index of the activity.
     pub intervals: Vec<Option<Interval>>,
-    /// Which threads are CUDA's own.
     pub callback_threads: BTreeSet<ThreadKey>,
     pub options: ArchiveOptions,
 }

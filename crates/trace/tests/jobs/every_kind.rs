@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::job::{KEEP, new_job, unified};
-use crate::read::{events, print, text};
+use crate::read::{attributes, events, print, text};
 use journal::testing::{NO_PROCESS, Process, Who, start, state};
 use nccl_events::id::EventId;
-use otf2::{AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef};
+use otf2::{Definitions, Event, EventKind, GroupType, LocationRef};
 use trace::write_part;
 
 /// A rank that does everything once; its transfers have this peer and size.
@@ -224,21 +224,11 @@ fn proxy_thread(process: &mut Process) {
 /// Location, region group, region, attributes on ENTER, attributes on LEAVE. What a clock says is `…`.
 type Row = [String; 5];
 
-fn attributes(definitions: &Definitions, event: &Event) -> String {
+fn carried(definitions: &Definitions, event: &Event) -> String {
     let mut all: Vec<String> = Vec::new();
-    for (attribute, value) in &event.attributes {
-        let name = text(definitions, definitions.attributes[attribute].name).to_owned();
-        let name = name.trim_start_matches("nccl.").to_owned();
-        let value = match value {
-            AttributeValue::String(string) => text(definitions, *string).to_owned(),
-            AttributeValue::U8(number) => number.to_string(),
-            AttributeValue::U32(number) => number.to_string(),
-            AttributeValue::U64(number) => number.to_string(),
-            AttributeValue::I32(number) => number.to_string(),
-            AttributeValue::F64(_) => "…".to_owned(),
-            other => format!("{other:?}"),
-        };
-        match name.as_str() {
+    for (name, value) in attributes(definitions, event) {
+        let name = name.trim_start_matches("nccl.");
+        match name {
             // Ids differ from run to run.
             "event" => assert!(value != "0"),
             "parent" => {}
@@ -264,17 +254,12 @@ fn rows(definitions: &Definitions, events: &BTreeMap<LocationRef, Vec<Event>>) -
     let mut rows = Vec::new();
     for (location, events) in events {
         let location = text(definitions, definitions.locations[location].name).to_owned();
-        let location = if location.starts_with("API thread") {
-            "API thread".to_owned()
-        } else if location.starts_with("proxy thread") {
-            "proxy thread".to_owned()
-        } else {
-            location.replace(" 0xabcdef0123456789", "")
-        };
+        let thread = ["API thread", "proxy thread"].into_iter().find(|thread| location.starts_with(thread));
+        let location = thread.map_or_else(|| location.replace(" 0xabcdef0123456789", ""), str::to_owned);
         let mut open: Vec<String> = Vec::new();
         for event in events {
             match event.kind {
-                EventKind::Enter(_) => open.push(attributes(definitions, event)),
+                EventKind::Enter(_) => open.push(carried(definitions, event)),
                 EventKind::Leave(region) => {
                     let name = text(definitions, definitions.regions[&region].name).to_owned();
                     rows.push([
@@ -282,7 +267,7 @@ fn rows(definitions: &Definitions, events: &BTreeMap<LocationRef, Vec<Event>>) -
                         group_of(definitions, region.get().into()),
                         name,
                         open.pop().expect("entered"),
-                        attributes(definitions, event),
+                        carried(definitions, event),
                     ]);
                 }
                 _ => {}

@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::job::{KEEP, new_job, open, unified};
-use crate::read::{attributes, events, print, text};
+use crate::read::{attributes, events, print, text, value};
 use journal::clock;
 use journal::testing::{Process, Who, start};
 use nccl_events::gpu::{ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuCount, GpuRecord, Kernel};
 use nccl_events::{Body, Name, event};
-use otf2::{
-    Archive, AttributeValue, EventKind, LocationGroupType, LocationRef, LocationType, Paradigm, RegionRole,
-    SystemTreeDomain,
-};
+use otf2::{Archive, EventKind, LocationGroupType, LocationRef, LocationType, Paradigm, RegionRole, SystemTreeDomain};
 use trace::{unify, write_part};
 
 const MANGLED: &std::ffi::CStr = c"_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
@@ -71,9 +68,8 @@ pub(crate) fn record(out: &Path, rank: u32, number: u8) -> std::path::PathBuf {
     let who = Who { rank, ranks: 2, in_environment: true };
     let mut process = Process::begin(out, who);
     let context = process.context.get();
-    let backend = Backend::Cupti;
     let text = Name::from_cstr(c"libcupti 13.5 by its newer interface");
-    gpu(&mut process, 0, &GpuRecord::Notice { backend, text });
+    gpu(&mut process, 0, &GpuRecord::Notice { backend: Backend::Cupti, text });
     gpu(&mut process, 0, &GpuRecord::Device(device(number)));
     gpu(&mut process, context, &GpuRecord::DeviceOfCommunicator { ordinal: 0 });
     sample(&mut process);
@@ -163,7 +159,7 @@ fn kernels_are_on_the_streams_of_their_gpus() {
     let out: &Path = &new_job();
     let archive = written(out, [1, 2]);
     let definitions = archive.definitions().expect("definitions");
-    let streams: Vec<(String, String)> = definitions
+    let mut streams: Vec<(String, String)> = definitions
         .locations
         .values()
         .filter(|location| text(&definitions, location.name).starts_with("CUDA stream"))
@@ -172,10 +168,8 @@ fn kernels_are_on_the_streams_of_their_gpus() {
             let group = &definitions.location_groups[&location.group];
             let names = [location.name, group.name].map(|name| text(&definitions, name).to_owned());
             let mut properties = location.properties.iter();
-            let number =
-                properties.find(|(name, _)| text(&definitions, *name) == "NCCL::STREAM_ID").map(|(_, number)| *number);
-            let Some(AttributeValue::U32(number)) = number else { panic!("{}: {number:?}", names[0]) };
-            assert_eq!(names[0], format!("CUDA stream {number}"));
+            let id = properties.find(|(name, _)| text(&definitions, *name) == "NCCL::STREAM_ID").expect("an id");
+            assert_eq!(names[0], format!("CUDA stream {}", value(&definitions, &id.1)));
             names.into()
         })
         .collect();
@@ -185,9 +179,8 @@ fn kernels_are_on_the_streams_of_their_gpus() {
         ("CUDA stream 8", "GPU 0 [0000:42:00.0]"),
         ("CUDA stream 8", "GPU 0 [0000:43:00.0]"),
     ];
-    let mut sorted = streams;
-    sorted.sort();
-    assert_eq!(sorted, expected.map(|(row, gpu)| (row.to_owned(), gpu.to_owned())));
+    streams.sort();
+    assert_eq!(streams, expected.map(|(row, gpu)| (row.to_owned(), gpu.to_owned())));
 
     let region = definitions
         .regions
@@ -268,18 +261,8 @@ fn a_device_that_two_processes_use_is_one_device() {
     assert_ne!(groups[0].creator, groups[1].creator);
     for group in groups {
         assert_eq!(group.system_tree_parent, *reference);
-        let properties: BTreeMap<&str, String> = group
-            .properties
-            .iter()
-            .map(|(name, value)| {
-                let value = match value {
-                    AttributeValue::String(string) => text(&definitions, *string).to_owned(),
-                    AttributeValue::U64(number) => number.to_string(),
-                    other => format!("{other:?}"),
-                };
-                (text(&definitions, *name), value)
-            })
-            .collect();
+        let properties = group.properties.iter().map(|(name, of)| (text(&definitions, *name), value(&definitions, of)));
+        let properties: BTreeMap<&str, String> = properties.collect();
         let expected = [
             ("MIG", "no"),
             ("PCI", "0000:42:00.0"),
@@ -290,8 +273,7 @@ fn a_device_that_two_processes_use_is_one_device() {
             ("name", "NVIDIA H100"),
             ("ordinal", "0"),
         ];
-        let expected = expected.map(|(name, value)| (name, value.to_owned()));
-        assert_eq!(properties, expected.into());
+        assert_eq!(properties, expected.map(|(name, value)| (name, value.to_owned())).into());
     }
     print(out);
 }
@@ -324,8 +306,7 @@ fn which_gpu_a_rank_uses_is_a_blind_spot_only_where_cuda_does_not_say() {
         ([Some(device(1)), Some(nameless)], true),
     ] {
         let spots = blind_spots(devices);
-        let is_said = spots.contains("which GPU a rank uses");
-        assert_eq!(is_said, is_unknown, "{devices:?}: {spots}");
+        assert_eq!(spots.contains("which GPU a rank uses"), is_unknown, "{devices:?}: {spots}");
         assert!(spots.contains("split from"), "{spots}");
     }
 }

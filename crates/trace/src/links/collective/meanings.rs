@@ -27,8 +27,13 @@ impl Meanings {
 
     /// Bytes of an element of a data type, see [`element_bytes`].
     #[inline]
-    pub(crate) fn element_bytes(&self, datatype: Symbol) -> u64 {
+    fn element_bytes(&self, datatype: Symbol) -> u64 {
         self.0.get(index(datatype.0)).map_or(0, |meaning| meaning.element_bytes)
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self, count: u64, datatype: Symbol) -> u64 {
+        count.saturating_mul(self.element_bytes(datatype))
     }
 
     #[inline]

@@ -138,8 +138,7 @@ pub(super) fn add_events(work: &mut GpuWork, tables: &Tables, launched: &Launche
         let GpuRecord::LaunchTime(time) = at.record else {
             continue;
         };
-        let clock = GpuClock::Events;
-        let placed = work.clocks.place(clock, time.ordinal, time.start_ns, time.end_ns);
+        let placed = work.clocks.place(GpuClock::Events, time.ordinal, time.start_ns, time.end_ns);
         let launch = tables.find(at.id).filter(|_| at.id != 0);
         let (Some((from, to)), Some(launch)) = (placed, launch) else {
             work.fates.events_not_used += 1;

@@ -142,14 +142,7 @@ fn a_copy_engine_collective_ran_while_its_copies_did() {
             stream: 8,
             start_ns: start + CUPTI_AHEAD,
             end_ns: end + CUPTI_AHEAD,
-            bytes: 4096,
-            kind: 8,
-            source_kind: 3,
-            destination_kind: 3,
-            count: 1,
-            graph_node: 0,
-            source_device: 3,
-            destination_device: 2,
+            ..Copy::default()
         };
         stream.gpu(9000, 20, GpuRecord::Copy(copy));
     }

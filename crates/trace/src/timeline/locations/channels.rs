@@ -26,8 +26,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             count(why, &mut builder.counts);
         }
         let (start, end) = span(model, row, event);
-        let key = LocationKey::Channel(owner, event.fields.channel);
-        order.add(key, (start, end, row));
+        order.add(LocationKey::Channel(owner, event.fields.channel), (start, end, row));
     }
     let phases = phases::by_channel(model);
     for (key, of_location) in order.in_order() {
