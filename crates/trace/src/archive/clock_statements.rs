@@ -1,4 +1,4 @@
-//! What an archive says of its clocks: for all, for each host, for each process, for each location with GPU stamps.
+//! What an archive says about its clocks: for all, for each host, for each process, for each location with GPU stamps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ impl<'a> Hosts<'a> {
     }
 }
 
-/// What a process's location group says of its clock: nothing where all processes share one.
+/// What a process's location group says about its clock: nothing where all processes share one.
 pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<Property> {
     let correction = &process.correction;
     if hosts.0.len() < 2 {
@@ -107,7 +107,7 @@ fn line(clock: &Correction, reference: &str) -> String {
     }
 }
 
-/// What a process's location group says of who it is and of its clocks.
+/// What a process's location group says about its identity and its clocks.
 pub(crate) fn identity(manifest: &Manifest) -> Vec<Property> {
     let process = &manifest.process;
     let mut said = Vec::new();
