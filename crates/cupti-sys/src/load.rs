@@ -74,9 +74,6 @@ struct Candidate {
 }
 
 /// Loads CUPTI, or takes the one that is mapped. Without a driver no CUPTI is even opened.
-///
-/// # Errors
-/// There is no driver, or no CUPTI.
 pub fn load(search: &Search) -> Result<Library, LoadError> {
     let driver = Driver::find().map_err(LoadError::Driver)?;
     let mapped = Mapped::now();
@@ -94,7 +91,6 @@ pub fn load(search: &Search) -> Result<Library, LoadError> {
 }
 
 /// What [`load`] would try in a process that has these libraries, whatever its driver: files, and names for the loader.
-#[must_use]
 pub fn places(search: &Search, mapped: &Mapped) -> Vec<PathBuf> {
     let all = candidates(search, mapped, Driver { version: u32::MAX });
     all.into_iter().map(|candidate| candidate.name).collect()

@@ -139,14 +139,12 @@ pub fn realtime_ns() -> u64 {
 
 /// What the clocks of the system showed at one tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "clocks by the system's names")]
 pub struct ClockPair {
     /// The tick, in the middle of the reading.
     pub ticks: u64,
-    /// CLOCK_MONOTONIC.
     pub monotonic_ns: u64,
-    /// CLOCK_REALTIME.
     pub realtime_ns: u64,
-    /// CLOCK_MONOTONIC_RAW.
     pub monotonic_raw_ns: u64,
     /// How long the reading of CLOCK_MONOTONIC took: the pair is good to half of this.
     pub uncertainty_ticks: u64,

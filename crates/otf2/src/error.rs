@@ -13,11 +13,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why an archive could not be written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(
+    missing_docs,
+    reason = "`operation` is what was being done, with the file or location; `reason` what is wrong"
+)]
 pub enum Error {
     /// libotf2 reported an error.
     #[error("{operation}: libotf2 reports {code}: {detail}")]
     Library {
-        /// What was being done, with the file or location.
         operation: String,
         /// The name of OTF2's error code, such as `INVALID_ARGUMENT`, or for errors of the operating system
         /// what they mean, such as `No space left on device`.
@@ -27,34 +30,16 @@ pub enum Error {
     },
     /// The call was refused before libotf2 saw it: libotf2 would write a broken archive, or abort.
     #[error("{operation}: {reason}")]
-    Refused {
-        /// What was being done, with the file or location.
-        operation: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Refused { operation: String, reason: String },
     /// A file or directory could not be read or written.
     #[error("{operation} {}: {source}", path.display())]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// With which file or directory.
-        path: PathBuf,
-        /// Why it failed.
-        source: std::io::Error,
-    },
+    Io { operation: &'static str, path: PathBuf, source: std::io::Error },
     /// A file of an archive is damaged or incomplete.
     #[error("{}: {reason}", path.display())]
-    Damaged {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Damaged { path: PathBuf, reason: String },
     /// The events of a location are not in the order of time.
     #[error("{}: time goes from {from} back to {to}", path.display())]
     TimeGoesBack {
-        /// Which file.
         path: PathBuf,
         /// The time of an event, corrected by the location's clock offsets.
         from: u64,

@@ -243,25 +243,15 @@ vocabulary! {
 
     /// What a metric's value means, and for which time.
     MetricMode {
-        /// Accumulated since the start of the measurement.
         AccumulatedStart = OTF2_METRIC_ACCUMULATED_START,
-        /// Accumulated, at this point.
         AccumulatedPoint = OTF2_METRIC_ACCUMULATED_POINT,
-        /// Accumulated since the last sample.
         AccumulatedLast = OTF2_METRIC_ACCUMULATED_LAST,
-        /// Accumulated until the next sample.
         AccumulatedNext = OTF2_METRIC_ACCUMULATED_NEXT,
-        /// Absolute, at this point.
         AbsolutePoint = OTF2_METRIC_ABSOLUTE_POINT,
-        /// Absolute, since the last sample.
         AbsoluteLast = OTF2_METRIC_ABSOLUTE_LAST,
-        /// Absolute, until the next sample.
         AbsoluteNext = OTF2_METRIC_ABSOLUTE_NEXT,
-        /// Relative, at this point.
         RelativePoint = OTF2_METRIC_RELATIVE_POINT,
-        /// Relative, since the last sample.
         RelativeLast = OTF2_METRIC_RELATIVE_LAST,
-        /// Relative, until the next sample.
         RelativeNext = OTF2_METRIC_RELATIVE_NEXT,
     }
 

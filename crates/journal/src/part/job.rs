@@ -60,9 +60,6 @@ enum Relation {
 ///
 /// Processes that share a communicator are of one job. Without ids to compare, so are all until the processes that
 /// recorded there have ended. `first_comm` is NCCL's id of the process's first communicator, 0 where it has none.
-///
-/// # Errors
-/// A directory or its claim cannot be made.
 pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Result<JobDirectory> {
     let mut other = None;
     for number in 1..=MOST_DIRECTORIES {

@@ -114,14 +114,11 @@ impl Level {
 
 /// What somebody asks for when an archive is written again; the rest stays as it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields of `ArchiveOptions`")]
 pub struct ArchiveWishes {
-    /// See [`ArchiveOptions::level`].
     pub level: Option<Level>,
-    /// See [`ArchiveOptions::metrics`].
     pub metrics: Option<MetricSet>,
-    /// See [`ArchiveOptions::comm_locations`].
     pub comm_locations: Option<CommLocations>,
-    /// See [`ArchiveOptions::collectives`].
     pub collectives: Option<CollectiveRecords>,
 }
 

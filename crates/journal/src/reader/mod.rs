@@ -58,9 +58,6 @@ pub struct Segments(BTreeMap<u16, Vec<SegmentPlace>>);
 
 impl Journal {
     /// Finds the segments in a journal directory (`parts/<part>/journal`).
-    ///
-    /// # Errors
-    /// The directory cannot be read, or was written by a newer version.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let mut follower = Follower::with(directory, 0, CHUNK_BYTES)?;
         let found = follower.find()?;

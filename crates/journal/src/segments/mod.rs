@@ -7,16 +7,27 @@ pub(crate) mod counted;
 pub(crate) mod gaps;
 pub(crate) mod head;
 pub(crate) mod losses;
-mod problem;
 pub(crate) mod removed;
 pub(crate) mod segment;
 mod symbols;
 
 use crate::format::layout::FORMAT_VERSION;
 pub use losses::Losses;
-pub use problem::Problem;
 pub use removed::Removed;
 pub use symbols::Symbols;
+
+/// A place in a journal that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it, in bytes.
+    pub offset: u64,
+    /// What was found there.
+    pub reason: String,
+    /// Committed bytes that were left out because of it.
+    pub lost_bytes: u64,
+}
 
 /// Why a journal cannot be read at all.
 #[derive(Debug, thiserror::Error)]

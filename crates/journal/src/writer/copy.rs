@@ -17,9 +17,6 @@ const HEADER_BYTES: usize = 8 * HEADER_WORDS;
 impl JournalWriter {
     /// Copies the journal into a directory that is there. To be called by the maintenance thread, whose work goes on
     /// between two segments.
-    ///
-    /// # Errors
-    /// The journal cannot be read, or the copy not be written.
     pub fn copy_to(&self, into: &Path) -> io::Result<()> {
         let current: BTreeMap<u16, u32> = self
             .slots()

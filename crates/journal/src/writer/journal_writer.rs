@@ -55,9 +55,6 @@ impl JournalWriter {
     }
 
     /// Gives the calling thread a slot: one that an ended thread left, or a new one.
-    ///
-    /// # Errors
-    /// Recording has stopped, or stops now because no file can be made.
     pub fn register(&self, thread_name: &str) -> Result<SlotWriter, Stop> {
         let free = self.free.lock().pop();
         let mut slot_writer = match free {

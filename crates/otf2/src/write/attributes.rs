@@ -37,9 +37,7 @@ impl Attributes {
     }
 
     /// Adds a value.
-    ///
-    /// # Errors
-    /// When the attribute is undefined or has a value already.
+    /// An attribute has one.
     #[inline]
     pub fn add(&mut self, attribute: AttributeRef, value: AttributeValue) -> Result<()> {
         let bit = 1_u128.checked_shl(attribute.get()).unwrap_or(0);
@@ -100,9 +98,7 @@ impl NextAttributes {
     }
 
     /// Adds a value.
-    ///
-    /// # Errors
-    /// When the attribute is undefined or has a value already, or without memory.
+    /// An attribute has one.
     // Where it is called the type of the value is known, and what is made of it need not be worked out.
     #[inline(always)]
     pub fn add(&mut self, attribute: AttributeRef, value: AttributeValue) -> Result<()> {

@@ -66,9 +66,7 @@ impl<'a> EventWriter<'a> {
     }
 
     /// Closes the event file and returns how many events are in it.
-    ///
-    /// # Errors
-    /// When the file could not be written, now or before; then it is not to be used.
+    /// On an error the file is not to be used.
     pub fn close(mut self) -> Result<u64> {
         if let Err(error) = self.finish() {
             self.handle.note_failure();
@@ -170,9 +168,6 @@ macro_rules! events {
         $(refers to $(($what:literal: $reference:expr))+)? = $function:ident($($raw:expr),*);)*) => {
         impl EventWriter<'_> {$(
             $(#[$doc])*
-            ///
-            /// # Errors
-            /// See [`EventWriter`].
             pub fn $method(&mut self, time: u64, $($argument: $type,)* attributes: &Attributes) -> Result<()> {
                 const EVENT: &str = stringify!($function);
                 $($(self.defined(EVENT, $what, $reference.is_defined())?;)+)?
@@ -270,9 +265,7 @@ events! {
 
 impl EventWriter<'_> {
     /// The values of a metric class, in the order of its members and of their types.
-    ///
-    /// # Errors
-    /// See [`EventWriter`]; also when there are more than 255 values.
+    /// At most 255.
     pub fn metric(
         &mut self,
         time: u64,
