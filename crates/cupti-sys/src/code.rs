@@ -65,8 +65,7 @@ codes! {
 impl Code {
     /// The name in CUPTI's headers, where it is one of those that a tool like this can meet.
     pub fn name(self) -> Option<&'static str> {
-        let named = Self::ALL.iter().find(|(_, code)| *code == self);
-        named.map(|(name, _)| *name)
+        Self::ALL.iter().find(|(_, code)| *code == self).map(|(name, _)| *name)
     }
 
     /// Whether all is well.

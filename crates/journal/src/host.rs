@@ -60,8 +60,7 @@ impl ProcessKey {
 
 /// Whether a process of this host runs; one that started at another time is another process of the same id.
 pub fn life_here(pid: u32, start_ticks: Option<u64>) -> Life {
-    let stat = Stat::read(pid);
-    stat.map_or(Life::Gone, |stat| stat.life(start_ticks))
+    Stat::read(pid).map_or(Life::Gone, |stat| stat.life(start_ticks))
 }
 
 /// The process id namespace of this process, or an empty string.

@@ -138,9 +138,7 @@ mod tests {
                 // A phase may be called `a::b`.
                 for name in ["a name", "a::b"] {
                     let canonical = canonical_name(class, kind, name);
-                    assert!(
-                        kind.is_none() && name == "a::b" || parse_canonical_name(&canonical) == Some((class, kind))
-                    );
+                    assert_eq!(parse_canonical_name(&canonical), Some((class, kind)), "{canonical}");
                 }
             }
         }

@@ -229,14 +229,12 @@ impl Tables {
     }
 
     pub fn is_finalized(&self, context: u32) -> bool {
-        let mut calls = self.comm_calls.iter();
-        calls.any(|call| !call.is_init && call.context == Some(context))
+        self.comm_calls.iter().any(|call| !call.is_init && call.context == Some(context))
     }
 
     /// When a communicator rank began: when its `init` returned, where that is recorded.
     pub fn began(&self, context: u32) -> Option<u64> {
-        let mut calls = self.comm_calls.iter();
-        calls.find(|call| call.is_init && call.context == Some(context)).map(|call| call.end)
+        self.comm_calls.iter().find(|call| call.is_init && call.context == Some(context)).map(|call| call.end)
     }
 
     /// The first index of a thread, which may have written in several slots.

@@ -47,8 +47,7 @@ macro_rules! choice {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
-                let mut known = Self::CHOICES.iter();
-                let found = known.find(|(name, _)| name.eq_ignore_ascii_case(text.trim()));
+                let found = Self::CHOICES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text.trim()));
                 found.map(|(_, choice)| *choice).ok_or_else(|| {
                     let names: Vec<&str> = Self::CHOICES.iter().map(|(name, _)| *name).collect();
                     format!("not one of {}", names.join(", "))

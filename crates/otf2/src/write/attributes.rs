@@ -146,18 +146,14 @@ mod tests {
     #[test]
     fn an_attribute_has_one_value() {
         // Below and above the numbers that have a bit.
-        for number in [1, 127, 128, 1 << 20] {
-            has_one_value(AttributeRef::new(number));
+        for attribute in [1, 127, 128, 1 << 20].map(AttributeRef::new) {
+            let mut attributes = Attributes::new();
+            attributes.add(attribute, AttributeValue::U64(1)).expect("the first value is accepted");
+            attributes.add(attribute, AttributeValue::U8(2)).expect_err("the second value is refused");
+            attributes.add(AttributeRef::UNDEFINED, AttributeValue::U8(2)).expect_err("undefined");
+            assert_eq!(attributes.entries(), [(attribute, AttributeValue::U64(1))]);
+            attributes.clear();
+            attributes.add(attribute, AttributeValue::U8(2)).expect("an empty list has no value");
         }
-    }
-
-    fn has_one_value(attribute: AttributeRef) {
-        let mut attributes = Attributes::new();
-        attributes.add(attribute, AttributeValue::U64(1)).expect("the first value is accepted");
-        attributes.add(attribute, AttributeValue::U8(2)).expect_err("the second value is refused");
-        attributes.add(AttributeRef::UNDEFINED, AttributeValue::U8(2)).expect_err("an undefined attribute is refused");
-        assert_eq!(attributes.entries(), [(attribute, AttributeValue::U64(1))]);
-        attributes.clear();
-        attributes.add(attribute, AttributeValue::U8(2)).expect("an empty list has no value");
     }
 }
