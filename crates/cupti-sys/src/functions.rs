@@ -10,9 +10,9 @@ pub type Callback = extern "C" fn(*mut c_void, c_int, u32, *const c_void);
 pub type BufferRequested = extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 /// A buffer comes back: context, stream, address, size, bytes that are valid.
 pub type BufferCompleted = extern "C" fn(*mut c_void, u32, *mut u8, usize, usize);
-/// The same of a subscriber's own; the last is a `CUpti_BufferCallbackRequestInfo`.
+/// As [`BufferRequested`], for one subscriber; the last argument is a `CUpti_BufferCallbackRequestInfo`.
 pub type SubscriberBufferRequested = extern "C" fn(*mut *mut u8, *mut usize, *mut usize, *mut c_void);
-/// The same of a subscriber's own: address, size, valid bytes, and a `CUpti_BufferCallbackCompleteInfo`.
+/// As [`BufferCompleted`], for one subscriber: address, size, valid bytes, a `CUpti_BufferCallbackCompleteInfo`.
 pub type SubscriberBufferCompleted = extern "C" fn(*mut u8, usize, usize, *mut c_void);
 
 /// `CUpti_SubscriberParams` as of CUDA 13.2; the one structure that a caller fills.

@@ -116,8 +116,8 @@ pub fn canonical_name(class: RegionClass, kind: Option<Kind>, name: &str) -> Str
     }
 }
 
-/// The class of a region, and the kind of event that it shows, by its canonical name; none of kernels and of regions of
-/// other writers.
+/// The class of a region, and the kind of event that it shows, by its canonical name. `None` for kernels and for
+/// regions of other writers.
 pub fn parse_canonical_name(canonical: &str) -> Option<(RegionClass, Option<Kind>)> {
     let mut words = canonical.strip_prefix("nccl::")?.splitn(3, "::");
     let class = RegionClass::parse(words.next()?)?;

@@ -56,7 +56,7 @@ pub(crate) fn io(operation: &'static str, path: &Path, source: std::io::Error) -
     Error::Io { operation, path: path.to_owned(), source }
 }
 
-/// What libotf2 says of a file that is damaged.
+/// The error for a damaged file, with the message of libotf2.
 pub(crate) fn damaged(path: &Path, what: &str, error: &Error) -> Error {
     let reason = match error {
         Error::Library { code, detail, .. } => format!("{what} (libotf2 reports {code}: {detail})"),

@@ -42,12 +42,11 @@ pub struct RmaAccess {
 
 /// An event of a location.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "fields that say it themselves")]
 pub struct Event {
-    /// When, in ticks of the archive's clock, corrected by the location's clock offsets.
+    /// In ticks of the archive's clock, corrected by the location's clock offsets.
     pub time: u64,
-    /// What.
     pub kind: EventKind,
-    /// More about it.
     pub attributes: Vec<(AttributeRef, AttributeValue)>,
 }
 

@@ -43,7 +43,7 @@ pub struct LocationGroup {
     pub properties: Vec<Property>,
 }
 
-/// What an archive says about a paradigm it uses.
+/// A paradigm that an archive uses.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(missing_docs, reason = "fields have the names of OTF2's definitions")]
 pub struct ParadigmRecord {
@@ -52,7 +52,7 @@ pub struct ParadigmRecord {
     pub properties: Vec<(ParadigmProperty, AttributeValue)>,
 }
 
-/// Those whose fields are those of the [`Definition`] of the same name. The lists after `;` are other definitions.
+/// Records with the fields of the [`Definition`] of the same name. Each list after `;` holds other definitions.
 macro_rules! records {
     ($($(#[$of:meta])* $kind:ident($own:ty) in $map:ident {
         $($(#[$doc:meta])* $field:ident: $type:ty,)*

@@ -287,7 +287,7 @@ vocabulary! {
         U64 = OTF2_PARAMETER_TYPE_UINT64,
     }
 
-    /// Whether measurement goes on.
+    /// Whether measurement continues.
     MeasurementMode {
         On = OTF2_MEASUREMENT_ON,
         Off = OTF2_MEASUREMENT_OFF,

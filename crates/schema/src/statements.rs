@@ -18,7 +18,7 @@ macro_rules! properties {
         $($(#[doc = $doc:literal])* $field:ident $text:literal $grammar:ident;)+
         => listed { $($listed:ident $number:literal $list:literal;)+ }
     ) => {
-        /// What an archive says of itself.
+        /// All properties of an archive.
         #[derive(Clone, Debug, Default, PartialEq)]
         #[expect(missing_docs, reason = "`docs/REFERENCE.md` describes the properties")]
         pub struct Statements {
@@ -60,7 +60,7 @@ macro_rules! properties {
                 $(self.$listed.merge_by(&other.$listed, |line| line);)+
             }
 
-            /// The names of all properties, but those of the counters.
+            /// The names of all properties except counters.
             pub const NAMES: &[&str] = &[$($text,)+ $($number, $list,)+];
         }
     };
@@ -166,7 +166,7 @@ fn read<G: Grammar>(into: &mut G, value: &str) -> Read {
 }
 
 impl Statements {
-    /// Reads the properties of an archive; those of other writers are not among them.
+    /// Reads the properties of an archive; those of other writers are left out.
     pub fn read<'a>(properties: impl IntoIterator<Item = &'a Property>) -> Self {
         let mut found = Self::default();
         for (name, value) in properties.into_iter().filter(|(name, _)| name.starts_with(PREFIX)) {

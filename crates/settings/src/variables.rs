@@ -16,7 +16,7 @@ pub struct Variable {
     pub values: &'static str,
     pub default: &'static str,
     pub doc: &'static str,
-    /// Puts a value into the settings; the error says what is wrong with it and what is used instead.
+    /// Puts a value into the settings; the error names the fault and the value used instead.
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
 }
 

@@ -138,7 +138,7 @@ impl PairBounds {
         (known, slack)
     }
 
-    /// The same as conditions on the two clocks. `piece`: the length of a piece.
+    /// The bounds as conditions on the two clocks. `piece` is the length of a piece.
     pub(super) fn needs(&self, piece: f64) -> impl Iterator<Item = Need> {
         let (first, second) = self.pair;
         self.pieces.iter().enumerate().flat_map(move |(knot, bounds)| {

@@ -90,7 +90,7 @@ pub mod kind {
     pub const CLOCK_PAIR: u8 = 0x04;
     pub const COMM_INIT: u8 = 0x05;
     pub const COMM_FINALIZE: u8 = 0x06;
-    /// What [`COMM_INIT`] says, for when that is gone.
+    /// Repeats [`COMM_INIT`], which a flight recording may have removed.
     pub const COMM_KNOWN: u8 = 0x07;
     pub const SWITCH: u8 = 0x08;
     pub const NOT_SELECTED: u8 = 0x09;

@@ -61,7 +61,7 @@ pub fn read_process(part: &Path) -> (ProcessInfo, String) {
 
 type Fields = serde_json::Map<String, Value>;
 
-/// Takes the fields that can be read, also those of a field of fields, and says which cannot.
+/// Takes all fields that can be read, nested ones too, and names those that cannot.
 fn good_fields(fields: Fields) -> (ProcessInfo, String) {
     let check = |name: &str, value: &Value| {
         let alone = Fields::from_iter([(name.to_owned(), value.clone())]);

@@ -13,14 +13,11 @@ use nccl_events::Kind;
 /// How an archive is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(missing_docs, reason = "their types say what they are")]
 pub struct ArchiveOptions {
-    /// Which kinds of events are shown.
     pub level: Level,
-    /// Which metrics are computed.
     pub metrics: MetricSet,
-    /// What communicator locations are.
     pub comm_locations: CommLocations,
-    /// Which records collectives have.
     pub collectives: CollectiveRecords,
 }
 

@@ -38,14 +38,11 @@ pub struct Outcome {
 
 /// The journal of one process, opened.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the functions of `Follower` have these names")]
 pub struct Journal {
-    /// The process tag in every id of this process.
     pub process_tag: u16,
-    /// Process id.
     pub process_id: u32,
-    /// Where its ticks come from.
     pub tick_source: TickSource,
-    /// When the session began, CLOCK_REALTIME ns.
     pub session_start_realtime_ns: u64,
     directory: PathBuf,
     follower: Follower,

@@ -31,21 +31,16 @@ pub struct Problem {
 
 /// Why a journal cannot be read at all.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum Error {
     /// The directory or a file in it could not be read.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// What was read.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// The journal was written by a newer version.
     #[error("{}: journal format {found} is newer than this version reads ({FORMAT_VERSION}): use the nccl-otf2 that belongs to the plugin that wrote it", path.display())]
     Newer {
-        /// The file.
         path: PathBuf,
-        /// Its format version.
+        /// The format version of the file.
         found: u32,
     },
 }

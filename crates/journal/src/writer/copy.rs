@@ -70,7 +70,7 @@ impl JournalWriter {
             let Some(head) = segment.get_mut(..HEADER_BYTES) else {
                 break;
             };
-            // The header first: what it says is committed is there when the rest is read.
+            // The header first: the bytes that it counts as committed are there when the rest is read.
             from.read_exact_at(head, at)?;
             let word = |index: usize| {
                 let bytes = head.as_chunks::<8>().0.get(index);

@@ -126,7 +126,7 @@ impl JournalWriter {
     }
 
     /// An id for an event that no slot can record. It is not [`EventId::NONE`]: up to 2.27 NCCL leaves out the
-    /// children of an event without a handle, which other threads may well be able to record.
+    /// children of an event without a handle, which other threads can perhaps record.
     pub fn slotless_id(&self, kind: Kind) -> EventId {
         // The first slot is that of the maintenance thread, which starts no events.
         let sequence = self.slotless_sequence.fetch_add(1, Ordering::Relaxed) + 1;

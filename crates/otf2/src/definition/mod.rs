@@ -14,7 +14,7 @@ pub(crate) use field::{Field, reference_of};
 use field::{Renumber, renumber_value};
 
 /// The definitions whose fields are numbers and references, each an argument of libotf2's functions, and a value
-/// with its type at the end of some. Whoever needs the list calls this with a macro that makes something of it.
+/// with its type at the end of some. A user of the list passes a macro that expands it.
 macro_rules! plain_definitions {
     ($make:ident) => {
         $make! {

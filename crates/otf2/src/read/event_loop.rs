@@ -21,12 +21,12 @@ struct Expected {
 }
 
 impl Archive {
-    /// Calls `each` for every event of these locations, in the order of their corrected times.
+    /// Calls `each` for every event of these locations, in the order of their corrected times. Returns how many events
+    /// were given.
     ///
     /// Clock offsets are applied, and references are those of the global definitions. Equal times are given in
-    /// the order of location ids. Memory is two chunks per location. Returns how many events were given.
-    /// A file that libotf2 would read for ever, or in part, is an error: one that was cut short (its process was killed), or
-    /// has other chunks than the anchor says.
+    /// the order of location ids. Memory is two chunks per location. A file that libotf2 would read for ever, or
+    /// in part, is an error: one that was cut short, or has chunks of another size than the anchor states.
     pub fn for_each_event(
         &self,
         locations: &[LocationRef],

@@ -24,7 +24,7 @@ pub struct ClockOffset {
     pub standard_deviation: f64,
 }
 
-/// What the local definition file of a location says.
+/// The content of the local definition file of a location.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LocalDefinitions {
     /// Clock offsets, in the order of the file.

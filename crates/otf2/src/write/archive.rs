@@ -45,7 +45,7 @@ impl ArchiveWriter {
         Self::create_with_chunks(directory, name, DEFINITIONS_CHUNK_BYTES)
     }
 
-    /// The same with another size of definitions chunks: for local definition files that somebody else wrote.
+    /// Sets another size of definitions chunks, to match local definition files that another program wrote.
     /// From 256 KiB to 16 MiB.
     pub fn create_with_chunks(directory: &Path, name: &str, definitions_chunk_bytes: u64) -> Result<Self> {
         if !(sys::OTF2_CHUNK_SIZE_MIN..=sys::OTF2_CHUNK_SIZE_MAX).contains(&definitions_chunk_bytes) {
@@ -84,7 +84,7 @@ impl ArchiveWriter {
         check(code, operation)
     }
 
-    /// The writer of the global definitions. Can be taken more than once; it goes on where it was.
+    /// The writer of the global definitions. It can be taken again, and continues where it was.
     pub fn definitions(&mut self) -> Result<GlobalDefinitions<'_>> {
         GlobalDefinitions::new(&mut self.handle, &mut self.definitions)
     }

@@ -36,8 +36,7 @@ impl Attributes {
         &self.entries
     }
 
-    /// Adds a value.
-    /// An attribute has one.
+    /// Adds a value; an attribute has one.
     #[inline]
     pub fn add(&mut self, attribute: AttributeRef, value: AttributeValue) -> Result<()> {
         let bit = 1_u128.checked_shl(attribute.get()).unwrap_or(0);
@@ -97,9 +96,8 @@ impl NextAttributes {
         Some(Self { list: NonNull::new(list)? })
     }
 
-    /// Adds a value.
-    /// An attribute has one.
-    // Where it is called the type of the value is known, and what is made of it need not be worked out.
+    /// Adds a value; an attribute has one.
+    // Callers know the type of the value, so inlining removes the conversion's branches.
     #[inline(always)]
     pub fn add(&mut self, attribute: AttributeRef, value: AttributeValue) -> Result<()> {
         if !attribute.is_defined() {

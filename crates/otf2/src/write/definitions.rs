@@ -221,7 +221,7 @@ impl<'a> GlobalDefinitions<'a> {
 /// 11 bytes, which fit into the smallest chunk.
 const REST_BYTES: usize = 256;
 
-/// libotf2 writes a number as one byte that says how many follow, and those that are not leading zeros.
+/// libotf2 writes a number as its length in one byte, then its bytes without leading zeros.
 fn compressed_size(number: u64) -> usize {
     let bytes = 8 - number.leading_zeros() / 8;
     1 + usize::try_from(bytes).unwrap_or(8)

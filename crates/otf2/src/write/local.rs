@@ -115,8 +115,7 @@ impl<'a> LocalDefWriter<'a> {
     }
 
     /// At this local time (before correction) the clock of the location is `offset` ticks behind the
-    /// archive's: readers add it.
-    /// Times increase.
+    /// archive's: readers add it. Times increase.
     pub fn clock_offset(&mut self, time: u64, offset: i64, standard_deviation: f64) -> Result<()> {
         let operation = format!("write a clock offset at {time} for {:?}", self.location);
         if let Some(last) = self.last_offset_time.filter(|last| time <= *last) {

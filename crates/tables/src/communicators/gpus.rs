@@ -29,7 +29,7 @@ pub struct Gpu {
     pub rank: u32,
     /// Whether the communicator is the one that all GPUs are named after, where possible.
     pub in_largest: bool,
-    /// CUDA's number of it, where that is known.
+    /// CUDA's ordinal, where that is known.
     pub ordinal: Option<u32>,
 }
 
