@@ -44,8 +44,7 @@ pub fn of(pairs: &[ClockPair]) -> Vec<Anchor> {
         gaps.extend(Gap::between(&all, gap.from, gap.farthest));
         gaps.extend(Gap::between(&all, gap.farthest, gap.to));
     }
-    let kept = kept.into_iter();
-    kept.filter_map(|at| all.get(at).copied()).collect()
+    kept.into_iter().filter_map(|at| all.get(at).copied()).collect()
 }
 
 /// What lies between two anchors.

@@ -74,9 +74,6 @@ struct Candidate {
 }
 
 /// Loads CUPTI, or takes the one that is mapped. Without a driver no CUPTI is even opened.
-///
-/// # Errors
-/// There is no driver, or no CUPTI.
 pub fn load(search: &Search) -> Result<Library, LoadError> {
     let driver = Driver::find().map_err(LoadError::Driver)?;
     let mapped = Mapped::now();
@@ -94,10 +91,8 @@ pub fn load(search: &Search) -> Result<Library, LoadError> {
 }
 
 /// What [`load`] would try in a process that has these libraries, whatever its driver: files, and names for the loader.
-#[must_use]
 pub fn places(search: &Search, mapped: &Mapped) -> Vec<PathBuf> {
-    let all = candidates(search, mapped, Driver { version: u32::MAX });
-    all.into_iter().map(|candidate| candidate.name).collect()
+    candidates(search, mapped, Driver { version: u32::MAX }).into_iter().map(|candidate| candidate.name).collect()
 }
 
 /// A handle of dlopen's that is never closed.
@@ -175,8 +170,7 @@ fn candidates(search: &Search, mapped: &Mapped, driver: Driver) -> Vec<Candidate
     let names = names(mapped, driver);
     all.extend(names.iter().map(|name| any(PathBuf::from(name))));
     for folder in folders(search, mapped) {
-        let files = names.iter().map(|name| folder.join(name));
-        all.extend(files.filter(|file| file.is_file()).map(any));
+        all.extend(names.iter().map(|name| folder.join(name)).filter(|file| file.is_file()).map(any));
     }
     all
 }

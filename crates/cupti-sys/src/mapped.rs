@@ -10,20 +10,17 @@ pub struct Mapped {
 
 impl Mapped {
     /// Those of this process; none where `/proc` is not there.
-    #[must_use]
     pub fn now() -> Self {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
         Self::parse(&maps)
     }
 
     /// The files that a process would have mapped.
-    #[must_use]
     pub fn of(files: Vec<PathBuf>) -> Self {
         Self { files }
     }
 
     /// Takes the text of a `maps` file.
-    #[must_use]
     pub fn parse(maps: &str) -> Self {
         let mut files = Vec::new();
         for line in maps.lines() {

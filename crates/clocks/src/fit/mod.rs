@@ -203,7 +203,7 @@ fn middle((low, high): Range) -> f64 {
     low + (high - low) / 2.0
 }
 
-/// The lowest corners of points (`side` 1), or the highest (−1): a line that is beyond none of them is beyond no point.
+/// The lowest corners of points (`side` 1), or the highest (−1). A line that passes all corners passes all points.
 fn hull(points: &mut Vec<Point>, side: f64) {
     points.sort_by(|a, b| a.x.total_cmp(&b.x).then((side * a.y).total_cmp(&(side * b.y))));
     points.dedup_by_key(|point| point.x);

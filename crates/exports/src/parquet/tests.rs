@@ -13,7 +13,8 @@ where
     for<'s> &'s [R]: RecordWriter<R>,
 {
     let none: &[R] = &[];
-    let columns = none.schema().expect("a schema").get_fields().iter().map(|column| {
+    let schema = none.schema().expect("a schema");
+    let columns = schema.get_fields().iter().map(|column| {
         let column_type = match column.get_physical_type() {
             Type::BOOLEAN => "bool",
             Type::INT32 => "int32",

@@ -94,7 +94,7 @@ const JOBS: &[&str] = &[
 const NODE_NAMES: &[&str] = &["SLURMD_NODENAME", "PMIX_HOSTNAME", "NODE_NAME"];
 
 impl Launcher {
-    /// What it says, if it started this process.
+    /// The job by its variables, if it started this process.
     fn read(&self, get: &impl Fn(&str) -> Option<String>) -> Option<JobEnvironment> {
         let number = |name: &str| get(name).and_then(|value| value.trim().parse::<u32>().ok());
         let rank = number(self.rank)?;
@@ -120,7 +120,7 @@ fn is_heterogeneous(get: &impl Fn(&str) -> Option<String>) -> bool {
     get("SLURM_HET_SIZE").is_some_and(|size| size.trim() != "1")
 }
 
-/// The job id in a variable, with what tells apart the jobs that share it.
+/// The job id in a variable, with the number that distinguishes the jobs that share it.
 fn job_id(name: &str, get: &impl Fn(&str) -> Option<String>) -> Option<String> {
     // torchrun's default run id is the word "none": the same for all jobs.
     let id = get(name).filter(|id| !id.is_empty() && id != "none")?;

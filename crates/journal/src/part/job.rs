@@ -43,10 +43,9 @@ pub struct Claim {
 
 /// Where a job records.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields that say it themselves")]
 pub struct JobDirectory {
-    /// The directory.
     pub path: PathBuf,
-    /// The job's name.
     pub job: String,
     /// The job that had claimed the directory asked for, where that is another one.
     pub other: Option<String>,
@@ -65,9 +64,6 @@ enum Relation {
 ///
 /// Processes that share a communicator are of one job. Without ids to compare, so are all until the processes that
 /// recorded there have ended. `first_comm` is NCCL's id of the process's first communicator, 0 where it has none.
-///
-/// # Errors
-/// A directory or its claim cannot be made.
 pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Result<JobDirectory> {
     let mut other = None;
     for number in 1..=MOST_DIRECTORIES {
@@ -79,7 +75,7 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
             _ if shares_comm => true,
             Relation::Same => true,
             Relation::Other => false,
-            // torchrun starts its workers again when all of them have ended; they go on with the latest recording.
+            // torchrun restarts its workers when all of them have ended; they continue the latest recording.
             Relation::Unknown if job.restarts.is_some_and(|restarts| restarts > 0) => {
                 !candidate(out, number + 1, job).exists()
             }

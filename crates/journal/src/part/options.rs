@@ -13,14 +13,11 @@ use nccl_events::Kind;
 /// How an archive is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(missing_docs, reason = "their types say what they are")]
 pub struct ArchiveOptions {
-    /// Which kinds of events are shown.
     pub level: Level,
-    /// Which metrics are computed.
     pub metrics: MetricSet,
-    /// What communicator locations are.
     pub comm_locations: CommLocations,
-    /// Which records collectives have.
     pub collectives: CollectiveRecords,
 }
 
@@ -47,8 +44,7 @@ macro_rules! choice {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
-                let mut known = Self::CHOICES.iter();
-                let found = known.find(|(name, _)| name.eq_ignore_ascii_case(text.trim()));
+                let found = Self::CHOICES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text.trim()));
                 found.map(|(_, choice)| *choice).ok_or_else(|| {
                     let names: Vec<&str> = Self::CHOICES.iter().map(|(name, _)| *name).collect();
                     format!("not one of {}", names.join(", "))
@@ -114,14 +110,11 @@ impl Level {
 
 /// What somebody asks for when an archive is written again; the rest stays as it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields of `ArchiveOptions`")]
 pub struct ArchiveWishes {
-    /// See [`ArchiveOptions::level`].
     pub level: Option<Level>,
-    /// See [`ArchiveOptions::metrics`].
     pub metrics: Option<MetricSet>,
-    /// See [`ArchiveOptions::comm_locations`].
     pub comm_locations: Option<CommLocations>,
-    /// See [`ArchiveOptions::collectives`].
     pub collectives: Option<CollectiveRecords>,
 }
 

@@ -181,7 +181,7 @@ fn a_wait_is_recorded_once_for_each_step() {
     assert_eq!(outcome.losses.repeated_waits, 10_000 - 2 + 3);
 }
 
-/// What a thread without a slot loses is counted in the mapping, so a killed process says it too.
+/// Losses of a thread without a slot are counted in the mapping, so they survive a killed process.
 #[test]
 fn losses_without_a_slot_survive_the_process() {
     let Recording { directory, writer, slot: _slot } = Recording::new(SEGMENT_BYTES as u64);

@@ -209,7 +209,7 @@ fn switches_come_back() {
     let _counts = found(RecordBody::NotSelected(not_selected));
 }
 
-/// One record about GPUs of every kind, each field with a value of its own. The names are the 1st, 2nd and 3rd of the journal.
+/// One record about GPUs of every kind, each field with a value of its own. Names are the journal's first three.
 fn gpu_records<N>(names: [N; 3]) -> [GpuRecord<N>; 8] {
     let [device, kernel, text] = names;
     [

@@ -72,13 +72,8 @@ fn events_do_not_refer_to_undefined() {
     assert!(refusal(undefined).contains("UNDEFINED"));
     let mut events = part.event_writer(GPU_STREAM).expect("a writer");
     let none = Attributes::NONE;
-    let collective = Collective {
-        op: CollectiveOp::Barrier,
-        comm: CommRef::UNDEFINED,
-        root: None,
-        bytes_sent: 0,
-        bytes_received: 0,
-    };
+    let (op, comm) = (CollectiveOp::Barrier, CommRef::UNDEFINED);
+    let collective = Collective { op, comm, root: None, bytes_sent: 0, bytes_received: 0 };
     let access = RmaAccess { win: RmaWinRef::UNDEFINED, remote: 0, bytes: 0, matching: 0 };
     let values = [MetricValue::U64(1)];
     let parameter = ParameterRef::new(0);
@@ -132,13 +127,8 @@ fn definitions_refer_to_what_is_defined() {
     assert!(refusal(definitions.region(next_region, &bad)).contains("StringRef(999) is not defined"));
     refusal(definitions.region(next_region, &Region::default()));
 
-    let location = |group| Location {
-        name,
-        location_type: LocationType::CpuThread,
-        number_of_events: 0,
-        group,
-        properties: Vec::new(),
-    };
+    let (location_type, number_of_events) = (LocationType::CpuThread, 0);
+    let location = |group| Location { name, location_type, number_of_events, group, properties: Vec::new() };
     let group = LocationGroupRef::new(0);
     assert!(refusal(definitions.location(GPU_STREAM, &location(group))).contains("already"));
     refusal(definitions.location(LocationRef::UNDEFINED, &location(group)));

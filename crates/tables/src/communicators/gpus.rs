@@ -31,7 +31,7 @@ pub struct Gpu {
     pub rank: u32,
     /// Whether the communicator is the one that all GPUs are named after, where possible.
     pub in_largest: bool,
-    /// CUDA's number of it, where that is known.
+    /// CUDA's ordinal, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ordinal: Option<u32>,
 }

@@ -7,7 +7,7 @@ use journal::layout::{MAGIC, SEGMENT_BYTES};
 use super::super::Recording;
 use super::{Followed, fill, numbers, recorded, whole};
 
-/// A byte of it has another bit, or it ends there.
+/// One bit of the byte is flipped, or the file ends before it.
 #[test]
 fn a_journal_that_is_damaged_at_any_byte() {
     let (_directory, journal) = recorded();

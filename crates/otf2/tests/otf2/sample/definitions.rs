@@ -1,6 +1,6 @@
 //! The definitions of the sample: one of every kind at least.
 
-use otf2::verbatim::Definition;
+use otf2::verbatim::Definition::{self, *};
 use otf2::{
     AttributeRef, AttributeValue, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef,
     CommRef, GroupRef, InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef, LocationGroupRef, LocationRef,
@@ -17,7 +17,7 @@ pub(crate) const QUIET: LocationRef = LocationRef::new(7 << 32 | 3);
 const NAME: StringRef = StringRef::new(1);
 
 pub(crate) fn text(number: u32, text: &[u8]) -> Definition {
-    Definition::String { this: StringRef::new(number), text: text.to_vec() }
+    String { this: StringRef::new(number), text: text.to_vec() }
 }
 
 /// Values in all fields, and numbers that OTF2 3.0 does not have where libotf2 stores what it is given. The numbers
@@ -28,7 +28,7 @@ pub(crate) fn every_kind(events: [u64; 2]) -> Vec<Definition> {
 
 /// Clock, texts, paradigms and the system.
 fn system(events: [u64; 2]) -> Vec<Definition> {
-    let group = |number, group_type, creator| Definition::LocationGroup {
+    let group = |number, group_type, creator| LocationGroup {
         this: LocationGroupRef::new(number),
         name: NAME,
         group_type,
@@ -37,10 +37,10 @@ fn system(events: [u64; 2]) -> Vec<Definition> {
     };
     let location = |this, location_type, number_of_events, group| {
         let group = LocationGroupRef::new(group);
-        Definition::Location { this, name: NAME, location_type, number_of_events, group }
+        Location { this, name: NAME, location_type, number_of_events, group }
     };
     vec![
-        Definition::ClockProperties {
+        ClockProperties {
             timer_resolution: 2_445_450_361,
             global_offset: 1000,
             trace_length: 100_000,
@@ -49,9 +49,9 @@ fn system(events: [u64; 2]) -> Vec<Definition> {
         text(0, b""),
         text(1, b"name"),
         text(2, &[0xff, 0xfe, b'x']),
-        Definition::Paradigm { paradigm: 4, name: NAME, class: 0 },
-        Definition::ParadigmProperty { paradigm: 4, property: 0, value: AttributeValue::String(NAME) },
-        Definition::IoParadigm {
+        Paradigm { paradigm: 4, name: NAME, class: 0 },
+        ParadigmProperty { paradigm: 4, property: 0, value: AttributeValue::String(NAME) },
+        IoParadigm {
             this: IoParadigmRef::new(0),
             identification: NAME,
             name: StringRef::new(2),
@@ -59,26 +59,26 @@ fn system(events: [u64; 2]) -> Vec<Definition> {
             flags: 1,
             properties: vec![(0, AttributeValue::String(NAME))],
         },
-        Definition::SystemTreeNode {
+        SystemTreeNode {
             this: SystemTreeNodeRef::new(0),
             name: NAME,
             class_name: StringRef::new(2),
             parent: SystemTreeNodeRef::UNDEFINED,
         },
-        Definition::SystemTreeNodeProperty { of: SystemTreeNodeRef::new(0), name: NAME, value: AttributeValue::U64(7) },
-        Definition::SystemTreeNodeDomain { of: SystemTreeNodeRef::new(0), domain: 0 },
+        SystemTreeNodeProperty { of: SystemTreeNodeRef::new(0), name: NAME, value: AttributeValue::U64(7) },
+        SystemTreeNodeDomain { of: SystemTreeNodeRef::new(0), domain: 0 },
         group(0, 1, LocationGroupRef::UNDEFINED),
         group(1, 2, LocationGroupRef::new(0)),
-        Definition::LocationGroupProperty { of: LocationGroupRef::new(0), name: NAME, value: AttributeValue::F64(0.5) },
+        LocationGroupProperty { of: LocationGroupRef::new(0), name: NAME, value: AttributeValue::F64(0.5) },
         location(HOST_THREAD, 1, events[0], 0),
         location(GPU_STREAM, 2, events[1], 1),
         location(QUIET, 1, 0, 0),
-        Definition::LocationProperty { of: HOST_THREAD, name: NAME, value: AttributeValue::I8(-3) },
+        LocationProperty { of: HOST_THREAD, name: NAME, value: AttributeValue::I8(-3) },
     ]
 }
 
 fn communication() -> Vec<Definition> {
-    let region = |number| Definition::Region {
+    let region = |number| Region {
         this: RegionRef::new(number),
         name: NAME,
         canonical_name: StringRef::new(2),
@@ -92,7 +92,7 @@ fn communication() -> Vec<Definition> {
     };
     let group = |number, group_type, members| {
         let this = GroupRef::new(number);
-        Definition::Group { this, name: NAME, group_type, paradigm: 4, flags: 1, members }
+        Group { this, name: NAME, group_type, paradigm: 4, flags: 1, members }
     };
     vec![
         region(0),
@@ -100,14 +100,8 @@ fn communication() -> Vec<Definition> {
         group(0, 4, vec![GPU_STREAM.get(), QUIET.get()]),
         group(1, 5, vec![1, 0]),
         group(2, 2, vec![0, 1]),
-        Definition::Comm {
-            this: CommRef::new(0),
-            name: NAME,
-            group: GroupRef::new(1),
-            parent: CommRef::UNDEFINED,
-            flags: 0,
-        },
-        Definition::InterComm {
+        Comm { this: CommRef::new(0), name: NAME, group: GroupRef::new(1), parent: CommRef::UNDEFINED, flags: 0 },
+        InterComm {
             this: CommRef::new(1),
             name: NAME,
             group_a: GroupRef::new(1),
@@ -115,19 +109,19 @@ fn communication() -> Vec<Definition> {
             common: CommRef::new(0),
             flags: 1,
         },
-        Definition::RmaWin { this: RmaWinRef::new(0), name: NAME, comm: CommRef::new(0), flags: 0 },
+        RmaWin { this: RmaWinRef::new(0), name: NAME, comm: CommRef::new(0), flags: 0 },
     ]
 }
 
 fn values() -> Vec<Definition> {
-    let attributes = (0..).zip(VALUES).map(|(number, value)| Definition::Attribute {
+    let attributes = (0..).zip(VALUES).map(|(number, value)| Attribute {
         this: AttributeRef::new(number),
         name: NAME,
         description: StringRef::new(2),
         attribute_type: value.attribute_type().raw(),
     });
     // U64, F64 and I64.
-    let members = (0..).zip([4, 10, 8]).map(|(number, value_type)| Definition::MetricMember {
+    let members = (0..).zip([4, 10, 8]).map(|(number, value_type)| MetricMember {
         this: MetricMemberRef::new(number),
         name: NAME,
         description: StringRef::new(2),
@@ -138,63 +132,59 @@ fn values() -> Vec<Definition> {
         exponent: -9,
         unit: StringRef::new(0),
     });
-    let classes = (0..).zip([1, 3]).map(|(number, members)| Definition::MetricClass {
+    let classes = (0..).zip([1, 3]).map(|(number, members)| MetricClass {
         this: MetricRef::new(number),
         members: (0..members).map(MetricMemberRef::new).collect(),
         occurrence: 2,
         recorder_kind: 1,
     });
-    let instance = Definition::MetricInstance {
+    let instance = MetricInstance {
         this: MetricRef::new(2),
         class: MetricRef::new(0),
         recorder: HOST_THREAD,
         scope_kind: 1,
         scope: 0,
     };
-    let recorder = Definition::MetricClassRecorder { metric: MetricRef::new(0), recorder: HOST_THREAD };
+    let recorder = MetricClassRecorder { metric: MetricRef::new(0), recorder: HOST_THREAD };
     let parameters = (0..3_u8).map(|parameter_type| {
         let this = ParameterRef::new(parameter_type.into());
-        Definition::Parameter { this, name: NAME, parameter_type }
+        Parameter { this, name: NAME, parameter_type }
     });
     attributes.chain(members).chain(classes).chain([instance, recorder]).chain(parameters).collect()
 }
 
 fn calls() -> Vec<Definition> {
     vec![
-        Definition::Callsite {
+        Callsite {
             this: CallsiteRef::new(0),
             source_file: NAME,
             line: 5,
             entered: RegionRef::new(0),
             left: RegionRef::new(0),
         },
-        Definition::Callpath { this: CallpathRef::new(0), parent: CallpathRef::UNDEFINED, region: RegionRef::new(0) },
-        Definition::CallpathParameter {
-            of: CallpathRef::new(0),
-            parameter: ParameterRef::new(0),
-            value: AttributeValue::U64(9),
-        },
-        Definition::CartDimension { this: CartDimensionRef::new(0), name: NAME, size: 1, periodicity: 1 },
-        Definition::CartTopology {
+        Callpath { this: CallpathRef::new(0), parent: CallpathRef::UNDEFINED, region: RegionRef::new(0) },
+        CallpathParameter { of: CallpathRef::new(0), parameter: ParameterRef::new(0), value: AttributeValue::U64(9) },
+        CartDimension { this: CartDimensionRef::new(0), name: NAME, size: 1, periodicity: 1 },
+        CartTopology {
             this: CartTopologyRef::new(0),
             name: NAME,
             comm: CommRef::new(0),
             dimensions: vec![CartDimensionRef::new(0)],
         },
-        Definition::CartCoordinate { topology: CartTopologyRef::new(0), rank: 0, coordinates: vec![0] },
-        Definition::SourceCodeLocation { this: SourceCodeLocationRef::new(0), file: NAME, line: 8 },
-        Definition::CallingContext {
+        CartCoordinate { topology: CartTopologyRef::new(0), rank: 0, coordinates: vec![0] },
+        SourceCodeLocation { this: SourceCodeLocationRef::new(0), file: NAME, line: 8 },
+        CallingContext {
             this: CallingContextRef::new(0),
             region: RegionRef::new(0),
             source_code_location: SourceCodeLocationRef::new(0),
             parent: CallingContextRef::UNDEFINED,
         },
-        Definition::CallingContextProperty {
+        CallingContextProperty {
             of: CallingContextRef::new(0),
             name: NAME,
             value: AttributeValue::Region(RegionRef::new(0)),
         },
-        Definition::InterruptGenerator {
+        InterruptGenerator {
             this: InterruptGeneratorRef::new(0),
             name: NAME,
             mode: 1,
@@ -207,10 +197,10 @@ fn calls() -> Vec<Definition> {
 
 fn files() -> Vec<Definition> {
     vec![
-        Definition::IoRegularFile { this: IoFileRef::new(0), name: NAME, scope: SystemTreeNodeRef::new(0) },
-        Definition::IoDirectory { this: IoFileRef::new(1), name: NAME, scope: SystemTreeNodeRef::UNDEFINED },
-        Definition::IoFileProperty { of: IoFileRef::new(0), name: NAME, value: AttributeValue::String(NAME) },
-        Definition::IoHandle {
+        IoRegularFile { this: IoFileRef::new(0), name: NAME, scope: SystemTreeNodeRef::new(0) },
+        IoDirectory { this: IoFileRef::new(1), name: NAME, scope: SystemTreeNodeRef::UNDEFINED },
+        IoFileProperty { of: IoFileRef::new(0), name: NAME, value: AttributeValue::String(NAME) },
+        IoHandle {
             this: IoHandleRef::new(0),
             name: NAME,
             file: IoFileRef::new(0),
@@ -219,6 +209,6 @@ fn files() -> Vec<Definition> {
             comm: CommRef::new(0),
             parent: IoHandleRef::UNDEFINED,
         },
-        Definition::IoPreCreatedHandleState { of: IoHandleRef::new(0), mode: 2, status_flags: 1 },
+        IoPreCreatedHandleState { of: IoHandleRef::new(0), mode: 2, status_flags: 1 },
     ]
 }
