@@ -150,8 +150,8 @@ fn what_the_analyser_demands_of_events_is_met() {
     // 8. Every collective on every member, in one order; every message is sent and received.
     assert_eq!((&sent, sent.values().sum()), (&received, 18));
     assert!(collectives.iter().all(|of_rank| of_rank.len() == 10));
-    for call in 0..10 {
-        let [(first, begin), (second, late), (third, other)] = [0, 1, 2].map(|rank: usize| collectives[rank][call]);
+    let [first_rank, second_rank, third_rank] = collectives.as_slice() else { panic!("three ranks") };
+    for ((&(first, begin), &(second, late)), &(third, other)) in first_rank.iter().zip(second_rank).zip(third_rank) {
         assert_eq!((first.0, first.1, first), (CollectiveOp::Allreduce, None, second));
         assert_eq!(first, third);
         // What the analyser computes: how long ranks wait in collectives for the last one to enter.
