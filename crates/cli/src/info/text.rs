@@ -1,6 +1,6 @@
 //! The report for people: long lists are cut, JSON has all.
 
-use analysis::{Completeness, Matching, Trace};
+use analysis::{Clock, Completeness, Matching, Trace};
 use nccl_events::{FULL, LIGHT, STANDARD, event, event_names};
 use schema::Statements;
 
@@ -66,7 +66,7 @@ fn head(trace: &Trace, text: &mut Text) {
     text.line(format_args!(
         "  {:<10}{} in {}, {}",
         "length",
-        time(trace.definitions.clock.map_or(0, |clock| clock.trace_length)),
+        time(Clock::of(trace).length_ns(trace)),
         plural(trace.definitions.locations.len() as u64, "location", "locations"),
         plural(trace.events(), "event", "events"),
     ));

@@ -80,7 +80,7 @@ impl Directory {
     /// that recorded there where it is to add to it; else it gets a directory of its own inside.
     pub(crate) fn prepare(&mut self, request: &Request, job: &mut JobEnvironment) -> Result<()> {
         self.clear(request, job)?;
-        if let (true, Some(claim)) = (request.append, job::owner(&self.path)) {
+        if let (true, Some(claim)) = (request.append, job::owner(&self.path)?) {
             job.belong_to(&claim.name);
         }
         let failed = || format!("cannot make {} (--out names another)", self.path.display());
