@@ -1,4 +1,4 @@
-//! The table of variables in `docs/REFERENCE.md` is that of the code. `UPDATE_DOCS=1` writes it into the page.
+//! The table of variables in `docs/REFERENCE.md` is what the code has. `UPDATE_DOCS=1` writes it into the page.
 
 use std::fmt::Write as _;
 

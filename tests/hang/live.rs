@@ -41,7 +41,7 @@ fn one_rank_never_calls(version: &str) {
     check(&live);
     assert_eq!(live["processes"][0]["process_state"], "running");
     let waited = |report: &Value| report["communicators"][0]["sequences"][0]["waited_ns"].as_u64();
-    // Time goes on while it hangs, by the host's clock.
+    // Time passes while it hangs, by the host's clock.
     let later = job.until("0.5", |report| waited(report) >= waited(&live).map(|ns| ns + 1_000_000_000));
     check(&later);
     // Longer than anybody has waited: nothing hangs yet.
