@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-
 use crate::job::Hanging;
 
 /// NCCL reports nothing of the call that splits a communicator: rank 0 is in it, and rank 1 never comes.
