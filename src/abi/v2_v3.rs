@@ -17,7 +17,6 @@ const fn passes_v3(version: u32) -> bool {
     matches!(version, 22602..=22605)
 }
 
-/// Reads what both have.
 macro_rules! read_both {
     ($descriptor:ident, $start:ident, $($kind:pat => $other:expr,)*) => {
         read!($descriptor, $start,

@@ -44,7 +44,6 @@ pub(crate) struct HandleTable {
 }
 
 impl HandleTable {
-    /// For about `2^bits` numbers.
     pub(crate) fn with_bits(bits: u32) -> Self {
         let bits = bits - WAYS.trailing_zeros();
         let buckets = (0..1_usize << bits).map(|_| [const { Place::free() }; WAYS]);

@@ -110,7 +110,6 @@ pub(crate) struct Verdict {
 
 /// What decides whether an event is inside a range.
 enum By {
-    /// The number of the next collective.
     Number,
     LastCall,
     Parent,

@@ -7,7 +7,6 @@ use parking_lot::{Condvar, Mutex};
 
 use super::driver::{CudaError, DeviceContext};
 
-/// What the worker is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     Begins { communicator: u64, device: Result<DeviceContext, CudaError> },

@@ -23,7 +23,6 @@ pub(crate) fn has_failed() -> bool {
     HAS_FAILED.load(Ordering::Relaxed)
 }
 
-/// The C library refused memory.
 #[cold]
 pub(crate) fn fail() {
     HAS_FAILED.store(true, Ordering::Relaxed);

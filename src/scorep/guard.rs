@@ -9,7 +9,6 @@ use super::presence::{Presence, Tier};
 use super::report::Count;
 use super::symbols::{Inside, Internal, Location, User};
 
-/// `SCOREP_MEASUREMENT_PHASE_WITHIN`.
 const WITHIN: i32 = 0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

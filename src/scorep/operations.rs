@@ -251,7 +251,6 @@ impl Operations {
     }
 }
 
-/// A copy of a slot's state.
 #[derive(Clone, Copy, Debug)]
 struct SlotState {
     begin_ticks: u64,

@@ -16,7 +16,6 @@ pub(super) enum Tier {
     User(User),
 }
 
-/// `scorep_measurement_phase`, a variable of the program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Phase(NonNull<AtomicI32>);
 

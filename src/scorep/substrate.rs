@@ -19,14 +19,11 @@ use in_process::panics;
 const VERSION: u32 = 3;
 /// The number of functions that later versions may add.
 const UNDECLARED: usize = 99;
-/// `SCOREP_EVENT_PROGRAM_END`.
 const PROGRAM_END: usize = 64;
-/// `SCOREP_SUBSTRATES_REQUIREMENT_CREATE_EXPERIMENT_DIRECTORY`.
 const NEEDS_DIRECTORY: c_int = 0;
 
 type Unused = Option<unsafe extern "C" fn()>;
 
-/// `SCOREP_SubstratePluginInfo`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SubstratePluginInfo {

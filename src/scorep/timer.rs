@@ -8,9 +8,7 @@ enum Kind {
     Same,
     /// The processor's counter, while the plugin reads the system's clock.
     Counter,
-    /// CLOCK_REALTIME in microseconds.
     RealtimeUs,
-    /// CLOCK_MONOTONIC_RAW in nanoseconds.
     MonotonicRawNs,
 }
 

@@ -17,7 +17,6 @@ pub struct Sequences<T> {
 /// What another rank did in the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counterpart<'a, T> {
-    /// The place, from 0.
     pub place: usize,
     pub rank: u32,
     pub thing: &'a T,

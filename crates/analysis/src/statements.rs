@@ -23,7 +23,6 @@ pub struct Completeness {
     pub problem_count: u64,
     /// Processes whose part could not be taken in.
     pub parts_left_out: Vec<String>,
-    /// Ranks of communicators that nobody recorded.
     pub ranks_missing: u64,
     /// Collectives that not all recorded ranks have.
     pub collectives_unmatched: u64,

@@ -47,7 +47,6 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// "1 process", "2 processes".
 pub fn plural(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::rules::{Rule, Severity};
 
-/// Of one rule.
 const LISTED: u64 = 20;
 
 #[derive(Clone, Debug, Serialize)]

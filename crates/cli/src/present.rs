@@ -126,7 +126,6 @@ pub(crate) fn asked<T: ToString>(flag: &str, values: &[T]) -> Option<String> {
     (!values.is_empty()).then(|| format!("{flag} {}", values.join(",")))
 }
 
-/// "a, b, c and 4 more".
 fn names(names: &BTreeSet<String>) -> String {
     let mut text = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
     if names.len() > MOST {

@@ -14,7 +14,6 @@ use crate::units::plural;
 pub(crate) struct Summary {
     pub(crate) anchor: String,
     pub(crate) processes: u64,
-    /// Rows of the time line.
     pub(crate) locations: u64,
     pub(crate) events: u64,
     pub(crate) communicators: u64,

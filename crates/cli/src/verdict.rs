@@ -27,7 +27,6 @@ use crate::units::plural;
 /// From how long a wait counts as a hang, where the user does not say it.
 pub(crate) const AFTER_SECONDS: f64 = 10.0;
 
-/// Nanoseconds, or as many as fit.
 pub(crate) fn ns(seconds: f64) -> u64 {
     u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap_or(u64::MAX)
 }

@@ -130,9 +130,7 @@ impl Process {
 /// One GPU of one process: while it waits in one communicator it cannot enter another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Actor {
-    /// Index in [`Job::processes`].
     pub(crate) process: usize,
-    /// The process's number of its GPU.
     pub(crate) gpu: u32,
 }
 

@@ -108,19 +108,15 @@ pub(crate) struct Wait {
 /// What a proxy waits for, in NCCL's words (`ncclProfilerProxyStep…`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WaitState {
-    /// The proxy has not started it.
     Queued,
     /// The GPU has not produced the data.
     SendGpu,
     /// The peer is not ready to receive.
     SendPeer,
-    /// The network has not sent it.
     SendNetwork,
-    /// The data has not arrived.
     Receive,
     /// The data has arrived, and is being flushed to the GPU.
     Flush,
-    /// The GPU has not taken it.
     ReceiveGpu,
     Unknown,
 }
@@ -184,7 +180,6 @@ pub(crate) const KEPT: usize = 1024;
 /// How the positions of a rank's operations in the order of the communicator are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Positions {
-    /// They were counted from the first.
     #[default]
     Counted,
     /// The beginning is not kept; NCCL's numbers show which operations are the same as those of other ranks.
@@ -195,7 +190,6 @@ pub(crate) enum Positions {
     Unknown,
 }
 
-/// The last operations of a sequence.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     /// How many came before those in the list.

@@ -28,7 +28,6 @@ pub struct Recorded {
 
 /// `nccl_otf2_recorded_v1`: fills its argument and returns 1; returns 0 if nothing is recorded.
 pub type RecordedFunction = unsafe extern "C" fn(*mut Recorded) -> c_int;
-/// `nccl_otf2_session_ends_v1`: reads its argument.
 pub type SessionEndsFunction = unsafe extern "C" fn(*const Recorded);
 
 impl Recorded {

@@ -92,9 +92,7 @@ impl<M> Communicator<M> {
 pub struct Communicators<M> {
     twice: Twice,
     numbers: BTreeMap<Key, usize>,
-    /// In the order of first mention.
     pub all: Vec<Communicator<M>>,
-    /// How many ranks two parts claimed.
     pub claimed_twice: u64,
 }
 

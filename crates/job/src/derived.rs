@@ -21,7 +21,6 @@ use nccl_events::event::P2pApi;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Same<C> {
     pub context: C,
-    /// Elements to or from each rank.
     pub count: u64,
     pub datatype: Symbol,
     stream: u64,

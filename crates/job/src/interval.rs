@@ -20,7 +20,6 @@ pub struct Interval {
 pub struct Known {
     pub launched: u64,
     pub enqueued: (u64, u64),
-    /// Its kernel on the GPU's timer.
     pub kernel: Option<(u64, u64)>,
     /// Its kernel as reported on the host.
     pub kernel_on_host: Option<(u64, u64)>,
@@ -41,7 +40,6 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// An operation of an earlier kernel.
     pub fn add(&mut self, interval: &Interval) {
         self.end = self.end.max(interval.end);
         if !interval.unfinished {

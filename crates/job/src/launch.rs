@@ -10,7 +10,6 @@
 //! is busy or launches block. So the order counts, and time only where the numbers of plans and launches differ:
 //! because something was lost, or does not name its plan.
 
-/// A launch, and when it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct At<R> {
     pub start: u64,

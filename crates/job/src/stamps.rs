@@ -15,11 +15,9 @@ use std::collections::BTreeMap;
 /// Why the GPU times of a kernel channel or phase are not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distrust {
-    /// One of the two is 0.
     Zero,
     /// 2^63 ns or more, 292 years: no timer gets there, and no offset of a clock leads back.
     Impossible,
-    /// The stop lies before the start.
     Backwards,
     /// The stamps of a kernel that was launched later on this channel.
     Repeated,

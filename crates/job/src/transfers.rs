@@ -19,7 +19,6 @@ type Connection = (ContextName, bool, u8, i32, bool);
 /// (CollNet, shared memory and peer-to-peer proxies since 2.27): of a silent one a missing stop says nothing.
 #[derive(Debug, Default)]
 pub struct Reporting {
-    /// By row of the proxy operation.
     all: Vec<bool>,
 }
 

@@ -26,7 +26,6 @@ pub struct Snapshot {
     pub folded: u64,
     /// Processes of this node that ended and could not be read: their journals are gone.
     pub processes_missed: u64,
-    /// Parts whose `process.json` cannot be understood.
     pub parts_unreadable: u64,
 }
 
@@ -48,7 +47,6 @@ pub enum ProcessState {
     /// It is stopped, by a signal or a debugger.
     Stopped,
     Finished,
-    /// It is gone without that.
     Gone,
     /// It runs on another host, or cannot be seen from here.
     Unknown,
@@ -90,10 +88,8 @@ pub struct Communicator {
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Rank {
-    /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
     pub rank: u32,
-    /// Index in [`Snapshot::processes`].
     pub process: usize,
     /// Whether NCCL destroyed or aborted the communicator in this process.
     pub is_finalized: bool,
@@ -112,7 +108,6 @@ pub struct Rank {
 /// Operations of one function, size class and timing that a rank has in a communicator.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Operation {
-    /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
     pub rank: u32,
     pub function: String,
@@ -181,7 +176,6 @@ pub(crate) const fn seconds(ns: u64) -> f64 {
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Pair {
-    /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
     pub from: u32,
     pub to: u32,
@@ -216,7 +210,6 @@ impl From<analysis::report::Fit> for Fit {
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Channel {
-    /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
     pub rank: u32,
     pub channel: u32,
@@ -231,12 +224,10 @@ pub struct Channel {
 /// What the proxy of a rank waited for, in sums over its steps.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Proxy {
-    /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
     pub rank: u32,
     /// For the GPU, to fill or drain a buffer.
     pub gpu_wait_ns: u64,
-    /// For the receiver to be ready.
     pub peer_wait_ns: u64,
     /// For the network to send or receive.
     pub network_ns: u64,
@@ -245,7 +236,6 @@ pub struct Proxy {
 /// Skew of the collectives of a communicator whose ranks are all on this node.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CollectiveSkew {
-    /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
     pub skew: Histogram,
     pub count: u64,

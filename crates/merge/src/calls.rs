@@ -68,7 +68,6 @@ impl Calls {
     }
 }
 
-/// Why all threads keep their locations.
 fn for_all(inputs: &Inputs) -> Option<&'static str> {
     if inputs.is_guess {
         return Some("where NCCL's events lie is a guess");

@@ -92,7 +92,6 @@ impl FromStr for Mapping {
     }
 }
 
-/// Places in a list of processes.
 #[derive(Debug, Default)]
 struct Index<'a> {
     /// By process id and host without the domain; with the host.

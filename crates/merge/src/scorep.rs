@@ -68,7 +68,6 @@ impl fmt::Display for ProcessId {
 }
 
 impl ScoreP {
-    /// Reads everything but the events.
     pub(crate) fn open(archive: Archive) -> Result<Self> {
         refuse(&archive)?;
         let anchor = archive.anchor_file().to_owned();

@@ -38,7 +38,6 @@ pub fn open_named(path: &Path, most_bytes: u64) -> io::Result<File> {
     open(&path.canonicalize()?, most_bytes)
 }
 
-/// Reads a file that [`open`] opens.
 pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let file = open(path, most_bytes)?;
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
@@ -49,7 +48,6 @@ pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads text, as [`read`].
 pub fn read_to_string(path: &Path, most_bytes: u64) -> io::Result<String> {
     String::from_utf8(read(path, most_bytes)?).map_err(|_| io::Error::other("it is not text"))
 }

@@ -31,7 +31,6 @@ const MODULES: [(&str, &str); 23] = modules!(
     "timeline/selection" "timeline/store" "timeline/timeline" "timeline/view" "verdict"
 );
 
-/// What the script is given: `page/model.d.ts`.
 #[derive(Debug, Serialize)]
 pub(super) struct Model<'a> {
     pub(super) title: &'a str,

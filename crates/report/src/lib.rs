@@ -33,9 +33,7 @@ pub struct Options<'a> {
     /// The page; one that is there is replaced.
     pub output: &'a Path,
     pub title: &'a str,
-    /// Name and version of the program.
     pub tool: &'a str,
-    /// Size of the page, at most.
     pub most_bytes: usize,
     /// Whether events that do not fit are written into a folder beside the page.
     pub keeps_all: bool,

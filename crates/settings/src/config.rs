@@ -37,7 +37,6 @@ impl Finalize {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
-    /// Warnings only.
     Quiet,
     /// One line at start, one at the end, warnings.
     Normal,

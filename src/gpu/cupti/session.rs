@@ -24,7 +24,6 @@ pub(in crate::gpu) fn is_ours() -> bool {
 
 #[derive(Clone, Debug, Default)]
 pub(in crate::gpu) struct Settings {
-    /// `NCCL_OTF2_CUPTI_LIB`.
     pub(in crate::gpu) library: Option<PathBuf>,
     pub(in crate::gpu) cuda_home: Option<PathBuf>,
     pub(in crate::gpu) all_kernels: bool,

@@ -72,7 +72,6 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
 #[derive(Clone, Copy)]
 enum Elsewhere {
     Nobody,
-    /// All wait in other operations.
     All,
     /// All wait in other operations, and some for those who wait for them.
     ForEachOther,

@@ -32,9 +32,7 @@ pub struct Comparison {
     pub runs: [Compared; 2],
     /// What both runs have, that which costs or saves B most time first.
     pub groups: Vec<Group>,
-    /// What only A has.
     pub only_a: Vec<Kind>,
-    /// What only B has.
     pub only_b: Vec<Kind>,
     /// The answer for a limit (`--fail-if-slower`); null where none was asked for.
     pub limit: Option<Limit>,
@@ -59,13 +57,11 @@ pub struct Limit {
 pub struct Compared {
     pub run: Run,
     pub ranks: u64,
-    /// What `stats` says of it.
     pub verdict: Verdict,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Kind {
-    /// The function, such as `ncclAllReduce`.
     pub function: String,
     pub ranks: u32,
     /// Hosts that its recorded ranks are on.
@@ -74,7 +70,6 @@ pub struct Kind {
     pub communicators: Vec<String>,
     pub bytes_min: u64,
     pub bytes_max: u64,
-    /// What the operations were timed by.
     pub timing: String,
     pub operations: u64,
     /// Of them, those that had not ended.
@@ -97,7 +92,6 @@ pub struct Group {
     pub reason: Option<String>,
     /// Time of a collective, the mean of its ranks: median over collectives.
     pub median: Option<Difference>,
-    /// The same: 99 % are below.
     pub p99: Option<Difference>,
     /// Of that time, waiting for the last rank: median over collectives.
     pub waiting: Option<Difference>,

@@ -6,7 +6,6 @@ use super::ranks::Change;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LinkKey {
-    /// Index in [`super::Report::communicators`].
     pub communicator: u32,
     /// The sender: index in [`super::Report::ranks`]; none of channels.
     pub from: Option<u32>,
@@ -14,7 +13,6 @@ pub struct LinkKey {
     pub to: Option<u32>,
     /// The receiver's rank in the communicator; none of channels.
     pub peer: Option<u32>,
-    /// The channel; none of pairs.
     pub channel: Option<u32>,
 }
 

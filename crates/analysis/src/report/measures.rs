@@ -4,7 +4,6 @@ use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Overlap {
-    /// Index in [`super::Report::ranks`].
     pub rank: u32,
     /// Time with at least one kernel of NCCL.
     pub communication_ns: u64,
@@ -28,7 +27,6 @@ pub struct Run {
     pub duration_ns: u64,
     pub hosts: Vec<String>,
     pub processes: u64,
-    /// OTF2 events in the archive.
     pub events: u64,
     pub operations: u64,
     /// Collectives that were matched over their ranks.
@@ -71,9 +69,7 @@ pub struct Quantiles {
     pub count: u64,
     pub min: f64,
     pub median: f64,
-    /// 95 % are below.
     pub p95: f64,
-    /// 99 % are below.
     pub p99: f64,
     pub max: f64,
     pub total: f64,

@@ -25,7 +25,6 @@ pub struct Report {
     /// Version of this description: 1. Fields may be added; it changes when one changes or goes.
     pub format: u32,
     pub run: Run,
-    /// The answer in one sentence.
     pub verdict: Verdict,
     /// What the time of all ranks in operations went into.
     pub budget: Budget,
@@ -41,14 +40,12 @@ pub struct Report {
     pub ranks: Vec<Rank>,
     /// How late each rank came over time.
     pub lateness: Heat,
-    /// Network transfers by sender and receiver.
     pub pairs: Vec<Link>,
     pub channels: Vec<Link>,
     /// Messages: bytes that a rank sent to another one with `ncclSend`.
     pub messages: Vec<Messages>,
     /// Overlap with other kernels; none where these were not recorded.
     pub overlap: Option<Vec<Overlap>>,
-    /// What the clocks allow to say.
     pub clocks: Clocks,
     /// What was seen, and what became of it.
     pub completeness: Completeness,
@@ -60,7 +57,6 @@ pub struct Report {
 pub struct Communicator {
     pub name: String,
     pub ranks: u32,
-    /// How many of them were recorded.
     pub recorded: u32,
     /// For each rank of the communicator, the index in [`Report::ranks`]; null where it was not recorded.
     pub members: Vec<Option<u32>>,
@@ -69,9 +65,7 @@ pub struct Communicator {
 /// The operations of one function, communicator and size class (from one power of two to the next).
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OperationClass {
-    /// The function, such as `ncclAllReduce`.
     pub function: String,
-    /// Index in [`Report::communicators`].
     pub communicator: u32,
     pub bytes_min: u64,
     pub bytes_max: u64,
@@ -98,7 +92,6 @@ pub struct OperationClass {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Messages {
-    /// Index in [`Report::communicators`].
     pub communicator: u32,
     /// The sender: index in [`Report::ranks`]; null where it was not recorded.
     pub from: Option<u32>,

@@ -53,10 +53,8 @@ pub struct Rank {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Member {
-    /// Index in [`super::Report::communicators`].
     pub communicator: u32,
     pub rank: u32,
-    /// The location in the archive.
     pub location: u64,
 }
 
@@ -73,7 +71,6 @@ pub struct Change {
 pub struct Heat {
     /// The first bin begins here.
     pub from_ns: u64,
-    /// Each bin is that long.
     pub bin_ns: u64,
     /// For each rank, for each bin: how much later than the median of the ranks it came, in ns, in the mean; null where
     /// it took part in nothing comparable.

@@ -32,7 +32,6 @@ pub struct JobRank {
     pub process: LocationGroupRef,
     /// The number that people know it by.
     pub number: Option<u32>,
-    /// Rows of [`Members`].
     pub members: Vec<u32>,
     clock: ProcessClock,
 }

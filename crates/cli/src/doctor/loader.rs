@@ -10,7 +10,6 @@ const DEFAULTS: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 #[derive(Debug, Default)]
 pub(super) struct Loader {
     searched: Vec<PathBuf>,
-    /// Names and files of `/etc/ld.so.cache`.
     cache: Vec<(String, PathBuf)>,
 }
 

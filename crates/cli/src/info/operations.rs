@@ -84,7 +84,6 @@ pub(crate) struct Row {
     pub(crate) busbw: Option<Bandwidths>,
 }
 
-/// Times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Durations {
     pub(crate) min: u64,
@@ -93,7 +92,6 @@ pub(crate) struct Durations {
     pub(crate) total: u64,
 }
 
-/// Bandwidths in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Bandwidths {
     pub(crate) median: f64,

@@ -21,7 +21,6 @@ use crate::units::plural;
 
 #[derive(Debug)]
 pub(crate) struct Comm {
-    /// What `init` returned.
     pub(crate) context: u64,
     pub(crate) begin: Moment,
     pub(crate) end_ns: u64,
@@ -58,7 +57,6 @@ pub(crate) struct Process {
     /// Time of the last record; `None` if an event has not ended.
     end_ns: Option<u64>,
     ranks: BTreeSet<i32>,
-    /// Communicators, in the order of time.
     pub(crate) comms: Vec<Comm>,
     /// What is known of communicators, also of those whose beginning was not kept.
     known: BTreeMap<u64, CommRecord>,

@@ -87,7 +87,6 @@ pub(crate) fn print(processes: &[Process], filter: &Filter, output: &mut Output)
 }
 
 struct Callbacks {
-    /// In the order of their starts.
     events: Vec<Event>,
     states: Vec<State>,
     orphan_stops: u64,

@@ -17,14 +17,12 @@ const PAST: usize = 60;
 
 const MOST_RANKS: usize = 8;
 
-/// When an interval is slow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// The bandwidth is less than the median of the past by this factor.
     pub(super) factor: f64,
     /// What is slow in this many intervals in a row is reported.
     pub(super) intervals: usize,
-    /// And this many are known before.
     pub(super) past: usize,
 }
 

@@ -48,7 +48,6 @@ impl Args {
         }
     }
 
-    /// What is between the braces.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }

@@ -28,7 +28,6 @@ pub(super) struct Kernel {
     pub(super) is_measured: bool,
 }
 
-/// All kernels, by member and start.
 #[derive(Debug, Default)]
 pub(super) struct Kernels {
     pub(super) all: Vec<Kernel>,

@@ -23,7 +23,6 @@ pub(super) struct Sequence<'a> {
     is_stream: bool,
     arguments: Arguments<'a>,
     regions: BTreeMap<RegionRef, Option<RegionInfo<'a>>>,
-    /// Used again for each event.
     packet: TracePacket,
     names: BTreeSet<u64>,
     categories: BTreeSet<u64>,

@@ -16,7 +16,6 @@ use super::regions::is_known;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     pub collectives: u64,
-    /// Ends of messages: sends and receives.
     pub messages: u64,
     pub reason: String,
 }

@@ -25,7 +25,6 @@ pub struct Written {
     pub last: u64,
     /// How many events are later than they were, so that no two have one time.
     pub moved: u64,
-    /// By how much at most.
     pub most_moved: u64,
 }
 

@@ -6,7 +6,6 @@ use crate::sequence::Sequence;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Blockage {
-    /// Index in [`Job::comms`](crate::job::Job::comms).
     pub(crate) comm: usize,
     pub(crate) operation: Operation,
     /// Who waits, and for how long in ns.

@@ -15,7 +15,6 @@ const MISMATCH_POSITIONS: u64 = 64;
 pub(crate) struct Collectives<'a> {
     job: &'a Job,
     survivors: &'a Survivors<'a>,
-    /// Index in [`Job::comms`].
     index: usize,
     comm: &'a Comm,
     sequence: Sequence,

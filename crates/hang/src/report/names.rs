@@ -44,7 +44,6 @@ pub(crate) fn numbers(comm: &str, ranks: &[u32], job_rank: impl Fn(u32) -> Optio
     }
 }
 
-/// "rank 3", "ranks 3-5".
 pub(crate) fn ranks(comm: &Comm, ranks: &[u32]) -> String {
     format!("{} {}", noun(ranks), numbers(&comm.name, ranks, |rank| comm.job_rank(rank)))
 }

@@ -15,7 +15,6 @@ use crate::job::{Actor, Comm, Job, Process, Rank, state_name};
 use crate::judge::quiet::Quiet;
 use crate::sequence::Sequence;
 
-/// The verdict, without its word.
 pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
     let quiet_ns = time(quiet.for_ns);
     let number = quiet.processes.len() as u64;

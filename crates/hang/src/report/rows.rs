@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::names;
 use crate::job::state_name;
 
-/// A word of the report.
 type Name = Cow<'static, str>;
 
 #[derive(Debug, Deserialize, Serialize)]

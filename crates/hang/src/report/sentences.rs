@@ -29,7 +29,6 @@ fn has(job: &Job, ranks: &[u32]) -> &'static str {
     tense(job, names::verb(ranks, "has", "have"), "had")
 }
 
-/// Who waits in what, for whom.
 pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
     let members = |ranks: &[u32]| names::members(job, blockage.comm, ranks);
     let for_whom = match (&blockage.cause, &blockage.operation) {

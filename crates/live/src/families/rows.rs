@@ -46,7 +46,6 @@ impl<T> Table<'_, T> {
         self.named(MetricKind::Counter, name.into(), help, |it| Some(Value::Count(value(it))));
     }
 
-    /// A counter of seconds, from nanoseconds.
     pub(super) fn seconds(&mut self, name: impl Into<Text>, help: impl Into<Text>, value: impl Fn(&T) -> u64) {
         self.named(MetricKind::Counter, name.into(), help, |it| Some(Value::Number(seconds(value(it)))));
     }
@@ -69,7 +68,6 @@ pub(super) fn communicator(snapshot: &Snapshot, index: usize) -> Cow<'_, Communi
     snapshot.communicators.get(index).map_or_else(Cow::default, Cow::Borrowed)
 }
 
-/// `AllReduce` of `ncclAllReduce`.
 pub(super) fn short(function: &str) -> &str {
     function.strip_prefix("nccl").unwrap_or(function)
 }

@@ -46,10 +46,8 @@ struct PlanOfGroup {
     start: u64,
 }
 
-/// `ncclGroupStart` to `ncclGroupEnd`.
 #[derive(Debug, Default)]
 struct Group {
-    /// Whether its start was read.
     is_known: bool,
     is_captured: bool,
     depth: i32,
@@ -58,7 +56,6 @@ struct Group {
     launches: Few<Launch>,
     plans: Few<PlanOfGroup>,
     messages: Option<Box<Messages>>,
-    /// Calls without an operation.
     unserved: u32,
     /// Operations that are not summed up.
     open: u32,

@@ -9,11 +9,9 @@ pub(crate) enum Fate {
     Coming,
     /// It is over, or its start was lost.
     Over,
-    /// It belongs to another process.
     Foreign,
 }
 
-/// The last number of each slot.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     tag: u16,

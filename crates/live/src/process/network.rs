@@ -24,7 +24,6 @@ const MOST_INFERRED: usize = 256;
 /// A step that ended. Times are ticks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Step {
-    /// Its number in [`Network::connections`].
     pub(crate) connection: u32,
     pub(crate) start: u64,
     /// When it waited for room at the receiver, or for flushing; 0 for never.

@@ -60,7 +60,6 @@ pub(crate) struct Places {
 
 #[derive(Debug, Default)]
 pub(crate) struct Network {
-    /// By sender; the receiver's rank.
     pub(crate) pairs: Series<(Member, u32), PairSum>,
     pub(crate) connections: Series<Connection, Channel>,
     pub(crate) proxies: Series<Member, Proxy>,

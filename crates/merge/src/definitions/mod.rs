@@ -28,13 +28,10 @@ struct Existing<'a> {
 
 #[derive(Debug, Default)]
 pub(crate) struct Merged {
-    /// How many are the first archive's.
     first: usize,
     definitions: Vec<Definition>,
-    /// One more than the highest number.
     next: HashMap<ReferenceKind, u64>,
     texts: HashMap<Vec<u8>, StringRef>,
-    /// Places in `definitions`.
     strings: HashMap<StringRef, usize>,
     paradigms: BTreeSet<u8>,
     /// For each paradigm the place and the reference of its list of communicating locations.

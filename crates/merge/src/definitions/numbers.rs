@@ -10,7 +10,6 @@ use otf2::{LocationGroupRef, LocationRef, SystemTreeNodeRef};
 pub(crate) struct Shared {
     pub(crate) nodes: BTreeMap<SystemTreeNodeRef, SystemTreeNodeRef>,
     pub(crate) groups: BTreeMap<LocationGroupRef, LocationGroupRef>,
-    /// The new id of every location.
     pub(crate) locations: BTreeMap<LocationRef, LocationRef>,
     /// Locations whose new id the merged archive already defines.
     pub(crate) threads: BTreeSet<LocationRef>,

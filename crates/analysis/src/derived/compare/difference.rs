@@ -10,7 +10,6 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 use crate::derived::maths::sample::{quantile, real};
 use crate::report::{Difference, Outcome};
 
-/// Values that a run must have.
 pub(super) const LEAST: usize = 50;
 
 /// A difference whose interval needs the number of all intervals.

@@ -13,7 +13,6 @@ macro_rules! names {
         /// The names of the records that `--kind` knows.
         pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-        /// OTF2's name of a record.
         pub(super) fn name(kind: &EventKind) -> &'static str {
             match kind {
                 $(EventKind::$name { .. } => stringify!($name),)*
