@@ -233,7 +233,6 @@ impl Driver {
         Ok(DeviceContext { context, ordinal })
     }
 
-    /// Makes a context current on the calling thread, until [`Self::pop`].
     pub(super) fn push(&self, context: CudaContext) -> Result<(), CudaError> {
         // SAFETY: a handle that the driver gave for a context of this process. It is rejected if the context is gone.
         unsafe { self.functions.context_push(context.0) }

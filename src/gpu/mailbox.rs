@@ -14,7 +14,6 @@ pub(super) enum Message {
     Finish { deadline: Instant },
 }
 
-/// Requests to one thread, and how many it has answered.
 #[derive(Debug)]
 pub(super) struct Mailbox<M> {
     state: Mutex<State<M>>,

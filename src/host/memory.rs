@@ -15,7 +15,6 @@ use journal::file_size::limit_of;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// Whether the system refused memory since [`forget_failure`] was last called.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
 #[inline]

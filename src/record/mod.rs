@@ -29,7 +29,6 @@ const LATE_STOPS: usize = Kind::COUNT;
 const LATE_STATES: usize = Kind::COUNT + 1;
 const LATE_COMMUNICATORS: usize = Kind::COUNT + 2;
 
-/// A thread's slot; gives it back when the thread ends.
 struct Slot {
     writer: Arc<JournalWriter>,
     /// Absent when this thread could not get a slot: then its events are only counted.

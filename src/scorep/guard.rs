@@ -68,7 +68,6 @@ impl<'a> Measured<'a> {
         Self { presence, inside, not_send: PhantomData }
     }
 
-    /// Whether the user has not switched Score-P's recording off.
     pub(super) fn is_recording(&self) -> bool {
         self.presence.recording.is_none_or(|recording| {
             // SAFETY: reads a flag; Score-P measures, as `self` proves.
@@ -217,7 +216,6 @@ impl Functions<'_> {
         unsafe { (self.internal.new_region)(name.as_ptr(), canonical.as_ptr(), file, 0, 0, paradigm, role) }
     }
 
-    /// Whether the user's filter (`SCOREP_FILTERING_FILE`) excludes a region.
     pub(super) fn is_excluded(&self, file: &CStr, name: &CStr, canonical: &CStr) -> bool {
         self.presence.filter.is_some_and(|filter| {
             // SAFETY: permission as above; Score-P only reads the names.

@@ -62,7 +62,6 @@ impl<'a> RegionInfo<'a> {
     }
 }
 
-/// What is asked about the region of every event.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     shows: Shows,
@@ -158,7 +157,6 @@ impl Trace {
         self.read_fields(attributes)
     }
 
-    /// The attributes among these that a structure of [`schema::fields!`] has.
     pub fn read_fields<'a, F: schema::Fields<'a>>(&'a self, attributes: &[(AttributeRef, AttributeValue)]) -> F {
         let mut fields = F::default();
         self.attributes.add(&self.definitions, attributes, &mut fields);
@@ -218,7 +216,6 @@ impl Trace {
         self.region(region).map_or_else(|| self.region_name(region), |it| it.name.to_owned())
     }
 
-    /// The function of an operation or a call.
     pub fn function(&self, region: RegionRef) -> Option<Function> {
         self.regions.get(&region)?.function
     }

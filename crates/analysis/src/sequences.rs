@@ -65,7 +65,6 @@ impl<T: Ord + Clone> Sequences<T> {
         self.counts.get(&rank).copied().unwrap_or(0)
     }
 
-    /// The rank that did most, and how many.
     pub fn longest(&self) -> Option<(u32, usize)> {
         let (_, rank) = self.whose.last()?;
         Some((*rank, self.longest.len()))

@@ -17,14 +17,12 @@ pub struct Completeness {
     pub callbacks_lost: u64,
     /// Callbacks that came when recording had ended, of all kinds.
     pub callbacks_late: u64,
-    /// Places of journals that could not be used.
     pub problems: Vec<String>,
     /// How many of those there are; more than are listed in long lists.
     pub problem_count: u64,
     /// Processes whose part could not be taken in.
     pub parts_left_out: Vec<String>,
     pub ranks_missing: u64,
-    /// Collectives that not all recorded ranks have.
     pub collectives_unmatched: u64,
     /// What it says about ranks that do not call the same.
     pub matching: Matching,

@@ -34,7 +34,6 @@ pub fn bandwidth(bytes_per_second: f64) -> String {
     format!("{:.3} GB/s", bytes_per_second / 1e9)
 }
 
-/// A count with its digits in groups.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);

@@ -90,7 +90,6 @@ fn names(definitions: &Definitions, findings: &mut Findings) {
     }
 }
 
-/// Properties have names, and texts that are there.
 fn properties(definitions: &Definitions, findings: &mut Findings) {
     let mut check = |what: String, properties: &[Property]| {
         for (name, value) in properties {
@@ -141,7 +140,6 @@ fn dense(definitions: &Definitions, findings: &mut Findings) {
     }
 }
 
-/// Locations are in groups, groups in the system tree.
 fn tree(definitions: &Definitions, findings: &mut Findings) {
     let mut wrong = |message: String| findings.general(Rule::Tree, message);
     for (reference, node) in &definitions.system_tree_nodes {

@@ -51,12 +51,10 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// A finding about the archive as a whole.
     pub(crate) fn general(&mut self, rule: Rule, message: impl Into<String>) {
         self.add(rule, None, None, message.into());
     }
 
-    /// A finding about a location, at a time.
     pub(crate) fn at(
         &mut self,
         (trace, location): (&Trace, LocationRef),

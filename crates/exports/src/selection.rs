@@ -35,7 +35,6 @@ impl<'a> Selection<'a> {
         Ok(found)
     }
 
-    /// The wanted locations that have events, ascending.
     pub fn locations(&self) -> &[LocationRef] {
         &self.locations
     }

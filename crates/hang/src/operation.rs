@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use nccl_events::collective::{Collective, Flow};
 
-/// What a call asks for: the same on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Signature {
     /// `AllReduce` …
@@ -23,7 +22,6 @@ impl Signature {
     }
 }
 
-/// A collective as one rank did it.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) what: Signature,
@@ -37,17 +35,14 @@ pub(crate) struct Call {
     pub(crate) progress: Progress,
 }
 
-/// How far an operation got on a rank.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) stage: Stage,
     pub(crate) waits: Vec<Wait>,
     pub(crate) channels_open: u32,
-    /// Whether its kernel was seen to run.
     pub(crate) began: bool,
 }
 
-/// The last that is known about an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     /// The program is in the call; nothing was enqueued.
@@ -82,12 +77,10 @@ impl Stage {
         }
     }
 
-    /// Whether it has ended, as far as is known.
     pub(crate) const fn is_over(self) -> bool {
         matches!(self, Self::Transferred | Self::Done)
     }
 
-    /// Whether it is known not to have ended.
     pub(crate) const fn is_open(self) -> bool {
         matches!(self, Self::Calling | Self::Launching | Self::Running)
     }
@@ -109,9 +102,7 @@ pub(crate) struct Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WaitState {
     Queued,
-    /// The GPU has not produced the data.
     SendGpu,
-    /// The peer is not ready to receive.
     SendPeer,
     SendNetwork,
     Receive,
@@ -135,13 +126,11 @@ impl WaitState {
         }
     }
 
-    /// Whether it waits for the peer or the network.
     pub(crate) const fn is_for_peer(self) -> bool {
         matches!(self, Self::SendPeer | Self::SendNetwork | Self::Receive)
     }
 }
 
-/// A send or receive that may not be complete.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) peer: u32,

@@ -20,7 +20,6 @@ pub enum Twice {
     Newer,
 }
 
-/// A communicator as one process knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommDefinition {
     pub identity: CommIdentity,

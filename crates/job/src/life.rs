@@ -34,7 +34,6 @@ impl Life {
     }
 }
 
-/// What is known about a process. Times are CLOCK_REALTIME ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence {
     pub host: host::Life,

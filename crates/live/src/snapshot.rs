@@ -44,7 +44,6 @@ pub struct JobLabels {
 pub enum ProcessState {
     #[default]
     Running,
-    /// It is stopped, by a signal or a debugger.
     Stopped,
     Finished,
     Gone,
@@ -77,10 +76,8 @@ pub struct Process {
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Communicator {
-    /// Its name or id, as `stats` shows it.
     pub name: String,
     pub ranks: u32,
-    /// How many of its ranks are on this node.
     pub here: u32,
     /// The number of its nodes, where NCCL reports it.
     pub nodes: Option<u32>,
@@ -91,7 +88,6 @@ pub struct Rank {
     pub communicator: usize,
     pub rank: u32,
     pub process: usize,
-    /// Whether NCCL destroyed or aborted the communicator in this process.
     pub is_finalized: bool,
     /// When it last recorded an event of this communicator; none before the first.
     pub last_event_ns: Option<u64>,
@@ -179,7 +175,6 @@ pub struct Pair {
     pub communicator: usize,
     pub from: u32,
     pub to: u32,
-    /// Steps that were sent, seen at the sender.
     pub steps: u64,
     pub bytes: u64,
     /// Regression of the interval's durations on bytes: all steps.
@@ -196,7 +191,6 @@ pub struct Fit {
     pub latency_ns: Option<f64>,
     /// Bytes per second; none as well where duration does not grow with bytes.
     pub rate: Option<f64>,
-    /// How much of the variance it explains.
     pub r2: f64,
     pub points: u64,
 }
@@ -226,10 +220,8 @@ pub struct Channel {
 pub struct Proxy {
     pub communicator: usize,
     pub rank: u32,
-    /// For the GPU, to fill or drain a buffer.
     pub gpu_wait_ns: u64,
     pub peer_wait_ns: u64,
-    /// For the network to send or receive.
     pub network_ns: u64,
 }
 

@@ -23,7 +23,6 @@ pub(crate) struct Calls {
     pub(crate) own: BTreeMap<&'static str, u64>,
 }
 
-/// A thread whose calls are on Score-P's location.
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) ours: LocationRef,

@@ -129,7 +129,6 @@ pub struct KeyValue {
     pub value: Option<AnyValue>,
 }
 
-/// A value: of its kinds only strings.
 #[derive(Clone, PartialEq, Message)]
 pub struct AnyValue {
     #[prost(string, optional, tag = "1")]

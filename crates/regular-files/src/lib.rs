@@ -59,7 +59,6 @@ pub fn fnv(seed: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(seed, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// The [`fnv`] of a file that [`open`] opens.
 pub fn checksum(path: &Path, most_bytes: u64) -> io::Result<u64> {
     let mut file = open(path, most_bytes)?.take(most_bytes);
     let (mut hash, mut bytes) = (FNV_SEED, vec![0; 64 << 10]);

@@ -58,7 +58,6 @@ impl Request {
         Self::find(out)?.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// The snapshot's directory, laid out like a job's.
     pub fn directory(&self, out: &Path) -> PathBuf {
         out.join(SNAPSHOTS).join(&self.name)
     }

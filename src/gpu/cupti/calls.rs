@@ -151,7 +151,6 @@ impl Calls {
         by_family!(self, disable, disable_v2, kind; own: ptr::null_mut())
     }
 
-    /// Starts or stops recording calls of one function.
     pub(super) fn function(&self, api: Api, cbid: u32, on: bool) -> Code {
         let on = u8::from(on);
         match api {

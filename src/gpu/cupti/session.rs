@@ -17,7 +17,6 @@ use super::calls::{self, Api, Calls};
 /// Whether CUPTI is in this process because the plugin loaded it.
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 
-/// Whether an earlier session of the plugin loaded CUPTI's library.
 pub(in crate::gpu) fn is_ours() -> bool {
     IS_OURS.load(Ordering::Relaxed)
 }

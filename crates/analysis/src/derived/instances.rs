@@ -30,7 +30,6 @@ pub struct Instance {
     to: u32,
 }
 
-/// All collectives that could be matched over their ranks.
 #[derive(Clone, Debug, Default)]
 pub struct Instances {
     /// In the order of communicators, functions and sequence numbers.

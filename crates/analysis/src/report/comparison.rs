@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::Run;
 use super::verdict::Verdict;
 
-/// What the data of two runs A and B shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -13,7 +12,6 @@ pub enum Outcome {
     Slower,
     /// The data shows no difference: it is within chance or the clocks' error.
     NoDifference,
-    /// The data does not allow to compare.
     #[default]
     Unclear,
 }
@@ -66,13 +64,11 @@ pub struct Kind {
     pub ranks: u32,
     /// Hosts that its recorded ranks are on.
     pub hosts: u32,
-    /// Names of the communicators of this shape.
     pub communicators: Vec<String>,
     pub bytes_min: u64,
     pub bytes_max: u64,
     pub timing: String,
     pub operations: u64,
-    /// Of them, those that had not ended.
     pub unfinished: u64,
     /// Collectives that ended; of sends and receives the most that a rank had.
     pub count: u64,
@@ -99,7 +95,6 @@ pub struct Group {
     pub transfer: Option<Difference>,
 }
 
-/// A number of two runs, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Difference {
     pub a_ns: f64,

@@ -23,7 +23,6 @@ pub struct Run {
     pub commands: Vec<String>,
     /// The beginning, in ns since 1970: larger than a double holds exactly; null where the archive does not say.
     pub start_ns: Option<u64>,
-    /// From the first event to the last.
     pub duration_ns: u64,
     pub hosts: Vec<String>,
     pub processes: u64,
@@ -52,7 +51,6 @@ impl Run {
 pub struct Budget {
     /// Time of all ranks in operations: for each rank the length of the union of its operations' intervals.
     pub operations_ns: u64,
-    /// Of that, waiting for a rank that came later.
     pub waiting_ns: u64,
     /// Of that, from the arrival of the last rank to the end.
     pub transfer_ns: u64,

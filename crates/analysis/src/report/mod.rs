@@ -26,19 +26,16 @@ pub struct Report {
     pub format: u32,
     pub run: Run,
     pub verdict: Verdict,
-    /// What the time of all ranks in operations went into.
     pub budget: Budget,
     /// What lost most time, the largest first.
     pub causes: Vec<Cause>,
     /// Operations that took far longer than others of their class, those that lost most first; at most 100.
     pub anomalies: Vec<Anomaly>,
-    /// Communicators in the order of the archive.
     pub communicators: Vec<Communicator>,
     /// By function, communicator and size class.
     pub operations: Vec<OperationClass>,
     /// The ranks of the job. Other tables name a rank by its index here.
     pub ranks: Vec<Rank>,
-    /// How late each rank came over time.
     pub lateness: Heat,
     pub pairs: Vec<Link>,
     pub channels: Vec<Link>,
@@ -47,7 +44,6 @@ pub struct Report {
     /// Overlap with other kernels; none where these were not recorded.
     pub overlap: Option<Vec<Overlap>>,
     pub clocks: Clocks,
-    /// What was seen, and what became of it.
     pub completeness: Completeness,
     /// What this release of NCCL does not report, in words.
     pub blind_spots: Vec<String>,
@@ -86,7 +82,6 @@ pub struct OperationClass {
     pub comparable: u64,
     /// Their skew: from the first arrival to the last, in ns.
     pub skew_ns: Option<Quantiles>,
-    /// What the time of their ranks went into.
     pub budget: Budget,
 }
 

@@ -16,7 +16,6 @@ pub struct Rank {
     pub members: Vec<Member>,
     /// How far its arrivals can be off against those of ranks on the same host; none where that is not known.
     pub uncertainty_ns: Option<u64>,
-    /// What its time in operations went into.
     pub budget: Budget,
     /// Comparable collectives it took part in.
     pub instances: u64,
@@ -47,7 +46,6 @@ pub struct Rank {
     pub lateness_ns: f64,
     /// How that develops, by the median of slopes between parts of the run, in ns per second.
     pub trend_ns_per_s: Option<f64>,
-    /// Where it changed while the job ran.
     pub change: Option<Change>,
 }
 
@@ -66,7 +64,6 @@ pub struct Change {
     pub after: f64,
 }
 
-/// How late each rank came over time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Heat {
     /// The first bin begins here.

@@ -11,7 +11,6 @@ pub enum Finding {
     Unfinished,
     Causes,
     Healthy,
-    /// The clocks do not allow to say.
     Unclear,
     /// Nothing that several ranks do together was recorded.
     #[default]
@@ -43,11 +42,8 @@ pub enum CauseKind {
     LateReceiver,
     /// All transfers from a rank or host to others, or to it, are slow.
     SlowNic,
-    /// Transfers between two ranks are slow on all channels.
     SlowPair,
-    /// Transfers on a channel are slow between all ranks.
     SlowChannel,
-    /// Transfers between two ranks are slow on one channel.
     SlowConnection,
     WaitedForGpu,
     WaitedForPeer,

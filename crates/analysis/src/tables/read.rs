@@ -29,7 +29,6 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Reads the operations of an archive, and its kernels.
     pub fn read(trace: &Trace, progress: &dyn Progress) -> otf2::Result<Self> {
         let mut tables = Self { members: Members::of(trace), clock: Clock::of(trace), ..Self::default() };
         let reading = Reading::of(trace, &tables, progress);

@@ -25,7 +25,6 @@ columns! {
         start_ns: u64,
         stop_ns: u64,
         event: u64,
-        /// The id of its call; 0 is none.
         parent: u64,
         /// NCCL's number, by function and communicator; [`NO_SEQUENCE`] for sends and receives, and for collectives
         /// that are made of them.
@@ -43,7 +42,6 @@ columns! {
         stop_ns: u64,
         bytes: u64,
         event: u64,
-        /// The id of its group; 0 is none.
         parent: u64,
     }
 }
@@ -54,7 +52,6 @@ columns! {
         start_ns: u64,
         stop_ns: u64,
         event: u64,
-        /// The id of its group; 0 is none.
         parent: u64,
     }
 }

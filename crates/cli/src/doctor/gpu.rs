@@ -93,7 +93,6 @@ fn cupti(here: &Environment, found: &[Found]) -> Option<PathBuf> {
     places.iter().filter_map(|place| place.to_str()).find_map(|place| here.loader.find(place))
 }
 
-/// PyTorch's library in the packages that a library lies in.
 fn torch_beside(library: &Path) -> Option<PathBuf> {
     let files = library.ancestors().skip(1).map(|folder| folder.join("torch/lib/libtorch_cuda.so"));
     files.take(5).find(|file| file.is_file())

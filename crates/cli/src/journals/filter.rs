@@ -104,7 +104,6 @@ impl Filter {
             })
     }
 
-    /// Whether it filters events by communicator, rank or kind.
     pub(crate) fn is_about_events(&self) -> bool {
         !(self.comm.is_empty() && self.rank.is_empty() && self.kind.is_empty())
     }

@@ -60,7 +60,6 @@ pub(crate) struct Process {
     pub(crate) comms: Vec<Comm>,
     /// What is known of communicators, also of those whose beginning was not kept.
     known: BTreeMap<u64, CommRecord>,
-    /// Ends of communicators, in the order of time.
     pub(crate) finalizes: Vec<Finalize>,
     pub(crate) gpu: Vec<gpu::Entry>,
     pub(crate) launches: Vec<Launch>,
@@ -175,7 +174,6 @@ impl Process {
         }
     }
 
-    /// Drops the tables that only the stream needs.
     pub(crate) fn summary(self) -> Self {
         Self { gpu: Vec::new(), launches: Vec::new(), ..self }
     }

@@ -22,7 +22,6 @@ pub(super) struct Screen {
     selected: usize,
     lower: Lower,
     sort: Option<&'static str>,
-    /// The first row of the lower table.
     from: usize,
     page: usize,
 }

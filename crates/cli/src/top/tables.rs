@@ -9,7 +9,6 @@ use crate::units::time;
 
 type Member = (usize, u32);
 
-/// Sums at the beginning of the interval.
 #[derive(Debug, Default)]
 pub(super) struct Before {
     /// How often a rank was last, and the waiting that it caused in ns.

@@ -55,7 +55,6 @@ struct Row {
     intervals: usize,
 }
 
-/// Whom others waited for in the last interval.
 #[derive(Clone, Debug, Serialize)]
 struct LastRow {
     communicator: String,
@@ -125,7 +124,6 @@ impl Slow {
         Some((change, Report { format: 1, directory, time_ns, interval_ns, verdict, operations, last }))
     }
 
-    /// Whom others waited for since the last snapshot.
     fn last(&mut self, snapshot: &Snapshot) -> Vec<LastRow> {
         let mut rows: Vec<LastRow> = Vec::new();
         for rank in &snapshot.ranks {

@@ -25,7 +25,6 @@ pub(super) struct Job<'a> {
     pub(super) tables: Tables,
     pub(super) kernels: Kernels,
     pub(super) attributes: AttributeNames,
-    /// The numbers of its ranks, as people know them.
     pub(super) ranks: Vec<u32>,
     instances: MatchedCollectives,
     /// Of each communicator, which ranks of the job it has, as PyTorch lists them.
@@ -154,7 +153,6 @@ impl<'a> Job<'a> {
         self.locations_of(rank).any(|it| trace.location_kind(it) == Some(LocationKind::Stream) && trace.has_events(it))
     }
 
-    /// The number of a location on its rank, from 1.
     pub(super) fn number_on_rank(&self, rank: u32, location: LocationRef) -> u64 {
         self.locations[index(rank)].partition_point(|it| *it < location) as u64 + 1
     }

@@ -15,7 +15,6 @@ use crate::source::Source;
 /// other.
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
-    /// Row of the members: communicator and rank.
     pub(super) member: u32,
     /// The first of its operations; around the others where these are parts of a collective.
     pub(super) operation: u32,

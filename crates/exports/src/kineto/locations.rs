@@ -16,7 +16,6 @@ use crate::selection::Selection;
 pub(super) struct Locations<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) selection: &'a Selection<'a>,
-    /// A file for each rank that is wanted.
     pub(super) outputs: &'a [Option<Output>],
 }
 

@@ -48,7 +48,6 @@ impl Plane {
         planes.collect()
     }
 
-    /// Appends the plane up to its lines.
     pub(super) fn begin(&self, trace: &Trace, space: &mut Vec<u8>) {
         let regions: BTreeSet<RegionRef> = self.lines.iter().flat_map(|line| line.regions.iter().copied()).collect();
         let attributes: BTreeSet<AttributeRef> =

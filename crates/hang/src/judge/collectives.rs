@@ -21,7 +21,6 @@ pub(crate) struct Collectives<'a> {
     ranks: Vec<(u32, &'a Rank)>,
 }
 
-/// What is known about the progress of a sequence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reach {
     /// The last position that all recorded ranks have completed, and whether that is sure (else all called it, and
@@ -45,7 +44,6 @@ impl<'a> Collectives<'a> {
         Self { job, survivors, index, comm, sequence, ranks: sequence.ranks(comm).collect() }
     }
 
-    /// The operations of the ranks with known positions.
     fn tails(&self) -> impl Iterator<Item = &'a Tail> {
         self.ranks.iter().map(|(_, rank)| self.sequence.of(rank)).filter(|tail| tail.has_positions())
     }

@@ -29,7 +29,6 @@ pub(crate) struct Suspect {
     pub(crate) blockage: usize,
     /// From the rank that waits longest to this one: indices in the list of blockages.
     pub(crate) chain: Vec<usize>,
-    /// How many ranks (of whatever communicator) wait because of it.
     pub(crate) blocked: usize,
 }
 
@@ -72,7 +71,6 @@ struct Chain {
 }
 
 impl<'a> Suspects<'a> {
-    /// The suspects of the blockages that last, the likeliest first.
     pub(crate) fn find(
         job: &'a Job,
         survivors: &'a Survivors<'a>,

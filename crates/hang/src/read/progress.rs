@@ -8,7 +8,6 @@ use tables::{EventRow, Head, OperationRow, ProxyOp, Row, Tables};
 use super::proxy::Proxies;
 use crate::operation::{Progress, Stage};
 
-/// What is known about an operation's children.
 #[derive(Clone, Copy, Debug, Default)]
 struct Children {
     transfers: u32,
@@ -100,7 +99,6 @@ impl<'a> Progresses<'a> {
         self.children.get(&of).copied().unwrap_or_default()
     }
 
-    /// Whether an operation has transfers or kernel channels.
     pub(super) fn has_children(&self, of: EventRow) -> bool {
         let children = self.children(of);
         children.transfers + children.channels > 0

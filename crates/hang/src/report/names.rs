@@ -52,7 +52,6 @@ pub(crate) const fn noun(ranks: &[u32]) -> &'static str {
     verb(ranks, "rank", "ranks")
 }
 
-/// Ranks with their processes, where these are few.
 pub(crate) fn members(job: &Job, comm: usize, list: &[u32]) -> String {
     let Some(of) = job.comms.get(comm) else {
         return format!("{} {}", noun(list), rank_list(list));
@@ -79,7 +78,6 @@ pub(crate) fn member(job: &Job, (comm, rank): Member) -> String {
     members(job, comm, &[rank])
 }
 
-/// A position in the order of a communicator, from 1.
 pub(crate) fn position(position: u64, from_beginning: bool) -> String {
     let of = if from_beginning { "" } else { " of those kept" };
     format!("collective {position}{of}")

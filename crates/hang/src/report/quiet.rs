@@ -79,7 +79,6 @@ fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
     rows
 }
 
-/// The row of a process without a communicator.
 fn row(quiet: &Quiet, process: &Process) -> QuietRow {
     QuietRow {
         process: process.address(),

@@ -94,7 +94,6 @@ pub struct SuspectRow {
     pub chain: Vec<String>,
 }
 
-/// A job about which NCCL reports nothing any more.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct QuietReport {
     pub for_ns: u64,
@@ -104,7 +103,6 @@ pub struct QuietReport {
     pub advice: Vec<String>,
 }
 
-/// The last operation of a GPU of a process.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub struct QuietRow {
     pub rank: Option<u32>,
@@ -138,7 +136,6 @@ pub struct CommRow {
     pub id: String,
     pub ranks: u32,
     pub ranks_known: bool,
-    /// Whether its ranks are those of the job.
     #[serde(default)]
     pub has_all_ranks: bool,
     pub ranks_missing: Vec<u32>,
@@ -148,7 +145,6 @@ pub struct CommRow {
 }
 
 impl CommRow {
-    /// Whether a call on it has not returned.
     pub fn has_open_calls(&self) -> bool {
         self.sequences.iter().flat_map(|sequence| &sequence.ranks).any(|rank| !rank.inside.is_empty())
     }

@@ -95,7 +95,6 @@ pub(crate) fn mismatch(job: &Job, comm: &Comm, mismatch: &Mismatch) -> String {
     )
 }
 
-/// Why a rank is the suspect, in one sentence.
 pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> String {
     let Some(blockage) = blockages.get(suspect.blockage) else {
         return String::new();

@@ -16,7 +16,6 @@ pub(super) struct Table<'a, T> {
     pub(super) rows: &'a [Row<T>],
 }
 
-/// The base unit at the end of a name.
 fn unit(name: &str) -> &'static str {
     let units = [("_bytes_per_second", "bytes_per_second"), ("_bytes", "bytes"), ("_seconds", "seconds")];
     units.into_iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)

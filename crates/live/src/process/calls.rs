@@ -70,7 +70,6 @@ impl Group {
     }
 }
 
-/// The calls of sends and receives of a group.
 #[derive(Debug)]
 struct Messages {
     calls: derived::Calls<u32>,
@@ -106,7 +105,6 @@ pub(crate) struct OfCall {
     pub(crate) is_first: bool,
 }
 
-/// The launches that a kernel may have had.
 #[derive(Debug, Default)]
 pub(crate) struct Launches {
     all: Few<At<Launch>>,

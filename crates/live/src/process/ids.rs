@@ -23,7 +23,6 @@ impl Seen {
         Self { tag, last: Vec::new() }
     }
 
-    /// Notes a start; gives whether it is new.
     #[inline]
     pub(crate) fn note(&mut self, id: u64) -> bool {
         let id = EventId::from_raw(id);

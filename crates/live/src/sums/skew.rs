@@ -15,7 +15,6 @@ use crate::snapshot::Histogram;
 /// of a journal do not say.
 const MOST_WAITING: usize = 1 << 12;
 
-/// Which collective: communicator, function, NCCL's number and replay.
 type Which = (u32, u32, u64, u64);
 
 #[derive(Clone, Copy, Debug)]

@@ -137,7 +137,6 @@ impl Merged {
         Ok(numbers)
     }
 
-    /// The new numbers of everything that others define.
     fn numbers(&mut self, others: &[Definition], shared: &Shared) -> Result<Numbers> {
         let mut numbers = Numbers::default();
         for definition in others {

@@ -18,7 +18,6 @@ pub(in crate::derived) struct Late {
     pub(in crate::derived) lost_ns: u64,
     /// How much longer than the waiting ranks it was outside of operations.
     pub(in crate::derived) more_ns: u64,
-    /// Number of its operations that they waited for.
     pub(in crate::derived) times: u64,
     pub(in crate::derived) ranks: u64,
     pub(in crate::derived) p_value: f64,

@@ -18,7 +18,6 @@ struct Piece {
     median: f64,
 }
 
-/// Points in the order of time, in pieces.
 fn pieces(points: &[(u64, f64)]) -> Vec<Piece> {
     let number = (points.len() / LEAST_POINTS).min(PIECES);
     if number == 0 {

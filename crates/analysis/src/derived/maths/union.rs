@@ -1,6 +1,5 @@
 //! Unions of intervals of time.
 
-/// The union of intervals as disjoint ones in order.
 pub fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     intervals.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::new();

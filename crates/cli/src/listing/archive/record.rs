@@ -10,7 +10,6 @@ use crate::journals::value::{List, Value};
 
 macro_rules! names {
     ($($name:ident)*) => {
-        /// The names of the records that `--kind` knows.
         pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
 
         pub(super) fn name(kind: &EventKind) -> &'static str {

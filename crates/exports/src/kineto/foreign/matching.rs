@@ -29,7 +29,6 @@ struct Member {
     enqueued: Vec<u32>,
 }
 
-/// A kernel of a trace on the archive's clock.
 struct Wanted<'k> {
     kernel: &'k Kernel,
     start_ns: i128,
