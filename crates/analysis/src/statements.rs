@@ -81,14 +81,7 @@ pub struct Matching {
 
 impl Matching {
     pub fn of(said: &Statements) -> Self {
-        let mismatches = [
-            ("function", &said.mismatch_function),
-            ("count", &said.mismatch_count),
-            ("datatype", &said.mismatch_datatype),
-            ("root", &said.mismatch_root),
-            ("order", &said.mismatch_order),
-        ];
-        let mismatches = mismatches.into_iter().filter(|(_, listed)| listed.number.get() > 0);
+        let mismatches = said.mismatches().into_iter().filter(|(_, listed)| listed.number.get() > 0);
         Self {
             mismatches: mismatches.map(|(kind, listed)| (kind, Statement::of(listed))).collect(),
             ranks_behind: Statement::of(&said.ranks_behind),
