@@ -31,8 +31,7 @@ pub(crate) fn forget_failure() {
     HAS_FAILED.store(false, Ordering::Relaxed);
 }
 
-/// How much more memory this process may have; `None` without a limit (`ulimit -v`, `ulimit -d`), or where it cannot be
-/// told.
+/// How much more memory this process may have; `None` if no limit (`ulimit -v`, `-d`) is known.
 pub(crate) fn room_bytes() -> Option<u64> {
     let sizes = std::fs::read_to_string("/proc/self/statm").ok()?;
     let sizes: Vec<u64> = sizes.split_ascii_whitespace().map_while(|pages| pages.parse().ok()).collect();

@@ -253,8 +253,7 @@ impl Functions<'_> {
         Some(unsafe { (metrics.new_sampling_set)(1, &raw const metric, ASYNCHRONOUS, CPU) })
     }
 
-    /// Adds a value of a metric on the calling thread's location. Nothing if the measurement ended during the call
-    /// before.
+    /// Adds a value of a metric on the calling thread's location, unless the measurement has just ended.
     pub(super) fn trigger(&self, metric: u32, value: u64) {
         if let Some(metrics) = self.presence.metrics.filter(|_| self.presence.phase.get() == WITHIN) {
             // SAFETY: permission as above, and Score-P still measures; `new_metric` returned the metric.
@@ -282,8 +281,7 @@ impl Functions<'_> {
         unsafe { (self.internal.new_location_group)(name.as_ptr(), node, ACCELERATOR, process) }
     }
 
-    /// A location that is no thread. Its memory comes from the calling thread's location, so only a known
-    /// thread may call this.
+    /// A location that is no thread. Only for known threads: its memory comes from the caller's location.
     pub(super) fn new_location(&self, name: &CStr, paradigm: c_int, group: u32) -> *mut Location {
         const GPU: c_int = 1;
         let parent = self.current_location();

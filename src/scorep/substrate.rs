@@ -79,8 +79,7 @@ pub(crate) fn directory_around(archive: &Path) -> Option<&Path> {
     archive.parent().filter(|_| is_inside)
 }
 
-/// The rank of this process and the number of ranks. `None` if there is one rank: Score-P without MPI says so in every
-/// process of a job.
+/// Rank and number of ranks. `None` for one rank: Score-P without MPI says so in every process of a job.
 pub(crate) fn rank_and_size() -> Option<(u32, u32)> {
     let experiment = EXPERIMENT.lock();
     let experiment = experiment.as_ref()?;

@@ -62,8 +62,7 @@ impl Findings {
         rule: Rule,
         message: impl Into<String>,
     ) {
-        let location = (location.get(), trace.location_name(location));
-        self.add(rule, Some(location), time, message.into());
+        self.add(rule, Some((location.get(), trace.location_name(location))), time, message.into());
     }
 
     fn add(&mut self, rule: Rule, location: Option<(u64, String)>, time_ns: Option<u64>, message: String) {

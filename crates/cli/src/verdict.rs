@@ -60,8 +60,7 @@ fn of_journals(directory: &Path, after: f64) -> Result<Report> {
 }
 
 fn of_archive(path: &Path, after: f64) -> Result<Report> {
-    let trace = archive::open_with_kinds(path)?;
-    Ok(hang::judge_archive(&trace, path, ns(after), &Bar::new())?)
+    Ok(hang::judge_archive(&archive::open_with_kinds(path)?, path, ns(after), &Bar::new())?)
 }
 
 fn kept(directory: &Path) -> Result<Option<Report>, Error> {

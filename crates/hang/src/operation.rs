@@ -205,8 +205,7 @@ impl Tail {
 
     /// The operation at a position, from 0; `None` if it is not there, not kept, or its position is unknown.
     pub(crate) fn at(&self, position: u64) -> Option<&Call> {
-        let index = usize::try_from(position.checked_sub(self.before)?).ok()?;
-        self.list.get(index).filter(|_| self.has_positions())
+        self.list.get(usize::try_from(position.checked_sub(self.before)?).ok()?).filter(|_| self.has_positions())
     }
 
     /// The first operation that is known not to have ended.

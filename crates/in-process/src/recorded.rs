@@ -41,8 +41,7 @@ impl Recorded {
     }
 
     pub fn part(&self) -> PathBuf {
-        let path = self.part.split(|byte| *byte == 0).next().unwrap_or_default();
-        OsStr::from_bytes(path).into()
+        OsStr::from_bytes(self.part.split(|byte| *byte == 0).next().unwrap_or_default()).into()
     }
 }
 

@@ -82,8 +82,7 @@ impl Interval {
     }
 }
 
-/// Completes the intervals of the operations of one kernel. Those of which nothing else is known ran while the others
-/// did.
+/// Completes the intervals of one kernel: operations with no times of their own ran with the others.
 pub fn share_kernel(kernel: &mut [Interval], earlier: Earlier) {
     let mut known: Option<Interval> = None;
     for interval in kernel.iter_mut().filter(|interval| interval.timing != Timing::Enqueue) {

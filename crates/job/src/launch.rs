@@ -25,8 +25,7 @@ pub fn in_order<R>(launches: &[At<R>], plans: impl ExactSizeIterator<Item = u64>
 
 /// The last launch that began by then; they are in the order of time.
 pub fn last_before<R>(launches: &[At<R>], time: u64) -> Option<&At<R>> {
-    let after = launches.partition_point(|launch| launch.start <= time);
-    launches.get(after.checked_sub(1)?)
+    launches.get(launches.partition_point(|launch| launch.start <= time).checked_sub(1)?)
 }
 
 #[cfg(test)]

@@ -87,8 +87,7 @@ fn is_in_order<R>(ring: &[Work<R>]) -> bool {
 fn find_repeated<R>(ring: &[Work<R>], stamp: impl Fn(&Work<R>) -> u64, is_repeated: &mut [bool]) {
     let mut last: BTreeMap<u64, u64> = BTreeMap::new();
     for (work, is_repeated) in ring.iter().zip(is_repeated).rev().filter(|(work, _)| work.plan != 0) {
-        let plan = *last.entry(stamp(work)).or_insert(work.plan);
-        *is_repeated |= plan != work.plan;
+        *is_repeated |= *last.entry(stamp(work)).or_insert(work.plan) != work.plan;
     }
 }
 

@@ -197,8 +197,7 @@ pub struct Fit {
 
 impl From<analysis::report::Fit> for Fit {
     fn from(fit: analysis::report::Fit) -> Self {
-        let r2 = fit.r_squared.unwrap_or(0.0);
-        Self { latency_ns: fit.latency_ns, rate: fit.rate, r2, points: fit.points }
+        Self { latency_ns: fit.latency_ns, rate: fit.rate, r2: fit.r_squared.unwrap_or(0.0), points: fit.points }
     }
 }
 

@@ -107,8 +107,7 @@ fn put_into_page(
     Ok(())
 }
 
-/// Writes the chunks that are not in the page into a folder beside it: as scripts, because a page that was opened from
-/// a file may fetch nothing else.
+/// Writes the other chunks beside the page, as scripts: a page opened from a file may fetch nothing else.
 fn write_files(output: &Path, chunks: &mut Chunks) -> Result<Option<PathBuf>> {
     let rest: Vec<usize> = (0..chunks.all.len()).filter(|at| chunks.all[*at].at == At::None).collect();
     if rest.is_empty() {

@@ -103,8 +103,7 @@ impl Enabled {
         Ok(())
     }
 
-    /// Records the calls of one function. False if CUPTI cannot record single functions, or the release does not have
-    /// this one.
+    /// Records the calls of one function. False if this CUPTI cannot do that, or lacks the function.
     fn function(&mut self, calls: &Calls, api: Api, cbid: u32) -> bool {
         let is_on = calls.function(api, cbid, true).is_success();
         if is_on {
@@ -177,8 +176,7 @@ impl Session {
     }
 }
 
-/// Uses the functions of a subscriber if all are there, because then other tools can use CUPTI too; else the global
-/// ones.
+/// Uses the functions of a subscriber if all are there, so that other tools can use CUPTI; else the global ones.
 fn subscribe(functions: Functions, version: u32) -> Result<Calls, (Code, String)> {
     let mut holder = String::new();
     if version >= VERSION_SUBSCRIBER_FUNCTIONS && calls::has_own_family(&functions) {

@@ -46,8 +46,7 @@ pub struct Link {
     pub least: Option<Fit>,
     /// Steps for a scatter plot, evenly over time, at most 500: `[start_ns, bytes, duration_ns]`.
     pub points: Vec<[u64; 3]>,
-    /// Median of time ÷ time that the other links take for the same size; 1 is like the others. None where there are
-    /// too few others.
+    /// Median of time ÷ time of the other links for the same size. None where there are too few others.
     pub slowdown: Option<f64>,
     /// Where that changed while the job ran.
     pub change: Option<Change>,

@@ -56,8 +56,7 @@ pub struct Budget {
     pub transfer_ns: u64,
     /// Of that, what the clocks or the way of timing do not allow to split.
     pub unclear_ns: u64,
-    /// Of that, operations that are not compared over ranks: collectives of a single rank, and those that could not be
-    /// matched.
+    /// Of that, operations that are not compared over ranks: of a single rank, or not matched.
     pub not_compared_ns: u64,
 }
 

@@ -7,8 +7,7 @@ use super::measures::Budget;
 /// A rank of the job: what runs on one GPU of one process, under all its communicators.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Rank {
-    /// Its name: the number in the communicator that has all ranks, else the launcher's rank, else the name of its
-    /// group.
+    /// The number in the communicator that has all ranks, else the launcher's rank, else the group's name.
     pub name: String,
     pub number: Option<u32>,
     pub process: String,
@@ -69,7 +68,6 @@ pub struct Heat {
     /// The first bin begins here.
     pub from_ns: u64,
     pub bin_ns: u64,
-    /// For each rank, for each bin: how much later than the median of the ranks it came, in ns, in the mean; null where
-    /// it took part in nothing comparable.
+    /// By rank and bin: mean ns that it came later than the median rank; null without comparable operations.
     pub ranks: Vec<Vec<Option<f64>>>,
 }

@@ -26,8 +26,7 @@ columns! {
         stop_ns: u64,
         event: u64,
         parent: u64,
-        /// NCCL's number, by function and communicator; [`NO_SEQUENCE`] for sends and receives, and for collectives
-        /// that are made of them.
+        /// NCCL's number by function and communicator; [`NO_SEQUENCE`] for messages and collectives made of them.
         sequence: u64,
         /// Which replay of a captured call it is; 0 is none.
         replay: u32,

@@ -46,8 +46,7 @@ impl<'a> Operations<'a> {
     fn operation(&mut self, operation: &Instance<'a>, timing: Timing) {
         let fields = &operation.fields;
         let bytes = fields.bytes.unwrap_or(0);
-        let size = u64::BITS - bytes.leading_zeros();
-        let class = self.classes.entry((operation.region, size)).or_default();
+        let class = self.classes.entry((operation.region, u64::BITS - bytes.leading_zeros())).or_default();
         class.count += 1;
         *class.timing.entry(timing).or_insert(0) += 1;
         let (least, most) = class.bytes.unwrap_or((bytes, bytes));

@@ -275,8 +275,7 @@ impl Records for Survey {
             }
             _ => {
                 self.note_ticks(record.ticks);
-                let tid = self.threads.get(&record.slot).copied().unwrap_or(0);
-                self.records.push((tid, record));
+                self.records.push((self.threads.get(&record.slot).copied().unwrap_or(0), record));
             }
         }
     }

@@ -11,8 +11,7 @@ use nccl_events::index::index;
 use crate::error::Result;
 use crate::source::Source;
 
-/// A kernel: the operations of a rank that ran at the same time. NCCL runs the kernels of a communicator one after the
-/// other.
+/// The operations of a rank that ran at the same time. A communicator runs one kernel after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
     pub(super) member: u32,

@@ -74,8 +74,7 @@ impl Plane {
             stat_metadata: stats.chain(texts).collect(),
             stats: Vec::new(),
         };
-        let bytes = self.lines.iter().map(|line| line_bytes(&line.head, line.bytes())).sum();
-        begin_plane(&plane, bytes, space);
+        begin_plane(&plane, self.lines.iter().map(|line| line_bytes(&line.head, line.bytes())).sum(), space);
     }
 }
 

@@ -151,8 +151,7 @@ impl<'a> Suspects<'a> {
 
     /// Where the GPU of a member waits.
     fn waits_in(&self, member: Member) -> Vec<usize> {
-        let waits_in = self.job.member(member).and_then(|rank| self.waiting.get(&rank.actor));
-        waits_in.cloned().unwrap_or_default()
+        self.job.member(member).and_then(|rank| self.waiting.get(&rank.actor)).cloned().unwrap_or_default()
     }
 
     /// A rank with records missing: if its process is over, that is reason enough; or it waits elsewhere.

@@ -56,8 +56,7 @@ pub(super) struct Moment {
 
 impl Moment {
     pub(super) fn now() -> Self {
-        let tick_source = clock::select();
-        Self { boot_id: boot_id(), pair: ClockPair::read(), tick_source }
+        Self { boot_id: boot_id(), pair: ClockPair::read(), tick_source: clock::select() }
     }
 
     /// Whether a process is on this host, since its last boot.

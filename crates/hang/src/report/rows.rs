@@ -152,8 +152,7 @@ impl CommRow {
     /// Ranks by their numbers in the job: `4-6 (0-2 in tp)`.
     pub fn numbers(&self, ranks: &[u32]) -> String {
         let row = |rank| self.sequences.iter().flat_map(|one| &one.ranks).find(|row| row.rank == rank);
-        let job_rank = |rank| if self.has_all_ranks { Some(rank) } else { row(rank)?.job_rank };
-        names::numbers(&self.name, ranks, job_rank)
+        names::numbers(&self.name, ranks, |rank| if self.has_all_ranks { Some(rank) } else { row(rank)?.job_rank })
     }
 
     /// The same with the noun: `ranks 4-6 (0-2 in tp)`.

@@ -114,8 +114,7 @@ pub(crate) struct Launches {
 
 impl Launches {
     pub(crate) fn of(&self, start: u64, call: &OfCall) -> Option<Launch> {
-        let launch = self.by_order.or_else(|| last_before(&self.all, start).map(|launch| launch.of));
-        launch.filter(|_| !call.is_captured)
+        self.by_order.or_else(|| last_before(&self.all, start).map(|launch| launch.of)).filter(|_| !call.is_captured)
     }
 }
 
@@ -151,8 +150,7 @@ impl Calls {
         match &mut group.messages {
             Some(messages) => messages.calls.add(context, call),
             None => {
-                let calls = derived::Calls::new(context, call);
-                group.messages = Some(Box::new(Messages { calls, are: None }));
+                group.messages = Some(Box::new(Messages { calls: derived::Calls::new(context, call), are: None }));
             }
         }
     }
@@ -285,14 +283,12 @@ impl Calls {
         symbols: &Symbols,
         ranks: impl Fn(u32) -> Option<(i32, usize)>,
     ) -> Option<(u64, DerivedCall)> {
-        let group = self.groups.get_mut(call.group).filter(|group| group.depth == 1)?;
-        let messages = group.messages.as_mut()?;
+        let messages = self.groups.get_mut(call.group).filter(|group| group.depth == 1)?.messages.as_mut()?;
         let calls = &messages.calls;
         let are = messages.are.get_or_insert_with(|| {
             let derived::Same { context, count, datatype, .. } = calls.same()?;
             let (rank, ranks) = ranks(context)?;
-            let pattern = calls.pattern(ranks, symbols)?;
-            Some(DerivedCall { pattern, context, count, datatype, rank, ranks })
+            Some(DerivedCall { pattern: calls.pattern(ranks, symbols)?, context, count, datatype, rank, ranks })
         });
         Some((call.group, (*are)?))
     }

@@ -105,8 +105,7 @@ impl Network {
         if has_steps || stop.is_some() {
             self.mark_connection_reporting(id, operations);
         }
-        let connection = connection.unwrap_or(u32::MAX);
-        self.ended.extend(early.into_iter().map(|step| Step { connection, ..step }));
+        self.ended.extend(early.into_iter().map(|step| Step { connection: connection.unwrap_or(u32::MAX), ..step }));
         if let Some(stop) = stop {
             self.stop_transfer(id, stop, operations, seen);
         }

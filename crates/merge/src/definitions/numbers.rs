@@ -31,8 +31,7 @@ impl Numbers {
         self.new.get(&(kind, old)).copied()
     }
 
-    /// For [`Definition::renumber`](otf2::verbatim::Definition::renumber): a reference to what is not defined becomes
-    /// an undefined one.
+    /// For [`otf2::verbatim::Definition::renumber`]: undefined references stay undefined.
     pub(crate) fn or_undefined(&self, kind: ReferenceKind, old: u64) -> u64 {
         self.get(kind, old).unwrap_or(u64::MAX)
     }

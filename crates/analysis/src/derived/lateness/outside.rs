@@ -36,8 +36,7 @@ pub(in crate::derived) struct Outside {
     pub(in crate::derived) ns: Vec<Option<u64>>,
     pub(in crate::derived) pauses: Vec<u64>,
     boundaries: Vec<u64>,
-    /// By rank of the job, an upper bound of the probability that chance alone makes any rank be outside for so much
-    /// longer than others.
+    /// By rank of the job: at most this probably, chance alone makes any rank be outside for so much longer.
     p_values: Vec<f64>,
 }
 
