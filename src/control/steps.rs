@@ -120,7 +120,20 @@ const fn by(kind: Kind, reports_calls: bool) -> By {
         (Kind::GroupApi | Kind::CollApi | Kind::P2pApi | Kind::ProxyCtrl | Kind::Unknown, _)
         | (Kind::Group | Kind::Coll, false) => By::Number,
         (Kind::Group | Kind::KernelLaunch, true) => By::LastCall,
-        _ => By::Parent,
+        (
+            Kind::Coll
+            | Kind::P2p
+            | Kind::ProxyOp
+            | Kind::ProxyStep
+            | Kind::KernelCh
+            | Kind::NetPlugin
+            | Kind::KernelPhase
+            | Kind::CeColl
+            | Kind::CeSync
+            | Kind::CeBatch
+            | Kind::KernelLaunch,
+            _,
+        ) => By::Parent,
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use nccl_events::index::index;
 
-const NAMES: [&str; 32] = [
+const NAMES: [&str; nccl_events::state::LAST as usize + 1] = [
     "ProxyOpSendPosted",
     "ProxyOpSendRemFifoWait",
     "ProxyOpSendTransmitted",
