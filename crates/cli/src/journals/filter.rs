@@ -119,7 +119,7 @@ impl Filter {
     /// Whether the interval overlaps the wanted one. `last_ns` is `None` if it has no end.
     pub(crate) fn wants_time(&self, begin_ns: u64, first_ns: u64, last_ns: Option<u64>) -> bool {
         let is_late = self.to.is_some_and(|to| first_ns > to.after(begin_ns));
-        !is_late && !self.from.zip(last_ns).is_some_and(|(from, last)| last < from.after(begin_ns))
+        !is_late && self.from.zip(last_ns).is_none_or(|(from, last)| last >= from.after(begin_ns))
     }
 
     /// Refuses what a recording does not have. `has_comm` says whether it has a communicator that this filter wants.
