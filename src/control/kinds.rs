@@ -3,7 +3,6 @@
 use nccl_events::Kind;
 use nccl_events::control::Wanted;
 
-/// Every kind, [`Kind::Unknown`] too.
 pub(super) const EVERY_KIND: u32 = u32::MAX;
 
 /// The kinds to record. A job's own set lets through what NCCL starts without being asked; a set that was changed
