@@ -5,11 +5,6 @@ use std::path::Path;
 use crate::gpu_work::record;
 use crate::job::new_job;
 
-/// Each of two ends is rounded to a tick and to a nanosecond.
-const ROUNDED_NS: f64 = 2.0;
-/// How far the ticks of a recording of some milliseconds may be off.
-const CALIBRATED: f64 = 1e-2;
-
 #[test]
 fn a_journal_is_printed_with_what_it_says_of_gpus() {
     let out: &Path = &new_job();
@@ -29,9 +24,4 @@ fn a_journal_is_printed_with_what_it_says_of_gpus() {
     ] {
         assert_eq!(has(words), times, "{words}: {lines:#?}");
     }
-    let copy = lines.iter().find(|line| line.contains("GPU copy")).expect("a copy");
-    let mut columns = copy.split_whitespace().skip(1);
-    let length: f64 = columns.next().expect("a length").parse().expect("a number");
-    let ns = if columns.next() == Some("µs") { 1000.0 * length } else { length };
-    assert!((ns - 1000.0).abs() <= ROUNDED_NS + 1000.0 * CALIBRATED, "{copy}");
 }

@@ -32,6 +32,12 @@ extern "C" fn push(_: u32, _: u64) -> c_int {
     0
 }
 
+extern "C" fn dropped(_: *mut c_void, _: u32, number: *mut usize) -> c_int {
+    // SAFETY: as CUPTI's: the caller passes a place for the number.
+    unsafe { number.write(0) };
+    0
+}
+
 extern "C" fn hang(_: u32) -> c_int {
     std::thread::sleep(Duration::from_secs(3600));
     0
@@ -43,6 +49,7 @@ fn a_flush_that_hangs_delays_nothing() {
         subscribe: Some(subscribe),
         unsubscribe: Some(unsubscribe),
         push: Some(push),
+        get_dropped: Some(dropped),
         flush_all: Some(hang),
         ..Functions::default()
     };

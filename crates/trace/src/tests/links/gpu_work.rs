@@ -2,10 +2,7 @@
 
 use crate::links::gpu_work::{GpuStream, Link};
 use crate::tests::stream::{Built, CUPTI_AHEAD, Stream};
-use crate::timeline::instance::InstanceKind;
-use crate::timeline::location::LocationKey;
 use clocks::gpu::GpuCalibration;
-use journal::part::options::Level;
 use nccl_events::archive::Timing;
 use nccl_events::gpu::{ALL_DEVICES, Copy, GpuClock, GpuRecord, LaunchTime};
 use nccl_events::{Body, event};
@@ -19,26 +16,6 @@ pub(super) fn fates(built: &Built) -> GpuCounts {
 
 pub(super) fn links(built: &Built) -> Vec<(Link, u64, u64)> {
     built.model.links.gpu.all.iter().map(|work| (work.link, work.external, work.parent)).collect()
-}
-
-#[test]
-fn a_kernel_tells_when_its_operation_ran() {
-    let mut stream = Stream::with_gpu();
-    stream.collective(10, 100, false);
-    stream.add_kernel(12, (150, 400));
-    stream.options.level = Level::Light;
-    let built = stream.build();
-    assert_eq!(built.operations(), [(150, 400, Timing::Cupti, false)]);
-    assert_eq!(built.location(LocationKey::Stream(STREAM)), [(InstanceKind::Work, 150, 400)]);
-    assert_eq!(links(&built), [(Link::Launch, 12, 13)]);
-    let fates = fates(&built);
-    assert_eq!((fates.kernels_joined, fates.launches_timed), (1, 1));
-    // The location is the GPU's that the communicator uses.
-    let comms = &built.model.comms;
-    assert_eq!(comms.gpus.len(), 1);
-    assert_eq!((comms.gpu(3), comms.members[0].gpu), (Some(0), 0));
-    let rows = [(LocationKey::Thread(0), 0), (LocationKey::Communicator(0), 0), (LocationKey::Stream(STREAM), 0)];
-    assert_eq!(built.order, rows);
 }
 
 #[test]

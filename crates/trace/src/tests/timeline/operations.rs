@@ -1,6 +1,6 @@
 //! What intervals operations get, and on which locations: small streams with exact times.
 
-use crate::tests::stream::{CONTEXT, FOREIGN, Stream, proxy_op};
+use crate::tests::stream::{CONTEXT, Stream, proxy_op};
 use crate::timeline::events::Role;
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::{LocationKey, Owner};
@@ -132,37 +132,6 @@ fn old_versions_are_identified_by_what_operations_carry() {
     assert_eq!(comms.comms[0].identity, CommIdentity::Hash);
     assert_eq!((comms.comms[0].comm_id, comms.members[0].rank), (0xbeef, 1));
     assert_eq!(comms.comms[1].identity, CommIdentity::Part);
-}
-
-#[test]
-fn locations_are_in_the_order_of_ranks_channels_and_peers() {
-    let mut stream = Stream::default();
-    // Rank 1 came first, and its first transfer is a send.
-    stream.init(CONTEXT, 5, 2, 1).init(CONTEXT + 1, 5, 2, 0);
-    let of = [(0, 20), (1, 30)];
-    for (context, id) in of {
-        let context = CONTEXT + context;
-        stream.event_of(FOREIGN, id, 0, (100, Some(120)), proxy_op(true));
-        stream.event_of(context, id + 1, 0, (100, Some(120)), proxy_op(true));
-        stream.event_of(context, id + 2, 0, (100, Some(120)), proxy_op(true));
-        stream.event_of(context, id + 3, 0, (100, Some(120)), proxy_op(false));
-    }
-    let net = |owner, send, sibling| (LocationKey::Net(owner, 0, send, 0), sibling);
-    let (rank_0, rank_1) = (Owner::Context(1), Owner::Context(0));
-    let expected = [
-        (LocationKey::Thread(0), 0),
-        (LocationKey::Communicator(1), 0),
-        (LocationKey::Communicator(0), 0),
-        net(rank_0, false, 0),
-        net(rank_0, true, 0),
-        net(rank_0, true, 1),
-        net(rank_1, false, 0),
-        net(rank_1, true, 0),
-        net(rank_1, true, 1),
-        net(Owner::Foreign(FOREIGN), true, 0),
-        net(Owner::Foreign(FOREIGN), true, 1),
-    ];
-    assert_eq!(stream.build().order, expected);
 }
 
 #[test]

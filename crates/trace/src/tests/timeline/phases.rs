@@ -59,10 +59,3 @@ fn phases_that_cannot_be_of_their_channel_are_counted_only() {
         assert_eq!(built.counts.gpu_times_suspicious, 1, "{why}");
     }
 }
-
-#[test]
-fn a_channel_on_host_times_has_no_phases() {
-    let built = build(1000, &[(1110, 1120)]);
-    assert_eq!(location(&built), [(InstanceKind::Channel, 100, 200)]);
-    assert_eq!(built.fates(Kind::KernelPhase), (1, 0, 1));
-}
