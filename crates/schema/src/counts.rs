@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use nccl_events::Kind;
 use nccl_events::gpu::GpuCount;
 use serde::{Deserialize, Serialize};
+use small_sort::Gather;
 
 macro_rules! counts {
     ($(#[$meta:meta])* $name:ident { $($(#[doc = $doc:literal])+ $field:ident $text:literal,)+ }) => {
@@ -116,7 +117,7 @@ impl Kinds {
 impl From<Kinds> for BTreeMap<String, KindCounts> {
     fn from(kinds: Kinds) -> Self {
         let named = kinds.iter();
-        named.map(|(kind, counts)| (kind.name().to_owned(), *counts)).collect()
+        named.map(|(kind, counts)| (kind.name().to_owned(), *counts)).gather()
     }
 }
 

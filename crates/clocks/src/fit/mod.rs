@@ -205,7 +205,7 @@ fn middle((low, high): Range) -> f64 {
 
 /// The lowest corners of points (`side` 1), or the highest (−1): a line that is beyond none of them is beyond no point.
 fn hull(points: &mut Vec<Point>, side: f64) {
-    points.sort_by(|a, b| a.x.total_cmp(&b.x).then((side * a.y).total_cmp(&(side * b.y))));
+    small_sort::sort_by(points, |a, b| a.x.total_cmp(&b.x).then((side * a.y).total_cmp(&(side * b.y))));
     points.dedup_by_key(|point| point.x);
     let mut corners: Vec<Point> = Vec::new();
     for &point in points.iter() {

@@ -16,6 +16,7 @@ use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::archive::Timing;
 use nccl_events::archive::{RegionClass, canonical_name};
+use small_sort::Gather;
 use tables::Tables;
 use tables::index::{index, index_u32};
 
@@ -160,10 +161,10 @@ impl Definitions {
             used.insert(Symbol::NONE);
         }
         used.extend(tables.contexts.iter().map(|context| context.comm.name));
-        let mut texts: BTreeSet<&str> = Timing::ALL.iter().map(|timing| timing.name()).collect();
+        let mut texts: BTreeSet<&str> = Timing::ALL.iter().map(|timing| timing.name()).gather();
         let transfers = links.transfers.for_others.iter().map(|&row| &tables[row]);
         let for_another = transfers.filter(|op| pxn::is_for_another(tables, op));
-        let origins: BTreeSet<u64> = for_another.map(|op| tables.context_of(op)).collect();
+        let origins: BTreeSet<u64> = for_another.map(|op| tables.context_of(op)).gather();
         let origins: Vec<String> = origins.into_iter().map(placeholder).collect();
         texts.extend(origins.iter().map(String::as_str));
         texts.extend(used.iter().map(|&symbol| symbols.text(symbol)));

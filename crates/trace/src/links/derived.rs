@@ -98,7 +98,7 @@ fn groups(tables: &Tables) -> BTreeMap<Row<GroupApi>, Vec<Row<P2pApi>>> {
         }
     }
     for calls in groups.values_mut() {
-        calls.sort_by_key(|&row| (tables[row].start, row));
+        small_sort::sort_by_key(calls, |&row| (tables[row].start, row));
     }
     groups
 }

@@ -10,6 +10,7 @@ use crate::links::Links;
 use clocks::gpu::stamps::StampBounds;
 use clocks::gpu::{GpuCalibration, GpuClock};
 use nccl_events::state;
+use small_sort::Gather;
 use tables::communicators::Comms;
 use tables::index::index;
 use tables::{KernelCh, Tables};
@@ -63,7 +64,7 @@ pub(crate) fn gpu_clocks(tables: &Tables, links: &Links, comms: &Comms) -> Vec<G
     for (member, of_rank) in comms.members.iter().zip(&bounds) {
         of_gpu.entry(member.gpu).or_default().add(of_rank);
     }
-    let pooled: BTreeMap<u32, GpuClock> = of_gpu.iter().map(|(&gpu, bounds)| (gpu, bounds.clock())).collect();
+    let pooled: BTreeMap<u32, GpuClock> = of_gpu.iter().map(|(&gpu, bounds)| (gpu, bounds.clock())).gather();
     let of_rank = comms.members.iter().zip(&bounds).map(|(member, own)| {
         let pooled = pooled.get(&member.gpu).cloned().unwrap_or_default();
         match pooled.quality.calibration {

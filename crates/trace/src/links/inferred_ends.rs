@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use job::transfers::slot;
 use nccl_events::Kind;
+use small_sort::Gather;
 use tables::{ProxyCtrl, ProxyOp, ProxyStep, Row, Tables};
 
 #[derive(Debug, Default)]
@@ -58,5 +59,5 @@ fn of_controls(tables: &Tables) -> BTreeMap<Row<ProxyCtrl>, u64> {
     let pairs = order.iter().zip(order.iter().skip(1));
     let open =
         pairs.filter(|((thread, _, row), (next_thread, ..))| thread == next_thread && tables[*row].stop().is_none());
-    open.map(|(&(_, _, row), &(_, next, _))| (row, next)).collect()
+    open.map(|(&(_, _, row), &(_, next, _))| (row, next)).gather()
 }

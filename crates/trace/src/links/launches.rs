@@ -73,7 +73,7 @@ struct Plan {
 fn plans(tables: &Tables, activities: &Activities, launches: &Launches) -> FxHashMap<Of, Plan> {
     let tasks = activities.all.iter().map(|activity| (activity, tables.operation(activity.operation)));
     let mut tasks: Vec<_> = tasks.filter(|(_, operation)| operation.plan != 0).collect();
-    tasks.sort_by_key(|(_, operation)| operation.start);
+    small_sort::sort_by_key(&mut tasks, |(_, operation)| operation.start);
     let mut plans: FxHashMap<Of, Plan> = FxHashMap::default();
     for (activity, operation) in tasks {
         let Some((_, call)) = call_of(tables, &operation) else {
@@ -97,7 +97,7 @@ fn by_order(plans: &FxHashMap<Of, Plan>, launches: &Launches) -> FxHashMap<Of, R
         (sequence, found.start, plan)
     });
     let mut plans: Vec<(Sequence, u64, u64)> = plans.collect();
-    plans.sort_unstable();
+    small_sort::sort(&mut plans);
     let mut linked = FxHashMap::default();
     for plans in plans.chunk_by(|a, b| a.0 == b.0) {
         let Some(&((group, context, _), ..)) = plans.first() else {

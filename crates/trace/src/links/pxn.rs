@@ -143,7 +143,7 @@ pub(crate) fn work(tables: &Tables, own: &Transfers) -> Vec<RemoteWork> {
 }
 
 fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
-    spans.sort_unstable();
+    small_sort::sort(&mut spans);
     let (mut covered, mut until) = (0, 0);
     for (start, end) in spans {
         covered += end.saturating_sub(start.max(until));

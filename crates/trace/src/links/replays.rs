@@ -59,7 +59,7 @@ pub(super) fn number(tables: &Tables, activities: &mut Activities) -> Replays {
             order.push((row, operation.start, at));
         }
     }
-    order.sort_unstable();
+    small_sort::sort(&mut order);
     for (call, _, at) in order {
         let seen = replays.of_call.entry(call).or_insert(0);
         *seen += 1;

@@ -71,7 +71,7 @@ pub(crate) fn from_neighbours(
     let paths = part.parent().and_then(|parts| fs::read_dir(parts).ok()).into_iter().flatten().flatten();
     let paths = paths.map(|entry| entry.path());
     let mut neighbours: Vec<PathBuf> = paths.filter(|path| are_neighbours(part, path)).collect();
-    neighbours.sort();
+    small_sort::sort(&mut neighbours);
     let (mut names, mut transfers) = (Vec::new(), Vec::new());
     for neighbour in neighbours {
         let Some(there) = TransfersFile::read(&neighbour) else {

@@ -163,7 +163,7 @@ impl TimelineBuilder {
         let shown = self.threads.into_iter().filter_map(|row| Some((row.thread?, row.instances)));
         let mut threads: Vec<(u32, Vec<TimedInstance>)> = shown.collect();
         let key = |thread: u32| tables.threads.get(index(thread)).map(Thread::key);
-        threads.sort_by_key(|(thread, instances)| (first(instances), key(*thread)));
+        small_sort::sort_by_key(&mut threads, |(thread, instances)| (first(instances), key(*thread)));
         for (thread, instances) in threads {
             let number = index_u32(timeline.threads.len());
             timeline.threads.push(thread);
@@ -176,14 +176,14 @@ impl TimelineBuilder {
             });
         }
         let mut locations = self.locations;
-        locations.sort_by_key(|location| (location.key.position(&model.comms), location.sibling));
+        small_sort::sort_by_key(&mut locations, |location| (location.key.position(&model.comms), location.sibling));
         for Shown { key, sibling, instances } in locations {
             let (messages, mut samples) = match sibling {
                 0 => (self.messages.remove(&key), self.samples.remove(&key)),
                 _ => (None, None),
             };
             if let Some(samples) = &mut samples {
-                samples.sort_by_key(|sample| (sample.time, sample.metric));
+                small_sort::sort_by_key(samples, |sample| (sample.time, sample.metric));
             }
             timeline.locations.push(Location {
                 key,

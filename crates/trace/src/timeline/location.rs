@@ -103,6 +103,7 @@ impl Siblings {
     }
 
     /// Takes the lowest sibling that is free at `start`, until `end`.
+    #[inline]
     pub(crate) fn take(&mut self, start: u64, end: u64) -> usize {
         let sibling = self.free_from.iter().position(|&from| from <= start).unwrap_or(self.free_from.len());
         match self.free_from.get_mut(sibling) {
@@ -140,7 +141,7 @@ impl<T: Ord> ByLocation<T> {
     /// The locations in order, each with what it has in order.
     pub(crate) fn in_order(self) -> Vec<(LocationKey, Vec<T>)> {
         let mut locations = self.locations;
-        locations.sort_unstable_by_key(|(key, _)| *key);
+        small_sort::sort_by_key(&mut locations, |(key, _)| *key);
         for (_, all) in &mut locations {
             // Stable for its speed where runs are in order.
             all.sort();

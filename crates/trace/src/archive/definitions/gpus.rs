@@ -9,10 +9,11 @@ use crate::links::gpu_work::definition::DeviceDefinition;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
 use journal::part::options::{ArchiveOptions, CommLocations};
 use schema::Value;
+use small_sort::Gather;
 use tables::index::index;
 
 pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<u32> {
-    process.manifest.locations.iter().filter_map(|location| gpu_of(location, options.comm_locations)).collect()
+    process.manifest.locations.iter().filter_map(|location| gpu_of(location, options.comm_locations)).gather()
 }
 
 /// Which of its process's GPUs a location is on, if any.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Kind;
 use crate::part::calls::{Call, Digest};
+use small_sort::Gather;
 use tables::index::index;
 
 /// How many groups are told apart: each takes a whole sequence in memory.
@@ -43,7 +44,7 @@ impl Sequence {
 
     /// The digests of the beginnings that are as long as a sequence of others.
     fn beginnings<T>(&self, members: &[Member<T>]) -> BTreeSet<(u64, u64)> {
-        let lengths: BTreeSet<u64> = members.iter().map(|member| member.digest.count).collect();
+        let lengths: BTreeSet<u64> = members.iter().map(|member| member.digest.count).gather();
         let hashes = self.hashes();
         let mut digest = Digest::default();
         let mut beginnings = BTreeSet::from([(0, digest.hash)]);
@@ -71,7 +72,7 @@ impl Group {
     fn at(&self, position: u64) -> Option<(&Call, BTreeSet<u32>)> {
         let at = usize::try_from(position).ok()?;
         let call = self.sequence.as_ref()?.get(at)?;
-        Some((call, self.ranks.iter().filter(|(_, count)| **count > position).map(|(rank, _)| *rank).collect()))
+        Some((call, self.ranks.iter().filter(|(_, count)| **count > position).map(|(rank, _)| *rank).gather()))
     }
 
     fn first_difference(&self, other: &Self) -> Option<(Kind, u64)> {
@@ -107,7 +108,7 @@ impl Groups {
     pub(super) fn of<T: Copy>(members: &[Member<T>], load: impl Fn(&Member<T>) -> Option<Sequence>) -> Self {
         let mut groups = Self { all: Vec::new(), unclear: BTreeSet::new() };
         let mut rest = members.to_vec();
-        rest.sort_by_key(|member| (std::cmp::Reverse(member.digest.count), member.rank));
+        small_sort::sort_by_key(&mut rest, |member| (std::cmp::Reverse(member.digest.count), member.rank));
         while let Some(longest) = rest.first().copied() {
             if groups.all.len() == MOST_GROUPS {
                 groups.unclear.extend(rest.iter().map(|member| member.rank));
@@ -133,10 +134,10 @@ impl Groups {
                 *digest == longest.digest || beginnings.as_ref().is_some_and(|it| it.contains(&key))
             };
             let ranks = rest.extract_if(.., |member| agrees(member)).map(|member| (member.rank, member.digest.count));
-            let ranks = ranks.collect();
+            let ranks = ranks.gather();
             groups.all.push(Group { ranks, sequence });
         }
-        groups.all.sort_by_key(|group| (std::cmp::Reverse(group.ranks.len()), group.ranks.clone()));
+        small_sort::sort_by_key(&mut groups.all, |group| (std::cmp::Reverse(group.ranks.len()), group.ranks.clone()));
         groups
     }
 

@@ -9,6 +9,7 @@ use clocks::gpu::samples::SampleQuality;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::gpu::{ALL_DEVICES, Device, GpuClock};
+use small_sort::Gather;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -140,7 +141,7 @@ impl GpuWork {
                 .map(|&(backend, text)| format!("{}: {}", backend.name(), symbols.text(text)))
                 .chain(contradicted)
                 .collect(),
-            counts: counts.map(|(name, number)| (name.to_owned(), number)).collect(),
+            counts: counts.map(|(name, number)| (name.to_owned(), number)).gather(),
             clocks: clocks.collect(),
             devices: facts.map(|facts| device(facts, symbols)).collect(),
         }

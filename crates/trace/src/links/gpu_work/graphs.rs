@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::work::{GpuWork, Link, What};
 use crate::links::operations::Activities;
 use crate::links::replays::Replays;
+use small_sort::Gather;
 use tables::Operation;
 use tables::switches::Coverage;
 use tables::{EventRow, KernelLaunch, Row, Tables};
@@ -51,7 +52,7 @@ fn captured(work: &GpuWork, tables: &Tables, replays: &Replays) -> BTreeMap<u32,
         devices.entry(device).or_default().push((launch.start, row, launch.fields.stream));
     }
     for launches in devices.values_mut() {
-        launches.sort_unstable();
+        small_sort::sort(launches);
     }
     devices
 }
@@ -68,14 +69,14 @@ pub(super) fn tie(work: &mut GpuWork, tables: &Tables, activities: &Activities, 
         let Some(launches) = captured.get(&device) else {
             continue;
         };
-        let graphs: BTreeSet<u32> = nodes.keys().map(|&(graph, _)| graph).collect();
-        let streams: BTreeSet<u64> = launches.iter().map(|&(.., stream)| stream).collect();
+        let graphs: BTreeSet<u32> = nodes.keys().map(|&(graph, _)| graph).gather();
+        let streams: BTreeSet<u64> = launches.iter().map(|&(.., stream)| stream).gather();
         if graphs.len() != 1 || streams.len() != 1 || nodes.len() != launches.len() {
             continue;
         }
         let mut in_order: Vec<Vec<usize>> = nodes.into_values().collect();
         // Kernels come by start.
-        in_order.sort();
+        small_sort::sort(&mut in_order);
         for (kernels, &(_, launch, _)) in in_order.iter().zip(launches) {
             tie_node(work, tables, activities, (launch, kernels));
         }
@@ -105,7 +106,7 @@ fn tie_node(
     }
     let is_shared = calls.len() > 1;
     for mut of_call in calls.into_values() {
-        of_call.sort_by_key(|&(number, at, _)| (number, at));
+        small_sort::sort_by_key(&mut of_call, |&(number, at, _)| (number, at));
         let mut pairs = kernels.iter().zip(&of_call);
         let waits = pairs.all(|(&kernel, (_, _, operation))| {
             let begun = work.all.get(kernel).map(|one| one.start.saturating_add(one.uncertainty_ns));

@@ -25,6 +25,7 @@ use crate::links::replays::Replays;
 use clocks::gpu::samples::SampleClocks;
 use journal::reader::Symbols;
 use nccl_events::gpu::{Backend, GpuRecord, extent};
+use small_sort::Gather;
 use tables::communicators::devices::Devices;
 use tables::index::index;
 use tables::{EventRow, Tables};
@@ -60,7 +61,7 @@ impl GpuWork {
         join::link(&mut work, tables, activities, &launched);
         join::add_events(&mut work, tables, &launched);
         graphs::tie(&mut work, tables, activities, replays);
-        work.streams = work.all.iter().map(|work| work.stream).collect();
+        work.streams = work.all.iter().map(|work| work.stream).gather();
         work.count();
         work
     }
@@ -95,7 +96,7 @@ impl GpuWork {
                 What::Copy(copy) => kinds.extend([copy.source_kind, copy.destination_kind]),
             }
         }
-        extents.into_iter().map(extent).chain(kinds.into_iter().map(names::memory_kind).map(str::to_owned)).collect()
+        extents.into_iter().map(extent).chain(kinds.into_iter().map(names::memory_kind).map(str::to_owned)).gather()
     }
 
     /// How GPUs were recorded at last.

@@ -117,7 +117,7 @@ fn lists(comms: &Comms, ranks: Vec<Rank>, known: Known) -> CallLists {
         }
     }
     let in_order = |mut calls: Vec<Timed>| -> Vec<u32> {
-        calls.sort_unstable();
+        small_sort::sort(&mut calls);
         calls.into_iter().map(|(_, _, call)| numbers.get(index(call)).copied().unwrap_or(0)).collect()
     };
     let ranks = comms.members.iter().zip(ranks).map(|(member, rank)| {

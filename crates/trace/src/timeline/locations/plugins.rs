@@ -35,7 +35,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             order.push((key, event.start, row));
         }
     }
-    order.sort_unstable();
+    small_sort::sort(&mut order);
     for of_location in order.chunk_by(|a, b| a.0 == b.0) {
         let mut siblings = Siblings::default();
         for &(key, start, row) in of_location {
