@@ -47,11 +47,21 @@ pub fn read_process(part: &Path) -> (ProcessInfo, String) {
 
 type Fields = serde_json::Map<String, Value>;
 
+/// Reads from text again: to read from values, too, would take 40 KB of code.
+fn of_fields(fields: &Fields) -> Result<ProcessInfo, String> {
+    let read = serde_json::to_vec(fields).and_then(|json| serde_json::from_slice(&json));
+    read.map_err(|error| {
+        let mut reason = error.to_string();
+        reason.truncate(reason.rfind(" at line ").unwrap_or(reason.len()));
+        reason
+    })
+}
+
 /// Takes the fields that can be read, also those of a field of fields, and says which cannot.
 fn good_fields(fields: Fields) -> (ProcessInfo, String) {
     let check = |name: &str, value: &Value| {
         let alone = Fields::from_iter([(name.to_owned(), value.clone())]);
-        serde_json::from_value::<ProcessInfo>(alone.into()).map(drop)
+        of_fields(&alone).map(drop)
     };
     let (mut good, mut bad) = (Fields::new(), Vec::new());
     for (name, value) in fields {
@@ -71,6 +81,6 @@ fn good_fields(fields: Fields) -> (ProcessInfo, String) {
         });
         good.insert(name, inner.into());
     }
-    let process = serde_json::from_value(good.into()).unwrap_or_default();
+    let process = of_fields(&good).unwrap_or_default();
     (process, format!("{PROCESS}: left out {}", bad.join(", ")))
 }

@@ -41,8 +41,19 @@ mod locations;
 /// Version of the file. Another one is not read.
 const FORMAT: u32 = 1;
 
+/// What a manifest says of its version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Format(u32);
+
+impl Default for Format {
+    fn default() -> Self {
+        Self(FORMAT)
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
+    pub format: Format,
     pub part: String,
     pub process: ProcessInfo,
     /// Why the process is not known better; empty when it is.
@@ -108,16 +119,9 @@ pub(super) fn read_late(part: &Path) -> (LateCallbacks, Option<String>) {
     read.map_or_else(|error| (LateCallbacks::default(), Some(problem(error))), |late| (late, None))
 }
 
-#[derive(Serialize)]
-struct Written<'a> {
-    format: u32,
-    #[serde(flatten)]
-    manifest: &'a Manifest,
-}
-
 #[derive(Deserialize)]
 struct Version {
-    format: u32,
+    format: Format,
 }
 
 impl Manifest {
@@ -139,7 +143,7 @@ impl Manifest {
             reason: format!("not a part's manifest: {error}"),
         };
         // The version first: what else another version says may not fit.
-        let Version { format } = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        let Version { format: Format(format) } = serde_json::from_slice(&bytes).map_err(unreadable)?;
         if format != FORMAT {
             return Err(Error::ManifestFormat { path, found: format, known: FORMAT });
         }
@@ -175,8 +179,7 @@ impl Manifest {
     }
 
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
-        let written = Written { format: FORMAT, manifest: self };
-        write_json(path, &written)
+        write_json(path, self)
     }
 
     pub(crate) fn has_step_ranges(&self) -> bool {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::calls::RankDigest;
 use super::manifest::{
-    AttributeDefinition, CommDefinition, Connection, GpuClockDefinition, GpuDefinition, LocationDefinition,
+    AttributeDefinition, CommDefinition, Connection, Format, GpuClockDefinition, GpuDefinition, LocationDefinition,
     LocationKind, LocationOwner, Manifest, RegionDefinition, StepRangeDefinition, SwitchDefinition, read_late,
 };
 use super::recording::Recording;
@@ -48,6 +48,7 @@ impl Builder<'_> {
         let removed = &tables.removed;
         let complete_since_ns = (removed.segments > 0).then(|| clock.nanoseconds(removed.since_ticks));
         Manifest {
+            format: Format::default(),
             has_lost_events: false,
             late_problem: read_late(self.part).1,
             part: part_name(self.part),
