@@ -69,6 +69,7 @@ impl Stamps {
     }
 
     /// The GPU's start and stop of a kernel channel, if they are there and can be believed.
+    #[inline]
     pub(crate) fn of_channel(&self, row: Row<KernelCh>, event: &Event<KernelCh>) -> Option<(u64, u64)> {
         let stamps = pair(event.fields.gpu_ns, event.state_value()).ok()?;
         self.distrust(row).is_none().then_some(stamps)

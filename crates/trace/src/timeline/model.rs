@@ -106,6 +106,7 @@ impl<'a> ProcessModel<'a> {
     }
 
     /// Who took part in an operation, or whose transfer it was.
+    #[inline]
     pub(crate) fn member_of(&self, event: &Head) -> Option<CommunicatorMember> {
         let member = self.comms.member(event.context_at()?)?;
         let comm = self.comms.comm(member)?;
@@ -122,6 +123,7 @@ impl<'a> ProcessModel<'a> {
         event.context_at().map_or_else(foreign, Owner::Context)
     }
 
+    #[inline]
     pub(crate) fn owner_of_transfer(&self, op: &Event<ProxyOp>) -> Owner {
         if self.tables.names_another_process(op) {
             return Owner::Foreign(self.tables.context_of(op));

@@ -28,6 +28,7 @@ impl LocationBuilder<'_> {
         self.builder
     }
 
+    #[inline]
     fn instances(&mut self, sibling: usize) -> Option<&mut Vec<TimedInstance>> {
         let number = match self.siblings.get(sibling) {
             Some(&Some(number)) => number,
@@ -57,6 +58,7 @@ impl LocationBuilder<'_> {
         }
     }
 
+    #[inline]
     pub(crate) fn add(&mut self, sibling: usize, instance: TimedInstance) {
         if !self.is_shown {
             return;
