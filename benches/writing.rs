@@ -1,65 +1,14 @@
-//! What the writing half costs: joining a journal's records, writing a part, and putting parts together.
-//!
-//! Events are NCCL's (starts), ten for each all-reduce. For a million of them with the peak of memory:
-//! `cargo test --release --test write_jobs -- --ignored --nocapture`.
-
-#[path = "../crates/trace/tests/jobs/job.rs"]
-#[expect(dead_code, reason = "the tests need more of it")]
-mod job;
+//! What libotf2 takes for an archive's events. `cargo xtask scale` measures the whole writing half.
 
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use journal::part::JOURNAL;
-use journal::reader::Journal;
-use journal::testing::{Process, Who};
 use otf2::{
     AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, LocationRef, PartWriter, RegionRef,
     RmaAccess, RmaWinRef,
 };
-use tables::Tables;
-use tables::builder::TableBuilder;
-use trace::{WriteOptions, unify, write_part};
 
-const EVENTS_PER_OPERATION: u64 = 10;
-
-fn record(out: &Path, rank: u32, ranks: u32, operations: u64) -> PathBuf {
-    let who = Who { rank, ranks, in_environment: true };
-    let mut process = Process::begin(out, who);
-    for sequence in 0..operations {
-        process.all_reduce(sequence);
-    }
-    process.end()
-}
-
-const KEEPING: WriteOptions =
-    WriteOptions { deadline: None, keep_journal: true, provisional: false, since_ticks: 0, archive: None };
-
-fn tables(part: &Path) -> Tables {
-    let journal = Journal::open(&part.join(JOURNAL)).expect("readable");
-    let tag = journal.process_tag;
-    let mut builder = TableBuilder::default();
-    let outcome = journal.read(&mut builder);
-    builder.finish(&outcome.losses, &outcome.removed, tag)
-}
-
-fn one_process(criterion: &mut Criterion) {
-    const OPERATIONS: u64 = 20_000;
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let part = record(directory.path(), 0, 2, OPERATIONS);
-    let mut group = criterion.benchmark_group("part");
-    group.sample_size(10).throughput(Throughput::Elements(OPERATIONS * EVENTS_PER_OPERATION));
-    group.bench_function("tables", |bencher| {
-        bencher.iter(|| black_box(tables(&part)));
-    });
-    group.bench_function("write", |bencher| {
-        bencher.iter(|| black_box(write_part(&part, &KEEPING, &()).expect("written")));
-    });
-    group.finish();
-}
-
-/// Events of one all-reduce of [`record`] in the archive.
+/// Events of an all-reduce in the archive: ten of NCCL's with their parts.
 const EVENTS_IN_ARCHIVE: u64 = 24;
 /// How many attributes its ENTER events have, and its LEAVE events.
 const ON_ENTER: [usize; 10] = [2, 6, 3, 11, 2, 6, 3, 4, 6, 3];
@@ -114,21 +63,5 @@ fn libotf2_alone(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Grows with definitions, not with events.
-fn many_processes(criterion: &mut Criterion) {
-    const PROCESSES: u32 = 64;
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    for rank in 0..PROCESSES {
-        let part = record(directory.path(), rank, PROCESSES, 10);
-        write_part(&part, &KEEPING, &()).expect("written");
-    }
-    let mut group = criterion.benchmark_group("archive");
-    group.sample_size(10).throughput(Throughput::Elements(PROCESSES.into()));
-    group.bench_function("unify 64 processes", |bencher| {
-        bencher.iter(|| black_box(unify(directory.path(), &()).expect("unified")));
-    });
-    group.finish();
-}
-
-criterion_group!(benches, libotf2_alone, one_process, many_processes);
+criterion_group!(benches, libotf2_alone);
 criterion_main!(benches);

@@ -43,21 +43,28 @@ fn installed(scratch: &Scratch) -> PathBuf {
     folder
 }
 
-/// Runs a job with each value of NCCL_PROFILER_PLUGIN: it is recorded if and only if the doctor says that this plugin
-/// is loaded, by the table that the doctor names.
-fn what_is_said_happens(version: &str) {
-    let Some(library) = nccl_library(version) else {
-        return;
-    };
+/// A job with each value of NCCL_PROFILER_PLUGIN is recorded if and only if the doctor says that this plugin is loaded,
+/// by the table that the doctor names.
+#[test]
+fn what_is_said_happens() {
+    for version in ["2.23.4", "2.25.1", "2.27.7", "2.32.3"] {
+        let Some(library) = nccl_library(version) else {
+            return;
+        };
+        what_is_said_of_it_happens(version, &library);
+    }
+}
+
+fn what_is_said_of_it_happens(version: &str, library: &Path) {
     let scratch = Scratch::new();
     let folder = installed(&scratch);
     let path = folder.join("libnccl-profiler-otf2.so");
     let mut recorded = Vec::new();
     for value in ["otf2", "libnccl-profiler-otf2.so", text(&path), "none", "stat"] {
         let variables = [("NCCL_PROFILER_PLUGIN", value), ("LD_LIBRARY_PATH", text(&folder))];
-        let said = report(&scratch, &variables, &[text(&library)]);
+        let said = report(&scratch, &variables, &[text(library)]);
         let mut job = scratch.command(built::nccl_host());
-        job.arg("--lib").arg(&library).arg(format!("--fake-gpu={}", built::fake_gpu().display()));
+        job.arg("--lib").arg(library).arg(format!("--fake-gpu={}", built::fake_gpu().display()));
         job.args(["--exact", "--threads", "2", "--ops", "one"]).envs(variables);
         // NCCL 2.23 follows a null pointer when the program is no plugin.
         if (version, value) != ("2.23.4", "stat") {
@@ -80,26 +87,6 @@ fn what_is_said_happens(version: &str) {
     }
     assert!(recorded.contains(&"libnccl-profiler-otf2.so"), "{version}: {recorded:?}");
     assert!(!recorded.contains(&"none") && !recorded.contains(&"stat"), "{version}: {recorded:?}");
-}
-
-#[test]
-fn what_is_said_of_2_23_happens() {
-    what_is_said_happens("2.23.4");
-}
-
-#[test]
-fn what_is_said_of_2_25_happens() {
-    what_is_said_happens("2.25.1");
-}
-
-#[test]
-fn what_is_said_of_2_27_happens() {
-    what_is_said_happens("2.27.7");
-}
-
-#[test]
-fn what_is_said_of_2_32_happens() {
-    what_is_said_happens("2.32.3");
 }
 
 /// A virtual environment with NVIDIA's package, and one with a PyTorch that has NCCL linked in.
@@ -202,7 +189,7 @@ fn all_kernels_need_cupti() {
     assert_eq!(level(&said, "cupti", "NCCL_OTF2_CUPTI_KERNELS=all has no effect"), "warning");
 }
 
-/// The plugin does what is said here: `tests/recording/file_size.rs`.
+/// That the plugin does as the doctor says is for `tests/recording/file_size.rs`.
 #[test]
 fn a_limit_on_files_is_said() {
     if !has("prlimit") {

@@ -82,7 +82,7 @@ impl Expected {
     }
 }
 
-/// What `stats` says of all ranks: counts, bytes and durations by function; steps and bytes by pair.
+/// The numbers of `stats` for all ranks: counts, bytes and durations by function; steps and bytes by pair.
 fn by_stats(scratch: &Scratch) -> [Expected; 5] {
     let stats = run(scratch.tool(&["stats", "--json"]).arg(scratch.out())).with_code(0).stdout;
     let stats: Value = serde_json::from_str(&stats).expect("JSON");

@@ -87,8 +87,7 @@ impl Job {
 fn calls(directory: &Path) -> BTreeMap<String, Calls> {
     let mut calls: BTreeMap<String, Calls> = BTreeMap::new();
     for process in 0..RANKS {
-        let text = std::fs::read_to_string(directory.join(format!("calls.{process}.jsonl"))).expect("a log");
-        for line in text.lines() {
+        for line in std::fs::read_to_string(directory.join(format!("calls.{process}.jsonl"))).expect("a log").lines() {
             let line: Value = serde_json::from_str(line).expect("JSON");
             let (Some(function), Some(round)) = (line["op"].as_str(), line["round"].as_u64()) else { continue };
             let rounds = calls.entry(function.to_owned()).or_insert_with(|| vec![[0.0; RANKS]; ROUNDS]);
@@ -150,7 +149,7 @@ fn error(found: f64, truth: f64) -> f64 {
     (found - truth).abs() / truth
 }
 
-/// What an archive says of the waiting in the median round, against what the program does.
+/// Compares the waiting in the median round, by the archive and by the program.
 fn assert_fits(version: &str, archive: &[f64], program: &[f64]) {
     let median = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);

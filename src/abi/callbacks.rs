@@ -11,9 +11,10 @@ use nccl_events::id::EventId;
 use nccl_events::{Body, CommInit, Kind, Name, Start, State, StateArgs, state};
 
 use super::chained::{self, Communicator};
+use super::guard::SWITCH;
 use super::shapes::pointer;
 use super::sys::{ncclDebugLogger_t, ncclProfilerEventState_t, ncclResult_t, ncclSuccess};
-use super::{Descriptor, Interface, StateArguments, guard};
+use super::{Descriptor, Interface, StateArguments};
 use crate::host::{live, logger, mask, version};
 
 /// `init` of v1 to v3: no communicator is described.
@@ -76,7 +77,7 @@ unsafe fn init(
     raw: &Communicator,
     mut comm: CommInit<'_>,
 ) -> ncclResult_t {
-    let reply = guard::always("init", || {
+    let reply = SWITCH.run("init", || {
         mask::remember(mask);
         logger::remember(raw.logger);
         live::enter();
@@ -87,7 +88,7 @@ unsafe fn init(
         let Some(chain) = chained::chain() else {
             return session::init(&comm);
         };
-        guard::begin_chain();
+        SWITCH.begin_chain();
         // SAFETY: the contract. Before the session, which says what each plugin answered.
         let contexts = unsafe { chain.init(comm.table, raw) };
         let reply = session::init(&comm);
@@ -95,7 +96,7 @@ unsafe fn init(
         reply
     });
     let reply = reply.unwrap_or(InitReply { context: nccl_events::id::ContextId::NONE, mask: 0 });
-    let events = mask::united(if guard::is_off() { 0 } else { reply.mask });
+    let events = mask::united(if SWITCH.is_off() { 0 } else { reply.mask });
     if !mask.is_null() {
         // SAFETY: not NULL, so it is NCCL's int (contract); NCCL reads it with plain loads of an aligned int.
         let mask = unsafe { AtomicI32::from_ptr(mask) };
@@ -127,7 +128,7 @@ pub(super) unsafe extern "C" fn start_event<D: Interface>(
     // SAFETY: the arguments are NCCL's own.
     let chained = move || unsafe { start_chained::<D>(context, descriptor) };
     // SAFETY: NCCL passes NULL or where it wants the handle.
-    unsafe { guard::start(handle, body, chained) };
+    unsafe { SWITCH.start(handle, body, chained) };
     ncclSuccess
 }
 
@@ -158,7 +159,7 @@ unsafe fn start_chained<D: Interface>(context: *mut c_void, descriptor: *mut D) 
 
 pub(super) unsafe extern "C" fn stop_event(handle: *mut c_void) -> ncclResult_t {
     let event = number(handle);
-    guard::recording("stopEvent", move || record::stop(event), move || stop_chained(event));
+    SWITCH.recording("stopEvent", move || record::stop(event), move || stop_chained(event));
     ncclSuccess
 }
 
@@ -180,7 +181,7 @@ pub(super) unsafe extern "C" fn record_event_state<D: Interface>(
     let body = move || unsafe { record_state::<D>(event, state, arguments) };
     // SAFETY: as above.
     let chained = move || unsafe { state_chained::<D>(event, state, arguments) };
-    guard::recording("recordEventState", body, chained);
+    SWITCH.recording("recordEventState", body, chained);
     ncclSuccess
 }
 
@@ -218,7 +219,7 @@ pub(super) unsafe extern "C" fn finalize<D: Interface>(context: *mut c_void) -> 
     if !context.is_null() {
         let context = number(context);
         if !is_stand_in(context) {
-            guard::always("finalize", || {
+            SWITCH.run("finalize", || {
                 if let Some(chain) = chained::chain() {
                     chain.finalize(D::TABLE, context);
                 }

@@ -16,7 +16,7 @@ use in_process::panics::{self, Panic};
 use in_process::stderr;
 use nccl_events::id::EventId;
 
-static SWITCH: Switch = Switch::new(stop_recording);
+pub(super) static SWITCH: Switch = Switch::new(stop_recording);
 
 /// Nothing more is recorded, and NCCL calls no more than it must.
 fn stop_recording() {
@@ -25,45 +25,8 @@ fn stop_recording() {
     mask::set_mask(0);
 }
 
-/// Whether an internal error has switched recording off for the rest of this process.
-#[inline]
-pub fn is_off() -> bool {
-    SWITCH.is_off()
-}
-
-/// From now on the callbacks of events do what they do for chained plugins.
-pub(super) fn begin_chain() {
-    SWITCH.begin_chain();
-}
-
-/// Runs `startEvent`, unless recording is off, and writes the handle in every case. `chained` is for a process with
-/// chained plugins.
-///
-/// # Safety
-/// `handle` is NULL or writable.
-#[inline]
-pub(super) unsafe fn start(
-    handle: *mut *mut c_void,
-    body: impl FnOnce() -> EventId,
-    chained: impl FnOnce() -> EventId,
-) {
-    // SAFETY: the same contract.
-    unsafe { SWITCH.start(handle, body, chained) }
-}
-
-/// Runs a stop or state callback, unless recording is off. `chained` is as in [`start`].
-#[inline]
-pub(super) fn recording(callback: &'static str, body: impl FnOnce(), chained: impl FnOnce()) {
-    SWITCH.recording(callback, body, chained);
-}
-
-/// Runs `init` or `finalize`: also when recording is off, for what was recorded before is still to be written.
-pub(super) fn always<R>(callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
-    SWITCH.run(callback, body)
-}
-
 /// Off once, off for good: after a panic the recorder's state cannot be trusted.
-struct Switch {
+pub(super) struct Switch {
     /// One byte says both, so that a process without chained plugins does not look for them in each callback.
     state: AtomicU8,
     stop: fn(),
@@ -78,19 +41,24 @@ impl Switch {
         Self { state: AtomicU8::new(ALONE), stop }
     }
 
+    /// Whether an internal error has switched recording off for the rest of this process.
     #[inline]
-    fn is_off(&self) -> bool {
+    pub(super) fn is_off(&self) -> bool {
         self.state.load(Ordering::Relaxed) == OFF
     }
 
-    fn begin_chain(&self) {
+    /// From now on the callbacks of events do what they do for chained plugins.
+    pub(super) fn begin_chain(&self) {
         let _off_or_begun = self.state.compare_exchange(ALONE, CHAINED, Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    /// Runs `startEvent`, unless recording is off, and writes the handle in every case. `chained` is for a process with
+    /// chained plugins.
+    ///
     /// # Safety
     /// `handle` is NULL or writable.
     #[inline]
-    unsafe fn start(
+    pub(super) unsafe fn start(
         &self,
         handle: *mut *mut c_void,
         body: impl FnOnce() -> EventId,
@@ -109,8 +77,14 @@ impl Switch {
         }
     }
 
+    /// Runs the callback of an event, unless recording is off. `chained` is as in [`Self::start`].
     #[inline]
-    fn recording<R>(&self, callback: &'static str, body: impl FnOnce() -> R, chained: impl FnOnce() -> R) -> Option<R> {
+    pub(super) fn recording<R>(
+        &self,
+        callback: &'static str,
+        body: impl FnOnce() -> R,
+        chained: impl FnOnce() -> R,
+    ) -> Option<R> {
         if self.state.load(Ordering::Relaxed) == ALONE {
             self.run(callback, body)
         } else {
@@ -124,8 +98,9 @@ impl Switch {
         if self.is_off() { None } else { self.run(callback, chained) }
     }
 
+    /// Runs `init` or `finalize`: also when recording is off, for what was recorded before is still to be written.
     #[inline]
-    fn run<R>(&self, callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
+    pub(super) fn run<R>(&self, callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
         // Whatever a panic left half-done is not looked at again, since all is off then.
         match panics::catch(body) {
             Ok(result) => Some(result),
@@ -155,54 +130,16 @@ impl Switch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU32;
 
     /// As NCCL sees a callback: a panic that gets out of it aborts the process.
-    extern "C" fn callback(switch: &Switch, plant: bool) -> u32 {
-        switch
-            .run("the test", || {
-                assert!(!plant, "planted");
-                7
-            })
-            .unwrap_or(0)
-    }
-
-    #[test]
-    fn a_panic_turns_recording_off_and_is_not_passed_on() {
-        static STOPS: AtomicU32 = AtomicU32::new(0);
-        let switch = Switch::new(|| {
-            STOPS.fetch_add(1, Ordering::Relaxed);
-        });
-        assert_eq!(callback(&switch, false), 7);
-        assert!(!switch.is_off());
-        assert_eq!(callback(&switch, true), 0);
-        assert!(switch.is_off());
-        assert_eq!(callback(&switch, true), 0);
-        assert_eq!(STOPS.load(Ordering::Relaxed), 1);
-    }
-
-    #[test]
-    fn the_handle_is_written_also_when_nothing_is_recorded() {
-        let start = |switch: &Switch, body: fn() -> EventId| {
-            let mut handle = pointer(0xdead_0000);
-            // SAFETY: a variable of ours.
-            unsafe { switch.start(&raw mut handle, body, || unreachable!("nothing is chained")) };
-            handle.addr()
-        };
-        let switch = Switch::new(|| {});
-        assert_eq!(start(&switch, || EventId::from_raw(0xabcd)), 0xabcd);
-        assert_eq!(start(&switch, || EventId::NONE), 0);
-        assert_eq!(start(&switch, || panic!("planted")), 0);
-        assert!(switch.is_off());
-        assert_eq!(start(&switch, || EventId::from_raw(0xabcd)), 0);
-        // SAFETY: NULL is not written to.
-        unsafe { switch.start(ptr::null_mut(), || EventId::NONE, || EventId::NONE) };
+    extern "C" fn callback(switch: &Switch) -> bool {
+        switch.run("the test", || panic!("planted")).unwrap_or(false)
     }
 
     #[test]
     fn a_panic_while_stopping_is_caught_too() {
         let switch = Switch::new(|| panic!("while stopping"));
-        assert_eq!(callback(&switch, true), 0);
+        assert!(!callback(&switch));
         assert!(switch.is_off());
     }
 }

@@ -29,8 +29,6 @@ mod v5;
 mod v6;
 mod v7;
 
-pub use guard::is_off;
-
 use std::ptr::NonNull;
 
 use nccl_events::{Name, Start, StateArgs, Table};

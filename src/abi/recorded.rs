@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::ptr::NonNull;
 
-use super::guard;
+use super::guard::SWITCH;
 use crate::session;
 use in_process::recorded::{Recorded, RecordedFunction};
 
@@ -16,7 +16,7 @@ const _: RecordedFunction = nccl_otf2_recorded_v1;
 // SAFETY: the name is this project's, and the other library asks for it by this library's handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nccl_otf2_recorded_v1(recorded: *mut Recorded) -> c_int {
-    let now = guard::always("nccl_otf2_recorded_v1", session::recorded).flatten();
+    let now = SWITCH.run("nccl_otf2_recorded_v1", session::recorded).flatten();
     let (Some(place), Some(now)) = (NonNull::new(recorded), now) else {
         return 0;
     };

@@ -89,21 +89,3 @@ const fn started_for(mask: u32) -> u32 {
     ];
     completed(mask, &RULES)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::started_for;
-    use nccl_events::{Kind, event_names};
-
-    #[test]
-    fn a_kind_brings_those_above_it() {
-        let names = |kind: Kind| event_names(started_for(kind.mask())).join(",");
-        assert_eq!(names(Kind::Group), "Group,GroupApi");
-        assert_eq!(names(Kind::CollApi), "GroupApi,CollApi");
-        assert_eq!(names(Kind::P2p), "Group,P2p,GroupApi,P2pApi");
-        assert_eq!(names(Kind::ProxyOp), "Group,Coll,P2p,ProxyOp,GroupApi,CollApi,P2pApi");
-        assert_eq!(names(Kind::CeBatch), "CeColl,CeBatch");
-        assert_eq!(names(Kind::ProxyCtrl), "ProxyCtrl");
-        assert_eq!(started_for(0x10000), 0x10000);
-    }
-}

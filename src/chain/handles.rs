@@ -1,7 +1,7 @@
 //! Which handle each chained plugin has for an event or a communicator of this plugin.
 //!
 //! A table of fixed size without locks. A number lies in one of the eight places that its hash names. A new one takes
-//! a free place there, else that of the event that has stopped and is the oldest, else that of the oldest.
+//! a free place there, else the place of the oldest event that has stopped, else the place of the oldest.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 

@@ -100,7 +100,7 @@ impl Control {
 
     /// The file's content, if it has changed. Whoever removes the file changes nothing.
     fn changed_content(&mut self) -> Option<Vec<u8>> {
-        match self.read() {
+        match regular_files::read(&self.path, MOST_BYTES) {
             Ok(content) => (content != self.content).then_some(content),
             Err(error) => {
                 let is_absent = error.kind() == io::ErrorKind::NotFound;
@@ -148,9 +148,5 @@ impl Control {
         if events & !(before | self.asked) != 0 {
             mask::set_mask((self.asked | before | events) & self.known);
         }
-    }
-
-    fn read(&self) -> io::Result<Vec<u8>> {
-        regular_files::read(&self.path, MOST_BYTES)
     }
 }

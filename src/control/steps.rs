@@ -28,7 +28,7 @@ pub(super) struct Steps {
     /// The ranges in order; 0 behind the last.
     ranges: [AtomicU64; StepRanges::MOST],
     open_ranks: AtomicU32,
-    /// v1 to v3: the hash of the counted communicator, that of the first collective.
+    /// v1 to v3: the hash of the counted communicator, taken from the first collective.
     counted_hash: AtomicU64,
     /// NCCL's mask of the kinds that are recorded inside ranges.
     events: AtomicU32,

@@ -32,40 +32,8 @@ pub(super) struct Decision {
 }
 
 pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decision {
-    let launches = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
-    let off = |line: String| Decision {
-        backend: BackendKind::Off,
-        line: format!("GPU work is not timed: {line}"),
-        is_fault: false,
-    };
-    let wanted = matches!(choice, BackendChoice::Cupti | BackendChoice::Events);
-    match there.driver {
-        _ if choice == BackendChoice::Off => return off("NCCL_OTF2_GPU=off".to_owned()),
-        None => {
-            return Decision { is_fault: wanted, ..off("no libcuda.so.1 is loaded in this process".to_owned()) };
-        }
-        Some(Err(CudaError::STUB_LIBRARY)) => {
-            return Decision {
-                is_fault: true,
-                ..off("the libcuda.so.1 that is loaded is a CUDA toolkit's stub for linking; take its directory out of LD_LIBRARY_PATH, or set NCCL_OTF2_GPU=off".to_owned())
-            };
-        }
-        Some(Err(refusal)) => {
-            return Decision {
-                is_fault: true,
-                ..off(format!("libcuda.so.1 does not answer: {refusal}; NCCL_OTF2_GPU=off silences this"))
-            };
-        }
-        Some(Ok(_)) => {}
-    }
-    if !event::has(there.table, Kind::KernelLaunch) {
-        return Decision {
-            is_fault: wanted,
-            ..off("this NCCL does not report its launches; 2.28 and later do".to_owned())
-        };
-    }
-    if there.mask & launches == 0 {
-        return Decision { is_fault: wanted, ..off("NCCL_OTF2_EVENTS leaves out KernelLaunch".to_owned()) };
+    if let Some((why, is_fault)) = obstacle(choice, there) {
+        return Decision { backend: BackendKind::Off, line: format!("GPU work is not timed: {why}"), is_fault };
     }
     let (backend, line) = match (choice, other_user(there.maps, there.environment, there.is_cupti_ours)) {
         (BackendChoice::Events, _) => {
@@ -86,6 +54,30 @@ pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decisio
         _ => (BackendKind::Cupti, "GPU work is timed by CUPTI (NCCL_OTF2_GPU=events does without)".to_owned()),
     };
     Decision { backend, line, is_fault: false }
+}
+
+/// Why nothing can be timed, and whether every user must read it.
+fn obstacle(choice: BackendChoice, there: &Surroundings<'_>) -> Option<(String, bool)> {
+    let launches = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
+    let is_wanted = matches!(choice, BackendChoice::Cupti | BackendChoice::Events);
+    let (why, is_fault) = match there.driver {
+        _ if choice == BackendChoice::Off => ("NCCL_OTF2_GPU=off", false),
+        None => ("no libcuda.so.1 is loaded in this process", is_wanted),
+        Some(Err(CudaError::STUB_LIBRARY)) => (
+            "the libcuda.so.1 that is loaded is a CUDA toolkit's stub for linking; take its directory out of \
+             LD_LIBRARY_PATH, or set NCCL_OTF2_GPU=off",
+            true,
+        ),
+        Some(Err(refusal)) => {
+            return Some((format!("libcuda.so.1 does not answer: {refusal}; NCCL_OTF2_GPU=off silences this"), true));
+        }
+        Some(Ok(_)) if !event::has(there.table, Kind::KernelLaunch) => {
+            ("this NCCL does not report its launches; 2.28 and later do", is_wanted)
+        }
+        Some(Ok(_)) if there.mask & launches == 0 => ("NCCL_OTF2_EVENTS leaves out KernelLaunch", is_wanted),
+        Some(Ok(_)) => return None,
+    };
+    Some((why.to_owned(), is_fault))
 }
 
 #[cfg(test)]

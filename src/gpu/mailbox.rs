@@ -1,4 +1,4 @@
-//! Requests of other threads to the worker. They wait for its answers without a lock and for a bounded time.
+//! Requests to a thread of the plugin. Others wait for its answers without a lock and for a bounded time.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -7,6 +7,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::driver::{CudaError, DeviceContext};
 
+/// What the worker is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     Begins { communicator: u64, device: Result<DeviceContext, CudaError> },
@@ -14,25 +15,36 @@ pub(super) enum Message {
     Finish { deadline: Instant },
 }
 
-/// Requests to the worker, and whether it has answered them.
-#[derive(Debug, Default)]
-pub(super) struct Mailbox {
-    state: Mutex<State>,
+/// Requests to one thread, and how many it has answered.
+#[derive(Debug)]
+pub(super) struct Mailbox<M> {
+    state: Mutex<State<M>>,
     requested: Condvar,
     answered: Condvar,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    messages: VecDeque<Message>,
+#[derive(Debug)]
+struct State<M> {
+    messages: VecDeque<M>,
     sent: u64,
     answered: u64,
     is_over: bool,
 }
 
-impl Mailbox {
+impl<M> State<M> {
+    const fn is_answered(&self, number: u64) -> bool {
+        self.answered >= number || self.is_over
+    }
+}
+
+impl<M> Mailbox<M> {
+    pub(super) const fn new() -> Self {
+        let state = State { messages: VecDeque::new(), sent: 0, answered: 0, is_over: false };
+        Self { state: Mutex::new(state), requested: Condvar::new(), answered: Condvar::new() }
+    }
+
     /// Sends a message, and waits for the answer until `until`. False if there is none by then.
-    pub(super) fn ask(&self, message: Message, until: Instant) -> bool {
+    pub(super) fn ask(&self, message: M, until: Instant) -> bool {
         let mut state = self.state.lock();
         if state.is_over {
             return true;
@@ -41,16 +53,20 @@ impl Mailbox {
         let number = state.sent;
         state.messages.push_back(message);
         self.requested.notify_one();
-        while state.answered < number && !state.is_over {
-            if self.answered.wait_until(&mut state, until).timed_out() {
-                return state.answered >= number || state.is_over;
-            }
-        }
-        true
+        self.answered.wait_while_until(&mut state, |state| !state.is_answered(number), until);
+        state.is_answered(number)
+    }
+
+    /// Waits until all messages are answered. False if some are not at `until`.
+    pub(super) fn is_idle(&self, until: Instant) -> bool {
+        let mut state = self.state.lock();
+        let sent = state.sent;
+        self.answered.wait_while_until(&mut state, |state| !state.is_answered(sent), until);
+        state.is_answered(sent)
     }
 
     /// The next message; waits for it until `until`.
-    pub(super) fn next(&self, until: Instant) -> Option<Message> {
+    pub(super) fn next(&self, until: Instant) -> Option<M> {
         let mut state = self.state.lock();
         if state.messages.is_empty() {
             self.requested.wait_until(&mut state, until);
@@ -58,7 +74,14 @@ impl Mailbox {
         state.messages.pop_front()
     }
 
-    /// The worker has done what the message in turn asks for.
+    /// The next message; waits for it until the mailbox is closed.
+    pub(super) fn wait(&self) -> Option<M> {
+        let mut state = self.state.lock();
+        self.requested.wait_while(&mut state, |state| state.messages.is_empty() && !state.is_over);
+        state.messages.pop_front()
+    }
+
+    /// The thread has done what the message in turn asks for.
     pub(super) fn answer(&self) {
         self.state.lock().answered += 1;
         self.answered.notify_all();
@@ -66,6 +89,7 @@ impl Mailbox {
 
     pub(super) fn close(&self) {
         self.state.lock().is_over = true;
+        self.requested.notify_all();
         self.answered.notify_all();
     }
 }

@@ -64,7 +64,7 @@ pub(crate) struct Options {
 #[derive(Debug)]
 pub(crate) struct Gpus {
     driver: Driver,
-    mailbox: Arc<Mailbox>,
+    mailbox: Arc<Mailbox<Message>>,
     is_closed: Arc<AtomicBool>,
     notes: SharedSlotWriter,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -86,7 +86,7 @@ impl Gpus {
             output.say(backend, &line, is_fault);
             return None;
         };
-        let mailbox = Arc::new(Mailbox::default());
+        let mailbox = Arc::new(Mailbox::new());
         let worker = Worker { mailbox: Arc::clone(&mailbox), driver, settings, table, mask, output };
         match process::spawn(output::NAME, 512 << 10, move || worker.run()) {
             Ok(thread) => Some(Self { driver, mailbox, is_closed, notes, thread: Mutex::new(Some(thread)) }),

@@ -18,18 +18,13 @@ pub(super) struct JournalOutput {
     notes: SharedSlotWriter,
     verbosity: Verbosity,
     /// Requested with the first record: a process that times nothing needs no slot, which takes a mebibyte.
-    slot: Slot,
+    /// Then absent if it was refused.
+    slot: Option<Option<Box<SlotWriter>>>,
     counts: [u64; GpuCount::COUNT],
     /// Whether the counts have been written since they changed.
     is_counted: bool,
     /// Set when the session has ended without waiting for the worker.
     is_closed: Arc<AtomicBool>,
-}
-
-enum Slot {
-    None,
-    Refused,
-    Open(Box<SlotWriter>),
 }
 
 impl JournalOutput {
@@ -39,7 +34,7 @@ impl JournalOutput {
         verbosity: Verbosity,
         is_closed: Arc<AtomicBool>,
     ) -> Self {
-        Self { writer, notes, verbosity, slot: Slot::None, counts: [0; GpuCount::COUNT], is_counted: true, is_closed }
+        Self { writer, notes, verbosity, slot: None, counts: [0; GpuCount::COUNT], is_counted: true, is_closed }
     }
 
     pub(super) fn put_counts(&mut self) {
@@ -53,16 +48,8 @@ impl JournalOutput {
     }
 
     fn slot(&mut self) -> Option<&mut SlotWriter> {
-        if matches!(self.slot, Slot::None) {
-            self.slot = match self.writer.register(NAME) {
-                Ok(slot_writer) => Slot::Open(Box::new(slot_writer)),
-                Err(_) => Slot::Refused,
-            };
-        }
-        match &mut self.slot {
-            Slot::Open(slot_writer) => Some(slot_writer),
-            Slot::None | Slot::Refused => None,
-        }
+        let slot = self.slot.get_or_insert_with(|| self.writer.register(NAME).ok().map(Box::new));
+        slot.as_deref_mut()
     }
 
     pub(super) fn say(&mut self, backend: BackendKind, text: &str, is_fault: bool) {

@@ -26,7 +26,7 @@ use settings::gpu::{BackendChoice, CuptiKernels, GpuSettings, without_all_kernel
 const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Answers whoever waits when the worker ends, even by a panic.
-struct Ending(Arc<Mailbox>);
+struct Ending(Arc<Mailbox<Message>>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
@@ -36,7 +36,7 @@ impl Drop for Ending {
 }
 
 pub(super) struct Worker {
-    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) mailbox: Arc<Mailbox<Message>>,
     pub(super) driver: Driver,
     pub(super) settings: GpuSettings,
     pub(super) table: Table,

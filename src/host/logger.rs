@@ -40,29 +40,25 @@ pub(crate) fn remember(logger: Option<Logger>) {
 }
 
 /// Forgets NCCL's logger. For handlers that run at exit, when libnccl's own destructors may have run.
-pub fn forget() {
+pub(crate) fn forget() {
     LOGGER.store(ptr::null_mut(), Ordering::Release);
 }
 
 /// Whether this NCCL lends a logger at all (v4 and later); if not, nobody sees what [`info`] writes.
-pub fn was_lent() -> bool {
+pub(crate) fn was_lent() -> bool {
     LENT.load(Ordering::Relaxed)
-}
-
-/// Writes a line for users who ask for it (`NCCL_DEBUG=INFO`).
-pub fn info(message: &str) {
-    say_to_nccl(message);
 }
 
 /// Writes a line that every user must read: to stderr, and to NCCL's log.
 ///
 /// NCCL's log gets it as INFO, because a WARN would become the text of `ncclGetLastError`.
-pub fn warn(message: &str) {
+pub(crate) fn warn(message: &str) {
     stderr::say(message);
-    say_to_nccl(message);
+    info(message);
 }
 
-fn say_to_nccl(message: &str) {
+/// Writes a line for users who ask for it (`NCCL_DEBUG=INFO`).
+pub(crate) fn info(message: &str) {
     let logger = LOGGER.load(Ordering::Acquire);
     if logger.is_null() || !live::any() {
         return;

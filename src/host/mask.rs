@@ -53,17 +53,15 @@ pub(crate) fn united(events: u32) -> u32 {
     events | CHAINED.load(Ordering::Relaxed)
 }
 
-/// Sets what this plugin asks for, for all communicators. Changes nothing of NCCL's and returns `false` if no
-/// communicator lives.
-pub fn set_mask(events: u32) -> bool {
+/// Sets what this plugin asks for, for all communicators. Leaves NCCL's mask alone if no communicator lives.
+pub(crate) fn set_mask(events: u32) {
     let events = united(events);
     let mask = MASK.load(Ordering::Acquire);
     if mask.is_null() || !live::any() {
-        return false;
+        return;
     }
     // SAFETY: NCCL passed this address to an `init`; it is a variable of libnccl, which is loaded as long as a
     // communicator lives. NCCL reads it with plain loads of an aligned int, which a relaxed store cannot tear.
     let mask = unsafe { AtomicI32::from_ptr(mask) };
     mask.store(events.cast_signed(), Ordering::Relaxed);
-    true
 }

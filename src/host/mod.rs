@@ -6,11 +6,11 @@
 //! `finalize`, at exit, and on the plugin's own threads. This room imports no other one of the plugin.
 
 pub(crate) mod live;
-pub mod logger;
-pub mod mask;
+pub(crate) mod logger;
+pub(crate) mod mask;
 pub(crate) mod memory;
 pub(crate) mod per_thread;
 pub(crate) mod process;
 pub(crate) mod shared;
 pub(crate) mod signals;
-pub mod version;
+pub(crate) mod version;

@@ -180,7 +180,7 @@ fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut SlotWriter, &JournalWr
 
 #[cold]
 fn late(what: Lost) {
-    // What is open there is to be closed there.
+    // Score-P must see the end of a region that it saw begin.
     if let Lost::Stop(event) = what
         && scorep::is_on()
     {

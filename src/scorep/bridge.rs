@@ -134,10 +134,7 @@ impl Drop for CommRegion {
 pub(crate) fn end() -> Option<ScorepReport> {
     let bridge = current()?;
     MODE.store(OVER, Ordering::Release);
-    if let Ok(measured) = bridge.here() {
-        bridge.set_up(&measured);
-        bridge.drain(&measured, Depth::Everything);
-    }
+    bridge.drain_here();
     let held = bridge.drain.try_lock_for(PATIENCE).map_or(0, |drain| drain.held());
     bridge.counts.set(Count::OperationsWaiting, bridge.operations.waiting() + held);
     Some(report::report(bridge.presence.name(), &bridge.counts))
@@ -182,12 +179,8 @@ pub(crate) fn changed(change: &State) {
 
 /// The program exits while Score-P measures: forwards what no thread that Score-P knows could forward before.
 pub(crate) fn at_exit() {
-    let Some(bridge) = current() else {
-        return;
-    };
-    if let Ok(measured) = bridge.here() {
-        bridge.set_up(&measured);
-        bridge.drain(&measured, Depth::Everything);
+    if let Some(bridge) = current() {
+        bridge.drain_here();
     }
 }
 
@@ -258,13 +251,11 @@ impl Bridge {
                     self.counts.add(Count::ChildrenAlone);
                 }
             }
-            _ => self.call_begins(event, id),
-        }
-    }
-
-    fn call_begins(&self, event: &Start<Name<'_>>, id: u64) {
-        if let Some(call) = Call::of(&event.body) {
-            self.enter(id, call);
+            _ => {
+                if let Some(call) = Call::of(&event.body) {
+                    self.enter(id, call);
+                }
+            }
         }
     }
 
@@ -305,6 +296,14 @@ impl Bridge {
         // The report of a recording that has ended counts the rest as waiting.
         if MODE.load(Ordering::Acquire) == ON {
             self.drain(&measured, Depth::Settled);
+        }
+    }
+
+    /// Forwards everything, if this thread may.
+    fn drain_here(&self) {
+        if let Ok(measured) = self.here() {
+            self.set_up(&measured);
+            self.drain(&measured, Depth::Everything);
         }
     }
 

@@ -42,7 +42,7 @@ impl Call {
         self.region
     }
 
-    /// The call of an event; `None` for an event that is no call, and for a group, of which only the end is a region.
+    /// The call of an event; `None` for an event that is no call, and for a group: only its end is a region.
     pub(super) fn of(body: &Body<Name<'_>>) -> Option<Self> {
         Some(match *body {
             Body::CollApi(event::CollApi { func, count, datatype, .. })

@@ -193,8 +193,8 @@ impl Drain {
         if ended.is_unfinished {
             counts.add(Count::OperationsUnfinished);
         }
-        let number = |attribute, value| {
-            functions.location_add_number(location, definitions.attribute(attribute), value);
+        let number = |attribute, value: u64| {
+            functions.location_add(location, definitions.attribute(attribute), value);
         };
         let facts = &ended.facts;
         if facts.bytes > 0 {
@@ -216,10 +216,10 @@ impl Drain {
             number(Attribute::Unfinished, 1);
         }
         if let Some(name) = facts.algorithm.and_then(|index| definitions.algorithm(index)) {
-            functions.location_add_string(location, definitions.attribute(Attribute::Algorithm), name);
+            functions.location_add(location, definitions.attribute(Attribute::Algorithm), name);
         }
         if let Some(timing) = definitions.timing(ended.timing) {
-            functions.location_add_string(location, definitions.attribute(Attribute::Timing), timing);
+            functions.location_add(location, definitions.attribute(Attribute::Timing), timing);
         }
         functions.location_enter(location, begin, region);
         functions.location_exit(location, end, region);
@@ -229,41 +229,5 @@ impl Drain {
 
     fn comm_id(&self, context: u64) -> Option<u64> {
         self.communicators.iter().rev().find(|(known, _)| *known == context).map(|(_, id)| *id)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::operations::Facts;
-    use super::super::regions::Function;
-    use super::*;
-    use nccl_events::archive::Timing;
-
-    #[test]
-    fn what_goes_on_together_is_shown_in_the_order_of_ends() {
-        let operation = |context, begin_ticks, end_ticks| Ended {
-            facts: Facts {
-                function: Function::named(b"Send"),
-                context,
-                sequence: None,
-                bytes: 0,
-                peer: None,
-                algorithm: None,
-            },
-            begin_ticks,
-            end_ticks,
-            timing: Timing::Proxy,
-            is_unfinished: false,
-        };
-        let mut batch = vec![
-            operation(1, 0, 90),
-            operation(1, 1, 50),
-            operation(1, 2, 70),
-            operation(2, 3, 60),
-            operation(2, 70, 80),
-        ];
-        assert_eq!(order(&mut batch), 4, "the last one is alone");
-        let ends: Vec<u64> = batch.iter().map(|ended| ended.end_ticks).collect();
-        assert_eq!(ends, [50, 70, 90, 60, 80]);
     }
 }

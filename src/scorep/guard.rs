@@ -135,6 +135,11 @@ impl InMeasurement {
     }
 }
 
+/// What Score-P reads through a pointer: a number for an attribute of type UINT64, a handle for one of type STRING.
+pub(super) trait Value {}
+impl Value for u64 {}
+impl Value for u32 {}
+
 /// The functions of Score-P 8 and later, with permission to call them.
 pub(super) struct Functions<'a> {
     internal: &'a Internal,
@@ -196,19 +201,10 @@ impl Functions<'_> {
         unsafe { (self.internal.add_attribute)(attribute, (&raw const value).cast()) }
     }
 
-    pub(super) fn location_add_number(&self, location: *mut Location, attribute: u32, value: u64) {
+    /// Adds an attribute to the next region of a location: a number, or the handle of a string that Score-P knows.
+    pub(super) fn location_add<T: Value>(&self, location: *mut Location, attribute: u32, value: T) {
         // SAFETY: as for `add_number`; the plugin made the location.
-        unsafe {
-            (self.internal.location_add_attribute)(location, attribute, (&raw const value).cast());
-        }
-    }
-
-    /// Adds a string that Score-P knows to the next region of a location.
-    pub(super) fn location_add_string(&self, location: *mut Location, attribute: u32, string: u32) {
-        // SAFETY: as for `add_number`; Score-P reads an attribute of type STRING through a pointer to its handle.
-        unsafe {
-            (self.internal.location_add_attribute)(location, attribute, (&raw const string).cast());
-        }
+        unsafe { (self.internal.location_add_attribute)(location, attribute, (&raw const value).cast()) }
     }
 
     pub(super) fn new_source_file(&self, name: &CStr) -> u32 {
@@ -289,7 +285,7 @@ impl Functions<'_> {
         unsafe { (self.internal.new_location_group)(name.as_ptr(), node, ACCELERATOR, process) }
     }
 
-    /// A location that is no thread. Its memory comes from that of the calling thread's location, so only a known
+    /// A location that is no thread. Its memory comes from the calling thread's location, so only a known
     /// thread may call this.
     pub(super) fn new_location(&self, name: &CStr, paradigm: c_int, group: u32) -> *mut Location {
         const GPU: c_int = 1;

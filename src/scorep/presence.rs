@@ -59,20 +59,22 @@ pub(super) enum Absence {
     RecordsNothing,
 }
 
+const WRITTEN: &str = "the archive is written all the same";
+
 impl fmt::Display for Absence {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotThere => out.write_str(
-                "Score-P is not in this process, or linked statically, which shows no functions (build it with --enable-shared); the archive is written all the same",
-            ),
-            Self::Incomplete(reason) => write!(
-                out,
-                "nothing is forwarded to Score-P: {reason}; the archive is written all the same"
-            ),
-            Self::RecordsNothing => out.write_str(
-                "nothing is forwarded to Score-P: it writes neither a trace nor a profile (SCOREP_ENABLE_TRACING, SCOREP_ENABLE_PROFILING); the archive is written all the same",
-            ),
-        }
+        let why = match self {
+            Self::NotThere => {
+                "Score-P is not in this process, or linked statically, which shows no functions (build it with \
+                 --enable-shared)"
+            }
+            Self::Incomplete(reason) => return write!(out, "nothing is forwarded to Score-P: {reason}; {WRITTEN}"),
+            Self::RecordsNothing => {
+                "nothing is forwarded to Score-P: it writes neither a trace nor a profile (SCOREP_ENABLE_TRACING, \
+                 SCOREP_ENABLE_PROFILING)"
+            }
+        };
+        write!(out, "{why}; {WRITTEN}")
     }
 }
 
@@ -216,19 +218,4 @@ pub(super) fn is_for_scalasca(variables: impl IntoIterator<Item = (OsString, OsS
         Some(name) => name.starts_with("SCAN_"),
         None => false,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_environment_tells_of_scalasca() {
-        let with = |name: &str, value: &str| is_for_scalasca([(name.into(), value.into())]);
-        assert!(with("SCOREP_EXPERIMENT_DIRECTORY", "./scorep_train_8x2_trace"));
-        assert!(with("SCOREP_EXPERIMENT_DIRECTORY", "/scratch/scorep_train_8_trace_c2/scorep_train_8_c1"));
-        assert!(with("SCAN_ANALYZE_OPTS", "--time-correct"));
-        assert!(!with("SCOREP_EXPERIMENT_DIRECTORY", "scorep-20260101_0000_123"));
-        assert!(!with("SCOREP_ENABLE_TRACING", "true"));
-    }
 }

@@ -142,16 +142,8 @@ pub(super) const BYTES_METRIC: (&CStr, &CStr, &CStr) =
 /// Name, description and type of [`Attribute`], in order. They go into traces only: a profile would get a node for each
 /// value of a parameter.
 pub(super) const ATTRIBUTES: [(&CStr, &CStr, c_int); 8] = [
-    (
-        AttributeId::Bytes.c_name(),
-        c"Number of elements times their size, in bytes",
-        UINT64,
-    ),
-    (
-        AttributeId::Sequence.c_name(),
-        c"Sequence number of the operation, by function and communicator",
-        UINT64,
-    ),
+    (AttributeId::Bytes.c_name(), c"Number of elements times their size, in bytes", UINT64),
+    (AttributeId::Sequence.c_name(), c"Sequence number of the operation, by function and communicator", UINT64),
     (AttributeId::CommId.c_name(), c"NCCL's id of the communicator", UINT64),
     (AttributeId::Peer.c_name(), c"Rank of the other end", UINT64),
     (AttributeId::Algorithm.c_name(), c"Algorithm", STRING),
@@ -162,26 +154,9 @@ pub(super) const ATTRIBUTES: [(&CStr, &CStr, c_int); 8] = [
     ),
     (
         c"nccl.start_moved_ticks",
-        c"Time from the start to the one shown here, in ticks of this archive's clock: the previous operation on this location had not ended",
+        c"Time from the start to the one shown here, in ticks of this archive's clock: the previous operation on this \
+          location had not ended",
         UINT64,
     ),
-    (
-        AttributeId::Unfinished.c_name(),
-        c"1: the end is not known; shown up to the last known time",
-        UINT64,
-    ),
+    (AttributeId::Unfinished.c_name(), c"1: the end is not known; shown up to the last known time", UINT64),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_without_a_direction_is_point_to_point() {
-        let region = |name: &[u8]| operations().nth(Function::named(name).index()).expect("a region");
-        let [both, send, unknown] = [&b"SendRecv"[..], b"Send", b"PutSignal"].map(region);
-        assert_eq!((both.name, both.role), (c"ncclSendRecv", send.role));
-        assert_eq!(&*both.canonical, c"ncclSendRecv operation");
-        assert_eq!((unknown.name, unknown.role), (c"nccl function", COLLECTIVE));
-    }
-}

@@ -27,8 +27,7 @@ counts! {
     /// made the definitions.
     CallsNotRecorded "CALLS_NOT_RECORDED",
     CallsFiltered "CALLS_FILTERED",
-    /// Forwarded operations. All operations that started are these and those of the counts below that are no part of
-    /// them.
+    /// Forwarded operations. With the counts below that are no part of them they make all operations that started.
     Operations "OPERATIONS",
     /// Of these: begin at the end of the previous operation, because they overlapped it.
     OperationsMoved "OPERATIONS_MOVED",

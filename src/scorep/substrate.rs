@@ -179,7 +179,7 @@ pub(crate) fn at_program_end(action: fn()) {
     AT_PROGRAM_END.get_or_init(|| action);
 }
 
-/// What `MANIFEST.md` of the experiment directory says of the archive, in the columns of Score-P's own entries.
+/// The archive's entry in `MANIFEST.md` of the experiment directory, in the columns of Score-P's own entries.
 const MANIFEST: &CStr = c"\
         * `nccl-otf2/`          NCCL's own archive (nccl-otf2 info): traces.otf2, and
                                 in parts/ what each process recorded.

@@ -28,12 +28,12 @@ pub(super) fn library_of(name: &CStr) -> Option<String> {
 }
 
 macro_rules! functions {
-    (
+    ($(
         $(#[$about:meta])*
         $table:ident {
             $($field:ident = $symbol:literal ($($argument:ty),*) $(-> $result:ty)?;)+
         }
-    ) => {
+    )+) => {$(
         $(#[$about])*
         #[derive(Clone, Copy, Debug)]
         pub(super) struct $table {
@@ -58,7 +58,7 @@ macro_rules! functions {
                 })
             }
         }
-    };
+    )+};
 }
 
 functions! {
@@ -81,65 +81,47 @@ functions! {
         last_timestamp = c"SCOREP_Location_GetLastTimestamp"(*mut Location) -> u64;
         new_location = c"SCOREP_Location_CreateNonCPULocation"(*mut Location, c_int, c_int, *const c_char, u32) -> *mut Location;
     }
-}
 
-functions! {
     /// For calls: the user adapter, the same since 7.1.
     User {
         begin = c"SCOREP_User_RegionBegin"(*mut *mut c_void, *mut *const c_char, *mut u32, *const c_char, u32, *const c_char, u32);
         end = c"SCOREP_User_RegionEnd"(*mut c_void);
     }
-}
 
-functions! {
     /// Returns NULL on a thread that Score-P does not know. Missing without a thread model.
     Threads {
         private_data = c"scorep_thread_get_private_data"() -> *mut c_void;
     }
-}
 
-functions! {
     Inside {
         depth = c"scorep_get_in_measurement"() -> *mut c_int;
     }
-}
 
-functions! {
     /// Whether Score-P's recording is on; the user can switch it off.
     Recording {
         is_enabled = c"SCOREP_RecordingEnabled"() -> bool;
     }
-}
 
-functions! {
     Outputs {
         tracing = c"SCOREP_IsTracingEnabled"() -> bool;
         profiling = c"SCOREP_IsProfilingEnabled"() -> bool;
     }
-}
 
-functions! {
     Epoch {
         begin = c"SCOREP_GetBeginEpoch"() -> u64;
     }
-}
 
-functions! {
     /// Whether the user's filter excludes a region: its file, name and mangled name.
     Filter {
         excludes = c"SCOREP_Filtering_Match"(*const c_char, *const c_char, *const c_char) -> bool;
     }
-}
 
-functions! {
     Metrics {
         new = c"SCOREP_Definitions_NewMetric"(*const c_char, *const c_char, c_int, c_int, c_int, c_int, i64, *const c_char, c_int, u32) -> u32;
         new_sampling_set = c"SCOREP_Definitions_NewSamplingSet"(u8, *const u32, c_int, c_int) -> u32;
         trigger = c"SCOREP_TriggerCounterUint64"(u32, u64);
     }
-}
 
-functions! {
     /// Registers one function to be called before the end of the measurement.
     AtExit {
         register = c"SCOREP_RegisterExitCallback"(extern "C" fn() -> c_int);

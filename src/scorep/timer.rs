@@ -40,7 +40,7 @@ impl Timer {
         let mut candidates =
             vec![(Kind::RealtimeUs, pair.realtime_ns / 1000), (Kind::MonotonicRawNs, pair.monotonic_raw_ns)];
         match clock::select() {
-            TickSource::Monotonic => candidates.extend(counter().map(|now| (Kind::Counter, now))),
+            TickSource::Monotonic => candidates.extend(clock::processor_counter().map(|now| (Kind::Counter, now))),
             TickSource::Tsc | TickSource::Cntvct => candidates.push((Kind::Same, pair.ticks)),
         }
         let later = candidates.into_iter().filter(|(_, now)| *now >= last_timestamp);
@@ -59,7 +59,7 @@ impl Timer {
         let pair = ClockPair::read();
         let scorep = match self.kind {
             Kind::Same => pair.ticks,
-            Kind::Counter => counter().unwrap_or(self.anchor.scorep),
+            Kind::Counter => clock::processor_counter().unwrap_or(self.anchor.scorep),
             Kind::RealtimeUs => pair.realtime_ns / 1000,
             Kind::MonotonicRawNs => pair.monotonic_raw_ns,
         };
@@ -69,11 +69,6 @@ impl Timer {
 
 /// More than the length of any measurement: a day of the fastest counter.
 const MOST_TICKS: u64 = 86_400 * 10_000_000_000;
-
-/// The processor's counter, even if the plugin does not use it as its clock.
-fn counter() -> Option<u64> {
-    clock::processor_counter()
-}
 
 impl Conversion {
     pub(super) fn scorep_time(&self, ticks: u64) -> u64 {
@@ -85,36 +80,5 @@ impl Conversion {
         let passed = since.saturating_mul(rise).checked_div(length).unwrap_or(0);
         // Before the clock's zero nothing can be shown.
         u64::try_from(i128::from(from.scorep) + passed).unwrap_or(0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_clock_is_known_by_what_it_showed() {
-        clock::select();
-        let pair = ClockPair::read();
-        let kind = |shown| Timer::of(shown).map(|timer| timer.kind);
-        assert_eq!(kind(pair.realtime_ns / 1000), Some(Kind::RealtimeUs));
-        assert_eq!(kind(pair.monotonic_raw_ns), Some(Kind::MonotonicRawNs));
-        if clock::select() == TickSource::Monotonic {
-            assert_eq!(kind(u64::MAX), None);
-        } else {
-            assert_eq!(kind(pair.ticks), Some(Kind::Same));
-        }
-        assert_eq!((kind(0), kind(u64::MAX)), (None, None));
-    }
-
-    #[test]
-    fn times_are_converted_by_both_ends() {
-        let anchor = |ticks, scorep| Anchor { ticks, scorep };
-        let conversion = Conversion { from: anchor(1000, 50), to: anchor(3000, 150) };
-        assert_eq!(conversion.scorep_time(1000), 50);
-        assert_eq!(conversion.scorep_time(2000), 100);
-        assert_eq!(conversion.scorep_time(900), 45);
-        let same = Conversion { from: anchor(7, 7), to: anchor(1 << 60, 1 << 60) };
-        assert_eq!(same.scorep_time(123_456_789_012), 123_456_789_012);
     }
 }

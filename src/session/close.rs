@@ -137,32 +137,24 @@ fn memory_of_archive(out: &Path) -> u64 {
 
 /// Writes the part, and the archive if this process is the last, unless that is left to the tool.
 fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
+    let (mib, shown) = (bytes >> 20, out.display());
     if config.finalize == Finalize::Offline {
-        say(
-            config,
-            &format!(
-                "{} MiB of journal recorded; `nccl-otf2 finalize {}` makes the archive",
-                bytes >> 20,
-                out.display()
-            ),
-        );
+        say(config, &format!("{mib} MiB of journal recorded; `nccl-otf2 finalize {shown}` makes the archive"));
         return;
     }
     if bytes > INLINE_LIMIT_BYTES {
         logger::warn(&format!(
-            "{} MiB of journal are too much to write inside the job; `nccl-otf2 finalize {}` makes the archive",
-            bytes >> 20,
-            out.display()
+            "{mib} MiB of journal are too much to write inside the job; `nccl-otf2 finalize {shown}` makes the archive"
         ));
         return;
     }
-    let needed_bytes = WRITING_BYTES + THREAD_BYTES + bytes.saturating_mul(FOR_JOURNAL_BYTE);
-    if let Some(why) = lacks_memory(needed_bytes) {
+    let is_kept = |why: &str| {
         logger::warn(&format!(
-            "no archive yet: {why}; the journal is kept, `nccl-otf2 finalize {}` makes the archive",
-            out.display()
+            "no archive yet: {why}; the journal is kept, `nccl-otf2 finalize {shown}` makes the archive"
         ));
-        return;
+    };
+    if let Some(why) = lacks_memory(WRITING_BYTES + THREAD_BYTES + bytes.saturating_mul(FOR_JOURNAL_BYTE)) {
+        return is_kept(&why);
     }
     let options = WriteOptions {
         deadline: Instant::now().checked_add(config.finalize_timeout),
@@ -174,11 +166,7 @@ fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
             say_loss(&summary);
             archive(config, out, moment, &summary);
         }
-        Err(error) => logger::warn(&format!(
-            "no archive yet: {}; the journal is kept, `nccl-otf2 finalize {}` makes the archive",
-            file_size::explain(error),
-            out.display()
-        )),
+        Err(error) => is_kept(&file_size::explain(error)),
     }
 }
 
@@ -226,15 +214,14 @@ fn write_late(late: &LateCallbacks, part: &Path) -> io::Result<()> {
 }
 
 fn unify_if_last(config: &Config, out: &Path, done: &str) {
-    let is_last = is_last_process(out);
+    let (is_last, shown) = (is_last_process(out), out.display());
     if matches!(is_last, Ok(true))
         && let Some(why) = lacks_memory(memory_of_archive(out))
     {
-        logger::warn(&format!("no archive yet: {why}; `nccl-otf2 finalize {}` makes it", out.display()));
+        logger::warn(&format!("no archive yet: {why}; `nccl-otf2 finalize {shown}` makes it"));
         return;
     }
-    let made = is_last.and_then(|last| if last { unify(out, &()).map(Some) } else { Ok(None) });
-    match made {
+    match is_last.and_then(|last| if last { unify(out, &()).map(Some) } else { Ok(None) }) {
         Ok(Some(archive)) => {
             // Score-P creates its directory by the user's umask; ours gets the same mode.
             if let Some(around) = substrate::directory_around(out) {
@@ -245,14 +232,12 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
         Ok(None) => say_unfinished(
             config,
             &format!(
-                "{done}; the process that finishes last makes the archive in {0}, or `nccl-otf2 finalize {0}`",
-                out.display()
+                "{done}; the process that finishes last makes the archive in {shown}, or `nccl-otf2 finalize {shown}`"
             ),
         ),
         Err(error) => logger::warn(&format!(
-            "no archive: {}; `nccl-otf2 finalize {}` tries again",
-            file_size::explain(error),
-            out.display()
+            "no archive: {}; `nccl-otf2 finalize {shown}` tries again",
+            file_size::explain(error)
         )),
     }
 }

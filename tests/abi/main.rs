@@ -2,7 +2,6 @@
 
 mod bindings;
 mod header;
-mod library;
 mod plugin;
 
 use std::path::Path;

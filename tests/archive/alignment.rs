@@ -49,7 +49,7 @@ fn ahead(clock: Clock, machine_ns: i128) -> i128 {
     i128::from(clock.0) + machine_ns * i128::from(clock.1) / 1_000_000_000
 }
 
-/// A process: what its part and the archive say of its clock.
+/// A process, with its clock by its part and by the archive.
 struct Recorded {
     host: String,
     /// The host whose clock is the archive's.
@@ -130,8 +130,8 @@ fn property(definitions: &Definitions, group: LocationGroupRef, name: &str) -> O
     properties.find(|(key, _)| definitions.string(*key) == Some(name)).map(|(_, value)| *value)
 }
 
-/// What the archive says of the clocks, against the truth: each is as good as is said, and what is said is no worse
-/// than what collectives of this length tell, however slow the machine is.
+/// Compares the archive's clocks with the truth: each error is within the stated uncertainty, and that is no larger
+/// than what collectives of this length bound, however slow the machine is.
 fn compare_with_the_truth(out: &Path) {
     let processes = Recorded::all(out);
     let offset = machine_offset_ns();

@@ -90,7 +90,7 @@ fn script(rank: usize) -> String {
     )
 }
 
-/// A job of which every process is killed with its journal as it is, and copies of its directory.
+/// A job whose processes are all killed before they write, and copies of its directory.
 fn killed_job<const N: usize>() -> (Scratch, [PathBuf; N]) {
     let scratch = Scratch::new();
     let ranks = (0..PROCESSES).map(|rank| start(&mut scratch.rank(rank, PROCESSES, &script(rank))));

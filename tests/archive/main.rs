@@ -1,5 +1,5 @@
-//! What the archive says of a job: everything that was called, at the right time, the same whoever writes it, and as
-//! every reader reads it; and what the tool prints of it.
+//! The archive of a job has everything that was called, at the right time, the same whoever writes it, and the same for
+//! every reader; and the tool prints it.
 
 mod alignment;
 mod determinism;

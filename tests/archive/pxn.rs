@@ -168,7 +168,7 @@ fn a_transfer_for_another_process_has_the_wrong_context() {
     assert!(pid, "{events}");
 }
 
-/// Time and bytes of the transfer are those of the operation, whichever process is written first.
+/// Time and bytes of the transfer count for the operation, whichever process is written first.
 #[test]
 fn the_network_time_counts_for_the_operation() {
     let scratch = Scratch::new();

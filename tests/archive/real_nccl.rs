@@ -64,7 +64,7 @@ fn every_callback_is_recorded_or_lost() {
     }
 }
 
-/// What the comparison says of a run; it fails where anything differs. None where it cannot be made.
+/// The output of the comparison, which fails where anything differs; `None` where it cannot be made.
 fn compare_callbacks(version: &str, max_size: &str) -> Option<String> {
     let python = python()?;
     let scratch = Scratch::new();

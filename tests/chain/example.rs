@@ -28,7 +28,7 @@ fn example(scratch: &Scratch) -> Option<PathBuf> {
 
 fn build(scratch: &Scratch, folder: &Path) -> Option<PathBuf> {
     let file = scratch.path().join("libnccl-profiler-example.so");
-    // The releases up to 2.28 name types of CUDA's, and call nothing of it.
+    // The releases up to 2.28 name types of CUDA, and call none of its functions.
     let header = "typedef struct CUstream_st *cudaStream_t; typedef struct CUevent_st *cudaEvent_t;\n";
     std::fs::write(scratch.path().join("cuda_runtime.h"), header).expect("written");
     let ends = |end: &str| {

@@ -1,4 +1,4 @@
-//! What is not handed over is said: plugins that cannot be used, and events that nobody can be given.
+//! What is not handed over is reported: plugins that cannot be used, and events that no plugin can get.
 
 use whole_plugin::built;
 use whole_plugin::process::run;

@@ -54,17 +54,8 @@ fn each_rccl_is_recorded_and_named() {
     }
 }
 
-#[test]
-fn nccl_is_not_taken_for_rccl() {
-    let scratch = Scratch::new();
-    let mut command = scratch.replay(&two_process_streams());
-    let _ended = run(command.args(["--nccl", "22809"])).with_code(0);
-    let _finalized = scratch.finalize().with_code(0);
-    assert!(!scratch.archive().properties().contains_key("NCCL::LIBRARY"));
-}
-
 /// Bit 15 is KernelPhase in NCCL's v7 and ProxyDiag in RCCL's v6, whose state has 24 bytes and the number of
-/// KernelPhaseStop; `proxyOp` is longer. The plugin asks for none of it and makes nothing up.
+/// KernelPhaseStop; `proxyOp` is longer. The plugin asks for none of these and makes nothing up.
 #[test]
 fn what_rccls_version_6_has_of_its_own_is_counted_as_unknown() {
     let script = "

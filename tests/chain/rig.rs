@@ -42,7 +42,7 @@ pub(crate) fn only(scratch: &Scratch, version: u8) -> PathBuf {
 /// The command that plays to a plugin through a table.
 pub(crate) fn play(scratch: &Scratch, play: Play<'_>, plugin: &Path, table: u8) -> Command {
     let mut command = match play {
-        Play::Script(script) => scratch.script_with(plugin, script),
+        Play::Script(script) => scratch.named_script("script", script, plugin),
         Play::Stream => {
             let mut command = scratch.command(built::plugin_host());
             let [stream, _] = two_process_streams();

@@ -1,8 +1,7 @@
 //! A callback after a thread's first ones allocates nothing and asks the system for nothing.
 //!
 //! Each check runs in a process of its own, because it needs environment variables and a filter that kills the process
-//! on its first system call. The callbacks go through the exported
-//! table, as NCCL calls it.
+//! on its first system call. The callbacks go through the exported table, as NCCL calls it.
 
 use std::ffi::{c_int, c_void};
 use std::os::unix::fs::MetadataExt as _;

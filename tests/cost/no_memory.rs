@@ -1,5 +1,5 @@
 //! A callback that gets no memory ends the recording, and not the job: each allocation of a thread's first callbacks
-//! is refused in turn, those of the C library among them, in the built library.
+//! is refused in turn, also in the C library, for the built plugin.
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;

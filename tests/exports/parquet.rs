@@ -102,8 +102,7 @@ fn number(row: &Value, column: &str) -> u64 {
     let number = &row[column];
     // Columns that have nulls are fractions in pandas.
     let whole = number.as_f64().filter(|it| it.fract() == 0.0).map(|it| it.to_string());
-    let number = number.as_u64().or_else(|| whole?.parse().ok());
-    number.unwrap_or_else(|| panic!("no {column} in {row}"))
+    number.as_u64().or_else(|| whole?.parse().ok()).unwrap_or_else(|| panic!("no {column} in {row}"))
 }
 
 fn list<'a>(report: &'a Value, name: &str) -> &'a [Value] {

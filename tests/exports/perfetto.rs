@@ -77,8 +77,7 @@ fn of_archive(scratch: &Scratch) -> Vec<Slice> {
     let regions = scratch.archive().regions().into_iter().map(|region| {
         let attributes = region.attributes.into_iter().map(|(name, value)| {
             let float = value.strip_prefix("F64(").and_then(|rest| rest.strip_suffix(')'));
-            let float = float.map(|digits| real(digits.parse().expect("a number")));
-            (name, float.unwrap_or(value))
+            (name, float.map(|digits| real(digits.parse().expect("a number"))).unwrap_or(value))
         });
         (region.location, region.name, region.start_ns, region.end_ns - region.start_ns, attributes.collect())
     });
@@ -148,28 +147,6 @@ fn what_had_not_ended_says_so() {
     let Some(exported) = Exported::of(&scratch, &[]) else { return };
     let [names] = exported.rows(["select name, category from slice where category glob 'operation*'"]);
     assert_eq!(names, [["ncclAllReduce, unfinished", "operation,unfinished"]]);
-}
-
-#[test]
-fn operations_are_those_of_stats() {
-    let scratch = replayed(&two_process_streams());
-    let Some(exported) = Exported::of(&scratch, &[]) else { return };
-    let stats = run(&mut scratch.tool(&["stats", "--json", "out"])).with_code(0).stdout;
-    let stats: Value = serde_json::from_str(&stats).expect("JSON");
-    let number = |value: &Value| value.as_f64().expect("a number");
-    let mut operations: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
-    for class in stats["operations"].as_array().expect("operations") {
-        let sum = operations.entry(class["function"].as_str().expect("a name")).or_default();
-        *sum = (sum.0 + number(&class["count"]), sum.1 + number(&class["duration_ns"]["total"]));
-    }
-    let [found, sent] = exported.rows([
-        "select name, count(*), sum(dur) from slice where category = 'operation' group by 1",
-        "select sum(extract_arg(arg_set_id, 'debug.nccl.bytes')) from slice where name = 'SendWait'",
-    ]);
-    let found = found.iter().map(|row| (row[0].as_str().expect("a name"), (number(&row[1]), number(&row[2]))));
-    assert_eq!(found.collect::<BTreeMap<_, _>>(), operations);
-    let pairs = stats["pairs"].as_array().expect("pairs").iter();
-    assert_eq!(number(&sent[0][0]), pairs.map(|pair| number(&pair["bytes"])).sum::<f64>());
 }
 
 /// A real job: times of a replay are not those of one job.

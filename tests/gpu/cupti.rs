@@ -1,14 +1,15 @@
 //! GPU work timed by CUPTI, from the launch to the row in the archive: real NCCL on the stand-in for a GPU with the
-//! double of libcupti, and what is said where CUPTI cannot be had.
+//! double of libcupti, and what is reported where CUPTI cannot be had.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use whole_plugin::archive::Archive;
 use whole_plugin::built;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
+
+use crate::run::calls;
 
 /// The double under a name that the loader looks for.
 fn libcupti(scratch: &Scratch) -> PathBuf {
@@ -17,18 +18,6 @@ fn libcupti(scratch: &Scratch) -> PathBuf {
     let path = folder.join("libcupti.so.12");
     std::os::unix::fs::symlink(built::fake_cupti(), &path).expect("linked");
     path
-}
-
-/// What the double counted, all processes together.
-fn report(path: &Path) -> BTreeMap<String, u64> {
-    let text = std::fs::read_to_string(path).expect("the double reports");
-    let mut counts = BTreeMap::new();
-    for line in text.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, name, count] = words[..] else { panic!("{line}") };
-        *counts.entry(name.to_owned()).or_default() += count.parse::<u64>().expect("a number");
-    }
-    counts
 }
 
 /// Real NCCL with these variables: two processes of two threads.
@@ -40,7 +29,7 @@ fn nccl_job(scratch: &Scratch, release: &str, variables: &[(&str, &str)]) -> Opt
     Some(job)
 }
 
-/// Every kernel that NCCL launched is joined to its launch; those of graphs are known by their names.
+/// Every kernel that NCCL launched is joined to its launch; kernels of graphs are known by their names.
 fn all_are_joined(version: &str, level: &str) {
     let scratch = Scratch::new();
     // Found by its name, after the mapped ones.
@@ -59,7 +48,7 @@ fn all_are_joined(version: &str, level: &str) {
     let ended = run(&mut job).with_code(0);
     let archive = scratch.sound_archive();
     let properties = archive.properties();
-    let (counted, driven) = (report(&counted), report(&driven));
+    let (counted, driven) = (calls(&counted), calls(&driven));
     let count = |name| archive.gpu_count(name);
     assert_eq!(properties["NCCL::GPU::BACKEND"], "cupti", "{ended}");
     assert_eq!(properties["NCCL::GPU::NOTICES"].lines().count(), 1);
@@ -101,13 +90,13 @@ fn kernels_of_nccl_are_joined() {
     all_are_joined("2.32.3", "130500");
 }
 
-/// A job with a CUPTI that cannot be used: it is done by events, and one line says why and what to do.
-fn cupti_is_refused(variables: &[(&str, &str)], words: &[&str]) {
+/// It is done by events, and one line says why and what to do. What CUPTI may answer is for `src/gpu/cupti/tests`.
+#[test]
+fn cupti_that_cannot_be_used_is_replaced_by_events() {
     let scratch = Scratch::new();
     libcupti(&scratch);
-    let mut all = vec![("NCCL_OTF2_GPU", "cupti")];
-    all.extend(variables);
-    let Some(mut job) = nccl_job(&scratch, "2.28.9", &all) else {
+    let variables = [("NCCL_OTF2_GPU", "cupti"), ("FAKECUPTI_API", "130500"), ("FAKECUPTI_TAKEN", "Another")];
+    let Some(mut job) = nccl_job(&scratch, "2.28.9", &variables) else {
         return;
     };
     let ended = run(&mut job).with_code(0);
@@ -119,23 +108,10 @@ fn cupti_is_refused(variables: &[(&str, &str)], words: &[&str]) {
     let said: Vec<&str> =
         ended.stderr.lines().filter(|line| line.starts_with("nccl-otf2: GPU work is timed by CUDA events")).collect();
     assert_eq!(said.len(), 2, "{ended}");
-    for words in words {
+    for words in ["(39)", "CUPTI for Another", "run without the other tool"] {
         assert!(said[0].contains(words), "{words}: {}", said[0]);
         assert!(properties["NCCL::GPU::NOTICES"].contains(words), "{properties:#?}");
     }
-}
-
-#[test]
-fn cupti_that_cannot_be_used_is_replaced_by_events() {
-    cupti_is_refused(
-        &[("FAKECUPTI_API", "130500"), ("FAKECUPTI_TAKEN", "Another")],
-        &["(39)", "CUPTI for Another", "run without the other tool"],
-    );
-    cupti_is_refused(
-        &[("FAKECUPTI_API", "24"), ("FAKECUPTI_INIT", "15")],
-        &["CUPTI_ERROR_NOT_INITIALIZED (15)", "newer than the GPU driver"],
-    );
-    cupti_is_refused(&[("NCCL_OTF2_CUPTI_LIB", "/nowhere/libcupti.so.12")], &["/nowhere/libcupti.so.12"]);
 }
 
 #[test]

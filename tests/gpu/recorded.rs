@@ -105,7 +105,7 @@ fn replay(stream: &Path, recorded: &Recorded, backend: &str) -> Replayed {
 /// The most that the machine may delay a callback of the replay: the bounds are some ms apart.
 const MOST_DELAY_NS: i64 = 1_000_000;
 
-/// Tries until the machine keeps the pace and `judge` agrees. A machine that never keeps it is no judge; that is said.
+/// Tries until the machine keeps the pace and `judge` agrees. One that never keeps it is no judge: the test says so.
 fn at_its_pace(mut judge: impl FnMut() -> (i64, Result<(), String>)) {
     let mut wrong = Vec::new();
     for _ in 0..5 {
@@ -203,7 +203,7 @@ fn four_gpus_have_the_times_that_cupti_saw() {
     });
 }
 
-/// The kernels are those of the launches and operations, each on its stream of its GPU.
+/// Each kernel belongs to a launch and an operation, and lies on its stream of its GPU.
 fn kernels_are_joined(recorded: &Recorded, replayed: &Replayed) {
     let operations = replayed.operations();
     let named = |name: &str| -> Vec<&Region> {

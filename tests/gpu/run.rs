@@ -1,6 +1,7 @@
 //! A run of a real NCCL on the emulated GPU, and the launches in its journals.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use journal::format::record::{Record, RecordBody, Symbol};
 use journal::reader::Journal;
@@ -54,12 +55,13 @@ pub(crate) fn run(version: &str, arguments: &[&str], variables: &[(&str, &str)])
     let ended = whole_plugin::process::run(&mut job).with_code(0);
     let processes = processes(&scratch);
     let _report = scratch.archive().check();
-    Some(Run { ended, calls: calls(&std::fs::read_to_string(report).unwrap_or_default()), processes, scratch })
+    Some(Run { ended, calls: calls(&report), processes, scratch })
 }
 
-fn calls(report: &str) -> BTreeMap<String, u64> {
+/// What a double counted, all processes together; nothing if nobody called it.
+pub(crate) fn calls(report: &Path) -> BTreeMap<String, u64> {
     let mut calls = BTreeMap::new();
-    for line in report.lines() {
+    for line in std::fs::read_to_string(report).unwrap_or_default().lines() {
         let [_process, name, count] = line.split(' ').collect::<Vec<_>>()[..] else {
             panic!("{line:?}");
         };

@@ -72,22 +72,3 @@ fn a_rank_never_calls_2_32() {
 fn a_rank_never_calls_2_23() {
     a_rank_never_calls("2.23.4", 6000);
 }
-
-/// NCCL 2.30 reports only the call of a broadcast: no number, and no transfers.
-#[test]
-fn what_has_no_number_is_not_compared_and_that_is_said() {
-    let arguments = ["--ops", "broadcast", "--rounds", "6000", "--count", "8", "--skip-last", "1"];
-    let Some(job) = fly("2.30.7", &[], &arguments) else {
-        return;
-    };
-    let is_said = |report: &Value| {
-        let unknown = report["unknown"].to_string();
-        is_cut(report) && unknown.contains("came to with their collectives is not known")
-    };
-    let report = job.until("0", is_said);
-    assert_eq!(report["suspects"], json!([]), "{report:#}");
-    let sequence = &world(&report)["sequences"][0];
-    assert_eq!(sequence["position_unknown"], json!([0, 1, 2, 3]), "{report:#}");
-    assert_eq!(sequence["entered"], json!([]), "{report:#}");
-    let _dead = job.kill();
-}

@@ -23,7 +23,7 @@ fn hung_then_killed(version: &str) {
     let ended = job.wait(LIMIT).with_code(143);
     assert!(ended.stderr.contains("nccl-otf2: HANG: rank 2 ["), "{ended}");
 
-    // The journals are removed; what was found is kept, and the archive tells, too.
+    // The journals are removed; the verdict is kept, and the archive gives the same.
     let kept = look("10");
     assert_eq!((suspect(&kept), &kept["source"]), (("not-called", 2, 3), &"journals".into()), "{kept:#}");
     std::fs::remove_file(scratch.out().join("hang.json")).expect("kept");

@@ -77,7 +77,7 @@ fn end() -> String {
     "finalize c\n".to_owned()
 }
 
-/// Three ranks of which the last does something else in the second collective.
+/// Three ranks; the last does something else in the second collective.
 fn odd_one(usual: &str, odd: &str) -> Found {
     let script = |second: &str| sum(10) + second + &sum(10) + &end();
     let ranks = [script(usual), script(usual), script(odd)];
@@ -147,7 +147,7 @@ fn what_ranks_may_do_differently_is_no_mismatch() {
         |func: &str, peer: u32| format!("start m P2p func={func} count=5 datatype=ncclInt8 peer={peer}\nstop m\n");
     let (sends, receives) = (message("Send", 1), message("Recv", 0));
     let ranks = [
-        // Bytes are bytes, sends and receives are nobody else's, and a root that is not asked for does not matter.
+        // Bytes are bytes, sends and receives concern two ranks, and a root does not matter where there is none.
         call("Broadcast", 16, "ncclInt8", "root=0") + &sends + &sends + &sum(3) + &end(),
         receives.clone()
             + &call("Broadcast", 4, "ncclFloat32", "root=0")
@@ -172,7 +172,7 @@ fn ranks_that_were_killed_earlier_are_behind_and_no_mismatch() {
     assert_eq!(found, expected);
 }
 
-/// A rank of which nothing is known to be wrong, but not everything is known.
+/// Nothing is known to be wrong with a rank, but not everything about it is known.
 #[test]
 fn where_records_are_lost_nothing_is_claimed() {
     let ranks = [sum(10), sum(10), sum(11)].map(|first| first + &end());

@@ -1,4 +1,4 @@
-//! Jobs of which NCCL reports nothing: silence is no all-clear, and silence that was asked for is no hang.
+//! Jobs about which NCCL reports nothing: silence is no all-clear, and silence that was asked for is no hang.
 
 use std::time::Duration;
 

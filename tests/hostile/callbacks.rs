@@ -5,7 +5,7 @@ use whole_plugin::scratch::Scratch;
 
 use crate::drive::archive_of;
 
-/// Callbacks as some release makes them, and what is counted of them in the archive.
+/// Callbacks as some release makes them, and the archive's counts.
 struct Case {
     what: &'static str,
     table: u32,
@@ -71,51 +71,6 @@ const CASES: &[Case] = &[
         ],
     },
     Case {
-        what: "a context and a parent that are another process's, as with PXN, and in 2.23.4 without",
-        table: 6,
-        script: "
-            init c ranks=1 rank=0
-            start p ProxyOp ctx=0x7f0012340000 parent=0x55aa00001000 pid=4242 channel=0 peer=1 steps=1 is_send=1
-            expect-handle non-NULL
-            start s ProxyStep ctx=0x7f0012340000 parent=p step=0
-            stop s
-            stop p
-            finalize c",
-        counts: &[("PROXYOP::WRITTEN", 1), ("PROXYSTEP::WRITTEN", 1), ("FOREIGN", 2)],
-    },
-    Case {
-        what: "the same where nobody says of which process the parent is",
-        table: 1,
-        script: "
-            init c
-            start p ProxyOp ctx=0x7f0012340000 channel=0 peer=1 steps=1 is_send=1
-            start s ProxyStep ctx=0x7f0012340000 parent=p step=0
-            stop s
-            stop p
-            finalize 0x7f0012340000
-            finalize c",
-        counts: &[("PROXYOP::WRITTEN", 1), ("PROXYSTEP::WRITTEN", 1)],
-    },
-    Case {
-        what: "several communicators begin at once, and each writes the one mask of the process",
-        table: 4,
-        script: "
-            init c ranks=8 rank=0
-            expect-mask 0xff
-            parallel 4 {
-                init d%t id=%t ranks=1 rank=0
-                expect-mask 0xff
-            }
-            start x Coll ctx=c func=AllReduce count=1
-            stop x
-            finalize d0
-            finalize d1
-            finalize d2
-            finalize d3
-            finalize c",
-        counts: &[("COLL::WRITTEN", 1)],
-    },
-    Case {
         what: "two communicators with one id: from 2.31 on NCCL forgets by the context what belongs to one that ends",
         table: 7,
         script: "
@@ -164,20 +119,6 @@ const CASES: &[Case] = &[
         counts: &[("PROXYSTEP::SEEN", 20), ("PROXYSTEP::WRITTEN", 20)],
     },
     Case {
-        what: "groups without proxy operations, as within one process: what frees groups by these frees none",
-        table: 2,
-        script: "
-            init c
-            repeat 40 {
-                start g Group
-                start x Coll parent=g func=AllReduce count=1 sequence=%i
-                stop x
-                stop g
-            }
-            finalize c",
-        counts: &[("GROUP::WRITTEN", 40), ("COLL::WRITTEN", 40)],
-    },
-    Case {
         what: "channels beyond what NCCL has: RCCL has up to 128, and the descriptor's field takes 256",
         table: 5,
         script: "
@@ -196,16 +137,6 @@ const CASES: &[Case] = &[
             stop x
             finalize c",
         counts: &[("KERNELCH::WRITTEN", 6), ("PROXYOP::WRITTEN", 1), ("UNKNOWN::SEEN", 0)],
-    },
-    Case {
-        what: "a number of channels that 2.28's shim for version 4 leaves unset",
-        table: 4,
-        script: "
-            init c ranks=2 rank=0
-            start x P2p func=Send count=1 datatype=ncclFloat32 peer=1 @60:1=0xcd
-            stop x
-            finalize c",
-        counts: &[("P2P::WRITTEN", 1)],
     },
     Case {
         what: "times of a GPU that wrote none, or overran its ring: an end before the beginning",
@@ -232,24 +163,16 @@ const CASES: &[Case] = &[
     Case {
         what: "a collective beside a send that never ends: records of what overlaps are on the communicator's location",
         table: 4,
-        script: OVERLAPPING,
-        counts: &[("COLL::WRITTEN", 2), ("P2P::UNFINISHED", 1)],
-    },
-    Case {
-        what: "the same by the newest interface",
-        table: 7,
-        script: OVERLAPPING,
+        script: "
+            init c id=1 ranks=1 rank=0
+            start x Coll func=AllReduce count=1 datatype=ncclFloat32
+            start s P2p func=Send count=1 datatype=ncclFloat32
+            start y Coll func=AllReduce count=1 datatype=ncclFloat32
+            stop y
+            finalize c",
         counts: &[("COLL::WRITTEN", 2), ("P2P::UNFINISHED", 1)],
     },
 ];
-
-const OVERLAPPING: &str = "
-    init c id=1 ranks=1 rank=0
-    start x Coll func=AllReduce count=1 datatype=ncclFloat32
-    start s P2p func=Send count=1 datatype=ncclFloat32
-    start y Coll func=AllReduce count=1 datatype=ncclFloat32
-    stop y
-    finalize c";
 
 #[test]
 fn what_releases_do_is_counted() {
@@ -360,22 +283,4 @@ fn a_rank_is_always_zero() {
     let definitions = archive.definitions();
     assert!(definitions.contains("rank 3/4\""), "{definitions}");
     assert!(!definitions.contains("rank 0/4\""), "{definitions}");
-}
-
-/// The name is the communicator's configuration's, and lives as long as the application likes.
-#[test]
-fn the_name_of_a_communicator_is_gone_when_init_returns() {
-    let name = "a-name-that-takes-more-than-sixteen-bytes";
-    let script = format!(
-        "
-        init c ranks=1 rank=0 name={name}
-        start g GroupApi
-        stop g
-        finalize c
-        "
-    );
-    let scratch = Scratch::new();
-    let archive = archive_of(&scratch, 7, &script);
-    let definitions = archive.definitions();
-    assert!(definitions.contains(name), "{definitions}");
 }

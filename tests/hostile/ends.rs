@@ -1,8 +1,7 @@
-//! Ends that NCCL does not report, each kind of them: what is written says so, in the archive, at the operation
-//! itself.
+//! Ends that NCCL does not report, each kind: the archive marks them at the operation itself.
 //!
-//! A region whose end was not seen goes on to the last time seen and has `nccl.unfinished`; one whose end something
-//! else ends has `nccl.closed`; what an operation's interval was made of says `nccl.timing`.
+//! A region whose end was not seen lasts to the last time seen and has `nccl.unfinished`; one that something else ended
+//! has `nccl.closed`; `nccl.timing` names what an operation's interval was made of.
 
 use whole_plugin::archive::Archive;
 use whole_plugin::process::run;
@@ -99,8 +98,9 @@ const CASES: &[Case] = &[
         what: "neither step nor transfer have a stop",
         script: "
             start p ProxyOp channel=0 peer=1 steps=1 is_send=1
-            start s ProxyStep parent=p step=0",
-        regions: &["ProxyStep unfinished", "netSend unfinished"],
+            start s ProxyStep parent=p step=0
+            state s ProxyStepSendWait bytes=64",
+        regions: &["SendGPUWait", "SendWait unfinished", "netSend unfinished"],
     },
     Case {
         what: "a network plugin's part has no stop",
@@ -194,7 +194,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// The regions of an archive with what is said of their ends. What is unfinished goes on to the last time of all.
+/// The regions of an archive with the marks of their ends. An unfinished one lasts to the last time of all.
 fn regions(archive: &Archive) -> Vec<String> {
     let regions = archive.regions();
     let last = regions.iter().map(|region| region.end_ns).max();

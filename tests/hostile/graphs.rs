@@ -1,4 +1,4 @@
-//! CUDA graphs: what is captured, and what CUDA's own thread reports of it later.
+//! CUDA graphs: what is captured, and what CUDA's own thread reports later.
 
 use whole_plugin::archive::Archive;
 use whole_plugin::scratch::Scratch;

@@ -1,5 +1,6 @@
 //! Whatever the order: several threads call for several communicators, what is legal and what is not, with each other's
-//! handles. The job goes on, every row of the archive is ordered and nested, and as many events come out as went in.
+//! handles. The job is not disturbed, every row of the archive is ordered and nested, and as many events come out as
+//! went in.
 //!
 //! `PROPTEST_CASES` sets how many; a failure prints the smallest script that it found.
 
@@ -28,7 +29,7 @@ enum Call {
     Finalize(usize),
 }
 
-/// One of the few, or one that is nobody's.
+/// A handle of the few, or one that nobody gave.
 fn handle() -> impl Strategy<Value = String> {
     prop_oneof![
         12 => (0..HANDLES).prop_map(|number| format!("h{number}")),

@@ -52,7 +52,9 @@ fn what_version_7_adds_is_read_from_2_31_on_only() {
         let is_version_7 = release >= 23_100;
         let scratch = Scratch::new();
         let archive = archive_under(Some(release), &scratch, 7, script);
-        assert_eq!(archive.properties()["NCCL::VERSION"], version);
+        let properties = archive.properties();
+        assert_eq!(properties["NCCL::VERSION"], version);
+        assert!(!properties.contains_key("NCCL::LIBRARY"), "it is not RCCL");
         assert_eq!(archive.count("COLL::WRITTEN"), 2, "{version}");
         let of_phase = [archive.count("KERNELPHASE::SEEN"), archive.count("UNKNOWN::SEEN")];
         assert_eq!(of_phase, if is_version_7 { [1, 0] } else { [0, 1] }, "{version}");

@@ -92,7 +92,7 @@ fn the_end_is_kept_within_the_size_and_understood_without_the_rest() {
     assert!((1..100_000).contains(&counted), "{report:#}");
 
     let archive = finalized(&scratch);
-    // 100 000 times three, and three more: counted, and none of them lost.
+    // 100 000 times three, and three more: counted, none lost.
     let seen: u64 = ["GROUPAPI", "COLLAPI", "COLL"].map(|kind| archive.count(&format!("{kind}::SEEN"))).iter().sum();
     let removed = archive.count("REMOVED");
     assert_eq!(seen + removed, 300_003, "{removed} not kept");
@@ -166,69 +166,40 @@ fn records_go_when_their_time_is_over() {
     assert_eq!(archive.count("P2PAPI::WRITTEN"), 10);
 }
 
-/// What `hang` says of the one sequence of calls, and of launches of graphs, where the rest of a thread's records is
-/// gone.
-fn said_of_rest(script: &str) -> Value {
-    let scratch = Scratch::new();
-    let script = format!("init c id=0x1234 name=train ranks=1 rank=0\n{script}");
-    let _most = fly(&scratch, SECOND, &script);
-    let report = hang(&scratch);
-    let problems = report["processes"][0]["problems"].to_string();
-    assert!(problems.contains("from its beginning not kept"), "{report:#}");
-    report["communicators"][0]["sequences"].clone()
-}
-
-/// Fills a mebibyte and more; what was in it before is removed.
-fn filled(events: u32) -> String {
-    format!("repeat {events} {{\nstart ga GroupApi ctx=c depth=1\nstop ga\n}}\nsleep 2500ms\n")
-}
-
+/// Calls before a part of their thread's records is removed, how many events fill that part, and what comes after; what
+/// `hang` then knows: how many collectives the rank has entered, and the number of the first that is incomplete, among
+/// the calls or the launches of graphs.
 #[test]
-fn a_collective_whose_call_is_just_gone_is_one_that_the_rank_is_in() {
-    let said = said_of_rest(&format!(
-        "start ca CollApi ctx=c func=AllReduce count=7 datatype=ncclFloat32
-         {}
-         start co Coll ctx=c parent=ca func=AllReduce count=7 datatype=ncclFloat32 sequence=5
-         start op ProxyOp ctx=c parent=co rank=0 channel=0 peer=0 steps=1 is_send=1
-         start st ProxyStep ctx=c parent=op step=0",
-        filled(15_000)
-    ));
-    assert_eq!(said.as_array().map(Vec::len), Some(1), "{said:#}");
-    assert_eq!(said[0]["ranks"][0]["entered"], 1, "{said:#}");
-    assert_eq!(said[0]["first_incomplete"]["sequence"], 5, "{said:#}");
-}
-
-#[test]
-fn a_collective_whose_call_was_long_ago_is_of_a_graph() {
-    let said = said_of_rest(&format!(
-        "start ca CollApi ctx=c func=AllReduce count=7 datatype=ncclFloat32 graph_captured=1
-         stop ca
-         {}
-         start co Coll ctx=c parent=ca func=AllReduce count=7 datatype=ncclFloat32 sequence=5
-         start op ProxyOp ctx=c parent=co rank=0 channel=0 peer=0 steps=1 is_send=1
-         start st ProxyStep ctx=c parent=op step=0",
-        filled(40_000)
-    ));
-    assert_eq!(said[0]["ranks"][0]["entered"], 0, "{said:#}");
-    assert_eq!(said[1]["graphs"], true, "{said:#}");
-    assert_eq!(said[1]["first_incomplete"]["sequence"], 5, "{said:#}");
-}
-
-/// Of a group of three some calls are gone: those that are left are not the whole, and do not count beside later ones.
-#[test]
-fn what_is_left_of_a_group_does_not_count_where_later_calls_are() {
-    let said = said_of_rest(&format!(
-        "start c1 CollApi ctx=c func=AllReduce count=7 datatype=ncclFloat32
-         start c2 CollApi ctx=c func=AllReduce count=8 datatype=ncclFloat32
-         {}
-         start c3 CollApi ctx=c func=AllReduce count=9 datatype=ncclFloat32
-         start o1 Coll ctx=c parent=c1 func=AllReduce count=7 datatype=ncclFloat32 sequence=5
-         start o2 Coll ctx=c parent=c2 func=AllReduce count=8 datatype=ncclFloat32 sequence=6
-         start o3 Coll ctx=c parent=c3 func=AllReduce count=9 datatype=ncclFloat32 sequence=7",
-        filled(15_000)
-    ));
-    assert_eq!(said[0]["ranks"][0]["entered"], 1, "{said:#}");
-    assert_eq!(said[0]["first_incomplete"]["sequence"], 7, "{said:#}");
+fn what_is_left_of_calls_is_understood() {
+    let work = "start co Coll ctx=c parent=c1 func=AllReduce count=7 datatype=ncclFloat32 sequence=5
+        start op ProxyOp ctx=c parent=co rank=0 channel=0 peer=0 steps=1 is_send=1
+        start st ProxyStep ctx=c parent=op step=0";
+    let group = "start c3 CollApi ctx=c func=AllReduce count=9 datatype=ncclFloat32
+        start o1 Coll ctx=c parent=c1 func=AllReduce count=7 datatype=ncclFloat32 sequence=5
+        start o2 Coll ctx=c parent=c2 func=AllReduce count=8 datatype=ncclFloat32 sequence=6
+        start o3 Coll ctx=c parent=c3 func=AllReduce count=9 datatype=ncclFloat32 sequence=7";
+    let call = "start c1 CollApi ctx=c func=AllReduce count=7 datatype=ncclFloat32";
+    let captured = format!("{call} graph_captured=1\nstop c1");
+    let two = format!("{call}\nstart c2 CollApi ctx=c func=AllReduce count=8 datatype=ncclFloat32");
+    for (what, before, events, after, entered, in_graphs, incomplete) in [
+        ("the call is just gone: the rank is in its collective", call, 15_000, work, 1, false, 5),
+        ("the call was long ago: the collective is of a graph", captured.as_str(), 40_000, work, 0, true, 5),
+        ("the rest of a group does not count beside later calls", two.as_str(), 15_000, group, 1, false, 7),
+    ] {
+        let scratch = Scratch::new();
+        let fill = format!("repeat {events} {{\nstart ga GroupApi ctx=c depth=1\nstop ga\n}}\nsleep 2500ms");
+        let script = format!("init c id=0x1234 name=train ranks=1 rank=0\n{before}\n{fill}\n{after}\n");
+        let _most = fly(&scratch, SECOND, &script);
+        let report = hang(&scratch);
+        let problems = report["processes"][0]["problems"].to_string();
+        assert!(problems.contains("from its beginning not kept"), "{what}: {report:#}");
+        let sequences = &report["communicators"][0]["sequences"];
+        assert_eq!(sequences[0]["ranks"][0]["entered"], entered, "{what}: {sequences:#}");
+        assert_eq!(sequences.as_array().map(Vec::len), Some(1 + usize::from(in_graphs)), "{what}: {sequences:#}");
+        let place = &sequences[usize::from(in_graphs)];
+        assert_eq!(place["graphs"] == true, in_graphs, "{what}: {sequences:#}");
+        assert_eq!(place["first_incomplete"]["sequence"], incomplete, "{what}: {sequences:#}");
+    }
 }
 
 #[test]

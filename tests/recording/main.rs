@@ -3,7 +3,6 @@
 mod control;
 mod file_size;
 mod flight;
-mod follow;
 mod loss;
 mod modes;
 mod no_room;

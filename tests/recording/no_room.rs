@@ -1,5 +1,5 @@
-//! Places where nothing can be written, or not enough: the program goes on, one line says what is wrong, and what was
-//! recorded before is kept.
+//! Places where nothing can be written, or not enough: the program is not disturbed, one line says what is wrong, and
+//! what was recorded before is kept.
 
 use std::process::Command;
 

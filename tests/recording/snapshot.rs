@@ -132,27 +132,3 @@ fn without_a_running_process_the_tool_says_so() {
     assert!(ended.stderr.contains("no process records here any more"), "{ended}");
     assert!(!scratch.out().join("dump").exists(), "the request is gone");
 }
-
-#[test]
-fn nccl_in_flight() {
-    let scratch = Scratch::new();
-    let endless = ["--procs", "2", "--threads", "1", "--rounds", "0", "--ops", "one", "--timeout", "900"];
-    let Some(mut job) = scratch.nccl("2.28.9", &endless) else {
-        return;
-    };
-    let job = start(job.env("NCCL_OTF2_MODE", "flight").env("NCCL_OTF2_FLIGHT_SIZE", "8M"));
-    scratch.wait_for_recording(2);
-    wait_for("an operation", || {
-        let mut print = scratch.tool(&["print", "--json", "--kind", "Coll"]);
-        let printed = run(print.arg(scratch.out().join("parts")));
-        (!printed.stdout.is_empty()).then_some(())
-    });
-    let _dumped = run(&mut dump(&scratch)).with_code(0);
-    let found = snapshots(&scratch.out());
-    let [snapshot] = &found[..] else { panic!("one snapshot: {found:?}") };
-    let archive = Archive::open(snapshot);
-    archive.sound();
-    assert_eq!(archive.properties()["NCCL::PARTS"].lines().count(), 2);
-    assert!(archive.count("COLL::WRITTEN") > 0);
-    job.kill();
-}

@@ -42,7 +42,7 @@ fn wait_for_records(scratch: &Scratch, what: &str, least: u64, count: impl Fn(&R
     });
 }
 
-/// Lets a script go on that waits in `take name`.
+/// Releases a script that waits in `take name`.
 pub(crate) fn give(scratch: &Scratch, name: &str) {
     let unfinished = scratch.path().join("given");
     std::fs::write(&unfinished, "0").expect("written");

@@ -17,7 +17,7 @@ fn the_rest_is_forwarded_at_the_end_of_the_measurement() {
     }
 }
 
-/// NCCL goes on after the end of the measurement.
+/// NCCL calls after the end of the measurement.
 #[test]
 fn after_the_measurement_nothing_is_forwarded() {
     for (end_at, threads) in [(1, Threads::None), (42, Threads::Pthread), (43, Threads::OpenMp)] {

@@ -81,6 +81,7 @@ fn roles_are_those_of_collectives() {
     let role = |name: &str| roles[name];
     assert_eq!((role("ncclAllReduce"), role("ncclBroadcast")), (13, 11));
     assert_eq!((role("ncclReduce"), role("ncclSend")), (12, 15));
+    assert_eq!((role("ncclSendRecv"), role("nccl function")), (15, 14));
     assert_eq!(role("ncclKernelLaunch"), 45);
 }
 

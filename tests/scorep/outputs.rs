@@ -68,6 +68,8 @@ fn for_scalasca_only_calls_are_shown() {
     // As `scan -t` sets it.
     let driven = || job().env("SCOREP_EXPERIMENT_DIRECTORY", "./scorep_train_2_trace");
     calls(driven());
+    calls(job().env("SCOREP_EXPERIMENT_DIRECTORY", "scorep_train_8_trace_c2/scorep_train_8_c1"));
+    calls(job().env("SCAN_ANALYZE_OPTS", "--time-correct"));
     // Without a trace nothing is analysed; the user's word counts more.
     for (variable, value) in [("SCOREP_ENABLE_TRACING", "false"), ("NCCL_OTF2_SCOREP", "on")] {
         let job = driven().env(variable, value).run();

@@ -25,7 +25,7 @@ fn is_there() -> bool {
     is_there
 }
 
-/// A process whose main thread calls NCCL, with Score-P preloaded. `thread` is an option of its, or empty.
+/// A process whose main thread calls NCCL, with Score-P preloaded. `thread` is one of its options, or empty.
 fn measured(scratch: &Scratch, thread: &str) -> Command {
     let mut command = scratch.script(&all_reduces(200));
     let mut init = Command::new("scorep-preload-init");
@@ -40,7 +40,7 @@ fn measured(scratch: &Scratch, thread: &str) -> Command {
     command
 }
 
-/// What `otf2-print` says of Score-P's trace. Its options come before the anchor file.
+/// `otf2-print`'s output for Score-P's trace. Its options come before the anchor file.
 fn print(scratch: &Scratch, options: &[&str]) -> String {
     let mut print = Command::new("otf2-print");
     print.args(options).arg(scratch.path().join("experiment/traces.otf2"));
@@ -118,37 +118,4 @@ fn calls_lie_on_the_location_of_a_real_score_p() {
     assert!(own.first().is_some_and(|line| line.starts_with("PROGRAM_BEGIN")), "{own:?}");
     assert!(own.last().is_some_and(|line| line.starts_with("PROGRAM_END")), "{own:?}");
     assert_eq!(operations(&scratch), [("ncclAllReduce".to_owned(), 200)]);
-}
-
-/// Neither a location of operations nor a fault, as Scalasca's analyser needs it.
-#[test]
-fn a_real_score_p_records_calls_only() {
-    if !is_there() {
-        return;
-    }
-    let _alone = PRELOAD.lock();
-    let scratch = Scratch::new();
-    let _ended = run(measured(&scratch, "").env("NCCL_OTF2_SCOREP", "calls")).with_code(0);
-    let definitions = print(&scratch, &["-G"]);
-    // Paradigms have such a word, too.
-    let mut locations = definitions.lines().filter(|line| line.starts_with("LOCATION"));
-    assert!(locations.all(|location| !location.contains("ACCELERATOR")), "{definitions}");
-    let events = print(&scratch, &[]);
-    let calls = events.lines().filter(|line| line.starts_with("ENTER") && line.contains("\"ncclAllReduce\""));
-    assert_eq!(calls.count(), 200);
-}
-
-/// Where Score-P keeps nothing, the plugin does not say that it was shown something.
-#[test]
-fn a_real_score_p_that_keeps_nothing_is_shown_nothing() {
-    if !is_there() {
-        return;
-    }
-    let _alone = PRELOAD.lock();
-    let scratch = Scratch::new();
-    let mut command = measured(&scratch, "");
-    command.env("SCOREP_ENABLE_TRACING", "false").env("SCOREP_ENABLE_PROFILING", "false");
-    let ended = run(command.env("NCCL_OTF2_VERBOSITY", "verbose")).with_code(0);
-    assert!(ended.stderr.contains("neither a trace nor a profile"), "{ended}");
-    assert!(!ended.stderr.contains("Score-P got"), "{ended}");
 }

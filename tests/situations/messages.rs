@@ -7,9 +7,7 @@ use whole_plugin::synthetic;
 
 use super::script::Script;
 use super::slow;
-use super::table::{Expected, Situation, Suspect, case};
-
-const MS: u64 = 1_000_000;
+use super::table::{Expected, MS, Situation, case, late_as as late};
 
 fn stats(script: &Script) -> Value {
     slow::stats(&script.job, &script.ranks, &[])
@@ -114,14 +112,7 @@ fn whom_others_wait_for_by_chance_is_said() {
         }
         let report = stats(&script);
         has_no_cause(&report);
-        let ranks = report["ranks"].as_array().expect("ranks");
-        let awaited_ns = |rank: &Value| rank["late_sender_ns"].as_u64();
-        let most = ranks.iter().max_by_key(|rank| awaited_ns(rank)).expect("ranks");
-        let sentence = report["verdict"]["sentence"].as_str().expect("a sentence");
-        let wanted = format!("the others waited longest for {}", most["name"].as_str().expect("a name"));
-        let is_explained = sentence.contains("chance") || sentence.contains("about as long as they were");
-        assert!(sentence.contains(&wanted) && is_explained, "{sentence}");
-        assert!(!sentence.contains("no rank,"), "{sentence}");
+        slow::names_the_longest_awaited(&report, "late_sender_ns", &["chance", "about as long as they were"]);
         let basis = report["verdict"]["basis"].to_string();
         assert!(!basis.contains("0 of 0"), "{basis}");
     }
@@ -173,10 +164,6 @@ fn ring_without_buffers(late_ns: u64) -> Script {
         }
     }
     script
-}
-
-fn late(kind: &'static str, rank: u32) -> Expected {
-    Expected::Cause(kind, Suspect::Rank(rank))
 }
 
 pub(crate) const ALL: [Situation; 9] = [
@@ -272,8 +259,7 @@ fn what_has_no_known_other_end_is_unclear() {
     let mut script = pipeline(MS / 2, 6);
     script.ranks[1].retain(|it| it.function == "ncclSend");
     let report = stats(&script);
-    let messages = report["messages"].as_array().expect("pairs");
-    let from_0 = messages.iter().find(|it| it["from"] == 0).expect("a pair");
+    let from_0 = report["messages"].as_array().expect("pairs").iter().find(|it| it["from"] == 0).expect("a pair");
     assert_eq!((&from_0["late_sender_ns"], &from_0["late_receiver_ns"]), (&0.into(), &0.into()));
     assert!(budget(&report, "unclear_ns") > 50e6, "{}", report["budget"]);
     let mut script = pipeline(MS / 2, 6);

@@ -4,14 +4,9 @@ use serde_json::Value;
 
 use super::script::{Script, time_ns};
 use super::slow;
-use super::table::{Expected, Situation, Suspect, case};
+use super::table::{Expected, MS, Situation, case, late_as as late};
 
-const MS: u64 = 1_000_000;
 const ROUNDS: u64 = 60;
-
-fn late(kind: &'static str, rank: u32) -> Expected {
-    Expected::Cause(kind, Suspect::Rank(rank))
-}
 
 /// Four stages compute one after the other, then all reduce. Stage 1 needs longer.
 fn pipeline(more_ns: u64) -> Script {
@@ -102,6 +97,17 @@ fn causes(script: &Script) -> (Vec<(u64, f64)>, Value) {
     (found.collect(), report)
 }
 
+/// These ranks are the causes, each with what others waited for it.
+fn are_late(script: &Script, late: [(u64, u64); 2]) {
+    let all_ns = time_ns(&script.ranks) as f64;
+    let (found, report) = causes(script);
+    assert_eq!(found.len(), late.len(), "{report:#}");
+    for ((rank, share), (late, ns)) in found.iter().zip(late) {
+        let truth = ns as f64 / all_ns;
+        assert!(*rank == late && (share - truth).abs() <= 0.1 * truth, "{rank}: {share}, not {truth}");
+    }
+}
+
 /// While both are missing they share what the others wait; then the later one has it alone.
 #[test]
 fn two_ranks_that_are_late_to_the_same_collectives_are_both_named() {
@@ -112,13 +118,7 @@ fn two_ranks_that_are_late_to_the_same_collectives_are_both_named() {
         script.late(6, 2 * MS);
         script.collective("ncclAllReduce", 0, MS / 2);
     }
-    let all_ns = time_ns(&script.ranks) as f64;
-    let (found, report) = causes(&script);
-    let truth = [(3, 6 * 2 / 2 + 7), (6, 6 * 2 / 2)].map(|(rank, waits)| (rank, (59 * waits * MS) as f64 / all_ns));
-    assert_eq!(found.len(), 2, "{report:#}");
-    for ((rank, share), (late, truth)) in found.iter().zip(truth) {
-        assert!(*rank == late && (share - truth).abs() <= 0.1 * truth, "{rank}: {share}, not {truth}");
-    }
+    are_late(&script, [(3, 59 * (6 * 2 / 2 + 7) * MS), (6, 59 * 6 * 2 / 2 * MS)]);
 }
 
 #[test]
@@ -129,13 +129,7 @@ fn ranks_that_are_late_one_after_the_other_are_both_named() {
         script.late(if round < ROUNDS { 3 } else { 5 }, if round < ROUNDS { 2 * MS } else { MS });
         script.collective("ncclAllReduce", 0, MS / 2);
     }
-    let all_ns = time_ns(&script.ranks) as f64;
-    let (found, report) = causes(&script);
-    assert_eq!(found.len(), 2, "{report:#}");
-    for ((rank, share), (late, ns)) in found.iter().zip([(3, 59 * 7 * 2 * MS), (5, 60 * 7 * MS)]) {
-        let truth = ns as f64 / all_ns;
-        assert!(*rank == late && (share - truth).abs() <= 0.1 * truth, "{rank}: {share}, not {truth}");
-    }
+    are_late(&script, [(3, 59 * 7 * 2 * MS), (5, 60 * 7 * MS)]);
 }
 
 /// A slow host, a slow half of the GPUs: none of them is slower than the others of its kind.

@@ -68,8 +68,7 @@ impl Script {
         let last_ns = members.iter().map(|rank| self.free_ns[*rank as usize]).max().expect("ranks");
         for (number, rank) in (0..).zip(members) {
             let start_ns = std::mem::replace(&mut self.free_ns[rank as usize], last_ns + transfer_ns);
-            let made = operations(number).into_iter();
-            self.ranks[rank as usize].extend(made.map(|it| Operation {
+            self.ranks[rank as usize].extend(operations(number).into_iter().map(|it| Operation {
                 start_ns,
                 stop_ns: last_ns + transfer_ns,
                 ..it
@@ -88,12 +87,9 @@ impl Script {
         let next = self.sequences.entry((0, function)).or_default();
         let sequence = std::mem::replace(next, *next + 1);
         let last_ns = self.free_ns.iter().copied().max().expect("ranks");
-        for (rank, free_ns) in (0..).zip(&mut self.free_ns) {
-            let start_ns = *free_ns;
-            let from_ns = if to_root && rank != root { start_ns } else { last_ns };
-            *free_ns = from_ns + transfer_ns;
-            let made = operation(function, 0, Some(root), sequence);
-            self.ranks[rank as usize].push(Operation { start_ns, stop_ns: *free_ns, ..made });
+        for rank in 0..self.job.ranks {
+            let from_ns = if to_root && rank != root { self.free_ns[rank as usize] } else { last_ns };
+            self.push(rank, from_ns + transfer_ns, operation(function, 0, Some(root), sequence));
         }
         self.align();
     }
@@ -120,15 +116,16 @@ impl Script {
 
     /// A send into a buffer: it ends when the data are there, whenever they are received.
     pub(crate) fn buffered_send(&mut self, from: u32, to: u32, transfer_ns: u64) {
-        let [from_ns, to_ns] = [from, to].map(|rank| self.free_ns[rank as usize]);
-        let sent_ns = from_ns + transfer_ns;
-        for (rank, start_ns, stop_ns, function, partner) in
-            [(from, from_ns, sent_ns, "ncclSend", to), (to, to_ns, to_ns.max(sent_ns) + transfer_ns, "ncclRecv", from)]
-        {
-            let made = operation(function, 0, Some(partner), 0);
-            self.ranks[rank as usize].push(Operation { start_ns, stop_ns, ..made });
-            self.free_ns[rank as usize] = stop_ns;
-        }
+        let sent_ns = self.free_ns[from as usize] + transfer_ns;
+        let received_ns = self.free_ns[to as usize].max(sent_ns) + transfer_ns;
+        self.push(from, sent_ns, operation("ncclSend", 0, Some(to), 0));
+        self.push(to, received_ns, operation("ncclRecv", 0, Some(from), 0));
+    }
+
+    /// The next operation of a rank, until this time.
+    fn push(&mut self, rank: u32, stop_ns: u64, made: Operation) {
+        let start_ns = std::mem::replace(&mut self.free_ns[rank as usize], stop_ns);
+        self.ranks[rank as usize].push(Operation { start_ns, stop_ns, ..made });
     }
 
     /// Each rank sends to the next and receives from the one before, in a kernel that ends when the data has come: what
@@ -150,13 +147,9 @@ impl Script {
 
     /// A send of one rank of all to another; both end when it is done.
     pub(crate) fn send(&mut self, from: u32, to: u32, transfer_ns: u64) {
-        let [from_ns, to_ns] = [from, to].map(|rank| self.free_ns[rank as usize]);
-        let stop_ns = from_ns.max(to_ns) + transfer_ns;
-        for (rank, start_ns, function, partner) in [(from, from_ns, "ncclSend", to), (to, to_ns, "ncclRecv", from)] {
-            let made = operation(function, 0, Some(partner), 0);
-            self.ranks[rank as usize].push(Operation { start_ns, stop_ns, ..made });
-            self.free_ns[rank as usize] = stop_ns;
-        }
+        let stop_ns = self.free_ns[from as usize].max(self.free_ns[to as usize]) + transfer_ns;
+        self.push(from, stop_ns, operation("ncclSend", 0, Some(to), 0));
+        self.push(to, stop_ns, operation("ncclRecv", 0, Some(from), 0));
     }
 }
 

@@ -68,11 +68,15 @@ pub(crate) fn case(script: Script, expected: Expected, lost_ns: Option<u64>) -> 
     Case { job: script.job, ranks: script.ranks, expected, lost_ns }
 }
 
-fn late(rank: u32) -> Expected {
-    Expected::Cause("late-rank", Suspect::Rank(rank))
+pub(crate) fn late_as(kind: &'static str, rank: u32) -> Expected {
+    Expected::Cause(kind, Suspect::Rank(rank))
 }
 
-const MS: u64 = 1_000_000;
+fn late(rank: u32) -> Expected {
+    late_as("late-rank", rank)
+}
+
+pub(crate) const MS: u64 = 1_000_000;
 
 /// Rounds of an all-reduce of eight ranks; `before` says what happens before each.
 fn rounds(seed: u64, rounds: u64, mut before: impl FnMut(&mut Script, u64)) -> Script {

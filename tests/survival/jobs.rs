@@ -98,7 +98,7 @@ fn steps_that_are_to_be_one_archive_are() {
     assert_eq!((&info["job"], &info["other_jobs"]), (&serde_json::json!(["both"]), &serde_json::json!([])));
 }
 
-/// Parts that somebody put together by hand: the archive says of how many jobs it is.
+/// Parts that somebody put together by hand: `check` names the jobs.
 #[test]
 fn an_archive_of_two_jobs_says_so() {
     let scratch = Scratch::new();
@@ -117,7 +117,7 @@ fn an_archive_of_two_jobs_says_so() {
     let _archive: Archive = scratch.archive();
 }
 
-/// `%j` without a job id is the same for all jobs: that is said, not what was done already.
+/// `%j` without a job id is the same for all jobs: the warning says that, and not to use `%j`.
 #[test]
 fn a_name_after_the_job_needs_a_job_id() {
     let scratch = Scratch::new();

@@ -9,7 +9,7 @@ use whole_plugin::scratch::Scratch;
 
 use crate::parts::{finalize, job, report};
 
-/// A written job of which the archive is lost, and the second part.
+/// A written job whose archive is lost, and its second part.
 fn written() -> (Scratch, PathBuf) {
     let scratch = Scratch::new();
     let [_, part] = job(&scratch.out());
@@ -18,7 +18,7 @@ fn written() -> (Scratch, PathBuf) {
     (scratch, part)
 }
 
-/// The archive has the first process only, and everybody says so, however often one asks.
+/// The archive has the first process only, and every verb reports that, each time.
 fn is_missed(scratch: &Scratch, why: &str) {
     for changed in [true, false] {
         let ended = run(&mut finalize(&scratch.out())).with_code(1);

@@ -3,7 +3,6 @@
 //!
 //! Processes that die at random instants are in `tests/torture`, full disks in `tests/recording/no_room.rs`.
 
-mod flips;
 mod jobs;
 mod journals;
 mod killed;

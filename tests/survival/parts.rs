@@ -1,13 +1,12 @@
-//! Parts that are not what they were, and directories that go away.
+//! Parts with damaged files, and what the other tests of parts share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use serde_json::Value;
 use whole_plugin::built;
-use whole_plugin::process::{Ended, LIMIT, run, start, wait_for};
+use whole_plugin::process::{Ended, run};
 use whole_plugin::scratch::Scratch;
 
 use journal::testing::{Process, Who};
@@ -24,7 +23,7 @@ pub(crate) fn job(out: &Path) -> [PathBuf; 2] {
     })
 }
 
-/// What `finalize --json` says of each part and the archive.
+/// The report of `finalize --json`.
 pub(crate) fn report(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended}"))
 }
@@ -58,54 +57,4 @@ fn garbage_in_any_file_of_a_written_part() {
             scratch.archive().validate();
         }
     }
-}
-
-/// The job's directory is removed while the job records into it.
-#[test]
-fn a_directory_that_vanishes() {
-    let scratch = Scratch::new();
-    let mut command = scratch.script(
-        "
-        init c ranks=1 rank=0
-        repeat 20 {
-          repeat 2000 {
-            start g GroupApi
-            stop g
-          }
-          sleep 20ms
-        }
-        finalize c
-        ",
-    );
-    let running = start(&mut command);
-    let parts = scratch.out().join("parts");
-    wait_for("part", || fs::read_dir(&parts).ok()?.next().map(|_| ()));
-    std::thread::sleep(Duration::from_millis(30));
-    let _again = fs::remove_dir_all(scratch.out());
-    let _again = fs::remove_dir_all(scratch.out());
-    let ended = running.wait(LIMIT).with_code(0);
-    let lines = ended.our_lines();
-    assert!(lines.iter().any(|line| line.contains("was removed while the job ran")), "{ended}");
-}
-
-/// Killed while the network was sending a step: the put has no completion, and nothing is wrong with that.
-#[test]
-fn a_step_that_was_on_its_way() {
-    let scratch = Scratch::new();
-    let mut command = scratch.script(
-        "
-        init c ranks=2 rank=0 id=0x77
-        start x Coll func=AllReduce count=100 datatype=ncclInt8
-        start p ProxyOp parent=x peer=1 steps=1 is_send=1
-        start s ProxyStep parent=p step=0
-        state s 8 bytes=100
-        state s 9 bytes=100
-        kill 9
-        ",
-    );
-    let _killed = run(&mut command).by_signal(9);
-    let _finalized = scratch.finalize().with_code(0);
-    let archive = scratch.archive();
-    assert!(archive.events().contains("RMA_PUT"), "{}", archive.events());
-    archive.sound();
 }

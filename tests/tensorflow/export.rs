@@ -28,21 +28,19 @@ fn shown(python: &Path, file: &Path) -> (Vec<String>, Lines) {
 
 fn export(scratch: &Scratch, options: &[&str], name: &str) -> (PathBuf, Value) {
     let mut tool = scratch.tool(&["export", "--format", "xplane", "out", "--json", "-o", name]);
-    let ended = run(tool.args(options)).with_code(0);
-    (scratch.path().join(name), serde_json::from_str(&ended.stdout).expect("JSON"))
+    (scratch.path().join(name), serde_json::from_str(&run(tool.args(options)).with_code(0).stdout).expect("JSON"))
 }
 
 /// The viewer shows what the archive has.
 fn same(python: &Path, scratch: &Scratch, ranks: &[&str]) {
     let (file, said) = export(scratch, &[], "all.xplane.pb");
     let (devices, lines) = shown(python, &file);
-    let expected = lines_of(&scratch.out());
+    let expected = lines_of(scratch);
     assert_eq!(lines, expected);
     assert!(expected.values().any(|seen| seen.bytes > 0));
     let events: u64 = expected.values().map(|seen| seen.events).sum();
     assert_eq!((&said["format"], &said["events"]), (&1.into(), &events.into()));
-    let names = ranks.iter().map(|ranks| format!("/device:CUSTOM:NCCL {ranks}"));
-    assert_eq!(devices, names.collect::<Vec<String>>());
+    assert_eq!(devices, ranks.iter().map(|ranks| format!("/device:CUSTOM:NCCL {ranks}")).collect::<Vec<String>>());
 
     // One of the ranks.
     let (file, _) = export(scratch, &["--rank", "0"], "one.xplane.pb");

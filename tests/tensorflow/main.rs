@@ -17,6 +17,5 @@ use whole_plugin::process::run;
 fn script(python: &Path, name: &str, arguments: &[PathBuf]) -> Value {
     let mut command = Command::new(python);
     command.arg("-B").arg(root().join("tests/tensorflow").join(name)).args(arguments);
-    let ended = run(command.env("TF_CPP_MIN_LOG_LEVEL", "2")).with_code(0);
-    serde_json::from_str(&ended.stdout).expect("JSON")
+    serde_json::from_str(&run(command.env("TF_CPP_MIN_LOG_LEVEL", "2")).with_code(0).stdout).expect("JSON")
 }

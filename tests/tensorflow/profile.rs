@@ -53,8 +53,7 @@ impl Job {
     }
 
     fn profiles(&self) -> Vec<Profile> {
-        let profiles = self.said["profiles"].as_array().expect("profiles");
-        profiles.iter().map(Profile::of).collect()
+        self.said["profiles"].as_array().expect("profiles").iter().map(Profile::of).collect()
     }
 
     fn read(&self, files: &[PathBuf]) -> Vec<Value> {
@@ -65,7 +64,7 @@ impl Job {
     /// The recording has all operations, whatever TensorFlow did meanwhile.
     fn check_archive(&self, outside: u64) {
         let _report = self.scratch.archive().sound();
-        let lines = lines_of(&self.scratch.out());
+        let lines = lines_of(&self.scratch);
         let operations = lines.iter().filter(|(name, _)| name.contains(" rank "));
         let operations: u64 = operations.map(|(_, seen)| seen.events).sum();
         let calls: u64 = self.profiles().iter().map(|profile| profile.calls).sum();
@@ -94,8 +93,7 @@ impl Profile {
     fn file(&self) -> PathBuf {
         let mut folders = vec![self.folder.clone()];
         while let Some(folder) = folders.pop() {
-            let entries = std::fs::read_dir(folder).expect("a folder");
-            for path in entries.map(|entry| entry.expect("an entry").path()) {
+            for path in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
                 if path.is_dir() {
                     folders.push(path);
                 } else if path.to_string_lossy().ends_with(".xplane.pb") {

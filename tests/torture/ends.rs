@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::random::Random;
+use whole_plugin::synthetic::Random;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {

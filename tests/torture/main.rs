@@ -8,14 +8,13 @@
 
 mod ends;
 mod ledger;
-mod random;
 mod round;
 mod verdict;
 
 use std::time::Instant;
 
-use random::Random;
 use round::Round;
+use whole_plugin::synthetic::Random;
 
 fn from_environment(name: &str, otherwise: u64) -> u64 {
     match std::env::var(name) {
@@ -30,19 +29,14 @@ fn processes_that_die_at_any_instant() {
     let seed = from_environment("NCCL_OTF2_TEST_SEED", 1);
     let began = Instant::now();
     let (mut killed, mut rounds, mut callbacks, mut processes) = (0, 0, 0, 0);
-    let mut said = 0;
     while killed < kills {
         // A round depends on its own seed only: that repeats it.
         let seed = seed + rounds;
-        let judged = Round::planned(&mut Random::new(seed)).run(seed);
+        let judged = Round::planned(&mut Random(seed)).run(seed);
         killed += judged.killed;
         callbacks += judged.callbacks;
         processes += judged.processes;
         rounds += 1;
-        if killed / 100 > said {
-            said = killed / 100;
-            println!("{killed} kills, {rounds} jobs, {:.0} s", began.elapsed().as_secs_f64());
-        }
     }
     println!(
         "seed {seed}: {killed} processes killed of {processes} in {rounds} jobs, {callbacks} callbacks had returned, \

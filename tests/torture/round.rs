@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use whole_plugin::built;
 use whole_plugin::process::{LIMIT, Running, start};
 use whole_plugin::scratch::Scratch;
+use whole_plugin::synthetic::Random;
 
 use super::ends::End;
 use super::ledger::{self, Numbers};
-use super::random::Random;
 use super::verdict;
 
 #[derive(Debug)]

@@ -30,7 +30,7 @@ impl Cache {
         self.folder.join(name)
     }
 
-    /// A new, empty folder inside the cache, so that a rename out of it is atomic; it goes away with its owner.
+    /// A new, empty folder inside the cache, so that a rename out of it is atomic; it is removed when dropped.
     pub(crate) fn scratch(&self) -> Result<TempDir> {
         tempfile::tempdir_in(&self.folder).with_context(|| format!("create a folder in {}", self.folder.display()))
     }

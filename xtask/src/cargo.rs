@@ -92,6 +92,14 @@ impl Tools {
     }
 }
 
+/// The output of `otf2-print` for an archive; anything on stderr is an error.
+pub(crate) fn otf2_print(anchor: &Path) -> Result<String> {
+    let printed = crate::process::capture(Command::new("otf2-print").arg(anchor))?;
+    let (status, complaints) = (printed.status, printed.err.trim());
+    ensure!(status.success() && complaints.is_empty(), "otf2-print ended with {status}:\n{complaints}");
+    Ok(printed.out)
+}
+
 /// What git calls the tree, `unknown` without git.
 pub(crate) fn commit(more: &str) -> String {
     let mut git = Command::new("git");

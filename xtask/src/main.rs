@@ -7,7 +7,6 @@ mod cache;
 mod cargo;
 mod docs;
 mod error;
-mod gpu;
 mod nccl;
 mod packages;
 mod process;
@@ -66,7 +65,7 @@ fn main() -> ExitCode {
         Command::Setup => setup::everything().map(drop),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::House(args) => house::run(&args),
-        Command::Matrix(args) => matrix::run(&args),
+        Command::Matrix(args) => matrix::run(args),
         Command::Page(args) => page::run(&args),
         Command::Readers(args) => readers::run(&args),
         Command::Scorep(args) => scorep::run(&args),

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::cache::{self, Cache};
+use crate::cache::Cache;
 use crate::cargo;
 use crate::error::missing;
 use crate::packages::{self, COMPILER, OTF2, OTF2_TOOLS, PYTHON};
@@ -63,17 +63,13 @@ pub(crate) fn plugins() -> Result<PathBuf> {
 fn fetch(cache: &Cache, python: &Python, version: &str, library: &Path) -> Result<()> {
     let requirement = format!("{PACKAGE}=={version}");
     println!("   fetching {requirement} (200 to 350 MB, once)");
-    let scratch = cache.scratch()?;
-    let wheel = python.download(&requirement, scratch.path()).map_err(|error| {
+    python.fetch(cache, &requirement, "unpack_member.py", &[MEMBER], library).map_err(|error| {
         missing(format!(
             "{error}\nNCCL {version} is needed. Without a network, take libnccl.so.2 from the wheel of {requirement} \
              ({MEMBER}) and put it here:\n  {}",
             library.display()
         ))
-    })?;
-    let unpacked = scratch.path().join("libnccl.so.2");
-    run(python.script("unpack_member.py").arg(&wheel).arg(MEMBER).arg(&unpacked))?;
-    cache::put(&unpacked, library)
+    })
 }
 
 /// A version goes into a path and a requirement: nothing but a version may.

@@ -52,6 +52,16 @@ pub(crate) fn output(command: &mut Command, what: &str) -> Result<String> {
     Ok(output.out)
 }
 
+/// Leaves out variables of ours whose names begin so.
+pub(crate) fn without<'a>(command: &'a mut Command, prefixes: &[&str]) -> &'a mut Command {
+    for (name, _) in std::env::vars_os() {
+        if prefixes.iter().any(|prefix| name.to_string_lossy().starts_with(prefix)) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
 /// True when `command` can be started and succeeds; its output is dropped.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -83,17 +93,5 @@ fn quoted(word: &OsStr) -> String {
         word.into_owned()
     } else {
         format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_shown_command_can_be_pasted_into_a_shell() {
-        let mut command = Command::new("env");
-        command.env("A", "1 2").args(["it's", "plain-word", ""]);
-        assert_eq!(shown(&command), r"A='1 2' env 'it'\''s' plain-word ''");
     }
 }

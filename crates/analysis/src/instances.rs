@@ -10,18 +10,11 @@ use crate::clock::Clock;
 use crate::fields::Fields;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Open<'a> {
-    pub region: RegionRef,
-    pub shows: Option<Shows>,
-    pub start: u64,
-    pub fields: Fields<'a>,
-}
-
-#[derive(Clone, Copy, Debug)]
 pub struct Instance<'a> {
     pub region: RegionRef,
     pub shows: Option<Shows>,
     pub start: u64,
+    /// Its start until it is left.
     pub end: u64,
     /// What its ENTER and LEAVE say.
     pub fields: Fields<'a>,
@@ -29,7 +22,7 @@ pub struct Instance<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
-    Entered(Open<'a>),
+    Entered(Instance<'a>),
     Left(Instance<'a>),
     Inside,
 }
@@ -38,7 +31,7 @@ pub enum Step<'a> {
 #[derive(Debug)]
 pub struct Instances<'a> {
     trace: &'a Trace,
-    open: Vec<Open<'a>>,
+    open: Vec<Instance<'a>>,
 }
 
 impl<'a> Instances<'a> {
@@ -46,13 +39,12 @@ impl<'a> Instances<'a> {
         Self { trace, open: Vec::new() }
     }
 
-    /// The events of the next location follow.
     pub fn next_location(&mut self) {
         self.open.clear();
     }
 
     /// The regions that are entered and not left, the innermost last.
-    pub fn open(&self) -> &[Open<'a>] {
+    pub fn open(&self) -> &[Instance<'a>] {
         &self.open
     }
 
@@ -60,28 +52,18 @@ impl<'a> Instances<'a> {
     pub fn step(&mut self, event: &Event) -> Step<'a> {
         match event.kind {
             EventKind::Enter(region) => {
-                let open = Open {
-                    region,
-                    shows: self.trace.shows(region),
-                    start: event.time,
-                    fields: self.trace.fields(event),
-                };
-                self.open.push(open);
-                Step::Entered(open)
+                let (shows, start, fields) = (self.trace.shows(region), event.time, self.trace.fields(event));
+                let entered = Instance { region, shows, start, end: start, fields };
+                self.open.push(entered);
+                Step::Entered(entered)
             }
             EventKind::Leave(_) => {
-                let Some(open) = self.open.pop() else {
+                let Some(mut left) = self.open.pop() else {
                     return Step::Inside;
                 };
-                let mut fields = open.fields;
-                self.trace.add_fields(event, &mut fields);
-                Step::Left(Instance {
-                    region: open.region,
-                    shows: open.shows,
-                    start: open.start,
-                    end: event.time,
-                    fields,
-                })
+                self.trace.add_fields(event, &mut left.fields);
+                left.end = event.time;
+                Step::Left(left)
             }
             _ => Step::Inside,
         }
@@ -93,7 +75,6 @@ pub struct Slice {
     pub location: LocationRef,
     pub region: RegionRef,
     pub shows: Option<Shows>,
-    /// Number of regions around it.
     pub depth: u32,
     /// In ns after the beginning of the trace.
     pub start_ns: u64,

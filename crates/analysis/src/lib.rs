@@ -37,7 +37,7 @@ pub use derived::{
     Observed, Regression, analyse, compare, length, median, union,
 };
 pub use fields::Fields;
-pub use instances::{Instance, Instances, Open, Slice, Slices, Step};
+pub use instances::{Instance, Instances, Slice, Slices, Step};
 pub use locations::{property, stated};
 pub use sequences::{Counterpart, Sequences};
 pub use statements::{Completeness, Matching, Statement};

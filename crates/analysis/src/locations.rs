@@ -12,17 +12,15 @@ use crate::fields::value_of;
 
 #[derive(Debug, Default)]
 pub(crate) struct Locations {
-    kinds: BTreeMap<LocationRef, LocationKind>,
-    ranks: BTreeMap<LocationRef, (CommRef, u32)>,
-    siblings: BTreeMap<LocationRef, Vec<LocationRef>>,
+    pub(crate) kinds: BTreeMap<LocationRef, LocationKind>,
+    pub(crate) ranks: BTreeMap<LocationRef, (CommRef, u32)>,
+    pub(crate) siblings: BTreeMap<LocationRef, Vec<LocationRef>>,
 }
 
 impl Locations {
     pub(crate) fn of(definitions: &Definitions, communicators: &Communicators) -> Self {
         let mut found = Self::default();
-        for (location, comm, rank) in communicators.all() {
-            found.ranks.insert(location, (comm, rank));
-        }
+        found.ranks.extend(communicators.ranks.iter().map(|((location, comm), rank)| (*location, (*comm, *rank))));
         for (location, definition) in &definitions.locations {
             let properties = &definition.properties;
             let Some(kind) = stated(definitions, properties, definition::LocationKind) else {
@@ -41,22 +39,6 @@ impl Locations {
         }
         found
     }
-
-    pub(crate) fn kind(&self, location: LocationRef) -> Option<LocationKind> {
-        self.kinds.get(&location).copied()
-    }
-
-    pub(crate) fn has_kinds(&self) -> bool {
-        !self.kinds.is_empty()
-    }
-
-    pub(crate) fn rank_of(&self, location: LocationRef) -> Option<(CommRef, u32)> {
-        self.ranks.get(&location).copied()
-    }
-
-    pub(crate) fn siblings(&self, location: LocationRef) -> &[LocationRef] {
-        self.siblings.get(&location).map_or(&[], Vec::as_slice)
-    }
 }
 
 pub fn property(
@@ -68,12 +50,14 @@ pub fn property(
     properties.find(|(key, _)| definitions.string(*key) == Some(name)).map(|(_, value)| *value)
 }
 
+pub(crate) type Said<'a, P> = Option<<<P as DefinitionProperty>::Carrier as Carrier>::Taken<&'a str>>;
+
 /// What a property of a definition says; `None` if it is not there, or is of a type that does not fit.
 pub fn stated<'a, P: DefinitionProperty>(
     definitions: &'a Definitions,
     properties: &[(StringRef, AttributeValue)],
     _: P,
-) -> Option<<P::Carrier as Carrier>::Taken<&'a str>> {
+) -> Said<'a, P> {
     let value = value_of(property(definitions, properties, P::NAME)?)?;
     P::Carrier::take(value, |text| definitions.string(text))
 }

@@ -111,8 +111,7 @@ impl Reading {
         if collective.comm != comm {
             return;
         }
-        let before = self.rank.collectives.last().map_or(0, |before| before.end);
-        let begin = begin.max(before);
+        let begin = begin.max(self.rank.collectives.last().map_or(0, |before| before.end));
         self.rank.collectives.push(Operation { begin, end: end.max(begin), collective });
     }
 }

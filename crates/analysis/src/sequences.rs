@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 /// others are compared with: four bytes for each thing it did, however many ranks there are.
 #[derive(Clone, Debug)]
 pub struct Sequences<T> {
-    /// Each different thing once.
     things: Vec<T>,
     numbers: BTreeMap<T, u32>,
     longest: Vec<u32>,

@@ -1,9 +1,12 @@
-//! Processes, hosts, and which hosts are one boot of a machine: they share a clock.
+//! Which process, host and rank a location belongs to, and which hosts are one boot of a machine: they share a clock.
 
+use nccl_events::archive::LocationKind;
+use nccl_events::index::index;
 use otf2::{LocationGroupRef, LocationGroupType, LocationRef, SystemTreeDomain, SystemTreeNodeRef};
+use schema::DefinitionProperty;
 
 use crate::archive::Trace;
-use crate::locations::property;
+use crate::locations::{Said, property, stated};
 
 /// The property of a host's node that identifies the boot.
 const BOOT_ID: &str = "boot id";
@@ -58,10 +61,41 @@ impl Trace {
         self.definitions.string(self.definitions.system_tree_nodes.get(&node)?.name)
     }
 
+    pub fn host_name(&self, group: LocationGroupRef) -> Option<&str> {
+        self.node_name(self.host(group)?)
+    }
+
     pub fn boot(&self, group: LocationGroupRef) -> Option<Boot<'_>> {
         let host = self.host(group)?;
         let properties = self.definitions.system_tree_nodes.get(&host).map_or(&[][..], |node| &node.properties);
         let id = property(&self.definitions, properties, BOOT_ID);
         Some(id.and_then(|id| self.text(id)).map_or(Boot::Host(host), Boot::Id))
+    }
+}
+
+impl Trace {
+    pub fn of_location<P: DefinitionProperty>(&self, location: LocationRef, property: P) -> Said<'_, P> {
+        stated(&self.definitions, &self.definitions.locations.get(&location)?.properties, property)
+    }
+
+    pub fn of_group<P: DefinitionProperty>(&self, group: LocationGroupRef, property: P) -> Said<'_, P> {
+        stated(&self.definitions, &self.definitions.location_groups.get(&group)?.properties, property)
+    }
+
+    /// The locations of these kinds that have events, ascending.
+    pub fn locations_of(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
+        let is_one = |it: &LocationRef| self.location_kind(*it).is_some_and(|kind| kinds.contains(&kind));
+        self.definitions.locations.keys().copied().filter(|it| is_one(it) && self.has_events(*it)).collect()
+    }
+
+    /// Whether a location is a thread that calls NCCL, or that NCCL calls back.
+    pub fn is_thread(&self, location: LocationRef) -> bool {
+        matches!(self.location_kind(location), Some(LocationKind::ApiThread | LocationKind::CallbackThread))
+    }
+
+    /// The location that stands for the rank of another.
+    pub fn member_of(&self, location: LocationRef) -> Option<LocationRef> {
+        let (comm, rank) = self.rank_of(location)?;
+        self.members(comm).get(index(rank)).copied()
     }
 }

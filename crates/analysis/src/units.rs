@@ -1,6 +1,5 @@
 //! Numbers for people.
 
-/// A number of bytes, in binary units.
 pub fn bytes(bytes: u64) -> String {
     let mut unit = 0;
     let mut rest = bytes;
@@ -12,7 +11,7 @@ pub fn bytes(bytes: u64) -> String {
     if rest < 10_000 {
         return format!("{rest} {}", names.get(unit).unwrap_or(&"B"));
     }
-    let mut value = approximate(rest);
+    let mut value = real(rest);
     while value >= 1024.0 && unit < 5 {
         value /= 1024.0;
         unit += 1;
@@ -24,9 +23,9 @@ pub fn bytes(bytes: u64) -> String {
 pub fn time(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} µs", approximate(ns) / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.2} ms", approximate(ns) / 1e6),
-        _ => format!("{:.3} s", approximate(ns) / 1e9),
+        1_000..1_000_000 => format!("{:.1} µs", real(ns) / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", real(ns) / 1e6),
+        _ => format!("{:.3} s", real(ns) / 1e9),
     }
 }
 
@@ -53,15 +52,14 @@ pub fn plural(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
-/// A text with a capital at its beginning.
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// The nearest number with a fraction; 53 bits are more than people read.
+/// The nearest number with a fraction: times of days are below 2⁵³ ns, and people read no more digits.
 #[expect(clippy::cast_precision_loss, reason = "see above")]
-fn approximate(number: u64) -> f64 {
+pub(crate) const fn real(number: u64) -> f64 {
     number as f64
 }
 

@@ -17,8 +17,7 @@ pub(super) fn check(trace: &Trace, findings: &mut Findings) {
         (archive.number_of_global_definitions(), definitions.records, "global definitions"),
     ] {
         if promised != there {
-            let message = format!("the anchor counts {promised} {what}, {there} are there");
-            findings.general(Rule::Anchor, message);
+            findings.general(Rule::Anchor, format!("the anchor counts {promised} {what}, {there} are there"));
         }
     }
     // otf2-print and others refuse such an archive.

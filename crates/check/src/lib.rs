@@ -10,7 +10,7 @@
 //!    causes      what a host did before what others did later
 //!    gpu_work    channels, kernels and copies: within their operations, with their launches, on the right GPU
 //!    written       events in the archive, counted by kind
-//!  clocks        the clocks that readers make: of locations, of processes, of hosts, and the archive's statements on them
+//!  clocks        the clocks that readers compute: of locations, processes and hosts, and the archive's statements on them
 //!  account       the archive's own account: seen, written and lost; ranks that do not call the same
 //!  findings      what was found, counted by rule
 //! ```
@@ -120,7 +120,7 @@ fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findin
             across.next_process();
         }
         if !files::check(trace, location, definition, findings, written.is_ok()) {
-            across.cannot_be_read(location);
+            across.unreadable.insert(location);
             continue;
         }
         across.next_location(location, findings);
@@ -141,7 +141,7 @@ fn examine(trace: &Trace, other_jobs: &[String], progress: &dyn Progress, findin
                     _ => Rule::Events,
                 };
                 findings.at((trace, location), None, rule, error.to_string());
-                across.cannot_be_read(location);
+                across.unreadable.insert(location);
             }
         }
     }

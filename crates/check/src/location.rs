@@ -18,6 +18,10 @@ struct Requests {
     open: BTreeSet<u64>,
 }
 
+const SEND: usize = 0;
+const RECEIVE: usize = 1;
+const COLLECTIVE: usize = 2;
+
 type Wrong = Result<(), String>;
 
 impl Requests {
@@ -49,9 +53,8 @@ pub(super) struct Location<'a> {
     time: u64,
     open: Vec<(RegionRef, u64)>,
     collective: Option<Begun>,
-    sends: Requests,
-    receives: Requests,
-    collectives: Requests,
+    /// By [`SEND`], [`RECEIVE`], [`COLLECTIVE`].
+    requests: [Requests; 3],
     /// Puts and gets: matching ids are per window.
     accesses: BTreeMap<RmaWinRef, Requests>,
     /// The last put or get, until the region around it is left.
@@ -62,7 +65,6 @@ pub(super) struct Location<'a> {
 struct Begun {
     /// How many regions were open when it began.
     depth: usize,
-    /// The region that began with it.
     with_region: Option<RegionRef>,
 }
 
@@ -76,17 +78,14 @@ impl<'a> Location<'a> {
             time: 0,
             open: Vec::new(),
             collective: None,
-            sends: Requests::new("send"),
-            receives: Requests::new("receive"),
-            collectives: Requests::new("collective"),
+            requests: ["send", "receive", "collective"].map(Requests::new),
             accesses: BTreeMap::new(),
             last_access: None,
         }
     }
 
     fn find(&mut self, rule: Rule, message: impl Into<String>) {
-        let place = (self.trace, self.location);
-        self.findings.at(place, Some(self.time), rule, message);
+        self.findings.at((self.trace, self.location), Some(self.time), rule, message);
     }
 
     pub(super) fn event(&mut self, event: &Event) {
@@ -108,31 +107,19 @@ impl<'a> Location<'a> {
             }
             EventKind::MpiCollectiveBegin => self.collective_begin(),
             EventKind::MpiCollectiveEnd(collective) => self.collective_end(collective),
-            EventKind::NonBlockingCollectiveRequest { request } => {
-                let made = self.collectives.make(*request);
-                self.request(made);
-            }
+            EventKind::NonBlockingCollectiveRequest { request } => self.made(COLLECTIVE, *request),
             EventKind::NonBlockingCollectiveComplete { collective, request } => {
-                let made = self.collectives.complete(*request);
-                self.request(made);
+                self.completed(COLLECTIVE, *request);
                 self.member(collective.comm, collective.root);
             }
             EventKind::MpiIsend { message, request } => {
-                let made = self.sends.make(*request);
-                self.request(made);
+                self.made(SEND, *request);
                 self.message(message);
             }
-            EventKind::MpiIsendComplete { request } => {
-                let made = self.sends.complete(*request);
-                self.request(made);
-            }
-            EventKind::MpiIrecvRequest { request } => {
-                let made = self.receives.make(*request);
-                self.request(made);
-            }
+            EventKind::MpiIsendComplete { request } => self.completed(SEND, *request),
+            EventKind::MpiIrecvRequest { request } => self.made(RECEIVE, *request),
             EventKind::MpiIrecv { message, request } => {
-                let made = self.receives.complete(*request);
-                self.request(made);
+                self.completed(RECEIVE, *request);
                 self.message(message);
             }
             EventKind::MpiSend(message) | EventKind::MpiRecv(message) => self.message(message),
@@ -147,16 +134,14 @@ impl<'a> Location<'a> {
     }
 
     pub(super) fn end(&mut self) {
-        let open = std::mem::take(&mut self.open);
-        for (region, since) in open.iter().rev() {
+        for (region, since) in std::mem::take(&mut self.open).iter().rev() {
             let name = self.trace.region_name(*region);
             self.find(Rule::Nesting, format!("{name}, entered at {since}, is never left"));
         }
         if self.collective.is_some() {
             self.find(Rule::CollectivePair, "a collective begins and does not end");
         }
-        let requests = [&mut self.sends, &mut self.receives, &mut self.collectives];
-        for message in requests.map(Requests::end).into_iter().flatten() {
+        for message in self.requests.each_mut().map(Requests::end).into_iter().flatten() {
             self.find(Rule::Request, message);
         }
         for message in std::mem::take(&mut self.accesses).values_mut().flat_map(Requests::end) {
@@ -164,8 +149,12 @@ impl<'a> Location<'a> {
         }
     }
 
-    fn request(&mut self, made: Wrong) {
-        made.unwrap_or_else(|message| self.find(Rule::Request, message));
+    fn made(&mut self, of: usize, request: u64) {
+        self.requests[of].make(request).unwrap_or_else(|message| self.find(Rule::Request, message));
+    }
+
+    fn completed(&mut self, of: usize, request: u64) {
+        self.requests[of].complete(request).unwrap_or_else(|message| self.find(Rule::Request, message));
     }
 
     fn span(&mut self) {
@@ -251,8 +240,7 @@ impl<'a> Location<'a> {
         };
         if !fits {
             let name = self.trace.region_name(region);
-            let message = format!("{name} has the role {role:?} and ends as the collective {op:?}");
-            self.find(Rule::CollectiveRole, message);
+            self.find(Rule::CollectiveRole, format!("{name} has the role {role:?} and ends as the collective {op:?}"));
         }
     }
 
@@ -346,8 +334,7 @@ impl<'a> Location<'a> {
             self.find(Rule::Membership, format!("the location is no member of {comm:?}"));
         }
         if let Some(other) = other.filter(|other| u64::from(*other) >= size) {
-            let message = format!("rank {other} is not in {comm:?} of {size} ranks");
-            self.find(Rule::Membership, message);
+            self.find(Rule::Membership, format!("rank {other} is not in {comm:?} of {size} ranks"));
         }
     }
 

@@ -19,11 +19,9 @@ impl Severity {
     }
 }
 
-/// Which archives a rule is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// Every OTF2 archive.
     Any,
     /// Archives with the statements of this project's writer, the properties `NCCL::…`.
     Nccl,

@@ -30,7 +30,6 @@ pub(crate) struct Arguments {
     pub(crate) verb: Verb,
 }
 
-/// The verbs.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Find out what a recording would be like here, before a job is run
@@ -134,20 +133,5 @@ mod tests {
             }
         }
         assert!(options >= 6, "{options}");
-    }
-
-    #[test]
-    fn the_separator_goes_before_the_command() {
-        let line = |typed: &str, command: &str| {
-            let typed: Vec<String> = typed.split(' ').map(str::to_owned).collect();
-            with_separator(&typed, command)
-        };
-        let expected = "nccl-otf2 run -o trace -- python -u x";
-        assert_eq!(line("/bin/nccl-otf2 run -o trace python -u x", "python").as_deref(), Some(expected));
-        let typed = ["nccl-otf2", "run", "-o", "sh", "sh", "-c", "echo $HOME"].map(str::to_owned);
-        assert_eq!(with_separator(&typed, "sh").as_deref(), Some("nccl-otf2 run -o sh -- sh -c 'echo $HOME'"));
-        assert_eq!(for_a_shell(&["it's".to_owned(), String::new()]), r"'it'\''s' ''");
-        assert_eq!(line("nccl-otf2 run --nonsense -- python", "--nonsense"), None);
-        assert_eq!(line("nccl-otf2 info a b", "b"), None);
     }
 }

@@ -41,7 +41,6 @@ Exit codes: 0 no faults, 1 faults (with --strict also remarks), 2 no archive, or
 --rules --json prints an array: number, severity, scope (any, nccl), sentence.
 New fields may be added; `format` changes when one changes or goes.";
 
-/// What to check.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {

@@ -29,7 +29,6 @@ The same without this tool: `touch DIR/dump`, or SIGUSR2 to one of the processes
 
 Exit codes: 0 all processes are in the archive, 1 some are missing from it, 2 there is no archive.";
 
-/// What to look into.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {

@@ -19,7 +19,6 @@ use crate::progress::Bar;
 use crate::summary::Summary;
 use crate::units::{count, plural};
 use crate::verdict::{Ending, judged};
-use hang::Kind;
 
 const EXAMPLES: &str = "\
 A process that ended normally has written its part of the archive, and the last one has put the archive \
@@ -49,7 +48,6 @@ Journals that were put elsewhere (NCCL_OTF2_JOURNAL_DIR) are written where they 
 Exit codes: 0 everything recorded is in the archive, 1 something is missing from it (a part, or what could not be read of a \
 damaged one), 2 no archive could be made. With --shard: 0 its parts are written, 1 some are not. docs/REFERENCE.md has the fields of --json.";
 
-/// What to finalize.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
@@ -133,13 +131,7 @@ struct Report {
     changed: bool,
     parts: Vec<Part>,
     archive: Option<Summary>,
-    hang: Option<Hang>,
-}
-
-#[derive(Debug, Serialize)]
-struct Hang {
-    kind: Kind,
-    text: String,
+    hang: Option<Ending>,
 }
 
 pub(crate) fn finalize(request: &Request) -> Result<Exit> {
@@ -163,7 +155,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
         trace::finalize(directory, &options, &bar).with_context(|| format!("cannot finalize {}", directory.display()))
     })?;
     drop(bar);
-    let report = Report::of(&summary, directory, hang.as_ref())?;
+    let report = Report::of(&summary, directory, hang)?;
     if request.json {
         print::json(&report)?;
     } else {
@@ -183,7 +175,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
 }
 
 impl Report {
-    fn of(summary: &FinalizeSummary, directory: &Path, hang: Option<&Ending>) -> Result<Self> {
+    fn of(summary: &FinalizeSummary, directory: &Path, hang: Option<Ending>) -> Result<Self> {
         let parts: Vec<Part> = summary.parts.iter().map(Part::of).collect();
         let left_out = summary.archive.as_ref().is_some_and(|archive| !archive.left_out.is_empty());
         let has_archive = place::anchor(directory).is_ok();
@@ -193,7 +185,7 @@ impl Report {
             changed: summary.archive.is_some() || parts.iter().any(|part| part.state == "written"),
             parts,
             archive: has_archive.then(|| Summary::read(directory)).transpose()?,
-            hang: hang.map(|ending| Hang { kind: ending.kind, text: ending.text.clone() }),
+            hang,
         })
     }
 

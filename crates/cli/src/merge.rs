@@ -50,7 +50,6 @@ Exit codes: 0 merged, 2 not merged, or wrong usage.
             of what was written; null with --dry-run
 New fields may be added; `format` changes when one changes or goes.";
 
-/// What to merge.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
@@ -164,24 +163,17 @@ fn anchor(path: &Path) -> Result<PathBuf> {
 }
 
 fn text(report: &Report<'_>, written: Option<&(String, Written)>) -> Text {
-    let mut table = Table::new(&[
-        ("NCCL", Side::Left),
-        ("Score-P", Side::Left),
-        ("by", Side::Left),
-        ("locations", Side::Right),
-        ("events", Side::Right),
-        ("begins after", Side::Right),
-    ]);
-    for pair in &report.pairs {
-        table.row(vec![
-            pair.nccl.name.clone(),
-            pair.scorep.to_string(),
-            pair.by.to_string(),
-            pair.nccl.locations.to_string(),
-            pair.nccl.events.to_string(),
-            pair.begins_after_ns.map_or_else(|| "-".to_owned(), seconds),
-        ]);
-    }
+    let table = Table::of(
+        &report.pairs,
+        &[
+            ("NCCL", Side::Left, |pair| pair.nccl.name.clone()),
+            ("Score-P", Side::Left, |pair| pair.scorep.to_string()),
+            ("by", Side::Left, |pair| pair.by.to_string()),
+            ("locations", Side::Right, |pair| pair.nccl.locations.to_string()),
+            ("events", Side::Right, |pair| pair.nccl.events.to_string()),
+            ("begins after", Side::Right, |pair| pair.begins_after_ns.map_or_else(|| "-".to_owned(), seconds)),
+        ],
+    );
     let mut text = Text::default();
     table.print(&mut text);
     if report.without_nccl > 0 {

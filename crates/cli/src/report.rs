@@ -41,7 +41,6 @@ than chance, how much of it is waiting and how much transfer, what could not be 
 
 docs/REFERENCE.md has the fields of --json.";
 
-/// What to make a page of.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
@@ -134,7 +133,6 @@ pub(crate) fn report(request: &Request) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-/// Makes the page of the run that is asked for and of another one.
 fn of_two(request: &Request, other: &Path, tool: &str) -> Result<Exit> {
     let comparison = statistics::comparison(&request.path, other, &request.select)?;
     let beside = Path::new(&comparison.runs[0].run.anchor).with_file_name("diff.html");

@@ -1,9 +1,34 @@
 //! What `metrics` and `top` say of a job that is followed.
 
-use live::{ProcessState, Snapshot};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use live::{Live, ProcessState, Snapshot};
 use serde::Serialize;
 
 use crate::units::time;
+
+/// Between two looks at journals of which all is read.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Reads journals until then, and with `settled` only until nothing new has come for so long.
+pub(crate) fn read(live: &mut Live, until: Option<Instant>, settled: Option<Duration>, stop: &AtomicBool) {
+    let mut read_since = None;
+    while !stop.load(Ordering::Relaxed) {
+        let progress = live.poll();
+        let now = Instant::now();
+        read_since = if progress.is_behind { None } else { read_since.or(Some(now)) };
+        let is_quiet = |settled| progress.processes == 0 || read_since.is_some_and(|since| now - since >= settled);
+        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(now));
+        if left.is_zero() || settled.is_some_and(is_quiet) {
+            return;
+        }
+        if !progress.is_behind {
+            thread::sleep(left.min(if settled.is_some() { PAUSE / 10 } else { PAUSE }));
+        }
+    }
+}
 
 #[derive(Serialize)]
 pub(crate) struct Line<'s> {

@@ -7,7 +7,6 @@ use clap::Args;
 use crate::journals::{self, Time};
 use crate::present::{Present, asked};
 
-/// What of an archive is looked at.
 #[derive(Debug, Default, PartialEq, Args)]
 pub(crate) struct Select {
     /// Only these communicators: by name or id

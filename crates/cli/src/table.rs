@@ -12,6 +12,8 @@ pub(crate) enum Side {
     Right,
 }
 
+pub(crate) type ColumnOf<'c, R> = (&'c str, Side, fn(&R) -> String);
+
 #[derive(Debug)]
 pub(crate) struct Table(comfy_table::Table);
 
@@ -27,6 +29,12 @@ impl Table {
             });
         }
         Self(table)
+    }
+
+    pub(crate) fn of<R>(rows: impl IntoIterator<Item = R>, columns: &[ColumnOf<'_, R>]) -> Self {
+        let mut table = Self::new(&columns.iter().map(|(name, side, _)| (*name, *side)).collect::<Vec<_>>());
+        rows.into_iter().for_each(|row| table.row(columns.iter().map(|(.., cell)| cell(&row)).collect()));
+        table
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {

@@ -2,7 +2,6 @@
 
 pub(crate) use analysis::units::{bandwidth, bytes, count, plural, time};
 
-/// Reads a number of seconds.
 pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.0..1e9).contains(&seconds) => Ok(seconds),

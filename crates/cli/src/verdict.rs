@@ -15,6 +15,7 @@ use anyhow::Result;
 use hang::{Error, Kind, Report};
 use journal::part::JOURNAL;
 use schema::Statements;
+use serde::Serialize;
 use trace::{is_done, part_directories};
 
 use crate::archive;
@@ -31,7 +32,6 @@ pub(crate) fn ns(seconds: f64) -> u64 {
     u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Judges a job, or an archive.
 pub(crate) fn judge(path: &Path, after: f64) -> Result<Report> {
     if path.is_file() {
         return of_archive(path, after);
@@ -44,19 +44,14 @@ pub(crate) fn judge(path: &Path, after: f64) -> Result<Report> {
     let directory = place::job(path)?;
     let parts = part_directories(directory)?;
     let has_journal = |part: &PathBuf| part.join(JOURNAL).is_dir();
+    let kept_or_judged = || kept_or_noted(directory).map_or_else(|| of_archive(directory, after), Ok);
     if has_archive && !parts.iter().any(has_journal) {
-        return match kept_or_noted(directory) {
-            Some(report) => Ok(report),
-            None => of_archive(directory, after),
-        };
+        return kept_or_judged();
     }
     let report = of_journals(directory, after)?;
     // Where some journals are removed, the archive has what their processes did; the others were damaged.
     if has_archive && report.is_over() && !parts.iter().all(has_journal) {
-        return match kept_or_noted(directory) {
-            Some(report) => Ok(report),
-            None => of_archive(directory, after),
-        };
+        return kept_or_judged();
     }
     Ok(report)
 }
@@ -70,7 +65,6 @@ fn of_archive(path: &Path, after: f64) -> Result<Report> {
     Ok(hang::judge_archive(&trace, path, ns(after), &Bar::new())?)
 }
 
-/// The report that is kept beside the archive in a directory.
 fn kept(directory: &Path) -> Result<Option<Report>, Error> {
     hang::kept(directory, || Some(archive::open(directory).ok()?.events()))
 }
@@ -84,11 +78,12 @@ fn kept_or_noted(directory: &Path) -> Option<Report> {
 }
 
 /// How a job stood when its archive was made.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Ending {
+    pub(crate) kind: Kind,
     /// The first line of the report of `hang`.
     pub(crate) text: String,
-    pub(crate) kind: Kind,
+    #[serde(skip)]
     pub(crate) names_mismatch: bool,
 }
 
@@ -151,7 +146,6 @@ fn is_wrong(said: &Statements) -> bool {
     said.unfinished() > 0 || matching.number() > 0 || matching.ranks_behind.number > 0
 }
 
-/// The report on an archive whose own counts say that something is wrong.
 fn found_in(archive: &Path) -> Option<Report> {
     let trace = archive::open(archive).ok()?;
     let report = is_wrong(&trace.said).then(|| of_archive(archive, AFTER_SECONDS).ok()).flatten()?;

@@ -44,8 +44,7 @@ pub fn of(pairs: &[ClockPair]) -> Vec<Anchor> {
         gaps.extend(Gap::between(&all, gap.from, gap.farthest));
         gaps.extend(Gap::between(&all, gap.farthest, gap.to));
     }
-    let kept = kept.into_iter();
-    kept.filter_map(|at| all.get(at).copied()).collect()
+    kept.into_iter().filter_map(|at| all.get(at).copied()).collect()
 }
 
 /// What lies between two anchors.
@@ -105,33 +104,21 @@ mod tests {
         pairs
     }
 
-    #[test]
-    fn straight_clocks_have_two_anchors() {
-        let anchors = of(&pairs(1000, &[]));
-        assert_eq!(anchors.len(), 2);
-        assert_eq!(anchors[1].ticks, 999 * 2_445_000_000);
-        assert_eq!(of(&pairs(1, &[])).len(), 1);
-        assert!(of(&[]).is_empty());
+    /// The seconds of the anchors.
+    fn kept(pairs: &[ClockPair]) -> Vec<u64> {
+        of(pairs).iter().map(|anchor| anchor.ticks / 2_445_000_000).collect()
     }
 
     #[test]
-    fn bends_are_kept() {
-        let pairs = pairs(1000, &[100, 500]);
-        let anchors = of(&pairs);
-        let at: Vec<u64> = anchors.iter().map(|a| a.ticks / 2_445_000_000).collect();
-        assert_eq!(at, [0, 100, 500, 999]);
+    fn bends_and_steps_are_kept() {
+        assert_eq!(kept(&pairs(1000, &[])), [0, 999]);
+        assert_eq!(kept(&pairs(1, &[])), [0]);
+        assert_eq!(kept(&[]), [0; 0]);
+        assert_eq!(kept(&pairs(1000, &[100, 500])), [0, 100, 500, 999]);
         let many: Vec<u64> = (0..1000).step_by(3).collect();
-        assert_eq!(of(&self::pairs(1000, &many)).len(), MOST);
-    }
-
-    #[test]
-    fn a_step_of_the_wall_clock_is_kept() {
-        let mut pairs = pairs(100, &[]);
-        for pair in &mut pairs[50..] {
-            pair.realtime_ns += 1_000_000;
-        }
-        let anchors = of(&pairs);
-        let at: Vec<u64> = anchors.iter().map(|a| a.ticks / 2_445_000_000).collect();
-        assert_eq!(at, [0, 49, 50, 99]);
+        assert_eq!(kept(&pairs(1000, &many)).len(), MOST);
+        let mut step = pairs(100, &[]);
+        step[50..].iter_mut().for_each(|pair| pair.realtime_ns += 1_000_000);
+        assert_eq!(kept(&step), [0, 49, 50, 99]);
     }
 }

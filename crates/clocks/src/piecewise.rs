@@ -187,20 +187,16 @@ mod tests {
 
     use super::*;
 
-    const KNOTS: [Knot; 3] = [(1000, 500), (2000, 1000), (4000, 2300)];
-
     #[test]
     fn lines_between_and_beyond_the_knots() {
-        let map = |beyond| Piecewise::new(KNOTS.to_vec(), beyond).expect("knots that increase");
+        let map = |beyond| Piecewise::new(vec![(1000, 500), (2000, 1000), (4000, 2300)], beyond).expect("a map");
         let steep = Slope { rise: 3, run: 1 };
-        for (beyond, ends) in
-            [(Beyond::Nearest, [450, 2950]), (Beyond::Whole, [440, 2900]), (Beyond::Slope(steep), [200, 5300])]
+        for (beyond, first, last) in
+            [(Beyond::Nearest, 450, 2950), (Beyond::Whole, 440, 2900), (Beyond::Slope(steep), 200, 5300)]
         {
-            let map = map(beyond);
-            assert_eq!([900, 5000].map(|x| map.at(x)), ends, "{beyond:?}");
-            let inside = [1000, 1500, 2000, 3000, 4000].map(|x| map.at(x));
-            assert_eq!(inside, [500, 750, 1000, 1650, 2300]);
-            assert_eq!(map.inverse(1650), 3000);
+            let values = [900, 1000, 1500, 2000, 3000, 4000, 5000].map(|x| map(beyond).at(x));
+            assert_eq!(values, [first, 500, 750, 1000, 1650, 2300, last], "{beyond:?}");
+            assert_eq!(map(beyond).inverse(1650), 3000);
         }
         let map = map(Beyond::Nearest);
         assert_eq!((map.at(1001), map.nearest(1001)), (500, 501));
@@ -212,9 +208,9 @@ mod tests {
 
     #[test]
     fn what_does_not_increase_is_no_map() {
-        assert_eq!(Piecewise::new(vec![(1, 1)], Beyond::Nearest), None);
-        assert_eq!(Piecewise::new(vec![(1, 1), (1, 2)], Beyond::Whole), None);
-        assert_eq!(Piecewise::new(vec![(1, 2), (2, 1)], Beyond::Nearest), None);
+        for knots in [vec![(1, 1)], vec![(1, 1), (1, 2)], vec![(1, 2), (2, 1)]] {
+            assert_eq!(Piecewise::new(knots, Beyond::Nearest), None);
+        }
         let points = [(1, 1), (1, 2), (3, 3), (4, 3), (5, 9)];
         assert_eq!(advancing(points.into_iter()), [(1, 1), (3, 3), (5, 9)]);
     }
@@ -224,14 +220,12 @@ mod tests {
         /// leads to where the value is the same.
         #[test]
         fn times_never_go_backwards(
-            points in prop::collection::vec((0..1_u64 << 63, 0..1_u64 << 63), 2..20),
+            mut points in prop::collection::vec((0..1_u64 << 63, 0..1_u64 << 63), 2..20),
             beyond in prop::sample::select(vec![Beyond::Nearest, Beyond::Whole]),
             mut times in prop::collection::vec(any::<u64>(), 2..50),
         ) {
-            let mut points = points;
             points.sort_unstable();
-            let points = points.iter().map(|&(x, y)| (i128::from(x), i128::from(y)));
-            let knots = advancing(points);
+            let knots = advancing(points.iter().map(|&(x, y)| (x.into(), y.into())));
             prop_assume!(knots.len() > 1);
             let map = Piecewise::new(knots.clone(), beyond).expect("they advance");
             for (x, y) in knots {

@@ -45,8 +45,9 @@ pub struct ClockQuality {
 }
 
 impl ClockQuality {
-    pub fn off_ns(&self) -> u64 {
-        self.residual_ns.max(self.uncertainty_ns)
+    /// How far a time can be off; `None` where the length of a tick is not known.
+    pub fn off_ns(&self) -> Option<u64> {
+        (self.calibration != Calibration::Assumed).then(|| self.residual_ns.max(self.uncertainty_ns))
     }
 }
 
@@ -85,10 +86,7 @@ impl HostClock {
             first_monotonic_ns: first.map_or(0, |pair| pair.monotonic_ns),
             first_realtime_ns: first.map_or(0, |pair| pair.realtime_ns),
         };
-        map.uncertainty = match calibration {
-            Calibration::Assumed => None,
-            _ => Some(quality.off_ns()),
-        };
+        map.uncertainty = quality.off_ns();
         Self { map, quality }
     }
 
@@ -179,29 +177,20 @@ mod tests {
     }
 
     #[test]
-    fn pairs_that_do_not_advance_are_left_out() {
-        let pairs = [pair(1000, 500), pair(1000, 600), pair(3000, 1500)];
-        let clock = HostClock::new(TickSource::Tsc, &pairs);
-        assert_eq!(clock.quality.pairs_unusable, 1);
-        assert_eq!(clock.nanoseconds(2000), 1000);
-    }
-
-    #[test]
-    fn no_time_is_later_than_can_be() {
-        let pairs = [pair(1000, 500), pair(2000, 1000), pair(3000, u64::MAX)];
-        let clock = HostClock::new(TickSource::Tsc, &pairs);
-        assert_eq!(clock.quality.pairs_unusable, 1);
-        assert_eq!([clock.nanoseconds(4000), clock.nanoseconds(u64::MAX)], [2000, LATEST_NS]);
-        assert_eq!(HostClock::new(TickSource::Monotonic, &[]).nanoseconds(u64::MAX), LATEST_NS);
+    fn pairs_that_cannot_be_are_left_out() {
+        for (last, ticks, ns) in [(pair(1000, 600), 3000, 1500), (pair(3000, u64::MAX), 4000, 2000)] {
+            let clock = HostClock::new(TickSource::Tsc, &[pair(1000, 500), last, pair(2000, 1000)]);
+            assert_eq!((clock.quality.pairs_unusable, clock.nanoseconds(ticks)), (1, ns));
+            assert_eq!(clock.nanoseconds(u64::MAX), LATEST_NS);
+        }
     }
 
     #[test]
     fn a_counter_without_pairs_says_so() {
         let clock = HostClock::new(TickSource::Tsc, &[pair(1000, 77)]);
-        assert_eq!(clock.quality.calibration, Calibration::Assumed);
-        assert_eq!(clock.nanoseconds(1010), 87);
+        assert_eq!((clock.quality.calibration, clock.nanoseconds(1010)), (Calibration::Assumed, 87));
         let system = HostClock::new(TickSource::Monotonic, &[]);
-        assert_eq!(system.nanoseconds(1010), 1010);
-        assert_eq!(system.quality.calibration, Calibration::Monotonic);
+        assert_eq!((system.quality.calibration, system.nanoseconds(1010)), (Calibration::Monotonic, 1010));
+        assert_eq!(system.nanoseconds(u64::MAX), LATEST_NS);
     }
 }

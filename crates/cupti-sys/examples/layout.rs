@@ -6,7 +6,7 @@
 //!
 //! `cargo xtask cupti-layout` fetches the headers of published releases and runs this. Needs libclang.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
@@ -71,22 +71,16 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
         let (release, folders) =
             word.split_once('=').ok_or_else(|| format!("`{word}` is not RELEASE=FOLDER[,FOLDER...]"))?;
         let found = read(&folders.split(',').collect::<Vec<_>>()).map_err(|why| format!("{release}: {why}"))?;
+        let sizes: Vec<String> = found.records.values().map(|it| format!("{} {}", it.name, it.size)).collect();
         let known = committed.get(release);
-        let sizes: Vec<String> =
-            found.records.values().map(|structure| format!("{} {}", structure.name, structure.size)).collect();
+        differs |= known != Some(&found);
         match known {
-            Some(known) if *known == found => {
-                println!("   {release}: as committed ({})", sizes.join(", "))
-            }
+            Some(known) if *known == found => println!("   {release}: as committed ({})", sizes.join(", ")),
             Some(known) => {
-                differs = true;
                 println!("   {release}: DIFFERS from what is committed");
                 difference(known, &found);
             }
-            None => {
-                differs = true;
-                println!("   {release}: not committed yet ({})", sizes.join(", "));
-            }
+            None => println!("   {release}: not committed yet ({})", sizes.join(", ")),
         }
         if write {
             committed.insert(release.to_owned(), found);
@@ -102,30 +96,17 @@ fn run() -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn difference(known: &Headers, found: &Headers) {
-    let flat = |headers: &Headers| {
-        let mut lines: BTreeMap<String, String> = BTreeMap::new();
-        for (record, structure) in &headers.records {
-            let text = format!("{} of {} bytes", structure.name, structure.size);
-            lines.insert(record.clone(), text);
-            for (field, offset) in &structure.fields {
-                lines.insert(format!("{record}.{field}"), offset.to_string());
-            }
-        }
-        for (name, value) in &headers.constants {
-            lines.insert(name.clone(), value.to_string());
-        }
-        lines
+    let flat = |headers: &Headers| -> BTreeSet<String> {
+        let sizes = headers.records.iter().map(|(record, it)| format!("{record}: {} of {} bytes", it.name, it.size));
+        let fields = headers.records.iter().flat_map(|(record, structure)| {
+            structure.fields.iter().map(move |(field, offset)| format!("{record}.{field}: {offset}"))
+        });
+        let constants = headers.constants.iter().map(|(name, value)| format!("{name}: {value}"));
+        sizes.chain(fields).chain(constants).collect()
     };
     let (known, found) = (flat(known), flat(found));
-    for (name, value) in &known {
-        match found.get(name) {
-            Some(other) if other == value => {}
-            Some(other) => println!("     {name}: committed {value}, headers {other}"),
-            None => println!("     {name}: committed {value}, not in the headers"),
-        }
-    }
-    for (name, value) in found.iter().filter(|(name, _)| !known.contains_key(*name)) {
-        println!("     {name}: not committed, headers {value}");
+    for line in known.symmetric_difference(&found) {
+        println!("     {} {line}", if known.contains(line) { "committed" } else { "headers  " });
     }
 }
 
@@ -154,6 +135,12 @@ fn read(folders: &[&str]) -> Result<Headers, Box<dyn Error>> {
 fn understand(text: &str) -> Result<Headers, Box<dyn Error>> {
     let sizes = assertions(text, "\"Size of ");
     let offsets = assertions(text, "\"Offset of field: ");
+    let fields = |structure: &str, is_wanted: &dyn Fn(&str) -> bool| -> BTreeMap<String, usize> {
+        let of = |(name, offset): (&String, &usize)| {
+            Some((name.strip_prefix(structure)?.strip_prefix("::")?.to_owned(), *offset))
+        };
+        offsets.iter().filter_map(of).filter(|(field, _)| is_wanted(field)).collect()
+    };
     let mut records = BTreeMap::new();
     for layout in record::LAYOUTS {
         let number = |name: &str| -> Option<u32> {
@@ -166,33 +153,16 @@ fn understand(text: &str) -> Result<Headers, Box<dyn Error>> {
             .filter(|(name, _)| number(name).is_some())
             .max_by_key(|(name, _)| number(name))
             .ok_or_else(|| format!("the headers have no {}", layout.c_name))?;
-        let fields = layout
-            .fields
-            .iter()
-            .filter_map(|(field, ..)| {
-                let offset = offsets.get(&format!("{name}::{field}"))?;
-                Some(((*field).to_owned(), *offset))
-            })
-            .collect();
-        let structure = Structure { name: name.clone(), size: *size, fields };
-        records.insert(layout.record.to_owned(), structure);
+        let fields = fields(name, &|field| layout.fields.iter().any(|(known, ..)| *known == field));
+        records.insert(layout.record.to_owned(), Structure { name: name.clone(), size: *size, fields });
     }
-    if let Some(size) = sizes.get("CUpti_SubscriberParams") {
-        let fields = offsets
-            .iter()
-            .filter_map(|(name, offset)| {
-                let field = name.strip_prefix("CUpti_SubscriberParams::")?;
-                Some((field.to_owned(), *offset))
-            })
-            .collect();
-        let structure = Structure { name: "CUpti_SubscriberParams".to_owned(), size: *size, fields };
+    let name = "CUpti_SubscriberParams";
+    if let Some(size) = sizes.get(name) {
+        let structure = Structure { name: name.to_owned(), size: *size, fields: fields(name, &|_| true) };
         records.insert("subscriber_params".to_owned(), structure);
     }
-    let wanted = constants::ALL
-        .iter()
-        .map(|(name, _)| *name)
-        .chain(Code::ALL.iter().map(|(name, _)| *name))
-        .chain(["CUPTI_API_VERSION"]);
+    let names = constants::ALL.iter().map(|(name, _)| *name).chain(Code::ALL.iter().map(|(name, _)| *name));
+    let wanted = names.chain(["CUPTI_API_VERSION"]);
     let constants = wanted.filter_map(|name| Some((name.to_owned(), constant(text, name)?))).collect();
     Ok(Headers { records, constants })
 }

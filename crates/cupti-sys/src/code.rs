@@ -9,7 +9,11 @@ pub struct Code(pub i32);
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $value:literal, $c_name:literal;)*) => {
         impl Code {
-            $($(#[$doc])* pub const $name: Self = Self($value);)*
+            $(
+                #[doc = concat!("`", $c_name, "`.")]
+                $(#[$doc])*
+                pub const $name: Self = Self($value);
+            )*
 
             /// All that have a name, by the names of the headers.
             pub const ALL: &[(&'static str, Self)] = &[$(($c_name, Self::$name)),*];
@@ -18,27 +22,17 @@ macro_rules! codes {
 }
 
 codes! {
-    /// All is well.
     SUCCESS = 0, "CUPTI_SUCCESS";
-    /// An argument is wrong.
     INVALID_PARAMETER = 1, "CUPTI_ERROR_INVALID_PARAMETER";
-    /// No such device.
     INVALID_DEVICE = 2, "CUPTI_ERROR_INVALID_DEVICE";
-    /// No such context.
     INVALID_CONTEXT = 3, "CUPTI_ERROR_INVALID_CONTEXT";
-    /// Not now.
     INVALID_OPERATION = 7, "CUPTI_ERROR_INVALID_OPERATION";
-    /// No memory.
     OUT_OF_MEMORY = 8, "CUPTI_ERROR_OUT_OF_MEMORY";
-    /// The hardware failed.
     HARDWARE = 9, "CUPTI_ERROR_HARDWARE";
-    /// The room given is too small.
     PARAMETER_SIZE_NOT_SUFFICIENT = 10, "CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT";
-    /// This release does not have it.
     API_NOT_IMPLEMENTED = 11, "CUPTI_ERROR_API_NOT_IMPLEMENTED";
     /// No more of these; of `cuptiActivityGetNextRecord`: no more records.
     MAX_LIMIT_REACHED = 12, "CUPTI_ERROR_MAX_LIMIT_REACHED";
-    /// Not yet.
     NOT_READY = 13, "CUPTI_ERROR_NOT_READY";
     /// The global functions and a subscriber's exclude each other.
     NOT_COMPATIBLE = 14, "CUPTI_ERROR_NOT_COMPATIBLE";
@@ -46,39 +40,23 @@ codes! {
     NOT_INITIALIZED = 15, "CUPTI_ERROR_NOT_INITIALIZED";
     /// There is no external id to take away.
     QUEUE_EMPTY = 18, "CUPTI_ERROR_QUEUE_EMPTY";
-    /// No such handle.
     INVALID_HANDLE = 19, "CUPTI_ERROR_INVALID_HANDLE";
-    /// No such stream.
     INVALID_STREAM = 20, "CUPTI_ERROR_INVALID_STREAM";
     /// No such kind; of `cuptiActivityGetNextRecord`: the record is broken or not whole.
     INVALID_KIND = 21, "CUPTI_ERROR_INVALID_KIND";
-    /// Switched off.
     DISABLED = 23, "CUPTI_ERROR_DISABLED";
-    /// No such module.
     INVALID_MODULE = 24, "CUPTI_ERROR_INVALID_MODULE";
-    /// Another profiler has the hardware.
     HARDWARE_BUSY = 26, "CUPTI_ERROR_HARDWARE_BUSY";
-    /// Not on this system.
     NOT_SUPPORTED = 27, "CUPTI_ERROR_NOT_SUPPORTED";
-    /// Not on a virtual GPU.
     VIRTUALIZED_DEVICE_NOT_SUPPORTED = 33, "CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED";
-    /// Not for this user.
     INSUFFICIENT_PRIVILEGES = 35, "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES";
-    /// An older profiling interface is in use.
     OLD_PROFILER_API_INITIALIZED = 36, "CUPTI_ERROR_OLD_PROFILER_API_INITIALIZED";
-    /// Another tool uses CUPTI.
     MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED = 39, "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED";
-    /// The hypervisor does not allow it.
     VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES = 40, "CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES";
-    /// Not in confidential computing.
     CONFIDENTIAL_COMPUTING_NOT_SUPPORTED = 41, "CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED";
-    /// Not on a mining card.
     CMP_DEVICE_NOT_SUPPORTED = 42, "CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED";
-    /// Not on a MIG instance.
     MIG_DEVICE_NOT_SUPPORTED = 43, "CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED";
-    /// Not with SLI.
     SLI_DEVICE_NOT_SUPPORTED = 44, "CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED";
-    /// Not under WSL.
     WSL_DEVICE_NOT_SUPPORTED = 45, "CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED";
     /// Nobody knows; also what releases from 13.0 on say without a driver.
     UNKNOWN = 999, "CUPTI_ERROR_UNKNOWN";
@@ -86,20 +64,16 @@ codes! {
 
 impl Code {
     /// The name in CUPTI's headers, where it is one of those that a tool like this can meet.
-    #[must_use]
     pub fn name(self) -> Option<&'static str> {
-        let named = Self::ALL.iter().find(|(_, code)| *code == self);
-        named.map(|(name, _)| *name)
+        Self::ALL.iter().find(|(_, code)| *code == self).map(|(name, _)| *name)
     }
 
     /// Whether all is well.
-    #[must_use]
     pub const fn is_success(self) -> bool {
         self.0 == 0
     }
 
     /// What a user can do about it, where there is something.
-    #[must_use]
     pub const fn remedy(self) -> Option<&'static str> {
         Some(match self {
             Self::NOT_COMPATIBLE => {

@@ -2,7 +2,11 @@
 
 macro_rules! constants {
     ($($(#[$doc:meta])* $name:ident: $type:ty = $value:literal, $c_name:literal;)*) => {
-        $($(#[$doc])* pub const $name: $type = $value;)*
+        $(
+            #[doc = concat!("`", $c_name, "`.")]
+            $(#[$doc])*
+            pub const $name: $type = $value;
+        )*
 
         /// All of them by the names of the headers.
         pub const ALL: &[(&str, u32)] = &[$(($c_name, $name as u32)),*];
@@ -10,11 +14,9 @@ macro_rules! constants {
 }
 
 constants! {
-    /// Activity kind: copies of memory.
     KIND_MEMCPY: u32 = 1, "CUPTI_ACTIVITY_KIND_MEMCPY";
     /// Activity kind: all functions of the driver. It undoes a choice of single functions made before.
     KIND_DRIVER: u32 = 4, "CUPTI_ACTIVITY_KIND_DRIVER";
-    /// Activity kind: all functions of the runtime.
     KIND_RUNTIME: u32 = 5, "CUPTI_ACTIVITY_KIND_RUNTIME";
     /// Activity kind: kernels, which run beside each other as they would without CUPTI.
     KIND_CONCURRENT_KERNEL: u32 = 10, "CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL";
@@ -29,26 +31,16 @@ constants! {
     /// Attribute: buffers are all zero when CUPTI is given them (u8).
     ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER: u32 = 5, "CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER";
 
-    /// Driver function `cuLaunchKernel`.
     CBID_LAUNCH_KERNEL: u32 = 307, "CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel";
-    /// Driver function `cuLaunchKernel_ptsz`.
     CBID_LAUNCH_KERNEL_PTSZ: u32 = 442, "CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz";
-    /// Driver function `cuLaunchKernelEx`.
     CBID_LAUNCH_KERNEL_EX: u32 = 652, "CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx";
-    /// Driver function `cuLaunchKernelEx_ptsz`.
     CBID_LAUNCH_KERNEL_EX_PTSZ: u32 = 653, "CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz";
 
-    /// Runtime function `cudaMemcpyAsync`.
     CBID_MEMCPY_ASYNC: u32 = 41, "CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020";
-    /// Runtime function `cudaMemcpyAsync_ptsz`.
     CBID_MEMCPY_ASYNC_PTSZ: u32 = 225, "CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_ptsz_v7000";
-    /// Runtime function `cudaMemcpyBatchAsync` of CUDA 12.8.
     CBID_MEMCPY_BATCH_12: u32 = 482, "CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyBatchAsync_v12080";
-    /// Runtime function `cudaMemcpyBatchAsync_ptsz` of CUDA 12.8.
     CBID_MEMCPY_BATCH_12_PTSZ: u32 = 483, "CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyBatchAsync_ptsz_v12080";
-    /// Runtime function `cudaMemcpyBatchAsync` of CUDA 13.
     CBID_MEMCPY_BATCH_13: u32 = 509, "CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyBatchAsync_v13000";
-    /// Runtime function `cudaMemcpyBatchAsync_ptsz` of CUDA 13.
     CBID_MEMCPY_BATCH_13_PTSZ: u32 = 510, "CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyBatchAsync_ptsz_v13000";
 
     /// Flag of `cuptiActivityFlushAll`: give back buffers with unfinished records too.

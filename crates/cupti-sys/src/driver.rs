@@ -54,9 +54,6 @@ fn symbol(name: &CStr) -> Result<*mut c_void, NoDriver> {
 
 impl Driver {
     /// Finds the driver that is mapped; maps none.
-    ///
-    /// # Errors
-    /// There is none, or it does not answer.
     pub fn find() -> Result<Self, NoDriver> {
         let found = symbol(c"cuDriverGetVersion")?;
         if found.is_null() {
@@ -74,7 +71,6 @@ impl Driver {
     }
 
     /// The CUDA release that the driver is of: 12 for 12.8.
-    #[must_use]
     pub const fn cuda_major(self) -> u32 {
         self.version / 1000
     }

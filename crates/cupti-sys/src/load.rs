@@ -74,9 +74,6 @@ struct Candidate {
 }
 
 /// Loads CUPTI, or takes the one that is mapped. Without a driver no CUPTI is even opened.
-///
-/// # Errors
-/// There is no driver, or no CUPTI.
 pub fn load(search: &Search) -> Result<Library, LoadError> {
     let driver = Driver::find().map_err(LoadError::Driver)?;
     let mapped = Mapped::now();
@@ -94,10 +91,8 @@ pub fn load(search: &Search) -> Result<Library, LoadError> {
 }
 
 /// What [`load`] would try in a process that has these libraries, whatever its driver: files, and names for the loader.
-#[must_use]
 pub fn places(search: &Search, mapped: &Mapped) -> Vec<PathBuf> {
-    let all = candidates(search, mapped, Driver { version: u32::MAX });
-    all.into_iter().map(|candidate| candidate.name).collect()
+    candidates(search, mapped, Driver { version: u32::MAX }).into_iter().map(|candidate| candidate.name).collect()
 }
 
 /// A handle of dlopen's that is never closed.
@@ -175,8 +170,7 @@ fn candidates(search: &Search, mapped: &Mapped, driver: Driver) -> Vec<Candidate
     let names = names(mapped, driver);
     all.extend(names.iter().map(|name| any(PathBuf::from(name))));
     for folder in folders(search, mapped) {
-        let files = names.iter().map(|name| folder.join(name));
-        all.extend(files.filter(|file| file.is_file()).map(any));
+        all.extend(names.iter().map(|name| folder.join(name)).filter(|file| file.is_file()).map(any));
     }
     all
 }
@@ -244,93 +238,58 @@ mod tests {
     const DRIVER_12: Driver = Driver { version: 12_080 };
     const DRIVER_13: Driver = Driver { version: 13_010 };
 
-    fn mapped(files: &[&Path]) -> Mapped {
-        let lines =
-            files.iter().map(|file| format!("7f0000000000-7f0000001000 r-xp 00000000 08:01 2 {}\n", file.display()));
-        Mapped::parse(&lines.collect::<String>())
-    }
-
-    fn shown(candidates: &[Candidate]) -> Vec<String> {
-        let name = |candidate: &Candidate| candidate.name.display().to_string();
-        candidates.iter().map(name).collect()
-    }
-
-    /// A folder of this test's with empty files in it.
-    fn tree(name: &str, files: &[&str]) -> PathBuf {
-        let root = std::env::temp_dir().join(format!("cupti-load-{name}-{}", std::process::id()));
-        for file in files {
-            let file = root.join(file);
-            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(file, "").unwrap();
-        }
-        root
+    fn mapped(file: &str) -> Mapped {
+        Mapped::parse(&format!("7f0000000000-7f0000001000 r-xp 00000000 08:01 2 {file}\n"))
     }
 
     #[test]
     fn what_the_user_names_is_all_that_is_tried() {
         let search = Search { explicit: Some("/x/libcupti.so.12".into()), ..Search::default() };
-        let mapped = mapped(&[Path::new("/y/libcupti.so.13")]);
-        let found = candidates(&search, &mapped, DRIVER_13);
-        assert_eq!(shown(&found), ["/x/libcupti.so.12"]);
-        assert!(!found[0].must_be_mapped);
+        let found = candidates(&search, &mapped("/y/libcupti.so.13"), DRIVER_13);
+        assert_eq!(found, [Candidate { name: "/x/libcupti.so.12".into(), must_be_mapped: false }]);
     }
 
     #[test]
     fn what_is_mapped_comes_first_and_is_not_loaded_anew() {
-        let mapped = mapped(&[Path::new("/y/libcupti.so.2026.1.0")]);
-        let found = candidates(&Search::default(), &mapped, DRIVER_13);
-        assert_eq!(found[0].name, Path::new("/y/libcupti.so.2026.1.0"));
-        assert!(found[0].must_be_mapped);
+        let found = candidates(&Search::default(), &mapped("/y/libcupti.so.2026.1.0"), DRIVER_13);
+        assert_eq!(found[0], Candidate { name: "/y/libcupti.so.2026.1.0".into(), must_be_mapped: true });
         assert!(found[1..].iter().all(|candidate| !candidate.must_be_mapped));
     }
 
     #[test]
     fn names_follow_the_runtime_and_never_pass_the_driver() {
-        let none = mapped(&[]);
+        let none = Mapped::parse("");
         assert_eq!(names(&none, DRIVER_13), ["libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so"]);
         assert_eq!(names(&none, DRIVER_12), ["libcupti.so.12", "libcupti.so.11.8", "libcupti.so"]);
-        let runtime = mapped(&[Path::new("/x/libcudart.so.12.9.79")]);
+        let runtime = mapped("/x/libcudart.so.12.9.79");
         assert_eq!(names(&runtime, DRIVER_13), ["libcupti.so.12", "libcupti.so.13", "libcupti.so.11.8", "libcupti.so"]);
     }
 
     #[test]
     fn python_packages_are_found_from_nccl() {
-        let root = tree(
-            "packages",
-            &[
-                "nvidia/nccl/lib/libnccl.so.2",
-                "nvidia/cuda_cupti/lib/libcupti.so.12",
-                "nvidia/cu13/lib/libcupti.so.13",
-                "cuda/extras/CUPTI/lib64/libcupti.so.12",
-            ],
-        );
-        let mapped = mapped(&[&root.join("nvidia/nccl/lib/libnccl.so.2")]);
+        let root = std::env::temp_dir().join(format!("cupti-load-packages-{}", std::process::id()));
+        let files = [
+            "nvidia/cuda_cupti/lib/libcupti.so.12",
+            "nvidia/cu13/lib/libcupti.so.13",
+            "cuda/extras/CUPTI/lib64/libcupti.so.12",
+            "nvidia/nccl/lib/libnccl.so.2",
+        ]
+        .map(|file| root.join(file));
+        for file in &files {
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "").unwrap();
+        }
         let search = Search { cuda_home: Some(root.join("cuda")), ..Search::default() };
-        let all = candidates(&search, &mapped, DRIVER_13);
-        let files: Vec<&Candidate> = all.iter().filter(|one| one.name.starts_with(&root)).collect();
-        let names: Vec<String> = files
-            .iter()
-            .map(|one| {
-                let real = one.name.canonicalize().unwrap();
-                let inside = real.strip_prefix(root.canonicalize().unwrap()).unwrap();
-                inside.display().to_string()
-            })
-            .collect();
+        let all = candidates(&search, &mapped(&files[3].display().to_string()), DRIVER_13);
+        let here = all.iter().filter(|one| one.name.starts_with(&root)).map(|one| one.name.canonicalize().unwrap());
+        let wanted = files[..3].iter().map(|file| file.canonicalize().unwrap());
+        assert_eq!(here.collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
         std::fs::remove_dir_all(&root).unwrap();
-        assert_eq!(
-            names,
-            [
-                "nvidia/cuda_cupti/lib/libcupti.so.12",
-                "nvidia/cu13/lib/libcupti.so.13",
-                "cuda/extras/CUPTI/lib64/libcupti.so.12",
-            ]
-        );
     }
 
     #[test]
     fn without_a_driver_nothing_is_opened() {
         let search = Search { explicit: Some("/there/is/no/such/file".into()), ..Search::default() };
-        let error = load(&search).unwrap_err();
-        assert_eq!(error, LoadError::Driver(NoDriver::NotMapped));
+        assert_eq!(load(&search).unwrap_err(), LoadError::Driver(NoDriver::NotMapped));
     }
 }

@@ -26,7 +26,6 @@ impl<T> Field<T> {
     }
 
     /// Bytes from the beginning of the record.
-    #[must_use]
     pub const fn offset(self) -> usize {
         self.offset
     }
@@ -36,7 +35,6 @@ macro_rules! readable {
     ($($type:ty),*) => {
         $(impl Field<$type> {
             /// The field of this record; `None` when the record ends before it.
-            #[must_use]
             #[inline]
             pub fn of(self, record: &[u8]) -> Option<$type> {
                 let bytes = record.get(self.offset..)?.first_chunk()?;

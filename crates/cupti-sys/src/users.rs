@@ -27,7 +27,6 @@ const VARIABLES: [(&str, &str); 7] = [
 ];
 
 /// Another tool that may use CUPTI in a process with these files and this environment, and by which sign that is known.
-#[must_use]
 pub fn other_user(maps: &[String], environment: &[(String, String)], is_ours: bool) -> Option<(&'static str, String)> {
     for (library, who) in LIBRARIES {
         if library == "libcupti.so" && is_ours {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use analysis::{Trace, stated};
+use analysis::Trace;
 use otf2::{ClockOffset, LocationRef, SystemTreeNodeRef};
 use schema::definition::ClockAnchors;
 
@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::line::Line;
 use crate::source::Source;
 
-/// The names of the copies of traces.
 pub(crate) fn names(traces: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut names: Vec<PathBuf> = traces.iter().filter_map(|trace| trace.file_name().map(PathBuf::from)).collect();
     names.sort();
@@ -36,8 +35,7 @@ pub(crate) fn clock(source: &Source<'_>, location: LocationRef, path: &Path, spa
             "{name} counts from 1970, and the archive does not say when it was recorded: their clocks cannot be related"
         )));
     };
-    let properties = trace.definitions.location_groups.get(&process).map_or(&[][..], |it| &it.properties);
-    let anchors = stated(&trace.definitions, properties, ClockAnchors).unwrap_or_default();
+    let anchors = trace.of_group(process, ClockAnchors).unwrap_or_default();
     // CLOCK_REALTIME less CLOCK_MONOTONIC, as it was nearest to the span: it is slewed.
     let readings = anchors.iter().map(|anchor| {
         let realtime_ns = i128::from(anchor.realtime_ns);
@@ -54,7 +52,7 @@ pub(crate) fn clock(source: &Source<'_>, location: LocationRef, path: &Path, spa
             trace.group_name(process)
         )));
     };
-    // Event files have CLOCK_MONOTONIC; the archive's clock is what the offsets make of it.
+    // Event files have CLOCK_MONOTONIC; the clock offsets convert it to the archive's clock.
     let offsets = trace.archive.local_definitions(location)?.clock_offsets;
     let corrected = |realtime_ns: i128| {
         let local_ns = realtime_ns - behind_ns;

@@ -7,7 +7,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// What is later by this everywhere.
+    /// A line that is later by this everywhere.
     pub(crate) const fn later(by: i128) -> Self {
         Self { from: [0, 0], to: [by, by] }
     }
@@ -25,7 +25,7 @@ impl Line {
         Self { from: self.to, to: self.from }
     }
 
-    /// The same, with values that are smaller by this.
+    /// Its values, reduced by this.
     pub(crate) const fn less(&self, value: i128) -> Self {
         Self { from: self.from, to: [self.to[0] - value, self.to[1] - value] }
     }
@@ -41,7 +41,6 @@ mod tests {
         assert_eq!(line.at(1_700_000_005_000_000_000), 5_000_000_600);
         assert_eq!(line.inverse().at(5_000_000_600), 1_700_000_005_000_000_000);
         assert_eq!(line.inverse().less(1_700_000_000_000_000_000).at(500), 0);
-        let point = Line { from: [7, 7], to: [100, 100] };
-        assert_eq!(point.at(10), 103);
+        assert_eq!(Line { from: [7, 7], to: [100, 100] }.at(10), 103);
     }
 }

@@ -13,7 +13,6 @@ pub struct Outcome {
     /// How many of those are of tables that no filter of ranks cuts.
     #[serde(skip)]
     pub described: u64,
-    /// What of the archive is not in them.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -30,7 +29,7 @@ impl Outcome {
         self.events.saturating_sub(self.described) + self.left_out.iter().map(|it| it.events).sum::<u64>()
     }
 
-    /// Notes what was left out; nothing is no reason.
+    /// Records what was left out, if anything was.
     pub fn leave_out(&mut self, events: u64, reason: &str) {
         if events > 0 {
             self.left_out.push(LeftOut { events, reason: reason.to_owned() });

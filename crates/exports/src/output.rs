@@ -27,8 +27,7 @@ enum Writer {
 impl Output {
     /// Makes a file, compressed where its name says so.
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        let file = File::create_new(path).map_err(Error::io("make", path))?;
-        let file = BufWriter::with_capacity(CHUNK_BYTES, file);
+        let file = BufWriter::with_capacity(CHUNK_BYTES, File::create_new(path).map_err(Error::io("make", path))?);
         let writer = match is_compressed(path) {
             true => Writer::Compressed(GzEncoder::new(file, Compression::fast())),
             false => Writer::Plain(file),
@@ -36,7 +35,6 @@ impl Output {
         Ok(Self { writer: Mutex::new(writer), path: path.to_owned() })
     }
 
-    /// Makes a file that gets large pieces.
     pub(crate) fn in_pieces(path: &Path) -> Result<Self> {
         drop(File::create_new(path).map_err(Error::io("make", path))?);
         Ok(Self { writer: Mutex::new(Writer::Pieces), path: path.to_owned() })

@@ -1,4 +1,4 @@
-//! What of an archive is wanted: locations, and what goes on there.
+//! The selected locations of an archive, and the selected events on them.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -18,10 +18,9 @@ pub struct Selection<'a> {
     ids: Option<Vec<u64>>,
 }
 
-/// A region that is entered and not left.
 struct Open {
     is_wanted: bool,
-    /// Its ENTER, while it is not known whether the region goes on in the wanted time.
+    /// Its ENTER, while it is unknown whether the region reaches into the selected time.
     held: Option<Event>,
 }
 
@@ -47,7 +46,7 @@ impl<'a> Selection<'a> {
     }
 
     /// Gives the wanted events of a location in their order, with the time in ns after the beginning of the trace.
-    /// Every ENTER has its LEAVE; regions that go on in the wanted time are whole.
+    /// Every ENTER has its LEAVE; regions that reach into the selected time are whole.
     pub fn events(&self, location: LocationRef, mut each: impl FnMut(u64, &Event)) -> Result<()> {
         let filter = self.source.filter;
         let mut open: Vec<Open> = Vec::new();
@@ -96,7 +95,7 @@ impl<'a> Selection<'a> {
         })
     }
 
-    /// Whether a region is wanted for its function: its own, or that of what it belongs to.
+    /// Whether a region is selected by its own function, or by the function of its operation.
     fn wants(&self, region: RegionRef, enter: &Event, around_is_wanted: bool) -> bool {
         let Some(ids) = &self.ids else {
             return true;
@@ -104,7 +103,7 @@ impl<'a> Selection<'a> {
         let fields = self.source.trace.fields(enter);
         let has = |id: Option<u64>| id.is_some_and(|id| ids.binary_search(&id).is_ok());
         match (fields.event, fields.parent) {
-            // A part of what it is in, such as the time in a queue.
+            // A part of the region around it, such as the time in a queue.
             (None, None) => around_is_wanted,
             (event, parent) => has(event) || has(parent) || self.is_of_function(region),
         }

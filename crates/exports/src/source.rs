@@ -60,12 +60,8 @@ impl<'a> Source<'a> {
         each: impl Fn(LocationRef) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
         self.progress.begin("locations", locations.len() as u64);
-        let events = |location: LocationRef| {
-            let definition = self.trace.definitions.locations.get(&location);
-            definition.map_or(0, |definition| definition.number_of_events)
-        };
         let mut order: Vec<(usize, LocationRef)> = locations.iter().copied().enumerate().collect();
-        order.sort_by_key(|(_, location)| std::cmp::Reverse(events(*location)));
+        order.sort_by_key(|(_, location)| std::cmp::Reverse(self.trace.events_of(*location)));
         let made = order.into_par_iter().with_max_len(1).map(|(at, location)| {
             let made = each(location)?;
             self.progress.step();

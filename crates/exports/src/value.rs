@@ -14,7 +14,7 @@ pub(crate) enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Names stand for what has one.
+    /// References become names.
     pub(crate) fn of(trace: &'a Trace, value: AttributeValue) -> Self {
         match value {
             AttributeValue::U8(number) => Self::Unsigned(number.into()),
@@ -41,4 +41,9 @@ pub(crate) fn number(trace: &Trace, properties: &[Property], name: &str) -> Opti
         Value::Unsigned(number) => Some(number),
         _ => None,
     }
+}
+
+/// A time or a size.
+pub(crate) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! What is known of a job at one moment: plain data, from which [`super::judge`] finds who holds it up. Times are
+//! What is known about a job at one moment: plain data, from which [`super::judge`] finds who holds it up. Times are
 //! CLOCK_REALTIME ns of the process's host.
 
 use std::collections::BTreeMap;
@@ -62,7 +62,6 @@ impl Job {
         self.comms.get(comm)?.ranks.get(&rank)
     }
 
-    /// The process of a recorded member.
     pub(crate) fn process_of_member(&self, member: Member) -> Option<&Process> {
         self.process_of(self.member(member)?)
     }
@@ -100,7 +99,6 @@ pub(crate) struct Process {
     pub(crate) host: String,
     pub(crate) pid: u32,
     pub(crate) launcher_rank: Option<u32>,
-    /// The launcher's number of processes.
     pub(crate) launcher_size: Option<u32>,
     /// Unknown where only the archive is there, which does not say how a process ended.
     pub(crate) state: Life,
@@ -138,7 +136,6 @@ pub(crate) struct Actor {
     pub(crate) gpu: u32,
 }
 
-/// A communicator across all processes.
 #[derive(Debug, Default)]
 pub(crate) struct Comm {
     /// The user's name, else its id.
@@ -150,7 +147,6 @@ pub(crate) struct Comm {
     pub(crate) knows_size: bool,
     /// Whether its ranks are those of the job.
     pub(crate) has_all: bool,
-    /// The ranks that a process recorded.
     pub(crate) ranks: BTreeMap<u32, Rank>,
 }
 
@@ -160,13 +156,11 @@ impl Comm {
         if self.has_all { Some(rank) } else { self.ranks.get(&rank)?.job_rank }
     }
 
-    /// The ranks that no process recorded.
     pub(crate) fn missing(&self) -> Vec<u32> {
         (0..self.size).filter(|rank| !self.ranks.contains_key(rank)).collect()
     }
 }
 
-/// A rank of a communicator.
 #[derive(Debug, Default)]
 pub(crate) struct Rank {
     pub(crate) actor: Actor,
@@ -180,6 +174,5 @@ pub(crate) struct Rank {
     /// How many sends (true) and receives it called, by peer.
     pub(crate) message_counts: BTreeMap<(u32, bool), u64>,
     pub(crate) open_calls: Vec<OpenCall>,
-    /// Whether it finalized the communicator.
     pub(crate) finalized: bool,
 }

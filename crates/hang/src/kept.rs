@@ -1,8 +1,7 @@
 //! The verdict that is kept beside an archive, because the journals that it was judged from are removed.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use journal::part::{part_name, read_process};
 use journal::private;

@@ -42,13 +42,12 @@ pub(crate) struct Call {
 pub(crate) struct Progress {
     pub(crate) stage: Stage,
     pub(crate) waits: Vec<Wait>,
-    /// Kernel channels that run.
     pub(crate) channels_open: u32,
     /// Whether its kernel was seen to run.
     pub(crate) began: bool,
 }
 
-/// The last that is known of an operation.
+/// The last that is known about an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     /// The program is in the call; nothing was enqueued.
@@ -70,7 +69,6 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    /// Its name in the report.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Calling => "calling",
@@ -95,7 +93,6 @@ impl Stage {
     }
 }
 
-/// A network transfer that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub(crate) channel: u8,
@@ -125,7 +122,6 @@ pub(crate) enum WaitState {
     Flush,
     /// The GPU has not taken it.
     ReceiveGpu,
-    /// Not recorded.
     Unknown,
 }
 
@@ -167,7 +163,6 @@ impl Message {
         if self.is_send { "ncclSend" } else { "ncclRecv" }
     }
 
-    /// The name of the peer's call.
     pub(crate) const fn matching_func(&self) -> &'static str {
         if self.is_send { "ncclRecv" } else { "ncclSend" }
     }

@@ -5,7 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tables::communicators::CommIdentity;
+use journal::reader::Symbols;
+use nccl_events::index::index;
+use serde::{Deserialize, Serialize};
+use tables::communicators::{Comm, CommIdentity, Comms, Member};
 
 /// What it means that a part claims a rank which another part has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,35 +20,60 @@ pub enum Twice {
     Newer,
 }
 
-/// A communicator as one process knows it, with the process's ranks in it.
-#[derive(Clone, Debug)]
-pub struct Claim<M> {
+/// A communicator as one process knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommDefinition {
     pub identity: CommIdentity,
     /// NCCL's id, the hash, or the context.
     pub id: u64,
-    /// Number of ranks; 0 where the process does not know it.
+    /// Number of ranks; 0 where it is not known.
     pub ranks: u32,
     /// Zero-based index among those with this id and size.
     pub repetition: u32,
-    /// One more than the highest rank that the process saw.
+    /// One more than the highest rank seen.
     pub ranks_seen: u32,
     /// The user's name; empty for none.
     pub name: String,
+    /// Number of hosts; 0 where it is not known.
+    pub nodes: u32,
+}
+
+impl CommDefinition {
+    pub fn of(comm: &Comm, symbols: &Symbols) -> Self {
+        let Comm { identity, comm_id: id, ranks, repetition, ranks_seen, name, nodes } = *comm;
+        Self { identity, id, ranks, repetition, ranks_seen, name: symbols.text(name).to_owned(), nodes }
+    }
+}
+
+/// A communicator of a process, with the process's ranks in it.
+#[derive(Clone, Debug)]
+pub struct Claim<M> {
+    pub comm: CommDefinition,
     pub members: Vec<(u32, M)>,
 }
 
-/// The last is the part where the communicator is the part's own.
-type Key = (CommIdentity, u64, u32, u32, Option<String>);
+impl<M> Claim<M> {
+    /// The claims of a process; `of` gives what is kept of a rank, by the index of its context.
+    pub fn all(comms: &Comms, symbols: &Symbols, mut of: impl FnMut(usize, &Member) -> M) -> Vec<Self> {
+        let claims = comms.comms.iter();
+        let mut claims: Vec<Self> =
+            claims.map(|comm| Self { comm: CommDefinition::of(comm, symbols), members: Vec::new() }).collect();
+        for (context, member) in comms.members.iter().enumerate() {
+            if let Some(claim) = claims.get_mut(index(member.comm)) {
+                claim.members.push((member.rank, of(context, member)));
+            }
+        }
+        claims
+    }
+}
+
+/// The last is the number of the part where the communicator is the part's own.
+type Key = (CommIdentity, u64, u32, u32, Option<usize>);
 
 #[derive(Clone, Debug)]
 pub struct Communicator<M> {
-    pub identity: CommIdentity,
-    pub id: u64,
-    pub repetition: u32,
-    /// The highest number of ranks that a process states; 0 where none does.
-    pub ranks: u32,
-    /// One more than the highest rank that a process saw.
-    pub ranks_seen: u32,
+    /// What the parts know together: the highest of each number. The name is that of the first part.
+    pub comm: CommDefinition,
     pub members: BTreeMap<u32, M>,
     /// The part that mentions it first.
     part: String,
@@ -55,7 +83,8 @@ pub struct Communicator<M> {
 impl<M> Communicator<M> {
     /// The least of the users' names, else the id; a repetition is `world #2`.
     pub fn name(&self) -> String {
-        self.identity.name(self.id, self.repetition, self.names.iter().map(String::as_str), &self.part)
+        let CommDefinition { identity, id, repetition, .. } = self.comm;
+        identity.name(id, repetition, self.names.iter().map(String::as_str), &self.part)
     }
 }
 
@@ -74,48 +103,40 @@ impl<M> Communicators<M> {
         Self { twice, numbers: BTreeMap::new(), all: Vec::new(), claimed_twice: 0 }
     }
 
-    /// Adds what a part knows, and gives the index in `all` for each claim.
-    pub fn add(&mut self, part: &str, claims: Vec<Claim<M>>) -> Vec<usize> {
+    /// Adds what a part knows, and gives the index in `all` for each claim. Parts differ in their numbers, and may
+    /// share a name where one was copied.
+    pub fn add(&mut self, part: (usize, &str), claims: Vec<Claim<M>>) -> Vec<usize> {
         let numbers: Vec<usize> = claims.iter().map(|claim| self.number(part, claim)).collect();
-        for (claim, number) in claims.into_iter().zip(&numbers) {
+        for (Claim { comm, members }, number) in claims.into_iter().zip(&numbers) {
             if let Some(known) = self.all.get_mut(*number) {
-                known.ranks = known.ranks.max(claim.ranks);
-                known.ranks_seen = known.ranks_seen.max(claim.ranks_seen);
-                known.names.insert(claim.name);
-                known.members.extend(claim.members);
+                known.comm.ranks = known.comm.ranks.max(comm.ranks);
+                known.comm.ranks_seen = known.comm.ranks_seen.max(comm.ranks_seen);
+                known.comm.nodes = known.comm.nodes.max(comm.nodes);
+                known.names.insert(comm.name);
+                known.members.extend(members);
             }
         }
         numbers
     }
 
-    fn number(&mut self, part: &str, claim: &Claim<M>) -> usize {
-        let mut identity = claim.identity;
+    fn number(&mut self, (number, part): (usize, &str), Claim { comm, members }: &Claim<M>) -> usize {
+        let mut identity = comm.identity;
         let key = |identity: CommIdentity| {
-            let own = (identity == CommIdentity::Part).then(|| part.to_owned());
-            (identity, claim.id, claim.ranks, claim.repetition, own)
+            (identity, comm.id, comm.ranks, comm.repetition, (identity == CommIdentity::Part).then_some(number))
         };
         let known = self.numbers.get(&key(identity)).and_then(|&at| self.all.get(at));
         let twice =
-            known.map_or(0, |known| claim.members.iter().filter(|(rank, _)| known.members.contains_key(rank)).count());
+            known.map_or(0, |known| members.iter().filter(|(rank, _)| known.members.contains_key(rank)).count());
         self.claimed_twice += twice as u64;
         if twice > 0 && self.twice == Twice::OwnIdentity {
             identity = CommIdentity::Part;
         }
-        let next = self.all.len();
-        let number = *self.numbers.entry(key(identity)).or_insert(next);
-        if number == next {
-            self.all.push(Communicator {
-                identity,
-                id: claim.id,
-                repetition: claim.repetition,
-                ranks: 0,
-                ranks_seen: 0,
-                members: BTreeMap::new(),
-                part: part.to_owned(),
-                names: BTreeSet::new(),
-            });
-        }
-        number
+        *self.numbers.entry(key(identity)).or_insert_with(|| {
+            let comm = CommDefinition { identity, ..comm.clone() };
+            let (members, names) = (BTreeMap::new(), BTreeSet::new());
+            self.all.push(Communicator { comm, members, part: part.to_owned(), names });
+            self.all.len() - 1
+        })
     }
 
     /// In the order of their keys, which no order of parts changes.
@@ -126,11 +147,11 @@ impl<M> Communicators<M> {
 }
 
 /// Ranks in ascending order, as people write them: `0-6, 8`.
-pub fn rank_list(ranks: &[u32]) -> String {
+pub fn rank_list<'a>(ranks: impl IntoIterator<Item = &'a u32>) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for rank in BTreeSet::from_iter(ranks) {
         match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *rank => *last = *rank,
+            Some((_, last)) if last.checked_add(1) == Some(*rank) => *last = *rank,
             _ => ranges.push((*rank, *rank)),
         }
     }
@@ -149,10 +170,11 @@ mod tests {
     fn a_rank_claimed_twice_is_of_another_communicator_or_replaced() {
         let put_together = |twice| {
             let mut all = Communicators::new(twice);
-            for (part, ranks) in [("a", vec![0, 1]), ("b", vec![1, 2])] {
-                let members = ranks.into_iter().map(|rank| (rank, part)).collect();
+            for (number, (part, ranks)) in [("a", [0, 1]), ("b", [1, 2])].into_iter().enumerate() {
+                let members = ranks.map(|rank| (rank, part)).into();
                 let (identity, name) = (CommIdentity::Id, "world".to_owned());
-                all.add(part, vec![Claim { identity, id: 7, ranks: 3, repetition: 1, ranks_seen: 0, name, members }]);
+                let comm = CommDefinition { identity, id: 7, ranks: 3, repetition: 1, ranks_seen: 0, name, nodes: 1 };
+                all.add((number, part), vec![Claim { comm, members }]);
             }
             let claimed_twice = all.claimed_twice;
             let comms = all.into_key_order().map(|comm| (comm.name(), comm.members.into_values().collect::<Vec<_>>()));

@@ -41,7 +41,6 @@ fn is_send(func: &str) -> Option<bool> {
 }
 
 impl<C: Copy + PartialEq> Calls<C> {
-    /// The first one of a group.
     pub fn new(context: C, call: &P2pApi<Symbol>) -> Self {
         Self { same: Same::of(context, call), differ: false, funcs: vec![call.func] }
     }

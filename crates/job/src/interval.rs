@@ -1,4 +1,4 @@
-//! When an operation ran, by what is known of it: never how long it took to enqueue (`docs/MAPPING.md` §4).
+//! When an operation ran, by what is known about it: never how long it took to enqueue (`docs/MAPPING.md` §4).
 
 use nccl_events::archive::Timing;
 
@@ -8,7 +8,6 @@ pub struct Interval {
     /// To; the last time seen when it is unfinished.
     pub end: u64,
     pub timing: Timing,
-    /// Whether it never ended.
     pub unfinished: bool,
     /// How much later than its launch it begins here, because the kernel before had not ended.
     pub moved_ns: u64,
@@ -16,7 +15,7 @@ pub struct Interval {
     pub is_shared: bool,
 }
 
-/// What NCCL's events tell of an operation. All times are the host's.
+/// What NCCL's events report about an operation. All times are the host's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
     pub launched: u64,
@@ -108,8 +107,7 @@ pub fn share_kernel(kernel: &mut [Interval], earlier: Earlier) {
 /// which the least is known; what ran with other operations of the kernel says nothing.
 pub fn around(members: impl Iterator<Item = Interval>) -> Option<Interval> {
     // A call of its own has kernels of its own.
-    let alone = members.map(|member| Interval { is_shared: false, ..member });
-    alone.reduce(|all, member| {
+    members.map(|member| Interval { is_shared: false, ..member }).reduce(|all, member| {
         let first = if member.start < all.start { member } else { all };
         let timing = match (all.timing, member.timing) {
             (Timing::Kernel, timing) | (timing, Timing::Kernel) => timing,

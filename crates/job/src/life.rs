@@ -34,7 +34,7 @@ impl Life {
     }
 }
 
-/// What is known of a process. Times are CLOCK_REALTIME ns.
+/// What is known about a process. Times are CLOCK_REALTIME ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence {
     /// What this host's process table says.
@@ -43,7 +43,6 @@ pub struct Evidence {
     pub last_record_ns: u64,
     /// Whether its description and its clock readings could be read.
     pub is_described: bool,
-    /// Whether it finalized all its communicators.
     pub is_finalized: bool,
     /// Whether a finalize would be among the records that could be read.
     pub shows_end: bool,
@@ -63,21 +62,5 @@ impl Evidence {
             host::Life::Unknown if self.last_record_ns.saturating_add(FRESH_NS) >= self.now_ns => Life::Running,
             host::Life::Unknown => Life::Silent,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn on_another_host_the_age_of_the_last_record_decides() {
-        const SECOND_NS: u64 = 1_000_000_000;
-        let life = |age_s: u64| {
-            let (now_ns, host) = (2000 * SECOND_NS, host::Life::Unknown);
-            let last_record_ns = now_ns - age_s * SECOND_NS;
-            Evidence { host, now_ns, last_record_ns, is_described: true, is_finalized: false, shows_end: true }.life()
-        };
-        assert_eq!([1, 60].map(life), [Life::Running, Life::Silent]);
     }
 }

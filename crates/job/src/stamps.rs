@@ -1,7 +1,7 @@
 //! Which GPU stamps can be trusted.
 //!
 //! NCCL reads a kernel channel's stamps from a ring of 64 slots for each channel, without a look whether the slot is
-//! still this work's: when the GPU is that far ahead, they are those of a *later* work.
+//! still this work's: when the GPU is that far ahead, they are a *later* work's.
 //!
 //! ```text
 //!   launched:         A      B      C      D      E
@@ -21,7 +21,7 @@ pub enum Distrust {
     Impossible,
     /// The stop lies before the start.
     Backwards,
-    /// The same as those of a kernel that was launched later on this channel.
+    /// The stamps of a kernel that was launched later on this channel.
     Repeated,
     /// Not in the order in which the kernels were launched.
     OutOfOrder,
@@ -116,8 +116,7 @@ fn out_of_order<R: Copy>(works: &[Work<R>]) -> Vec<R> {
         }
         next = before.get(number).copied().flatten();
     }
-    let outside = works.iter().zip(in_chain).filter(|(_, kept)| !kept);
-    outside.map(|(work, _)| work.of).collect()
+    works.iter().zip(in_chain).filter(|(_, kept)| !kept).map(|(work, _)| work.of).collect()
 }
 
 #[cfg(test)]

@@ -30,12 +30,11 @@ impl Life {
 
 /// What identifies a process: ids are used again, also by another container of the host, ids with all of this are not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields that say it themselves")]
 pub struct ProcessKey {
-    /// The kernel's boot id.
     pub boot_id: String,
     /// The process id namespace, as `/proc/self/ns/pid` names it; empty where not known.
     pub pid_namespace: String,
-    /// The process id.
     pub pid: u32,
     /// When it started, in clock ticks since boot; 0 where not known.
     pub start_ticks: u64,
@@ -51,7 +50,10 @@ impl ProcessKey {
     /// Whether the process runs, as far as can be told from here.
     pub fn life(&self) -> Life {
         let is_namespace_known = !self.pid_namespace.is_empty();
-        if self.boot_id != boot_id() || is_namespace_known && self.pid_namespace != pid_namespace() {
+        if self.boot_id.is_empty()
+            || self.boot_id != boot_id()
+            || is_namespace_known && self.pid_namespace != pid_namespace()
+        {
             return Life::Unknown;
         }
         life_here(self.pid, Some(self.start_ticks).filter(|ticks| *ticks != 0))
@@ -60,8 +62,7 @@ impl ProcessKey {
 
 /// Whether a process of this host runs; one that started at another time is another process of the same id.
 pub fn life_here(pid: u32, start_ticks: Option<u64>) -> Life {
-    let stat = Stat::read(pid);
-    stat.map_or(Life::Gone, |stat| stat.life(start_ticks))
+    Stat::read(pid).map_or(Life::Gone, |stat| stat.life(start_ticks))
 }
 
 /// The process id namespace of this process, or an empty string.
@@ -70,7 +71,7 @@ pub fn pid_namespace() -> String {
     link.to_string_lossy().into_owned()
 }
 
-/// When a process of this host started, in clock ticks since boot; `None` if there is none of this id.
+/// When a process of this host started, in clock ticks since boot; `None` if no process has this id.
 pub fn start_ticks(pid: u32) -> Option<u64> {
     Some(Stat::read(pid)?.start_ticks)
 }

@@ -12,7 +12,7 @@
 //!
 //! Writing is one thread per slot and never waits; reading needs nothing from the writer. [`follow`] reads while
 //! the process records; [`reader`] polls a follower once.
-#![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]
+#![warn(missing_docs, clippy::missing_panics_doc)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 pub mod clock;

@@ -10,41 +10,23 @@ const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
 /// Makes a directory.
-///
-/// # Errors
-/// It cannot be made, or is there.
 pub fn directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(DIRECTORY_MODE).create(path)
 }
 
 /// Makes a directory, with all that are missing above it; nothing is wrong with one that is there.
-///
-/// # Errors
-/// It cannot be made.
 pub fn directories(path: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.mode(DIRECTORY_MODE).recursive(true).create(path)
+    DirBuilder::new().mode(DIRECTORY_MODE).recursive(true).create(path)
 }
 
 /// Makes a file that is not there.
-///
-/// # Errors
-/// It cannot be made, or is there.
 pub fn new_file(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    options.mode(FILE_MODE).open(path)
+    OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
 }
 
 /// Writes a file, whether there is one or not.
-///
-/// # Errors
-/// It cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    let mut file = options.mode(FILE_MODE).open(path)?;
-    file.write_all(bytes)
+    OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)?.write_all(bytes)
 }
 
 /// Gives a directory, with all that is in it, the mode of another directory: files without the right to execute them.

@@ -1,5 +1,10 @@
 //! For tests: recorded processes to read and write, by the journal's own writer. Feature `testing` only.
-#![expect(clippy::missing_panics_doc, clippy::expect_used, reason = "what is not as it should be fails the test")]
+#![expect(
+    missing_docs,
+    clippy::missing_panics_doc,
+    clippy::expect_used,
+    reason = "what is not as it should be fails the test"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,17 +26,13 @@ const GPU_OFFSET_NS: u64 = 1000;
 /// A process that records: a rank of one communicator.
 #[derive(Debug)]
 pub struct Process {
-    /// Its part.
     pub part: PathBuf,
     /// The slot of the thread that calls NCCL.
     pub main: SlotWriter,
-    /// The slot of the proxy thread.
     pub proxy: SlotWriter,
-    /// The slot of the maintenance thread.
     pub maintenance: SlotWriter,
-    /// The communicator's context.
+    /// The communicator's.
     pub context: ContextId,
-    /// The rank in it.
     pub rank: i32,
     writer: Arc<JournalWriter>,
 }
@@ -135,10 +136,21 @@ impl Process {
         start(self.context, parent.get(), self.rank, body)
     }
 
+    /// Starts an event of the thread that calls NCCL.
+    fn start(&mut self, parent: EventId, body: Body<Name<'_>>) -> EventId {
+        let event = self.event(parent, body);
+        self.main.start(&event)
+    }
+
+    /// Starts an event of the proxy thread.
+    fn start_proxy(&mut self, parent: EventId, body: Body<Name<'_>>) -> EventId {
+        let event = self.event(parent, body);
+        self.proxy.start(&event)
+    }
+
     /// A collective without a call, a launch or children.
     pub fn collective(&mut self, sequence: u64) {
-        let operation = self.event(EventId::NONE, all_reduce(sequence, 0));
-        let operation = self.main.start(&operation);
+        let operation = self.start(EventId::NONE, all_reduce(sequence, 0));
         self.main.stop(operation.get());
     }
 
@@ -146,10 +158,8 @@ impl Process {
     /// and the Coll.
     pub fn all_reduce(&mut self, sequence: u64) -> [EventId; 2] {
         let group = event::GroupApi { graph_captured: false, depth: 1 };
-        let group = self.event(EventId::NONE, Body::GroupApi(group));
-        let group = self.main.start(&group);
-        let began = state(group, number::GROUP_START_API_STOP, StateArgs::None);
-        self.main.state(&began);
+        let group = self.start(EventId::NONE, Body::GroupApi(group));
+        self.main.state(&state(group, number::GROUP_START_API_STOP, StateArgs::None));
         let call = event::CollApi {
             func: Name::from_cstr(c"AllReduce"),
             count: 1000,
@@ -157,20 +167,14 @@ impl Process {
             stream: 0x5000,
             ..event::CollApi::default()
         };
-        let call = self.event(group, Body::CollApi(call));
-        let call = self.main.start(&call);
+        let call = self.start(group, Body::CollApi(call));
         self.main.stop(call.get());
-        let ends = state(group, number::GROUP_END_API_START, StateArgs::None);
-        self.main.state(&ends);
-        let launch = Body::KernelLaunch(event::KernelLaunch { stream: 0x5000 });
-        let launch = self.event(group, launch);
-        let launch = self.main.start(&launch);
+        self.main.state(&state(group, number::GROUP_END_API_START, StateArgs::None));
+        let launch = self.start(group, Body::KernelLaunch(event::KernelLaunch { stream: 0x5000 }));
         let gpu_start_ns = clock::monotonic_ns() - GPU_OFFSET_NS;
         self.main.stop(launch.get());
-        let plan = self.event(EventId::NONE, Body::Group(event::Group {}));
-        let plan = self.main.start(&plan);
-        let coll = self.event(call, all_reduce(sequence, plan.get()));
-        let coll = self.main.start(&coll);
+        let plan = self.start(EventId::NONE, Body::Group(event::Group {}));
+        let coll = self.start(call, all_reduce(sequence, plan.get()));
         for event in [coll, plan, group] {
             self.main.stop(event.get());
         }
@@ -189,13 +193,10 @@ impl Process {
                 chunk_bytes: 512,
                 is_send,
             });
-            let transfer = self.event(operation, body);
-            self.proxy.start(&transfer)
+            self.start_proxy(operation, body)
         });
-        let progress = state(send, number::PROXY_OP_IN_PROGRESS, StateArgs::None);
-        self.proxy.state(&progress);
-        let step = self.event(send, Body::ProxyStep(event::ProxyStep { step: 0 }));
-        let step = self.proxy.start(&step);
+        self.proxy.state(&state(send, number::PROXY_OP_IN_PROGRESS, StateArgs::None));
+        let step = self.start_proxy(send, Body::ProxyStep(event::ProxyStep { step: 0 }));
         let bytes = StateArgs::ProxyStep { bytes: 4000 };
         self.proxy.state(&state(step, number::PROXY_STEP_SEND_WAIT, bytes));
         for event in [step, send, receive] {
@@ -206,11 +207,8 @@ impl Process {
     fn channels(&mut self, operation: EventId, gpu_start_ns: u64) {
         for channel in [0, 1] {
             let gpu_ns = gpu_start_ns + u64::from(channel);
-            let body = Body::KernelCh(event::KernelCh { channel, gpu_ns });
-            let kernel = self.event(operation, body);
-            let kernel = self.proxy.start(&kernel);
-            let gpu_ns = clock::monotonic_ns() - GPU_OFFSET_NS;
-            let stop = StateArgs::GpuTime { gpu_ns };
+            let kernel = self.start_proxy(operation, Body::KernelCh(event::KernelCh { channel, gpu_ns }));
+            let stop = StateArgs::GpuTime { gpu_ns: clock::monotonic_ns() - GPU_OFFSET_NS };
             self.proxy.state(&state(kernel, number::KERNEL_CH_STOP, stop));
             self.proxy.stop(kernel.get());
         }
@@ -218,8 +216,7 @@ impl Process {
 
     /// A send and a receive with the other rank of two, in one plan, without children.
     pub fn exchange(&mut self) {
-        let plan = self.event(EventId::NONE, Body::Group(event::Group {}));
-        let plan = self.main.start(&plan);
+        let plan = self.start(EventId::NONE, Body::Group(event::Group {}));
         for func in [c"Send", c"Recv"] {
             let body = Body::P2p(event::P2p {
                 func: Name::from_cstr(func),
@@ -231,8 +228,7 @@ impl Process {
                 parent_group: plan.get(),
                 ..event::P2p::default()
             });
-            let operation = self.event(EventId::NONE, body);
-            let operation = self.main.start(&operation);
+            let operation = self.start(EventId::NONE, body);
             self.main.stop(operation.get());
         }
         self.main.stop(plan.get());

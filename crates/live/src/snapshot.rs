@@ -88,7 +88,6 @@ pub struct Communicator {
     pub nodes: Option<u32>,
 }
 
-/// A rank of a communicator.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Rank {
     /// Index in [`Snapshot::communicators`].

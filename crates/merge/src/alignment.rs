@@ -50,13 +50,13 @@ pub(crate) fn locals(nccl: &Nccl) -> Result<Locals> {
     let processes: BTreeSet<LocationGroupRef> = nccl.processes.iter().map(|process| process.group).collect();
     let mut all = Locals::new();
     for (location, definition) in &nccl.trace.definitions.locations {
-        let file = nccl.archive().definition_file(*location);
+        let file = nccl.trace.archive.definition_file(*location);
         let metadata = std::fs::metadata(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let process = Some(nccl.process_of(*location)).filter(|process| processes.contains(process));
         let local = match all.entry(process).or_default().entry((metadata.dev(), metadata.ino())) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let read = nccl.archive().local_definitions(*location);
+                let read = nccl.trace.archive.local_definitions(*location);
                 let mut before = read.context("cannot read local definitions")?.clock_offsets;
                 before.sort_by_key(|offset| offset.time);
                 new.insert(Local { locations: Vec::new(), events: 0, before, after: Vec::new() })
@@ -182,13 +182,11 @@ pub(crate) fn began_ns(inputs: &Inputs, tick: u64) -> Option<u64> {
 
 pub(crate) fn span_of_traces(inputs: &Inputs) -> (u64, u64) {
     let first = inputs.first().span;
-    let spans = inputs.scoreps.iter().map(ScoreP::span_in_first);
-    spans.fold(first, |all, span| (all.0.min(span.0), all.1.max(span.1)))
+    inputs.scoreps.iter().map(ScoreP::span_in_first).fold(first, |all, span| (all.0.min(span.0), all.1.max(span.1)))
 }
 
 pub(crate) fn span(inputs: &Inputs) -> (u64, u64) {
-    let spans = inputs.all_locals().filter_map(Local::span);
-    spans.fold(span_of_traces(inputs), |all, span| {
+    inputs.all_locals().filter_map(Local::span).fold(span_of_traces(inputs), |all, span| {
         (all.0.min(clock::saturated(span.0)), all.1.max(clock::saturated(span.1)))
     })
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use analysis::stated;
 use anyhow::{Context as _, Result};
 use nccl_events::archive::LocationKind;
 use otf2::verbatim::{EventRecords, RecordKind};
@@ -86,15 +85,9 @@ fn for_all(inputs: &Inputs) -> Option<&'static str> {
 /// The locations of the threads of a process that call NCCL, with the system's numbers of the threads.
 fn threads(inputs: &Inputs, pair: &Pair) -> Vec<(LocationRef, Option<u64>)> {
     let (trace, group) = (&inputs.nccl(pair).trace, inputs.ours(pair).group);
-    let mut threads = Vec::new();
-    for (location, definition) in &trace.definitions.locations {
-        let is_of_process = trace.process(definition.group) == group && definition.number_of_events > 0;
-        let is_sibling = stated(&trace.definitions, &definition.properties, Sibling).is_some();
-        if is_of_process && trace.location_kind(*location) == Some(LocationKind::ApiThread) && !is_sibling {
-            threads.push((*location, stated(&trace.definitions, &definition.properties, ThreadId)));
-        }
-    }
-    threads
+    let is_of_process = |it: &LocationRef| trace.process(trace.group(*it)) == group;
+    let own = trace.locations_of(&[LocationKind::ApiThread]).into_iter().filter(is_of_process);
+    own.filter(|it| trace.of_location(*it, Sibling).is_none()).map(|it| (it, trace.of_location(it, ThreadId))).collect()
 }
 
 /// A thread that Score-P has, or why its calls cannot be there.
@@ -112,7 +105,8 @@ fn thread(
     let mut is_calls = true;
     inputs
         .nccl(pair)
-        .archive()
+        .trace
+        .archive
         .for_each_event(&[ours], |_, event| {
             let step = match event.kind {
                 EventKind::Enter(_) => Step::Enter,

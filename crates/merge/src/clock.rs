@@ -79,8 +79,7 @@ pub(crate) fn composed(local: &Piecewise, correction: &[ClockOffset], covered: (
     let corrected = Piecewise::new(parts.collect(), Beyond::Nearest);
     let trace_ticks = |ns: i128| {
         let parts = local.nearest(ns);
-        let parts = corrected.as_ref().map_or(parts, |curve| curve.nearest(parts));
-        divided(parts, PARTS)
+        divided(corrected.as_ref().map_or(parts, |curve| curve.nearest(parts)), PARTS)
     };
     let corrections = correction.iter().map(|offset| local.inverse(i128::from(offset.time) * PARTS));
     offsets(knots_within(covered, xs(local).chain(corrections)), trace_ticks)

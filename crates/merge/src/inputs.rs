@@ -62,12 +62,10 @@ impl Inputs {
         &self.nccls[pair.nccl.archive]
     }
 
-    /// The process in NCCL's archive.
     pub(crate) fn ours(&self, pair: &Pair) -> &nccl::Process {
         &self.nccl(pair).processes[pair.nccl.process]
     }
 
-    /// The process in Score-P's trace.
     pub(crate) fn theirs(&self, pair: &Pair) -> &scorep::Process {
         &self.scorep(pair).processes[pair.scorep.process]
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::{Trace, stated};
+use analysis::Trace;
 use anyhow::{Context as _, Result, bail};
 use otf2::verbatim::Definition;
 use otf2::{Archive, LocationGroupRef, LocationRef};
@@ -15,11 +15,9 @@ pub(crate) struct Nccl {
     pub(crate) trace: Trace,
     pub(crate) verbatim: Vec<Definition>,
     pub(crate) processes: Vec<Process>,
-    /// How many ranks the largest communicator has.
     pub(crate) largest_communicator: usize,
 }
 
-/// A process that was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Process {
     pub name: String,
@@ -67,10 +65,6 @@ impl Nccl {
         Ok(Self { processes: processes(&trace, &ranks), trace, verbatim, largest_communicator })
     }
 
-    pub(crate) fn archive(&self) -> &Archive {
-        &self.trace.archive
-    }
-
     /// The process that a location belongs to, also on its GPU.
     pub(crate) fn process_of(&self, location: LocationRef) -> LocationGroupRef {
         self.trace.process(self.trace.group(location))
@@ -88,10 +82,8 @@ fn processes(trace: &Trace, ranks: &BTreeMap<LocationGroupRef, Vec<u32>>) -> Vec
     let creators: BTreeSet<LocationGroupRef> =
         definitions.location_groups.values().map(|group| group.creator).collect();
     let process = |group: LocationGroupRef| {
-        let properties = &definitions.location_groups.get(&group)?.properties;
         let (locations, events) = sizes.get(&group).copied().unwrap_or_default();
-        let process_id = stated(definitions, properties, ProcessId);
-        let host = trace.host(group).and_then(|node| trace.node_name(node));
+        let process_id = trace.of_group(group, ProcessId);
         let rank_in_communicator = match ranks.get(&group).map(Vec::as_slice) {
             Some([rank]) => Some(*rank),
             _ => None,
@@ -99,15 +91,15 @@ fn processes(trace: &Trace, ranks: &BTreeMap<LocationGroupRef, Vec<u32>>) -> Vec
         // Ranks without a part are in a group that is no process, and have no events.
         (events > 0 || process_id.is_some() || creators.contains(&group)).then(|| Process {
             name: trace.group_name(group).to_owned(),
-            host: host.unwrap_or_default().to_owned(),
+            host: trace.host_name(group).unwrap_or_default().to_owned(),
             process_id,
-            rank: stated(definitions, properties, LauncherRank).and_then(|rank| u32::try_from(rank).ok()),
+            rank: trace.of_group(group, LauncherRank).and_then(|rank| u32::try_from(rank).ok()),
             locations,
             events,
             group,
             rank_in_communicator,
-            has_counter: matches!(stated(definitions, properties, ClockSource), Some("TSC" | "CNTVCT")),
-            anchors: stated(definitions, properties, ClockAnchors).unwrap_or_default(),
+            has_counter: matches!(trace.of_group(group, ClockSource), Some("TSC" | "CNTVCT")),
+            anchors: trace.of_group(group, ClockAnchors).unwrap_or_default(),
         })
     };
     trace.processes().filter_map(process).collect()

@@ -50,7 +50,6 @@ pub(crate) struct Process {
     pub(crate) master: LocationRef,
 }
 
-/// What identifies a process in Score-P's trace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ProcessId {
     /// Empty where the system tree has none.
@@ -251,13 +250,10 @@ fn timer(anchor: &Path, ticks_per_second: u64) -> Result<Timer> {
         _ => Timer::Counter,
     };
     let settings = anchor.with_file_name(SETTINGS);
-    let Ok(text) = regular_files::read_to_string(&settings, MOST_DESCRIPTION_BYTES) else {
-        return Ok(by_resolution);
-    };
-    let set = text.lines().find_map(|line| {
-        let value = line.strip_prefix("SCOREP_TIMER=")?;
-        Some(value.trim_matches(|quote| quote == '\'' || quote == '"'))
-    });
+    let text = regular_files::read_to_string(&settings, MOST_DESCRIPTION_BYTES).unwrap_or_default();
+    let set = text
+        .lines()
+        .find_map(|line| Some(line.strip_prefix("SCOREP_TIMER=")?.trim_matches(|quote| quote == '\'' || quote == '"')));
     let Some(name) = set else {
         return Ok(by_resolution);
     };

@@ -7,98 +7,103 @@
 
 use crate::Kind;
 
-/// What a location stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LocationKind {
-    /// A thread that called NCCL.
-    ApiThread,
-    /// A thread of CUDA's that calls host functions.
-    CallbackThread,
-    /// A proxy thread between transfers.
-    ProxyThread,
-    /// A rank of a communicator.
-    Communicator,
-    /// A rank of a communicator that nobody recorded.
-    NotRecorded,
-    /// A CUDA stream.
-    Stream,
-    /// A channel of a rank.
-    Channel,
-    /// A network connection of a rank.
-    Connection,
-    /// A slot of a network connection.
-    Slot,
-    /// What the network plugin does for a slot.
-    NetPlugin,
+macro_rules! named {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident $text:literal,)+ })+) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl $name {
+            /// All, in order.
+            pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
+
+            /// The name in archives.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $text,)+
+                }
+            }
+
+            /// The one of this name.
+            pub fn parse(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|it| it.name() == name)
+            }
+        }
+    )+};
 }
 
-impl LocationKind {
-    const ALL: [(Self, &'static str); 10] = [
-        (Self::ApiThread, "api-thread"),
-        (Self::CallbackThread, "callback-thread"),
-        (Self::ProxyThread, "proxy-thread"),
-        (Self::Communicator, "communicator"),
-        (Self::NotRecorded, "not-recorded"),
-        (Self::Stream, "stream"),
-        (Self::Channel, "channel"),
-        (Self::Connection, "connection"),
-        (Self::Slot, "slot"),
-        (Self::NetPlugin, "net-plugin"),
-    ];
-
-    /// The value of the property.
-    pub fn name(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(kind, _)| *kind == self);
-        found.map_or("", |(_, name)| name)
+named! {
+    /// What a location stands for.
+    LocationKind {
+        /// A thread that called NCCL.
+        ApiThread "api-thread",
+        /// A thread of CUDA's that calls host functions.
+        CallbackThread "callback-thread",
+        /// A proxy thread between transfers.
+        ProxyThread "proxy-thread",
+        /// A rank of a communicator.
+        Communicator "communicator",
+        /// A rank of a communicator that nobody recorded.
+        NotRecorded "not-recorded",
+        /// A CUDA stream.
+        Stream "stream",
+        /// A channel of a rank.
+        Channel "channel",
+        /// A network connection of a rank.
+        Connection "connection",
+        /// A slot of a network connection.
+        Slot "slot",
+        /// What the network plugin does for a slot.
+        NetPlugin "net-plugin",
     }
 
-    /// The kind of this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        let found = Self::ALL.iter().find(|(_, known)| *known == name);
-        found.map(|(kind, _)| *kind)
+    /// The classes of regions: names are unique within one.
+    RegionClass {
+        /// Calls of NCCL's interface.
+        Api "call",
+        /// Work inside a call: launch plans, enqueueing.
+        Enqueue "enqueue",
+        /// Kernel launches.
+        Launch "launch",
+        /// Collective and point-to-point operations as they ran.
+        Operation "operation",
+        /// Network transfers by the proxy.
+        Network "transfer",
+        /// Kernel channels.
+        Channel "channel",
+        /// States of proxy threads.
+        Proxy "proxy",
+        /// Kernels.
+        Kernel "kernel",
+        /// Copies by a GPU.
+        Copy "copy",
+    }
+
+    /// What an operation's interval was measured by: attribute `nccl.timing`.
+    Timing {
+        /// Its kernel or copies, as CUPTI reports.
+        Cupti "cupti",
+        /// CUDA events around its launch.
+        Event "event",
+        /// Kernel channels on the GPU's timer.
+        KernelChannel "kernelch",
+        /// Kernel channels without GPU time: when the host heard of them.
+        KernelChannelHost "kernelch-host",
+        /// Kernel launch to last proxy operation.
+        Proxy "proxy",
+        /// Nothing of its own: while the other operations of its kernel ran.
+        Kernel "shared-kernel",
+        /// Only the enqueueing is known.
+        Enqueue "enqueue",
     }
 }
 
-/// The classes of regions: names are unique within one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RegionClass {
-    /// Calls of NCCL's interface.
-    Api,
-    /// Work inside a call: launch plans, enqueueing.
-    Enqueue,
-    /// Kernel launches.
-    Launch,
-    /// Collective and point-to-point operations as they ran.
-    Operation,
-    /// Network transfers by the proxy.
-    Network,
-    /// Kernel channels.
-    Channel,
-    /// States of proxy threads.
-    Proxy,
-    /// Kernels.
-    Kernel,
-    /// Copies by a GPU.
-    Copy,
-}
-
-impl RegionClass {
-    const ALL: [(Self, &'static str); 9] = [
-        (Self::Api, "call"),
-        (Self::Enqueue, "enqueue"),
-        (Self::Launch, "launch"),
-        (Self::Operation, "operation"),
-        (Self::Network, "transfer"),
-        (Self::Channel, "channel"),
-        (Self::Proxy, "proxy"),
-        (Self::Kernel, "kernel"),
-        (Self::Copy, "copy"),
-    ];
-
-    /// Its name in canonical names.
-    pub fn name(self) -> &'static str {
-        let found = Self::ALL.iter().find(|(class, _)| *class == self);
-        found.map_or("", |(_, name)| name)
+impl Timing {
+    /// Whether it says how long an operation ran, not only how long something around it.
+    pub const fn is_measured(self) -> bool {
+        !matches!(self, Self::Enqueue | Self::Kernel)
     }
 }
 
@@ -111,71 +116,15 @@ pub fn canonical_name(class: RegionClass, kind: Option<Kind>, name: &str) -> Str
     }
 }
 
-/// The class of a region, and the kind of event that it shows, by its canonical name; none of kernels and of regions of
-/// other writers.
+/// The class of a region, and the kind of event that it shows, by its canonical name. `None` for kernels and for
+/// regions of other writers.
 pub fn parse_canonical_name(canonical: &str) -> Option<(RegionClass, Option<Kind>)> {
     let mut words = canonical.strip_prefix("nccl::")?.splitn(3, "::");
-    let class = words.next()?;
-    let (class, _) = RegionClass::ALL.iter().find(|(_, known)| *known == class)?;
+    let class = RegionClass::parse(words.next()?)?;
     let kind = words.next()?;
     let kinds = words.next().map(|_name| Kind::ALL.into_iter());
     let kind = kinds.and_then(|mut kinds| kinds.find(|known| known.name() == kind));
-    Some((*class, kind))
-}
-
-/// What an operation's interval was measured by: attribute `nccl.timing`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timing {
-    /// Its kernel or copies, as CUPTI reports.
-    Cupti,
-    /// CUDA events around its launch.
-    Event,
-    /// Kernel channels on the GPU's timer.
-    KernelChannel,
-    /// Kernel channels without GPU time: when the host heard of them.
-    KernelChannelHost,
-    /// Kernel launch to last proxy operation.
-    Proxy,
-    /// Nothing of its own: while the other operations of its kernel ran.
-    Kernel,
-    /// Only the enqueueing is known.
-    Enqueue,
-}
-
-impl Timing {
-    /// All, in order.
-    pub const ALL: [Self; 7] = [
-        Self::Cupti,
-        Self::Event,
-        Self::KernelChannel,
-        Self::KernelChannelHost,
-        Self::Proxy,
-        Self::Kernel,
-        Self::Enqueue,
-    ];
-
-    /// The attribute's value.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cupti => "cupti",
-            Self::Event => "event",
-            Self::KernelChannel => "kernelch",
-            Self::KernelChannelHost => "kernelch-host",
-            Self::Proxy => "proxy",
-            Self::Kernel => "shared-kernel",
-            Self::Enqueue => "enqueue",
-        }
-    }
-
-    /// What has this name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|timing| timing.name() == name)
-    }
-
-    /// Whether it says how long an operation ran, not only how long something around it.
-    pub const fn is_measured(self) -> bool {
-        !matches!(self, Self::Enqueue | Self::Kernel)
-    }
+    Some((class, kind))
 }
 
 #[cfg(test)]
@@ -183,26 +132,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn canonical_names_say_class_and_kind() {
-        for (class, name) in RegionClass::ALL {
-            assert_eq!(class.name(), name);
+    fn names_lead_back_to_classes_and_kinds() {
+        for class in RegionClass::ALL {
             for kind in Kind::ALL.into_iter().map(Some).chain([None]) {
-                let canonical = canonical_name(class, kind, "a name");
-                assert_eq!(parse_canonical_name(&canonical), Some((class, kind)), "{canonical}");
+                // A phase may be called `a::b`.
+                for name in ["a name", "a::b"] {
+                    let canonical = canonical_name(class, kind, name);
+                    assert_eq!(parse_canonical_name(&canonical), Some((class, kind)), "{canonical}");
+                }
             }
         }
-        // A phase that NCCL calls so.
-        let canonical = canonical_name(RegionClass::Channel, Some(Kind::KernelPhase), "a::b");
-        assert_eq!(parse_canonical_name(&canonical), Some((RegionClass::Channel, Some(Kind::KernelPhase))));
         for other in ["MPI_Send", "_Z3foov", "nccl::Other::foo()", "nccl::call"] {
             assert_eq!(parse_canonical_name(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn kinds_of_locations_have_names() {
-        for (kind, name) in LocationKind::ALL {
-            assert_eq!((kind.name(), LocationKind::parse(name)), (name, Some(kind)));
+        for kind in LocationKind::ALL {
+            assert_eq!(LocationKind::parse(kind.name()), Some(kind));
         }
     }
 }

@@ -92,18 +92,3 @@ pub struct Switch {
     /// What is from now on.
     pub after: Wanted,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_window_fits_in_a_word() {
-        for span in [Span { first: 1, last: 1 }, Span { first: 7, last: u32::MAX }] {
-            assert_eq!(Span::from_word(span.word()), Some(span));
-            assert!(!span.is_empty());
-        }
-        assert_eq!(Span::from_word(0), None);
-        assert_eq!(Span { first: 100, last: 200 }.len(), 101);
-    }
-}

@@ -1,13 +1,13 @@
 //! Who hears how far long work is: writing archives, reading them. Nobody, unless a caller says so.
 
-/// Hears how the work goes on. Steps and remarks come from all threads that work.
+/// Receives the progress of some work. All working threads call it.
 pub trait Progress: Send + Sync {
     /// Something that can be shown begins; `steps` says how many [`Progress::step`] calls follow.
     fn begin(&self, what: &str, steps: u64) {
         let _ = (what, steps);
     }
 
-    /// One step of it is done.
+    /// One step is done.
     fn step(&self) {}
 
     /// The work is done.

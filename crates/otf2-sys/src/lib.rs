@@ -23,7 +23,7 @@
 //! let name = unsafe { std::ffi::CStr::from_ptr(name) };
 //! assert_eq!(name.to_str(), Ok("SUCCESS"));
 //! ```
-#![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]
+#![warn(missing_docs, clippy::missing_panics_doc)]
 
 mod constants;
 mod error_callback;

@@ -55,7 +55,7 @@ impl Checksums {
         Ok(Self { global, local })
     }
 
-    /// Whether the files are those of which an archive has these checksums.
+    /// Compares the files' checksums with those that the archive states.
     pub(crate) fn compare(&self, anchor: &Path, written: &str) -> Result<()> {
         let (global, local) = written.split_once(' ').unwrap_or((written, ""));
         let path = if global != format!("{:016x}", self.global) {

@@ -13,11 +13,14 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// Why an archive could not be written or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
+#[expect(
+    missing_docs,
+    reason = "`operation` is what was being done, with the file or location; `reason` what is wrong"
+)]
 pub enum Error {
     /// libotf2 reported an error.
     #[error("{operation}: libotf2 reports {code}: {detail}")]
     Library {
-        /// What was being done, with the file or location.
         operation: String,
         /// The name of OTF2's error code, such as `INVALID_ARGUMENT`, or for errors of the operating system
         /// what they mean, such as `No space left on device`.
@@ -27,34 +30,16 @@ pub enum Error {
     },
     /// The call was refused before libotf2 saw it: libotf2 would write a broken archive, or abort.
     #[error("{operation}: {reason}")]
-    Refused {
-        /// What was being done, with the file or location.
-        operation: String,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Refused { operation: String, reason: String },
     /// A file or directory could not be read or written.
     #[error("{operation} {}: {source}", path.display())]
-    Io {
-        /// What was being done.
-        operation: &'static str,
-        /// With which file or directory.
-        path: PathBuf,
-        /// Why it failed.
-        source: std::io::Error,
-    },
+    Io { operation: &'static str, path: PathBuf, source: std::io::Error },
     /// A file of an archive is damaged or incomplete.
     #[error("{}: {reason}", path.display())]
-    Damaged {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Damaged { path: PathBuf, reason: String },
     /// The events of a location are not in the order of time.
     #[error("{}: time goes from {from} back to {to}", path.display())]
     TimeGoesBack {
-        /// Which file.
         path: PathBuf,
         /// The time of an event, corrected by the location's clock offsets.
         from: u64,
@@ -71,7 +56,7 @@ pub(crate) fn io(operation: &'static str, path: &Path, source: std::io::Error) -
     Error::Io { operation, path: path.to_owned(), source }
 }
 
-/// What libotf2 says of a file that is damaged.
+/// The error for a damaged file, with the message of libotf2.
 pub(crate) fn damaged(path: &Path, what: &str, error: &Error) -> Error {
     let reason = match error {
         Error::Library { code, detail, .. } => format!("{what} (libotf2 reports {code}: {detail})"),
@@ -218,23 +203,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failing_call_carries_the_words_of_libotf2() {
+    fn errors_carry_the_words_of_libotf2() {
         listen();
         // SAFETY: libotf2 checks for NULL; that is the error provoked here.
         let code = unsafe { sys::OTF2_Archive_SetCreator(std::ptr::null_mut(), c"x".as_ptr()) };
-        let error = check(code, || "set the creator of nothing".to_owned());
-        let text = error.expect_err("NULL is no archive").to_string();
-        assert!(text.starts_with("set the creator of nothing: libotf2 reports INVALID_ARGUMENT"), "{text}");
+        let text = check(code, || "set it".to_owned()).expect_err("NULL is no archive").to_string();
+        assert!(text.starts_with("set it: libotf2 reports INVALID_ARGUMENT"), "{text}");
         assert!(text.contains("This is no valid archive handle!"), "{text}");
-    }
-
-    #[test]
-    fn numbers_in_the_message_come_through_the_va_list() {
+        // A path comes through the arguments of the format.
         listen();
-        // SAFETY: libotf2 checks for NULL; that is the error provoked here.
+        // SAFETY: a string that ends.
         let archive = unsafe { sys::OTF2_Reader_Open(c"/nonexistent/traces.otf2".as_ptr()) };
-        assert!(archive.is_null());
         let text = null("open".to_owned()).to_string();
-        assert!(text.contains("/nonexistent"), "{text}");
+        assert!(archive.is_null() && text.contains("/nonexistent"), "{text}");
     }
 }

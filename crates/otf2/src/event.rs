@@ -4,42 +4,37 @@ use crate::refs::{AttributeRef, CommRef, MetricRef, ParameterRef, RegionRef, Rma
 use crate::value::{AttributeValue, MetricValue};
 use crate::vocabulary::{CollectiveOp, MeasurementMode};
 
-/// What a member of a communicator says about a collective operation.
+/// What a member of a communicator reports of a collective operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of OTF2's arguments")]
 pub struct Collective {
-    /// Which operation.
     pub op: CollectiveOp,
-    /// In which communicator.
     pub comm: CommRef,
-    /// The root's rank, for operations that have one.
+    /// A rank, for operations that have one.
     pub root: Option<u32>,
-    /// Bytes this member sent.
+    /// Of this member, as `bytes_received`.
     pub bytes_sent: u64,
-    /// Bytes this member received.
     pub bytes_received: u64,
 }
 
-/// One end of a message.
+/// One end of a message. Sends and receives match by communicator and tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of OTF2's arguments")]
 pub struct Message {
-    /// The rank of the other end: the receiver of a send, the sender of a receive.
+    /// The rank of the other end.
     pub peer: u32,
-    /// In which communicator.
     pub comm: CommRef,
-    /// Tag: sends and receives match by it.
     pub tag: u32,
-    /// Size in bytes.
     pub bytes: u64,
 }
 
 /// A put or a get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names of OTF2's arguments")]
 pub struct RmaAccess {
-    /// The window.
     pub win: RmaWinRef,
-    /// The rank of the remote member in the window's communicator.
+    /// A rank of the window's communicator.
     pub remote: u32,
-    /// Size in bytes.
     pub bytes: u64,
     /// The completion names the same id.
     pub matching: u64,
@@ -47,12 +42,11 @@ pub struct RmaAccess {
 
 /// An event of a location.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "fields that say it themselves")]
 pub struct Event {
-    /// When, in ticks of the archive's clock, corrected by the location's clock offsets.
+    /// In ticks of the archive's clock, corrected by the location's clock offsets.
     pub time: u64,
-    /// What.
     pub kind: EventKind,
-    /// More about it.
     pub attributes: Vec<(AttributeRef, AttributeValue)>,
 }
 

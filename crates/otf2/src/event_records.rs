@@ -71,10 +71,6 @@ pub enum RecordKind {
 
 impl EventRecords {
     /// Reads an event file.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be read, is damaged, or was written on a machine of another byte order.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = regular_files::read(path, u64::MAX).map_err(|source| io("read the event file", path, source))?;
         match (Reader { bytes: &bytes, at: 0 }).records() {
@@ -84,14 +80,12 @@ impl EventRecords {
     }
 
     /// The events in the order of the file.
-    #[must_use]
     pub fn as_slice(&self) -> &[EventRecord] {
         &self.records
     }
 
     /// The order of these and other events by time: whether the next one is another. At the same time the others
     /// come first.
-    #[must_use]
     pub fn by_time(&self, others: &Self) -> Vec<bool> {
         let mut others_left = others.records.iter().peekable();
         let mut order = Vec::with_capacity(self.records.len() + others.records.len());
@@ -106,10 +100,6 @@ impl EventRecords {
     }
 
     /// Writes these and other events as one file in an order as [`EventRecords::by_time`] gives one.
-    ///
-    /// # Errors
-    ///
-    /// When the file cannot be written, or the order has more events than there are.
     pub fn write_with(&self, others: &Self, order: &[bool], path: &Path) -> Result<()> {
         let mut to = Writer::default();
         let (mut own_left, mut others_left) = (self.records.iter(), others.records.iter());
@@ -292,12 +282,12 @@ mod tests {
         let both = scratch.path().join("both.evt");
         theirs.write_with(&ours, &theirs.by_time(&ours), &both).expect("a file");
         let both = EventRecords::read(&both).expect("records");
-        let seen: Vec<(u64, RecordKind)> = both.as_slice().iter().map(|it| (it.time, it.kind)).collect();
-        assert_eq!(seen.len(), 120_006);
-        assert!(seen.is_sorted_by_key(|(time, _)| *time));
+        let both = both.as_slice();
+        assert_eq!(both.len(), 120_006);
+        assert!(both.is_sorted_by_key(|record| record.time));
         let [enter, leave] = [RecordKind::Enter, RecordKind::Leave].map(|kind| move |at| kind(RegionRef::new(at)));
         let first = [(100, enter(0)), (101, leave(0)), (105, enter(0)), (106, leave(0)), (110, enter(1))];
-        assert_eq!(seen[..5], first);
+        assert!(both.iter().map(|record| (record.time, record.kind)).take(5).eq(first));
         // Nothing to add leaves the file as it was.
         let nothing = EventRecords { bytes: Vec::new(), records: Vec::new() };
         let same = scratch.path().join("same.evt");

@@ -24,70 +24,46 @@
 //!
 //! ```
 //! use otf2::records::{ClockProperties, Location, LocationGroup, Region, SystemTreeNode};
-//! use otf2::{
-//!     ArchiveWriter, Attributes, LocationGroupRef, LocationGroupType, LocationRef, LocationType,
-//!     RegionRef, StringRef, SystemTreeNodeRef,
-//! };
+//! use otf2::*;
 //!
-//! # fn main() -> otf2::Result<()> {
+//! # fn main() -> Result<()> {
 //! # let scratch = std::env::temp_dir().join(format!("otf2-example-{}", std::process::id()));
 //! # let directory = scratch.as_path();
 //! let mut archive = ArchiveWriter::create(directory, "traces")?;
-//! archive.set_creator("example 1.0")?;
-//!
-//! let thread = LocationRef::new(0);
-//! let work = RegionRef::new(0);
+//! let (thread, work) = (LocationRef::new(0), RegionRef::new(0));
 //! let mut events = archive.event_writer(thread)?;
 //! events.enter(100, work, Attributes::NONE)?;
 //! events.leave(250, work, Attributes::NONE)?;
 //! let number_of_events = events.close()?;
+//! archive.local_definitions(thread)?.close()?;
 //!
 //! let mut definitions = archive.definitions()?;
-//! definitions.clock_properties(&ClockProperties {
-//!     timer_resolution: 1_000_000_000,
-//!     global_offset: 100,
-//!     trace_length: 151,
-//!     realtime_timestamp: u64::MAX,
-//! })?;
+//! let (timer_resolution, global_offset, trace_length) = (1_000_000_000, 100, 151);
+//! let realtime_timestamp = u64::MAX;
+//! definitions.clock_properties(&ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp })?;
 //! for (number, text) in (0..).zip(["host", "machine", "process", "thread", "work"]) {
 //!     definitions.string(StringRef::new(number), text)?;
 //! }
 //! let name = StringRef::new;
-//! definitions.system_tree_node(
-//!     SystemTreeNodeRef::new(0),
-//!     &SystemTreeNode { name: name(0), class_name: name(1), ..SystemTreeNode::default() },
-//! )?;
-//! definitions.location_group(
-//!     LocationGroupRef::new(0),
-//!     &LocationGroup {
-//!         name: name(2),
-//!         group_type: LocationGroupType::Process,
-//!         system_tree_parent: SystemTreeNodeRef::new(0),
-//!         creator: LocationGroupRef::UNDEFINED,
-//!         properties: Vec::new(),
-//!     },
-//! )?;
-//! definitions.location(
-//!     thread,
-//!     &Location {
-//!         name: name(3),
-//!         location_type: LocationType::CpuThread,
-//!         number_of_events,
-//!         group: LocationGroupRef::new(0),
-//!         properties: Vec::new(),
-//!     },
-//! )?;
+//! let (system_tree_parent, group) = (SystemTreeNodeRef::new(0), LocationGroupRef::new(0));
+//! let node = SystemTreeNode { name: name(0), class_name: name(1), ..SystemTreeNode::default() };
+//! definitions.system_tree_node(system_tree_parent, &node)?;
+//! let (group_type, creator, properties) = (LocationGroupType::Process, LocationGroupRef::UNDEFINED, vec![]);
+//! let process = LocationGroup { name: name(2), group_type, system_tree_parent, creator, properties };
+//! definitions.location_group(group, &process)?;
+//! let (location_type, properties) = (LocationType::CpuThread, vec![]);
+//! let location = Location { name: name(3), location_type, number_of_events, group, properties };
+//! definitions.location(thread, &location)?;
 //! definitions.region(work, &Region { name: name(4), ..Region::default() })?;
-//! archive.local_definitions(thread)?.close()?;
 //! archive.close()?;
 //!
-//! let archive = otf2::Archive::open(&directory.join("traces.otf2"))?;
+//! let archive = Archive::open(&directory.join("traces.otf2"))?;
 //! assert_eq!(archive.definitions()?.string(name(4)), Some("work"));
 //! # std::fs::remove_dir_all(directory).ok();
 //! # Ok(())
 //! # }
 //! ```
-#![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]
+#![warn(missing_docs, clippy::missing_panics_doc)]
 #![cfg_attr(
     not(test),
     deny(

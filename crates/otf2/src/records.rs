@@ -33,31 +33,26 @@ pub struct ClockProperties {
 
 /// A group of locations.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "fields have the names of OTF2's definitions")]
 pub struct LocationGroup {
-    /// Its name.
     pub name: StringRef,
-    /// A process or an accelerator.
     pub group_type: LocationGroupType,
-    /// Where it ran.
     pub system_tree_parent: SystemTreeNodeRef,
     /// The process that drives this accelerator, or UNDEFINED.
     pub creator: LocationGroupRef,
-    /// Properties, each name once.
     pub properties: Vec<Property>,
 }
 
-/// What an archive says about a paradigm it uses.
+/// A paradigm that an archive uses.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "fields have the names of OTF2's definitions")]
 pub struct ParadigmRecord {
-    /// The name to show.
     pub name: StringRef,
-    /// How it makes things happen at the same time.
     pub class: ParadigmClass,
-    /// Properties, each once.
     pub properties: Vec<(ParadigmProperty, AttributeValue)>,
 }
 
-/// Those whose fields are those of the [`Definition`] of the same name. The lists after `;` are other definitions.
+/// Records with the fields of the [`Definition`] of the same name. Each list after `;` holds other definitions.
 macro_rules! records {
     ($($(#[$of:meta])* $kind:ident($own:ty) in $map:ident {
         $($(#[$doc:meta])* $field:ident: $type:ty,)*
@@ -65,6 +60,7 @@ macro_rules! records {
     })*) => {
         $(
             $(#[$of])*
+            #[expect(missing_docs, reason = "fields have the names of OTF2's definitions")]
             pub struct $kind {
                 $($(#[$doc])* pub $field: $type,)*
                 $($($(#[$list_doc])* pub $list: $list_type,)*)?
@@ -97,34 +93,26 @@ records! {
     /// An attribute that events may carry.
     #[derive(Clone, Debug, PartialEq, Eq)]
     Attribute(AttributeRef) in attributes {
-        /// Its name, dotted by convention.
         name: StringRef,
-        /// What it means.
         description: StringRef,
-        /// The type of its values.
         attribute_type: AttributeType,
     }
 
     /// A location.
     #[derive(Clone, Debug, PartialEq)]
     Location(LocationRef) in locations {
-        /// Its name.
         name: StringRef,
-        /// What it stands for.
         location_type: LocationType,
         /// How many events its event file has.
         number_of_events: u64,
-        /// The group it belongs to.
         group: LocationGroupRef,
         ;
-        /// Properties, each name once.
         properties: Vec<Property>,
     }
 
     /// A node of the system tree.
     #[derive(Clone, Debug, Default, PartialEq)]
     SystemTreeNode(SystemTreeNodeRef) in system_tree_nodes {
-        /// Its name, such as the host's.
         name: StringRef,
         /// What it is: "machine" for the root and "node" for a host, the words Scalasca looks for.
         class_name: StringRef,
@@ -133,43 +121,29 @@ records! {
         ;
         /// What its members share.
         domains: Vec<SystemTreeDomain>,
-        /// Properties, each name once.
         properties: Vec<Property>,
     }
 
     /// A region.
     #[derive(Clone, Debug, PartialEq, Eq)]
     Region(RegionRef) in regions {
-        /// The name to show.
         name: StringRef,
-        /// The name in the program, such as a mangled one.
         canonical_name: StringRef,
-        /// What it is.
         description: StringRef,
-        /// What it does.
         role: RegionRole,
-        /// The programming model it belongs to.
         paradigm: Paradigm,
-        /// Flags.
         flags: RegionFlags,
-        /// The file it is in.
         source_file: StringRef,
-        /// Its first line, 0 when not known.
         begin_line: u32,
-        /// Its last line, 0 when not known.
         end_line: u32,
     }
 
     /// A group.
     #[derive(Clone, Debug, PartialEq, Eq)]
     Group(GroupRef) in groups {
-        /// Its name.
         name: StringRef,
-        /// What its members are.
         group_type: GroupType,
-        /// The programming model it belongs to.
         paradigm: Paradigm,
-        /// Flags; 0 is none.
         flags: u32,
         /// References or indices, by `group_type`.
         members: Vec<u64>,
@@ -178,7 +152,6 @@ records! {
     /// A communicator.
     #[derive(Clone, Debug, PartialEq, Eq)]
     Comm(CommRef) in comms {
-        /// Its name.
         name: StringRef,
         /// Its members: a group of type [`GroupType::CommGroup`] or [`GroupType::CommSelf`].
         group: GroupRef,
@@ -191,9 +164,7 @@ records! {
     /// A window of remote memory access.
     #[derive(Clone, Debug, PartialEq, Eq)]
     RmaWin(RmaWinRef) in rma_wins {
-        /// Its name.
         name: StringRef,
-        /// The communicator that shares it.
         comm: CommRef,
         /// Flags; 0 is none. Writing accepts only 0: the flags promise events that this crate does not write.
         flags: u32,
@@ -202,41 +173,30 @@ records! {
     /// One value of a metric class.
     #[derive(Clone, Debug, PartialEq, Eq)]
     MetricMember(MetricMemberRef) in metric_members {
-        /// Its name.
         name: StringRef,
-        /// What it means.
         description: StringRef,
-        /// Where it comes from.
         metric_type: MetricType,
-        /// What a value means, and for which time.
         mode: MetricMode,
         /// The type of its values: `U64`, `I64` or `F64`.
         value_type: AttributeType,
         /// Values are multiplied by `base` to the power of `exponent`.
         base: MetricBase,
-        /// See `base`.
         exponent: i64,
-        /// The unit, such as "B/s".
         unit: StringRef,
     }
 
     /// A metric class: the values of one metric event.
     #[derive(Clone, Debug, PartialEq, Eq)]
     MetricClass(MetricRef) in metric_classes {
-        /// Its values, in the order of the event.
         members: Vec<MetricMemberRef>,
-        /// When it is sampled.
         occurrence: MetricOccurrence,
-        /// Who records it.
         recorder_kind: RecorderKind,
     }
 
     /// A parameter of a region.
     #[derive(Clone, Debug, PartialEq, Eq)]
     Parameter(ParameterRef) in parameters {
-        /// Its name.
         name: StringRef,
-        /// The type of its values.
         parameter_type: ParameterType,
     }
 }

@@ -9,19 +9,15 @@ use crate::refs::{
 use crate::vocabulary::AttributeType;
 
 macro_rules! attribute_values {
-    ($($(#[$doc:meta])* $variant:ident($rust:ty) = $field:ident { |$value:ident| $raw:expr, $from_raw:expr };)*) => {
+    ($($variant:ident($rust:ty) = $field:ident { |$value:ident| $raw:expr, $from_raw:expr };)*) => {
         /// The value of an attribute or property.
         #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
         #[non_exhaustive]
+        #[expect(missing_docs, reason = "the names of the types")]
         pub enum AttributeValue {
-            $($(#[$doc])* $variant($rust),)*
-            /// A value of a type that this crate has no use for, as its bits.
-            Other {
-                /// OTF2's number for the type.
-                attribute_type: AttributeType,
-                /// The bits of the value.
-                bits: u64,
-            },
+            $($variant($rust),)*
+            /// A value of a type that this crate has no use for.
+            Other { attribute_type: AttributeType, bits: u64 },
         }
 
         impl AttributeValue {
@@ -66,56 +62,34 @@ macro_rules! attribute_values {
 }
 
 attribute_values! {
-    /// 8-bit unsigned.
     U8(u8) = uint8 { |v| v, u8::from };
-    /// 16-bit unsigned.
     U16(u16) = uint16 { |v| v, u16::from };
-    /// 32-bit unsigned.
     U32(u32) = uint32 { |v| v, u32::from };
-    /// 64-bit unsigned.
     U64(u64) = uint64 { |v| v, u64::from };
-    /// 8-bit signed.
     I8(i8) = int8 { |v| v, i8::from };
-    /// 16-bit signed.
     I16(i16) = int16 { |v| v, i16::from };
-    /// 32-bit signed.
     I32(i32) = int32 { |v| v, i32::from };
-    /// 64-bit signed.
     I64(i64) = int64 { |v| v, i64::from };
-    /// 32-bit floating point.
     F32(f32) = float32 { |v| v, f32::from };
-    /// 64-bit floating point.
     F64(f64) = float64 { |v| v, f64::from };
-    /// A string of the archive.
     String(StringRef) = stringRef { |v| v.get(), StringRef::new };
-    /// An attribute.
     Attribute(AttributeRef) = attributeRef { |v| v.get(), AttributeRef::new };
-    /// A location.
     Location(LocationRef) = locationRef { |v| v.get(), LocationRef::new };
-    /// A region.
     Region(RegionRef) = regionRef { |v| v.get(), RegionRef::new };
-    /// A group.
     Group(GroupRef) = groupRef { |v| v.get(), GroupRef::new };
-    /// A metric.
     Metric(MetricRef) = metricRef { |v| v.get(), MetricRef::new };
-    /// A communicator.
     Comm(CommRef) = commRef { |v| v.get(), CommRef::new };
-    /// A parameter.
     Parameter(ParameterRef) = parameterRef { |v| v.get(), ParameterRef::new };
-    /// A window.
     RmaWin(RmaWinRef) = rmaWinRef { |v| v.get(), RmaWinRef::new };
-    /// A location group.
     LocationGroup(LocationGroupRef) = locationGroupRef { |v| v.get(), LocationGroupRef::new };
 }
 
 /// One value of a metric event.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+#[expect(missing_docs, reason = "the names of the types")]
 pub enum MetricValue {
-    /// 64-bit unsigned.
     U64(u64),
-    /// 64-bit signed.
     I64(i64),
-    /// 64-bit floating point.
     F64(f64),
 }
 

@@ -7,14 +7,12 @@ pub const CUMULATIVE: i32 = 2;
 
 /// What is sent to a collector.
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct ExportMetricsServiceRequest {
     #[prost(message, repeated, tag = "1")]
     pub resource_metrics: Vec<ResourceMetrics>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct ResourceMetrics {
     #[prost(message, optional, tag = "1")]
     pub resource: Option<Resource>,
@@ -23,14 +21,12 @@ pub struct ResourceMetrics {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct Resource {
     #[prost(message, repeated, tag = "1")]
     pub attributes: Vec<KeyValue>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct ScopeMetrics {
     #[prost(message, optional, tag = "1")]
     pub scope: Option<InstrumentationScope>,
@@ -39,7 +35,6 @@ pub struct ScopeMetrics {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct InstrumentationScope {
     #[prost(string, tag = "1")]
     pub name: String,
@@ -48,7 +43,6 @@ pub struct InstrumentationScope {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct Metric {
     #[prost(string, tag = "1")]
     pub name: String,
@@ -61,7 +55,6 @@ pub struct Metric {
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-#[expect(missing_docs, reason = "variants have OpenTelemetry's names")]
 pub enum Data {
     #[prost(message, tag = "5")]
     Gauge(Gauge),
@@ -73,14 +66,12 @@ pub enum Data {
 
 /// What goes up and down.
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct Gauge {
     #[prost(message, repeated, tag = "1")]
     pub data_points: Vec<NumberDataPoint>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct Sum {
     #[prost(message, repeated, tag = "1")]
     pub data_points: Vec<NumberDataPoint>,
@@ -91,7 +82,6 @@ pub struct Sum {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct Histogram {
     #[prost(message, repeated, tag = "1")]
     pub data_points: Vec<HistogramDataPoint>,
@@ -100,7 +90,6 @@ pub struct Histogram {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct NumberDataPoint {
     #[prost(fixed64, tag = "3")]
     pub time_unix_nano: u64,
@@ -111,7 +100,6 @@ pub struct NumberDataPoint {
 }
 
 #[derive(Clone, Copy, PartialEq, Oneof)]
-#[expect(missing_docs, reason = "variants have OpenTelemetry's names")]
 pub enum Number {
     #[prost(double, tag = "4")]
     AsDouble(f64),
@@ -120,7 +108,6 @@ pub enum Number {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct HistogramDataPoint {
     #[prost(fixed64, tag = "3")]
     pub time_unix_nano: u64,
@@ -137,7 +124,6 @@ pub struct HistogramDataPoint {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct KeyValue {
     #[prost(string, tag = "1")]
     pub key: String,
@@ -147,7 +133,6 @@ pub struct KeyValue {
 
 /// A value: of its kinds only strings.
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have OpenTelemetry's names")]
 pub struct AnyValue {
     #[prost(string, optional, tag = "1")]
     pub string_value: Option<String>,

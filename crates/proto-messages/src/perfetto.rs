@@ -31,7 +31,6 @@ pub mod event_type {
 pub const UNIT_SIZE_BYTES: i32 = 3;
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct TracePacket {
     #[prost(message, optional, tag = "6")]
     pub clock_snapshot: Option<ClockSnapshot>,
@@ -59,7 +58,6 @@ impl TracePacket {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
     pub clocks: Vec<Clock>,
@@ -68,7 +66,6 @@ pub struct ClockSnapshot {
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct Clock {
     #[prost(uint32, optional, tag = "1")]
     pub clock_id: Option<u32>,
@@ -78,7 +75,6 @@ pub struct Clock {
 
 /// What packets of a sequence have that do not say otherwise.
 #[derive(Clone, Copy, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct TracePacketDefaults {
     #[prost(message, optional, tag = "11")]
     pub track_event_defaults: Option<TrackEventDefaults>,
@@ -88,14 +84,12 @@ pub struct TracePacketDefaults {
 
 /// What track events of a sequence have that do not say otherwise.
 #[derive(Clone, Copy, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct TrackEventDefaults {
     #[prost(uint64, optional, tag = "11")]
     pub track_uuid: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct TrackDescriptor {
     #[prost(uint64, optional, tag = "1")]
     pub uuid: Option<u64>,
@@ -118,7 +112,6 @@ pub struct TrackDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct ProcessDescriptor {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
@@ -129,7 +122,6 @@ pub struct ProcessDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct ThreadDescriptor {
     #[prost(int32, optional, tag = "1")]
     pub pid: Option<i32>,
@@ -140,7 +132,6 @@ pub struct ThreadDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct CounterDescriptor {
     #[prost(int32, optional, tag = "3")]
     pub unit: Option<i32>,
@@ -149,7 +140,6 @@ pub struct CounterDescriptor {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct TrackEvent {
     #[prost(uint64, repeated, packed = "false", tag = "3")]
     pub category_iids: Vec<u64>,
@@ -171,7 +161,6 @@ pub struct TrackEvent {
 
 /// An argument of a slice: a name, and a value or further arguments.
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct DebugAnnotation {
     #[prost(uint64, optional, tag = "1")]
     pub name_iid: Option<u64>,
@@ -189,7 +178,6 @@ pub struct DebugAnnotation {
 
 /// Names that packets of a sequence have by number from here on.
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct InternedData {
     #[prost(message, repeated, tag = "1")]
     pub event_categories: Vec<Interned>,
@@ -203,7 +191,6 @@ pub struct InternedData {
 
 /// A name: Perfetto's `EventCategory`, `EventName`, `DebugAnnotationName` and `InternedString` are alike.
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have Perfetto's names")]
 pub struct Interned {
     #[prost(uint64, optional, tag = "1")]
     pub iid: Option<u64>,

@@ -16,7 +16,6 @@ pub const PROFILE_STOP_TIME: &str = "profile_stop_time";
 pub const CUSTOM_DEVICE: &str = "/device:CUSTOM:";
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct XSpace {
     #[prost(message, repeated, tag = "1")]
     pub planes: Vec<XPlane>,
@@ -26,7 +25,6 @@ pub struct XSpace {
 
 /// What one device or one source of events has; its lines are appended by [`begin_plane`].
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct XPlane {
     #[prost(int64, tag = "1")]
     pub id: i64,
@@ -42,7 +40,6 @@ pub struct XPlane {
 
 /// A line; its events are appended by [`begin_line`].
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct XLine {
     #[prost(int64, tag = "1")]
     pub id: i64,
@@ -58,7 +55,6 @@ pub struct XLine {
 
 /// An event, relative to the beginning of its line.
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct XEvent {
     #[prost(int64, tag = "1")]
     pub metadata_id: i64,
@@ -72,7 +68,6 @@ pub struct XEvent {
 
 /// An attribute: a name and one of the values.
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct XStat {
     #[prost(int64, tag = "1")]
     pub metadata_id: i64,
@@ -90,7 +85,6 @@ pub struct XStat {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct XEventMetadata {
     #[prost(int64, tag = "1")]
     pub id: i64,
@@ -99,7 +93,6 @@ pub struct XEventMetadata {
 }
 
 #[derive(Clone, PartialEq, Message)]
-#[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct XStatMetadata {
     #[prost(int64, tag = "1")]
     pub id: i64,

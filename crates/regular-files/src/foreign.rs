@@ -48,7 +48,7 @@ fn is_where_all_can_write(path: &Path) -> bool {
 }
 
 fn because(path: &Path, what: &str, variable: &str) -> String {
-    let owner = fs::symlink_metadata(path).map_or(0, |data| data.uid());
+    let owner = fs::symlink_metadata(path).map_or_else(|_| "unknown".to_owned(), |data| data.uid().to_string());
     format!(
         "{} {what} another user (uid {owner}), in a directory that others can write to: name another place ({variable})",
         path.display()

@@ -59,7 +59,7 @@ impl<S> Value<S> {
         }
     }
 
-    /// The same with another text.
+    /// Replaces the text of a value.
     pub fn map<T>(self, text: impl FnOnce(S) -> T) -> Value<T> {
         match self {
             Self::U8(number) => Value::U8(number),

@@ -1,4 +1,4 @@
-//! What an archive does not have of what happened.
+//! What happened and is not in an archive.
 
 use crate::grammar::Listed;
 use crate::statements::Statements;
@@ -46,7 +46,8 @@ impl Statements {
         ];
         lacks.into_iter().flatten()
     }
-    /// Whether something of what happened is not in the archive.
+
+    /// Whether something that happened is not in the archive.
     pub fn is_cut(&self) -> bool {
         self.lacks().any(|lack| {
             use Lack::{Beginning, Callbacks, Places, Processes, Ranks};

@@ -5,7 +5,7 @@
 //! * [`definition`]: the properties of processes and locations, each a type likewise.
 //! * [`Statements`]: the properties of an archive. The type of each is its grammar, and the rule by which it is
 //!   merged.
-#![warn(missing_docs, clippy::missing_errors_doc, clippy::missing_panics_doc)]
+#![warn(missing_docs, clippy::missing_panics_doc)]
 #![forbid(unsafe_code)]
 
 mod anchor;

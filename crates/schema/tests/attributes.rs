@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nccl_events::archive::Timing;
-use schema::{AttributeId, Fields as _, Type, Value};
+use schema::{AttributeId, Fields as _, Value};
 
 schema::fields! {
     struct Read {
@@ -85,20 +85,6 @@ fn the_page_lists_the_attributes() {
     let (_, rest) = page.split_once("<!-- attributes -->\n").expect("the first marker");
     let (table, _) = rest.split_once("<!-- end attributes -->").expect("the last marker");
     let rows: Vec<&str> = table.lines().skip(2).collect();
-    let wanted: Vec<String> = AttributeId::ALL.iter().map(|it| row(*it)).collect();
-    assert_eq!(rows, wanted);
-}
-
-fn row(attribute: AttributeId) -> String {
-    let value_type = match attribute.value_type() {
-        Type::U8 => "U8",
-        Type::U32 => "U32",
-        Type::U64 => "U64",
-        Type::I32 => "I32",
-        Type::I64 => "I64",
-        Type::F64 => "F64",
-        Type::String => "String",
-        Type::Location => "Location",
-    };
-    format!("| `{}` | {value_type} | {} |", attribute.name(), attribute.description())
+    let row = |it: &AttributeId| format!("| `{}` | {:?} | {} |", it.name(), it.value_type(), it.description());
+    assert_eq!(rows, AttributeId::ALL.iter().map(row).collect::<Vec<_>>());
 }

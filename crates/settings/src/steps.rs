@@ -69,8 +69,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Vec<(u32, u32)>, String> {
         let steps = StepRanges::parse(text)?;
-        let ranges = steps.ranges().iter();
-        Ok(ranges.map(|range| (range.first, range.last)).collect())
+        Ok(steps.ranges().iter().map(|range| (range.first, range.last)).collect())
     }
 
     #[test]

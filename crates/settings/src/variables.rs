@@ -16,7 +16,7 @@ pub struct Variable {
     pub values: &'static str,
     pub default: &'static str,
     pub doc: &'static str,
-    /// Puts a value into the settings; the error says what is wrong with it and what is used instead.
+    /// Puts a value into the settings; the error names the fault and the value used instead.
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
 }
 
@@ -222,8 +222,7 @@ fn put<T>(setting: &mut T, value: Result<T, String>) -> Result<(), String> {
 }
 
 fn chained(config: &mut Config, value: &str) -> Result<(), String> {
-    let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
-    config.chain = names.map(str::to_owned).collect();
+    config.chain = value.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
     if config.chain.len() > MOST_CHAINED {
         let left_out = config.chain.split_off(MOST_CHAINED).join(", ");
         return Err(format!("more than {MOST_CHAINED} plugins; left out: {left_out}"));

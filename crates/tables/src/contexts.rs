@@ -67,21 +67,3 @@ impl ContextNames {
         &self.ids
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_id_has_one_name() {
-        let mut all = ContextNames::default();
-        let ids = [7, 7, 0, 9, 7, 0];
-        for (id, name) in ids.into_iter().zip(ids.map(|id| all.name(id))) {
-            assert_eq!(name.at(), None);
-            assert_eq!(name.number().map(|number| all.id(number)), Some(id));
-        }
-        assert_eq!(all.ids(), [7, 0, 9]);
-        let listed = ContextName::of_index(3);
-        assert_eq!((listed.at(), listed.number()), (Some(3), None));
-    }
-}

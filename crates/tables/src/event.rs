@@ -77,7 +77,7 @@ pub struct Event<F: Fields> {
     pub(super) head: Head,
     /// The descriptor's rank; the context's counts where it has one.
     pub rank: i32,
-    /// What the descriptor says of this kind.
+    /// The fields of the descriptor.
     pub fields: F,
     pub(super) states: F::States,
 }

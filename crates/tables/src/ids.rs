@@ -150,12 +150,9 @@ mod tests {
 
     /// Ids as a map has them.
     fn check(ids: &[(u16, u64, u16)]) {
-        let all: Vec<u64> =
-            ids.iter().map(|&(slot, number, tag)| u64::from(tag) << 48 | u64::from(slot) << 36 | number).collect();
-        let key = |id: u64| {
-            let slot = u16::try_from(id >> 36 & 0xfff).expect("12 bits");
-            (slot, id & 0xf_ffff_ffff)
-        };
+        let id = |&(slot, number, tag): &(u16, u64, u16)| u64::from(tag) << 48 | u64::from(slot) << 36 | number;
+        let all: Vec<u64> = ids.iter().map(id).collect();
+        let key = |id: u64| (u16::try_from(id >> 36 & 0xfff).expect("12 bits"), id & 0xf_ffff_ffff);
         let mut expected: HashMap<u64, u32> = HashMap::new();
         let mut found = Ids::<u32>::default();
         let is_of = |id: u64| {
@@ -164,8 +161,7 @@ mod tests {
         };
         for (at, &id) in (0..).zip(&all) {
             assert_eq!(found.get(id, key(id), is_of(id)), expected.get(&id).copied());
-            let is_new = found.insert_new(id, key(id), at, is_of(id));
-            assert_eq!(is_new, !expected.contains_key(&id));
+            assert_eq!(found.insert_new(id, key(id), at, is_of(id)), !expected.contains_key(&id));
             expected.entry(id).or_insert(at);
         }
         for &id in &all {

@@ -13,9 +13,9 @@ use nccl_events::{Body, Kind, state};
 pub trait InTable: Fields {
     fn table(events: &Events) -> &[Event<Self>];
     fn table_mut(events: &mut Events) -> &mut Vec<Event<Self>>;
-    /// The row, among those of all kinds.
+    /// The row as one of any kind.
     fn any(row: Row<Self>) -> EventRow;
-    /// The row among those of all kinds, if it is of this one.
+    /// The row of this kind, if it is one.
     fn of(row: EventRow) -> Option<Row<Self>>;
 }
 

@@ -146,7 +146,7 @@ impl Tables {
         self.ids.get(id, event_key(id), is_of)
     }
 
-    /// The same for one that is to be of the kind with the fields `F`.
+    /// The row of the event with this id, if it is of the kind with the fields `F`.
     #[inline]
     pub fn find_as<F: InTable>(&self, id: u64) -> Option<Row<F>> {
         self.find(id)?.as_row()
@@ -158,12 +158,11 @@ impl Tables {
         Some(&self[self.find_as(id)?])
     }
 
-    /// What the event with this id has that all have.
+    /// The head of the event with this id.
     pub fn head_of(&self, id: u64) -> Option<&Head> {
         self.head(self.find(id)?)
     }
 
-    /// What the event of a row has that all have.
     #[inline]
     pub fn head(&self, row: EventRow) -> Option<&Head> {
         self.events.head(row)
@@ -193,8 +192,8 @@ impl Tables {
         self.context_ids.get(id, context_key(id), is_of)
     }
 
-    /// What is there of the calls and operations of a rank, but for what was lost: where something is not, their order
-    /// says nothing.
+    /// Which calls and operations of a rank were recorded, not counting losses. Where some were not, their order says
+    /// nothing.
     pub fn coverage(&self, context: u32) -> Coverage {
         let context = self.contexts.get(index(context)).map_or(0, |context| context.id);
         Coverage::of(&self.switches, &self.removed, context)
@@ -217,28 +216,26 @@ impl Tables {
         tag != 0 && self.process_tag != 0 && tag != self.process_tag
     }
 
-    /// Whether NCCL says of a proxy operation that it is another process's.
+    /// Whether NCCL names another process in a proxy operation.
     #[inline]
     pub fn names_another_process(&self, op: &Event<ProxyOp>) -> bool {
         let origin = u32::try_from(op.fields.pid).unwrap_or(0);
         origin != 0 && self.process_id != 0 && origin != self.process_id
     }
 
-    /// Whether this process handed out this context, whatever became of the record of it.
+    /// Whether this process handed out this context, even if its record was lost.
     pub fn is_own_context(&self, id: u64) -> bool {
         let id = ContextId::from_raw(id);
         id.is_context() && self.process_tag != 0 && id.tag() == self.process_tag
     }
 
     pub fn is_finalized(&self, context: u32) -> bool {
-        let mut calls = self.comm_calls.iter();
-        calls.any(|call| !call.is_init && call.context == Some(context))
+        self.comm_calls.iter().any(|call| !call.is_init && call.context == Some(context))
     }
 
     /// When a communicator rank began: when its `init` returned, where that is recorded.
     pub fn began(&self, context: u32) -> Option<u64> {
-        let mut calls = self.comm_calls.iter();
-        calls.find(|call| call.is_init && call.context == Some(context)).map(|call| call.end)
+        self.comm_calls.iter().find(|call| call.is_init && call.context == Some(context)).map(|call| call.end)
     }
 
     /// The first index of a thread, which may have written in several slots.
@@ -254,7 +251,7 @@ impl Tables {
         self.rest_to_nanoseconds(&mut clock);
     }
 
-    /// The same of all but events.
+    /// Converts all times except those of events.
     fn rest_to_nanoseconds(&mut self, clock: &mut ClockReader<'_>) {
         for call in &mut self.comm_calls {
             call.start = clock.nanoseconds(call.start);
@@ -292,7 +289,7 @@ const fn event_key(id: u64) -> Key {
     (id.slot(), id.sequence())
 }
 
-/// The same of a context's.
+/// Where a context id goes in [`Ids`].
 const fn context_key(id: u64) -> Key {
     let id = ContextId::from_raw(id);
     (id.slot(), id.sequence())

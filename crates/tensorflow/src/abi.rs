@@ -17,7 +17,6 @@ type Collect = unsafe extern "C" fn(*const Profiler, *mut u8, *mut usize, Status
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct Profiler {
     pub struct_size: usize,
     pub ext: *mut c_void,
@@ -26,7 +25,6 @@ pub struct Profiler {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct ProfilerFunctions {
     pub struct_size: usize,
     pub ext: *mut c_void,
@@ -37,7 +35,6 @@ pub struct ProfilerFunctions {
 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "fields have TensorFlow's names")]
 pub struct Registration {
     pub struct_size: usize,
     pub ext: *mut c_void,
@@ -184,10 +181,8 @@ unsafe fn fault(profiler: *const Profiler) {
     }
 }
 
-/// Nothing was allocated for it.
+// Nothing was allocated for either.
 unsafe extern "C" fn destroy_profiler(_profiler: *mut Profiler) {}
-
-/// Nothing was allocated for it.
 unsafe extern "C" fn destroy_profiler_fns(_functions: *mut ProfilerFunctions) {}
 
 /// The plugin ends a session: its journal may be removed after this returns. Called inside NCCL's last `finalize`.

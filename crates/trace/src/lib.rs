@@ -30,5 +30,5 @@ pub use archive::unify::{ANCHOR, ArchiveSummary, part_directories, unify};
 pub use error::Error;
 pub use nccl_events::Progress;
 pub use part::files::is_done;
-pub use part::manifest::{WrittenPart, WrittenRank};
+pub use part::manifest::WrittenPart;
 pub use part::write::{PartSummary, WriteOptions, write_part};

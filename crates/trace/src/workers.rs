@@ -148,16 +148,6 @@ mod tests {
     }
 
     #[test]
-    fn results_are_in_order_whoever_made_them() {
-        let weights: Vec<u64> = (0..100).map(|at| at * 7 % 13).collect();
-        let expected: Vec<usize> = (0..100).map(|at| at * at).collect();
-        for threads in [1, 2, 8, 200] {
-            assert_eq!(workers(threads, 20).map(&weights, |at| at * at), expected, "{threads} threads");
-        }
-        assert!(workers(4, 1).map(&[], |at| at).is_empty());
-    }
-
-    #[test]
     fn the_budget_is_kept_and_what_does_not_fit_at_all_is_done_alone() {
         let weights = [50, 40, 30, 30, 70, 1000, 10, 10];
         let under_way = AtomicU64::new(0);

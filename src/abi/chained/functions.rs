@@ -1,7 +1,7 @@
 //! The functions of a chained plugin's table.
 
 use std::ffi::{CString, c_char, c_int, c_void};
-use std::mem::{self, offset_of};
+use std::mem::offset_of;
 use std::ptr::{self, NonNull};
 
 use super::super::sys::{self, ncclDebugLogger_t, ncclResult_t};
@@ -9,27 +9,7 @@ use crate::chain::{self, Library};
 use nccl_events::{Table, event};
 
 type Pointer = *mut c_void;
-type InitV1 = unsafe extern "C" fn(*mut Pointer, *mut c_int) -> ncclResult_t;
-type InitV4 = unsafe extern "C" fn(
-    *mut Pointer,
-    *mut c_int,
-    *const c_char,
-    u64,
-    c_int,
-    c_int,
-    c_int,
-    ncclDebugLogger_t,
-) -> ncclResult_t;
-type InitV5 = unsafe extern "C" fn(
-    *mut Pointer,
-    u64,
-    *mut c_int,
-    *const c_char,
-    c_int,
-    c_int,
-    c_int,
-    ncclDebugLogger_t,
-) -> ncclResult_t;
+type Init = unsafe extern "C" fn(*mut Pointer, *mut c_int) -> ncclResult_t;
 type Start = unsafe extern "C" fn(Pointer, *mut Pointer, Pointer) -> ncclResult_t;
 type State = unsafe extern "C" fn(Pointer, sys::ncclProfilerEventState_t, Pointer) -> ncclResult_t;
 type OfOne = unsafe extern "C" fn(Pointer) -> ncclResult_t;
@@ -38,7 +18,7 @@ type OfOne = unsafe extern "C" fn(Pointer) -> ncclResult_t;
 #[repr(C)]
 struct AnyTable {
     name: *const c_char,
-    init: Option<InitV1>,
+    init: Option<Init>,
     start: Option<Start>,
     stop: Option<OfOne>,
     state: Option<State>,
@@ -66,11 +46,11 @@ pub(super) fn kinds(plugin: Table, called: Table) -> u32 {
 
 pub(super) struct Functions {
     at: NonNull<AnyTable>,
-    init: InitV1,
-    start: Start,
-    stop: OfOne,
-    state: State,
-    finalize: OfOne,
+    init: Init,
+    pub(super) start: Start,
+    pub(super) stop: OfOne,
+    pub(super) state: State,
+    pub(super) finalize: OfOne,
 }
 
 /// The best table of a library that can be served when NCCL calls `called`.
@@ -115,7 +95,7 @@ impl Functions {
     /// Calls `init`: gives the context, or the error.
     ///
     /// # Safety
-    /// `table` is the one of these functions, and the arguments are NCCL's.
+    /// These functions are of `table`, and the arguments are NCCL's.
     pub(super) unsafe fn init(
         &self,
         table: Table,
@@ -127,50 +107,23 @@ impl Functions {
         let Communicator { id, name, nodes, ranks, rank, logger } = *comm;
         let result = match table {
             // SAFETY: the type of the first three tables; the pointers live during the call, the mask for ever.
-            Table::V1 | Table::V2 | Table::V3 => unsafe { (self.init)(out, mask) },
+            Table::V1 | Table::V2 | Table::V3 => Some(unsafe { (self.init)(out, mask) }),
             Table::V4 => {
-                // SAFETY: the type in this table.
-                let init = unsafe { mem::transmute::<InitV1, InitV4>(self.init) };
+                // SAFETY: the library's table has this type, and stays loaded.
+                let own = unsafe { self.at.cast::<sys::ncclProfiler_v4_t>().as_ref() };
                 // SAFETY: as above.
-                unsafe { init(out, mask, name, id, nodes, ranks, rank, logger) }
+                own.init.map(|init| unsafe { init(out, mask, name, id, nodes, ranks, rank, logger) })
             }
             Table::V5 | Table::V6 | Table::V7 => {
-                // SAFETY: the type in later tables.
-                let init = unsafe { mem::transmute::<InitV1, InitV5>(self.init) };
+                // SAFETY: the library's table has this type, or one that begins with the same `init`.
+                let own = unsafe { self.at.cast::<sys::ncclProfiler_v5_t>().as_ref() };
                 // SAFETY: as above.
-                unsafe { init(out, id, mask, name, nodes, ranks, rank, logger) }
+                own.init.map(|init| unsafe { init(out, id, mask, name, nodes, ranks, rank, logger) })
             }
         };
-        if result == sys::ncclSuccess { Ok(context) } else { Err(result) }
-    }
-
-    /// # Safety
-    /// The context is one of this plugin's or NULL, the descriptor one that its table can be served from.
-    pub(super) unsafe fn start(&self, context: Pointer, descriptor: NonNull<c_void>) -> (ncclResult_t, Pointer) {
-        let mut handle = ptr::null_mut();
-        // SAFETY: this function's contract.
-        let result = unsafe { (self.start)(context, &raw mut handle, descriptor.as_ptr()) };
-        (result, handle)
-    }
-
-    /// # Safety
-    /// The handle is one of this plugin's.
-    pub(super) unsafe fn stop(&self, handle: Pointer) -> ncclResult_t {
-        // SAFETY: this function's contract.
-        unsafe { (self.stop)(handle) }
-    }
-
-    /// # Safety
-    /// The handle is one of this plugin's, the arguments those of a table that its own can be served from.
-    pub(super) unsafe fn state(&self, handle: Pointer, state: u32, arguments: Pointer) -> ncclResult_t {
-        // SAFETY: this function's contract.
-        unsafe { (self.state)(handle, state, arguments) }
-    }
-
-    /// # Safety
-    /// The context is one of this plugin's, and was not finalized.
-    pub(super) unsafe fn finalize(&self, context: Pointer) -> ncclResult_t {
-        // SAFETY: this function's contract.
-        unsafe { (self.finalize)(context) }
+        match result.unwrap_or(sys::ncclInternalError) {
+            sys::ncclSuccess => Ok(context),
+            error => Err(error),
+        }
     }
 }

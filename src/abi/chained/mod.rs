@@ -138,7 +138,7 @@ impl Chain {
             // From 2.28 on NCCL does not finalize a NULL context.
             if context != ABSENT && (context != 0 || !table.facts().has_parent_group) {
                 // SAFETY: the plugin returned this context, and gets its `finalize` once.
-                check(unsafe { plugin.functions.finalize(pointer(context)) });
+                check(unsafe { (plugin.functions.finalize)(pointer(context)) });
             }
         }
     }
@@ -216,10 +216,10 @@ impl Chain {
                 continue;
             }
             links.put(links.for_plugin(plugin.table, parents));
+            let mut new = ptr::null_mut();
             // SAFETY: the context is the plugin's own, and `functions::best` found that it can be called with the
             // descriptors of this table.
-            let (result, new) = unsafe { plugin.functions.start(pointer(context), links.descriptor) };
-            check(result);
+            check(unsafe { (plugin.functions.start)(pointer(context), &raw mut new, links.descriptor.as_ptr()) });
             *handle = number(new);
         }
         handles
@@ -231,7 +231,7 @@ impl Chain {
         self.events.close(id);
         for (plugin, handle) in self.plugins.iter().zip(handles).filter(|(_, handle)| *handle != 0) {
             // SAFETY: the plugin returned this handle for this event.
-            check(unsafe { plugin.functions.stop(pointer(handle)) });
+            check(unsafe { (plugin.functions.stop)(pointer(handle)) });
         }
     }
 
@@ -247,7 +247,7 @@ impl Chain {
             if is_known {
                 // SAFETY: the plugin returned this handle for this event; the arguments are the same in all tables
                 // that can be served by this one (`Table::can_serve`).
-                check(unsafe { plugin.functions.state(pointer(handle), state, arguments) });
+                check(unsafe { (plugin.functions.state)(pointer(handle), state, arguments) });
             }
         }
     }

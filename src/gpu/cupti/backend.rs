@@ -276,7 +276,7 @@ impl Cupti {
         if reading.is_taken_over() && !self.session.calls.is_shared() {
             return true;
         }
-        let (calls, enabled) = (self.session.calls, self.session.enabled());
+        let (calls, enabled) = (self.session.calls, self.session.enabled.clone());
         let is_done = self.helper.run(deadline, move || enabled.turn_off(&calls));
         if !is_done {
             reading.reports.once(&Fault::FlushHangs, out);

@@ -244,7 +244,7 @@ fn guarded(callback: impl FnOnce()) {
     }
 }
 
-fn request(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
+pub(super) extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
     guarded(|| {
         if buffer.is_null() || size.is_null() || records.is_null() {
             return;
@@ -261,7 +261,16 @@ fn request(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
     });
 }
 
-fn complete(buffer: *mut u8, valid: usize) {
+pub(super) extern "C" fn requested_own(
+    buffer: *mut *mut u8,
+    size: *mut usize,
+    records: *mut usize,
+    _info: *mut c_void,
+) {
+    requested(buffer, size, records);
+}
+
+pub(super) extern "C" fn completed(_context: *mut c_void, _stream: u32, buffer: *mut u8, _size: usize, valid: usize) {
     guarded(|| {
         if !buffer.is_null() {
             POOL.take_back(buffer, valid);
@@ -269,25 +278,8 @@ fn complete(buffer: *mut u8, valid: usize) {
     });
 }
 
-pub(super) extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, records: *mut usize) {
-    request(buffer, size, records);
-}
-
-pub(super) extern "C" fn requested_own(
-    buffer: *mut *mut u8,
-    size: *mut usize,
-    records: *mut usize,
-    _info: *mut c_void,
-) {
-    request(buffer, size, records);
-}
-
-pub(super) extern "C" fn completed(_context: *mut c_void, _stream: u32, buffer: *mut u8, _size: usize, valid: usize) {
-    complete(buffer, valid);
-}
-
-pub(super) extern "C" fn completed_own(buffer: *mut u8, _size: usize, valid: usize, _info: *mut c_void) {
-    complete(buffer, valid);
+pub(super) extern "C" fn completed_own(buffer: *mut u8, size: usize, valid: usize, info: *mut c_void) {
+    completed(info, 0, buffer, size, valid);
 }
 
 #[cfg(test)]

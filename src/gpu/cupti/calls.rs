@@ -195,10 +195,10 @@ impl Calls {
     }
 
     /// The number of records that CUPTI dropped since the last call.
-    pub(super) fn dropped(&self) -> u64 {
+    pub(super) fn dropped(&self) -> Result<u64, Code> {
         let mut dropped: usize = 0;
         let code = by_family!(self, get_dropped, get_dropped_v2, ptr::null_mut(), 0, &raw mut dropped);
-        if code.is_success() { u64::try_from(dropped).unwrap_or(u64::MAX) } else { 0 }
+        if code.is_success() { Ok(u64::try_from(dropped).unwrap_or(u64::MAX)) } else { Err(code) }
     }
 
     /// The time on the clock of the records.

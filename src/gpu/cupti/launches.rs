@@ -72,18 +72,3 @@ impl OpenLaunches {
         open.map(Cell::get).any(|launch| launch.id == id)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn threads_and_sessions_have_their_own() {
-        with(1, |open| open.begin(OpenLaunch { id: 10, is_pushed: true }));
-        assert_eq!(with(1, |open| open.has(10)), Some(true));
-        std::thread::scope(|scope| {
-            scope.spawn(|| assert_eq!(with(1, |open| open.has(10)), Some(false)));
-        });
-        assert_eq!(with(2, |open| open.has(10)), Some(false));
-    }
-}

@@ -89,7 +89,7 @@ pub(super) struct Session {
     pub(super) path: PathBuf,
     /// Whether calls of all driver functions are recorded, not only launches.
     pub(super) has_all_driver_calls: bool,
-    enabled: Enabled,
+    pub(super) enabled: Enabled,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -162,10 +162,6 @@ impl Session {
         Self { calls, version: 24, path: PathBuf::new(), has_all_driver_calls: false, enabled: Enabled::default() }
     }
 
-    pub(super) fn enabled(&self) -> Enabled {
-        self.enabled.clone()
-    }
-
     pub(super) fn release(&self) -> String {
         // Before CUDA 13 CUPTI's versions do not follow CUDA's.
         let by_number = match self.version {
@@ -228,23 +224,4 @@ fn turn_on(calls: &Calls, copies: bool, enabled: &mut Enabled) -> Result<bool, (
 
 const fn succeeded(what: &'static str, code: Code) -> Result<(), (&'static str, Code)> {
     if code.is_success() { Ok(()) } else { Err((what, code)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refusal_names_the_holder_and_the_way_out() {
-        let refused = NotUsed::Subscribe {
-            path: "/x/libcupti.so.13".into(),
-            code: Code::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED,
-            holder: "CUPTI for Another".into(),
-        };
-        let text = refused.to_string();
-        let expected = "subscribing: CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED (39), held by \"CUPTI for Another\": run \
-                        without the other tool that uses CUPTI (nsys, ncu, a debugger, torch.profiler, Score-P) \
-                        (/x/libcupti.so.13)";
-        assert_eq!(text, expected);
-    }
 }

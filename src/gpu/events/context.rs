@@ -88,8 +88,7 @@ impl Context {
         pool: &Pool,
         out: &mut dyn Output,
     ) -> Result<Collected, CudaError> {
-        let device = self.device;
-        inside(driver, device, || {
+        inside(driver, self.device, || {
             self.references.renew_if_due(driver, out)?;
             let free_percent = pool.free_percent();
             let collected = self.record(driver, pool, out)?;
@@ -108,8 +107,7 @@ impl Context {
         out: &mut dyn Output,
         deadline: Instant,
     ) -> Result<u64, CudaError> {
-        let device = self.device;
-        inside(driver, device, || {
+        inside(driver, self.device, || {
             self.references.renew(driver, out)?;
             let mut collected = self.record(driver, pool, out)?;
             let mut recorded = collected.recorded;
@@ -126,8 +124,7 @@ impl Context {
 
     /// Destroys everything that the plugin made in the context, which nobody launches in any more.
     pub(super) fn destroy(self, driver: &Driver, pool: &Pool) -> Result<(), CudaError> {
-        let device = self.device;
-        inside(driver, device, || {
+        inside(driver, self.device, || {
             for event in pool.empty() {
                 driver.destroy_event(event)?;
             }

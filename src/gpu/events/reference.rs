@@ -16,7 +16,7 @@ use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord};
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The number of references that are kept, for launches that ran long before they are collected.
 const KEPT: usize = 16;
-/// The number of attempts for a reference, of which the most precise is kept.
+/// The number of attempts for a reference; the most precise one is kept.
 const TRIES: usize = 3;
 /// How long the worker waits for a reference. A busy device takes longer in a process whose streams share one queue
 /// (`CUDA_DEVICE_MAX_CONNECTIONS=1`); then the worker looks again at the next collection.

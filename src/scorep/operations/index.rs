@@ -92,22 +92,4 @@ mod tests {
         assert_eq!((index.get(100), index.get(200)), (None, Some(7)));
         assert!(!index.put(201, 8, 7), "nothing is too old");
     }
-
-    #[test]
-    fn threads_do_not_disturb_each_other() {
-        let index = Index::new(1024);
-        std::thread::scope(|scope| {
-            for thread in 1..=4_u64 {
-                let index = &index;
-                scope.spawn(move || {
-                    for round in 0..20_000_u64 {
-                        let id = (thread << 48) | round;
-                        assert!(index.put(id, id + 1, 0));
-                        assert_eq!(index.get(id), Some(id + 1));
-                        assert_eq!(index.take(id), Some(id + 1));
-                    }
-                });
-            }
-        });
-    }
 }

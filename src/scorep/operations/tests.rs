@@ -48,17 +48,6 @@ fn an_operation_lasts_until_its_last_part_stops() {
 }
 
 #[test]
-fn without_parts_it_is_its_enqueueing() {
-    let operations = Operations::new();
-    let operation = id(1, Kind::Coll);
-    operations.begin(operation, 50, &facts(1));
-    operations.stops(operation, 60);
-    assert_eq!(operations.take(Some(&at(900))), None, "parts may come");
-    let ended = operations.take(Some(&at(2000))).expect("nothing came");
-    assert_eq!((ended.end_ticks, ended.timing), (60, Timing::Enqueue));
-}
-
-#[test]
 fn what_never_stops_does_not_hold_up_the_rest() {
     let operations = Operations::new();
     let [first, channel, transfer, second] =

@@ -20,7 +20,7 @@ pub fn all() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let out = scratch.path();
     let parts = [0, 1].map(|rank| record(out, rank));
     let [journal, other] = parts.each_ref().map(|part| segments(part, &[]));
-    // The last segments of a flight recording, of which three are gone.
+    // The last segments of a flight recording; the first three are gone.
     let flight = [
         (header::FLAGS, segment_flag::FLIGHT),
         (header::ORDER, 3),

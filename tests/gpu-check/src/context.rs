@@ -4,8 +4,7 @@ use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::bundle::Bundle;
-use crate::machine::Machine;
+use crate::machine::{Bundle, Machine};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Shape {

@@ -1,22 +1,43 @@
-//! What this machine has: GPUs, and NVIDIA's libraries on the library path or where Python packages put them.
+//! What this machine has, and what lies beside this program.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
+use gpu_check::{CUDA_RUNTIME, NCCL, ask, devices, first, folders};
 use serde_json::{Value, json};
 
-use crate::bundle::Bundle;
 use crate::options::Options;
-use crate::process;
 
-const NCCL: [&str; 1] = ["libnccl.so.2"];
-const RUNTIME: [&str; 3] = ["libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"];
 const CUPTI: [&str; 3] = ["libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8"];
-/// Below a folder of Python packages: where those of CUDA 13, and those before, have their libraries.
-const IN_PYTHON: [&str; 4] = ["nvidia/nccl/lib", "nvidia/cu13/lib", "nvidia/cuda_runtime/lib", "nvidia/cuda_cupti/lib"];
-const OF_SYSTEM: [&str; 5] =
-    ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"];
+
+pub(crate) const HOST: &str = "bin/nccl-host";
+pub(crate) const TOOL: &str = "bin/nccl-otf2";
+pub(crate) const PLUGIN: &str = "lib/libnccl-profiler-otf2.so";
+
+/// The folder that has this program, and what lies beside it.
+#[derive(Clone, Debug)]
+pub(crate) struct Bundle(PathBuf);
+
+impl Bundle {
+    pub(crate) fn here() -> Result<Self, String> {
+        let mut folder = std::env::current_exe()
+            .and_then(|path| path.canonicalize())
+            .map_err(|error| format!("cannot find this program's own file: {error}"))?;
+        folder.pop();
+        let bundle = Self(folder);
+        let files = [TOOL, HOST, PLUGIN].map(|name| bundle.file(name));
+        match files.iter().find(|file| !file.is_file()) {
+            None => Ok(bundle),
+            Some(file) => Err(format!(
+                "no {}: this program works in the folder that `cargo xtask gpu-check --bundle DIR` makes",
+                file.display()
+            )),
+        }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Machine {
@@ -27,32 +48,19 @@ pub(crate) struct Machine {
     pub(crate) driver: Option<PathBuf>,
     pub(crate) torch: Option<PathBuf>,
     pub(crate) nsys: Option<PathBuf>,
-    /// CPUs that this process may run on.
-    pub(crate) cpus: usize,
 }
 
 impl Machine {
-    pub(crate) fn look(options: &Options, bundle: &Bundle, work: &Path) -> Self {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    pub(crate) fn look(options: &Options, bundle: &Bundle) -> Self {
         if options.fake_gpu {
-            return Self {
-                nccl: options.nccl.clone(),
-                cupti: Some(bundle.fake_cupti.clone()),
-                driver: Some(bundle.fake_driver.clone()),
-                cpus,
-                ..Self::default()
-            };
+            let fake = |name| Some(bundle.file(name));
+            let (cupti, driver) = (fake("fake/libcupti.so.13"), fake("fake/libcuda.so.1"));
+            return Self { nccl: options.nccl.clone(), cupti, driver, ..Self::default() };
         }
         let python = options.python.clone().or_else(|| on_path("python3"));
-        let packages = python.iter().flat_map(|python| {
-            // By its own word: it may be a script that starts another.
-            let script = "import sys; print('\\n'.join(sys.path))";
-            let said = ask(python, script, work).unwrap_or_default();
-            said.lines().map(PathBuf::from).collect::<Vec<_>>()
-        });
-        let folders = folders(packages);
+        let folders = folders(python.as_deref());
         let find = |given: &Option<PathBuf>, names: &[&str]| given.clone().or_else(|| first(&folders, names));
-        let cudart = find(&options.cudart, &RUNTIME);
+        let cudart = find(&options.cudart, &CUDA_RUNTIME);
         let torch = "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)";
         Self {
             gpus: devices(),
@@ -60,9 +68,8 @@ impl Machine {
             cupti: find(&options.cupti, &of_release(cudart.as_deref())),
             cudart,
             driver: None,
-            torch: python.filter(|python| ask(python, torch, work).is_some()),
+            torch: python.filter(|python| ask(python, torch).is_some()),
             nsys: on_path("nsys"),
-            cpus,
         }
     }
 
@@ -74,7 +81,7 @@ impl Machine {
         };
         json!({
             "gpus": self.gpus,
-            "cpus": self.cpus,
+            "cpus": std::thread::available_parallelism().map_or(1, usize::from),
             "kernel": line("/proc/sys/kernel/osrelease"),
             "driver": line("/proc/driver/nvidia/version"),
             "nccl": path(&self.nccl),
@@ -96,14 +103,6 @@ impl Machine {
     }
 }
 
-/// Number of GPUs with a device file: nvidia0, not nvidiactl.
-fn devices() -> usize {
-    let is_number = |text: &str| text.parse::<u32>().is_ok();
-    let entries = Path::new("/dev").read_dir().into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| name.strip_prefix("nvidia").is_some_and(is_number)).count()
-}
-
 /// CUPTI's names, that of the CUDA release of the runtime first: NCCL's process is to have one release.
 fn of_release(runtime: Option<&Path>) -> Vec<&'static str> {
     let name = runtime.and_then(|path| path.file_name()?.to_str());
@@ -113,36 +112,9 @@ fn of_release(runtime: Option<&Path>) -> Vec<&'static str> {
     names
 }
 
-/// The first name that any folder has; a name before another counts more than a folder before another.
-fn first(folders: &[PathBuf], names: &[&str]) -> Option<PathBuf> {
-    let mut files = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
-    files.find(|file| file.is_file())
-}
-
-fn folders(packages: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
-    let given = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let mut folders: Vec<PathBuf> = std::env::split_paths(&given).collect();
-    for site in packages {
-        folders.extend(IN_PYTHON.iter().map(|inside| site.join(inside)));
-    }
-    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os);
-    for home in homes.map(PathBuf::from).chain(["/usr/local/cuda".into()]) {
-        folders.extend([home.join("lib64"), home.join("extras/CUPTI/lib64")]);
-    }
-    folders.extend(OF_SYSTEM.map(PathBuf::from));
-    folders
-}
-
 fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
-}
-
-fn ask(python: &Path, script: &str, work: &Path) -> Option<String> {
-    let mut ask = Command::new(python);
-    ask.args(["-c", script]);
-    let ran = process::run(&mut ask, Duration::from_secs(20), &work.join("python")).ok()?;
-    ran.succeeded().then_some(ran.stdout)
 }
 
 #[cfg(test)]

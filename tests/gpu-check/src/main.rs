@@ -8,7 +8,6 @@
 //!
 //! Nothing is in one process that could take the rest along: a check that hangs or crashes is one line of the table.
 
-mod bundle;
 mod checks;
 mod context;
 mod machine;

@@ -4,24 +4,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
-    #[serde(rename = "ok")]
     Ok,
     /// Otherwise, or the check did not end.
-    #[serde(rename = "failed")]
     Failed,
     #[serde(rename = "not here")]
     NotHere,
-}
-
-impl Verdict {
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Verdict::Ok => "ok",
-            Verdict::Failed => "failed",
-            Verdict::NotHere => "not here",
-        }
-    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -41,9 +30,23 @@ impl Outcome {
         Self { verdict: Verdict::NotHere, ..Self::failed(why) }
     }
 
-    pub(crate) fn of(wrong: &[String], facts: Value) -> Self {
-        let verdict = if wrong.is_empty() { Verdict::Ok } else { Verdict::Failed };
-        Self { verdict, why: wrong.join("; "), facts }
+    pub(crate) fn of(wrong: &Wrong, facts: Value) -> Self {
+        let verdict = if wrong.0.is_empty() { Verdict::Ok } else { Verdict::Failed };
+        Self { verdict, why: wrong.0.join("; "), facts }
+    }
+}
+
+/// What is not as it is to be.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wrong(Vec<String>);
+
+impl Wrong {
+    pub(crate) fn unless(&mut self, holds: bool, why: impl Into<String>) {
+        self.0.extend((!holds).then(|| why.into()));
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
     }
 }
 

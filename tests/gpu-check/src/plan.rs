@@ -6,10 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::bundle::Bundle;
 use crate::checks;
 use crate::context::Context;
-use crate::machine::Machine;
+use crate::machine::{Bundle, Machine};
 use crate::options::Options;
 use crate::outcome::{Answer, Outcome, Verdict, with};
 
@@ -77,7 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     let bundle = Bundle::here()?;
     let work = tempfile::tempdir().map_err(|error| format!("cannot create a folder: {error}"))?;
     let wanted = wanted(&options.only)?;
-    let machine = Machine::look(options, &bundle, work.path());
+    let machine = Machine::look(options, &bundle);
     if machine.gpus == 0 && !options.fake_gpu {
         return Err("this machine shows no GPU (/dev/nvidia0); --fake-gpu tries the checks themselves".to_owned());
     }
@@ -99,8 +98,12 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
         };
         let outcome = one(check, &context);
         let seconds = started.elapsed().as_secs_f64();
-        let told = if outcome.why.is_empty() { short(&outcome.facts) } else { outcome.why.clone() };
-        println!("{:>2} {name:<18} {:<8} {seconds:>6.1} s  {told}", numbered(number), outcome.verdict.word());
+        // The facts are in the JSON: here as many as have room.
+        let facts = || outcome.facts.to_string().chars().take(110).collect();
+        let told: String = if outcome.why.is_empty() { facts() } else { outcome.why.clone() };
+        let verdict = json!(outcome.verdict);
+        let verdict = verdict.as_str().unwrap_or_default();
+        println!("{:>2} {name:<18} {verdict:<8} {seconds:>6.1} s  {told}", numbered(number));
         verdicts.push(outcome.verdict);
         let number = (number != 0).then_some(number);
         let row = json!({ "name": name, "number": number, "seconds": (seconds * 10.0).round() / 10.0 });
@@ -122,11 +125,11 @@ pub(crate) fn run(options: &Options) -> Result<bool, String> {
     Ok(count(Verdict::Failed) == 0)
 }
 
-/// Machine and folder: the bundle says of itself lines of `name: value`.
+/// Machine and folder: the file BUNDLE has lines of `name: value`.
 fn about(options: &Options, machine: &Machine, bundle: &Bundle) -> Value {
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let about = json!({ "fake_gpu": options.fake_gpu, "began_unix_s": began.as_secs() });
-    let text = std::fs::read_to_string(bundle.folder.join("BUNDLE")).unwrap_or_default();
+    let text = std::fs::read_to_string(bundle.file("BUNDLE")).unwrap_or_default();
     let lines = text.lines().filter_map(|line| line.split_once(": "));
     let described = lines.map(|(name, value)| (format!("bundle_{name}"), json!(value)));
     with(with(machine.facts(), about), Value::Object(described.collect()))
@@ -146,26 +149,6 @@ fn one((_, _, _, on_doubles, check, _): &Check, context: &Context<'_>) -> Outcom
     // Recordings of a million calls are large.
     let _ = std::fs::remove_dir_all(&context.work);
     outcome
-}
-
-/// The facts in one line: those that are short. The others are in the JSON.
-fn short(facts: &Value) -> String {
-    const MOST: usize = 110;
-    let mut text = String::new();
-    for (name, value) in facts.as_object().into_iter().flatten() {
-        let piece = match value {
-            Value::Object(_) | Value::Array(_) | Value::Null => continue,
-            Value::String(value) if value.starts_with('/') => continue,
-            Value::String(value) => format!("{name}={value}"),
-            value => format!("{name}={value}"),
-        };
-        if text.len() + piece.len() > MOST {
-            break;
-        }
-        text.push_str(if text.is_empty() { "" } else { ", " });
-        text.push_str(&piece);
-    }
-    text
 }
 
 fn wanted(only: &[String]) -> Result<Vec<&'static Check>, String> {

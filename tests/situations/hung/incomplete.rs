@@ -27,12 +27,16 @@ pub(super) fn cannot_tell(scratch: &Scratch, path: &Path) -> Ended {
     ended
 }
 
-/// It cannot be told from the journals, nor from the archive that is made of them.
-fn can_never_tell(scratch: &Scratch) -> [Ended; 2] {
+/// Neither the journals nor the archive that is made of them tell.
+fn can_never_tell(scratch: &Scratch, why: &str) {
     let journals = cannot_tell(scratch, &scratch.out());
+    assert!(journals.stdout.contains(why), "{journals}");
     let _finalized = scratch.finalize();
+    let _kept = cannot_tell(scratch, &scratch.out());
     let _kept = fs::remove_file(scratch.out().join("hang.json"));
-    [journals, cannot_tell(scratch, &scratch.out())]
+    let archive = cannot_tell(scratch, &scratch.out());
+    assert!(archive.stdout.contains("from the archive"), "{archive}");
+    let _archive = cannot_tell(scratch, &scratch.out().join("traces.otf2"));
 }
 
 const WELL: &str = "world\ndone 0\nfinalize c\nexit 0";
@@ -49,26 +53,17 @@ fn a_job_that_is_through_did_not_hang() {
     assert!(!scratch.out().join("hang.json").exists());
 }
 
-#[test]
-fn of_a_rank_without_a_record_it_cannot_be_told() {
-    let scratch = recorded(&[], [KILLED, KILLED, "exit 0"]);
-    let text = cannot_tell(&scratch, &scratch.out());
-    assert!(text.stdout.contains("of rank 2 of communicator world there is no record"), "{text}");
-    let finalized = scratch.finalize();
-    assert!(finalized.stdout.contains("CANNOT TELL: "), "{finalized}");
-    let _kept = cannot_tell(&scratch, &scratch.out());
-    fs::remove_file(scratch.out().join("hang.json")).expect("kept");
-    let text = cannot_tell(&scratch, &scratch.out());
-    assert!(text.stdout.contains("from the archive"), "{text}");
-    let _archive = cannot_tell(&scratch, &scratch.out().join("traces.otf2"));
-}
-
 /// A part that was removed, or a process without the plugin: that the others are through does not show it.
 #[test]
-fn a_missing_part_is_a_reason_though_all_others_are_through() {
-    let scratch = recorded(&[("NCCL_OTF2_FINALIZE", "offline")], [WELL, WELL, "exit 0"]);
-    for said in can_never_tell(&scratch) {
-        assert!(said.stdout.contains("of rank 2 of communicator world there is no record"), "{said}");
+fn what_is_not_recorded_is_a_reason_not_to_tell() {
+    let missing = "of rank 2 of communicator world there is no record";
+    for (variable, scripts, why) in [
+        (("NCCL_OTF2_FINALIZE", "inline"), [KILLED, KILLED, "exit 0"], missing),
+        (("NCCL_OTF2_FINALIZE", "offline"), [WELL, WELL, "exit 0"], missing),
+        (("NCCL_OTF2_EVENTS", "light"), ["world\ncalled 0\nkill 9"; 3], "whether the last operation of ranks 0-2"),
+        (("NCCL_OTF2_STEPS", "5-6"), [KILLED; 3], ""),
+    ] {
+        can_never_tell(&recorded(&[variable], scripts), why);
     }
 }
 
@@ -127,28 +122,14 @@ fn stats_does_not_say_that_all_is_well_where_hang_does_not() {
 }
 
 #[test]
-fn whether_the_last_call_ended_is_not_claimed_where_it_is_not_recorded() {
-    let killed = "world\ncalled 0\nkill 9";
-    let [text, _] = can_never_tell(&recorded(&[("NCCL_OTF2_EVENTS", "light")], [killed; 3]));
-    assert!(text.stdout.contains("whether the last operation of ranks 0-2"), "{text}");
-}
-
-#[test]
-fn where_recording_was_switched_off_it_cannot_be_told() {
-    let _said = can_never_tell(&recorded(&[("NCCL_OTF2_STEPS", "5-6")], [KILLED; 3]));
-}
-
-#[test]
 fn a_removed_journal_is_no_proof() {
     let scratch = recorded(&[], [KILLED; 3]);
     let parts = fs::read_dir(scratch.out().join("parts")).expect("there");
-    let first = parts.flatten().map(|part| part.path()).next().expect("one");
-    fs::remove_dir_all(first.join("journal")).expect("removed");
-    let [text, _] = can_never_tell(&scratch);
-    assert!(text.stdout.contains("there is no record"), "{text}");
+    fs::remove_dir_all(parts.flatten().map(|part| part.path()).next().expect("one").join("journal")).expect("removed");
+    can_never_tell(&scratch, "there is no record");
 }
 
-/// What a file says of another archive is not said of this one.
+/// A verdict that was kept for another archive does not apply to this one.
 #[test]
 fn a_verdict_on_another_archive_does_not_count() {
     let scratch = recorded(&[], [KILLED, KILLED, KILLED]);

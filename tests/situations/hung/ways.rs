@@ -1,35 +1,26 @@
 //! Ways to hang. Each is a script for each rank of three, played to the plugin; a rank that waits sleeps in what it
 //! has not ended.
 
-#[derive(Clone, Copy)]
-pub(super) struct Expected {
-    pub(super) kind: &'static str,
-    pub(super) reason: &'static str,
-}
-
 pub(super) struct Way {
     pub(super) name: &'static str,
     pub(super) scripts: [&'static str; 3],
     /// Who may be named: of a deadlock any of those in it.
     pub(super) ranks: &'static [u64],
-    pub(super) live: Expected,
-    pub(super) killed: Expected,
-    pub(super) archived: Expected,
+    /// What its first suspect did: while it hangs, after it was killed, and by the archive alone.
+    pub(super) live: &'static str,
+    pub(super) killed: &'static str,
+    pub(super) archived: &'static str,
     /// How what `stats` itself sees begins: it is put behind the verdict of `hang` on the archive.
     pub(super) stats: &'static str,
 }
 
-const fn hang(reason: &'static str) -> Expected {
-    Expected { kind: "hang", reason }
-}
-
 /// The same reason whenever it is looked for.
 const fn always(name: &'static str, scripts: [&'static str; 3], reason: &'static str) -> Way {
-    let expected = hang(reason);
-    Way { name, scripts, ranks: &[2], live: expected, killed: expected, archived: expected, stats: BEHIND }
+    Way { name, scripts, ranks: &[2], live: reason, killed: reason, archived: reason, stats: BEHIND }
 }
 
 const BEHIND: &str = "2 ranks were in ncclAllReduce (sequence 1) of world when ";
+const ALL_IN: &str = "All recorded ranks have called ncclAllReduce (sequence 1) of world, and it had not ended";
 const DONE_AND_WAITS: &str = "world\ndone 0\nwaits 1\nsleep";
 const WAITS_FIRST: &str = "world\nwaits 0\nsleep";
 
@@ -46,7 +37,7 @@ pub(super) const WAYS: [Way; 15] = [
         )
     },
     Way {
-        stats: "All recorded ranks have called ncclAllReduce (sequence 1) of world, and it had not ended",
+        stats: ALL_IN,
         ..always(
             "calls with another count",
             [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nlonger 1\nsleep"],
@@ -55,13 +46,13 @@ pub(super) const WAYS: [Way; 15] = [
     },
     always("crashed", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nkill 9"], "gone"),
     Way {
-        live: hang("stopped"),
+        live: "stopped",
         // It reads no clock meanwhile: its recording ends before those of the others, as if it had been killed then.
         ..always("is stopped", [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nkill 19"], "gone")
     },
     Way {
-        live: hang("stopped"),
-        stats: "All recorded ranks have called ncclAllReduce (sequence 1) of world, and it had not ended",
+        live: "stopped",
+        stats: ALL_IN,
         ..always(
             "is stopped in the operation",
             [DONE_AND_WAITS, DONE_AND_WAITS, "world\ndone 0\nwaits 1\nkill 19"],
@@ -69,8 +60,8 @@ pub(super) const WAYS: [Way; 15] = [
         )
     },
     Way {
-        live: hang("stopped"),
-        stats: "All recorded ranks have called ncclAllReduce (sequence 1) of world, and it had not ended",
+        live: "stopped",
+        stats: ALL_IN,
         ..always(
             "is stopped in the operation, and others have called the next ones",
             [

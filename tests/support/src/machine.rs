@@ -1,4 +1,4 @@
-//! What a machine may have or not. A test that cannot run says so, and fails where everything must be there.
+//! What a machine may lack. A test that cannot run says so, and fails where nothing may be missing.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

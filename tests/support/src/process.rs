@@ -6,8 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// A process that runs. What it writes goes to files, so that no pipe can fill up and no child of it can hold one
-/// open.
+/// A process that runs. Its output goes to files, so that no pipe can fill up and no child can hold one open.
 #[derive(Debug)]
 pub struct Running {
     child: Child,

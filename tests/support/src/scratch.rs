@@ -67,10 +67,6 @@ impl Scratch {
         self.named_script("script", text, &built::plugin())
     }
 
-    pub fn script_with(&self, plugin: &Path, text: &str) -> Command {
-        self.named_script("script", text, plugin)
-    }
-
     /// The same of one rank of several, as a launcher starts it.
     pub fn rank(&self, rank: usize, ranks: usize, text: &str) -> Command {
         let mut command = self.named_script(&format!("rank{rank}"), text, &built::plugin());

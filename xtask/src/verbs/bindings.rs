@@ -11,7 +11,7 @@ pub(crate) fn run() -> Result<()> {
     heading("bindings");
     // Each writes into the source tree only when its variable is set.
     let mut recorder = cargo::command("build");
-    recorder.args(["--package", "recorder", "--features", "buildtime-bindgen"]);
+    recorder.args(["--package", "nccl-otf2-recorder", "--features", "buildtime-bindgen"]);
     run_command(recorder.env("BINDGEN_WRITE", "1"))?;
     let mut otf2 = cargo::command("test");
     otf2.args(["--package", "otf2-sys", "--test", "bindings"]);

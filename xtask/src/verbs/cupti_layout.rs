@@ -5,11 +5,9 @@
 //! <cache>/cupti/runtime-<version>/include/cuda.h …       from the wheel of the CUDA runtime of the same major release
 //! ```
 
-use std::path::Path;
-
 use anyhow::Result;
 
-use crate::cache::{self, Cache};
+use crate::cache::Cache;
 use crate::cargo;
 use crate::packages::{self, LIBCLANG, PYTHON};
 use crate::process::{heading, run as run_command};
@@ -102,16 +100,8 @@ fn fetch_all(as_available: bool) -> Result<Vec<String>> {
 fn headers(cache: &Cache, python: &Python, package: &str, version: &str, name: &str) -> Result<String> {
     let folder = cache.folder("cupti").join(name).join("include");
     if !folder.is_dir() {
-        fetch(cache, python, &format!("{package}=={version}"), &folder)?;
+        println!("   fetching {package} {version}");
+        python.fetch(cache, &format!("{package}=={version}"), "unpack_headers.py", &[], &folder)?;
     }
     Ok(folder.display().to_string())
-}
-
-fn fetch(cache: &Cache, python: &Python, requirement: &str, folder: &Path) -> Result<()> {
-    println!("   fetching {requirement}");
-    let scratch = cache.scratch()?;
-    let wheel = python.download(requirement, scratch.path())?;
-    let unpacked = scratch.path().join("include");
-    run_command(python.script("unpack_headers.py").arg(&wheel).arg(&unpacked))?;
-    cache::put(&unpacked, folder)
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::cache;
 use crate::cargo;
 use crate::process;
 
@@ -42,7 +43,9 @@ const MOST_BYTES: u64 = 4096;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let corpora = cargo::root().join("tests/fuzz/corpus");
-    let known = targets(&corpora)?;
+    // Each has a folder of inputs.
+    let name = |path: &PathBuf| Some(path.file_name()?.to_string_lossy().into_owned());
+    let known: Vec<String> = cache::list(&corpora)?.iter().filter_map(name).collect();
     for target in &args.targets {
         ensure!(known.contains(target), "there is no target {target}; there are: {}", known.join(", "));
     }
@@ -54,10 +57,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for name in wanted {
         process::heading(&format!("fuzz {name} for {seconds} s"));
         let (found, kept) = (target.join("found"), target.join("corpus").join(name));
-        for folder in [&found, &kept] {
-            fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
-        }
-        let scratch = scratch()?;
+        cache::create(&found)?;
+        cache::create(&kept)?;
+        // Targets make their files in memory, where there is such a place.
+        let scratch = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).context("make a directory")?;
         let mut fuzz = Command::new(&fuzzer);
         fuzz.current_dir(cargo::root()).env("FUZZ_TARGET", name).env("TMPDIR", scratch.path()).args(LIMITS);
         // Threads that wait for each other take longer than the work.
@@ -88,14 +91,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Each has a folder of inputs.
-fn targets(corpora: &Path) -> Result<Vec<String>> {
-    let entries = fs::read_dir(corpora).with_context(|| format!("read {}", corpora.display()))?;
-    let mut names: Vec<String> = entries.flatten().map(|it| it.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    Ok(names)
-}
-
 /// Builds the fuzzer, beside the other builds: everything is instrumented.
 fn build(target: &Path) -> Result<PathBuf> {
     process::heading("build the fuzzer");
@@ -109,12 +104,6 @@ fn build(target: &Path) -> Result<PathBuf> {
     Ok(target.join(triple).join("debug/fuzz"))
 }
 
-/// Where targets make their files: in memory, where there is such a place.
-fn scratch() -> Result<tempfile::TempDir> {
-    let memory = tempfile::tempdir_in("/dev/shm");
-    memory.or_else(|_| tempfile::tempdir()).context("make a directory")
-}
-
 /// Chooses the inputs of a corpus anew, of all that were made so far: few that reach much. Those with a name stay.
 fn merge(fuzz: &mut Command, corpus: &Path, kept: &Path) -> Result<()> {
     let chosen = tempfile::tempdir().context("make a directory")?;
@@ -122,23 +111,18 @@ fn merge(fuzz: &mut Command, corpus: &Path, kept: &Path) -> Result<()> {
         let to = folder.join(path.file_name().unwrap_or_default());
         fs::copy(path, to).map(drop).with_context(|| format!("copy {}", path.display()))
     };
-    for path in files(corpus)? {
+    for path in cache::list(corpus)? {
         copy(&path, if has_name(&path) { chosen.path() } else { kept })?;
     }
     process::run(fuzz.arg("-merge=1").arg(chosen.path()).arg(kept))?;
-    for path in files(corpus)?.iter().filter(|path| !has_name(path)) {
+    for path in cache::list(corpus)?.iter().filter(|path| !has_name(path)) {
         fs::remove_file(path).with_context(|| format!("remove {}", path.display()))?;
     }
     let bytes = |path: &PathBuf| fs::metadata(path).map_or(u64::MAX, |data| data.len());
-    let mut new = files(chosen.path())?;
+    let mut new = cache::list(chosen.path())?;
     new.retain(|path| !has_name(path) && bytes(path) <= MOST_BYTES);
     new.sort_by_key(|path| Reverse(bytes(path)));
     new.iter().take(MOST_INPUTS).try_for_each(|path| copy(path, corpus))
-}
-
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
-    Ok(entries.flatten().map(|entry| entry.path()).collect())
 }
 
 /// Whether somebody named an input: libFuzzer calls it after the SHA-1 of its bytes.

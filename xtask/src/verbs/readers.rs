@@ -1,11 +1,10 @@
 //! `cargo xtask readers`: three readers say the same of an archive, event by event.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Result, anyhow};
 
-use crate::cache::{self, Cache};
+use crate::cache::Cache;
 use crate::cargo::{self, Profile};
 use crate::error::missing;
 use crate::packages::{self, OTF2, OTF2_TOOLS, PYTHON};
@@ -19,13 +18,6 @@ use crate::python::Python;
 /// Exit status: 0 they agree; of the first archive that fails: 1 they do not, 2 it cannot be read.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Write a list with an object for each archive to FILE
-    ///
-    /// The keys: anchor, agree; locations, events, attributes, kinds (number by kind), by_name_only (kinds whose own
-    /// fields were not compared); difference {location, name, index (from 0, on its location), saw {reader: event}},
-    /// where they do not agree; error, where an archive could not be read.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
     /// An anchor file (traces.otf2) or the folder that has it
     #[arg(required = true, value_name = "ARCHIVE")]
     archives: Vec<PathBuf>,
@@ -33,19 +25,14 @@ pub(crate) struct Args {
 
 /// Compares the readers on one archive, and says how much they read. `nccl_otf2` is the built tool.
 pub(crate) fn agree(python: &Python, nccl_otf2: &Path, anchor: &Path) -> Result<String> {
-    let output = process::capture(compare(python, nccl_otf2).arg(anchor))?;
+    let mut compare = python.script("compare_readers.py");
+    let output = process::capture(compare.arg("--nccl-otf2").arg(nccl_otf2).arg(anchor))?;
     let out = output.out.trim().to_owned();
     match output.status.code() {
         Some(0) => Ok(out),
         Some(1) => Err(anyhow!(out)),
         _ => Err(missing(format!("{out}\n{}", output.err.trim()))),
     }
-}
-
-fn compare(python: &Python, nccl_otf2: &Path) -> Command {
-    let mut command = python.script("compare_readers.py");
-    command.arg("--nccl-otf2").arg(nccl_otf2);
-    command
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -64,10 +51,6 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 first = first.and(Err(error));
             }
         }
-    }
-    if let Some(file) = &args.json {
-        let output = process::capture(compare(&python, &nccl_otf2).arg("--json").args(&anchors))?;
-        cache::write(file, output.out)?;
     }
     first
 }

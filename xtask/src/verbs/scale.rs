@@ -51,7 +51,7 @@ fn scale(words: &[&str], folder: &Path) -> Result<()> {
     process::run(Command::new(program).args(words).arg(folder))
 }
 
-/// Makes the archive of a job, and reads it with each verb that reads all of it.
+/// Makes the archive of a job, and runs each verb that reads a whole archive.
 fn read(ranks: &str, events: &str, folder: &Path) -> Result<()> {
     let tool = cargo::built(Profile::Release, "nccl-otf2")?;
     let folder = tempfile::tempdir_in(folder).context("make a folder")?;

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     cargo::build(Profile::Debug, &["nccl-profiler-otf2", "nccl-otf2", "plugin-host"])?;
     process::heading("torture");
     let mut test = cargo::command("test");
-    test.args(["--package", "recorder", "--test", "torture", "--", "--nocapture"]);
+    test.args(["--package", "nccl-otf2-recorder", "--test", "torture", "--", "--nocapture"]);
     test.env("NCCL_OTF2_TEST_KILLS", args.kills.to_string());
     test.env("NCCL_OTF2_TEST_SEED", args.seed.to_string());
     process::run(&mut test)

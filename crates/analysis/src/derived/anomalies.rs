@@ -9,11 +9,11 @@ use super::links::{self, Links, Pair};
 use super::maths::sample::{center, median, real, whole};
 use super::waiting::Waiting;
 use crate::report::{Anomaly, CauseKind, LinkKey, Rank, Waits};
-use crate::tables::{NONE, Tables, large, small};
+use crate::tables::{NONE, Operation, Tables, large, small};
 use crate::units::time;
 
 const MOST: usize = 100;
-/// Instances of a class that tell what is usual.
+/// A class with fewer instances has no usual duration.
 const LEAST: usize = 20;
 /// An anomaly is this many usual deviations away from the median, and at least half of the median.
 const DEVIATIONS: f64 = 8.0;
@@ -24,7 +24,7 @@ struct Outlier {
     median_ns: f64,
     longest_ns: f64,
     lost_ns: u64,
-    /// Of that, waiting beyond what is usual.
+    /// The part that is waiting beyond the usual.
     waiting_ns: f64,
 }
 
@@ -57,12 +57,7 @@ impl Inputs<'_> {
 
     /// How long the rank that spent most time in an instance did so: no clock is compared with another.
     fn longest_ns(&self, instance: &Instance) -> Option<u64> {
-        let operations = &self.tables.operations;
-        let durations = self.instances.operations(instance).iter().map(|row| large(*row)).map(|at| {
-            let is_measured = operations.timing[at].is_some_and(|timing| timing.is_measured());
-            let is_known = is_measured && !operations.is_unfinished[at];
-            is_known.then(|| operations.stop_ns[at].saturating_sub(operations.start_ns[at]))
-        });
+        let durations = self.instances.rows(self.tables, instance).map(|it| it.is_known().then(|| it.duration_ns()));
         durations.collect::<Option<Vec<u64>>>()?.into_iter().max()
     }
 
@@ -79,17 +74,14 @@ impl Inputs<'_> {
         for (class, of_class) in of_class.into_iter().filter(|(_, of_class)| of_class.len() >= LEAST) {
             let (median_ns, deviation) = center(&of_class.iter().map(|(_, ns)| *ns).collect::<Vec<f64>>());
             let usual = self.classes.all[large(class)].duration_ns.map_or(0.0, |it| it.median);
-            let waiting = |number: u32| real(self.waiting.in_instance(large(number)));
+            let waiting = |number: u32| real(self.waiting.instances[large(number)].waiting_ns);
             let usual_waiting = median(&mut of_class.iter().map(|(number, _)| waiting(*number)).collect::<Vec<f64>>());
             let limit_ns = median_ns + (DEVIATIONS * deviation).max(median_ns / 2.0);
             for (instance, longest_ns) in of_class.into_iter().filter(|(_, ns)| *ns > limit_ns) {
-                let operations = &self.tables.operations;
-                let lost = self.instances.operations(&self.instances.all[large(instance)]).iter().map(|row| {
-                    let at = large(*row);
-                    (real(operations.stop_ns[at].saturating_sub(operations.start_ns[at])) - usual).max(0.0)
-                });
+                let rows = self.instances.rows(self.tables, &self.instances.all[large(instance)]);
+                let lost = rows.map(|it| (real(it.duration_ns()) - usual).max(0.0));
                 // Operations that share a kernel have lost its time once.
-                let lost_ns = whole(lost.sum()).min(self.waiting.time_of(large(instance)));
+                let lost_ns = whole(lost.sum()).min(self.waiting.instances[large(instance)].time_ns);
                 let waiting_ns = waiting(instance) - usual_waiting;
                 outliers.push(Outlier { instance, class, median_ns, longest_ns, lost_ns, waiting_ns });
             }
@@ -154,11 +146,10 @@ impl Inputs<'_> {
         let (kind, reason) = if let Some(late) = late {
             let late = self.tables.members.row(late).job_rank;
             rank = Some(late);
-            let behind_ns = time(instance.last_ns - instance.median_ns);
+            let behind_ns = time(instance.arrivals.last_ns - instance.arrivals.median_ns);
             (CauseKind::LateRank, format!("{} came {behind_ns} after the median of the ranks", self.name(late)))
         } else if let Some(((pair, channel), excess_ns)) = slowest {
-            let key = LinkKey { channel: Some(*channel), ..links::key(self.tables, *pair) };
-            link = Some(key);
+            link = Some(LinkKey { channel: Some(*channel), ..links::key(self.tables, *pair) });
             let excess = time(whole(*excess_ns));
             let text = format!("steps from {} to {} on channel {channel} took {excess} more", pair.1, pair.2);
             (CauseKind::SlowConnection, text)
@@ -176,30 +167,27 @@ impl Inputs<'_> {
             (CauseKind::Unknown, "the recording does not say why".to_owned())
         };
         let class = &self.classes.all[large(outlier.class)];
-        let longest = self.instances.operations(instance).iter().copied().max_by_key(|row| {
-            let at = large(*row);
-            self.tables.operations.stop_ns[at].saturating_sub(self.tables.operations.start_ns[at])
-        });
-        let place = longest.map(|row| self.tables.operations.row(large(row)));
+        let place = self.instances.rows(self.tables, instance).max_by_key(Operation::duration_ns);
         Anomaly {
             kind,
             rank,
             link,
             class: outlier.class,
             sequence: instance.sequence,
-            start_ns: instance.first_ns,
-            end_ns: instance.end_ns,
+            start_ns: instance.arrivals.first_ns,
+            end_ns: instance.arrivals.end_ns,
             median_ns: outlier.median_ns,
             skew_ns: instance.skew_ns(),
             // Nobody has more lost by a rank than was waited for it.
-            lost_ns: late
-                .map_or(outlier.lost_ns, |_| outlier.lost_ns.min(self.waiting.in_instance(large(outlier.instance)))),
-            location: place.map_or(0, |it| self.tables.members.row(it.member).location.get()),
+            lost_ns: late.map_or(outlier.lost_ns, |_| {
+                outlier.lost_ns.min(self.waiting.instances[large(outlier.instance)].waiting_ns)
+            }),
+            location: place.as_ref().map_or(0, |it| self.tables.members.row(it.member).location.get()),
             event: place.map(|it| it.event).filter(|event| *event > 0),
             sentence: format!(
                 "{} at {} took {} instead of {}: {reason}.",
                 class.function,
-                time(instance.first_ns),
+                time(instance.arrivals.first_ns),
                 time(whole(outlier.longest_ns)),
                 time(whole(outlier.median_ns)),
             ),

@@ -9,16 +9,13 @@ pub struct Arrival {
     pub is_root: bool,
 }
 
-/// Why the arrivals of the ranks of an instance cannot be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Incomparable {
     /// A rank of the communicator has no operation here, or which one is the root is not known.
     RankMissing,
-    /// It had not ended on a rank.
     Unfinished,
     /// Of a rank only the enqueueing is known, or its time is that of other operations in its kernel.
     NotMeasured,
-    /// The error of a rank's clock is not known.
     ClockUnknown,
     /// A rank ended before another one arrived that it waits for: times are wrong, or these are not one collective.
     Contradiction,

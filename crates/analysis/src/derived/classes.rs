@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nccl_events::collective::Function;
 use otf2::RegionRef;
 use rayon::prelude::*;
 
@@ -10,7 +11,7 @@ use super::instances::{Instances, Split};
 use super::maths::sample::{quantiles, real};
 use crate::archive::Trace;
 use crate::report::{Budget, OperationClass};
-use crate::tables::{self, Operation, Tables, large, small};
+use crate::tables::{Operation, Tables, large, small};
 
 /// Communicator, function, and binary logarithm of the size.
 type Key = (u32, RegionRef, u32);
@@ -22,8 +23,7 @@ pub(super) struct Classes {
 }
 
 fn key(tables: &Tables, operation: &Operation) -> Key {
-    let size = u64::BITS - operation.bytes.leading_zeros();
-    (tables.members.row(operation.member).communicator, operation.function, size)
+    (tables.members.row(operation.member).communicator, operation.function, operation.size_class())
 }
 
 impl Classes {
@@ -40,8 +40,7 @@ impl Classes {
             .chunk_by(|a, b| key_of(*a) == key_of(*b))
             .filter_map(|rows| Some((key_of(*rows.first()?), rows)))
             .collect();
-        let name =
-            |function| trace.region(function).map_or_else(|| trace.region_name(function), |it| it.name.to_owned());
+        let name = |function| trace.function_name(function);
         of_class.sort_by_cached_key(|((communicator, function, size), _)| (*communicator, name(*function), *size));
         let all = of_class.par_iter().map(|(key, rows)| class(trace, tables, *key, name(key.1), rows)).collect();
         let numbers = of_class.iter().map(|(key, _)| *key).zip(0..).collect();
@@ -67,10 +66,10 @@ impl Classes {
                 continue;
             };
             skews[large(number)].push(real(instance.skew_ns()));
-            let Some(collective) = tables::collective(trace, instance.function) else {
+            let Some(collective) = trace.function(instance.function).and_then(Function::collective) else {
                 continue;
             };
-            // A value for each operation of a rank, as those of busbw are.
+            // A value for each operation of a rank, as for busbw.
             for row in rows.iter().filter(|row| tables.operations.has_bandwidth[large(**row)]) {
                 let operation = tables.operations.row(large(*row));
                 let (Split::Waits(until_ns) | Split::Unclear(until_ns)) = instance.split(tables, *row);
@@ -92,7 +91,7 @@ impl Classes {
 
 fn class(trace: &Trace, tables: &Tables, key: Key, function: String, rows: &[u32]) -> OperationClass {
     let (communicator, region, _) = key;
-    let collective = tables::collective(trace, region);
+    let collective = trace.function(region).and_then(Function::collective);
     let ranks = small(tables.members.size(communicator));
     let mut class = OperationClass { function, communicator, bytes_min: u64::MAX, ..OperationClass::default() };
     let (mut durations, mut algorithm, mut bus) = (Vec::new(), Vec::new(), Vec::new());
@@ -104,9 +103,8 @@ fn class(trace: &Trace, tables: &Tables, key: Key, function: String, rows: &[u32
             class.unfinished += 1;
             continue;
         }
-        let timing = operation.timing.map_or("unknown", |timing| timing.name());
-        *class.timing.entry(timing.to_owned()).or_default() += 1;
-        let duration_ns = operation.stop_ns.saturating_sub(operation.start_ns);
+        *class.timing.entry(operation.timing.map_or("unknown", |timing| timing.name()).to_owned()).or_default() += 1;
+        let duration_ns = operation.duration_ns();
         durations.push(real(duration_ns));
         if let Some(collective) = collective.filter(|_| operation.has_bandwidth && duration_ns > 0) {
             let bandwidths = collective.bandwidths(operation.bytes, ranks, real(duration_ns) / 1e9);

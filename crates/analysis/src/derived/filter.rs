@@ -5,7 +5,7 @@ use otf2::{CommRef, RegionRef};
 use crate::archive::Trace;
 use crate::tables::{Members, Operation};
 
-/// What of an archive is looked at. An empty list is all.
+/// The part of an archive that is analysed. An empty list selects everything.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub communicators: Vec<CommRef>,
@@ -13,14 +13,14 @@ pub struct Filter {
     pub functions: Vec<String>,
     /// Ranks of their communicators: only their operations are counted in tables of operations.
     pub ranks: Vec<u32>,
-    /// What goes on at or after this time, in ns after the beginning of the trace.
+    /// Keeps what ends at or after this time, in ns after the beginning of the trace.
     pub from_ns: Option<u64>,
-    /// What goes on at or before this time.
+    /// Keeps what begins at or before this time.
     pub to_ns: Option<u64>,
 }
 
 impl Filter {
-    /// Whether something that goes on from one time to another is wanted.
+    /// Whether the filter keeps something that lasts from `start_ns` to `stop_ns`.
     pub fn wants_time(&self, start_ns: u64, stop_ns: u64) -> bool {
         self.from_ns.is_none_or(|from_ns| stop_ns >= from_ns) && self.to_ns.is_none_or(|to_ns| start_ns <= to_ns)
     }

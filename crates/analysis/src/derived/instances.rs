@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::arrivals::{Arrival, Arrivals, Incomparable, waits};
 use super::filter::Filter;
 use crate::archive::Trace;
-use crate::tables::{Members, NO_SEQUENCE, NONE, Operation, Operations, Tables, collective, large, small};
+use crate::tables::{Members, NO_SEQUENCE, NONE, Operation, Operations, Tables, large, small};
 
 #[derive(Clone, Debug)]
 pub struct Instance {
@@ -17,19 +17,10 @@ pub struct Instance {
     pub sequence: Option<u64>,
     /// Size on a rank: number of elements times their size.
     pub bytes: u64,
-    /// How data moves: who waits for whom.
     pub flow: Flow,
-    pub first_ns: u64,
-    pub median_ns: u64,
-    /// When the last rank but one arrived of those that others wait for.
-    pub second_ns: u64,
-    /// When the last rank arrived that others wait for.
-    pub last_ns: u64,
-    pub end_ns: u64,
+    pub arrivals: Arrivals,
     /// Row of [`Members`] of the last to arrive, where it was last by more than the clocks' error.
     pub last: Option<u32>,
-    /// How far arrivals can be off against that of the last; or why arrivals cannot be compared.
-    pub error_ns: Result<u64, Incomparable>,
     /// Whether it is the first of its function on its communicator: NCCL connects the ranks in it, and nobody is late.
     pub is_warm_up: bool,
     /// The operation that others wait for at the end: that of `last`, or one of those that came last within the clocks'
@@ -48,7 +39,6 @@ pub struct Instances {
     of_operation: Vec<u32>,
 }
 
-/// What one operation of an instance spent its time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Split {
     /// Up to here it waited, by more than the clocks' error; from here on it transferred.
@@ -63,6 +53,10 @@ impl Instances {
         &self.rows[large(instance.from)..large(instance.to)]
     }
 
+    pub(super) fn rows(&self, tables: &Tables, instance: &Instance) -> impl Iterator<Item = Operation> {
+        self.operations(instance).iter().map(|row| tables.operations.row(large(*row)))
+    }
+
     pub fn of_operation(&self, row: u32) -> Option<u32> {
         self.of_operation.get(large(row)).copied().filter(|instance| *instance != NONE)
     }
@@ -71,15 +65,7 @@ impl Instances {
     /// sends and receives, by its place among its kind where all ranks have equally many.
     pub fn of(trace: &Trace, tables: &Tables, filter: &Filter) -> Self {
         let (operations, members) = (&tables.operations, &tables.members);
-        let mut flows: Vec<(RegionRef, Option<Flow>)> = Vec::new();
-        let mut flow = |function: RegionRef| match flows.iter().find(|(known, _)| *known == function) {
-            Some((_, flow)) => *flow,
-            None => {
-                let flow = collective(trace, function).map(Collective::flow);
-                flows.push((function, flow));
-                flow
-            }
-        };
+        let flow = |function| trace.function(function)?.collective().map(Collective::flow);
         let mut rows: Vec<u32> = (0..small(operations.len()))
             .filter(|row| flow(operations.function[large(*row)]).is_some())
             .filter(|row| filter.wants_communicator(members, operations.member[large(*row)]))
@@ -102,11 +88,11 @@ impl Instances {
             // Without a sequence number a place says something only where nothing is missing anywhere.
             let mut places = rows.chunk_by(|a, b| repeats[large(*a)] == repeats[large(*b)]);
             if sequence != NO_SEQUENCE || places.all(|rows| rows.len() == members.recorded(communicator)) {
-                found.add_repeats(tables, rows, &repeats, &mut flow);
+                found.add_repeats(tables, rows, &repeats, flow);
             }
         }
         if filter.from_ns.is_some() || filter.to_ns.is_some() {
-            found.keep(|it| filter.wants_time(it.first_ns, it.end_ns));
+            found.keep(|it| filter.wants_time(it.arrivals.first_ns, it.arrivals.end_ns));
         }
         found
     }
@@ -116,39 +102,33 @@ impl Instances {
         tables: &Tables,
         rows: &[u32],
         repeats: &[u32],
-        flow: &mut impl FnMut(RegionRef) -> Option<Flow>,
+        flow: impl Fn(RegionRef) -> Option<Flow>,
     ) {
         for (repeat, rows) in rows.chunk_by(|a, b| repeats[large(*a)] == repeats[large(*b)]).enumerate() {
             let from = small(self.rows.len());
             self.rows.extend_from_slice(rows);
-            let Some(first) = rows.first().map(|row| tables.operations.row(large(*row))) else {
-                continue;
-            };
-            let Some(flow) = flow(first.function) else {
+            let first = rows.first().map(|row| tables.operations.row(large(*row)));
+            let Some((first, flow)) = first.and_then(|first| Some((first, flow(first.function)?))) else {
                 continue;
             };
             for row in rows {
                 self.of_operation[large(*row)] = small(self.all.len());
             }
-            let instance = Instance {
-                communicator: tables.members.row(first.member).communicator,
+            let communicator = tables.members.row(first.member).communicator;
+            let arrivals = arrivals(tables, communicator, flow, rows);
+            self.all.push(Instance {
+                communicator,
                 function: first.function,
                 sequence: (first.sequence != NO_SEQUENCE).then_some(first.sequence),
                 bytes: first.bytes,
                 flow,
-                first_ns: u64::MAX,
-                median_ns: 0,
-                second_ns: 0,
-                last_ns: 0,
-                end_ns: 0,
-                last: None,
-                error_ns: Err(Incomparable::RankMissing),
+                last: arrivals.last.map(|at| tables.operations.member[large(rows[at])]),
                 is_warm_up: repeat == 0 && matches!(first.sequence, 0 | NO_SEQUENCE),
-                awaited: NONE,
+                awaited: arrivals.latest.map_or(NONE, |at| rows[at]),
+                arrivals,
                 from,
                 to: small(self.rows.len()),
-            };
-            self.all.push(instance.arrivals(tables, rows));
+            });
         }
     }
 
@@ -193,60 +173,56 @@ pub(super) fn own_error_ns(members: &Members, operation: &Operation) -> Option<u
     members.own_error_ns(operation.member, timing == Timing::KernelChannel, by_gpu_clock)
 }
 
+/// Who arrived when, and nobody last where operations cannot be compared.
+fn arrivals(tables: &Tables, communicator: u32, flow: Flow, rows: &[u32]) -> Arrivals {
+    let arrival = |row: &u32| {
+        let operation = tables.operations.row(large(*row));
+        let (start_ns, stop_ns) = (operation.start_ns, operation.stop_ns);
+        Arrival { start_ns, stop_ns, is_root: is_root(tables, &operation) }
+    };
+    let ranks: Vec<Arrival> = rows.iter().map(arrival).collect();
+    let mut found = Arrivals::of(flow, &ranks, |a, b| error_ns(tables, rows[a], rows[b]));
+    if found.error_ns != Err(Incomparable::RankMissing) {
+        found.error_ns = measured(tables, communicator, rows).and(found.error_ns);
+    }
+    if found.error_ns.is_err() {
+        (found.last, found.latest) = (None, None);
+    }
+    found
+}
+
+fn measured(tables: &Tables, communicator: u32, rows: &[u32]) -> Result<(), Incomparable> {
+    let operations = &tables.operations;
+    if rows.len() != tables.members.size(communicator) {
+        return Err(Incomparable::RankMissing);
+    }
+    if rows.iter().any(|row| operations.is_unfinished[large(*row)]) {
+        return Err(Incomparable::Unfinished);
+    }
+    let is_measured = |row: &u32| operations.timing[large(*row)].is_some_and(Timing::is_measured);
+    if rows.iter().all(is_measured) { Ok(()) } else { Err(Incomparable::NotMeasured) }
+}
+
 impl Instance {
     pub const fn is_comparable(&self) -> bool {
-        self.error_ns.is_ok()
+        self.arrivals.error_ns.is_ok()
     }
 
     /// From the first arrival to the last one that others wait for.
     pub const fn skew_ns(&self) -> u64 {
-        self.last_ns.saturating_sub(self.first_ns)
+        self.arrivals.last_ns.saturating_sub(self.arrivals.first_ns)
     }
 
     pub const fn elapsed_ns(&self) -> u64 {
-        self.end_ns.saturating_sub(self.first_ns)
+        self.arrivals.end_ns.saturating_sub(self.arrivals.first_ns)
     }
 
     /// From the last arrival that others wait for to the last end.
     pub const fn transfer_ns(&self) -> u64 {
-        self.end_ns.saturating_sub(self.last_ns)
+        self.arrivals.end_ns.saturating_sub(self.arrivals.last_ns)
     }
 
-    fn arrivals(mut self, tables: &Tables, rows: &[u32]) -> Self {
-        let arrival = |row: &u32| {
-            let operation = tables.operations.row(large(*row));
-            let (start_ns, stop_ns) = (operation.start_ns, operation.stop_ns);
-            Arrival { start_ns, stop_ns, is_root: is_root(tables, &operation) }
-        };
-        let ranks: Vec<Arrival> = rows.iter().map(arrival).collect();
-        let found = Arrivals::of(self.flow, &ranks, |a, b| error_ns(tables, rows[a], rows[b]));
-        self.first_ns = found.first_ns;
-        self.median_ns = found.median_ns;
-        self.second_ns = found.second_ns;
-        self.last_ns = found.last_ns;
-        self.end_ns = found.end_ns;
-        self.error_ns = match found.error_ns {
-            Err(Incomparable::RankMissing) => found.error_ns,
-            _ => self.measured(tables, rows).and(found.error_ns),
-        };
-        self.awaited = found.latest.filter(|_| self.is_comparable()).map_or(NONE, |at| rows[at]);
-        self.last = found.last.filter(|_| self.is_comparable()).map(|at| tables.operations.member[large(rows[at])]);
-        self
-    }
-
-    fn measured(&self, tables: &Tables, rows: &[u32]) -> Result<(), Incomparable> {
-        let operations = &tables.operations;
-        if rows.len() != tables.members.size(self.communicator) {
-            return Err(Incomparable::RankMissing);
-        }
-        if rows.iter().any(|row| operations.is_unfinished[large(*row)]) {
-            return Err(Incomparable::Unfinished);
-        }
-        let is_measured = |row: &u32| operations.timing[large(*row)].is_some_and(Timing::is_measured);
-        if rows.iter().all(is_measured) { Ok(()) } else { Err(Incomparable::NotMeasured) }
-    }
-
-    /// How long an operation of it waited; none where the clocks do not allow to say.
+    /// How long one of its operations waited; `None` if the clocks do not allow to tell.
     pub fn waiting_ns(&self, tables: &Tables, row: u32) -> Option<u64> {
         let operation = tables.operations.row(large(row));
         match self.split(tables, row) {
@@ -257,16 +233,16 @@ impl Instance {
 
     pub(super) fn split(&self, tables: &Tables, row: u32) -> Split {
         let operation = tables.operations.row(large(row));
-        let Ok(error_ns) = self.error_ns else {
+        let Ok(error_ns) = self.arrivals.error_ns else {
             return Split::Unclear(u64::MAX);
         };
-        let wait_ns = self.last_ns.saturating_sub(operation.start_ns);
+        let wait_ns = self.arrivals.last_ns.saturating_sub(operation.start_ns);
         if !waits(self.flow, is_root(tables, &operation)) || wait_ns == 0 {
             Split::Waits(operation.start_ns)
         } else if wait_ns > error_ns {
-            Split::Waits(self.last_ns)
+            Split::Waits(self.arrivals.last_ns)
         } else {
-            Split::Unclear(self.last_ns)
+            Split::Unclear(self.arrivals.last_ns)
         }
     }
 }

@@ -21,7 +21,6 @@ const LEAST_LINKS: usize = 3;
 /// A pair of ranks: communicator, sender and receiver there.
 pub(super) type Pair = (u32, u32, u32);
 
-/// A pair of ranks on one channel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
     pub(super) pair: Pair,
@@ -150,8 +149,8 @@ impl Links {
 }
 
 pub(super) fn key(tables: &Tables, (communicator, from, to): Pair) -> LinkKey {
-    let rank = |rank| tables.members.find(communicator, rank).map(|row| tables.members.row(row).job_rank);
-    LinkKey { communicator, from: rank(from), to: rank(to), peer: Some(to), channel: None }
+    let [from_rank, to_rank] = [from, to].map(|rank| tables.members.job_rank(communicator, rank));
+    LinkKey { communicator, from: from_rank, to: to_rank, peer: Some(to), channel: None }
 }
 
 /// What a link did; its steps are in the order of time.

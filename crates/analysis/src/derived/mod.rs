@@ -32,11 +32,12 @@ mod waiting;
 use std::collections::BTreeMap;
 
 use nccl_events::Progress;
+use nccl_events::collective::Function;
 
 use crate::archive::Trace;
 use crate::report::{self, Communicator, Report, Run};
 use crate::statements::Completeness;
-use crate::tables::{NONE, Tables, is_send, large, small};
+use crate::tables::{NONE, Tables, small};
 
 use anomalies::Inputs;
 use classes::Classes;
@@ -55,7 +56,7 @@ pub use maths::union::{length, union};
 
 #[derive(Clone, Debug)]
 pub struct Analysis {
-    /// The tables; those of calls and launches are empty.
+    /// Without calls and launches.
     pub tables: Tables,
     pub instances: Instances,
     pub report: Report,
@@ -69,7 +70,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
     let outside = Outside::of(&tables, filter, &instances, &messages);
     let waiting = Waiting::of(trace, &tables, filter, &instances, &messages, &classes, &outside.late());
     let late = late(&outside, &waiting.blame);
-    classes.add_instances((trace, &tables, filter), &instances, waiting.of_classes());
+    classes.add_instances((trace, &tables, filter), &instances, &waiting.classes);
     let length_ns = tables.clock.length_ns(trace).max(1);
     let Lateness { ranks, heat } = Lateness::of(trace, &tables, &instances, &waiting, &late, length_ns);
     // What is needed of operations is derived: now there is room for what the network did.
@@ -114,7 +115,7 @@ pub fn analyse(trace: &Trace, filter: &Filter, progress: &dyn Progress) -> otf2:
 fn run(trace: &Trace, tables: &Tables, instances: &Instances) -> Run {
     let mut hosts: Vec<String> = Vec::new();
     for process in trace.processes() {
-        let host = trace.host(process).and_then(|host| trace.node_name(host)).unwrap_or_default();
+        let host = trace.host_name(process).unwrap_or_default();
         if !hosts.iter().any(|known| known == host) {
             hosts.push(host.to_owned());
         }
@@ -143,12 +144,11 @@ fn communicators(trace: &Trace, tables: &Tables) -> Vec<Communicator> {
     let members = &tables.members;
     let made = (0..).zip(&members.communicators).map(|(number, comm)| {
         let ranks = small(trace.members(*comm).len());
-        let job_rank = |rank| members.find(number, rank).map(|row| members.row(row).job_rank);
         Communicator {
             name: trace.comm_name(*comm),
             ranks,
             recorded: small(members.recorded(number)),
-            members: (0..ranks).map(job_rank).collect(),
+            members: (0..ranks).map(|rank| members.job_rank(number, rank)).collect(),
         }
     });
     made.collect()
@@ -158,7 +158,9 @@ fn communicators(trace: &Trace, tables: &Tables) -> Vec<Communicator> {
 fn sent(trace: &Trace, tables: &Tables, filter: &Filter, waiting: &Waiting) -> Vec<report::Messages> {
     let mut sums: BTreeMap<(u32, u32, u32), report::Messages> = BTreeMap::new();
     for operation in tables.operations.rows().filter(|it| it.partner != NONE) {
-        if is_send(trace, operation.function) == Some(true) && filter.wants(trace, &tables.members, &operation) {
+        if trace.function(operation.function).and_then(Function::is_send) == Some(true)
+            && filter.wants(trace, &tables.members, &operation)
+        {
             let member = tables.members.row(operation.member);
             let sum = sums.entry((member.communicator, member.rank, operation.partner)).or_default();
             (sum.count, sum.bytes) = (sum.count + 1, sum.bytes.saturating_add(operation.bytes));
@@ -168,14 +170,10 @@ fn sent(trace: &Trace, tables: &Tables, filter: &Filter, waiting: &Waiting) -> V
         let sum = sums.entry(*pair).or_default();
         (sum.late_sender_ns, sum.late_receiver_ns) = (*late_sender_ns, *late_receiver_ns);
     }
-    let job_rank = |communicator, rank| {
-        let row = tables.members.find(communicator, rank)?;
-        tables.members.all.get(large(row)).map(|member| member.job_rank)
-    };
     let made = sums.into_iter().map(|((communicator, from, to), sum)| report::Messages {
         communicator,
-        from: job_rank(communicator, from),
-        to: job_rank(communicator, to),
+        from: tables.members.job_rank(communicator, from),
+        to: tables.members.job_rank(communicator, to),
         ..sum
     });
     made.collect()

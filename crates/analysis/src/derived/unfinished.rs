@@ -10,7 +10,7 @@ use crate::report::{Cause, CauseKind, Rank};
 use crate::tables::{NO_SEQUENCE, Operation, Tables, large, small};
 use crate::units::{plural, time};
 
-/// In the last of what healthy jobs do ranks wait, too, when they are killed: a shorter wait is no finding.
+/// Ranks of a healthy job that is killed also wait in their last operations: a shorter wait is no finding.
 const LEAST_NS: u64 = 1_000_000_000;
 
 /// A collective that did not end on all its ranks.
@@ -39,10 +39,10 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
     // Ranks may have called later collectives of a communicator: they wait for the first that did not end.
     let mut begun_ns: BTreeMap<u32, u64> = BTreeMap::new();
     for instance in blocked.iter().map(|it| it.instance) {
-        let first_ns = begun_ns.entry(instance.communicator).or_insert(instance.first_ns);
-        *first_ns = instance.first_ns.min(*first_ns);
+        let first_ns = begun_ns.entry(instance.communicator).or_insert(instance.arrivals.first_ns);
+        *first_ns = instance.arrivals.first_ns.min(*first_ns);
     }
-    let is_first = |it: &&Blocked<'_>| begun_ns.get(&it.instance.communicator) == Some(&it.instance.first_ns);
+    let is_first = |it: &&Blocked<'_>| begun_ns.get(&it.instance.communicator) == Some(&it.instance.arrivals.first_ns);
     // A rank that is missing in one communicator may wait in another: the one that waits nowhere holds up the others.
     let waits_nowhere = |row: &u32| !waiting.contains(&job_rank(tables, *row));
     let holds_up = |it: &Blocked<'_>| it.absent.iter().any(waits_nowhere);
@@ -58,20 +58,19 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
         (false, false) => Elsewhere::All,
     };
     Some(Cause {
+        kind: CauseKind::Unfinished,
         // Ranks that wait for each other are not to blame one by one.
         rank: behind.iter().find(|row| waits_nowhere(row)).map(|row| job_rank(tables, *row)),
-        since_ns: Some(first.instance.first_ns),
+        since_ns: Some(first.instance.arrivals.first_ns),
         lost_ns: first.waited_ns,
         instances: blocked.len() as u64,
         sentence: first.sentence(trace, tables, ranks, &behind, elsewhere),
-        ..Cause::of(CauseKind::Unfinished)
+        ..Cause::default()
     })
 }
 
-/// Where ranks are that did not come.
 #[derive(Clone, Copy)]
 enum Elsewhere {
-    /// In no operation.
     Nobody,
     /// All wait in other operations.
     All,
@@ -106,10 +105,9 @@ fn open(tables: &Tables) -> impl Iterator<Item = (u32, Operation)> {
 
 impl<'a> Blocked<'a> {
     fn of(tables: &Tables, instances: &Instances, instance: &'a Instance) -> Self {
-        let operations = instances.operations(instance).iter().map(|row| tables.operations.row(large(*row)));
-        let operations: Vec<Operation> = operations.collect();
+        let operations: Vec<Operation> = instances.rows(tables, instance).collect();
         let open = || operations.iter().filter(|it| it.is_unfinished);
-        let waits = || open().map(|it| it.stop_ns.saturating_sub(it.start_ns));
+        let waits = || open().map(Operation::duration_ns);
         let came = |member: u32| operations.iter().any(|it| it.member == member);
         let members = (0..).zip(&tables.members.all).filter(|(_, it)| it.communicator == instance.communicator);
         let absent = members.map(|(row, _)| row).filter(|row| !came(*row) && !went_on(tables, instance, *row));
@@ -189,23 +187,21 @@ fn went_on(tables: &Tables, instance: &Instance, member: u32) -> bool {
     of_rank.any(|it| it.sequence != NO_SEQUENCE && it.sequence > sequence)
 }
 
-/// A send or receive that had not ended.
 fn message(trace: &Trace, tables: &Tables, open: &[(u32, Operation)], ranks: &[Rank]) -> Option<Cause> {
-    let waited = |it: &Operation| it.stop_ns.saturating_sub(it.start_ns);
-    let long = || open.iter().map(|(_, it)| it).filter(|it| waited(it) >= LEAST_NS);
-    let longest = long().max_by_key(|it| waited(it))?;
-    let waited_ns = long().map(waited).fold(0, u64::saturating_add);
+    let long = || open.iter().map(|(_, it)| it).filter(|it| it.duration_ns() >= LEAST_NS);
+    let longest = long().max_by_key(|it| it.duration_ns())?;
     let rank = ranks.get(large(job_rank(tables, longest.member)))?;
     Some(Cause {
+        kind: CauseKind::Unfinished,
         since_ns: Some(longest.start_ns),
-        lost_ns: waited_ns,
+        lost_ns: long().map(Operation::duration_ns).fold(0, u64::saturating_add),
         instances: long().count() as u64,
         sentence: format!(
             "{} had not ended {} when the recording did, after {}: whom it waited for is not said here.",
             super::causes::capital(&rank.name),
             trace.region_name(longest.function),
-            time(waited(longest))
+            time(longest.duration_ns())
         ),
-        ..Cause::of(CauseKind::Unfinished)
+        ..Cause::default()
     })
 }

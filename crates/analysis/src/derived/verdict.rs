@@ -109,7 +109,7 @@ fn no_operations(said: &Statements) -> String {
     }
 }
 
-/// What of the recording a "nothing" covers, where that is not all.
+/// Which part of the recording a "nothing" covers, if not all of it.
 fn among(said: &Statements) -> &'static str {
     match () {
         () if said.is_cut() || said.collectives_unmatched.get() > 0 => " in what was recorded, which is not all",
@@ -118,7 +118,6 @@ fn among(said: &Statements) -> &'static str {
     }
 }
 
-/// What is said of everything but the causes.
 fn rest(inputs: &Inputs<'_>, causes: &[Cause], said: &Statements) -> String {
     let nothing = if causes.is_empty() { "Nothing stands out" } else { "Nothing else stands out" };
     match (among(said), said.counts.lost()) {
@@ -131,7 +130,6 @@ fn rest(inputs: &Inputs<'_>, causes: &[Cause], said: &Statements) -> String {
     }
 }
 
-/// Several ranks that are late, before the first of them.
 fn late_ranks(inputs: &Inputs<'_>, causes: &[Cause]) -> String {
     const SEVERAL: usize = 3;
     let late: Vec<&Cause> = causes.iter().filter(|it| is_late(it) && !it.is_stall).collect();
@@ -176,7 +174,6 @@ fn longest_awaited<'a>(inputs: &Inputs<'a>, causes: &[Cause]) -> Option<Awaited<
     Some(Awaited { rank, share, by_chance: by_chance(inputs, number, rank) })
 }
 
-/// What to say where no cause is named.
 fn nothing(inputs: &Inputs<'_>, said: &Statements) -> String {
     let among = among(said);
     let is_measured = !inputs.tables.steps.is_empty();
@@ -199,7 +196,6 @@ fn nothing(inputs: &Inputs<'_>, said: &Statements) -> String {
     }
 }
 
-/// Why a rank that others waited for is not called late.
 fn by_chance(inputs: &Inputs<'_>, number: u32, rank: &Rank) -> String {
     let more_ns = inputs.late.get(large(number)).map_or(0, |late| late.more_ns.saturating_mul(late.ranks));
     match rank.p_value {
@@ -224,7 +220,6 @@ fn worse(inputs: &Inputs<'_>, causes: &[Cause]) -> Option<String> {
     Some(format!("The others waited for {} as well, {}, {by_chance}.", rank.name, time(rank.awaited_ns)))
 }
 
-/// What the first collectives took.
 fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
     let first: Vec<u32> = inputs.instances.all.iter().filter(|it| it.is_warm_up).map(|it| it.communicator).collect();
     let communicators: std::collections::BTreeSet<u32> = first.iter().copied().collect();
@@ -243,7 +238,7 @@ fn warm_up(inputs: &Inputs<'_>) -> Option<String> {
 }
 
 fn unclear(instances: &Instances, matched: u64) -> String {
-    let number = |why| instances.all.iter().filter(|it| it.error_ns == Err(why)).count() as u64;
+    let number = |why| instances.all.iter().filter(|it| it.arrivals.error_ns == Err(why)).count() as u64;
     let reasons = [
         (Incomparable::Contradiction, "The recording does", "a rank ended before another one arrived"),
         (Incomparable::Unfinished, "The recording does", "a rank had not ended"),
@@ -261,14 +256,13 @@ fn unclear(instances: &Instances, matched: u64) -> String {
 }
 
 pub(super) fn clocks(tables: &Tables, instances: &Instances, ranks: &[Rank]) -> Clocks {
-    let mut errors: Vec<u64> = instances.all.iter().filter_map(|it| it.error_ns.ok()).collect();
+    let mut errors: Vec<u64> = instances.all.iter().filter_map(|it| it.arrivals.error_ns.ok()).collect();
     errors.sort_unstable();
     let uncertainty_ns = errors.last().copied();
     let usual_ns = errors.get(errors.len() / 2).copied().unwrap_or(0);
     let mut unknown: Vec<u32> = Vec::new();
-    for instance in instances.all.iter().filter(|it| it.error_ns == Err(Incomparable::ClockUnknown)) {
-        let rows = instances.operations(instance).iter();
-        unknown.extend(rows.map(|row| tables.members.row(tables.operations.member[large(*row)]).job_rank));
+    for instance in instances.all.iter().filter(|it| it.arrivals.error_ns == Err(Incomparable::ClockUnknown)) {
+        unknown.extend(instances.operations(instance).iter().map(|row| tables.job_rank(*row)));
         unknown.sort_unstable();
         unknown.dedup();
         if small(unknown.len()) == small(ranks.len()) {

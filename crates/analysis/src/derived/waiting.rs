@@ -12,7 +12,7 @@ use crate::tables::{NONE, Tables, large};
 /// A part of the time of a rank: no two of a rank overlap, so that operations that share a kernel count once.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// None of what is not compared over ranks.
+    /// `None` if the operation is not compared over ranks.
     instance: Option<u32>,
     class: u32,
     budget: Budget,
@@ -20,19 +20,26 @@ struct Part {
     alone_ns: u64,
 }
 
+/// Summed over the ranks of an instance.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OfInstance {
+    /// Without that of operations that it shares kernels with.
+    pub(super) time_ns: u64,
+    pub(super) waiting_ns: u64,
+}
+
 /// What time went into, by rank, by class and by whom it was waited for.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     /// Of all ranks. Its `operations_ns` is what every share of lost time is a share of.
     pub(super) total: Budget,
-    /// Of that, the first collectives of communicators.
+    /// The part in the first collectives of communicators.
     pub(super) warm_up: Budget,
-    ranks: Vec<Budget>,
-    classes: Vec<Budget>,
-    /// For each rank of the job what others waited for it, and the same alone.
-    caused: Vec<(u64, u64)>,
-    /// For each instance the time of its ranks, and of that the waiting.
-    instances: Vec<(u64, u64)>,
+    pub(super) ranks: Vec<Budget>,
+    pub(super) classes: Vec<Budget>,
+    /// What others waited for each rank, and what they would not have if it had come with the last but one.
+    pub(super) caused: Vec<(u64, u64)>,
+    pub(super) instances: Vec<OfInstance>,
     pub(super) blame: Blame,
 }
 
@@ -51,15 +58,14 @@ impl Waiting {
             ranks: vec![Budget::default(); ranks],
             classes: vec![Budget::default(); classes.all.len()],
             caused: vec![(0, 0); ranks],
-            instances: vec![(0, 0); instances.all.len()],
+            instances: vec![OfInstance::default(); instances.all.len()],
             ..Self::default()
         };
         let mut of_rank: Vec<Rows> = Vec::new();
         of_rank.resize_with(ranks, Rows::default);
         for (row, operation) in (0..).zip(tables.operations.rows()) {
-            let is_measured = operation.timing.is_some_and(|timing| timing.is_measured());
-            if is_measured && !operation.is_unfinished {
-                let rows = &mut of_rank[large(tables.members.row(operation.member).job_rank)];
+            if operation.is_known() {
+                let rows = &mut of_rank[large(tables.job_rank(row))];
                 if instances.of_operation(row).is_some() {
                     rows.compared.push(row);
                 } else if filter.wants(trace, &tables.members, &operation) {
@@ -69,7 +75,7 @@ impl Waiting {
         }
         let mut waits: Vec<Vec<Wait>> = Vec::with_capacity(ranks);
         for (rank, rows) in of_rank.into_iter().enumerate() {
-            let of_messages = messages.of_ranks().get(rank).cloned().unwrap_or_default();
+            let of_messages = messages.ranks.get(rank).cloned().unwrap_or_default();
             waits.push(rows.parts(tables, instances, classes, messages, of_messages, |part| {
                 found.add(tables, instances, rank, &part);
             }));
@@ -87,9 +93,9 @@ impl Waiting {
         let Some(number) = part.instance else {
             return;
         };
-        let (all_ns, waiting_ns) = &mut self.instances[large(number)];
-        *all_ns += part.budget.operations_ns;
-        *waiting_ns += part.budget.waiting_ns;
+        let of_instance = &mut self.instances[large(number)];
+        of_instance.time_ns += part.budget.operations_ns;
+        of_instance.waiting_ns += part.budget.waiting_ns;
         let instance = &instances.all[large(number)];
         if instance.is_warm_up {
             add(&mut self.warm_up, part.budget);
@@ -98,29 +104,6 @@ impl Waiting {
             caused.0 += part.budget.waiting_ns;
             caused.1 += part.alone_ns;
         }
-    }
-
-    pub(super) fn of_rank(&self, rank: usize) -> Budget {
-        self.ranks.get(rank).copied().unwrap_or_default()
-    }
-
-    pub(super) fn of_classes(&self) -> &[Budget] {
-        &self.classes
-    }
-
-    /// What others waited for a rank, and what they would not have if it had come with the last but one.
-    pub(super) fn caused_by(&self, rank: usize) -> (u64, u64) {
-        self.caused.get(rank).copied().unwrap_or_default()
-    }
-
-    /// The waiting in an instance, summed over its ranks.
-    pub(super) fn in_instance(&self, instance: usize) -> u64 {
-        self.instances.get(instance).map_or(0, |(_, waiting_ns)| *waiting_ns)
-    }
-
-    /// The time of all ranks in an instance, without that of operations that it shares kernels with.
-    pub(super) fn time_of(&self, instance: usize) -> u64 {
-        self.instances.get(instance).map_or(0, |(all_ns, _)| *all_ns)
     }
 }
 
@@ -182,7 +165,7 @@ impl Rows {
                 let waits_in = WaitsIn::Collective(number);
                 waits.push(Wait { start_ns, stop_ns: start_ns + waiting_ns, row, other, waits_in });
             }
-            let alone_ns = waiting_ns.saturating_sub(before(instance.second_ns));
+            let alone_ns = waiting_ns.saturating_sub(before(instance.arrivals.second_ns));
             let transfer_ns = operations_ns - waiting_ns - unclear_ns;
             let budget = Budget { operations_ns, waiting_ns, transfer_ns, unclear_ns, not_compared_ns: 0 };
             each(Part { instance: Some(number), class: class(row), budget, alone_ns });
@@ -202,7 +185,7 @@ impl Rows {
                     [&mut waiting, &mut unclear].map(|it| stop_ns - start_ns - it.free_ns(start_ns, stop_ns));
                 let budget = Budget { operations_ns, waiting_ns, unclear_ns, ..Budget::default() };
                 let rest_ns = operations_ns - waiting_ns - unclear_ns;
-                let budget = match messages.is_compared(row) {
+                let budget = match messages.pairing.is_message(row) {
                     true => Budget { transfer_ns: rest_ns, ..budget },
                     false => Budget { not_compared_ns: rest_ns, ..budget },
                 };
@@ -213,7 +196,7 @@ impl Rows {
     }
 }
 
-/// What of a wait is not in times that are taken.
+/// The parts of a wait outside of times that are taken.
 fn apart(wait: &Wait, taken: &[(u64, u64)]) -> impl Iterator<Item = Wait> + use<> {
     let first = taken.partition_point(|(_, end_ns)| *end_ns <= wait.start_ns);
     let behind = taken[first..].partition_point(|(begin_ns, _)| *begin_ns < wait.stop_ns);
@@ -226,7 +209,7 @@ fn apart(wait: &Wait, taken: &[(u64, u64)]) -> impl Iterator<Item = Wait> + use<
 #[derive(Debug, Default)]
 struct Taken {
     all: Vec<(u64, u64)>,
-    /// Those before end before what is asked for.
+    /// Earlier times end before the one asked for.
     at: usize,
 }
 

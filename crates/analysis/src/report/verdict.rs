@@ -32,7 +32,7 @@ pub struct Verdict {
     pub rest: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CauseKind {
     /// It had not ended when the recording did; the rank is behind.
@@ -55,11 +55,11 @@ pub enum CauseKind {
     WaitedForGpu,
     /// The proxy waited for the receiver.
     WaitedForPeer,
-    /// Not known.
+    #[default]
     Unknown,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Cause {
     pub kind: CauseKind,
     /// The rank that came late or not at all, or whose network interface is slow: index in [`super::Report::ranks`].

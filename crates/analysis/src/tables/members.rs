@@ -7,10 +7,8 @@ use nccl_events::index::{index as large, index_u32 as small};
 use nccl_events::ranks::{Seats, number};
 use otf2::{CommRef, LocationGroupRef, LocationRef};
 use schema::definition::{ClockReference, ClockUncertainty, GpuClockResidual, LauncherRank};
-use schema::{Carrier, DefinitionProperty, Most};
 
 use crate::archive::Trace;
-use crate::locations::stated;
 use crate::system_tree::Boot;
 
 /// A clock that can be off by more than this, a year, is as good as unknown. Sums of errors have room.
@@ -46,7 +44,7 @@ impl JobRank {
     }
 }
 
-/// What the archive says of the clock of a process.
+/// The archive's statements on the clock of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ProcessClock {
     /// Processes of one boot have one clock.
@@ -66,7 +64,7 @@ pub struct Members {
     by_group: BTreeMap<LocationGroupRef, Vec<usize>>,
     /// Of each communicator: its ranks, and those that were recorded.
     sizes: Vec<(usize, usize)>,
-    /// The error of ticks of a process, and of what CUPTI and CUDA events tell; none where it is not known.
+    /// The error of a process's ticks, and of times from CUPTI and CUDA events; `None` if it is unknown.
     ticks_ns: Option<u64>,
     gpu_clocks_ns: Option<u64>,
 }
@@ -79,10 +77,13 @@ impl Members {
 
     pub fn of(trace: &Trace) -> Self {
         let said = &trace.said;
-        let error = |errors: [Most; 2]| errors.map(|error| bounded(error.get())).into_iter().sum();
+        let error = |errors: [u64; 2]| -> Option<u64> { errors.map(bounded).into_iter().sum() };
+        // Of several archives in one, one may not know.
+        let has_ticks = !said.clock_calibration.all.iter().any(|calibration| calibration == "assumed");
+        let ticks = said.clock_uncertainty_ns.0.zip(said.clock_residual_ns.0).filter(|_| has_ticks);
         let mut found = Self {
-            ticks_ns: error([said.clock_uncertainty_ns, said.clock_residual_ns]),
-            gpu_clocks_ns: error([said.gpu_clocks_uncertainty_ns, said.gpu_clocks_residual_ns]),
+            ticks_ns: ticks.and_then(|(uncertainty, residual)| error([uncertainty, residual])),
+            gpu_clocks_ns: error([said.gpu_clocks_uncertainty_ns.get(), said.gpu_clocks_residual_ns.get()]),
             communicators: trace.definitions.comms.keys().copied().collect(),
             ..Self::default()
         };
@@ -122,7 +123,11 @@ impl Members {
             let process = trace.process(group);
             let next = small(boots.len());
             let boot = *boots.entry(trace.boot(process)).or_insert(next);
-            let clock = ProcessClock { boot, ..process_clock(trace, process) };
+            let clock = ProcessClock {
+                boot,
+                reference: trace.of_group(process, ClockReference).map(str::to_owned),
+                uncertainty_ns: trace.of_group(process, ClockUncertainty).and_then(bounded),
+            };
             self.job_ranks.push(JobRank { group, process, number: None, members: Vec::new(), clock });
             let at = self.job_ranks.len() - 1;
             self.by_group.entry(group).or_default().push(at);
@@ -135,7 +140,7 @@ impl Members {
             rank,
             location,
             job_rank: small(job_rank),
-            gpu_timer_ns: gpu_timer(trace, location),
+            gpu_timer_ns: trace.of_location(location, GpuClockResidual).and_then(bounded),
         });
     }
 
@@ -144,7 +149,7 @@ impl Members {
             let members = rank.members.iter().map(|row| self.row(*row));
             Seats {
                 process: large(rank.process.get()),
-                launcher_rank: launcher_rank(trace, rank.process),
+                launcher_rank: trace.of_group(rank.process, LauncherRank).and_then(|rank| u32::try_from(rank).ok()),
                 members: members.map(|it| (it.communicator, it.rank)).collect(),
             }
         });
@@ -168,8 +173,12 @@ impl Members {
 
     pub fn find(&self, communicator: u32, rank: u32) -> Option<u32> {
         let key = |it: &Member| (it.communicator, it.rank);
-        let found = self.all.binary_search_by_key(&(communicator, rank), key).ok()?;
-        Some(small(found))
+        Some(small(self.all.binary_search_by_key(&(communicator, rank), key).ok()?))
+    }
+
+    /// The rank of the job that a rank of a communicator is; `None` if it was not recorded.
+    pub fn job_rank(&self, communicator: u32, rank: u32) -> Option<u32> {
+        self.find(communicator, rank).map(|row| self.row(row).job_rank)
     }
 
     pub fn row(&self, row: u32) -> &Member {
@@ -197,32 +206,6 @@ impl Members {
         is_one.then_some(())?;
         Some(a.uncertainty_ns? + b.uncertainty_ns?)
     }
-}
-
-fn process_clock(trace: &Trace, process: LocationGroupRef) -> ProcessClock {
-    ProcessClock {
-        boot: 0,
-        reference: group_property(trace, process, ClockReference).map(str::to_owned),
-        uncertainty_ns: group_property(trace, process, ClockUncertainty).and_then(bounded),
-    }
-}
-
-fn launcher_rank(trace: &Trace, process: LocationGroupRef) -> Option<u32> {
-    u32::try_from(group_property(trace, process, LauncherRank)?).ok()
-}
-
-fn group_property<P: DefinitionProperty>(
-    trace: &Trace,
-    group: LocationGroupRef,
-    property: P,
-) -> Option<<P::Carrier as Carrier>::Taken<&str>> {
-    stated(&trace.definitions, &trace.definitions.location_groups.get(&group)?.properties, property)
-}
-
-/// The error of the GPU's timer on the location of a rank; none where it has no bound.
-fn gpu_timer(trace: &Trace, location: LocationRef) -> Option<u64> {
-    let location = trace.definitions.locations.get(&location)?;
-    stated(&trace.definitions, &location.properties, GpuClockResidual).and_then(bounded)
 }
 
 fn bounded(error_ns: u64) -> Option<u64> {

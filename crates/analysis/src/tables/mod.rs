@@ -7,26 +7,11 @@ mod members;
 mod read;
 mod rows;
 
-use nccl_events::collective::{Collective, Function};
-use otf2::RegionRef;
-
-use crate::archive::Trace;
-
 pub use columns::Short;
 pub use members::{JobRank, Member, Members};
 pub(crate) use nccl_events::index::{index as large, index_u32 as small};
-pub use read::{Tables, phase};
+pub use read::Tables;
 pub use rows::{
     Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Step, Steps, Transfer,
     Transfers,
 };
-
-/// The collective that a region shows; `None` for sends and receives.
-pub(crate) fn collective(trace: &Trace, function: RegionRef) -> Option<Collective> {
-    Function::of_region(trace.region(function)?.name)?.collective()
-}
-
-/// Whether the operation that a region shows sends (`true`) or receives; `None` for collectives.
-pub fn is_send(trace: &Trace, function: RegionRef) -> Option<bool> {
-    Function::of_region(trace.region(function)?.name)?.is_send()
-}

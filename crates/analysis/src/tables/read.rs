@@ -13,9 +13,8 @@ use super::rows::{
     Call, Calls, Kernel, Kernels, Launch, Launches, NO_SEQUENCE, NONE, Operation, Operations, Step, Steps, Transfer,
     Transfers,
 };
-use crate::archive::{RegionInfo, Shows, Trace};
+use crate::archive::{Shows, Trace};
 use crate::clock::Clock;
-use crate::instances::Instance;
 
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
@@ -26,7 +25,6 @@ pub struct Tables {
     pub steps: Steps,
     pub kernels: Kernels,
     pub members: Members,
-    /// How times of the archive become those of the tables.
     pub clock: Clock,
 }
 
@@ -35,8 +33,8 @@ impl Tables {
     pub fn read(trace: &Trace, progress: &dyn Progress) -> otf2::Result<Self> {
         let mut tables = Self { members: Members::of(trace), clock: Clock::of(trace), ..Self::default() };
         let reading = Reading::of(trace, &tables, progress);
-        let ranks = reading.locations(&[LocationKind::Communicator]);
-        let streams = reading.locations(&[LocationKind::Stream]);
+        let ranks = trace.locations_of(&[LocationKind::Communicator]);
+        let streams = trace.locations_of(&[LocationKind::Stream]);
         progress.begin("operations", (ranks.len() + streams.len()) as u64);
         let (mut operations, mut kernels) = (Operations::default(), Kernels::default());
         reading.each(&ranks, Reading::operations, |of_rank| operations.append(of_rank))?;
@@ -46,10 +44,14 @@ impl Tables {
         Ok(tables)
     }
 
+    pub fn job_rank(&self, row: u32) -> u32 {
+        self.members.row(self.operations.member[large(row)]).job_rank
+    }
+
     pub fn add_network(&mut self, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
         let reading = Reading::of(trace, self, progress);
-        let connections = reading.locations(&[LocationKind::Connection]);
-        let slots = reading.locations(&[LocationKind::Slot]);
+        let connections = trace.locations_of(&[LocationKind::Connection]);
+        let slots = trace.locations_of(&[LocationKind::Slot]);
         progress.begin("network", (connections.len() + slots.len()) as u64);
         let (mut transfers, mut steps, mut events) = (Transfers::default(), Steps::default(), Vec::new());
         let ids = Ids::of(&self.operations.event);
@@ -71,7 +73,7 @@ impl Tables {
 
     pub fn add_calls(&mut self, trace: &Trace, progress: &dyn Progress) -> otf2::Result<()> {
         let reading = Reading::of(trace, self, progress);
-        let threads = reading.locations(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
+        let threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
         progress.begin("calls", threads.len() as u64);
         let (mut calls, mut launches) = (Calls::default(), Launches::default());
         reading.each(&threads, Reading::thread, |(of_thread, by_thread)| {
@@ -91,7 +93,6 @@ struct Reading<'a> {
     progress: &'a dyn Progress,
 }
 
-/// Rows by the ids of their events.
 struct Ids<'a> {
     events: &'a [u64],
     /// In the order of ids.
@@ -117,11 +118,6 @@ const AT_ONCE: usize = 4;
 impl<'a> Reading<'a> {
     const fn of(trace: &'a Trace, tables: &'a Tables, progress: &'a dyn Progress) -> Self {
         Self { trace, clock: tables.clock, members: &tables.members, progress }
-    }
-
-    fn locations(&self, kinds: &[LocationKind]) -> Vec<LocationRef> {
-        let is_one = |it: &LocationRef| self.trace.location_kind(*it).is_some_and(|kind| kinds.contains(&kind));
-        self.trace.definitions.locations.keys().copied().filter(|it| is_one(it) && self.trace.has_events(*it)).collect()
     }
 
     /// Reads locations, and gives what is made of each in their order.
@@ -222,9 +218,8 @@ impl<'a> Reading<'a> {
         let mut rows = Steps::default();
         // The phases of a step follow each other, and have its id.
         let mut open: Option<(Option<u64>, Step)> = None;
-        let mut phases = Phases::of(self.trace);
         self.trace.instances(location, |it| {
-            let Some(phase) = phases.number(it) else {
+            let Some(phase) = self.trace.phase(it.region) else {
                 return;
             };
             let event = it.fields.event;
@@ -275,33 +270,5 @@ impl<'a> Reading<'a> {
             });
         })?;
         Ok(rows)
-    }
-}
-
-/// Which phase of a step a region is: 0 to 2 of sends, 3 to 5 of receives, in the order of time.
-pub fn phase(region: &RegionInfo<'_>) -> Option<usize> {
-    const NAMES: [&str; 6] = ["SendGPUWait", "SendPeerWait", "SendWait", "RecvWait", "RecvFlushWait", "RecvGPUWait"];
-    let is_step = region.kind == Some(Kind::ProxyStep);
-    NAMES.iter().position(|name| is_step && *name == region.name)
-}
-
-struct Phases<'a> {
-    trace: &'a Trace,
-    known: Vec<(RegionRef, Option<usize>)>,
-}
-
-impl<'a> Phases<'a> {
-    const fn of(trace: &'a Trace) -> Self {
-        Self { trace, known: Vec::new() }
-    }
-
-    fn number(&mut self, instance: &Instance<'_>) -> Option<usize> {
-        let region = instance.region;
-        if let Some((_, number)) = self.known.iter().find(|(known, _)| *known == region) {
-            return *number;
-        }
-        let number = self.trace.region(region).and_then(|region| phase(&region));
-        self.known.push((region, number));
-        number
     }
 }

@@ -7,7 +7,6 @@ use super::columns::{Short, columns};
 
 /// No row of another table; no number.
 pub const NONE: u32 = u32::MAX;
-/// No sequence number.
 pub const NO_SEQUENCE: u64 = u64::MAX;
 
 columns! {
@@ -30,7 +29,7 @@ columns! {
         event: u64,
         /// The id of its call; 0 is none.
         parent: u64,
-        /// NCCL's number of it, by function and communicator; [`NO_SEQUENCE`] of sends and receives, and of collectives
+        /// NCCL's number, by function and communicator; [`NO_SEQUENCE`] for sends and receives, and for collectives
         /// that are made of them.
         sequence: u64,
         /// Which replay of a captured call it is; 0 is none.
@@ -70,7 +69,6 @@ columns! {
         member: u32,
         /// Row of [`Operations`]; [`NONE`] where it is not in the archive.
         operation: u32,
-        /// Rank of the other end.
         peer: u32,
         channel: u32,
         is_send: bool,
@@ -107,6 +105,25 @@ columns! {
     }
 }
 
+impl Operation {
+    pub const fn duration_ns(&self) -> u64 {
+        self.stop_ns.saturating_sub(self.start_ns)
+    }
+
+    pub fn is_measured(&self) -> bool {
+        self.timing.is_some_and(Timing::is_measured)
+    }
+
+    /// Whether it was measured to its end.
+    pub fn is_known(&self) -> bool {
+        self.is_measured() && !self.is_unfinished
+    }
+
+    pub const fn size_class(&self) -> u32 {
+        u64::BITS - self.bytes.leading_zeros()
+    }
+}
+
 impl Step {
     /// As its columns keep it: waits of seconds are rounded down, and it begins later by that. So when it was sent and
     /// when it ended stay exact, and whether steps overlap.
@@ -138,6 +155,7 @@ mod tests {
         steps.push(step.rounded());
         let kept = steps.row(0);
         assert_eq!((kept.sent_ns(), kept.stop_ns()), (step.sent_ns(), step.stop_ns()));
+        assert_eq!(u64::from(Short::from(u64::MAX)), ((1 << 31) - 1) << 16);
         assert!((step.start_ns..step.start_ns + 2 * 65_536).contains(&kept.start_ns), "{kept:?}");
     }
 }

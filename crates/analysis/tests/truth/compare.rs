@@ -1,6 +1,6 @@
 //! Two runs of which the difference is known.
 
-use analysis::report::{Comparison, Difference, Outcome};
+use analysis::report::{Comparison, Difference, Finding, Outcome};
 use analysis::{Filter, Observed, analyse, compare};
 use whole_plugin::synthetic::{Job, Operation, SIZES, Wrong, play};
 
@@ -72,6 +72,7 @@ fn nothing_is_claimed_of_equal_jobs() {
     for seed in 0..10 {
         let found = compared(&noisy(200 + seed), &noisy(300 + seed));
         assert_eq!(found.outcome, Outcome::NoDifference, "seed {seed}: {}", found.sentence);
+        assert!(found.runs.iter().all(|it| it.verdict.finding == Finding::Healthy), "seed {seed}: {:#?}", found.runs);
         let parts = found.groups.iter().flat_map(|group| [group.median, group.waiting, group.transfer]);
         assert!(parts.flatten().all(|it| it.outcome == Outcome::NoDifference), "seed {seed}: {:#?}", found.groups);
     }

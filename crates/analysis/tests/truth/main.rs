@@ -75,15 +75,6 @@ fn waiting_and_transfer_are_exact() {
 }
 
 #[test]
-fn no_cause_is_named_for_healthy_jobs() {
-    for seed in 0..10 {
-        let report = see(&Job { jitter_ns: 20_000.0, noise: 0.3, ..Job::healthy(100 + seed) }).report;
-        assert_eq!(report.verdict.finding, Finding::Healthy, "seed {seed}: {}", report.verdict.sentence);
-        assert_eq!(report.causes.len(), 0);
-    }
-}
-
-#[test]
 fn a_late_rank_is_named_with_its_beginning() {
     let late_ns = 150_000;
     let job = Job { wrong: Wrong::LateRank { rank: 5, from: 150, ns: late_ns }, ..Job::healthy(2) };
@@ -142,18 +133,6 @@ fn a_slow_pair_has_its_latency_and_rate() {
 }
 
 #[test]
-fn exact_steps_give_exact_lines() {
-    let report = see(&Job { noise: 0.0, ..Job::healthy(4) }).report;
-    for fit in report.pairs.iter().chain(&report.channels).flat_map(|link| [link.all, link.least]) {
-        let fit = fit.expect("steps");
-        // Times are whole ns.
-        assert!((fit.latency_ns.expect("sizes") - LATENCY_NS).abs() < 1.0, "{fit:?}");
-        assert!(is_near(fit.rate.expect("sizes"), 1e9 / BYTE_NS, 1e-4), "{fit:?}");
-        assert!(fit.r_squared.expect("sizes") > 1.0 - 1e-6, "{fit:?}");
-    }
-}
-
-#[test]
 fn a_channel_that_slows_down_is_named_with_its_beginning() {
     let job = Job { wrong: Wrong::SlowChannel { channel: 2, from: 150, factor: 2.5 }, ..Job::healthy(5) };
     let Seen { ranks, report } = see(&job);
@@ -194,8 +173,6 @@ fn what_cannot_be_compared_is_said() {
     // A rank that was aborted half-way: what it lacks cannot be compared, the rest can.
     let report = see(&Job { last_rank_has: Some(200), ..Job::healthy(8) }).report;
     assert_eq!((report.run.instances, report.run.comparable), (300, 200));
-    let report = see(&Job { ranks: 1, ..Job::healthy(9) }).report;
-    assert_eq!((report.verdict.finding, report.run.operations), (Finding::Nothing, 300));
     let report = see(&Job { instances: 0, ..Job::healthy(10) }).report;
     assert_eq!(report.verdict.finding, Finding::Nothing);
     assert_eq!(report.operations.len(), 0);

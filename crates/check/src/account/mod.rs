@@ -71,8 +71,7 @@ fn sums(said: &Statements, findings: &mut Findings) {
             .map(|(number, one, many)| plural(number, one, many))
             .collect();
         if !lost.is_empty() {
-            let message = format!("{kind}: {} could not be recorded", lost.join(", "));
-            findings.general(Rule::Lost, message);
+            findings.general(Rule::Lost, format!("{kind}: {} could not be recorded", lost.join(", ")));
         }
     }
 }
@@ -85,14 +84,12 @@ fn losses(said: &Statements, findings: &mut Findings) {
         ("states lost", counts.states_lost, counts.kinds.sum(|kind| kind.states_lost)),
     ] {
         if total != sum {
-            let message = format!("{total} {what}, but {sum} by kind");
-            findings.general(Rule::LossSum, message);
+            findings.general(Rule::LossSum, format!("{total} {what}, but {sum} by kind"));
         }
     }
     if counts.communicators_lost > 0 {
         let number = plural(counts.communicators_lost, "beginning or end", "beginnings and ends");
-        let message = format!("{number} of communicators could not be recorded");
-        findings.general(Rule::Lost, message);
+        findings.general(Rule::Lost, format!("{number} of communicators could not be recorded"));
     }
     let Some(started) = said.started.0 else {
         return;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::{Open, Step, Trace};
+use analysis::{Instance, Step, Trace};
 use nccl_events::archive::Timing;
 use otf2::{Collective, CollectiveOp, CommRef, Event, EventKind, LocationRef, Message, SystemTreeNodeRef};
 use schema::Statements;
@@ -53,7 +53,7 @@ pub(super) fn gpu_residual_ns(said: &Statements) -> u64 {
 }
 
 /// When an operation began that was just entered; `None` where that was not measured.
-fn begin(entered: &Open<'_>) -> Option<u64> {
+fn begin(entered: &Instance<'_>) -> Option<u64> {
     match entered.fields.timing? {
         Timing::KernelChannel | Timing::KernelChannelHost | Timing::Proxy => {
             Some(entered.start.saturating_sub(entered.fields.start_moved_ns.unwrap_or(0)))
@@ -88,14 +88,15 @@ impl<'a> Causes<'a> {
         })
     }
 
-    pub(super) fn next_location(&mut self) {
-        self.settle(false);
-    }
-
-    pub(super) fn event(&mut self, location: LocationRef, event: &Event, step: &Step<'_>, around: Option<&Open<'_>>) {
+    pub(super) fn event(
+        &mut self,
+        location: LocationRef,
+        event: &Event,
+        step: &Step<'_>,
+        around: Option<&Instance<'_>>,
+    ) {
         if let Step::Left(left) = step {
-            let entered = Open { region: left.region, shows: left.shows, start: left.start, fields: left.fields };
-            self.settle(begin(&entered).is_some());
+            self.settle(begin(left).is_some());
         }
         // When the operation around began, if that is what happens just now.
         let began = || begin(around.filter(|around| around.start == event.time)?);
@@ -108,8 +109,7 @@ impl<'a> Causes<'a> {
             }
             EventKind::MpiIsend { message, .. } => {
                 if let Some(pair) = self.pair(location, message, true) {
-                    let sent = began().unwrap_or(0);
-                    self.messages.entry(pair).or_default().sent.push(sent);
+                    self.messages.entry(pair).or_default().sent.push(began().unwrap_or(0));
                 }
             }
             EventKind::MpiIrecv { message, .. } => {
@@ -122,7 +122,7 @@ impl<'a> Causes<'a> {
     }
 
     /// What was received belongs to the operation that was just left, or to one that is shown elsewhere.
-    fn settle(&mut self, is_measured: bool) {
+    pub(super) fn settle(&mut self, is_measured: bool) {
         for (pair, time) in self.received.drain(..) {
             let time = if is_measured { time } else { u64::MAX };
             self.messages.entry(pair).or_default().received.push(time);
@@ -216,15 +216,13 @@ fn keep(
     let better = |old: Option<(u64, SystemTreeNodeRef)>| old.is_none_or(|old| is_better(new.0, old.0));
     let [first, second] = *best;
     if better(first) {
-        let other_host = first.filter(|first| first.1 != new.1);
-        *best = [Some(new), other_host.or(second.filter(|second| second.1 != new.1))];
+        *best = [Some(new), first.filter(|first| first.1 != new.1).or(second.filter(|second| second.1 != new.1))];
     } else if first.is_some_and(|first| first.1 != new.1) && better(second) {
         *best = [first, Some(new)];
     }
 }
 
 impl Passage {
-    /// By how much it was left on one host before it was entered on another.
     fn early(&self) -> Option<u64> {
         let pairs = self
             .entered

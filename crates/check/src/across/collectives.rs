@@ -74,7 +74,7 @@ impl Collectives {
         }
     }
 
-    /// Members that have nothing, and whether the archive counts them.
+    /// Members without events, and whether the archive counts them.
     pub(super) fn check_members(&self, trace: &Trace, findings: &mut Findings) {
         let is_recorded = |location| trace.location_kind(location) != Some(LocationKind::NotRecorded);
         let (mut missing, mut unmatched) = (0_u64, 0_u64);
@@ -114,12 +114,10 @@ impl Collectives {
 /// How the parts of two ranks in one collective differ, where they must not.
 fn difference(a: &Part, b: &Part, rank_a: u32, rank_b: u32) -> Option<(Rule, String)> {
     if a.op != b.op {
-        let text = format!("do different operations, {:?} and {:?}", a.op, b.op);
-        return Some((Rule::CollectiveOrder, text));
+        return Some((Rule::CollectiveOrder, format!("do different operations, {:?} and {:?}", a.op, b.op)));
     }
     if a.root != b.root {
-        let text = format!("name different roots, {:?} and {:?}", a.root, b.root);
-        return Some((Rule::CollectiveOrder, text));
+        return Some((Rule::CollectiveOrder, format!("name different roots, {:?} and {:?}", a.root, b.root)));
     }
     let is_root = |rank: u32| a.root == Some(rank);
     let (same_sent, same_received) = (a.sent == b.sent, a.received == b.received);

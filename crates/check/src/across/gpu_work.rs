@@ -157,8 +157,7 @@ impl<'a> GpuWork<'a> {
             ("kernels whose launch is not there", self.without_launch, said.kernels_without_launch),
         ] {
             if found != said {
-                let message = format!("{said} {what} were written, {found} are in the archive");
-                findings.general(Rule::GpuWork, message);
+                findings.general(Rule::GpuWork, format!("{said} {what} were written, {found} are in the archive"));
             }
         }
     }

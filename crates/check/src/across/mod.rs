@@ -25,11 +25,11 @@ pub(super) struct Across<'a> {
     instances: Instances<'a>,
     collectives: Collectives,
     messages: Messages,
-    /// What needs the statements of this project's writer.
+    /// Checks that need the statements of this project's writer.
     nccl: Option<(Written, GpuWork<'a>)>,
     causes: Option<Causes<'a>>,
     clock_offsets: ClockOffsets<'a>,
-    unreadable: BTreeSet<LocationRef>,
+    pub(super) unreadable: BTreeSet<LocationRef>,
 }
 
 impl<'a> Across<'a> {
@@ -57,15 +57,11 @@ impl<'a> Across<'a> {
         self.clock_offsets.next_location(location, findings);
         self.instances.next_location();
         if let Some((written, _)) = &mut self.nccl {
-            written.next_location();
+            written.last.clear();
         }
         if let Some(causes) = &mut self.causes {
-            causes.next_location();
+            causes.settle(false);
         }
-    }
-
-    pub(super) fn cannot_be_read(&mut self, location: LocationRef) {
-        self.unreadable.insert(location);
     }
 
     pub(super) fn event(&mut self, location: LocationRef, event: &Event, findings: &mut Findings) {

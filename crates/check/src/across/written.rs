@@ -15,7 +15,7 @@ pub(super) struct Written {
     counts: BTreeMap<Kind, u64>,
     unfinished: u64,
     /// The parts of one event follow each other on its location.
-    last: BTreeMap<Kind, u64>,
+    pub(super) last: BTreeMap<Kind, u64>,
 }
 
 impl Written {
@@ -25,10 +25,6 @@ impl Written {
             _ => None,
         });
         Self { by_calls: by_calls.collect(), counts: BTreeMap::new(), unfinished: 0, last: BTreeMap::new() }
-    }
-
-    pub(super) fn next_location(&mut self) {
-        self.last.clear();
     }
 
     pub(super) fn step(&mut self, step: &Step<'_>) {
@@ -58,14 +54,12 @@ impl Written {
             let (name, said) = (kind.name(), said.counts.kinds.get(kind).written);
             let found = self.counts.get(&kind).copied().unwrap_or(0);
             if said != found {
-                let message = format!("{name}: {said} written, {found} are in the archive");
-                findings.general(Rule::Written, message);
+                findings.general(Rule::Written, format!("{name}: {said} written, {found} are in the archive"));
             }
         }
         if self.unfinished > 0 && said.unfinished() == 0 {
             let number = self.unfinished;
-            let message = format!("{number} regions are marked unfinished, none is counted");
-            findings.general(Rule::UnfinishedMark, message);
+            findings.general(Rule::UnfinishedMark, format!("{number} regions are marked unfinished, none is counted"));
         }
     }
 }

@@ -58,8 +58,7 @@ impl<'a> ClockOffsets<'a> {
 
     pub(super) fn event(&mut self, time: u64) {
         if let Some(current) = &mut self.current {
-            let first = current.span.map_or(time, |span| span.0);
-            current.span = Some((first, time));
+            current.span = Some((current.span.map_or(time, |span| span.0), time));
         }
     }
 
@@ -73,8 +72,7 @@ impl<'a> ClockOffsets<'a> {
 
     /// The clock of a location, if it is sound. A file that cannot be read is found with its events.
     fn read(&mut self, location: LocationRef, findings: &mut Findings) -> Option<Clock> {
-        let path = self.trace.archive.definition_file(location);
-        let metadata = path.metadata().ok()?;
+        let metadata = self.trace.archive.definition_file(location).metadata().ok()?;
         let identity = (metadata.dev(), metadata.ino());
         if let Some((_, clock)) = self.file.as_ref().filter(|(file, _)| *file == identity) {
             return clock.clone();
@@ -92,8 +90,7 @@ impl<'a> ClockOffsets<'a> {
         if let [alone] = &*clock
             && alone.offset != 0
         {
-            let message = format!("the only clock offset, {}: it has no effect", alone.offset);
-            find(Rule::ClockForward, alone.time, message);
+            find(Rule::ClockForward, alone.time, format!("the only clock offset, {}: it has no effect", alone.offset));
             return None;
         }
         let mut is_clock = true;

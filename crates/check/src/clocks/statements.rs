@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::{Boot, Trace, stated};
+use analysis::{Boot, Trace};
 use otf2::{ClockOffset, LocationGroupRef};
 use schema::definition::{
     ClockAnchors, ClockCorrection, ClockDrift, ClockRelation, ClockUncertainty, ClockViolations, ClockWorstViolation,
@@ -52,8 +52,7 @@ pub(super) fn check(trace: &Trace, clocks: &Clocks<'_>, findings: &mut Findings)
         for process in of_boot {
             if let Some(clock) = clocks.get(&process.group) {
                 for wrong in process.wrong(clock, &wall_clock) {
-                    let message = format!("{}: {wrong}", process.name);
-                    findings.general(Rule::ClockStatement, message);
+                    findings.general(Rule::ClockStatement, format!("{}: {wrong}", process.name));
                 }
             }
         }
@@ -62,21 +61,19 @@ pub(super) fn check(trace: &Trace, clocks: &Clocks<'_>, findings: &mut Findings)
 }
 
 fn processes(trace: &Trace) -> Vec<Process<'_>> {
-    let definitions = &trace.definitions;
     let process = |reference| {
-        let properties = &definitions.location_groups.get(&reference)?.properties;
-        let anchors = stated(definitions, properties, ClockAnchors).unwrap_or_default();
+        let anchors = trace.of_group(reference, ClockAnchors).unwrap_or_default();
         Some(Process {
             group: reference,
             name: trace.group_name(reference),
             boot: trace.boot(reference)?,
             said: Statement {
-                relation: stated(definitions, properties, ClockRelation),
-                correction_ns: stated(definitions, properties, ClockCorrection).unwrap_or(0),
-                drift_ppb: stated(definitions, properties, ClockDrift).unwrap_or(0),
-                violations: stated(definitions, properties, ClockViolations).unwrap_or(0),
-                worst_violation_ns: stated(definitions, properties, ClockWorstViolation).unwrap_or(0),
-                uncertainty_ns: stated(definitions, properties, ClockUncertainty),
+                relation: trace.of_group(reference, ClockRelation),
+                correction_ns: trace.of_group(reference, ClockCorrection).unwrap_or(0),
+                drift_ppb: trace.of_group(reference, ClockDrift).unwrap_or(0),
+                violations: trace.of_group(reference, ClockViolations).unwrap_or(0),
+                worst_violation_ns: trace.of_group(reference, ClockWorstViolation).unwrap_or(0),
+                uncertainty_ns: trace.of_group(reference, ClockUncertainty),
             },
             read: anchors
                 .first()
@@ -109,7 +106,6 @@ fn shared(of_boot: &[&Process<'_>], clocks: &Clocks<'_>, findings: &mut Findings
 }
 
 impl Process<'_> {
-    /// Where its offsets and the archive's statements differ.
     fn wrong(&self, clock: &[ClockOffset], wall_clock: &[i128]) -> Vec<String> {
         let said = &self.said;
         let mut wrong = Vec::new();
@@ -163,10 +159,9 @@ impl Statement<'_> {
     /// The standard deviations of offsets fit the stated uncertainty, which also has that of the process's own clock.
     #[expect(clippy::cast_precision_loss, reason = "an uncertainty does not need 64 bits of its ns")]
     fn deviation(&self, clock: &[ClockOffset]) -> Option<String> {
-        let most = clock.iter().map(|offset| offset.standard_deviation);
-        let most = most.fold(0.0_f64, f64::max) * 3.0_f64.sqrt();
-        let stated = self.uncertainty_ns.unwrap_or(0);
-        if most > stated as f64 + 1.0 {
+        let most = clock.iter().map(|offset| offset.standard_deviation).fold(0.0_f64, f64::max) * 3.0_f64.sqrt();
+        // Nothing is stated where the length of a tick is not known.
+        if let Some(stated) = self.uncertainty_ns.filter(|stated| most > *stated as f64 + 1.0) {
             return Some(format!(
                 "an uncertainty of {stated} ns is stated, its clock offsets have one of {most:.0} ns"
             ));

@@ -44,7 +44,6 @@ change the runs show; longer runs show smaller ones.
 
 --json prints everything (docs/REFERENCE.md, `diff --json`).";
 
-/// What to compare.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {

@@ -61,10 +61,7 @@ pub(super) fn settings(here: &Environment, findings: &mut Findings) {
         findings.ok("launcher", format!("{launcher}: rank {} of {}", number(job.rank), number(job.size)));
     }
     if job.job.is_none() && here.variable("NCCL_OTF2_DIR").is_none() {
-        findings.note(
-            "launcher",
-            "no job id is in the environment, and NCCL_OTF2_DIR is not set: each process would choose a directory by its own time",
-            "name one for all: NCCL_OTF2_DIR, or nccl-otf2 run -o DIR",
-        );
+        let text = "no job id is in the environment, and NCCL_OTF2_DIR is not set: each process would choose a directory by its own time";
+        findings.note("launcher", text, "name one for all: NCCL_OTF2_DIR, or nccl-otf2 run -o DIR");
     }
 }

@@ -31,11 +31,8 @@ pub(super) fn find(here: &Environment, named: &[PathBuf], findings: &mut Finding
             in_file(here, path, &mut all, findings)?;
         }
         if all.len() == before {
-            findings.problem(
-                "nccl",
-                format!("there is no NCCL in {}", path.display()),
-                "name libnccl.so.2, a program that uses NCCL, or a Python environment",
-            );
+            let text = format!("there is no NCCL in {}", path.display());
+            findings.problem("nccl", text, "name libnccl.so.2, a program that uses NCCL, or a Python environment");
         }
     }
     if !named.is_empty() {

@@ -17,19 +17,13 @@ use super::report::Findings;
 pub(super) fn timing(here: &Environment, found: &[Found], findings: &mut Findings) {
     let settings = &here.config.gpu;
     if settings.backend == BackendChoice::Off {
-        findings.note(
-            "gpu",
-            "NCCL_OTF2_GPU=off: GPU work is not timed, and the trace does not say which GPUs there are",
-            "",
-        );
+        let text = "NCCL_OTF2_GPU=off: GPU work is not timed, and the trace does not say which GPUs there are";
+        findings.note("gpu", text, "");
         return;
     }
     if here.config.mask & Kind::KernelLaunch.mask() == 0 {
-        findings.note(
-            "gpu",
-            "NCCL_OTF2_EVENTS leaves out KernelLaunch: GPU work is not timed",
-            "NCCL_OTF2_EVENTS=light or more",
-        );
+        let text = "NCCL_OTF2_EVENTS leaves out KernelLaunch: GPU work is not timed";
+        findings.note("gpu", text, "NCCL_OTF2_EVENTS=light or more");
     } else if !found.is_empty() && !found.iter().any(|one| reports_launches(&one.nccl)) {
         findings.note("gpu", "GPU work is not timed: NCCL reports its launches from 2.28 on", "");
     }

@@ -20,7 +20,6 @@ const PROFILERS: [(&str, &str); 6] = [
     ("NCCL_PROFILE_DUMP_FILE", "NVIDIA's example profiler"),
 ];
 
-/// An NCCL or RCCL that a file contains.
 #[derive(Clone, Debug)]
 pub(super) struct Nccl {
     pub(super) is_rccl: bool,
@@ -105,7 +104,6 @@ fn nccl(texts: &[u8]) -> Option<Nccl> {
     })
 }
 
-/// The three numbers at the beginning of a text, and the rest of it.
 fn version(text: &[u8]) -> Option<([u32; 3], String)> {
     let end = memchr::memchr(0, text)?.min(100);
     let text = String::from_utf8_lossy(text.get(..end)?);

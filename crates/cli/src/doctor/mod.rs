@@ -43,7 +43,6 @@ Not seen: what a job script sets later, quotas, and libraries that a program fin
 Exit codes: 0 no problem, 1 a problem, 2 wrong usage, or a named file that cannot be read. docs/REFERENCE.md has the \
 fields of --json.";
 
-/// What to look at.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {

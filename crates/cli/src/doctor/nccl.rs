@@ -32,30 +32,22 @@ pub(super) fn judge(here: &Environment, found: &Found, findings: &mut Findings) 
         blind_spots: Vec::new(),
     };
     let Some(table) = nccl.called() else {
-        findings.problem(
-            "nccl",
-            format!("{text} has no profiler plugins: nothing of it can be recorded"),
-            "NCCL 2.23 or later",
-        );
+        let text = format!("{text} has no profiler plugins: nothing of it can be recorded");
+        findings.problem("nccl", text, "NCCL 2.23 or later");
         return row;
     };
     if nccl.is_rccl {
-        findings.warning(
-            "nccl",
-            format!("{text}: table {table} is used, as RCCL's sources say; it was not run"),
-            "docs/RELEASES.md §3; look at the archive with nccl-otf2 check",
-        );
+        let text = format!("{text}: table {table} is used, as RCCL's sources say; it was not run");
+        findings.warning("nccl", text, "docs/RELEASES.md §3; look at the archive with nccl-otf2 check");
     } else {
         findings.ok("nccl", format!("{text}: table {table} is used"));
         row.blind_spots = blind_spots(nccl.number, here.config.mask);
         known_problems(here, nccl, table, findings);
     }
     if nccl.table > table.number() {
-        findings.note(
-            "nccl",
-            format!("{name} {release} has table v{}, newer than this plugin's {table}: NCCL translates", nccl.table),
-            "look for a newer version of this project",
-        );
+        let text =
+            format!("{name} {release} has table v{}, newer than this plugin's {table}: NCCL translates", nccl.table);
+        findings.note("nccl", text, "look for a newer version of this project");
     }
     let slot = slot(here, library, nccl.number, release, findings);
     row.plugin_names = slot.names;
@@ -67,11 +59,8 @@ pub(super) fn judge(here: &Environment, found: &Found, findings: &mut Findings) 
 fn known_problems(here: &Environment, nccl: &Nccl, table: Table, findings: &mut Findings) {
     let release = &nccl.release;
     if here.config.mask & Kind::KernelCh.mask() != 0 && event::has(table, Kind::KernelCh) {
-        findings.warning(
-            "events",
-            format!("kernel channels are to be recorded: {}", kernel_channels(nccl.number)),
-            "NCCL_OTF2_EVENTS=standard records without them",
-        );
+        let text = format!("kernel channels are to be recorded: {}", kernel_channels(nccl.number));
+        findings.warning("events", text, "NCCL_OTF2_EVENTS=standard records without them");
         if let Some(bytes) = storage::free_bytes(Path::new("/dev/shm")).filter(|bytes| *bytes < storage::SMALL_SHM) {
             findings.warning(
                 "events",
@@ -86,11 +75,10 @@ fn known_problems(here: &Environment, nccl: &Nccl, table: Table, findings: &mut 
     if (22_703..22_800).contains(&nccl.number)
         && let Some(plugin) = here.variable("NCCL_NET_PLUGIN").filter(|plugin| *plugin != "none")
     {
-        findings.warning(
-            "events",
-            format!("NCCL_NET_PLUGIN={plugin}: NCCL {release} crashes, with any profiler, when a network plugin that reports events merges messages of a group"),
-            "NCCL 2.28 or later, or a network plugin without profiler events",
+        let text = format!(
+            "NCCL_NET_PLUGIN={plugin}: NCCL {release} crashes, with any profiler, when a network plugin that reports events merges messages of a group"
         );
+        findings.warning("events", text, "NCCL 2.28 or later, or a network plugin without profiler events");
     }
     if !table.facts().describes_communicators {
         findings.note(

@@ -1,6 +1,6 @@
 //! NCCL's one place for a profiler plugin: by which names a release looks for it, and what it would find.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use nccl_events::Table;
 
@@ -54,49 +54,65 @@ pub(super) struct Slot {
 pub(super) fn slot(here: &Environment, nccl: &Library, number: u32, release: &str, findings: &mut Findings) -> Slot {
     let value = here.variable(VARIABLE);
     let given = value.map_or_else(|| format!("{VARIABLE} is not set"), |value| format!("{VARIABLE}={value}"));
+    let who = format!("{given}: NCCL {release}");
+    let advice = way_out(here, number);
     let names = match search(number, value) {
         Search::Names(names) => names,
         Search::Nothing => {
-            findings.warning("plugin", format!("{given}: NCCL {release} loads no profiler"), &way_out(here, number));
+            findings.warning("plugin", format!("{who} loads no profiler"), &advice);
             return Slot::default();
         }
         Search::Program => {
-            findings.warning(
-                "plugin",
-                format!("{given}: NCCL {release} takes the program itself for the profiler (STATIC_PLUGIN, or its first letters)"),
-                &way_out(here, number),
-            );
+            let why = "(STATIC_PLUGIN, or its first letters)";
+            findings.warning("plugin", format!("{who} takes the program itself for the profiler {why}"), &advice);
             return Slot::default();
         }
     };
-    let file = names.iter().find_map(|name| here.loader.find(name));
-    let Some(file) = file else {
-        nothing_found(here, number, &given, &names, release, findings);
+    let Some(file) = names.iter().find_map(|name| here.loader.find(name)) else {
+        let what = match names.as_slice() {
+            [] => "loads no plugin by its path".to_owned(),
+            names => format!("does not find {}", names.join(", nor ")),
+        };
+        match value {
+            Some(_) => findings.problem("plugin", format!("{who} {what}, and would record nothing"), &advice),
+            None => {
+                let text = format!("{who} {what}: nothing is recorded without nccl-otf2 run");
+                findings.note("plugin", text, &advice);
+            }
+        }
         return Slot { names, ..Slot::default() };
     };
-    let profiler = loaded(here, nccl, number, release, &given, &file, findings);
-    Slot { names, file: Some(file), profiler }
-}
-
-fn nothing_found(
-    here: &Environment,
-    number: u32,
-    given: &str,
-    names: &[String],
-    release: &str,
-    findings: &mut Findings,
-) {
-    let what = if names.is_empty() {
-        "loads no plugin by its path".to_owned()
-    } else {
-        format!("does not find {}", names.join(", nor "))
+    let shown = file.display();
+    let profiler = match Library::read(&file) {
+        Err(error) => {
+            findings.problem("plugin", format!("{who} cannot load {shown}: {error}"), &advice);
+            None
+        }
+        Ok(library) if library.architecture != nccl.architecture => {
+            let (ours, theirs) = (library.architecture, nccl.architecture);
+            let text = format!("{given}: {shown} is for {ours:?}, and NCCL {release} for {theirs:?}");
+            findings.problem("plugin", text, &advice);
+            None
+        }
+        Ok(library) => {
+            missing(here, &library, findings);
+            library.profiler.or_else(|| {
+                let exports = format!("it exports no ncclProfiler_v1 … {}", Table::NEWEST);
+                findings.problem("plugin", format!("{given}: {shown} is no profiler plugin: {exports}"), &advice);
+                None
+            })
+        }
     };
-    let text = format!("{given}: NCCL {release} {what}");
-    if here.variable(VARIABLE).is_some() {
-        findings.problem("plugin", format!("{text}, and would record nothing"), &way_out(here, number));
-    } else {
-        findings.note("plugin", format!("{text}: nothing is recorded without nccl-otf2 run"), &way_out(here, number));
+    match profiler {
+        None => {}
+        Some(OURS) => findings.ok("plugin", format!("{who} loads {shown}, this project's plugin")),
+        Some(other) => {
+            let text = format!("{who} loads {other} ({shown}) and, as it takes one profiler only, not this project's");
+            let behind = format!("{advice}; NCCL_OTF2_CHAIN={shown} puts it behind this project's");
+            findings.warning("plugin", text, &behind);
+        }
     }
+    Slot { names, file: Some(file), profiler }
 }
 
 fn way_out(here: &Environment, release: u32) -> String {
@@ -143,11 +159,8 @@ pub(super) fn chained(here: &Environment, findings: &mut Findings) {
                 Err(error) => error.to_string(),
             },
         };
-        findings.warning(
-            "plugin",
-            format!("NCCL_OTF2_CHAIN={name}: {text}; it is left out"),
-            "name its file with its path",
-        );
+        let text = format!("NCCL_OTF2_CHAIN={name}: {text}; it is left out");
+        findings.warning("plugin", text, "name its file with its path");
     }
 }
 
@@ -158,52 +171,6 @@ fn missing(here: &Environment, library: &Library, findings: &mut Findings) {
         let text = format!("{shown} needs {missing}, which the loader does not find: no NCCL can load it");
         findings.problem("plugin", text, "add its directory to LD_LIBRARY_PATH");
     }
-}
-
-fn loaded(
-    here: &Environment,
-    nccl: &Library,
-    number: u32,
-    release: &str,
-    given: &str,
-    file: &Path,
-    findings: &mut Findings,
-) -> Option<&'static str> {
-    let shown = file.display();
-    let advice = way_out(here, number);
-    let library = match Library::read(file) {
-        Ok(library) => library,
-        Err(error) => {
-            findings.problem("plugin", format!("{given}: NCCL {release} cannot load {shown}: {error}"), &advice);
-            return None;
-        }
-    };
-    if library.architecture != nccl.architecture {
-        let (ours, theirs) = (library.architecture, nccl.architecture);
-        findings.problem(
-            "plugin",
-            format!("{given}: {shown} is for {ours:?}, and NCCL {release} for {theirs:?}"),
-            &advice,
-        );
-        return None;
-    }
-    missing(here, &library, findings);
-    match library.profiler {
-        None => findings.problem(
-            "plugin",
-            format!("{given}: {shown} is no profiler plugin: it exports no ncclProfiler_v1 … {}", Table::NEWEST),
-            &advice,
-        ),
-        Some(OURS) => findings.ok("plugin", format!("{given}: NCCL {release} loads {shown}, this project's plugin")),
-        Some(other) => findings.warning(
-            "plugin",
-            format!(
-                "{given}: NCCL {release} loads {other} ({shown}) and, as it takes one profiler only, not this project's"
-            ),
-            &format!("{advice}; NCCL_OTF2_CHAIN={shown} puts it behind this project's"),
-        ),
-    }
-    library.profiler
 }
 
 #[cfg(test)]

@@ -55,11 +55,8 @@ pub(super) fn directories(here: &Environment, findings: &mut Findings) -> PathBu
     };
     let out = here.config.directory.as_deref().map_or_else(|| env::current_dir().unwrap_or_default(), absolute);
     if out.join(ANCHOR).exists() {
-        findings.note(
-            "directory",
-            format!("{} holds an archive: this job's processes become part of it", out.display()),
-            "name another directory, or nccl-otf2 run --force",
-        );
+        let text = format!("{} holds an archive: this job's processes become part of it", out.display());
+        findings.note("directory", text, "name another directory, or nccl-otf2 run --force");
     }
     let journal = here.config.journal_directory.as_deref().map(absolute);
     directory(here, &out, "NCCL_OTF2_DIR", journal.is_none(), findings);
@@ -82,11 +79,8 @@ fn directory(here: &Environment, path: &Path, variable: &str, has_journals: bool
     let time = match try_writing(there) {
         Ok(time) => time,
         Err(error) => {
-            findings.problem(
-                "directory",
-                format!("{shown}: nothing can be written in {}: {error}", there.display()),
-                &elsewhere,
-            );
+            let text = format!("{shown}: nothing can be written in {}: {error}", there.display());
+            findings.problem("directory", text, &elsewhere);
             return;
         }
     };
@@ -101,20 +95,15 @@ fn directory(here: &Environment, path: &Path, variable: &str, has_journals: bool
     if free.is_some_and(|free| free < 64 << 20) {
         findings.problem("directory", format!("{text}: too small for a recording"), &elsewhere);
     } else if has_journals && (is_remote || time > SLOW) {
-        findings.warning(
-            "directory",
-            format!("{text}: journals are memory that is mapped from files, which such a file system may make slow"),
-            "NCCL_OTF2_JOURNAL_DIR (run --journal-dir) on a disk of the node",
-        );
+        let text =
+            format!("{text}: journals are memory that is mapped from files, which such a file system may make slow");
+        findings.warning("directory", text, "NCCL_OTF2_JOURNAL_DIR (run --journal-dir) on a disk of the node");
     } else if has_journals && free.is_some_and(|free| free < most) {
         let (n, limit) = (here.processes(), units::bytes(here.config.limit_bytes()));
         findings.note("directory", format!("{text}: less than {n} × {limit}, the most that the processes here may record; when the disk is full recording stops"), "NCCL_OTF2_MAX_SIZE, NCCL_OTF2_MODE=flight, or fewer events");
     } else if kind == "overlay" {
-        findings.note(
-            "directory",
-            format!("{text}: gone when the container is removed"),
-            "mount a directory of the host",
-        );
+        let text = format!("{text}: gone when the container is removed");
+        findings.note("directory", text, "mount a directory of the host");
     } else {
         findings.ok("directory", text);
     }

@@ -32,25 +32,15 @@ pub(super) fn clock(findings: &mut Findings) {
 
 pub(super) fn limits(findings: &mut Findings) {
     let soft = |resource: Resource| getrlimit(resource).current;
-    match soft(Resource::Fsize) {
-        Some(bytes) if bytes < SEGMENT_BYTES as u64 => findings.problem(
-            "limits",
-            format!(
-                "files may have {} (ulimit -f): a journal needs {}, so nothing is recorded",
-                units::bytes(bytes),
-                units::bytes(SEGMENT_BYTES as u64)
-            ),
-            "ulimit -f unlimited",
-        ),
-        Some(bytes) => findings.warning(
-            "limits",
-            format!(
-                "files may have {} (ulimit -f): a journal is cut to that, an archive with larger files cannot be written",
-                units::bytes(bytes)
-            ),
-            "ulimit -f unlimited",
-        ),
-        None => {}
+    if let Some(bytes) = soft(Resource::Fsize) {
+        let (most, needed) = (format!("files may have {} (ulimit -f)", units::bytes(bytes)), SEGMENT_BYTES as u64);
+        if bytes < needed {
+            let text = format!("{most}: a journal needs {}, so nothing is recorded", units::bytes(needed));
+            findings.problem("limits", text, "ulimit -f unlimited");
+        } else {
+            let text = format!("{most}: a journal is cut to that, an archive with larger files cannot be written");
+            findings.warning("limits", text, "ulimit -f unlimited");
+        }
     }
     match soft(Resource::Nofile) {
         Some(files) if files < 1024 => findings.warning(
@@ -73,14 +63,10 @@ pub(super) fn limits(findings: &mut Findings) {
             ),
             "ulimit -l unlimited (in Slurm: PropagateResourceLimits; docker run --ulimit memlock=-1)",
         ),
-        Some(bytes) => findings.ok(
-            "limits",
-            format!(
-                "{} of memory can be locked{}",
-                units::bytes(bytes),
-                if has_rdma { "" } else { "; there is no RDMA adapter that needs more" }
-            ),
-        ),
+        Some(bytes) => {
+            let rdma = if has_rdma { "" } else { "; there is no RDMA adapter that needs more" };
+            findings.ok("limits", format!("{} of memory can be locked{rdma}", units::bytes(bytes)));
+        }
         None => findings.ok("limits", "any memory can be locked"),
     }
 }
@@ -93,15 +79,16 @@ pub(super) fn container(here: &Environment, findings: &mut Findings) {
     let first = fs::read_to_string("/proc/1/comm").unwrap_or_default();
     let first = first.trim();
     let has_init = first.is_empty() || INITS.split(' ').any(|init| init == first);
-    if let (false, Some(sign)) = (has_init, by_file.or(by_variable)) {
-        findings.note(
-            "container",
-            format!("a container ({sign}) whose process 1, {first}, is no init: processes whose parent was killed stay as zombies, and a launcher may wait for them"),
-            "start it with an init (docker run --init); run nccl-otf2 hang and finalize inside the container",
-        );
-    } else if let Some(sign) = by_file.or(by_variable) {
+    let Some(sign) = by_file.or(by_variable) else { return };
+    if has_init {
         findings.ok("container", format!("a container ({sign}): run nccl-otf2 hang and finalize inside it"));
+        return;
     }
+    findings.note(
+        "container",
+        format!("a container ({sign}) whose process 1, {first}, is no init: processes whose parent was killed stay as zombies, and a launcher may wait for them"),
+        "start it with an init (docker run --init); run nccl-otf2 hang and finalize inside the container",
+    );
 }
 
 pub(super) fn scorep(here: &Environment, findings: &mut Findings) {

@@ -16,7 +16,7 @@ use crate::place::ANCHOR;
 use crate::print::{self, Text};
 use crate::progress::Bar;
 use crate::staging::Staging;
-use crate::table::{Side, Table};
+use crate::table::{ColumnOf, Side, Table};
 use crate::units::plural;
 
 #[derive(Debug, Default, Serialize)]
@@ -142,28 +142,19 @@ fn file_name(name: &str) -> String {
 }
 
 fn text(all: &[Exported]) -> Text {
-    let mut table = Table::new(&[
-        ("communicator", Side::Left),
-        ("ranks", Side::Right),
-        ("collectives", Side::Right),
-        ("messages", Side::Right),
-        ("left out", Side::Right),
-        ("archive", Side::Left),
-    ]);
-    for it in all {
-        let left_out = it.collectives_left_out + it.messages_left_out;
-        let reason = it.reason.clone().map(|reason| format!("none: {reason}"));
-        table.row(vec![
-            it.name.clone(),
-            it.ranks.to_string(),
-            it.collectives.to_string(),
-            it.messages.to_string(),
-            left_out.to_string(),
-            it.archive.clone().or(reason).unwrap_or_default(),
-        ]);
-    }
+    let columns: [ColumnOf<'_, &Exported>; 6] = [
+        ("communicator", Side::Left, |it| it.name.clone()),
+        ("ranks", Side::Right, |it| it.ranks.to_string()),
+        ("collectives", Side::Right, |it| it.collectives.to_string()),
+        ("messages", Side::Right, |it| it.messages.to_string()),
+        ("left out", Side::Right, |it| (it.collectives_left_out + it.messages_left_out).to_string()),
+        ("archive", Side::Left, |it| {
+            let reason = it.reason.as_ref().map(|reason| format!("none: {reason}"));
+            it.archive.clone().or(reason).unwrap_or_default()
+        }),
+    ];
     let mut text = Text::default();
-    table.print(&mut text);
+    Table::of(all, &columns).print(&mut text);
     for (it, left_out) in all.iter().flat_map(|it| it.left_out.iter().map(move |left_out| (it, left_out))) {
         let collectives = plural(left_out.collectives, "collective", "collectives");
         let ends = plural(left_out.messages, "end of a message", "ends of messages");

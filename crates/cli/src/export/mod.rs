@@ -27,7 +27,6 @@ use crate::select::Select;
 use crate::staging::{Staging, refuse_existing};
 use crate::units::{count, plural};
 
-/// What to export.
 #[derive(Debug, Args)]
 #[command(after_long_help = help::EXAMPLES)]
 pub(crate) struct Request {
@@ -59,7 +58,6 @@ pub(crate) struct Request {
     json: bool,
 }
 
-/// A program's format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// Files as PyTorch's profiler writes them, one for each rank: for HTA, and beside PyTorch's own
@@ -172,7 +170,6 @@ fn refuse_wrong(request: &Request) -> Result<()> {
 
 const XPLANE: &str = ".xplane.pb";
 
-/// What an export is called until it is in its place.
 const WRITTEN: &str = "written";
 
 fn text(request: &Request, outcome: &Outcome) -> Text {

@@ -72,7 +72,6 @@ pub(crate) struct Request {
     json: bool,
 }
 
-/// Reports who holds up a job.
 pub(crate) fn hang(request: &Request) -> Result<Exit> {
     place::say_others(&request.path);
     let mut noted = String::new();

@@ -6,10 +6,9 @@ use hang::{CollectiveRow, CommRow, FILE, QuietReport, QuietRow, RankRow, Report,
 
 use crate::calendar;
 use crate::print::Text;
-use crate::table::{Side, Table};
+use crate::table::{ColumnOf, Side, Table};
 use crate::units::{count, plural, time};
 
-/// Longest lists printed without `--all`; JSON has everything.
 const MOST_ROWS: usize = 16;
 
 /// The report as text. `all`: no list is cut, and communicators where nobody waits are shown too.
@@ -70,7 +69,6 @@ fn is_of_interest(comm: &CommRow) -> bool {
         || comm.straggler.is_some()
 }
 
-/// Whether a rank waits at an unknown position.
 fn is_lost(sequence: &SequenceRow) -> bool {
     let is_open = |row: &RankRow| matches!(&*row.stage, "calling" | "launching" | "running");
     sequence.ranks.iter().any(|row| sequence.position_unknown.contains(&row.rank) && is_open(row))
@@ -94,25 +92,15 @@ fn quiet(report: &QuietReport, all: bool, text: &mut Text) {
         text.line(format_args!("  {advice}"));
     }
     text.paragraph("last seen");
-    let mut table = Table::new(&[
-        ("rank", Side::Right),
-        ("communicator", Side::Left),
-        ("process", Side::Left),
-        ("", Side::Left),
-        ("quiet for", Side::Right),
-        ("its last operation", Side::Left),
-    ]);
-    for row in cut(&report.ranks, all) {
-        table.row(vec![
-            quiet_rank(row),
-            row.communicator.clone().unwrap_or_else(|| "–".to_owned()),
-            row.process.clone(),
-            row.process_state.replace('-', " "),
-            time(row.quiet_ns),
-            row.text.clone(),
-        ]);
-    }
-    table.print(text);
+    let columns: [ColumnOf<'_, &QuietRow>; 6] = [
+        ("rank", Side::Right, |row| quiet_rank(row)),
+        ("communicator", Side::Left, |row| row.communicator.clone().unwrap_or_else(|| "–".to_owned())),
+        ("process", Side::Left, |row| row.process.clone()),
+        ("", Side::Left, |row| row.process_state.replace('-', " ")),
+        ("quiet for", Side::Right, |row| time(row.quiet_ns)),
+        ("its last operation", Side::Left, |row| row.text.clone()),
+    ];
+    Table::of(cut(&report.ranks, all), &columns).print(text);
     rest(text, report.ranks.len(), all, "ranks");
     let inside: Vec<&QuietRow> = report.ranks.iter().filter(|row| !row.inside.is_empty()).collect();
     match (inside.is_empty(), report.reports_calls) {
@@ -201,22 +189,13 @@ fn sequence_text(comm: &CommRow, sequence: &SequenceRow, all: bool, text: &mut T
 fn ranks(comm: &CommRow, rows: &[RankRow], all: bool, text: &mut Text) {
     let mut rows: Vec<&RankRow> = rows.iter().collect();
     rows.sort_by_key(|row| (row.stage != "not-entered", Reverse(row.for_ns), row.rank));
-    let mut table = Table::new(&[
-        ("rank", Side::Right),
-        ("process", Side::Left),
-        ("", Side::Left),
-        ("since its call", Side::Right),
-        ("where", Side::Left),
-    ]);
-    for row in cut(&rows, all) {
-        table.row(vec![
-            comm.numbers(&[row.rank]),
-            row.process.clone(),
-            row.process_state.replace('-', " "),
-            row.for_ns.map_or_else(|| "–".to_owned(), time),
-            row.text.clone(),
-        ]);
-    }
-    table.print(text);
+    let columns: [ColumnOf<'_, (&CommRow, &RankRow)>; 5] = [
+        ("rank", Side::Right, |(comm, row)| comm.numbers(&[row.rank])),
+        ("process", Side::Left, |(_, row)| row.process.clone()),
+        ("", Side::Left, |(_, row)| row.process_state.replace('-', " ")),
+        ("since its call", Side::Right, |(_, row)| row.for_ns.map_or_else(|| "–".to_owned(), time)),
+        ("where", Side::Left, |(_, row)| row.text.clone()),
+    ];
+    Table::of(cut(&rows, all).iter().map(|row| (comm, *row)), &columns).print(text);
     rest(text, rows.len(), all, "ranks");
 }

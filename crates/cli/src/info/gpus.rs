@@ -51,19 +51,17 @@ mod tests {
             gpu_counts: GpuCounts {
                 launches: 10,
                 captured: 3,
-                launches_timed: 6,
                 kernels_joined: 6,
                 kernels_of_graphs_unknown: 4,
                 ..GpuCounts::default()
             },
             ..Statements::default()
         };
-        let rest = "6 kernels of NCCL's, 4 of graphs, operation unknown";
-        assert_eq!(line(&said), Some(format!("cupti, 2 devices, 6 of 7 launches timed, {rest}")));
-        said.gpu_counts.launches_timed = 8;
-        assert_eq!(line(&said), Some(format!("cupti, 2 devices, 8 launches timed, {rest}")));
-        said.gpu_counts.launches_timed = 6;
-        said.flight_processes = Sum(Some(1));
-        assert_eq!(line(&said), Some(format!("cupti, 2 devices, 6 launches timed, {rest}")));
+        for (launches_timed, flights, timed) in [(6, 0, "6 of 7"), (8, 0, "8"), (6, 1, "6")] {
+            said.gpu_counts.launches_timed = launches_timed;
+            said.flight_processes = Sum(Some(flights));
+            let rest = "launches timed, 6 kernels of NCCL's, 4 of graphs, operation unknown";
+            assert_eq!(line(&said), Some(format!("cupti, 2 devices, {timed} {rest}")));
+        }
     }
 }

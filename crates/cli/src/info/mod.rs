@@ -75,7 +75,6 @@ those of the operation, not of the call. `timing` says what they were measured b
                  {transfers, counted, unresolved, lines}; null where there is none
 New fields may be added; `format` changes when one changes or goes.";
 
-/// What to look at.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::{Completeness, Trace};
+use analysis::{Clock, Completeness, Trace};
 use otf2::LocationGroupRef;
 use schema::Statements;
 use serde::Serialize;
@@ -91,7 +91,7 @@ impl<'a> Report<'a> {
             "job": said.job.shown(),
             "other_jobs": place::others(&trace.anchor),
             "start_ns": trace.start_ns(),
-            "duration_ns": trace.definitions.clock.map_or(0, |clock| clock.trace_length),
+            "duration_ns": Clock::of(trace).length_ns(trace),
             "locations": trace.definitions.locations.len(),
             "events": trace.events(),
             "blind_spots": said.blind_spots.shown(),

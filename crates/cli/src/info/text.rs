@@ -1,12 +1,12 @@
 //! The report for people: long lists are cut, JSON has all.
 
-use analysis::{Completeness, Matching, Trace};
+use analysis::{Clock, Completeness, Matching, Trace};
 use nccl_events::{FULL, LIGHT, STANDARD, event, event_names};
 use schema::Statements;
 
 use crate::print::Text;
 use crate::table::Side::{Left, Right};
-use crate::table::{Side, Table};
+use crate::table::{ColumnOf, Table};
 use crate::units::{bandwidth, bytes, count, plural, time};
 
 use super::communicators::Messages;
@@ -22,11 +22,8 @@ fn cut(into: &mut Text, rows: usize) {
     }
 }
 
-fn table<T>(text: &mut Text, columns: &[(&str, Side)], rows: &[T], cells: impl Fn(&T) -> Vec<String>) {
-    let mut table = Table::new(columns);
-    for row in rows.iter().take(MOST_ROWS) {
-        table.row(cells(row));
-    }
+fn table<'a, R>(text: &mut Text, rows: &'a [R], columns: &[ColumnOf<'_, &'a R>]) {
+    let table = Table::of(rows.iter().take(MOST_ROWS), columns);
     if !table.is_empty() {
         table.print(text);
     }
@@ -69,7 +66,7 @@ fn head(trace: &Trace, text: &mut Text) {
     text.line(format_args!(
         "  {:<10}{} in {}, {}",
         "length",
-        time(trace.definitions.clock.map_or(0, |clock| clock.trace_length)),
+        time(Clock::of(trace).length_ns(trace)),
         plural(trace.definitions.locations.len() as u64, "location", "locations"),
         plural(trace.events(), "event", "events"),
     ));
@@ -147,38 +144,33 @@ fn processes(tables: &Tables, text: &mut Text) {
         plural(tables.processes.len() as u64, "process", "processes"),
         plural(tables.hosts.len() as u64, "host", "hosts")
     ));
-    let columns = [("process", Left), ("host", Left), ("GPUs", Right), ("locations", Right), ("events", Right)];
-    table(text, &columns, &tables.processes, |process| {
-        vec![
-            process.name.clone(),
-            process.host.clone(),
-            count(process.gpus.len() as u64),
-            count(process.locations),
-            count(process.events),
-        ]
-    });
+    table(
+        text,
+        &tables.processes,
+        &[
+            ("process", Left, |it| it.name.clone()),
+            ("host", Left, |it| it.host.clone()),
+            ("GPUs", Right, |it| count(it.gpus.len() as u64)),
+            ("locations", Right, |it| count(it.locations)),
+            ("events", Right, |it| count(it.events)),
+        ],
+    );
 }
 
 fn communicators(tables: &Tables, text: &mut Text) {
     text.paragraph(plural(tables.communicators.len() as u64, "communicator", "communicators"));
-    let columns = [
-        ("name", Left),
-        ("ranks", Right),
-        ("recorded", Right),
-        ("collectives", Right),
-        ("messages", Right),
-        ("bytes", Right),
-    ];
-    table(text, &columns, &tables.communicators, |communicator| {
-        vec![
-            communicator.name.clone(),
-            count(communicator.ranks),
-            count(communicator.ranks_recorded),
-            count(communicator.collectives.values().sum()),
-            count(communicator.sends),
-            bytes(communicator.bytes_sent),
-        ]
-    });
+    table(
+        text,
+        &tables.communicators,
+        &[
+            ("name", Left, |it| it.name.clone()),
+            ("ranks", Right, |it| count(it.ranks)),
+            ("recorded", Right, |it| count(it.ranks_recorded)),
+            ("collectives", Right, |it| count(it.collectives.values().sum())),
+            ("messages", Right, |it| count(it.sends)),
+            ("bytes", Right, |it| bytes(it.bytes_sent)),
+        ],
+    );
 }
 
 fn operations(rows: &[operations::Row], text: &mut Text) {
@@ -187,42 +179,28 @@ fn operations(rows: &[operations::Row], text: &mut Text) {
         return;
     }
     text.paragraph("operations, counted on every rank");
-    let mut table = Table::new(&[
-        ("function", Left),
-        ("bytes", Right),
-        ("count", Right),
-        ("min", Right),
-        ("median", Right),
-        ("max", Right),
-        ("total", Right),
-        ("algbw", Right),
-        ("timing", Left),
-    ]);
-    for row in rows {
-        let duration = |pick: fn(operations::Durations) -> u64| {
-            row.duration_ns.map_or_else(|| "-".to_owned(), |all| time(pick(all)))
-        };
-        let sizes = if row.bytes_min == row.bytes_max {
-            bytes(row.bytes_min)
-        } else {
-            format!("{} … {}", bytes(row.bytes_min), bytes(row.bytes_max))
-        };
-        table.row(vec![
-            row.function.clone(),
-            sizes,
-            count(row.count),
-            duration(|all| all.min),
-            duration(|all| all.median),
-            duration(|all| all.max),
-            duration(|all| all.total),
-            row.algbw.map_or_else(|| "-".to_owned(), |all| bandwidth(all.median)),
-            timing(row),
-        ]);
-    }
-    table.print(text);
+    let columns: [ColumnOf<'_, &operations::Row>; 9] = [
+        ("function", Left, |row| row.function.clone()),
+        ("bytes", Right, |row| match (bytes(row.bytes_min), bytes(row.bytes_max)) {
+            (least, _) if row.bytes_min == row.bytes_max => least,
+            (least, most) => format!("{least} … {most}"),
+        }),
+        ("count", Right, |row| count(row.count)),
+        ("min", Right, |row| duration(row, |all| all.min)),
+        ("median", Right, |row| duration(row, |all| all.median)),
+        ("max", Right, |row| duration(row, |all| all.max)),
+        ("total", Right, |row| duration(row, |all| all.total)),
+        ("algbw", Right, |row| row.algbw.map_or_else(|| "-".to_owned(), |all| bandwidth(all.median))),
+        ("timing", Left, |row| timing(row)),
+    ];
+    Table::of(rows, &columns).print(text);
     if rows.iter().any(|row| row.timing.contains_key("enqueue")) {
         text.line("  enqueue: only the queueing was seen; these times do not say how long the operations ran");
     }
+}
+
+fn duration(row: &operations::Row, pick: fn(operations::Durations) -> u64) -> String {
+    row.duration_ns.map_or_else(|| "-".to_owned(), |all| time(pick(all)))
 }
 
 fn timing(row: &operations::Row) -> String {
@@ -241,16 +219,17 @@ fn messages(rows: &[Messages], text: &mut Text) {
         return;
     }
     text.paragraph("messages between ranks");
-    let columns = [("communicator", Left), ("from", Right), ("to", Right), ("count", Right), ("bytes", Right)];
-    table(text, &columns, rows, |messages| {
-        vec![
-            messages.communicator.clone(),
-            messages.from.to_string(),
-            messages.to.to_string(),
-            count(messages.count),
-            bytes(messages.bytes),
-        ]
-    });
+    table(
+        text,
+        rows,
+        &[
+            ("communicator", Left, |it| it.communicator.clone()),
+            ("from", Right, |it| it.from.to_string()),
+            ("to", Right, |it| it.to.to_string()),
+            ("count", Right, |it| count(it.count)),
+            ("bytes", Right, |it| bytes(it.bytes)),
+        ],
+    );
 }
 
 fn completeness(completeness: &Completeness, text: &mut Text) {

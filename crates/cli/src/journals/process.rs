@@ -23,9 +23,7 @@ use crate::units::plural;
 pub(crate) struct Comm {
     /// What `init` returned.
     pub(crate) context: u64,
-    /// `init` was called.
     pub(crate) begin: Moment,
-    /// `init` had returned.
     pub(crate) end_ns: u64,
     pub(crate) record: CommRecord,
     pub(crate) is_wanted: bool,

@@ -48,17 +48,3 @@ pub(crate) fn name(state: u32) -> Cow<'static, str> {
 pub(crate) const fn has_arguments(state: u32) -> bool {
     matches!(state, 0..=18 | 20..=22 | 31)
 }
-
-#[cfg(test)]
-mod tests {
-    use nccl_events::state;
-
-    use super::*;
-
-    #[test]
-    fn names_stand_at_their_numbers() {
-        assert_eq!(name(state::PROXY_OP_RECV_DONE), "ProxyOpRecvDone");
-        assert_eq!(name(state::KERNEL_PHASE_STOP), "KernelPhaseStop");
-        assert_eq!(name(state::LAST + 1), "32");
-    }
-}

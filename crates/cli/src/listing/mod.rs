@@ -49,7 +49,6 @@ many. The formats of --json are described in docs/REFERENCE.md.
 Exit codes: 0 all was printed, 1 it has damage or losses, or the journal of a process cannot be read: stderr names it, \
 2 there is nothing to print.";
 
-/// What to print.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
@@ -80,7 +79,6 @@ pub(crate) fn print(request: &Request) -> Result<Exit> {
     }
 }
 
-/// Prints journals, in the order of time over all of them.
 fn journals(paths: &[PathBuf], request: &Request) -> Result<Exit> {
     let filter = &request.filter;
     let unknown = filter.unknown_kinds(|single| {

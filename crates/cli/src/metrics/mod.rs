@@ -19,7 +19,6 @@ mod url;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -30,7 +29,7 @@ use signal_hook::flag;
 use crate::exit::Exit;
 use crate::place;
 use crate::print;
-use crate::running::{Line, over};
+use crate::running::{Line, over, read};
 use otlp::Sender;
 use page::{Latest, OutputErrors, Page};
 pub(crate) use request::Request;
@@ -39,8 +38,6 @@ use server::Server;
 use text::Format;
 use textfile::TextFile;
 
-/// Between two looks at journals of which all is read.
-const PAUSE: Duration = Duration::from_millis(200);
 /// When all was read for so long, what ended is summed up: operations settle in the meantime.
 const SETTLED: Duration = Duration::from_millis(1500);
 /// For what was recorded before the beginning, where processes record faster than it is read.
@@ -58,7 +55,7 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
     // Sums that are served begin with all that was recorded so far: started again they are not smaller.
     let (mut until, mut is_first) = ((!request.once).then(|| Instant::now() + CATCH_UP), true);
     loop {
-        read(&mut live, until, is_first, &stop);
+        read(&mut live, until, is_first.then_some(SETTLED), &stop);
         let mut snapshot = live.snapshot();
         for (own, label) in [(&request.job, &mut snapshot.job.job), (&request.cluster, &mut snapshot.job.cluster)] {
             own.iter().for_each(|own| label.clone_from(own));
@@ -72,24 +69,6 @@ pub(crate) fn metrics(request: &Request) -> Result<Exit> {
             return Ok(Exit::Well);
         }
         (until, is_first) = (Some(Instant::now() + request.interval), false);
-    }
-}
-
-/// Reads until then; the first time only until all that was recorded is summed up.
-fn read(live: &mut Live, until: Option<Instant>, is_first: bool, stop: &AtomicBool) {
-    let mut read_since = None;
-    while !stop.load(Ordering::Relaxed) {
-        let progress = live.poll();
-        let now = Instant::now();
-        read_since = if progress.is_behind { None } else { read_since.or(Some(now)) };
-        let is_settled = read_since.is_some_and(|since| now - since >= SETTLED) || progress.processes == 0;
-        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(now));
-        if left.is_zero() || (is_first && is_settled) {
-            return;
-        }
-        if !progress.is_behind {
-            thread::sleep(left.min(if is_first { PAUSE / 10 } else { PAUSE }));
-        }
     }
 }
 

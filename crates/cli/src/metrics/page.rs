@@ -30,7 +30,6 @@ impl Page {
     }
 }
 
-/// The last page; none before the first interval ends.
 #[derive(Debug, Default)]
 pub(super) struct Latest(Mutex<Option<Arc<Page>>>);
 

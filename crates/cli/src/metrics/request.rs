@@ -32,7 +32,6 @@ sidecar, and docs/grafana/nccl.json is a dashboard.
 Exit codes: 0 ended by a signal or after --once, 2 wrong usage, an address, file or directory that cannot be used, or \
 with --once a collector or file that did not get the metrics.";
 
-/// What to follow, and who gets it.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
@@ -85,7 +84,6 @@ pub(crate) struct Request {
     pub(super) once: bool,
 }
 
-/// Names of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Names {
     /// Everything, in base units
@@ -103,7 +101,6 @@ fn interval(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Where a collector is, and what it wants to see.
 pub(super) struct Collector {
     pub(super) url: String,
     pub(super) headers: Vec<(String, String)>,

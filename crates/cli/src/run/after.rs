@@ -157,7 +157,6 @@ fn say_what_there_is(out: &Path, job: &JobEnvironment, is_named: bool) {
     }
 }
 
-/// What is in the archive, and the commands that answer questions about it.
 fn closing_lines(summary: &Summary, out: &Path) -> Text {
     let (anchor, directory) = (&summary.anchor, out.display());
     let mut text = Text::default();

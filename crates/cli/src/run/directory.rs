@@ -88,7 +88,7 @@ impl Directory {
     /// that recorded there where it is to add to it; else it gets a directory of its own inside.
     pub(crate) fn prepare(&mut self, existing: Existing, job: &mut JobEnvironment) -> Result<()> {
         self.clear(existing, job)?;
-        if let (Existing::Append, Some(claim)) = (existing, job::owner(&self.path)) {
+        if let (Existing::Append, Some(claim)) = (existing, job::owner(&self.path)?) {
             job.belong_to(&claim.name);
         }
         let failed = || format!("cannot make {} (--out names another)", self.path.display());
@@ -206,52 +206,4 @@ fn expand(source: &str, template: &str, job: &JobEnvironment) -> Result<String> 
     }
     let host = uname().nodename().to_string_lossy().into_owned();
     Ok(settings::expand(template, &PathValues { host, process_id: 0, job: job.job.clone(), rank: job.rank }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn directory(path: &Path) -> Directory {
-        Directory::choose(Some(path), OsStr::new("x"), &mut JobEnvironment::default()).expect("chosen")
-    }
-
-    #[test]
-    fn an_archive_is_replaced_only_when_asked_for_and_nothing_else_is() {
-        let temporary = tempfile::tempdir().expect("a directory");
-        let mut job = JobEnvironment::default();
-        for name in [ANCHOR, "notes.txt"] {
-            fs::write(temporary.path().join(name), "").expect(name);
-        }
-        let mut directory = directory(temporary.path());
-        let refused = directory.prepare(Existing::Refuse, &mut job).expect_err("refused");
-        for word in ["--out", "--force", "--append"] {
-            assert!(refused.to_string().contains(word), "{refused}");
-        }
-        directory.prepare(Existing::Append, &mut job).expect("may add");
-        assert!(temporary.path().join(ANCHOR).exists());
-        directory.prepare(Existing::Replace, &mut job).expect("may replace");
-        assert!(!temporary.path().join(ANCHOR).exists());
-        assert!(temporary.path().join("notes.txt").exists());
-    }
-
-    #[test]
-    fn only_the_user_can_look_into_what_is_made() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let temporary = tempfile::tempdir().expect("a directory");
-        let outer = temporary.path().join("outer");
-        let mut directory = directory(&outer.join("trace"));
-        directory.prepare(Existing::Refuse, &mut JobEnvironment::default()).expect("made");
-        for made in [directory.path(), &outer] {
-            let mode = fs::metadata(made).expect("there").permissions().mode();
-            assert_eq!(mode & 0o7777, 0o700, "{}", made.display());
-        }
-    }
-
-    #[test]
-    fn ranks_of_a_job_do_not_remove_each_others_parts() {
-        let temporary = tempfile::tempdir().expect("a directory");
-        let mut job = JobEnvironment { rank: Some(1), size: Some(2), ..JobEnvironment::default() };
-        directory(temporary.path()).prepare(Existing::Replace, &mut job).expect_err("refused");
-    }
 }

@@ -7,7 +7,6 @@ use clap::Args;
 
 use super::settings::{self, Settings};
 
-/// What to run, and how.
 #[derive(Debug, Args)]
 #[command(after_long_help = settings::help(), override_usage = "nccl-otf2 run [OPTIONS] -- COMMAND [ARGUMENT]...")]
 pub(crate) struct Request {

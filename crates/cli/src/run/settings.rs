@@ -11,7 +11,6 @@ use settings::{Config, VARIABLES};
 
 use crate::print;
 
-/// How to record.
 #[derive(Debug, Args)]
 pub(crate) struct Settings {
     /// What to record: light, standard or full, kinds of events, or NCCL's mask as a number
@@ -125,7 +124,6 @@ impl Settings {
     }
 }
 
-/// The variables that make NCCL load the plugin.
 pub(crate) fn plugin(plugin: &Path, by_name: bool) -> Result<Variables> {
     const NAME: &str = "NCCL_PROFILER_PLUGIN";
     let value = if by_name {

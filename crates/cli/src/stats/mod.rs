@@ -47,7 +47,6 @@ Exit codes: 0 printed, 2 wrong usage or an archive that cannot be read.
 --json prints the whole report (docs/REFERENCE.md, `stats --json`), --csv one table with plain numbers: times in ns, \
 sizes in bytes, rates in bytes per second.";
 
-/// What to look at.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
@@ -79,7 +78,6 @@ pub(crate) struct Request {
     csv: bool,
 }
 
-/// What `--rank` does not choose.
 const OF_ALL_RANKS: &str = "--rank chooses rows, counts and durations; the verdict, causes, channels, anomalies and the \
     waiting and skew in operations are of all ranks.";
 

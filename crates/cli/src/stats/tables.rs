@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use crate::sheet::{Cell, Sheet};
 
-/// The tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum By {
     /// Causes of lost time

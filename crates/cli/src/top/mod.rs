@@ -22,7 +22,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use crate::exit::Exit;
 use crate::place;
 use crate::print::{self, Text};
-use crate::running::Line;
+use crate::running::{Line, read};
 use crate::units::seconds;
 use screen::{Screen, summary};
 use tables::{Before, View};
@@ -49,7 +49,6 @@ Where the terminal is narrow the last columns are left out. Where stdout is no t
 
 Exit codes: 0 ended by q or a signal, or printed, 2 wrong usage, or nothing that can be read.";
 
-/// What to look at.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
@@ -70,14 +69,8 @@ pub(crate) struct Request {
     json: bool,
 }
 
-/// How often journals are read.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Shows a job.
-///
-/// # Errors
-///
-/// When there is nothing to read, or the terminal cannot be used.
 pub(crate) fn top(request: &Request) -> Result<Exit> {
     let directory = place::job(&request.directory)?;
     place::say_others(directory);
@@ -94,17 +87,8 @@ pub(crate) fn top(request: &Request) -> Result<Exit> {
 fn once(directory: &Path) -> Snapshot {
     let options = Options { scan: Duration::ZERO, ..Options::default() };
     let mut live = Live::new(directory, options);
-    let mut last_read = Instant::now();
-    loop {
-        let progress = live.poll();
-        if progress.is_behind {
-            last_read = Instant::now();
-        } else if progress.processes == 0 || last_read.elapsed() > options.settle {
-            return live.snapshot();
-        } else {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
+    read(&mut live, None, Some(options.settle), &AtomicBool::new(false));
+    live.snapshot()
 }
 
 fn show(request: &Request, live: &mut Live) -> Result<()> {
@@ -139,7 +123,6 @@ fn show(request: &Request, live: &mut Live) -> Result<()> {
     Ok(())
 }
 
-/// What is shown, and when it was.
 fn title(request: &Request, now: &Snapshot) -> String {
     let at = Timestamp::from_nanosecond(now.at_ns.into()).unwrap_or_default();
     let job = &now.job;
@@ -148,7 +131,6 @@ fn title(request: &Request, now: &Snapshot) -> String {
     format!("nccl-otf2 top {}{job}  {}", request.directory.display(), at.strftime("%H:%M:%S UTC"))
 }
 
-/// Everything, as text.
 fn text(title: &str, now: &Snapshot) -> Text {
     let view = View { now, before: &Before::default(), only: None };
     let mut text = Text::default();

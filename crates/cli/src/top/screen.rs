@@ -17,16 +17,13 @@ enum Lower {
     Processes,
 }
 
-/// What the user has chosen.
 #[derive(Debug, Default)]
 pub(super) struct Screen {
     selected: usize,
     lower: Lower,
-    /// Column of the lower table.
     sort: Option<&'static str>,
     /// The first row of the lower table.
     from: usize,
-    /// Rows of it that fit.
     page: usize,
 }
 
@@ -52,7 +49,6 @@ impl Screen {
         true
     }
 
-    /// The lines of a window.
     pub(super) fn lines(
         &mut self,
         title: &str,
@@ -132,7 +128,6 @@ impl Lower {
     }
 }
 
-/// What all processes do, and what hangs.
 pub(super) fn summary(view: View<'_>) -> Vec<String> {
     let now = view.now;
     let count = |state| now.processes.iter().filter(|it| it.state == state).count() as u64;

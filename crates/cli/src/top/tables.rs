@@ -7,7 +7,6 @@ use live::{Operation, Process, ProcessState, Rank, Snapshot};
 use crate::sheet::{Cell, Sheet};
 use crate::units::time;
 
-/// A rank of a communicator.
 type Member = (usize, u32);
 
 /// Sums at the beginning of the interval.
@@ -28,18 +27,14 @@ impl Before {
     }
 }
 
-/// A snapshot, and what was before.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
     pub(super) now: &'a Snapshot,
     pub(super) before: &'a Before,
-    /// Only this communicator.
     pub(super) only: Option<usize>,
 }
 
-/// What one line of a table is about.
 struct Of<'a, T> {
-    /// Only this communicator.
     view: View<'a>,
     it: T,
     operations: Vec<&'a Operation>,
@@ -53,7 +48,6 @@ impl<T> Of<'_, T> {
         }
     }
 
-    /// How many operations ended in the interval.
     fn ended(&self) -> u64 {
         self.sum(|it| it.window.count)
     }
@@ -93,7 +87,6 @@ impl Of<'_, RankLine<'_>> {
 }
 
 impl<'a> View<'a> {
-    /// A line for each communicator, in their order.
     pub(super) fn communicators(self) -> Sheet {
         let rows = self.now.communicators.iter().enumerate().map(|(index, it)| {
             let view = Self { only: Some(index), ..self };
@@ -129,7 +122,6 @@ impl<'a> View<'a> {
         )
     }
 
-    /// A line for each rank.
     pub(super) fn ranks_table(self) -> Sheet {
         let proxies = Before::of(self.now).proxies;
         let mut operations: BTreeMap<Member, Vec<&Operation>> = BTreeMap::new();
@@ -206,7 +198,6 @@ impl<'a> View<'a> {
         sheet
     }
 
-    /// A line for each process: how far it is read, and what is missing.
     pub(super) fn processes_table(self) -> Sheet {
         Sheet::of(
             "processes",
@@ -239,7 +230,6 @@ impl<'a> View<'a> {
         self.now.communicators.get(communicator).map_or("", |it| &it.name)
     }
 
-    /// How old something of a rank is.
     pub(super) fn age(self, rank: &Rank, since_ns: u64) -> String {
         time(self.until_ns(rank).saturating_sub(since_ns))
     }
@@ -273,7 +263,6 @@ fn difference<const N: usize>(now: [u64; N], before: [u64; N]) -> [u64; N] {
     std::array::from_fn(|at| now[at].saturating_sub(before[at]))
 }
 
-/// The median of the ranks.
 fn rate<'a>(operations: impl Iterator<Item = &'a &'a Operation>, get: fn(&Operation) -> Option<f64>) -> Cell {
     let mut rates: Vec<f64> = operations.filter_map(|it| get(it)).collect();
     rates.sort_by(f64::total_cmp);

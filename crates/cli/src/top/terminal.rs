@@ -16,7 +16,6 @@ const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 const BEGIN: &str = "\x1b[?2026h\x1b[H";
 const END: &str = "\x1b[J\x1b[?2026l";
 
-/// How a line is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -62,7 +61,6 @@ impl Terminal {
         (lines.into(), columns.into())
     }
 
-    /// Shows lines, as far as they fit.
     pub(super) fn draw(&self, lines: &[(Style, String)]) -> io::Result<()> {
         let (height, width) = self.size();
         let mut text = BEGIN.to_owned();

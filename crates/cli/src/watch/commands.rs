@@ -35,12 +35,10 @@ struct Running {
 }
 
 impl Commands {
-    /// None yet. Each may take `limit`.
     pub(super) const fn new(limit: Duration) -> Self {
         Self { running: Vec::new(), limit, started: 0 }
     }
 
-    /// Starts a command.
     pub(super) fn start(&mut self, event: &'static str, command: &str, report: &str) -> Result<()> {
         let cannot = || format!("cannot run the command for `{event}`");
         // A file, not a pipe: who does not read it neither blocks nor ends the writer.

@@ -29,7 +29,6 @@ use outputs::{Event, Outputs};
 pub(crate) use request::Request;
 use slow::{Limits, Slow};
 
-/// Watches a job.
 pub(crate) fn watch(request: &Request) -> Result<Exit> {
     if let Some(path) = request.write.as_deref().filter(|path| !path.is_dir()) {
         regular_files::refuse_other_than_file(path)
@@ -71,7 +70,6 @@ pub(crate) fn watch(request: &Request) -> Result<Exit> {
     }
 }
 
-/// Follows the job, to see how fast it is.
 struct Follower {
     live: Live,
     slow: Slow,

@@ -13,14 +13,12 @@ use super::commands::Commands;
 use super::request::Request;
 use crate::print::{self, Text};
 
-/// What became of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Found,
     Cleared,
 }
 
-/// What a report is about.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     Hang,

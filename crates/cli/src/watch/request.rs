@@ -36,7 +36,6 @@ recordings the looks are further apart than --interval. docs/GUIDE.md has a syst
 Exit codes: 0 ended by a signal, or nothing found, 1 with --once and --until-end: something is found at the end, 2 wrong \
 usage; with --once also nothing that can be read, or what is recorded cannot tell.";
 
-/// What to do when.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Request {
@@ -102,7 +101,6 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Time from one look to the next.
     pub(super) fn interval(&self) -> Duration {
         Duration::from_secs_f64(self.interval.max(0.1))
     }

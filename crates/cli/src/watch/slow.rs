@@ -28,7 +28,6 @@ pub(super) struct Limits {
     pub(super) past: usize,
 }
 
-/// Operations that are compared with each other.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct Class {
     communicator: String,
@@ -47,7 +46,6 @@ struct History {
     row: Option<Row>,
 }
 
-/// A slow class in the report.
 #[derive(Clone, Debug, Serialize)]
 struct Row {
     #[serde(flatten)]
@@ -90,7 +88,6 @@ pub(super) struct Verdict {
     pub(super) text: String,
 }
 
-/// The classes of a job.
 pub(super) struct Slow {
     limits: Limits,
     classes: BTreeMap<Class, History>,
@@ -103,7 +100,6 @@ impl Slow {
         Self { limits, classes: BTreeMap::new(), before: BTreeMap::new() }
     }
 
-    /// Takes an interval; the report, if more is slow than before, or nothing any more.
     pub(super) fn change(&mut self, directory: &Path, snapshot: &Snapshot) -> Option<(Change, Report)> {
         let had_some = self.classes.values().any(|it| it.is_slow);
         let mut is_new = false;
@@ -185,7 +181,6 @@ impl History {
     }
 }
 
-/// The operations of the interval, by class.
 fn classes(snapshot: &Snapshot) -> BTreeMap<Class, Vec<&Operation>> {
     let mut classes: BTreeMap<Class, Vec<&Operation>> = BTreeMap::new();
     for operation in snapshot.operations.iter().filter(|it| it.window.algbw.is_some_and(|algbw| algbw > 0.0)) {
@@ -233,31 +228,22 @@ fn text(operations: &[Row], last: &[LastRow]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use live::Window;
+
     use super::*;
 
     const LIMITS: Limits = Limits { factor: 2.0, intervals: 3, past: 5 };
 
-    fn snapshot(algbw: Option<f64>, caused_waiting_ns: u64) -> Snapshot {
-        let window = live::Window { count: 4, algbw, ..live::Window::default() };
-        let operation = |rank| Operation { rank, function: "ncclAllReduce".to_owned(), window, ..Operation::default() };
-        let communicator = live::Communicator { name: "world".to_owned(), ..live::Communicator::default() };
-        let rank = live::Rank { rank: 3, last: caused_waiting_ns / 10, caused_waiting_ns, ..live::Rank::default() };
-        Snapshot {
-            communicators: vec![communicator],
-            operations: vec![operation(0), operation(1)],
-            ranks: vec![rank],
-            ..Snapshot::default()
-        }
-    }
-
-    /// When something changes, in intervals of such bandwidths.
+    /// When something changes, in intervals of such bandwidths; what is timed without one does not count.
     fn changes(bandwidths: &[f64]) -> Vec<(usize, Change)> {
         let mut slow = Slow::new(LIMITS);
-        let changes = bandwidths.iter().enumerate().filter_map(|(at, algbw)| {
-            let (change, _) = slow.change(Path::new("dir"), &snapshot(Some(*algbw), 0))?;
+        let mut change = |(at, algbw): (usize, &f64)| {
+            let timed = |algbw| Operation { window: Window { algbw, ..Window::default() }, ..Operation::default() };
+            let operations = vec![timed(Some(*algbw)), timed(None)];
+            let (change, _) = slow.change(Path::new("dir"), &Snapshot { operations, ..Snapshot::default() })?;
             Some((at, change))
-        });
-        changes.collect()
+        };
+        bandwidths.iter().enumerate().filter_map(&mut change).collect()
     }
 
     #[test]
@@ -271,16 +257,5 @@ mod tests {
         assert_eq!(changes(&[1.0, 0.3, 1.0, 0.3, 1.0, 0.3, 1.0, 0.3, 0.3, 0.3, 0.3, 0.3]), []);
         assert_eq!(changes(&[1.0, 1.0, 1.0, 1.0, 1.0, 0.1, 0.1, 1.0, 0.1, 0.1, 1.0]), []);
         assert_eq!(changes(&[1.0, 1.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1]), []);
-    }
-
-    #[test]
-    fn timings_that_measure_no_work_do_not_count() {
-        let mut slow = Slow::new(Limits { intervals: 1, past: 1, ..LIMITS });
-        assert!(slow.change(Path::new("dir"), &snapshot(Some(1.0), 0)).is_none());
-        assert!(slow.change(Path::new("dir"), &snapshot(None, 0)).is_none());
-        let (change, report) = slow.change(Path::new("dir"), &snapshot(Some(0.25), 40)).expect("slow");
-        assert_eq!(change, Change::Found);
-        let expected = "rank 3 of world came last to 4 collectives, others waited 40 ns for it";
-        assert!(report.verdict.text.contains(expected), "{}", report.verdict.text);
     }
 }

@@ -5,16 +5,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::fixture::Fixture;
-use super::support::{Scratch, text};
+use super::support::{Ended, Scratch};
 
 /// Checks an archive; the exit code and the broken rules.
 fn check(scratch: &Scratch, options: &[&str], trace: &Path) -> (Option<i32>, Vec<String>, Value) {
-    let output = scratch.tool().args(["check", "--json"]).args(options).arg(trace).output().expect("ran");
-    let report: Value =
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)));
-    let rules = report["rules"].as_object().expect("rules");
-    let rules = rules.keys().cloned().collect();
-    (output.status.code(), rules, report)
+    let ended = Ended::of(scratch.tool().args(["check", "--json"]).args(options).arg(trace));
+    let report = ended.json();
+    let rules = report["rules"].as_object().expect("rules").keys().cloned().collect();
+    (ended.code, rules, report)
 }
 
 #[test]
@@ -22,11 +20,9 @@ fn a_sound_archive_is_one_line() {
     let scratch = Scratch::new();
     let trace = Fixture::sound().write(scratch.path());
     for path in [trace.clone(), trace.join("traces.otf2")] {
-        let output = scratch.tool().arg("check").arg(path).output().expect("ran");
-        assert_eq!(output.status.code(), Some(0));
-        let stdout = text(&output.stdout);
-        assert_eq!(stdout.lines().count(), 1, "{stdout}");
-        assert!(stdout.contains("no faults (1 process, 3 locations, 29 events)"), "{stdout}");
+        let ended = Ended::of(scratch.tool().arg("check").arg(path)).with_code(0);
+        assert_eq!(ended.stdout.lines().count(), 1, "{ended:?}");
+        ended.says("no faults (1 process, 3 locations, 29 events)");
     }
 }
 

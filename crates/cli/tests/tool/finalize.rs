@@ -2,10 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Command};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use journal::host::{Life, life_here, pid_namespace, start_ticks};
 use serde_json::Value;
 use whole_plugin::machine::skip;
 
@@ -45,10 +43,6 @@ fn killed_processes_become_an_archive_once() {
     assert_eq!(fs::read(out.join("traces.otf2")).expect("an anchor"), anchor);
 
     scratch.ends(["check", "trace"]).with_code(0);
-    let info = scratch.ends(["info", "--json", "trace"]).json();
-    assert_eq!(info["operations"][0]["function"], "ncclAllReduce");
-    assert_eq!(info["operations"][0]["count"], 6);
-    assert_eq!(info["communicators"][0]["ranks_recorded"], 2);
 }
 
 #[test]
@@ -156,8 +150,6 @@ fn a_part_that_cannot_go_into_the_archive_is_listed_with_its_reason() {
     finalize(&scratch, &[], 0, &["written", "written"]);
     fs::write(out.join("parts/host-1/manifest"), "{").expect("damaged");
     let report = finalize(&scratch, &[], 1, &["done", "failed"]);
-    let reason = report["parts"][1]["reason"].as_str();
-    assert!(reason.is_some_and(|reason| reason.contains("host-1/manifest")), "{report:#}");
     assert_eq!((&report["changed"], &report["archive"]["processes"]), (&false.into(), &2.into()));
 }
 
@@ -207,41 +199,4 @@ fn a_rank_of_a_job_writes_its_own_part_only() {
     // The last one makes the archive.
     ranked("0", "true");
     assert!(exists("parts/host-0/done") && exists("traces.otf2"));
-}
-
-/// A process that was killed and not waited for.
-struct Zombie(Child);
-
-impl Zombie {
-    fn make() -> Self {
-        let mut child = Command::new("sleep").arg("600").spawn().expect("it starts");
-        child.kill().expect("it can be killed");
-        let begin = Instant::now();
-        while life_here(child.id(), None) != Life::Gone {
-            assert!(begin.elapsed().as_secs() < 60, "it does not die");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert!(start_ticks(child.id()).is_some(), "it is still listed");
-        Self(child)
-    }
-}
-
-impl Drop for Zombie {
-    fn drop(&mut self) {
-        let _status = self.0.wait();
-    }
-}
-
-#[test]
-fn a_killed_process_that_nobody_waits_for_is_dead() {
-    let scratch = Scratch::new();
-    let zombie = Zombie::make();
-    let pid = zombie.0.id();
-    record_in(&scratch.join("trace"), 0, pid, 3, |info| {
-        info.pid_namespace = pid_namespace();
-        info.start_ticks = start_ticks(pid).expect("it is still listed");
-    });
-    let report = scratch.ends(["hang", "--json", "trace"]).json();
-    assert_eq!(report["processes"][0]["process_state"], "gone", "{report:#}");
-    finalize(&scratch, &[], 0, &["written"]);
 }

@@ -125,6 +125,8 @@ impl Fixture {
             channel: vec![Step::EnterChannel(105, 100), Step::Leave(203, CHANNEL)],
             properties: vec![
                 ("NCCL::VERSION", "2.28.9".to_owned()),
+                ("NCCL::CLOCK::RESIDUAL_NS", "0".to_owned()),
+                ("NCCL::CLOCK::UNCERTAINTY_NS", "0".to_owned()),
                 ("NCCL::GPU_CLOCK::BOUNDED::RANKS", "1".to_owned()),
                 ("NCCL::GPU_CLOCK::BOUNDED::RESIDUAL_NS", "5".to_owned()),
             ],

@@ -7,13 +7,11 @@ use journal::layout::HEADER_WORDS;
 use journal::part::process::ProcessInfo;
 
 use super::recording::{NO_PROCESS, record, record_in};
-use super::support::{Scratch, text};
+use super::support::Scratch;
 
+#[track_caller]
 fn report(scratch: &Scratch, arguments: &[&str], code: i32) -> serde_json::Value {
-    let output = scratch.tool().args(["hang", "trace", "--json"]).args(arguments).output().expect("ran");
-    let stderr = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{stderr}");
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {stderr}"))
+    scratch.ends([&["hang", "trace", "--json"], arguments].concat()).with_code(code).json()
 }
 
 /// Rank 0 has one collective more than rank 1; both are dead.
@@ -24,29 +22,15 @@ fn behind(scratch: &Scratch) {
 }
 
 #[test]
-fn who_is_behind_is_the_suspect() {
+fn the_text_begins_with_the_verdict_and_says_where_ranks_are() {
     let scratch = Scratch::new();
     behind(&scratch);
-    let report = report(&scratch, &["--after", "0"], 1);
-    assert_eq!(report["format"], 1);
-    assert_eq!(report["verdict"]["kind"], "hang");
-    let suspect = &report["suspects"][0];
-    assert_eq!((&suspect["reason"], &suspect["rank"]), (&"not-called".into(), &1.into()), "{report:#}");
-    let sequence = &report["communicators"][0]["sequences"][0];
-    assert_eq!(sequence["first_incomplete"]["position"], 3);
-    assert_eq!(sequence["first_incomplete"]["sequence"], 2);
-    // Nothing but the enqueueing is recorded: all called the second, and no more is claimed.
-    assert_eq!(sequence["last_complete"]["position"], 2);
-    assert_eq!(sequence["last_complete"]["is_sure"], false);
-    let stages: Vec<&str> =
-        sequence["ranks"].as_array().into_iter().flatten().filter_map(|row| row["stage"].as_str()).collect();
-    assert_eq!(stages, ["enqueued", "not-entered"]);
-
-    let output = scratch.tool().args(["hang", "trace", "--after", "0"]).output().expect("ran");
-    let page = text(&output.stdout);
+    let page = scratch.ends(["hang", "trace", "--after", "0"]).with_code(1).stdout;
     let expected = "HANG: rank 1 [host:1073741824] had not called ncclAllReduce (collective 3, sequence 2)";
     assert!(page.starts_with(expected), "{page}");
-    for line in ["\n  last complete     collective 2", "\n  not entered       1\n"] {
+    // Nothing but the enqueueing is recorded: all called the second, and no more is claimed.
+    for line in ["\n  last complete     collective 2", "whether it ended is not recorded", "\n  not entered       1\n"]
+    {
         assert!(page.contains(line), "{line}: {page}");
     }
 }
@@ -55,10 +39,6 @@ fn who_is_behind_is_the_suspect() {
 fn exit_codes_are_for_scripts() {
     let scratch = Scratch::new();
     behind(&scratch);
-    let code = |arguments: &[&str]| {
-        let output = scratch.tool().arg("hang").args(arguments).output().expect("ran");
-        (output.status.code(), text(&output.stderr))
-    };
     fs::create_dir_all(scratch.join("empty/parts")).expect("made");
     for (arguments, expected, words) in [
         (&["trace", "--after", "0"][..], 1, ""),
@@ -70,8 +50,8 @@ fn exit_codes_are_for_scripts() {
         (&["."], 2, "no parts/ in it"),
         (&["empty"], 2, "NCCL_OTF2_DIR"),
     ] {
-        let (code, stderr) = code(arguments);
-        assert!(code == Some(expected) && stderr.contains(words), "{arguments:?}: {code:?} {stderr}");
+        let ended = scratch.ends([&["hang"], arguments].concat()).with_code(expected);
+        assert!(ended.stderr.contains(words), "{arguments:?}: {ended:?}");
     }
 }
 
@@ -93,21 +73,6 @@ fn of_a_written_part_no_more_is_claimed_than_is_known() {
     assert_eq!(after["communicators"][0]["sequences"][0]["ranks"][1]["entered"], 2);
     assert_eq!(after["processes"][1]["process_state"], "ended");
     assert_eq!(after["processes"][1]["has_journal"], false);
-}
-
-#[test]
-fn a_number_that_another_process_has_now_is_no_life() {
-    let scratch = Scratch::new();
-    let out = scratch.join("trace");
-    record(&out, 0, std::process::id(), 2);
-    // The recorded process started when the host was booted: before this one was there.
-    record_in(&out, 1, std::process::id(), 2, |info| {
-        info.start_ticks = 1;
-    });
-    let report = report(&scratch, &["--after", "1000"], 1);
-    assert_eq!(report["processes"][0]["process_state"], "running", "{report:#}");
-    assert_eq!(report["processes"][1]["process_state"], "gone", "{report:#}");
-    assert_eq!(report["verdict"]["kind"], "died", "{report:#}");
 }
 
 #[test]

@@ -1,26 +1,18 @@
 //! `nccl-otf2 info`.
 
 use std::fs;
-use std::path::Path;
 use std::process::Stdio;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::fixture::Fixture;
-use super::support::{Scratch, text};
-
-fn json(scratch: &Scratch, trace: &Path) -> Value {
-    let output = scratch.tool().args(["info", "--json"]).arg(trace).output().expect("ran");
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
+use super::support::{Ended, Scratch, text};
 
 #[test]
 fn people_see_operations_communicators_and_completeness() {
     let scratch = Scratch::new();
-    let trace = Fixture::sound().write(scratch.path());
-    let output = scratch.tool().arg("info").arg(trace).output().expect("ran");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let stdout = text(&output.stdout);
+    Fixture::sound().write(scratch.path());
+    let stdout = scratch.ends(["info", "trace"]).with_code(0).stdout;
     let row = |first: &str| {
         let line = stdout.lines().find(|line| line.trim().starts_with(first));
         let line = line.unwrap_or_else(|| panic!("no {first} in\n{stdout}"));
@@ -31,32 +23,19 @@ fn people_see_operations_communicators_and_completeness() {
     assert_eq!(row("ncclSend"), "ncclSend 1000 B 1 50 ns 50 ns 50 ns 50 ns - proxy");
     assert_eq!(row("world"), "world 2 2 4 1 1000 B");
     assert_eq!(row("coll"), "coll 4 4 0 0 0 0 0");
-}
-
-#[test]
-fn programs_get_the_same() {
-    let scratch = Scratch::new();
-    let trace = Fixture::sound().write(scratch.path());
-    let report = json(&scratch, &trace);
+    // Programs get the same.
+    let report = scratch.ends(["info", "trace", "--json"]).json();
     for (place, value) in [
-        ("/format", json!(1)),
-        ("/events", json!(29)),
-        ("/nccl_versions/0", json!("2.28.9")),
-        ("/hosts/0/name", json!("host")),
         ("/communicators/0/collectives", json!({ "Allreduce": 2, "Bcast": 2 })),
-        ("/communicators/0/ranks_recorded", json!(2)),
-        ("/operations/0/function", json!("ncclAllReduce")),
         ("/operations/0/duration_ns/total", json!(180)),
         ("/operations/0/timing/kernelch", json!(2)),
-        ("/operations/0/algbw", json!(null)),
         ("/messages/0", json!({ "communicator": "world", "from": 0, "to": 1, "count": 1, "bytes": 1000 })),
         ("/completeness/kinds/coll/seen", json!(4)),
     ] {
         assert_eq!(report.pointer(place), Some(&value), "{place}");
     }
     // The help is where the names are documented.
-    let help = scratch.tool().args(["info", "--help"]).output().expect("ran");
-    let help = text(&help.stdout);
+    let help = scratch.ends(["info", "--help"]).stdout;
     for name in report.as_object().expect("an object").keys() {
         assert!(help.contains(name.as_str()), "{name} is not documented");
     }
@@ -67,8 +46,8 @@ fn programs_get_the_same() {
 fn what_of_the_job_was_recorded() {
     let scratch = Scratch::new();
     let head = |fixture: &Fixture, name: &str| {
-        let output = scratch.tool().arg("info").arg(fixture.write(&scratch.join(name))).output().expect("ran");
-        text(&output.stdout).split("\n\n").next().unwrap_or_default().to_owned()
+        let ended = Ended::of(scratch.tool().arg("info").arg(fixture.write(&scratch.join(name))));
+        ended.stdout.split("\n\n").next().unwrap_or_default().to_owned()
     };
     let plain = head(&Fixture::sound(), "plain");
     for name in ["flight", "switched", "PXN"] {
@@ -76,7 +55,8 @@ fn what_of_the_job_was_recorded() {
     }
 
     let mut fixture = Fixture::sound();
-    let start_ns = json(&scratch, &fixture.write(&scratch.join("beginning")))["start_ns"].as_u64().expect("a time");
+    let beginning = scratch.ends(["info", "plain/trace", "--json"]).json();
+    let start_ns = beginning["start_ns"].as_u64().expect("a time");
     fixture.property("NCCL::FLIGHT::PROCESSES", "2");
     fixture.property("NCCL::FLIGHT::COMPLETE_FROM", &(start_ns + 1_500_000_000).to_string());
     fixture.property("NCCL::MEASUREMENT::LIST", "5: host:1: off\n9: host:1: on");
@@ -125,20 +105,13 @@ fn what_is_no_archive_is_an_error() {
         ("wrong.otf2", "wrong.otf2"),
     ] {
         for verb in ["info", "check"] {
-            let output = scratch.tool().args([verb, path]).output().expect("ran");
-            assert_eq!(output.status.code(), Some(2), "{verb} {path}");
-            let stderr = text(&output.stderr);
-            assert!(stderr.contains(word), "{verb} {path}: {stderr}");
+            scratch.ends([verb, path]).with_code(2).says(word);
         }
     }
 }
 
 #[test]
 fn the_version_names_all_that_shapes_archives() {
-    let scratch = Scratch::new();
-    let output = scratch.tool().arg("--version").output().expect("ran");
-    let stdout = text(&output.stdout);
-    for word in ["nccl-otf2 0.", "OTF2 3.", "journal format "] {
-        assert!(stdout.contains(word), "{stdout}");
-    }
+    let ended = Scratch::new().ends(["--version"]);
+    ["nccl-otf2 0.", "OTF2 3.", "journal format "].iter().for_each(|word| ended.says(word));
 }

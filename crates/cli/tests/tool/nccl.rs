@@ -24,8 +24,6 @@ fn message(to: &mut EventWriter<'_>, (time, sends, request, message): (u64, bool
 
 /// NCCL's archive of the same job.
 pub(crate) struct Nccl {
-    /// Whether the launcher's ranks are known.
-    pub(crate) has_ranks: bool,
     /// What process ids are too high by.
     pub(crate) other_processes: u64,
     pub(crate) has_anchors: bool,
@@ -37,8 +35,6 @@ pub(crate) struct Nccl {
     pub(crate) thread: Option<(Moment, Moment)>,
     /// Messages in the order of time: from, to, begin, end.
     pub(crate) messages: Vec<(u64, u64, Moment, Moment)>,
-    /// Of rank 2, how many of its last calls are not there.
-    pub(crate) cut: usize,
     /// Whether the GPUs are nodes of the system tree, with the same address on all hosts.
     pub(crate) has_devices: bool,
     /// Whether all ranks are on the first host.
@@ -57,14 +53,12 @@ pub(crate) const NCCL: (Moment, Moment) = (MPI[0].1 + 2000, MPI[1].0 - 2000);
 impl Nccl {
     pub(crate) fn new() -> Self {
         Self {
-            has_ranks: true,
             other_processes: 0,
             has_anchors: true,
             earlier: 0,
             calls: vec![([NCCL.0; 3], NCCL.1)],
             thread: None,
             messages: Vec::new(),
-            cut: 0,
             has_devices: false,
             one_clock: false,
             properties: Vec::new(),
@@ -86,7 +80,7 @@ impl Nccl {
         std::fs::create_dir_all(directory).expect("a directory");
         let mut archive = ArchiveWriter::create(directory, "traces").expect("an archive");
         archive.set_creator("a test").expect("a creator");
-        let calls = (3 * self.calls.len() - self.cut).to_string();
+        let calls = (3 * self.calls.len()).to_string();
         let said =
             [("NCCL::VERSION", "2.28.9"), ("NCCL::COUNT::COLL::SEEN", &calls), ("NCCL::COUNT::COLL::WRITTEN", &calls)];
         for (name, value) in said.into_iter().chain(self.properties.iter().copied()) {
@@ -137,8 +131,7 @@ impl Nccl {
         }
         steps.sort_by_key(|(time, ..)| *time);
         let mut steps = steps.into_iter().peekable();
-        let kept = self.calls.len() - if rank == RANKS - 1 { self.cut } else { 0 };
-        for (call, (enter, leave)) in (1..).zip(&self.calls[..kept]) {
+        for (call, (enter, leave)) in (1..).zip(&self.calls) {
             let enter = enter[usize::try_from(rank).expect("few")];
             while let Some(step) = steps.next_if(|(time, ..)| *time < at(enter)) {
                 message(to, step)?;
@@ -221,9 +214,7 @@ impl Nccl {
             let this = small(rank);
             to.location_group(this, &format!("rank {rank} [{}:{process_id}]", host(rank).name), 1, node(rank), None);
             to.group_property(this, "NCCL::PROCESS_ID", AttributeValue::U64(process_id));
-            if self.has_ranks {
-                to.group_property(this, "NCCL::RANK", AttributeValue::U64(rank));
-            }
+            to.group_property(this, "NCCL::RANK", AttributeValue::U64(rank));
             if self.has_anchors {
                 let texts = [("NCCL::CLOCK::SOURCE", "TSC".to_owned()), ("NCCL::CLOCK::ANCHORS", self.anchors(rank))];
                 for (name, text) in texts {

@@ -147,9 +147,10 @@ fn compare(scratch: &Scratch, section: &str, rare: &[&str], runs: &[&[&str]]) ->
     wrong.into_iter().map(|wrong| format!("{section}: {wrong}")).collect()
 }
 
-#[test]
-fn of_archives() {
-    let scratch = Scratch::new();
+/// The jobs of [`write_jobs`]: together they have all that a report can have.
+pub(super) const JOBS: [&str; 4] = ["trace", "late", "slow", "once"];
+
+pub(super) fn write_jobs(scratch: &Scratch) {
     let mut fixture = Fixture::sound();
     for (name, value) in [
         ("NCCL::FLIGHT::PROCESSES", "1"),
@@ -175,6 +176,12 @@ fn of_archives() {
         fs::create_dir(scratch.join(name)).expect("made");
         let _anchor = synthetic::write(&scratch.join(name), &job, &synthetic::play(&job));
     }
+}
+
+#[test]
+fn of_archives() {
+    let scratch = Scratch::new();
+    write_jobs(&scratch);
     Nccl::new().write(&scratch.join("nccl"));
     ScoreP::new(Timer::Counter).write(&scratch.join("scorep"));
     let mut wrong = Vec::new();

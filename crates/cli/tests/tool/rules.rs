@@ -10,10 +10,11 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use otf2::CollectiveOp;
 use serde_json::Value;
 
 use super::fixture::{BROADCAST, Fixture, KERNEL, LAUNCH, Step};
-use super::support::{Scratch, text};
+use super::support::{Ended, Scratch};
 
 /// A rule and what breaks it.
 #[derive(Clone, Copy)]
@@ -21,6 +22,10 @@ struct Case {
     rule: &'static str,
     /// What is broken with it.
     also: &'static [&'static str],
+    /// Whether the sound archive is of two hosts on one clock.
+    is_aligned: bool,
+    /// The properties that it gets.
+    said: &'static [(&'static str, &'static str)],
     /// Spoils a sound archive before it is written.
     spoil: fn(&mut Fixture),
     /// Damages the files of the archive in this directory.
@@ -28,11 +33,21 @@ struct Case {
 }
 
 const fn spoiled(rule: &'static str, spoil: fn(&mut Fixture)) -> Case {
-    Case { rule, also: &[], spoil, damage: |_| {} }
+    Case { rule, also: &[], is_aligned: false, said: &[], spoil, damage: |_| {} }
 }
 
 const fn damaged(rule: &'static str, damage: fn(&Path)) -> Case {
-    Case { rule, also: &[], spoil: |_| {}, damage }
+    Case { damage, ..spoiled(rule, |_| {}) }
+}
+
+/// A sound archive of two hosts on one clock, spoiled.
+const fn misaligned(rule: &'static str, spoil: fn(&mut Fixture)) -> Case {
+    Case { is_aligned: true, ..spoiled(rule, spoil) }
+}
+
+/// An archive that says something else.
+const fn stated(rule: &'static str, said: &'static [(&'static str, &'static str)]) -> Case {
+    Case { said, ..spoiled(rule, |_| {}) }
 }
 
 impl Case {
@@ -67,6 +82,18 @@ fn without_checksum(trace: &Path) {
     patch(&trace.join("traces.otf2"), b"DEFINITIONS_CHECKSUM", b"DEFINITIONS_HAD_ONE_");
 }
 
+/// The collective of a rank that ends at a time is another one.
+fn end(fixture: &mut Fixture, rank: usize, time: u64, collective: (CollectiveOp, Option<u32>, u64, u64)) {
+    let (op, root, sent, received) = collective;
+    let is_end = |step: &Step| matches!(step, Step::End(at, ..) if *at == time);
+    set(fixture, rank, is_end, Step::End(time, op, root, sent, received));
+}
+
+/// Rank 1 does not say that it broadcast.
+fn without_broadcast(fixture: &mut Fixture) {
+    fixture.ranks[1].retain(|step| !matches!(step, Step::Begin(300) | Step::End(350, ..)));
+}
+
 fn set(fixture: &mut Fixture, rank: usize, wanted: impl Fn(&Step) -> bool, step: Step) {
     let mut steps = fixture.ranks[rank].iter_mut();
     *steps.find(|step| wanted(step)).expect("such a step") = step;
@@ -94,9 +121,8 @@ fn cases() -> [(&'static [Case], &'static [Case]); 4] {
 }
 
 fn rules(scratch: &Scratch) -> Vec<Value> {
-    let output = scratch.tool().args(["check", "--rules", "--json"]).output().expect("ran");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    serde_json::from_slice(&output.stdout).expect("JSON")
+    let listed = scratch.ends(["check", "--rules", "--json"]).with_code(0).json();
+    listed.as_array().expect("rules").clone()
 }
 
 #[test]
@@ -105,25 +131,20 @@ fn every_rule_has_an_archive_that_breaks_it() {
     let listed = rules(&Scratch::new());
     for case in cases().into_iter().flat_map(|(one, others)| [one, others].concat()) {
         let scratch = Scratch::new();
-        let mut fixture = Fixture::sound();
+        let mut fixture = if case.is_aligned { Fixture::aligned() } else { Fixture::sound() };
+        case.said.iter().for_each(|(name, value)| fixture.property(name, value));
         (case.spoil)(&mut fixture);
         let trace = fixture.write(scratch.path());
         (case.damage)(&trace);
-        let output = scratch.tool().args(["check", "--json"]).arg(&trace).output().expect("ran");
-        let report: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{}: {error}: {}", case.rule, text(&output.stderr)));
+        let ended = Ended::of(scratch.tool().args(["check", "--json"]).arg(&trace));
+        let report = ended.json();
         let found: BTreeSet<&str> = report["rules"].as_object().expect("rules").keys().map(String::as_str).collect();
         let expected: BTreeSet<&str> = case.also.iter().copied().chain([case.rule]).collect();
-        let faulty = listed
-            .iter()
-            .any(|rule| rule["severity"] == "fault" && expected.iter().any(|number| rule["number"] == **number));
-        if found != expected || output.status.code() != Some(i32::from(faulty)) {
-            wrong.push(format!(
-                "{}: {expected:?} expected, exit code {:?}: {:#}",
-                case.rule,
-                output.status.code(),
-                report["findings"]
-            ));
+        let is_fault = |rule: &&Value| rule["severity"] == "fault";
+        let faults = listed.iter().filter(is_fault).filter_map(|rule| rule["number"].as_str());
+        let code = i32::from(faults.into_iter().any(|number| expected.contains(number)));
+        if found != expected || ended.code != Some(code) {
+            wrong.push(format!("{}: {expected:?} expected, {:?}: {:#}", case.rule, ended.code, report["findings"]));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -51,6 +51,9 @@ fn nothing_recorded_is_explained_and_leaves_nothing_behind() {
     let ended = scratch.ran(&["-o", "trace"], "true");
     ["nothing was recorded", "NCCL_DEBUG=INFO", "one rank", "2.23"].iter().for_each(|word| ended.says(word));
     assert!(!scratch.join("trace").exists());
+    // Nobody else may look into what is made.
+    let modes = scratch.ran(&["-o", "outer/trace"], "stat -c %a outer outer/trace");
+    assert_eq!(modes.stdout, "700\n700\n");
     // What is removed while the command runs is no reason to guess.
     for command in ["rm -r trace", "rmdir trace/parts", "mkdir trace/parts/x; rmdir trace/parts/x"] {
         let scratch = Scratch::new();
@@ -65,15 +68,23 @@ fn nothing_recorded_is_explained_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_archive_that_is_there_stays() {
+fn an_archive_that_is_there_stays_unless_it_is_to_be_replaced() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.join("trace")).expect("made");
-    fs::write(scratch.join("trace/traces.otf2"), "precious").expect("written");
-    scratch.ran(&["-o", "trace"], "touch ran").with_code(2).says("--append");
+    for name in ["traces.otf2", "notes.txt"] {
+        fs::write(scratch.join("trace").join(name), "precious").expect("written");
+    }
+    let ended = scratch.ran(&["-o", "trace"], "touch ran").with_code(2);
+    ["--out", "--force", "--append"].iter().for_each(|option| ended.says(option));
     assert!(!scratch.join("ran").exists(), "the command did not run");
+    // Ranks of a job would remove each other's parts.
+    let mut ranked = scratch.run(&["-o", "trace", "--force"], "touch ran");
+    Ended::of(ranked.env("PMI_RANK", "1").env("PMI_SIZE", "2")).with_code(2).says("--force cannot be used");
     assert_eq!(fs::read_to_string(scratch.join("trace/traces.otf2")).expect("still there"), "precious");
     scratch.ran(&["-o", "trace", "--append"], "touch ran").with_code(0);
-    assert!(scratch.join("ran").exists());
+    assert!(scratch.join("ran").exists() && scratch.join("trace/traces.otf2").exists());
+    scratch.ran(&["-o", "trace", "--force"], "true").with_code(0);
+    assert!(!scratch.join("trace/traces.otf2").exists() && scratch.join("trace/notes.txt").exists());
 }
 
 #[test]
@@ -114,6 +125,9 @@ fn wrong_usage_runs_nothing() {
     assert!(!scratch.join("ran").exists());
     let separated = scratch.ends(["run", "-o", "trace", "python", "-u", "x"]).with_code(2);
     separated.says("after `--`: nccl-otf2 run -o trace -- python -u x\n");
+    let quoted = scratch.ends(["run", "-o", "sh", "sh", "-c", "echo it's", ""]);
+    quoted.says("after `--`: nccl-otf2 run -o sh -- sh -c 'echo it'\\''s' ''\n");
+    assert!(!scratch.ends(["info", "a", "b"]).stderr.contains("comes after"));
     let unknown = scratch.ends(["run", "--nonsense", "--", "x"]);
     assert!(!unknown.stderr.contains("comes after"), "{unknown:?}");
     let missing = scratch.ends(["run", "--plugin", "plugin.so", "-o", "trace", "--", "/nowhere/program"]);

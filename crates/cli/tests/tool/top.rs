@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write as _;
 use std::process::{Child, Command, Stdio};
 
-use serde_json::Value;
 use whole_plugin::process::wait_for;
 
 use super::recording::{NO_PROCESS, record};
@@ -115,24 +114,18 @@ fn a_small_window_has_the_first_columns_and_a_signal_gives_it_back() {
 fn without_a_terminal_it_prints_once() {
     let scratch = Scratch::new();
     job(&scratch);
-    let output = scratch.tool().args(["top", "trace"]).output().expect("ran");
-    let said = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let said = scratch.ends(["top", "trace"]).with_code(0).stdout;
     for words in ["1 process runs, 1 gone; ", "communicators\n", "\nranks\n", "ncclAllReduce", "host-1"] {
         assert!(said.contains(words), "{words}: {said}");
     }
-    assert!(!said.contains('\x1b') && !said.contains("ops_per_s"), "{said}");
-    let output = scratch.tool().args(["top", "trace", "--json"]).output().expect("ran");
-    let snapshot: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(!["\x1b", "ops_per_s", "the job is over"].iter().any(|words| said.contains(words)), "{said}");
+    let snapshot = scratch.ends(["top", "trace", "--json"]).json();
     assert_eq!(snapshot["communicators"][0]["ranks"], 2, "{snapshot:#}");
     assert_eq!(snapshot["processes"][1]["state"], "gone", "{snapshot:#}");
     assert!(snapshot["processes"][1]["last_record_ns"].is_u64(), "{snapshot:#}");
-    assert!(!said.contains("the job is over"), "{said}");
     record(&scratch.join("dead"), 0, NO_PROCESS, 3);
-    let output = scratch.tool().args(["top", "dead", "--once"]).output().expect("ran");
-    assert!(text(&output.stdout).contains("the job is over, its last record was made "), "{}", text(&output.stdout));
-    let output = scratch.tool().args(["metrics", "dead", "--once"]).output().expect("ran");
-    assert!(text(&output.stderr).contains("the job is over, its last record"), "{}", text(&output.stderr));
-    let output = scratch.tool().args(["top", "nowhere"]).output().expect("ran");
-    assert_eq!(output.status.code(), Some(2));
+    for verb in ["top", "metrics"] {
+        scratch.ends([verb, "dead", "--once"]).says("the job is over, its last record was made ");
+    }
+    scratch.ends(["top", "nowhere"]).with_code(2);
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use whole_plugin::process::{LIMIT, Running, start, wait_for};
 
 use super::recording::{NO_PROCESS, record};
-use super::support::{Scratch, text};
+use super::support::Scratch;
 
 /// Rank 1 has as many collectives as said, rank 0 three; both are dead.
 fn job(scratch: &Scratch, of_rank_1: u64) {
@@ -91,30 +91,23 @@ fn a_hang_is_reported_once_and_so_is_its_end() {
 #[test]
 fn once_is_for_cron_and_gives_the_report_of_hang() {
     let scratch = Scratch::new();
-    let once = |after: &str| {
-        let mut command = scratch.tool();
-        command.args(["watch", "trace", "--once", "--hang-after", after, "--write", "last.json"]);
-        command.args(["--on-hang", "cat > hang.json; exit 3"]).output().expect("ran")
+    let once = |after: &str, code| {
+        let options = ["--write", "last.json", "--on-hang", "cat > hang.json; exit 3"];
+        scratch.ends([&["watch", "trace", "--once", "--hang-after", after], &options[..]].concat()).with_code(code)
     };
-    let nothing = once("0");
-    assert_eq!(nothing.status.code(), Some(2), "{}", text(&nothing.stderr));
+    once("0", 2);
     job(&scratch, 2);
-    let healthy = once("100");
-    assert_eq!((healthy.status.code(), text(&healthy.stdout)), (Some(0), String::new()));
+    assert_eq!(once("100", 0).stdout, "");
     assert!(!scratch.join("hang.json").exists() && !scratch.join("last.json").exists());
-    let hangs = once("0");
-    assert_eq!(hangs.status.code(), Some(1));
-    assert!(text(&hangs.stderr).contains("exit status: 3"), "{}", text(&hangs.stderr));
-    let hang = scratch.tool().args(["hang", "trace", "--json", "--after", "0"]).output().expect("ran");
+    once("0", 1).says("exit status: 3");
+    let hang = scratch.ends(["hang", "trace", "--json", "--after", "0"]);
     let report = |bytes: &[u8]| timeless(serde_json::from_slice(bytes).expect("JSON"));
     let read = |file: &str| fs::read(scratch.join(file)).expect("there");
-    assert_eq!(report(&read("hang.json")), report(&hang.stdout));
+    assert_eq!(report(&read("hang.json")), report(hang.stdout.as_bytes()));
     assert_eq!(read("last.json"), read("hang.json"));
     // As `hang` says it.
     fs::remove_dir_all(scratch.join("trace/parts/host-1/journal")).expect("removed");
-    let unknown = once("0");
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(text(&unknown.stderr).contains("CANNOT TELL: "), "{}", text(&unknown.stderr));
+    once("0", 2).says("CANNOT TELL: ");
 }
 
 /// The process whose id is in a file ends.

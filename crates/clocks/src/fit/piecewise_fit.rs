@@ -133,8 +133,7 @@ impl Tube {
         let gaps = self.gaps.get(begin..=end)?;
         let (first, last) = (gaps.first()?.x, gaps.last()?.x);
         let points = |y: fn(&Gap) -> f64| {
-            let gaps = gaps.iter();
-            let points = gaps.map(move |gap| Point { x: gap.x - first, y: y(gap) });
+            let points = gaps.iter().map(move |gap| Point { x: gap.x - first, y: y(gap) });
             points.collect()
         };
         let bounds = Bounds { lower: points(|gap| gap.low), upper: points(|gap| gap.high) };

@@ -30,7 +30,7 @@ pub struct Correction {
     /// The boot whose clock it is put on: its own where it is believed.
     pub reference: usize,
     /// From readings, CLOCK_REALTIME ns of the host, to the common clock; with one knot the clock stays as it is. The
-    /// uncertainty says how far the corrected clock can be from the reference's.
+    /// uncertainty bounds how far the corrected clock can be from the reference's.
     pub map: Piecewise,
     /// Mean drift that is corrected, in 10⁻⁹.
     pub drift_ppb: i64,

@@ -123,25 +123,18 @@ fn is_round(parents: &[usize]) -> bool {
 mod tests {
     use super::*;
 
-    fn all(differences: &[(usize, usize, f64)]) -> Vec<Difference> {
-        let differences = differences.iter();
-        differences.map(|&(from, to, most)| Difference { from, to, most }).collect()
+    fn of(hosts: usize, differences: &[(usize, usize, f64)]) -> Extent {
+        let difference = |&(from, to, most)| Difference { from, to, most };
+        extent(hosts, 0, &differences.iter().map(difference).collect::<Vec<_>>())
     }
 
     #[test]
-    fn a_ring_bounds_both_ways() {
+    fn a_ring_bounds_both_ways_and_a_contradiction_gets_the_least_slack() {
         // Each clock is 100 ahead of the one before, known to 5; the way back closes the ring.
-        let ring = all(&[(0, 1, 105.0), (1, 2, 105.0), (2, 0, -195.0)]);
-        let extent = extent(3, 0, &ring);
-        assert_eq!(extent.latest, [0.0, 105.0, 210.0]);
-        assert_eq!(extent.earliest, [0.0, 90.0, 195.0]);
-        assert!(extent.slack < 1e-9);
-    }
-
-    #[test]
-    fn a_contradiction_gets_the_least_slack() {
-        let ring = all(&[(0, 1, 100.0), (1, 0, -400.0)]);
-        let slack = extent(2, 0, &ring).slack;
+        let ring = of(3, &[(0, 1, 105.0), (1, 2, 105.0), (2, 0, -195.0)]);
+        assert_eq!((ring.earliest, ring.latest), (vec![0.0, 90.0, 195.0], vec![0.0, 105.0, 210.0]));
+        assert!(ring.slack < 1e-9);
+        let slack = of(2, &[(0, 1, 100.0), (1, 0, -400.0)]).slack;
         assert!((150.0..154.0).contains(&slack), "{slack}");
     }
 }

@@ -103,8 +103,7 @@ impl PairBounds {
     pub(super) fn at_knots(&self, curves: &Curves) -> (Vec<Range>, f64) {
         let mut known = vec![OPEN; self.pieces.len() + 1];
         let mut slack = 0.0_f64;
-        let pieces = 0..self.pieces.len();
-        let drifts: Vec<Range> = pieces.map(|piece| curves.drift(self.pair, piece)).collect();
+        let drifts: Vec<Range> = (0..self.pieces.len()).map(|piece| curves.drift(self.pair, piece)).collect();
         for (at, (bounds, &drift)) in self.pieces.iter().zip(&drifts).enumerate() {
             let ends = bounds.ends(curves.piece, drift);
             slack = slack.max(ends.slack);
@@ -139,11 +138,10 @@ impl PairBounds {
         (known, slack)
     }
 
-    /// The same as conditions on the two clocks. `piece`: the length of a piece.
+    /// The bounds as conditions on the two clocks. `piece` is the length of a piece.
     pub(super) fn needs(&self, piece: f64) -> impl Iterator<Item = Need> {
         let (first, second) = self.pair;
-        let pieces = self.pieces.iter().enumerate();
-        pieces.flat_map(move |(knot, bounds)| {
+        self.pieces.iter().enumerate().flat_map(move |(knot, bounds)| {
             let need = move |bound: &Point, earlier, later, most| Need {
                 earlier,
                 later,
@@ -151,10 +149,8 @@ impl PairBounds {
                 part: (bound.x / piece).clamp(0.0, 1.0),
                 most,
             };
-            let upper = bounds.upper.iter();
-            let upper = upper.map(move |bound| need(bound, first, second, bound.y));
-            let lower = bounds.lower.iter();
-            upper.chain(lower.map(move |bound| need(bound, second, first, -bound.y)))
+            let upper = bounds.upper.iter().map(move |bound| need(bound, first, second, bound.y));
+            upper.chain(bounds.lower.iter().map(move |bound| need(bound, second, first, -bound.y)))
         })
     }
 }

@@ -77,19 +77,3 @@ impl Need {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn moved_as_little_as_needed() {
-        let mut clocks = vec![vec![0.0, 0.0], vec![10.0, 10.0]];
-        let need = Need { earlier: 0, later: 1, knot: 0, part: 0.5, most: 3.0 };
-        assert!(repair(&mut clocks, 0, &[need]));
-        assert!(need.over(&clocks) <= 0.0, "{clocks:?}");
-        // Both ends alike: that is the shortest way.
-        assert_eq!(clocks[1][0].to_bits(), clocks[1][1].to_bits());
-        assert!(clocks[1][0] > -1.0 && clocks[0] == [0.0, 0.0]);
-    }
-}

@@ -73,6 +73,5 @@ pub(super) fn middle(ahead: &[i64]) -> usize {
     let mut order: Vec<usize> = (0..ahead.len()).collect();
     small_sort::sort_by_key(&mut order, |&host| (ahead.get(host).copied(), host));
     let middles = [order.len().saturating_sub(1) / 2, order.len() / 2];
-    let middles = middles.map(|at| order.get(at).copied());
-    middles.into_iter().flatten().min().unwrap_or(0)
+    middles.map(|at| order.get(at).copied()).into_iter().flatten().min().unwrap_or(0)
 }

@@ -126,16 +126,14 @@ impl Problem {
         for _ in 0..ROUNDS {
             let bounds = self.bounds(&curves);
             let (extents, slack) = self.extents(&curves, &bounds);
-            let hosts = 0..self.ahead.len();
-            let middles = hosts.map(|host| extents.iter().map(|extent| extent.middle(host)).collect());
+            let middles = (0..self.ahead.len()).map(|host| extents.iter().map(|extent| extent.middle(host)).collect());
             curves.middle = middles.collect();
             (curves.extents, curves.slack) = (extents, slack);
         }
         // Moving a clock moves the times of its constraints, a little: again.
         for _ in 0..ROUNDS {
             let bounds = self.bounds(&curves);
-            let needs = bounds.iter().flat_map(|pair| pair.needs(curves.piece));
-            let needs: Vec<Need> = needs.collect();
+            let needs: Vec<Need> = bounds.iter().flat_map(|pair| pair.needs(curves.piece)).collect();
             if !repair(&mut curves.middle, self.reference, &needs) {
                 break;
             }

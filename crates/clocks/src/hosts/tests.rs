@@ -125,16 +125,12 @@ proptest! {
         });
         // A reading is one of an event.
         let constraints: Vec<Constraint> = constraints.collect();
-        let readings = |of: usize| {
+        let spans = [0, 1, 2, 3].map(|boot| {
             let all = constraints.iter().flat_map(|one| [one.earlier, one.later]);
-            all.filter(move |reading| reading.boot == of).map(|reading| reading.ns)
-        };
-        let spans: Vec<(u64, u64)> = (0..4)
-            .map(|boot| {
-                let first = readings(boot).min().unwrap_or(EPOCH);
-                (first.min(EPOCH + length / 2), readings(boot).max().unwrap_or(first))
-            })
-            .collect();
+            let readings = all.filter(|reading| reading.boot == boot).map(|reading| reading.ns);
+            let (first, last) = (readings.clone().min().unwrap_or(EPOCH), readings.max());
+            (first.min(EPOCH + length / 2), last.unwrap_or(first))
+        });
         let alignment = align(&spans, constraints);
         for (clock, &span) in alignment.clocks.iter().zip(&spans) {
             looks_right(clock, span);
@@ -179,16 +175,14 @@ proptest! {
         prop_assert_eq!(align(&spans(&hosts, 30_000_000_000), again), alignment);
     }
 
-    /// Whatever is claimed, a clock never goes backwards, and the outcome is stated.
+    /// Whatever is claimed, a clock never goes backwards.
     #[test]
     fn contradictions_end(
         claims in prop::collection::vec((0..4_usize, 0..4_usize, 0..1_u64 << 62, 0..1_u64 << 62), 0..40),
     ) {
         let constraints = claims.iter().map(|&(from, to, earlier, later)| claim((from, earlier), (to, later)));
-        let alignment = align(&[(0, 1 << 62); 4], constraints.collect());
-        for clock in &alignment.clocks {
-            let readings = (0..1000_u64).map(|at| clock.common_ns(at << 52));
-            prop_assert!(readings.collect::<Vec<_>>().is_sorted());
+        for clock in align(&[(0, 1 << 62); 4], constraints.collect()).clocks {
+            prop_assert!((0..1000_u64).map(|at| clock.common_ns(at << 52)).is_sorted());
         }
     }
 }
@@ -255,43 +249,4 @@ fn one_clock_that_is_far_off_moves_no_other() {
     let alignment = align(&spans(&hosts, 1_000_000_000), constraints);
     assert!(alignment.clocks.iter().all(|clock| clock.reference != 0));
     assert_eq!(alignment.violations, 0);
-}
-
-/// A job of many hosts: a ring of steps, and collectives that compare each host with the first.
-fn large_job(hosts: usize) -> (Vec<Host>, Vec<Constraint>) {
-    let clock = |boot: i64| Host {
-        ahead_ns: boot * 7919 % 20_011 * 1_000_000 - 10_000_000_000,
-        drift_ppb: boot * 104_729 % 100_003 - 50_000,
-    };
-    let clocks: Vec<Host> = (0..).map(clock).take(hosts).collect();
-    let mut messages = Vec::new();
-    for boot in 0..hosts {
-        for at in 0..128_u64 {
-            let sent = at * 230_000_000 + (boot % 1000) as u64 * 1000;
-            let delay = LATENCY + sent % 7_919 * 40;
-            messages.push((boot, (boot + 1) % hosts, sent, delay));
-        }
-        for at in 0..64_u64 {
-            let entered = at * 460_000_000;
-            let duration = 200_000 + (at * 37 + boot as u64 * 11) % 97 * 10_000;
-            messages.push((boot, 0, entered, duration));
-            messages.push((0, boot, entered, duration));
-        }
-    }
-    let constraints = constraints(&clocks, &messages);
-    (clocks, constraints)
-}
-
-#[test]
-fn two_hundred_hosts() {
-    let (clocks, constraints) = large_job(200);
-    let alignment = align(&spans(&clocks, 30_000_000_000), constraints);
-    assert_eq!(alignment.violations, 0, "{} ns", alignment.worst_violation_ns);
-    for boot in (0..200).step_by(7) {
-        let uncertainty = alignment.clocks[boot].map.uncertainty;
-        let off = error(&clocks, &alignment, boot, 15_000_000_000);
-        assert!(Some(off) <= uncertainty, "{off} of {uncertainty:?}");
-        // By the first host to the reference: a collective each way, twice, and not the shortest at every time.
-        assert!(uncertainty < Some(1_000_000), "{uncertainty:?}");
-    }
 }

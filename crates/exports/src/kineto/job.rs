@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::tables::{NONE, Tables};
-use analysis::{Fields, MatchedCollectives, stated};
+use analysis::tables::Tables;
+use analysis::{Fields, MatchedCollectives};
 use nccl_events::archive::LocationKind;
 use nccl_events::collective::Function;
 use nccl_events::index::index;
@@ -32,10 +32,11 @@ pub(super) struct Job<'a> {
     groups: Vec<Option<String>>,
     /// Number and type of the elements of operations, by their ids.
     elements: Vec<(u64, u64, &'a str)>,
-    /// Operations by their ids, and by those of their calls.
+    /// Operations by their ids, and by the ids of their calls.
     operations: Vec<(u64, u32)>,
     calls: Vec<(u64, u32)>,
-    owners: BTreeMap<LocationRef, u32>,
+    /// The rank that a location belongs to; of a thread, the first one of its process.
+    pub(super) owners: BTreeMap<LocationRef, u32>,
     /// The locations of each rank, ascending.
     locations: Vec<Vec<LocationRef>>,
 }
@@ -83,8 +84,7 @@ impl<'a> Job<'a> {
     pub(super) fn world_size(&self) -> usize {
         let members = &self.tables.members;
         let sizes = (0..).zip(&members.communicators).map(|(number, _)| members.size(number));
-        let highest = self.ranks.iter().map(|rank| index(*rank) + 1);
-        sizes.chain(highest).max().unwrap_or(0)
+        sizes.chain(self.ranks.iter().map(|rank| index(*rank) + 1)).max().unwrap_or(0)
     }
 
     pub(super) fn process(&self, rank: u32) -> LocationGroupRef {
@@ -92,8 +92,7 @@ impl<'a> Job<'a> {
     }
 
     pub(super) fn process_id(&self, process: LocationGroupRef) -> Option<u64> {
-        let definition = self.source.trace.definitions.location_groups.get(&process)?;
-        stated(&self.source.trace.definitions, &definition.properties, ProcessId)
+        self.source.trace.of_group(process, ProcessId)
     }
 
     /// The number of a rank's GPU in its process, where it is known.
@@ -101,11 +100,6 @@ impl<'a> Job<'a> {
         let group = self.tables.members.job_ranks[index(rank)].group;
         let definition = self.source.trace.definitions.location_groups.get(&group);
         definition.and_then(|it| number(self.source.trace, &it.properties, "ordinal")).unwrap_or(0)
-    }
-
-    /// The rank that a location belongs to; of a thread, the first one of its process.
-    pub(super) fn rank_of(&self, location: LocationRef) -> Option<u32> {
-        self.owners.get(&location).copied()
     }
 
     /// The locations of a rank, ascending, with those threads of its process that are of no other rank.
@@ -117,57 +111,42 @@ impl<'a> Job<'a> {
         let (trace, members) = (self.source.trace, &self.tables.members);
         if let Some((comm, rank)) = trace.rank_of(location) {
             let communicator = members.communicators.binary_search(&comm).ok()?;
-            let row = members.find(u32::try_from(communicator).ok()?, rank)?;
-            return Some(members.row(row).job_rank);
+            return members.job_rank(u32::try_from(communicator).ok()?, rank);
         }
         let group = trace.group(location);
         let ranks = || (0..).zip(&members.job_ranks);
         let of_group = ranks().find(|(_, rank)| rank.group == group);
-        let found = of_group.or_else(|| ranks().find(|(_, rank)| rank.process == trace.process(group)));
-        found.map(|(rank, _)| rank)
+        of_group.or_else(|| ranks().find(|(_, rank)| rank.process == trace.process(group))).map(|(rank, _)| rank)
     }
 
     fn stream_id(&self, location: LocationRef) -> Option<u64> {
-        let definitions = &self.source.trace.definitions;
-        stated(definitions, &definitions.locations.get(&location)?.properties, StreamId).map(u64::from)
+        self.source.trace.of_location(location, StreamId).map(u64::from)
     }
 
-    /// The thread of a location: the system's number of it, else one that it gives to none.
+    /// The thread of a location: the system's id, else a number that the system never uses.
     pub(super) fn thread(&self, location: LocationRef) -> u64 {
-        let definitions = &self.source.trace.definitions;
-        let definition = definitions.locations.get(&location);
-        let id = definition.and_then(|it| stated(definitions, &it.properties, ThreadId));
-        id.unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
+        self.source.trace.of_location(location, ThreadId).unwrap_or(FIRST_OWN_PID + (location.get() >> 32))
     }
 
     /// The stream of a location's kernels: CUPTI's number of it; of a communicator that stands for a stream, one that
     /// no stream of the rank has.
     pub(super) fn stream_number(&self, rank: u32, location: LocationRef, place: Place) -> u64 {
         self.stream_id(location).unwrap_or_else(|| {
-            let known = self.locations_of(rank).filter_map(|it| self.stream_id(it));
-            known.max().unwrap_or(0) + place.tid
+            self.locations_of(rank).filter_map(|it| self.stream_id(it)).max().unwrap_or(0) + place.tid
         })
     }
 
     /// Where a location's kernels are shown: the streams of a rank are numbered from 1, and where no kernels were
     /// recorded a communicator stands for a stream.
     pub(super) fn stream(&self, rank: u32, location: LocationRef) -> Place {
-        let member = self.member_location(location);
+        let member = |it: LocationRef| self.source.trace.member_of(it).unwrap_or(it);
+        let own = member(location);
         let of_kernels = |it: &LocationRef| {
             let kind = self.source.trace.location_kind(*it);
-            kind == Some(LocationKind::Stream)
-                || kind == Some(LocationKind::Communicator) && self.member_location(*it) == *it
+            kind == Some(LocationKind::Stream) || kind == Some(LocationKind::Communicator) && member(*it) == *it
         };
-        let before = self.locations_of(rank).filter(of_kernels).take_while(|it| *it != member).count();
+        let before = self.locations_of(rank).filter(of_kernels).take_while(|it| *it != own).count();
         Place { pid: self.device(rank), tid: before as u64 + 1 }
-    }
-
-    /// The location that stands for the rank of another.
-    fn member_location(&self, location: LocationRef) -> LocationRef {
-        let trace = self.source.trace;
-        let member = trace.rank_of(location);
-        let member = member.and_then(|(comm, rank)| trace.members(comm).get(index(rank)));
-        member.copied().unwrap_or(location)
     }
 
     pub(super) fn has_streams(&self, rank: u32) -> bool {
@@ -195,12 +174,7 @@ impl<'a> Job<'a> {
         find(&self.calls, call)
     }
 
-    pub(super) fn rank(&self, row: u32) -> u32 {
-        let members = &self.tables.members;
-        members.row(self.tables.operations.member[index(row)]).job_rank
-    }
-
-    /// Says of an operation what PyTorch's profiler says of the kernel of a collective.
+    /// Adds the arguments that PyTorch's profiler gives the kernel of a collective.
     pub(super) fn add_collective(&self, row: u32, args: &mut Args) {
         let (trace, members) = (self.source.trace, &self.tables.members);
         let operation = self.tables.operations.row(index(row));
@@ -224,14 +198,13 @@ impl<'a> Job<'a> {
         if let Some(ranks) = self.groups.get(index(number)).and_then(Option::as_ref) {
             args.text("Process Group Ranks", ranks);
         }
-        let peer = members.find(number, operation.partner).filter(|_| operation.partner != NONE);
-        let peer = peer.and_then(|row| self.ranks.get(index(members.row(row).job_rank)));
+        let peer = members.job_rank(number, operation.partner).and_then(|rank| self.ranks.get(index(rank)));
         if let (Some(is_send), Some(peer)) = (function.and_then(Function::is_send), peer) {
             args.number(if is_send { "Dst Rank" } else { "Src Rank" }, peer);
         }
     }
 
-    /// Says how long an operation waited for the last rank of its collective, as far as the clocks allow to say.
+    /// Adds how long an operation waited for the last rank of its collective, as far as the clocks allow.
     pub(super) fn add_waiting(&self, row: u32, args: &mut Args) {
         let instance = self.instances.of_operation(row).and_then(|number| self.instances.all.get(index(number)));
         let Some(instance) = instance.filter(|it| it.is_comparable()) else {
@@ -252,7 +225,7 @@ impl<'a> Job<'a> {
     pub(super) fn members_of(&self, communicator: u32) -> Option<Vec<u32>> {
         let members = &self.tables.members;
         let size = u32::try_from(members.size(communicator)).ok()?;
-        let rank = |rank| Some(self.ranks[index(members.row(members.find(communicator, rank)?).job_rank)]);
+        let rank = |rank| Some(self.ranks[index(members.job_rank(communicator, rank)?)]);
         (0..size).map(rank).collect()
     }
 

@@ -61,7 +61,6 @@ impl Args {
     }
 }
 
-/// The names of an archive's attributes, quoted, by number.
 #[derive(Debug)]
 pub(super) struct AttributeNames(Vec<String>);
 

@@ -48,8 +48,7 @@ impl Kernels {
     pub(super) fn of(source: &Source<'_>, tables: &Tables) -> Result<Self> {
         let enqueued = enqueued(source)?;
         let operations = &tables.operations;
-        let rows = (0..).zip(operations.rows()).filter(|(_, it)| !it.is_unfinished);
-        let mut rows: Vec<(u32, _)> = rows.collect();
+        let mut rows: Vec<(u32, _)> = (0..).zip(operations.rows()).filter(|(_, it)| !it.is_unfinished).collect();
         let is_message = |sequence| sequence == analysis::tables::NO_SEQUENCE;
         rows.sort_by_key(|(row, it)| (it.member, it.start_ns, Reverse(it.stop_ns), is_message(it.sequence), *row));
         let mut found = Self { of_operation: vec![None; operations.len()], ..Self::default() };
@@ -98,7 +97,7 @@ impl Kernels {
         Ok(found)
     }
 
-    /// The number of the kernel of an operation; none of one that had not ended.
+    /// The number of the kernel of an operation; `None` if the operation had not ended.
     pub(super) fn of_operation(&self, row: u32) -> Option<u32> {
         self.of_operation.get(index(row)).copied().flatten()
     }
@@ -118,12 +117,9 @@ impl Kernels {
     }
 }
 
-/// The enqueueing of all operations, by id.
 fn enqueued(source: &Source<'_>) -> Result<Vec<Enqueued>> {
     let trace = source.trace;
-    let is_thread = |kind| matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread));
-    let threads = trace.definitions.locations.keys().copied();
-    let threads: Vec<_> = threads.filter(|it| is_thread(trace.location_kind(*it)) && trace.has_events(*it)).collect();
+    let threads = trace.locations_of(&[LocationKind::ApiThread, LocationKind::CallbackThread]);
     let found = source.each_location(&threads, |location| {
         let mut found = Vec::new();
         let mut launch = None;

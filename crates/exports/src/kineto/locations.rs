@@ -34,30 +34,27 @@ const fn id(kernel: u32) -> u64 {
 }
 
 impl<'a> Locations<'a> {
-    /// Writes a location to the file of its rank; a thread, to those of all ranks that it works for.
+    /// Writes a location to the file of its rank, and a thread to the files of all ranks that it works for.
     pub(super) fn write(&self, location: LocationRef) -> Result<Written> {
         let job = self.job;
-        let Some(rank) = job.rank_of(location) else {
+        let Some(rank) = job.owners.get(&location).copied() else {
             return Ok(Written::default());
         };
-        let output = self.outputs[index(rank)].as_ref();
-        match job.source.trace.location_kind(location) {
-            Some(LocationKind::ApiThread | LocationKind::CallbackThread) => self.thread(location, rank),
-            kind => {
-                let Some(output) = output else {
-                    return Ok(Written::default());
-                };
-                let mut events = Events::new(output, None);
-                match kind {
-                    Some(LocationKind::Communicator) => return self.operations(location, rank, events),
-                    Some(LocationKind::Stream) => return self.stream(location, rank, events),
-                    _ => {}
-                }
-                let place = track(job, rank, location, FIRST_OWN_PID + u64::from(rank));
-                self.selection.slices(location, |slice| add_track(job, slice, place, &mut events))?;
-                Ok(Written { events: events.finish()?, ..Written::default() })
-            }
+        if job.source.trace.is_thread(location) {
+            return self.thread(location, rank);
         }
+        let Some(output) = &self.outputs[index(rank)] else {
+            return Ok(Written::default());
+        };
+        let mut events = Events::new(output, None);
+        match job.source.trace.location_kind(location) {
+            Some(LocationKind::Communicator) => return self.operations(location, rank, events),
+            Some(LocationKind::Stream) => return self.stream(location, rank, events),
+            _ => {}
+        }
+        let place = track(job, rank, location, FIRST_OWN_PID + u64::from(rank));
+        self.selection.slices(location, |slice| add_track(job, slice, place, &mut events))?;
+        Ok(Written { events: events.finish()?, ..Written::default() })
     }
 
     /// Calls are operators, and launches are CUDA's.
@@ -76,7 +73,7 @@ impl<'a> Locations<'a> {
                 (_, Some(kernel)) => Some(job.kernels.get(kernel).operation),
                 _ => job.operation(event),
             };
-            let Some(events) = &mut files[index(operation.map_or(first, |row| job.rank(row)))] else {
+            let Some(events) = &mut files[index(operation.map_or(first, |row| job.tables.job_rank(row)))] else {
                 return;
             };
             let mut args = Args::default();
@@ -114,8 +111,7 @@ impl<'a> Locations<'a> {
         let stream = job.stream_number(rank, location, place);
         let mut written = Written::default();
         self.selection.slices(location, |slice| {
-            let fields = trace.fields_of(&slice.attributes);
-            let row = fields.event.and_then(|event| job.operation(event));
+            let row = trace.fields_of(&slice.attributes).event.and_then(|event| job.operation(event));
             let Some(row) = row.filter(|_| matches!(slice.shows, Some(Shows::Operation(_)))) else {
                 return;
             };
@@ -183,7 +179,7 @@ impl<'a> Locations<'a> {
         Ok(Written { events: events.finish()?, ..Written::default() })
     }
 
-    /// What PyTorch's profiler says of a kernel of NCCL's on a device's stream.
+    /// Adds the arguments that PyTorch's profiler gives a kernel of NCCL on a stream.
     fn add_kernel(&self, number: u32, stream: (u64, u64), args: &mut Args) {
         let kernel = self.job.kernels.get(number);
         args.number("External id", id(number));
@@ -206,9 +202,7 @@ fn add_stream((device, stream): (u64, u64), args: &mut Args) {
 pub(super) fn tracks(job: &Job<'_>, rank: u32) -> Vec<LocationRef> {
     let trace = job.source.trace;
     let is_track = |it: &LocationRef| {
-        let kind = trace.location_kind(*it);
-        let is_theirs =
-            matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread | LocationKind::Stream));
+        let is_theirs = trace.is_thread(*it) || trace.location_kind(*it) == Some(LocationKind::Stream);
         !is_theirs && trace.has_events(*it)
     };
     job.locations_of(rank).filter(is_track).collect()

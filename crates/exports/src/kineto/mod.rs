@@ -75,8 +75,7 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
     fs::create_dir(out).map_err(Error::io("make", out))?;
     source.progress.begin("traces", traces.len() as u64);
     let written = traces.par_iter().map(|path| {
-        let foreign = Foreign::read(path)?;
-        let written = foreign.write(&job, &out.join(path.file_name().unwrap_or_default()));
+        let written = Foreign::read(path)?.write(&job, &out.join(path.file_name().unwrap_or_default()));
         source.progress.step();
         written
     });
@@ -93,10 +92,8 @@ pub fn into(source: &Source<'_>, traces: &[PathBuf], out: &Path) -> Result<Outco
 
 /// The ranks that have something that is wanted, beside the threads that they may share.
 fn wanted(job: &Job<'_>, selection: &Selection<'_>) -> BTreeSet<u32> {
-    let is_thread = |kind| matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread));
-    let locations = selection.locations().iter().copied();
-    let locations = locations.filter(|it| !is_thread(job.source.trace.location_kind(*it)));
-    locations.filter_map(|location| job.rank_of(location)).collect()
+    let locations = selection.locations().iter().copied().filter(|it| !job.source.trace.is_thread(*it));
+    locations.filter_map(|location| job.owners.get(&location).copied()).collect()
 }
 
 /// What is before the events: readers look for the rank in the first lines.
@@ -113,10 +110,9 @@ fn head(job: &Job<'_>, rank: u32) -> String {
     )
 }
 
-/// What stands behind all others and has no comma behind it.
+/// The last event, which has no comma behind it.
 fn last_event(job: &Job<'_>) -> String {
-    let length = job.source.trace.definitions.clock.as_ref().map_or(0, |clock| clock.trace_length);
-    let end = json::Microseconds(length);
+    let end = json::Microseconds(job.source.length_ns());
     format!(
         "{{\"name\": \"Record Window End\", \"ph\": \"i\", \"s\": \"g\", \"pid\": \"\", \"tid\": \"\", \"ts\": {end}}}"
     )
@@ -133,15 +129,11 @@ fn names(job: &Job<'_>, selection: &Selection<'_>, rank: u32, output: &Output) -
     events.name("process", Place { pid: device, tid: 0 }, trace.group_name(group), FIRST_OWN_PID);
     events.name("process", Place { pid: own, tid: 0 }, &format!("NCCL of rank {number}"), FIRST_OWN_PID + 1);
     let is_wanted = |it: &LocationRef| selection.locations().binary_search(it).is_ok();
-    let is_thread = |it: &LocationRef| {
-        let kind = trace.location_kind(*it);
-        matches!(kind, Some(LocationKind::ApiThread | LocationKind::CallbackThread))
-    };
-    for location in job.locations_of(job.first_of_process(rank)).filter(is_thread).filter(is_wanted) {
+    for location in job.locations_of(job.first_of_process(rank)).filter(is_wanted).filter(|it| trace.is_thread(*it)) {
         let place = Place { pid: host, tid: job.thread(location) };
         events.name("thread", place, &trace.location_name(location), place.tid);
     }
-    for location in job.locations_of(rank).filter(|it| !is_thread(it)).filter(is_wanted) {
+    for location in job.locations_of(rank).filter(is_wanted).filter(|it| !trace.is_thread(*it)) {
         let place = match trace.location_kind(location) {
             Some(LocationKind::Communicator | LocationKind::Stream) => job.stream(rank, location),
             _ => track(job, rank, location, own),

@@ -41,7 +41,7 @@ pub(super) fn datatype(nccl: &str) -> &str {
     TYPES.iter().find(|(known, _)| *known == nccl).map_or(nccl, |(_, name)| name)
 }
 
-/// Bytes of an element of a type by PyTorch's name; none of types that NCCL lacks.
+/// Bytes of an element of a type by PyTorch's name; `None` for types that NCCL lacks.
 pub(super) fn bytes(datatype: &str) -> Option<u64> {
     match datatype {
         "Bool" => Some(1),

@@ -9,9 +9,10 @@ use nccl_events::index::index;
 
 use super::rows;
 use super::sheet::{Sheets, Written};
-use super::values::{host, signed, small};
+use super::values::{host, small};
 use crate::error::Result;
 use crate::source::Source;
+use crate::value::signed;
 
 pub(super) struct Collectives {
     of_operations: Vec<OfOperation>,
@@ -47,8 +48,7 @@ impl Collectives {
         for row in self::ranks(trace, &tables) {
             ranks.push(row);
         }
-        let written = [instances.close()?, ranks.close()?];
-        Ok((Self { of_operations }, written.into_iter().flatten().collect()))
+        Ok((Self { of_operations }, [instances.close()?, ranks.close()?].into_iter().flatten().collect()))
     }
 
     pub(super) fn of_operation(&self, event: Option<u64>) -> Option<OfOperation> {
@@ -78,13 +78,13 @@ fn row<'a>(
             Flow::ToRoot => "to-root",
         },
         ranks: i32::try_from(operations).unwrap_or(i32::MAX),
-        first_ns: signed(it.first_ns),
-        last_ns: it.is_comparable().then_some(signed(it.last_ns)),
-        end_ns: signed(it.end_ns),
+        first_ns: signed(it.arrivals.first_ns),
+        last_ns: it.is_comparable().then_some(signed(it.arrivals.last_ns)),
+        end_ns: signed(it.arrivals.end_ns),
         last_rank: last.map(|member| small(member.rank)),
         last_job_rank: last.map(|member| small(member.job_rank)),
-        error_ns: it.error_ns.ok().map(signed),
-        incomparable: it.error_ns.err().map(|why| match why {
+        error_ns: it.arrivals.error_ns.ok().map(signed),
+        incomparable: it.arrivals.error_ns.err().map(|why| match why {
             Incomparable::RankMissing => "rank-missing",
             Incomparable::Unfinished => "unfinished",
             Incomparable::NotMeasured => "not-measured",

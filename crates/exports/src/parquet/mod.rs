@@ -105,10 +105,8 @@ fn parts(trace: &Trace, locations: &[LocationRef]) -> Vec<((LocationGroupRef, Pa
 }
 
 fn without_table(trace: &Trace, locations: &[LocationRef]) -> u64 {
-    let is_without = |it: &&LocationRef| trace.location_kind(**it).and_then(Part::of).is_none();
-    let without = locations.iter().filter(is_without);
-    let events = without.filter_map(|it| Some(trace.definitions.locations.get(it)?.number_of_events));
-    events.sum::<u64>() / 2
+    let without = locations.iter().filter(|it| trace.location_kind(**it).and_then(Part::of).is_none());
+    without.map(|it| trace.events_of(*it)).sum::<u64>() / 2
 }
 
 /// What may stand in the name of a folder as it is.

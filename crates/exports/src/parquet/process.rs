@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use analysis::tables::phase;
-use analysis::{RegionInfo, Shows, Trace, stated};
+use analysis::{RegionInfo, Shows, Trace};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass, Timing};
 use nccl_events::gpu::is_of_nccl;
@@ -14,9 +13,10 @@ use schema::definition::ThreadId;
 use super::collectives::Collectives;
 use super::rows;
 use super::sheet::{Sheets, Written};
-use super::values::{signed, small};
+use super::values::small;
 use crate::error::Result;
 use crate::selection::Selection;
+use crate::value::signed;
 
 pub(super) struct Process<'a> {
     pub(super) trace: &'a Trace,
@@ -91,9 +91,7 @@ impl<'a> Process<'a> {
     pub(super) fn calls(&self, locations: &[LocationRef]) -> Result<Vec<Written>> {
         let mut sheet = self.sheets.sheet("calls", &self.folder);
         for location in locations {
-            let definition = self.trace.definitions.locations.get(location);
-            let properties = definition.map_or(&[][..], |it| &it.properties);
-            let thread = stated(&self.trace.definitions, properties, ThreadId);
+            let thread = self.trace.of_location(*location, ThreadId);
             self.selection.slices(*location, |slice| {
                 let Some(region) = self.trace.region(slice.region) else {
                     return;
@@ -149,15 +147,14 @@ impl<'a> Process<'a> {
                     bytes: details.wire_bytes.map(signed),
                     start_ns: signed(slice.start_ns),
                     stop_ns: signed(slice.stop_ns),
-                    queued_ns: signed(fields.queued_ns.unwrap_or(0)),
+                    queued_ns: fields.queued_ns.map(signed),
                     event: fields.event.map(u64::cast_signed),
                     parent: operation,
                     location: location.get().cast_signed(),
                 });
             })?;
         }
-        let written = [sheet.close()?, self.steps(&slots, &transfers)?];
-        Ok(written.into_iter().flatten().collect())
+        Ok([sheet.close()?, self.steps(&slots, &transfers)?].into_iter().flatten().collect())
     }
 
     fn steps(&self, slots: &[LocationRef], transfers: &HashMap<u64, OfTransfer>) -> Result<Option<Written>> {
@@ -167,7 +164,7 @@ impl<'a> Process<'a> {
             // The phases of a step follow each other, and have its id.
             let mut open: Option<rows::Step<'_>> = None;
             self.selection.slices(*location, |slice| {
-                let Some(phase) = self.trace.region(slice.region).and_then(|region| phase(&region)) else {
+                let Some(phase) = self.trace.phase(slice.region) else {
                     return;
                 };
                 let fields = self.trace.fields_of(&slice.attributes);

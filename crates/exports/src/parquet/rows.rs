@@ -4,7 +4,6 @@
 
 use parquet_derive::ParquetRecordWriter;
 
-/// A collective on all its ranks.
 #[derive(ParquetRecordWriter)]
 pub(super) struct Instance<'a> {
     pub(super) instance: i64,
@@ -38,7 +37,6 @@ pub(super) struct Rank<'a> {
     pub(super) location: i64,
 }
 
-/// An operation of a rank as it ran.
 #[derive(ParquetRecordWriter)]
 pub(super) struct Operation<'a> {
     pub(super) instance: Option<i64>,
@@ -96,7 +94,7 @@ pub(super) struct Transfer<'a> {
     pub(super) bytes: Option<i64>,
     pub(super) start_ns: i64,
     pub(super) stop_ns: i64,
-    pub(super) queued_ns: i64,
+    pub(super) queued_ns: Option<i64>,
     pub(super) event: Option<i64>,
     pub(super) parent: Option<i64>,
     pub(super) location: i64,

@@ -1,4 +1,4 @@
-//! The columns are those of docs/REFERENCE.md.
+//! The columns match docs/REFERENCE.md.
 
 use std::path::Path;
 

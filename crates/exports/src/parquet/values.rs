@@ -4,13 +4,7 @@ use analysis::Trace;
 use otf2::LocationGroupRef;
 
 pub(super) fn host(trace: &Trace, process: LocationGroupRef) -> &str {
-    let name = trace.host(process).and_then(|host| trace.node_name(host));
-    name.filter(|name| !name.is_empty()).unwrap_or("unknown")
-}
-
-/// A time or a size.
-pub(super) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+    trace.host_name(process).filter(|name| !name.is_empty()).unwrap_or("unknown")
 }
 
 /// A rank, a channel, a number of a definition.

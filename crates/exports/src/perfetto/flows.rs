@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use analysis::tables::{NONE, Tables, is_send};
+use analysis::tables::{NONE, Tables};
 use analysis::{Fields, MatchedCollectives, RegionInfo, Shows};
 use nccl_events::Kind;
 use nccl_events::archive::{LocationKind, RegionClass};
+use nccl_events::collective::Function;
 use nccl_events::index::index;
 
 use super::tracks::{Space, Uuids};
@@ -20,7 +21,6 @@ pub(super) struct Flows {
     has_calls: bool,
 }
 
-/// The calls of the group that a thread is in.
 #[derive(Default)]
 pub(super) struct Group {
     /// Id of the group, stream and id of the call.
@@ -83,8 +83,7 @@ impl Flows {
             }
             RegionClass::Launch => {
                 let is_of = |it: &&(Option<u64>, Option<u64>, u64)| it.0 == fields.parent && it.1 == fields.stream;
-                let calls = group.calls.iter().filter(is_of);
-                flows.extend(calls.map(|(.., call)| chain(*call)));
+                flows.extend(group.calls.iter().filter(is_of).map(|(.., call)| chain(*call)));
                 flows.push(chain(event));
             }
             RegionClass::Enqueue if !self.has_calls || region.kind == Some(Kind::Group) => flows.push(chain(event)),
@@ -102,13 +101,6 @@ impl Flows {
     }
 }
 
-impl Group {
-    /// The outermost slice of the location has ended.
-    pub(super) fn clear(&mut self) {
-        self.calls.clear();
-    }
-}
-
 /// The ids of sends and of their receives: NCCL matches those of two ranks in their order. Where one rank has others
 /// than its peer, it is not known which is missing.
 fn messages(source: &Source<'_>, tables: &Tables) -> Vec<(u64, u64)> {
@@ -117,7 +109,7 @@ fn messages(source: &Source<'_>, tables: &Tables) -> Vec<(u64, u64)> {
     let mut ends: BTreeMap<(u32, u32, u32), Ends> = BTreeMap::new();
     for operation in tables.operations.rows().filter(|it| it.partner != NONE) {
         let member = tables.members.row(operation.member);
-        let (from, to, end) = match is_send(source.trace, operation.function) {
+        let (from, to, end) = match source.trace.function(operation.function).and_then(Function::is_send) {
             Some(true) => (member.rank, operation.partner, 0),
             Some(false) => (operation.partner, member.rank, 1),
             None => continue,

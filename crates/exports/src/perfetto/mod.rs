@@ -43,14 +43,14 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
         let mut failed = Ok(());
         selection.events(location, |time_ns, event| {
             sequence.event(time_ns, event);
-            if failed.is_ok() && sequence.bytes().len() >= CHUNK_BYTES {
-                failed = output.append(sequence.bytes());
-                sequence.clear();
+            if failed.is_ok() && sequence.bytes.len() >= CHUNK_BYTES {
+                failed = output.append(&sequence.bytes);
+                sequence.bytes.clear();
             }
         })?;
         failed?;
-        output.append(sequence.bytes())?;
-        Ok(sequence.count())
+        output.append(&sequence.bytes)?;
+        Ok(sequence.count)
     })?;
     output.finish()?;
     Ok(Outcome { files: vec![PathBuf::new()], events: written.iter().sum(), ..Outcome::default() })
@@ -66,8 +66,7 @@ fn unfinished(source: &Source<'_>, selection: &Selection<'_>, location: Location
             begun += 1;
         }
         EventKind::Leave(_) => {
-            let number = open.pop();
-            found.extend(number.filter(|_| source.trace.fields(event).is_unfinished == Some(true)));
+            found.extend(open.pop().filter(|_| source.trace.fields(event).is_unfinished == Some(true)));
         }
         _ => {}
     })?;

@@ -13,6 +13,7 @@ use proto_messages::perfetto::{
 use super::arguments::{Arguments, AttributeNames, named};
 use super::flows::{Begun, Flows, Group};
 use super::tracks::Tracks;
+use crate::value::signed;
 
 pub(super) struct Sequence<'a> {
     trace: &'a Trace,
@@ -31,11 +32,10 @@ pub(super) struct Sequence<'a> {
     begun: u64,
     group: Group,
     depth: usize,
-    count: u64,
-    bytes: Vec<u8>,
+    pub(super) count: u64,
+    pub(super) bytes: Vec<u8>,
 }
 
-/// What is appended to the names of what had not ended, and its category.
 const UNFINISHED: &str = "unfinished";
 /// The number of that category; classes have smaller ones.
 const UNFINISHED_CATEGORY: u64 = 1 << 16;
@@ -81,18 +81,6 @@ impl<'a> Sequence<'a> {
         found
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-    }
-
-    pub(super) const fn count(&self) -> u64 {
-        self.count
-    }
-
     /// Adds an event; records of communication say nothing that the slices around them do not.
     pub(super) fn event(&mut self, after_ns: u64, event: &Event) {
         self.packet.timestamp = Some(self.tracks.time_ns(after_ns));
@@ -100,8 +88,7 @@ impl<'a> Sequence<'a> {
             EventKind::Enter(region) => self.begin(*region, event),
             EventKind::Leave(_) => self.end(event),
             EventKind::Metric { metric, values } => {
-                let trace = self.trace;
-                let members = trace.definitions.metric_classes.get(metric).map_or(&[][..], |it| &it.members);
+                let members = self.trace.definitions.metric_classes.get(metric).map_or(&[][..], |it| &it.members);
                 for (member, value) in members.iter().zip(values) {
                     self.counter(*member, *value);
                 }
@@ -133,7 +120,7 @@ impl<'a> Sequence<'a> {
         self.arguments.add(event, &mut slice.debug_annotations, &mut interned);
         self.depth = self.depth.saturating_sub(1);
         if self.depth == 0 {
-            self.group.clear();
+            self.group = Group::default();
         }
         self.write(slice, interned);
     }
@@ -149,7 +136,7 @@ impl<'a> Sequence<'a> {
         let mut sample = self.empty(event_type::COUNTER);
         sample.track_uuid = Some(self.tracks.of_counter(self.location, member));
         match value {
-            MetricValue::U64(number) => sample.counter_value = Some(i64::try_from(number).unwrap_or(i64::MAX)),
+            MetricValue::U64(number) => sample.counter_value = Some(signed(number)),
             MetricValue::I64(number) => sample.counter_value = Some(number),
             MetricValue::F64(number) => sample.double_counter_value = Some(number),
         }
@@ -157,7 +144,7 @@ impl<'a> Sequence<'a> {
         self.write(sample, InternedData::default());
     }
 
-    /// An event in the memory of the one before.
+    /// An event that reuses the memory of the one before.
     fn empty(&mut self, event_type: i32) -> TrackEvent {
         let mut event = self.packet.track_event.take().unwrap_or_default();
         event.category_iids.clear();

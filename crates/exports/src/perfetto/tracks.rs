@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::{Trace, stated};
+use analysis::Trace;
 use nccl_events::archive::LocationKind;
-use nccl_events::index::index;
 use otf2::{LocationGroupRef, LocationRef, MetricMemberRef};
 use proto_messages::perfetto::{
     Clock, ClockSnapshot, CounterDescriptor, MERGE_NONE, ORDERING_EXPLICIT, ProcessDescriptor, ThreadDescriptor,
@@ -28,7 +27,7 @@ pub(super) enum Space {
     Transfer,
 }
 
-/// Ids of tracks and flows: those of two archives differ, so that their exports can be put together.
+/// Ids of tracks and flows. They differ between archives, so that their exports can be put together.
 #[derive(Clone, Copy)]
 pub(super) struct Uuids {
     seed: u64,
@@ -72,7 +71,7 @@ impl<'a> Tracks<'a> {
         let trace = source.trace;
         let mut locations: BTreeSet<LocationRef> = selection.locations().iter().copied().collect();
         // Channels are below the track of their rank, which may have no events of its own.
-        locations.extend(selection.locations().iter().filter_map(|location| member(trace, *location)));
+        locations.extend(selection.locations().iter().filter_map(|location| trace.member_of(*location)));
         Self {
             trace,
             uuids: Uuids::of(trace),
@@ -104,7 +103,7 @@ impl<'a> Tracks<'a> {
         self.uuids.of_id(Space::Group, group.get().into())
     }
 
-    /// The clocks, and all tracks but those of metrics.
+    /// The clocks, and all tracks except metrics.
     pub(super) fn packets(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut add = |packet: TracePacket| {
@@ -162,7 +161,7 @@ impl<'a> Tracks<'a> {
     }
 
     fn process(&self, process: LocationGroupRef) -> TrackDescriptor {
-        let host = self.trace.host(process).and_then(|host| self.trace.node_name(host));
+        let host = self.trace.host_name(process);
         let descriptor = ProcessDescriptor {
             pid: self.processes.get(&process).copied(),
             process_name: Some(self.trace.group_name(process).to_owned()),
@@ -203,7 +202,7 @@ impl<'a> Tracks<'a> {
                     *connection
                 }
                 Some(LocationKind::NetPlugin) => *slot,
-                Some(LocationKind::Channel) => member(self.trace, *location).map(|member| self.of_location(member)),
+                Some(LocationKind::Channel) => self.trace.member_of(*location).map(|member| self.of_location(member)),
                 _ => None,
             };
             let thread = self.thread(*location);
@@ -218,15 +217,13 @@ impl<'a> Tracks<'a> {
         found
     }
 
-    /// Whether a location has what overlaps on the one before.
+    /// Whether a location has what overlaps on the location before it.
     fn is_sibling(&self, location: LocationRef) -> bool {
-        let definition = self.trace.definitions.locations.get(&location);
-        definition.is_some_and(|it| stated(&self.trace.definitions, &it.properties, Sibling).is_some())
+        self.trace.of_location(location, Sibling).is_some()
     }
 
     fn thread(&self, location: LocationRef) -> Option<ThreadDescriptor> {
-        let definition = self.trace.definitions.locations.get(&location)?;
-        let tid = stated(&self.trace.definitions, &definition.properties, ThreadId)?;
+        let tid = self.trace.of_location(location, ThreadId)?;
         Some(ThreadDescriptor {
             pid: self.processes.get(&self.process_of(location)).copied(),
             tid: i64::try_from(tid).ok(),
@@ -245,19 +242,12 @@ fn parent(order: i32) -> TrackDescriptor {
     }
 }
 
-/// The location that stands for the rank of another.
-fn member(trace: &Trace, location: LocationRef) -> Option<LocationRef> {
-    let (comm, rank) = trace.rank_of(location)?;
-    trace.members(comm).get(index(rank)).copied()
-}
-
-/// The numbers of processes, which tell them apart in Perfetto: the system's, unless processes of two hosts share one.
+/// The numbers by which Perfetto identifies processes: the system's, unless processes of two hosts share one.
 fn process_numbers(trace: &Trace) -> BTreeMap<LocationGroupRef, i32> {
     let mut taken = BTreeSet::new();
     let mut free = 1 << 30;
     let numbers = trace.processes().map(|process| {
-        let definition = trace.definitions.location_groups.get(&process);
-        let own = definition.and_then(|it| stated(&trace.definitions, &it.properties, ProcessId));
+        let own = trace.of_group(process, ProcessId);
         let own = own.and_then(|own| i32::try_from(own).ok()).filter(|own| *own > 0 && taken.insert(*own));
         let number = own.unwrap_or_else(|| {
             free += 1;

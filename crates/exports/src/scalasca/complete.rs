@@ -1,11 +1,12 @@
 //! What all ranks have: an analysis that replays communication waits for ever for what one of them lacks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use analysis::rank::{self, End, Operation, Rank};
 use analysis::units::plural;
 use analysis::{Sequences, Trace};
 use nccl_events::archive::LocationKind;
+use nccl_events::index::index;
 use otf2::{Collective, CommRef};
 use schema::Lack;
 use serde::Serialize;
@@ -43,8 +44,7 @@ pub fn missing_ranks(trace: &Trace, comm: CommRef) -> Option<String> {
 pub fn read(trace: &Trace, comm: CommRef) -> otf2::Result<(Vec<Rank>, Vec<LeftOut>)> {
     let ranks = trace.members(comm).iter().map(|location| rank::read(trace, comm, *location));
     let mut ranks = ranks.collect::<otf2::Result<Vec<Rank>>>()?;
-    let open = unfinished(&ranks);
-    let left_out = open.into_iter().chain(complete(&mut ranks)).collect();
+    let left_out = unfinished(&ranks).into_iter().chain(complete(&mut ranks)).collect();
     Ok((ranks, left_out))
 }
 
@@ -149,36 +149,23 @@ fn collectives(ranks: &[Rank]) -> usize {
 fn pair(ranks: &mut [Rank], in_epoch: bool) {
     // NCCL matches sends and receives of two ranks in their order.
     let mut kept: Vec<(Vec<End>, Vec<End>)> = vec![(Vec::new(), Vec::new()); ranks.len()];
-    let mut receives: BTreeMap<(usize, u32), Vec<End>> = BTreeMap::new();
+    let mut receives: BTreeMap<(usize, u32), VecDeque<End>> = BTreeMap::new();
     for (number, rank) in ranks.iter().enumerate() {
         for receive in &rank.receives {
-            receives.entry((number, receive.peer)).or_default().push(*receive);
+            receives.entry((number, receive.peer)).or_default().push_back(*receive);
         }
     }
-    let mut used: BTreeMap<(usize, u32), usize> = BTreeMap::new();
     for (own, (number, rank)) in (0_u32..).zip(ranks.iter().enumerate()) {
         for send in &rank.sends {
-            let Ok(peer) = usize::try_from(send.peer) else {
+            let peer = index(send.peer);
+            let Some(receive) = receives.get_mut(&(peer, own)).and_then(VecDeque::pop_front) else {
                 continue;
             };
-            let key = (peer, own);
-            let place = used.entry(key).or_default();
-            let receive = receives.get(&key).and_then(|list| list.get(*place));
-            *place += 1;
-            let (Some(receive), Some(other)) = (receive, ranks.get(peer)) else {
-                continue;
-            };
-            let epochs = [epoch(rank, send), epoch(other, receive)];
-            let [(a, b), (c, d)] = epochs;
+            let [(a, b), (c, d)] = [epoch(rank, send), epoch(&ranks[peer], &receive)];
             // A message during a collective may be before or after it on another rank.
-            if in_epoch && (a != b || a != c || a != d) {
-                continue;
-            }
-            if let Some((sends, _)) = kept.get_mut(number) {
-                sends.push(*send);
-            }
-            if let Some((_, receives)) = kept.get_mut(peer) {
-                receives.push(*receive);
+            if !in_epoch || [b, c, d] == [a; 3] {
+                kept[number].0.push(*send);
+                kept[peer].1.push(receive);
             }
         }
     }
@@ -194,7 +181,6 @@ mod tests {
     use super::*;
     use otf2::CollectiveOp;
 
-    /// All that was left out: collectives and ends of messages.
     fn number(left_out: &[LeftOut]) -> (u64, u64) {
         left_out.iter().fold((0, 0), |sum, it| (sum.0 + it.collectives, sum.1 + it.messages))
     }
@@ -212,8 +198,7 @@ mod tests {
     }
 
     fn rank(collectives: &[(u64, u64, CollectiveOp)]) -> Rank {
-        let collectives = collectives.iter().map(|(a, b, op)| collective(*a, *b, *op));
-        Rank { collectives: collectives.collect(), ..Rank::default() }
+        Rank { collectives: collectives.iter().map(|(a, b, op)| collective(*a, *b, *op)).collect(), ..Rank::default() }
     }
 
     #[test]
@@ -232,14 +217,6 @@ mod tests {
         let mut ranks = [rank(&all), rank(&other)];
         complete(&mut ranks);
         assert_eq!(ranks[1].collectives.len(), 1);
-    }
-
-    #[test]
-    fn what_had_not_ended_is_counted() {
-        let ranks = [Rank { left_out: (1, 0), ..Rank::default() }, Rank { left_out: (2, 3), ..Rank::default() }];
-        let left_out = unfinished(&ranks).expect("something");
-        assert_eq!((left_out.collectives, left_out.messages), (3, 3));
-        assert_eq!(unfinished(&[Rank::default()]), None);
     }
 
     #[test]

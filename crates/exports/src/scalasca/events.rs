@@ -22,7 +22,6 @@ impl Numbers {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Written {
-    /// The time of the last event.
     pub last: u64,
     /// How many events are later than they were, so that no two have one time.
     pub moved: u64,
@@ -172,45 +171,29 @@ impl<'a, 'b> Events<'a, 'b> {
         };
         let message = Message { peer: end.peer, comm: self.numbers.comm, tag: 0, bytes: end.bytes };
         let request = self.numbers.first_request + (before + number) as u64;
-        match (step, direction) {
-            (Step::Post, _) => {
-                self.wait(None)?;
-                let region = self.numbers.region(match direction {
-                    Direction::Send => ISEND,
-                    Direction::Receive => IRECV,
-                });
-                self.to.enter(self.times.of(self.time), region, NONE)?;
-                match direction {
-                    Direction::Send => {
-                        self.sends += 1;
-                        self.to.mpi_isend(self.times.of(self.time), &message, request, NONE)
-                    }
-                    Direction::Receive => {
-                        self.receives += 1;
-                        self.to.mpi_irecv_request(self.times.of(self.time), request, NONE)
-                    }
-                }?;
-                self.to.leave(self.times.of(self.time), region, NONE)
+        if step == Step::Post {
+            self.wait(None)?;
+            let region = self.numbers.region(if direction == Direction::Send { ISEND } else { IRECV });
+            self.to.enter(self.times.of(self.time), region, NONE)?;
+            if direction == Direction::Send {
+                self.sends += 1;
+                self.to.mpi_isend(self.times.of(self.time), &message, request, NONE)?;
+            } else {
+                self.receives += 1;
+                self.to.mpi_irecv_request(self.times.of(self.time), request, NONE)?;
             }
-            (_, Direction::Send) => {
-                self.sends -= 1;
-                self.sent.push(request);
-                match self.receives {
-                    0 => self.complete_sends(),
-                    _ => Ok(()),
-                }
-            }
-            (_, Direction::Receive) => {
-                self.receives -= 1;
-                self.wait(Some(Direction::Receive))?;
-                self.to.mpi_irecv(self.times.of(self.time), &message, request, NONE)?;
-                self.wait(None)?;
-                match self.receives {
-                    0 => self.complete_sends(),
-                    _ => Ok(()),
-                }
-            }
+            return self.to.leave(self.times.of(self.time), region, NONE);
         }
+        if direction == Direction::Send {
+            self.sends -= 1;
+            self.sent.push(request);
+        } else {
+            self.receives -= 1;
+            self.wait(Some(Direction::Receive))?;
+            self.to.mpi_irecv(self.times.of(self.time), &message, request, NONE)?;
+            self.wait(None)?;
+        }
+        if self.receives == 0 { self.complete_sends() } else { Ok(()) }
     }
 
     fn complete_sends(&mut self) -> otf2::Result<()> {

@@ -32,9 +32,7 @@ const AROUND: u64 = 1000;
 #[derive(Debug)]
 pub struct Communicator<'a> {
     pub name: &'a str,
-    /// The name of the machine.
     pub machine: &'a str,
-    /// The host and the process of each rank.
     pub places: Vec<(&'a str, &'a str)>,
     pub ranks: &'a [Rank],
     pub ticks_per_second: u64,
@@ -71,8 +69,7 @@ impl Communicator<'_> {
     fn span(&self) -> (u64, u64) {
         let times = self.ranks.iter().flat_map(|rank| {
             let messages = rank.sends.iter().chain(&rank.receives).map(|it| (it.begin, it.end));
-            let collectives = rank.collectives.iter().map(|it| (it.begin, it.end));
-            messages.chain(collectives)
+            messages.chain(rank.collectives.iter().map(|it| (it.begin, it.end)))
         });
         let (first, last) = times.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).unwrap_or((AROUND, AROUND));
         (first.saturating_sub(AROUND), last.saturating_add(AROUND))

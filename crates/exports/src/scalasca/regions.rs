@@ -42,7 +42,6 @@ pub(super) fn collective(op: CollectiveOp) -> u32 {
     place.map_or(MAIN, |(place, _)| place)
 }
 
-/// Whether MPI has such an operation.
 pub(super) fn is_known(op: CollectiveOp) -> bool {
     OPERATIONS.iter().any(|(known, ..)| *known == op)
 }

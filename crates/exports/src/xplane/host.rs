@@ -16,9 +16,9 @@ use crate::error::{Error, Result};
 /// When a profile began and ended, in ns since 1970. Times of its planes are relative to its beginning.
 pub(super) struct HostProfile {
     pub(super) begin_ns: u64,
-    /// The largest number where the profile does not say.
+    /// `u64::MAX` if the profile does not state it.
     pub(super) end_ns: u64,
-    /// What it says of its host: names in it, and the file's.
+    /// Names of its host: the ones in the profile, and the file's name.
     names: Vec<String>,
 }
 
@@ -37,8 +37,7 @@ impl HostProfile {
         let space = XSpace::decode(bytes.as_slice())
             .map_err(|error| refused(&format!("not an XSpace (NAME.xplane.pb): {error}")))?;
         let mut environments = space.planes.iter().filter(|plane| plane.name == TASK_ENVIRONMENT);
-        let begin_ns = environments.clone().find_map(|plane| stat(plane, PROFILE_START_TIME));
-        let begin_ns = begin_ns.ok_or_else(|| {
+        let begin_ns = environments.clone().find_map(|plane| stat(plane, PROFILE_START_TIME)).ok_or_else(|| {
             refused(
                 "no stat profile_start_time in a plane \"Task Environment\", so its clock cannot be related to the \
                  archive's; export without --into, to a second file in the profile's directory",
@@ -50,7 +49,7 @@ impl HostProfile {
         Ok(Self { begin_ns, end_ns, names: space.hostnames.into_iter().chain([name]).collect() })
     }
 
-    /// From its beginning to its end, or that of the archive.
+    /// From its beginning to its end, or to the archive's end.
     pub(super) fn span_ns(&self, archive_end_ns: u64) -> [i128; 2] {
         let end_ns = if self.end_ns == u64::MAX { archive_end_ns.max(self.begin_ns) } else { self.end_ns };
         [self.begin_ns.into(), end_ns.into()]
@@ -86,7 +85,7 @@ impl HostProfile {
         }
     }
 
-    /// A space with nothing but the plane that says so.
+    /// A space with only the plane that states this.
     pub(super) fn space(&self) -> Vec<u8> {
         let names = [(1, PROFILE_START_TIME, self.begin_ns), (2, PROFILE_STOP_TIME, self.end_ns)];
         let metadata = names.map(|(id, name, _)| (id, XStatMetadata { id, name: name.to_owned() }));
@@ -117,14 +116,4 @@ fn stat(plane: &XPlane, name: &str) -> Option<u64> {
     let (id, _) = plane.stat_metadata.iter().find(|(_, metadata)| metadata.name == name)?;
     let stat = plane.stats.iter().find(|stat| stat.metadata_id == *id)?;
     stat.uint64_value.or_else(|| u64::try_from(stat.int64_value?).ok())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::short;
-
-    #[test]
-    fn domains_are_not_compared() {
-        assert_eq!(["node1.site.org", "node1", "10.0.0.1"].map(short), ["node1", "node1", "10.0.0.1"]);
-    }
 }

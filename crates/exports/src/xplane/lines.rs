@@ -16,7 +16,7 @@ use crate::line::Line as Clock;
 use crate::output::CHUNK_BYTES;
 use crate::selection::Selection;
 use crate::source::Source;
-use crate::value::Value;
+use crate::value::{Value, signed};
 
 /// What times are relative to, and when wanted events begin; all in ns since 1970, by the clock of one host.
 #[derive(Clone, Copy)]
@@ -158,7 +158,7 @@ pub(super) fn attribute_id(attribute: AttributeRef) -> i64 {
     i64::from(attribute.get()) + 1
 }
 
-/// The number of a text's metadata, behind those of attributes.
+/// The number of a text's metadata; attributes have smaller ones.
 pub(super) fn text_id(text: StringRef) -> u64 {
     1 << 32 | u64::from(text.get())
 }
@@ -177,8 +177,4 @@ fn stat(trace: &Trace, attribute: AttributeRef, value: AttributeValue) -> XStat 
 
 fn picoseconds(ns: u64) -> i64 {
     signed(ns.saturating_mul(1000))
-}
-
-pub(super) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }

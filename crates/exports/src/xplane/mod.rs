@@ -71,8 +71,8 @@ pub fn into(source: &Source<'_>, profiles: &[PathBuf], out: &Path) -> Result<Out
     outcome.leave_out(outside, OUTSIDE);
     let elsewhere =
         selection.locations().iter().filter(|it| trace.host(trace.group(**it)).is_some_and(|it| hosts.contains(&it)));
-    let records = elsewhere.filter_map(|it| trace.definitions.locations.get(it)).map(|it| it.number_of_events);
-    outcome.leave_out(records.sum(), "records of processes on hosts of which no profile was given");
+    let records = elsewhere.map(|it| trace.events_of(*it)).sum();
+    outcome.leave_out(records, "records of processes on hosts of which no profile was given");
     Ok(outcome)
 }
 
@@ -142,8 +142,7 @@ fn append(
     refuse_too_large(file, &lines, out)?;
     let mut outcome = Outcome { files: vec![PathBuf::new()], ..Outcome::default() };
     outcome.events = lines.iter().map(|line| line.events).sum();
-    let outside = lines.iter().map(|line| line.outside).sum();
-    outcome.leave_out(outside, OUTSIDE);
+    outcome.leave_out(lines.iter().map(|line| line.outside).sum(), OUTSIDE);
     for plane in Plane::all(source.trace, lines) {
         let mut head = Vec::new();
         plane.begin(source.trace, &mut head);

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::Trace;
 use nccl_events::archive::LocationKind;
-use nccl_events::index::index;
 use otf2::{AttributeRef, CommRef, LocationGroupRef, LocationRef, RegionRef, StringRef};
 use proto_messages::xspace::{CUSTOM_DEVICE, XEventMetadata, XPlane, XStatMetadata, begin_plane, line_bytes};
 
-use super::lines::{Line, attribute_id, region_id, signed, text_id};
+use super::lines::{Line, attribute_id, region_id, text_id};
+use crate::value::signed;
 
 pub(super) struct Plane {
     id: i64,
@@ -111,10 +111,7 @@ impl Ranks {
         if let Some([only]) = self.of_process.get(&process).map(Vec::as_slice) {
             return *only;
         }
-        let member = trace.rank_of(location).and_then(|(comm, rank)| {
-            let members = trace.members(comm);
-            members.get(index(rank)).map(|member| trace.group(*member))
-        });
+        let member = trace.member_of(location).map(|member| trace.group(member));
         // A proxy thread also works for ranks of other processes.
         member.filter(|gpu| trace.process(*gpu) == process).unwrap_or(group)
     }
@@ -130,8 +127,7 @@ impl Ranks {
 
     fn number(&self, trace: &Trace, gpu: LocationGroupRef) -> Option<u32> {
         let members = self.members.get(&gpu)?.iter();
-        let largest = members.max_by_key(|(comm, _)| (trace.members(*comm).len(), Reverse(*comm)));
-        largest.map(|(_, rank)| *rank)
+        members.max_by_key(|(comm, _)| (trace.members(*comm).len(), Reverse(*comm))).map(|(_, rank)| *rank)
     }
 
     fn name(&self, trace: &Trace, group: LocationGroupRef, numbers: &[u32]) -> String {

@@ -58,7 +58,6 @@ pub(crate) struct Position {
 #[derive(Clone, Debug)]
 pub(crate) enum Cause {
     Mismatch(Mismatch),
-    /// These ranks did not enter it.
     Absent(Vec<u32>),
     /// All entered; these hold it up, as far as is known.
     AllEntered(Vec<(u32, Reason)>),
@@ -88,14 +87,12 @@ pub(crate) enum Reason {
     NotBegun,
     /// It entered, and its proxy waits only for its own GPU.
     Gpu,
-    /// It is not recorded.
     Unrecorded,
     /// All entered, and no record shows who holds it up.
     Unknown,
 }
 
 impl Reason {
-    /// Its name in the report.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Mismatch => "mismatch",

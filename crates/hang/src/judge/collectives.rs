@@ -12,7 +12,6 @@ use crate::sequence::Sequence;
 /// How many positions after the first incomplete one are searched for different calls.
 const MISMATCH_POSITIONS: u64 = 64;
 
-/// One sequence of collectives of a communicator.
 pub(crate) struct Collectives<'a> {
     job: &'a Job,
     survivors: &'a Survivors<'a>,
@@ -20,18 +19,16 @@ pub(crate) struct Collectives<'a> {
     index: usize,
     comm: &'a Comm,
     sequence: Sequence,
-    /// The ranks that take part.
     ranks: Vec<(u32, &'a Rank)>,
 }
 
-/// What is known of the progress of a sequence.
+/// What is known about the progress of a sequence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reach {
     /// The last position that all recorded ranks have completed, and whether that is sure (else all called it, and
     /// whether it ended is not recorded).
     pub(crate) last_complete: Option<(u64, bool)>,
     pub(crate) first_incomplete: Option<u64>,
-    /// The first position with different calls.
     pub(crate) mismatch: Option<Mismatch>,
 }
 
@@ -59,7 +56,6 @@ impl<'a> Collectives<'a> {
         self.tails().filter(|tail| !tail.list.is_empty())
     }
 
-    /// How far the sequence got.
     pub(crate) fn reach(&self) -> Reach {
         let first = self.kept_tails().map(|tail| tail.before).min().unwrap_or(0);
         let end = self.tails().map(Tail::count).max().unwrap_or(0);
@@ -73,7 +69,7 @@ impl<'a> Collectives<'a> {
         for position in first..end {
             let entered = Entered::at(self, position);
             if !all_entered(position) || entered.is_open() {
-                // Ranks that are further may have kept nothing of it.
+                // Ranks that are further may no longer have its records.
                 let ahead = self.kept_tails().filter(|tail| tail.count() > position);
                 let nearest = ahead.map(|tail| tail.before.max(position)).min();
                 reach.first_incomplete = Some(nearest.unwrap_or(position));
@@ -218,7 +214,6 @@ impl<'a> Entered<'a> {
             && self.calls.iter().all(|(_, _, call)| call.progress.stage.is_over())
     }
 
-    /// Who waits, and for how long.
     fn waiters(&self, some_are_absent: bool) -> Vec<(u32, u64)> {
         let waiter = |&(number, rank, call): &(u32, &'a Rank, &'a Call)| {
             let has_failed = some_are_absent && call.what.needs_all();

@@ -33,7 +33,6 @@ pub(crate) struct Suspect {
     pub(crate) blocked: usize,
 }
 
-/// Whether a blockage can never end.
 pub(crate) fn is_final(survivors: &Survivors<'_>, blockage: &Blockage) -> bool {
     match &blockage.cause {
         Cause::Mismatch(_) => true,
@@ -49,10 +48,8 @@ pub(crate) struct Suspects<'a> {
     survivors: &'a Survivors<'a>,
     blockages: &'a [Blockage],
     waiters: Vec<BTreeSet<Actor>>,
-    /// The blockages that an actor waits in.
     waiting: BTreeMap<Actor, Vec<usize>>,
     found: BTreeMap<(Reason, Member), Found>,
-    /// How often a suspect was found.
     times_found: usize,
 }
 
@@ -61,7 +58,6 @@ fn waiters(job: &Job, blockage: &Blockage) -> BTreeSet<Actor> {
     ranks.map(|rank| rank.actor).collect()
 }
 
-/// What led to a suspect.
 struct Found {
     chain: Vec<usize>,
     blockage: usize,
@@ -72,7 +68,6 @@ struct Found {
 #[derive(Debug, Default)]
 struct Chain {
     blockages: Vec<usize>,
-    /// All blockages that were looked at.
     seen: BTreeSet<usize>,
 }
 

@@ -19,7 +19,6 @@ use crate::error::Error;
 use crate::job::{Actor, Comm, Job, Process, Rank};
 use crate::operation::{Call, Message, OpenCall, Positions, Progress as Reached, Signature, Stage, Tail};
 
-/// Reads the job from its archive.
 pub(crate) fn job(trace: &Trace, progress: &dyn Progress) -> Result<Job, Error> {
     if !is_nccl(&trace.archive) {
         return Err(Error::NotNccl(trace.anchor.clone()));
@@ -120,13 +119,11 @@ impl Processes {
 
 struct Found {
     rank: Rank,
-    /// The end of its last operation.
     last_ns: u64,
     /// The slots of the threads that called its operations.
     slots: BTreeSet<u16>,
 }
 
-/// What the threads of a process called.
 #[derive(Default)]
 struct Calls {
     inits: u64,

@@ -9,7 +9,6 @@ use schema::Lack;
 pub(super) struct Doubts {
     /// Which kinds of events were recorded, as NCCL's mask.
     pub(super) event_mask: u32,
-    /// Whether no record is missing.
     pub(super) is_whole: bool,
     /// Whether only the end of a recording was kept.
     pub(super) is_flight: bool,

@@ -13,7 +13,7 @@ mod proxy;
 
 use std::path::Path;
 
-use job::communicators::{Communicator, Communicators, Twice};
+use job::communicators::{CommDefinition, Communicator, Communicators, Twice};
 use nccl_events::{MOST_RANKS, Progress};
 use rayon::prelude::*;
 use tables::communicators::CommIdentity;
@@ -41,8 +41,8 @@ pub(crate) fn journals(directory: &Path, progress: &dyn Progress) -> Result<Job,
     progress.end();
     let mut job = Job { now_ns: moment.pair.realtime_ns, ..Job::default() };
     let mut comms = Communicators::new(Twice::Newer);
-    for Part { process, claims } in parts {
-        comms.add(&process.part, claims);
+    for (number, Part { process, claims }) in parts.into_iter().enumerate() {
+        comms.add((number, &process.part), claims);
         job.processes.push(process);
     }
     job.comms = comms.into_key_order().map(comm).collect();
@@ -51,12 +51,14 @@ pub(crate) fn journals(directory: &Path, progress: &dyn Progress) -> Result<Job,
 }
 
 fn comm(known: Communicator<Rank>) -> Comm {
-    let seen = known.ranks_seen.max(known.members.keys().next_back().map_or(0, |rank| rank.saturating_add(1)));
-    let knows_size = (1..=MOST_RANKS).contains(&known.ranks);
+    let name = known.name();
+    let CommDefinition { identity, id, ranks, ranks_seen, .. } = known.comm;
+    let seen = ranks_seen.max(known.members.keys().next_back().map_or(0, |rank| rank.saturating_add(1)));
+    let knows_size = (1..=MOST_RANKS).contains(&ranks);
     let mut comm = Comm {
-        name: known.name(),
-        id: if known.identity == CommIdentity::Part { 0 } else { known.id },
-        size: if knows_size { known.ranks } else { seen.min(MOST_RANKS) },
+        name,
+        id: if identity == CommIdentity::Part { 0 } else { id },
+        size: if knows_size { ranks } else { seen.min(MOST_RANKS) },
         knows_size,
         ranks: known.members,
         ..Comm::default()

@@ -108,8 +108,7 @@ impl<'a> Reader<'a> {
                 .then(|| Item::Collective { call: Some(row), below: self.below.get(&row).copied() }),
             // NCCL reports captured operations when they are captured or when they run; only what ran has children.
             EventRow::Coll(_) | EventRow::CeColl(_) if self.is_captured(head) => {
-                let has_run = self.progresses.has_children(row);
-                has_run.then_some(Item::Replay(row))
+                self.progresses.has_children(row).then_some(Item::Replay(row))
             }
             EventRow::Coll(_) | EventRow::CeColl(_) => match self.tables.find(head.parent) {
                 // The first operation of a call is counted with it.
@@ -134,7 +133,6 @@ impl<'a> Reader<'a> {
         if let RemovedCall::Near(number) = removed { Some(number) } else { None }
     }
 
-    /// A call that has not returned.
     fn open_call(&self, row: EventRow, head: &Head) -> Option<OpenCall> {
         if head.stop().is_some() {
             return None;

@@ -20,7 +20,7 @@ use tables::builder::TableBuilder;
 use tables::communicators::Comms;
 use tables::communicators::devices::Devices;
 use tables::switches::SwitchAt;
-use trace::{WrittenPart, WrittenRank, is_done};
+use trace::{WrittenPart, is_done};
 
 use super::operations::Reader;
 use crate::job::{Actor, Process, Rank};
@@ -28,7 +28,6 @@ use crate::operation::{Positions, Tail};
 
 pub(super) struct Part {
     pub(super) process: Process,
-    /// Its communicators, with one rank each.
     pub(super) claims: Vec<Claim<Rank>>,
 }
 
@@ -243,7 +242,7 @@ fn note_problems(tables: &Tables, polled: &Polled, removed: &Removed, process: &
 }
 
 fn note_impossible_ranks(claims: &[Claim<Rank>], process: &mut Process) {
-    let all = claims.iter().flat_map(|claim| claim.members.iter().map(|(rank, _)| (*rank, claim.ranks)));
+    let all = claims.iter().flat_map(|claim| claim.members.iter().map(|(rank, _)| (*rank, claim.comm.ranks)));
     process.problems.extend(all.filter(|(rank, ranks)| *rank.max(ranks) > MOST_RANKS).map(|(rank, ranks)| {
         format!(
             "says that it is rank {rank} of {ranks} of a communicator, which cannot be: how many ranks that has is taken \
@@ -263,11 +262,11 @@ fn ranks(
 ) -> Vec<Claim<Rank>> {
     let comms = Comms::of(tables, &Devices::of(tables));
     let mut recorded = Reader::new(tables, symbols, info.table).ranks();
-    let claims = tables.contexts.iter().zip(&comms.members).filter_map(|(context, member)| {
-        let comm = comms.comm(member)?;
-        let mut rank = recorded.remove(&context.id).unwrap_or_default();
+    Claim::all(&comms, symbols, |context, member| {
+        let id = tables.contexts.get(context).map_or(0, |context| context.id);
+        let mut rank = recorded.remove(&id).unwrap_or_default();
         rank.actor = Actor { process: number, gpu: member.gpu };
-        let context = tables.find_context(context.id);
+        let context = tables.find_context(id);
         rank.finalized = context.is_some_and(|context| tables.is_finalized(context));
         let began_ns = realtime(context.and_then(|context| tables.began(context)).unwrap_or(0));
         if process.kept_since_ns.is_some_and(|since_ns| began_ns < since_ns) {
@@ -278,17 +277,8 @@ fn ranks(
             rank.open_calls.clear();
         }
         convert_times(&mut rank, &realtime);
-        Some(Claim {
-            identity: comm.identity,
-            id: comm.comm_id,
-            ranks: comm.ranks,
-            repetition: comm.repetition,
-            ranks_seen: comm.ranks_seen,
-            name: symbols.text(comm.name).to_owned(),
-            members: vec![(member.rank, rank)],
-        })
-    });
-    claims.collect()
+        rank
+    })
 }
 
 fn convert_times(rank: &mut Rank, realtime: impl Fn(u64) -> u64) {
@@ -305,18 +295,10 @@ fn convert_times(rank: &mut Rank, realtime: impl Fn(u64) -> u64) {
 /// The ranks of a part whose journal is removed: only the number of their collectives is known.
 fn written_ranks(process: usize, written: WrittenPart) -> Vec<Claim<Rank>> {
     let positions = if written.removed == 0 { Positions::Counted } else { Positions::Unknown };
-    let claim = |WrittenRank { comm, rank, gpu, collectives }| {
+    let rank = |(rank, (gpu, collectives))| {
         let calls = Tail { before: collectives, positions, ..Tail::default() };
-        let recorded = Rank { actor: Actor { process, gpu }, calls, finalized: true, ..Rank::default() };
-        Claim {
-            identity: comm.identity,
-            id: comm.id,
-            ranks: comm.ranks,
-            repetition: comm.repetition,
-            ranks_seen: comm.ranks_seen,
-            name: comm.name,
-            members: vec![(rank, recorded)],
-        }
+        (rank, Rank { actor: Actor { process, gpu }, calls, finalized: true, ..Rank::default() })
     };
-    written.ranks.into_iter().map(claim).collect()
+    let claims = written.claims.into_iter();
+    claims.map(|Claim { comm, members }| Claim { comm, members: members.into_iter().map(rank).collect() }).collect()
 }

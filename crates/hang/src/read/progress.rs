@@ -8,7 +8,7 @@ use tables::{EventRow, Head, OperationRow, ProxyOp, Row, Tables};
 use super::proxy::Proxies;
 use crate::operation::{Progress, Stage};
 
-/// What is known of an operation's children.
+/// What is known about an operation's children.
 #[derive(Clone, Copy, Debug, Default)]
 struct Children {
     transfers: u32,
@@ -19,7 +19,6 @@ struct Children {
 }
 
 impl Children {
-    /// Whether the kernel was seen to run.
     const fn began(self) -> bool {
         self.channels > 0 || self.transfers_began || (self.transfers > 0 && self.transfers_open == 0)
     }
@@ -37,9 +36,8 @@ pub(super) struct Progresses<'a> {
     tables: &'a Tables,
     proxies: Proxies,
     children: BTreeMap<EventRow, Children>,
-    /// The open transfers of an operation.
     open: BTreeMap<EventRow, Vec<Row<ProxyOp>>>,
-    /// By group and context: whether a launch of it has not returned.
+    /// By group and context: whether one of its launches has not returned.
     launches: BTreeMap<(u64, u64), bool>,
 }
 
@@ -66,7 +64,7 @@ impl<'a> Progresses<'a> {
         let tables = self.tables;
         for (row, op) in tables.rows::<ProxyOp>() {
             let parent = tables.find(op.parent);
-            let Some(parent) = parent.filter(|_| self.proxies.reports_ends(tables, op)) else {
+            let Some(parent) = parent.filter(|_| self.proxies.reporting.on(row)) else {
                 continue;
             };
             let is_open = op.stop().is_none();

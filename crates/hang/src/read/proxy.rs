@@ -2,25 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use job::transfers::{Connection, STEP_SLOTS, reports};
+use job::transfers::{Reporting, STEP_SLOTS};
 use nccl_events::{Table, state};
 use tables::{Event, ProxyOp, ProxyStep, Tables};
 
 use crate::operation::{Wait, WaitState};
 
-/// The open transfers of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Proxies {
     /// By id of the transfer: its oldest open step, its state and since when.
     steps: BTreeMap<u64, (i32, WaitState, u64)>,
-    /// Whether NCCL reports more of a connection than starts.
-    reporting: BTreeMap<Connection<u64>, bool>,
+    pub(super) reporting: Reporting,
     begins_with_state: bool,
-}
-
-fn connection(tables: &Tables, op: &Event<ProxyOp>) -> Connection<u64> {
-    let ProxyOp { channel, peer, is_send, .. } = op.fields;
-    Connection { context: tables.context_of(op), is_foreign: tables.is_foreign(op), channel, peer, is_send }
 }
 
 const fn wait_state(number: u32) -> WaitState {
@@ -40,25 +33,14 @@ impl Proxies {
     pub(crate) fn of(tables: &Tables, table: u8) -> Self {
         let mut proxies = Self {
             begins_with_state: Table::of_number(table).is_some_and(|table| table.facts().begins_with_state),
-            ..Self::default()
+            reporting: Reporting::of(tables),
+            steps: BTreeMap::new(),
         };
-        for op in &tables.events.proxy_ops {
-            *proxies.reporting.entry(connection(tables, op)).or_default() |=
-                reports(op.stop().is_some(), op.states_seen, false);
-        }
-        for step in &tables.events.proxy_steps {
-            proxies.step(tables, step);
-        }
+        tables.events.proxy_steps.iter().filter(|step| step.stop().is_none()).for_each(|step| proxies.step(step));
         proxies
     }
 
-    fn step(&mut self, tables: &Tables, event: &Event<ProxyStep>) {
-        if let Some(op) = tables.get::<ProxyOp>(event.parent) {
-            self.reporting.insert(connection(tables, op), true);
-        }
-        if event.stop().is_some() {
-            return;
-        }
+    fn step(&mut self, event: &Event<ProxyStep>) {
         let step = event.fields.step;
         let last = event.states().last();
         let (waits_for, since) =
@@ -70,11 +52,6 @@ impl Proxies {
         if is_older || step >= oldest.0.saturating_add(slots) {
             *oldest = (step, waits_for, since);
         }
-    }
-
-    /// Whether NCCL reports the end of a transfer.
-    pub(crate) fn reports_ends(&self, tables: &Tables, op: &Event<ProxyOp>) -> bool {
-        self.reporting.get(&connection(tables, op)) == Some(&true)
     }
 
     /// What an open transfer waits for. Times as in the tables.

@@ -1,4 +1,4 @@
-//! Why nobody can say of a job that is over that nothing hung, though no rank is seen to wait for long.
+//! Why it is not certain that nothing hung in a job that is over, though no rank is seen to wait for long.
 
 use job::life::Life;
 

@@ -11,12 +11,10 @@ use crate::sequence::Sequence;
 /// How many processes are named in a line.
 const MOST_ADDRESSES: usize = 4;
 
-/// The API's name of a function.
 pub(crate) fn function(what: &Signature) -> String {
     format!("nccl{}", what.func)
 }
 
-/// A call with its arguments.
 pub(crate) fn call(what: &Signature) -> String {
     let mut text = function(what);
     if !what.datatype.is_empty() {
@@ -28,7 +26,6 @@ pub(crate) fn call(what: &Signature) -> String {
     text
 }
 
-/// A send or receive with its peer.
 pub(crate) fn message(comm: Option<&Comm>, message: &Message) -> String {
     let preposition = if message.is_send { "to" } else { "from" };
     let peer = comm.map_or_else(String::new, |comm| ranks(comm, &[message.peer]));
@@ -79,7 +76,6 @@ pub(crate) fn comm(job: &Job, index: usize) -> &str {
     job.comms.get(index).map_or("?", |comm| &comm.name)
 }
 
-/// A rank with its process.
 pub(crate) fn member(job: &Job, (comm, rank): Member) -> String {
     members(job, comm, &[rank])
 }

@@ -16,7 +16,6 @@ fn until_ns(job: &Job, rank: &Rank) -> u64 {
     job.process_of(rank).map_or(job.now_ns, |process| process.until_ns)
 }
 
-/// The first incomplete collective of a sequence.
 #[derive(Clone, Copy)]
 pub(crate) struct Incomplete {
     pub(crate) position: u64,
@@ -28,7 +27,6 @@ pub(crate) struct Incomplete {
 enum Entered {
     Yes,
     No,
-    /// Its position in the order is unknown.
     Unknown,
 }
 

@@ -34,7 +34,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether a process of the job runs.
     pub fn runs(&self) -> bool {
         self.processes.iter().any(|process| process.process_state == "running")
     }
@@ -65,7 +64,6 @@ pub struct Verdict {
     /// Whether something hangs, or is wrong in a way that will make it hang: exit code 1.
     pub found: bool,
     pub kind: Kind,
-    /// The first line.
     pub text: String,
 }
 
@@ -101,7 +99,6 @@ pub struct SuspectRow {
 #[derive(Debug, Deserialize, Serialize)]
 pub struct QuietReport {
     pub for_ns: u64,
-    /// Whether calls of NCCL's functions are recorded.
     pub reports_calls: bool,
     /// Those that are quiet longest first.
     pub ranks: Vec<QuietRow>,
@@ -170,7 +167,6 @@ impl CommRow {
     }
 }
 
-/// A sequence of collectives of a communicator.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct SequenceRow {
     /// Whether its collectives are those of launched CUDA graphs.
@@ -208,7 +204,6 @@ impl CollectiveRow {
     }
 }
 
-/// Different calls at one position.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct MismatchRow {
     pub position: u64,
@@ -252,7 +247,6 @@ pub struct WaitRow {
     pub for_ns: u64,
 }
 
-/// A send or receive that waits.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct MessageRow {
     pub rank: u32,

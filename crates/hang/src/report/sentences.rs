@@ -280,7 +280,6 @@ pub(crate) fn verdict(job: &Job, blockages: &[Blockage], found: &Suspect) -> Str
     format!("{text}; {waiters} for {up_to}{}", time(longest_ns.unwrap_or(0)))
 }
 
-/// What to do about a suspect.
 pub(crate) fn advice(reason: Reason, process: Option<&Process>) -> Option<String> {
     let text = match reason {
         Reason::NotCalled | Reason::InTheCall | Reason::Deadlock => {

@@ -17,14 +17,13 @@ use crate::judge::blockage::Cause;
 use crate::operation::Positions;
 use crate::sequence::Sequence;
 
-/// Whether all processes record such events; if that is not known of a process, it is among its problems.
+/// Whether all processes record such events; if that is not known about a process, it is among its problems.
 pub(super) fn records(job: &Job, kind: Kind) -> bool {
     let is_archive = job.is_archive;
     let mut processes = job.processes.iter().filter(|process| process.has_journal || is_archive);
     processes.all(|process| process.event_mask.is_none_or(|mask| mask & kind.mask() != 0))
 }
 
-/// The remarks, one a line.
 pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Vec<String> {
     let mut unknown = Vec::new();
     match kind {
@@ -72,7 +71,7 @@ pub(crate) fn unknown(job: &Job, judgement: &Judgement, kind: VerdictKind) -> Ve
     unknown
 }
 
-/// What is not known of the positions of a communicator's ranks, in flight recordings.
+/// What is not known about the positions of a communicator's ranks, in flight recordings.
 fn position_unknown(comm: &Comm) -> Vec<String> {
     let mut remarks = Vec::new();
     let sequences = [(Sequence::Calls, "collectives"), (Sequence::Replays, "collectives of launched CUDA graphs")];

@@ -223,23 +223,3 @@ fn what_is_before_a_hole_is_left_out() {
         [2, 4, 6].map(|sequence| Call { by_copy_engine: true, ..numbered("AllGather", sequence, 9, Stage::Done) });
     assert_eq!(left(copied.to_vec(), &[]), [2, 4, 6]);
 }
-
-#[test]
-fn sends_and_receives_have_no_numbers() {
-    let receiver = || {
-        let mut receiver = cut(0, Vec::new());
-        receiver.messages.push(message(1, false, Stage::Running));
-        receiver.message_counts.insert((1, false), 1);
-        receiver
-    };
-    let mut sent = cut(1, Vec::new());
-    sent.message_counts.insert((0, true), 7);
-    let report = judge(&flight(vec![receiver(), sent]));
-    assert_eq!(suspect(&report), ("unrecorded", "world", 1, 1));
-    assert_says(&report.verdict.text, &["no numbers"]);
-    // It is seen to send: that is the other end.
-    let mut sends = cut(1, Vec::new());
-    sends.messages.push(message(0, true, Stage::Running));
-    let report = judge(&flight(vec![receiver(), sends]));
-    assert_eq!(suspect(&report).0, "unknown");
-}

@@ -20,50 +20,12 @@ fn what_all_called_is_complete_as_far_as_is_known() {
     assert_eq!((last.position, last.is_sure), (1, false));
 }
 
-#[test]
-fn a_rank_that_always_comes_last_is_named() {
-    let late_by = |ns: u64| -> Vec<Call> {
-        let six = (0..6).map(|position| done(100 - position));
-        six.map(|call| Call { entered_ns: call.entered_ns + ns, ..call }).collect()
-    };
-    let report = judge(&calls([late_by(0), late_by(20_000_000)]));
-    let last = report.communicators[0].straggler.as_ref().expect("rank 1");
-    assert_eq!((last.rank, last.times, last.of), (1, 6, 6));
-    assert_eq!(last.behind_ns, 20_000_000);
-}
-
-#[test]
-fn a_process_that_is_gone_before_anybody_waits_is_reported() {
-    let mut job = calls([vec![done(20)], vec![done(20)]]);
-    job.processes[1].state = Life::Gone;
-    let verdict = judge(&job).verdict;
-    assert_eq!((verdict.found, verdict.kind), (true, Kind::Died));
-}
-
 /// Nobody waits; NCCL was last heard of 40 and 30 s ago.
 fn quiet() -> Job {
     let mut job = calls([vec![done(60)], vec![done(60)]]);
     job.processes[0].last_event_ns = NOW_NS - 40 * SECOND_NS;
     job.processes[1].last_event_ns = NOW_NS - 30 * SECOND_NS;
     job
-}
-
-#[test]
-fn nothing_for_long_is_no_all_clear() {
-    let report = judge(&quiet());
-    assert_eq!((report.verdict.found, report.verdict.kind), (true, Kind::Quiet));
-    assert!(report.verdict.text.starts_with("QUIET: NCCL has reported nothing for 30.000 s in any of the 2 processes"));
-    let quiet = report.quiet.expect("a report");
-    let rows: Vec<_> = quiet.ranks.iter().map(|row| (row.rank, row.quiet_ns / SECOND_NS, row.text.as_str())).collect();
-    assert_eq!(
-        rows,
-        [
-            (Some(0), 40, "ncclAllReduce of 8 ncclFloat32 (collective 1): done"),
-            (Some(1), 30, "ncclAllReduce of 8 ncclFloat32 (collective 1): done"),
-        ]
-    );
-    // The process that is quiet longest is to be looked at first.
-    assert!(quiet.advice[0].contains("--pid 100"), "{:?}", quiet.advice);
 }
 
 #[test]

@@ -93,14 +93,6 @@ fn without_a_communicator_of_all_ranks_the_launcher_says_their_numbers() {
 }
 
 #[test]
-fn ranks_that_wait_for_each_other_are_a_deadlock() {
-    let a = group("A", [(0, vec![open(20)]), (1, Vec::new())]);
-    let report = judge(&job(2, vec![a, group("B", [(0, Vec::new()), (1, vec![open(20)])])]));
-    assert_eq!(suspect(&report).0, "deadlock");
-    assert_eq!(report.suspects.len(), 1, "a deadlock is listed once");
-}
-
-#[test]
 fn different_calls_at_one_position_are_the_cause() {
     let reduce = |ago| call("ReduceScatter", 8, ago, Stage::Running);
     let most = || vec![done(40), open(20), reduce(20)];
@@ -121,14 +113,6 @@ fn different_calls_at_one_position_are_the_cause() {
     let mut of_bytes = open(20);
     of_bytes.what.count = 32;
     assert_eq!(suspect(&judge(&calls([vec![open(20)], below(of_bytes)]))).0, "unknown");
-}
-
-#[test]
-fn a_process_that_is_gone_is_the_suspect_at_once() {
-    let mut job = calls([vec![done(9), open(3)], vec![done(9), open(4)]]);
-    job.processes[1].state = Life::Gone;
-    job.processes[1].until_ns = NOW_NS - 3 * SECOND_NS;
-    assert_eq!(suspect(&judge(&job)), ("gone", "world", 1, 1));
 }
 
 #[test]

@@ -60,9 +60,6 @@ struct FileProblem {
 
 impl Follower {
     /// A follower of the journal in this directory (`parts/<part>/journal`), which may be empty yet. Reads nothing.
-    ///
-    /// # Errors
-    /// The directory cannot be read.
     pub fn open(journal: &Path) -> Result<Self, Error> {
         Self::with(journal, MOST_OPEN_FILES, CHUNK_BYTES)
     }
@@ -90,9 +87,7 @@ impl Follower {
 
     /// Gives `sink` the records that were committed since the last poll, the oldest ones first, at most about
     /// `most_bytes` of them. With [`u64::MAX`], slot by slot.
-    ///
-    /// # Errors
-    /// The directory cannot be read, or was written by a newer version. The next poll continues where this one began.
+    /// After an error the next poll continues where this one began.
     pub fn poll(&mut self, sink: &mut impl Records, most_bytes: u64) -> Result<Polled, Error> {
         let mut polled = self.find()?;
         self.read_found(sink, most_bytes, &mut polled);

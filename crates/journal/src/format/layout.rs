@@ -80,47 +80,31 @@ pub const RECORD_HEADER_WORDS: usize = 3;
 /// The longest record, in words.
 pub const RECORD_MAX_WORDS: usize = 48;
 
-/// Record kinds.
+/// Record kinds (`docs/FORMATS.md` §6).
+#[expect(missing_docs, reason = "the names of the records")]
 pub mod kind {
-    /// A thread took over the slot.
     pub const THREAD_BEGIN: u8 = 0x01;
-    /// The slot's thread ended.
     pub const THREAD_END: u8 = 0x02;
     /// A string and the number that stands for it in this slot from here on.
     pub const NAME: u8 = 0x03;
-    /// The system's clocks at a tick.
     pub const CLOCK_PAIR: u8 = 0x04;
-    /// A communicator began.
     pub const COMM_INIT: u8 = 0x05;
-    /// A communicator ended.
     pub const COMM_FINALIZE: u8 = 0x06;
-    /// What [`COMM_INIT`] says, for when that is gone.
+    /// Repeats [`COMM_INIT`], which a flight recording may have removed.
     pub const COMM_KNOWN: u8 = 0x07;
-    /// What is recorded from here on was changed.
     pub const SWITCH: u8 = 0x08;
-    /// How many starts were not wanted since the last such record.
     pub const NOT_SELECTED: u8 = 0x09;
-    /// A GPU of the process.
     pub const GPU_DEVICE: u8 = 0x10;
-    /// Which GPU a communicator's rank uses.
     pub const GPU_OF_COMMUNICATOR: u8 = 0x11;
-    /// What a clock of a GPU showed.
     pub const GPU_CLOCK: u8 = 0x12;
-    /// A kernel ran.
     pub const GPU_KERNEL: u8 = 0x13;
-    /// A copy engine copied.
     pub const GPU_COPY: u8 = 0x14;
-    /// When what a launch enqueued ran.
     pub const GPU_LAUNCH_TIME: u8 = 0x15;
-    /// How GPUs are recorded, or why not.
     pub const GPU_NOTICE: u8 = 0x16;
-    /// What was seen of GPUs, and what was not.
     pub const GPU_COUNTS: u8 = 0x17;
     /// An event started; the event kind is added.
     pub const START: u8 = 0x20;
-    /// An event stopped.
     pub const STOP: u8 = 0x40;
-    /// An event changed state.
     pub const STATE: u8 = 0x41;
 }
 

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use regular_files::MOST_DESCRIPTION_BYTES;
 use serde::{Deserialize, Serialize};
 
-use crate::private;
+use super::{read_json, write_json};
 
 /// Which plugins there were, and what they did not get.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,20 +31,15 @@ impl ChainReport {
     }
 
     /// Writes it into a part, if plugins were asked for.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write(&self, part: &Path) -> io::Result<()> {
         if self.is_empty() {
             return Ok(());
         }
-        let json = serde_json::to_vec(self).map_err(io::Error::other)?;
-        private::write(&Self::path(part), &json)
+        write_json(&Self::path(part), self)
     }
 
     /// Reads it from a part; `None` where no plugin was asked for, or the file makes no sense.
     pub fn read(part: &Path) -> Option<Self> {
-        let json = regular_files::read(&Self::path(part), MOST_DESCRIPTION_BYTES).ok()?;
-        serde_json::from_slice(&json).ok()
+        read_json(&Self::path(part))
     }
 }

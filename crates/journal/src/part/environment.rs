@@ -95,7 +95,7 @@ const JOBS: &[&str] = &[
 const NODE_NAMES: &[&str] = &["SLURMD_NODENAME", "PMIX_HOSTNAME", "NODE_NAME"];
 
 impl Launcher {
-    /// What it says, if it started this process.
+    /// The job by its variables, if it started this process.
     fn read(&self, get: &impl Fn(&str) -> Option<String>) -> Option<JobEnvironment> {
         let number = |name: &str| get(name).and_then(|value| value.trim().parse::<u32>().ok());
         let rank = number(self.rank)?;
@@ -121,7 +121,7 @@ fn is_heterogeneous(get: &impl Fn(&str) -> Option<String>) -> bool {
     get("SLURM_HET_SIZE").is_some_and(|size| size.trim() != "1")
 }
 
-/// The job id in a variable, with what tells apart the jobs that share it.
+/// The job id in a variable, with the number that distinguishes the jobs that share it.
 fn job_id(name: &str, get: &impl Fn(&str) -> Option<String>) -> Option<String> {
     // torchrun's default run id is the word "none": the same for all jobs.
     let id = get(name).filter(|id| !id.is_empty() && id != "none")?;
@@ -168,11 +168,11 @@ impl JobEnvironment {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::part) mod tests {
     use super::*;
 
     /// The environment of a process with these variables, as `NAME=value` with blanks between them.
-    fn read(variables: &str) -> JobEnvironment {
+    pub(in crate::part) fn read(variables: &str) -> JobEnvironment {
         JobEnvironment::from_variables(|name| {
             let mut variables = variables.split_whitespace().filter_map(|variable| variable.split_once('='));
             variables.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
@@ -184,6 +184,12 @@ mod tests {
     fn each_launcher_is_understood() {
         for (variables, launcher, numbers) in [
             ("RANK=11 WORLD_SIZE=16 LOCAL_RANK=3 LOCAL_WORLD_SIZE=8 GROUP_RANK=1", "torchrun", [11, 16, 3, 8, 1]),
+            // Within a step of Slurm its own ranks count.
+            (
+                "RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0",
+                "torchrun",
+                [5, 8, 1, -1, -1],
+            ),
             (
                 "OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=1 \
                  OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_RANK=5",
@@ -260,11 +266,5 @@ mod tests {
             assert_eq!((found.job.as_deref(), found.node_name.as_deref()), (Some(job), node_name), "{variables}");
         }
         assert_eq!(read("NCCL_OTF2_JOB=both SLURM_JOB_ID=77 SLURM_STEP_ID=1").ids["SLURM_JOB_ID"], "77.1");
-    }
-
-    #[test]
-    fn torchrun_inside_slurm_counts_torchruns_ranks() {
-        let job = read("RANK=5 WORLD_SIZE=8 LOCAL_RANK=1 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0");
-        assert_eq!((job.rank, job.size, job.local_rank), (Some(5), Some(8), Some(1)));
     }
 }

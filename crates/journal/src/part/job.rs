@@ -2,9 +2,11 @@
 //! other jobs record there goes into directories of their own, `jobs/<job>`.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs;
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use regular_files::MOST_DESCRIPTION_BYTES;
 use serde::{Deserialize, Serialize};
@@ -21,6 +23,9 @@ pub const OTHER_JOBS: &str = "jobs";
 const FORMAT: u32 = 1;
 /// Directories that are tried: more jobs without an id in one place are no accident.
 const MOST_DIRECTORIES: u32 = 10_000;
+/// How often a claim is read that is not whole, before it counts as damaged.
+const CLAIM_READS: u32 = 100;
+const BETWEEN_CLAIM_READS: Duration = Duration::from_millis(10);
 
 /// Which job a directory is of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,10 +43,9 @@ pub struct Claim {
 
 /// Where a job records.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields that say it themselves")]
 pub struct JobDirectory {
-    /// The directory.
     pub path: PathBuf,
-    /// The job's name.
     pub job: String,
     /// The job that had claimed the directory asked for, where that is another one.
     pub other: Option<String>,
@@ -60,9 +64,6 @@ enum Relation {
 ///
 /// Processes that share a communicator are of one job. Without ids to compare, so are all until the processes that
 /// recorded there have ended. `first_comm` is NCCL's id of the process's first communicator, 0 where it has none.
-///
-/// # Errors
-/// A directory or its claim cannot be made.
 pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Result<JobDirectory> {
     let mut other = None;
     for number in 1..=MOST_DIRECTORIES {
@@ -74,7 +75,7 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
             _ if shares_comm => true,
             Relation::Same => true,
             Relation::Other => false,
-            // torchrun starts its workers again when all of them have ended; they go on with the latest recording.
+            // torchrun restarts its workers when all of them have ended; they continue the latest recording.
             Relation::Unknown if job.restarts.is_some_and(|restarts| restarts > 0) => {
                 !candidate(out, number + 1, job).exists()
             }
@@ -89,10 +90,19 @@ pub fn directory(out: &Path, job: &JobEnvironment, first_comm: u64) -> io::Resul
 }
 
 /// The claim of a directory, if a job has recorded there.
-pub fn owner(out: &Path) -> Option<Claim> {
-    match regular_files::read(&out.join(CLAIM), MOST_DESCRIPTION_BYTES) {
-        Ok(bytes) => Some(serde_json::from_slice(&bytes).unwrap_or_default()),
-        Err(_) => of_first_part(out),
+///
+/// # Errors
+/// It cannot be read: whose the directory is, is not known.
+pub fn owner(out: &Path) -> io::Result<Option<Claim>> {
+    let path = out.join(CLAIM);
+    let refused = |error: &dyn Display| {
+        let advice = "remove it if no job records there, or name another directory";
+        io::Error::other(format!("{}: no claim of a job: {error}; {advice}", path.display()))
+    };
+    match regular_files::read(&path, MOST_DESCRIPTION_BYTES) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| refused(&error)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(of_first_part(out)),
+        Err(error) => Err(refused(&error)),
     }
 }
 
@@ -149,7 +159,7 @@ fn is_same_id(one: &str, other: &str) -> bool {
 
 /// The claim of a directory, made if there is none.
 fn claim(directory: &Path, ours: impl FnOnce() -> Claim) -> io::Result<Claim> {
-    if let Some(claim) = owner(directory) {
+    if let Some(claim) = settled_owner(directory)? {
         return Ok(claim);
     }
     let ours = ours();
@@ -169,9 +179,20 @@ fn claim(directory: &Path, ours: impl FnOnce() -> Claim) -> io::Result<Claim> {
     };
     match made {
         Ok(()) => Ok(ours),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(owner(directory).unwrap_or(ours)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(settled_owner(directory)?.unwrap_or(ours)),
         Err(error) => Err(error),
     }
+}
+
+/// The claim, once it is whole: on a file system without links another process may still be writing it.
+fn settled_owner(directory: &Path) -> io::Result<Option<Claim>> {
+    for _ in 0..CLAIM_READS {
+        if let Ok(found) = owner(directory) {
+            return Ok(found);
+        }
+        std::thread::sleep(BETWEEN_CLAIM_READS);
+    }
+    owner(directory)
 }
 
 /// The claim that the first part would have made, where there are parts and no claim.
@@ -218,55 +239,46 @@ mod tests {
     use super::*;
     use crate::host::ProcessKey;
     use crate::part::PROCESS;
+    use crate::part::environment::tests::read;
     use crate::part::process::ProcessInfo;
 
-    fn job(ids: &[(&str, &str)]) -> JobEnvironment {
-        JobEnvironment::from_variables(|name| {
-            ids.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-        })
+    fn place(out: &Path, job: &JobEnvironment, first_comm: u64) -> String {
+        let path = directory(out, job, first_comm).expect("a place").path;
+        path.strip_prefix(out).expect("inside").display().to_string()
     }
 
     /// Where processes with these variables record, one after the other, and their jobs' names.
-    fn places(jobs: &[&[(&str, &str)]]) -> Vec<(String, String)> {
+    fn places(jobs: &[&str]) -> Vec<(String, String)> {
         let out = tempfile::tempdir().expect("a directory");
-        let place = |ids: &&[(&str, &str)]| {
-            let place = directory(out.path(), &job(ids), 0).expect("a place");
-            let inside = place.path.strip_prefix(out.path()).expect("inside").display().to_string();
-            (inside, place.job)
-        };
-        jobs.iter().map(place).collect()
-    }
-
-    fn at(place: &str, job: &str) -> (String, String) {
-        (place.to_owned(), job.to_owned())
+        let of = |job| (place(out.path(), &job, 0), directory(out.path(), &job, 0).expect("a place").job);
+        jobs.iter().map(|variables| of(read(variables))).collect()
     }
 
     #[test]
     fn jobs_with_other_ids_are_kept_apart() {
         let found = places(&[
-            &[("SLURM_JOB_ID", "77"), ("SLURM_STEP_ID", "0")],
-            &[("SLURM_JOB_ID", "78"), ("SLURM_STEP_ID", "0")],
-            &[("SLURM_JOB_ID", "77"), ("SLURM_STEP_ID", "0")],
-            &[("SLURM_JOB_ID", "77"), ("SLURM_STEP_ID", "1")],
-            &[("SLURM_JOB_ID", "78"), ("SLURM_STEP_ID", "0")],
+            "SLURM_JOB_ID=77 SLURM_STEP_ID=0",
+            "SLURM_JOB_ID=78 SLURM_STEP_ID=0",
+            "SLURM_JOB_ID=77 SLURM_STEP_ID=0",
+            "SLURM_JOB_ID=77 SLURM_STEP_ID=1",
+            "SLURM_JOB_ID=78 SLURM_STEP_ID=0",
         ]);
+        let at = |place: &str, job: &str| (place.to_owned(), job.to_owned());
         let (first, second) = (at("", "77.0"), at("jobs/78.0", "78.0"));
         assert_eq!(found, [first.clone(), second.clone(), first, at("jobs/77.1", "77.1"), second]);
     }
 
     #[test]
     fn one_job_stays_in_one_place() {
-        // The user said so; `mpirun` starts some processes outside of a step; its variables do not reach all hosts.
-        let same: [[&[(&str, &str)]; 2]; 4] = [
-            [
-                &[("NCCL_OTF2_JOB", "x"), ("SLURM_JOB_ID", "1"), ("SLURM_STEP_ID", "0")],
-                &[("NCCL_OTF2_JOB", "x"), ("SLURM_JOB_ID", "1"), ("SLURM_STEP_ID", "1")],
-            ],
-            [&[("SLURM_JOB_ID", "1")], &[("SLURM_JOB_ID", "1"), ("SLURM_STEP_ID", "0")]],
-            [&[("NCCL_OTF2_JOB", "x")], &[("PMIX_NAMESPACE", "prterun-host-1")]],
-            [&[], &[]],
-        ];
-        for jobs in same {
+        for jobs in [
+            // The user said so.
+            ["NCCL_OTF2_JOB=x SLURM_JOB_ID=1 SLURM_STEP_ID=0", "NCCL_OTF2_JOB=x SLURM_JOB_ID=1 SLURM_STEP_ID=1"],
+            // `mpirun` starts some processes outside of a step.
+            ["SLURM_JOB_ID=1", "SLURM_JOB_ID=1 SLURM_STEP_ID=0"],
+            // Its variables do not reach all hosts.
+            ["NCCL_OTF2_JOB=x", "PMIX_NAMESPACE=prterun-host-1"],
+            ["", ""],
+        ] {
             let found = places(&jobs);
             assert!(found.iter().all(|(place, name)| place.is_empty() && *name == found[0].1), "{found:?}");
         }
@@ -274,21 +286,25 @@ mod tests {
 
     #[test]
     fn two_commands_of_one_batch_job_are_kept_apart_where_their_launcher_names_them() {
-        let pbs = |namespace| [("PBS_JOBID", "5.head"), ("PMIX_NAMESPACE", namespace)];
-        let found = places(&[&pbs("a"), &pbs("b"), &pbs("c"), &pbs("b")]);
+        let pbs = ["a", "b", "c", "b"].map(|namespace| format!("PBS_JOBID=5.head PMIX_NAMESPACE={namespace}"));
+        let found = places(&pbs.each_ref().map(String::as_str));
         let inside: Vec<&str> = found.iter().map(|(place, _)| place.as_str()).collect();
         assert_eq!(inside, ["", "jobs/5.head", "jobs/5.head-3", "jobs/5.head"]);
     }
 
-    fn part(out: &Path, name: &str, key: ProcessKey, is_done: bool) {
+    fn write(part: &Path, info: &ProcessInfo) {
+        fs::create_dir_all(part).expect("made");
+        fs::write(part.join(PROCESS), serde_json::to_vec(info).expect("plain data")).expect("written");
+    }
+
+    fn part(out: &Path, name: &str, key: &ProcessKey, is_done: bool) -> PathBuf {
         let part = out.join(PARTS).join(name);
-        fs::create_dir_all(&part).expect("made");
-        let ProcessKey { boot_id, pid_namespace, pid, start_ticks } = key;
-        let info = ProcessInfo { boot_id, pid_namespace, pid, start_ticks, ..ProcessInfo::default() };
-        fs::write(part.join(PROCESS), serde_json::to_vec(&info).expect("plain data")).expect("written");
+        let ProcessKey { boot_id, pid_namespace, pid, start_ticks } = key.clone();
+        write(&part, &ProcessInfo { boot_id, pid_namespace, pid, start_ticks, ..ProcessInfo::default() });
         if is_done {
             fs::write(part.join(DONE), "").expect("written");
         }
+        part
     }
 
     #[test]
@@ -296,57 +312,51 @@ mod tests {
         let out = tempfile::tempdir().expect("a directory");
         let out = out.path();
         let nameless = JobEnvironment::default();
-        let place = |job: &JobEnvironment| {
-            let path = directory(out, job, 0).expect("a place").path;
-            path.strip_prefix(out).expect("inside").display().to_string()
-        };
-        assert_eq!(place(&nameless), "");
-        let dead = ProcessKey { pid: 1 << 30, ..ProcessKey::current() };
+        assert_eq!(place(out, &nameless, 0), "");
         let elsewhere = ProcessKey { boot_id: "another".to_owned(), ..ProcessKey::current() };
-        part(out, "elsewhere", elsewhere.clone(), false);
-        part(out, "dead", dead, false);
-        assert_eq!(place(&nameless), "", "nobody knows whether the other host's process runs");
-        part(out, "elsewhere", elsewhere.clone(), true);
-        let restarted = job(&[("TORCHELASTIC_RUN_ID", "none"), ("TORCHELASTIC_RESTART_COUNT", "1")]);
-        assert_eq!(place(&restarted), "", "torchrun's second attempt");
-        assert_eq!(place(&nameless), "jobs/run-2");
-        assert_eq!(place(&nameless), "jobs/run-2", "nothing recorded there yet");
-        part(&out.join("jobs/run-2"), "elsewhere", elsewhere, true);
+        let parts = [
+            part(out, "elsewhere", &elsewhere, false),
+            part(out, "dead", &ProcessKey { pid: 1 << 30, ..ProcessKey::current() }, false),
+        ];
+        assert_eq!(place(out, &nameless, 0), "", "nobody knows whether the other host's process runs");
+        part(out, "elsewhere", &elsewhere, true);
+        let restarted = read("TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=1");
+        assert_eq!(place(out, &restarted, 0), "", "torchrun's second attempt");
+        assert_eq!(place(out, &nameless, 0), "jobs/run-2");
+        assert_eq!(place(out, &nameless, 0), "jobs/run-2", "nothing recorded there yet");
+        part(&out.join("jobs/run-2"), "elsewhere", &elsewhere, true);
         assert_eq!(other_jobs(out), [out.join("jobs/run-2")]);
-        assert_eq!(place(&nameless), "jobs/run-3");
-        let shared = directory(out, &nameless, 0xabc).expect("a place").path;
-        assert_eq!(shared, out.join("jobs/run-3"), "the communicator is nobody's");
-        let path = out.join("parts/dead").join(PROCESS);
-        let info: ProcessInfo = serde_json::from_slice(&fs::read(&path).expect("there")).expect("whole");
-        let info = ProcessInfo { first_comm: 0xabc, ..info };
-        fs::write(&path, serde_json::to_vec(&info).expect("plain data")).expect("written");
-        let shared = directory(out, &nameless, 0xabc).expect("a place").path;
-        assert_eq!(shared, out, "a process there had the communicator");
+        assert_eq!(place(out, &nameless, 0), "jobs/run-3");
+        assert_eq!(place(out, &nameless, 0xabc), "jobs/run-3", "the communicator is nobody's");
+        write(&parts[1], &ProcessInfo { first_comm: 0xabc, ..read_process(&parts[1]).0 });
+        assert_eq!(place(out, &nameless, 0xabc), "", "a process there had the communicator");
         let rank = |rank| JobEnvironment { rank: Some(rank), size: Some(2), ..JobEnvironment::default() };
-        for part in fs::read_dir(out.join(PARTS)).expect("parts") {
-            let path = part.expect("a part").path().join(PROCESS);
-            let info: ProcessInfo = serde_json::from_slice(&fs::read(&path).expect("there")).expect("whole");
-            let info = ProcessInfo { environment: rank(0), ..info };
-            fs::write(&path, serde_json::to_vec(&info).expect("plain data")).expect("written");
+        for part in &parts {
+            write(part, &ProcessInfo { environment: rank(0), ..read_process(part).0 });
         }
-        assert_eq!(place(&rank(1)), "", "the rank that was missing");
-        assert_eq!(place(&rank(0)), "jobs/run-3", "another run's");
-        part(out, "ours", ProcessKey::current(), true);
-        assert_eq!(place(&nameless), "", "this process's second session");
+        assert_eq!(place(out, &rank(1), 0), "", "the rank that was missing");
+        assert_eq!(place(out, &rank(0), 0), "jobs/run-3", "another run's");
+        part(out, "ours", &ProcessKey::current(), true);
+        assert_eq!(place(out, &nameless, 0), "", "this process's second session");
+    }
+
+    #[test]
+    fn a_claim_that_is_not_whole_lets_nobody_join() {
+        let out = tempfile::tempdir().expect("a directory");
+        fs::write(out.path().join(CLAIM), "{\"format\": 1, \"na").expect("written");
+        let refused = directory(out.path(), &read("SLURM_JOB_ID=78"), 0).expect_err("whose it is, is not known");
+        assert!(refused.to_string().contains("job: no claim of a job"), "{refused}");
     }
 
     #[test]
     fn parts_without_a_claim_are_of_the_first_process() {
         let out = tempfile::tempdir().expect("a directory");
-        for (name, id, start) in [("a", "78", 2), ("b", "77", 1)] {
-            let part = out.path().join(PARTS).join(name);
-            fs::create_dir_all(&part).expect("made");
-            let environment = job(&[("SLURM_JOB_ID", id)]);
-            let info = ProcessInfo { environment, session_start_realtime_ns: start, ..ProcessInfo::default() };
-            fs::write(part.join(PROCESS), serde_json::to_vec(&info).expect("plain data")).expect("written");
+        for (name, job, start) in [("a", "SLURM_JOB_ID=78", 2), ("b", "SLURM_JOB_ID=77", 1)] {
+            let info = ProcessInfo { session_start_realtime_ns: start, ..ProcessInfo::default() };
+            write(&out.path().join(PARTS).join(name), &ProcessInfo { environment: read(job), ..info });
         }
-        assert_eq!(owner(out.path()).expect("one").name, "77");
-        let other = directory(out.path(), &job(&[("SLURM_JOB_ID", "78")]), 0).expect("a place");
+        assert_eq!(owner(out.path()).expect("read").expect("one").name, "77");
+        let other = directory(out.path(), &read("SLURM_JOB_ID=78"), 0).expect("a place");
         assert_eq!((other.path, other.other.as_deref()), (out.path().join("jobs/78"), Some("77")));
     }
 }

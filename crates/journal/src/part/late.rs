@@ -10,12 +10,11 @@ use serde::{Deserialize, Serialize};
 /// Their numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(missing_docs, reason = "fields that say it themselves")]
 pub struct LateCallbacks {
     /// Starts, by the kind's name.
     pub starts: BTreeMap<String, u64>,
-    /// Stops.
     pub stops: u64,
-    /// Changes of state.
     pub states: u64,
 }
 

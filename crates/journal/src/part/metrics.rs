@@ -132,8 +132,7 @@ impl FromStr for MetricSet {
                 "all" => Self::all(),
                 "none" => Self::default(),
                 name => {
-                    let mut known = Metric::ALL.into_iter();
-                    let metric = known.find(|metric| metric.option() == name);
+                    let metric = Metric::ALL.into_iter().find(|metric| metric.option() == name);
                     let metric = metric.ok_or_else(|| {
                         let names = Metric::ALL.map(Metric::option).join(", ");
                         format!("{word} is none of all, none, {names}")

@@ -9,12 +9,16 @@ pub mod options;
 pub mod process;
 pub mod scorep;
 
+use std::io;
 use std::path::Path;
 
 use regular_files::MOST_DESCRIPTION_BYTES;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use self::process::ProcessInfo;
+use crate::private;
 
 /// Name of the directory of parts in a job's directory.
 pub const PARTS: &str = "parts";
@@ -24,6 +28,16 @@ pub const JOURNAL: &str = "journal";
 pub const PROCESS: &str = "process.json";
 /// Name of the completion mark in a part.
 pub const DONE: &str = "done";
+
+/// Writes one of the files of a part, as JSON.
+fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    private::write(path, &serde_json::to_vec(value).map_err(io::Error::other)?)
+}
+
+/// Reads one of the files of a part; `None` if there is none, or it makes no sense.
+fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_slice(&regular_files::read(path, MOST_DESCRIPTION_BYTES).ok()?).ok()
+}
 
 /// The name of a part: that of its directory.
 pub fn part_name(part: &Path) -> String {
@@ -52,7 +66,7 @@ fn of_fields(fields: &Fields) -> Result<ProcessInfo, String> {
     read.map_err(|error| error.to_string().split(" at line ").next().unwrap_or_default().to_owned())
 }
 
-/// Takes the fields that can be read, also those of a field of fields, and says which cannot.
+/// Takes all fields that can be read, nested ones too, and names those that cannot.
 fn good_fields(fields: Fields) -> (ProcessInfo, String) {
     let check = |name: &str, value: &Value| of_fields(&Fields::from_iter([(name.to_owned(), value.clone())]));
     let (mut good, mut bad) = (Fields::new(), Vec::new());

@@ -13,14 +13,11 @@ use nccl_events::Kind;
 /// How an archive is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(missing_docs, reason = "their types say what they are")]
 pub struct ArchiveOptions {
-    /// Which kinds of events are shown.
     pub level: Level,
-    /// Which metrics are computed.
     pub metrics: MetricSet,
-    /// What communicator locations are.
     pub comm_locations: CommLocations,
-    /// Which records collectives have.
     pub collectives: CollectiveRecords,
 }
 
@@ -47,8 +44,7 @@ macro_rules! choice {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
-                let mut known = Self::CHOICES.iter();
-                let found = known.find(|(name, _)| name.eq_ignore_ascii_case(text.trim()));
+                let found = Self::CHOICES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text.trim()));
                 found.map(|(_, choice)| *choice).ok_or_else(|| {
                     let names: Vec<&str> = Self::CHOICES.iter().map(|(name, _)| *name).collect();
                     format!("not one of {}", names.join(", "))
@@ -114,14 +110,11 @@ impl Level {
 
 /// What somebody asks for when an archive is written again; the rest stays as it was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields of `ArchiveOptions`")]
 pub struct ArchiveWishes {
-    /// See [`ArchiveOptions::level`].
     pub level: Option<Level>,
-    /// See [`ArchiveOptions::metrics`].
     pub metrics: Option<MetricSet>,
-    /// See [`ArchiveOptions::comm_locations`].
     pub comm_locations: Option<CommLocations>,
-    /// See [`ArchiveOptions::collectives`].
     pub collectives: Option<CollectiveRecords>,
 }
 
@@ -171,16 +164,10 @@ mod tests {
 
     #[test]
     fn levels_are_the_presets_of_recording() {
-        for (level, mask) in [
-            (Level::Light, nccl_events::LIGHT),
-            (Level::Standard, nccl_events::STANDARD),
-            (Level::Full, nccl_events::FULL),
-        ] {
-            for kind in Kind::ALL {
-                if kind != Kind::Unknown {
-                    let recorded = mask & kind.mask() != 0;
-                    assert_eq!(level.shows(kind), recorded, "{level:?} {kind:?}");
-                }
+        use nccl_events::{FULL, LIGHT, STANDARD};
+        for (level, mask) in [(Level::Light, LIGHT), (Level::Standard, STANDARD), (Level::Full, FULL)] {
+            for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Unknown) {
+                assert_eq!(level.shows(kind), mask & kind.mask() != 0, "{level:?} {kind:?}");
             }
         }
     }
@@ -191,10 +178,7 @@ mod tests {
             ArchiveOptions { level: Level::Light, collectives: CollectiveRecords::None, ..ArchiveOptions::default() };
         let wishes = ArchiveWishes { comm_locations: Some(CommLocations::Cpu), ..ArchiveWishes::default() };
         let after = wishes.over(before);
-        assert_eq!(
-            (after.level, after.comm_locations, after.collectives),
-            (Level::Light, CommLocations::Cpu, CollectiveRecords::None)
-        );
+        assert_eq!(after, ArchiveOptions { comm_locations: CommLocations::Cpu, ..before });
         assert!(before.same_events(&after));
         let wishes = ArchiveWishes { level: Some(Level::Full), ..wishes };
         assert!(!before.same_events(&wishes.over(before)));

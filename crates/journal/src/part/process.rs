@@ -12,14 +12,13 @@ pub const PROCESS_FORMAT: u32 = 1;
 /// The process of a part. Every field has a default: a torn file still gives an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(missing_docs, reason = "fields that say it themselves")]
 pub struct ProcessInfo {
     /// [`PROCESS_FORMAT`] when it was written.
     pub format: u32,
-    /// Host name.
     pub host: String,
     /// The kernel's boot id: processes with the same one share a clock.
     pub boot_id: String,
-    /// Process id.
     pub pid: u32,
     /// The process id namespace, as `/proc/self/ns/pid` names it: a container counts its processes from 1 again.
     pub pid_namespace: String,
@@ -43,17 +42,13 @@ pub struct ProcessInfo {
     pub library: String,
     /// Which `ncclProfiler_v<N>` table NCCL called first.
     pub table: u8,
-    /// Version of the plugin.
     pub plugin_version: String,
-    /// Where ticks come from.
     pub tick_source: String,
     /// The activation mask asked for, cut to what the table has.
     pub event_mask: u32,
     /// The same by name.
     pub events: Vec<String>,
-    /// The program and its arguments.
     pub command: Vec<String>,
-    /// Its working directory.
     pub working_directory: String,
     /// How its part of the archive is to be written.
     pub archive: ArchiveOptions,

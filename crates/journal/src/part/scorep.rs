@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use regular_files::MOST_DESCRIPTION_BYTES;
 use serde::{Deserialize, Serialize};
 
-use crate::private;
+use super::{read_json, write_json};
 
 /// What a session forwarded; in the part's file `scorep.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,35 +25,23 @@ impl ScorepReport {
     }
 
     /// Writes it into a part.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn write(&self, part: &Path) -> io::Result<()> {
-        let json = serde_json::to_vec(self).map_err(io::Error::other)?;
-        private::write(&Self::path(part), &json)
+        write_json(&Self::path(part), self)
     }
 
     /// Reads it from a part; `None` where nothing was forwarded, or the file makes no sense.
     pub fn read(part: &Path) -> Option<Self> {
-        let json = regular_files::read(&Self::path(part), MOST_DESCRIPTION_BYTES).ok()?;
-        serde_json::from_slice(&json).ok()
+        read_json(&Self::path(part))
     }
 
     /// For the closing line, as in `Score-P got 24 calls and 8 operations, not 2 operations`.
     pub fn summary(&self) -> String {
         let number = |name: &str| self.counts.get(name).copied().unwrap_or(0);
-        let calls_left_out: u64 =
-            ["CALLS_UNKNOWN_THREAD", "CALLS_OUTSIDE", "CALLS_NOT_RECORDED", "CALLS_FILTERED"].map(number).iter().sum();
-        let operations_left_out: u64 = [
-            "OPERATIONS_DROPPED",
-            "OPERATIONS_OVERLAPPING",
-            "OPERATIONS_NOT_PLACED",
-            "OPERATIONS_FILTERED",
-            "OPERATIONS_CALLS_ONLY",
-        ]
-        .map(number)
-        .iter()
-        .sum();
+        let sum =
+            |of: &str, reasons: &[&str]| reasons.iter().map(|reason| number(&format!("{of}_{reason}"))).sum::<u64>();
+        let calls_left_out = sum("CALLS", &["UNKNOWN_THREAD", "OUTSIDE", "NOT_RECORDED", "FILTERED"]);
+        let operations_left_out =
+            sum("OPERATIONS", &["DROPPED", "OVERLAPPING", "NOT_PLACED", "FILTERED", "CALLS_ONLY"]);
         let mut line = format!("Score-P got {} calls and {} operations", number("CALLS"), number("OPERATIONS"));
         if calls_left_out + operations_left_out > 0 {
             line.push_str(&format!(

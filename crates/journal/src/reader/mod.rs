@@ -38,14 +38,11 @@ pub struct Outcome {
 
 /// The journal of one process, opened.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the functions of `Follower` have these names")]
 pub struct Journal {
-    /// The process tag in every id of this process.
     pub process_tag: u16,
-    /// Process id.
     pub process_id: u32,
-    /// Where its ticks come from.
     pub tick_source: TickSource,
-    /// When the session began, CLOCK_REALTIME ns.
     pub session_start_realtime_ns: u64,
     directory: PathBuf,
     follower: Follower,
@@ -58,9 +55,6 @@ pub struct Segments(BTreeMap<u16, Vec<SegmentPlace>>);
 
 impl Journal {
     /// Finds the segments in a journal directory (`parts/<part>/journal`).
-    ///
-    /// # Errors
-    /// The directory cannot be read, or was written by a newer version.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let mut follower = Follower::with(directory, 0, CHUNK_BYTES)?;
         let found = follower.find()?;

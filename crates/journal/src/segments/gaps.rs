@@ -43,20 +43,3 @@ pub(crate) fn problem(slot: u16, (from, to): Gap, place: &SegmentPlace) -> Probl
     };
     place.problem(0, reason, missing.saturating_mul(SEGMENT_BYTES as u64))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn gaps_between_numbers() {
-        let gaps = |orders: &[u64]| {
-            let gaps = before_each(orders.iter().copied());
-            gaps.flatten().collect::<Vec<Gap>>()
-        };
-        assert_eq!(gaps(&[0, 1, 2]), []);
-        assert_eq!(gaps(&[0, 1, 1, 2]), [], "one is there twice");
-        assert_eq!(gaps(&[2, 3, 7]), [(0, 1), (4, 6)]);
-        assert_eq!(gaps(&[0, u64::MAX]), [(1, u64::MAX - 1)]);
-    }
-}

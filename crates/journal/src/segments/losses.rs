@@ -29,8 +29,7 @@ pub(super) const MOST: u64 = 1 << 42;
 impl Losses {
     /// Everything that should have been recorded and was not.
     pub fn total(&self) -> u64 {
-        let by_kind = [self.starts, self.stops, self.states];
-        by_kind.iter().flatten().sum::<u64>() + self.communicators
+        [self.starts, self.stops, self.states].iter().flatten().sum::<u64>() + self.communicators
     }
 
     pub(crate) fn add(&mut self, other: &Self) {

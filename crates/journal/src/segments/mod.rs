@@ -7,34 +7,40 @@ pub(crate) mod counted;
 pub(crate) mod gaps;
 pub(crate) mod head;
 pub(crate) mod losses;
-mod problem;
 pub(crate) mod removed;
 pub(crate) mod segment;
 mod symbols;
 
 use crate::format::layout::FORMAT_VERSION;
 pub use losses::Losses;
-pub use problem::Problem;
 pub use removed::Removed;
 pub use symbols::Symbols;
 
+/// A place in a journal that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub path: PathBuf,
+    /// Where in it, in bytes.
+    pub offset: u64,
+    /// What was found there.
+    pub reason: String,
+    /// Committed bytes that were left out because of it.
+    pub lost_bytes: u64,
+}
+
 /// Why a journal cannot be read at all.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
 pub enum Error {
     /// The directory or a file in it could not be read.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// What was read.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// The journal was written by a newer version.
     #[error("{}: journal format {found} is newer than this version reads ({FORMAT_VERSION}): use the nccl-otf2 that belongs to the plugin that wrote it", path.display())]
     Newer {
-        /// The file.
         path: PathBuf,
-        /// Its format version.
+        /// The format version of the file.
         found: u32,
     },
 }

@@ -17,9 +17,6 @@ const HEADER_BYTES: usize = 8 * HEADER_WORDS;
 impl JournalWriter {
     /// Copies the journal into a directory that is there. To be called by the maintenance thread, whose work goes on
     /// between two segments.
-    ///
-    /// # Errors
-    /// The journal cannot be read, or the copy not be written.
     pub fn copy_to(&self, into: &Path) -> io::Result<()> {
         let current: BTreeMap<u16, u32> = self
             .slots()
@@ -73,7 +70,7 @@ impl JournalWriter {
             let Some(head) = segment.get_mut(..HEADER_BYTES) else {
                 break;
             };
-            // The header first: what it says is committed is there when the rest is read.
+            // The header first: the bytes that it counts as committed are there when the rest is read.
             from.read_exact_at(head, at)?;
             let word = |index: usize| {
                 let bytes = head.as_chunks::<8>().0.get(index);

@@ -55,9 +55,6 @@ impl JournalWriter {
     }
 
     /// Gives the calling thread a slot: one that an ended thread left, or a new one.
-    ///
-    /// # Errors
-    /// Recording has stopped, or stops now because no file can be made.
     pub fn register(&self, thread_name: &str) -> Result<SlotWriter, Stop> {
         let free = self.free.lock().pop();
         let mut slot_writer = match free {
@@ -129,7 +126,7 @@ impl JournalWriter {
     }
 
     /// An id for an event that no slot can record. It is not [`EventId::NONE`]: up to 2.27 NCCL leaves out the
-    /// children of an event without a handle, which other threads may well be able to record.
+    /// children of an event without a handle, which other threads can perhaps record.
     pub fn slotless_id(&self, kind: Kind) -> EventId {
         // The first slot is that of the maintenance thread, which starts no events.
         let sequence = self.slotless_sequence.fetch_add(1, Ordering::Relaxed) + 1;

@@ -127,67 +127,49 @@ impl NameCache {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::{CStr, CString};
+
     use super::*;
 
     #[test]
     fn same_address_with_other_bytes_is_another_string() {
         let mut cache = NameCache::new();
         let mut buffer = *b"RING\0";
-        let number = |cache: &mut NameCache, buffer: &[u8; 5]| {
-            let name = Name::from_cstr(std::ffi::CStr::from_bytes_with_nul(buffer).unwrap());
+        let mut number = |bytes: &[u8; 5]| {
+            buffer = *bytes;
+            let name = Name::from_cstr(CStr::from_bytes_until_nul(&buffer).unwrap());
             cache.get(name).unwrap_or_else(|| cache.insert(name).0)
         };
-        let ring = number(&mut cache, &buffer);
-        assert_eq!(number(&mut cache, &buffer), ring);
-        buffer.copy_from_slice(b"TREE\0");
-        let tree = number(&mut cache, &buffer);
-        assert_ne!(tree, ring);
-        buffer.copy_from_slice(b"RING\0");
-        assert_eq!(number(&mut cache, &buffer), ring);
         // A prefix is not the string, and neither is the string a prefix of.
-        buffer.copy_from_slice(b"RIN\0G");
-        let prefix = number_of(&mut cache, &buffer);
-        assert_ne!(prefix, ring);
-    }
-
-    fn number_of(cache: &mut NameCache, buffer: &[u8]) -> NameNumber {
-        let name = Name::from_cstr(std::ffi::CStr::from_bytes_until_nul(buffer).unwrap());
-        cache.get(name).unwrap_or_else(|| cache.insert(name).0)
+        let [ring, again, tree, back, prefix] =
+            [b"RING\0", b"RING\0", b"TREE\0", b"RING\0", b"RIN\0G"].map(&mut number);
+        assert_eq!((again, back), (ring, ring));
+        assert!(tree != ring && prefix != ring);
     }
 
     #[test]
     fn a_crowd_of_strings_stays_in_the_cache() {
         let mut cache = NameCache::new();
-        let strings: Vec<std::ffi::CString> =
-            (0..60).map(|n| std::ffi::CString::new(format!("name{n}")).unwrap()).collect();
+        let strings: Vec<CString> = (0..60).map(|n| CString::new(format!("name{n}")).unwrap()).collect();
         let numbers: Vec<NameNumber> = strings.iter().map(|string| cache.insert(Name::from_cstr(string)).0).collect();
         for (string, number) in strings.iter().zip(numbers) {
             let name = Name::from_cstr(string);
             // A string at the very end of a page is never compared as words.
-            let expected = name.first_words().map(|_| number);
-            assert_eq!(cache.get(name), expected);
+            assert_eq!(cache.get(name), name.first_words().map(|_| number));
         }
     }
 
     #[test]
-    fn strings_keep_their_number_when_they_are_recorded_anew() {
+    fn strings_keep_their_number() {
         let mut cache = NameCache::new();
-        let [ring, tree] = [c"RING", c"TREE"].map(Name::from_cstr);
-        let numbers = [cache.insert(ring), cache.insert(tree)];
+        let long = CString::new("x".repeat(60)).unwrap();
+        let [ring, long] = [c"RING", &long].map(Name::from_cstr);
+        let numbers = [ring, long].map(|name| cache.insert(name));
+        assert_eq!(numbers.map(|(_, is_new)| is_new), [true; 2]);
+        assert_eq!((cache.get(long), cache.insert(long)), (None, (numbers[1].0, false)));
         cache.record_anew();
-        assert_eq!(cache.get(tree), None);
-        assert_eq!(cache.insert(tree), numbers[1]);
-        assert_eq!(cache.insert(tree), (numbers[1].0, false));
+        assert_eq!(cache.get(ring), None);
         assert_eq!(cache.insert(ring), numbers[0]);
-    }
-
-    #[test]
-    fn long_strings_get_one_number() {
-        let mut cache = NameCache::new();
-        let long = std::ffi::CString::new("x".repeat(60)).unwrap();
-        let (number, new) = cache.insert(Name::from_cstr(&long));
-        assert!(new);
-        assert_eq!(cache.get(Name::from_cstr(&long)), None);
-        assert_eq!(cache.insert(Name::from_cstr(&long)), (number, false));
+        assert_eq!(cache.insert(ring), (numbers[0].0, false));
     }
 }

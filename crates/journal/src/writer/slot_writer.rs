@@ -114,7 +114,7 @@ impl SlotWriter {
         id
     }
 
-    /// In a flight recording: goes on to the next segment if a record with its strings might not fit into this one.
+    /// In a flight recording: advances to the next segment if a record with its strings might not fit into this one.
     #[inline]
     fn make_room_for_names(&mut self) {
         if self.at > self.names_end {

@@ -162,7 +162,7 @@ impl Space {
         self.has_lost.load(Ordering::Relaxed)
     }
 
-    /// One thread goes without a slot: its events are counted, and the recording of the others goes on.
+    /// One thread goes without a slot: its events are counted, and the others continue to record.
     pub(crate) fn no_slot(&self) -> Stop {
         self.stop.lock().get_or_insert(Stop::Slots);
         Stop::Slots

@@ -9,19 +9,15 @@ use journal::writer::{Lost, SlotWriter, Stop};
 use nccl_events::id::{EventId, ProcessTag};
 use nccl_events::{Body, Kind, Name, NetData, State, StateArgs};
 
-use super::{TAG, read, start, writer};
+use super::{CONTROL, GROUP, Recording, TAG, read, start, state, step};
 
 /// Kinds that differ in everything that matters here: length of the record, and who may hold it back.
 const BODIES: [Body<Name<'_>>; 4] = [
-    Body::Group(event::Group {}),
+    GROUP,
     Body::ProxyStep(event::ProxyStep { step: 3 }),
     Body::NetPlugin(event::NetPlugin { id: 1, data: NetData::Opaque }),
     Body::Unknown(event::Unknown { event_type: 1 << 20 }),
 ];
-
-fn state(event: EventId, state: u32) -> State {
-    State { event: event.get(), state, args: StateArgs::None }
-}
 
 /// How many records of a sort there are of a kind, by what their ids say.
 fn recorded(records: &[Record], kind: Kind, sort: fn(&RecordBody) -> bool) -> u64 {
@@ -45,7 +41,7 @@ fn fill(slot_writer: &mut SlotWriter) -> u64 {
     let mut sent = 0;
     loop {
         sent += 1;
-        if slot_writer.start(&start(Body::Group(event::Group {}))).is_unrecorded() {
+        if slot_writer.start(&start(GROUP)).is_unrecorded() {
             return sent;
         }
     }
@@ -54,35 +50,31 @@ fn fill(slot_writer: &mut SlotWriter) -> u64 {
 /// Room is prepared ahead. Where there is none, what was recorded may have had room nevertheless.
 #[test]
 fn what_is_lost_is_told_apart_from_what_would_be() {
-    let directory = tempfile::tempdir().unwrap();
-    let writer = writer(directory.path(), SEGMENT_BYTES as u64);
-    let mut slot_writer = writer.register("recorder").unwrap();
-    while slot_writer.start(&start(Body::Group(event::Group {}))).get() != 0 && writer.stop_reason().is_none() {
+    let Recording { writer, mut slot, directory: _directory } = Recording::new(SEGMENT_BYTES as u64);
+    while slot.start(&start(GROUP)).get() != 0 && writer.stop_reason().is_none() {
         let _is_busy = writer.keep();
     }
     assert_eq!(writer.stop_reason(), Some(Stop::Limit));
     assert!(!writer.has_lost());
-    let _sent = fill(&mut slot_writer);
+    let _sent = fill(&mut slot);
     assert!(writer.has_lost());
 }
 
 #[test]
 fn the_limit_stops_recording_and_every_loss_is_counted() {
-    let directory = tempfile::tempdir().unwrap();
-    let writer = writer(directory.path(), 2 * SEGMENT_BYTES as u64);
-    let mut slot_writer = writer.register("filler").unwrap();
+    let mut recording = Recording::new(2 * SEGMENT_BYTES as u64);
     for _ in 0..10_000 {
         for (round, body) in (1..).zip(BODIES) {
-            let id = slot_writer.start(&start(body));
+            let id = recording.start(body);
             for _ in 0..round {
-                slot_writer.state(&state(id, 9));
+                recording.slot.state(&state(id, 9));
             }
-            slot_writer.stop(id.get());
+            recording.slot.stop(id.get());
         }
     }
-    assert_eq!(writer.stop_reason(), Some(Stop::Limit));
-    assert!(writer.register("another").is_err());
-    let read = read(directory.path());
+    assert_eq!(recording.writer.stop_reason(), Some(Stop::Limit));
+    assert!(recording.writer.register("another").is_err());
+    let read = recording.read();
     for (round, body) in (1..).zip(BODIES) {
         let kind = body.kind();
         assert_whole(&read, kind, [10_000, 10_000, round * 10_000]);
@@ -97,13 +89,11 @@ fn the_limit_stops_recording_and_every_loss_is_counted() {
 /// comes; that of one that was recorded is not.
 #[test]
 fn the_stop_of_a_lost_event_is_part_of_the_loss() {
-    let directory = tempfile::tempdir().unwrap();
-    let writer = writer(directory.path(), 2 * SEGMENT_BYTES as u64);
-    let mut with_room = writer.register("room").unwrap();
+    let Recording { directory, writer, slot: mut with_room } = Recording::new(2 * SEGMENT_BYTES as u64);
     let mut full = writer.register("full").unwrap();
-    let recorded_before = full.start(&start(Body::ProxyStep(event::ProxyStep { step: 0 })));
+    let recorded_before = full.start(&start(step(0)));
     let groups = fill(&mut full);
-    let lost = full.start(&start(Body::ProxyStep(event::ProxyStep { step: 1 })));
+    let lost = full.start(&start(step(1)));
     assert_eq!((recorded_before.is_unrecorded(), lost.is_unrecorded()), (false, true));
     for id in [recorded_before, lost] {
         for number in [9, 20, 20] {
@@ -128,41 +118,73 @@ fn the_stop_of_a_lost_event_is_part_of_the_loss() {
     assert_eq!(outcome.started, groups + 2);
 }
 
-/// A day of empty turns must not use up the numbers; and a control event that was held back and then found no room is
-/// lost like any other.
-#[test]
-fn control_events_are_accounted_for() {
-    let directory = tempfile::tempdir().unwrap();
-    let writer = writer(directory.path(), SEGMENT_BYTES as u64);
-    let mut slot_writer = writer.register("proxy").unwrap();
-    let first = slot_writer.start(&start(Body::ProxyCtrl(event::ProxyCtrl {})));
-    slot_writer.stop(first.get());
-    for _ in 0..1000 {
-        let next = slot_writer.start(&start(Body::ProxyCtrl(event::ProxyCtrl {})));
-        assert_eq!(next.sequence(), first.sequence());
-        slot_writer.stop(next.get());
-        // NCCL may stop what it has stopped, and what never was.
-        slot_writer.stop(next.get());
-        slot_writer.stop(0);
-    }
-    let groups = fill(&mut slot_writer);
-    let held = slot_writer.start(&start(Body::ProxyCtrl(event::ProxyCtrl {})));
-    slot_writer.state(&state(held, 13));
-    slot_writer.stop(held.get());
-    let read = read(directory.path());
-    assert_whole(&read, Kind::Group, [groups, 0, 0]);
-    assert_whole(&read, Kind::ProxyCtrl, [1, 1001, 1]);
-    assert_eq!(read.1.losses.starts[Kind::ProxyCtrl as usize], 1);
-    assert_eq!(read.1.losses.empty_controls, 1001);
-    assert_eq!(read.1.started, groups + 1);
+/// Starts, states and stops in the order of the journal.
+fn words(records: &[Record]) -> Vec<String> {
+    let word = |record: &Record| match &record.body {
+        RecordBody::Start(start) => Some(format!("{:?}", start.body.kind())),
+        RecordBody::State { state, .. } => Some(state.to_string()),
+        RecordBody::Stop => Some("stop".to_owned()),
+        _ => None,
+    };
+    records.iter().filter_map(word).collect()
 }
 
-/// What a thread without a slot loses is counted in the mapping, so a killed process says it too.
+/// A day of empty turns of the proxy is a number of the journal, and uses up no numbers of events.
+#[test]
+fn empty_turns_of_the_proxy_are_a_number() {
+    let mut recording = Recording::new(SEGMENT_BYTES as u64);
+    let first = recording.start(CONTROL);
+    recording.slot.stop(first.get());
+    for _ in 0..100_000 {
+        let next = recording.start(CONTROL);
+        assert_eq!(next.sequence(), first.sequence());
+        recording.slot.stop(next.get());
+    }
+    // NCCL may stop what it has stopped, and what never was.
+    recording.slot.stop(first.get());
+    recording.slot.stop(0);
+    let busy = recording.start(CONTROL);
+    recording.slot.state(&state(busy, 13));
+    recording.slot.stop(busy.get());
+    // One that is open when something else happens is not empty.
+    let open = recording.start(CONTROL);
+    let _group = recording.start(GROUP);
+    recording.slot.stop(open.get());
+    let (records, outcome) = recording.read();
+    assert_eq!(words(&records), ["stop", "ProxyCtrl", "13", "stop", "ProxyCtrl", "Group", "stop"]);
+    assert_eq!(outcome.losses.empty_controls, 100_001);
+    assert!(records.is_sorted_by_key(|record| record.ticks));
+    // One that was held back and then found no room is lost like any other.
+    let groups = 1 + fill(&mut recording.slot);
+    let held = recording.start(CONTROL);
+    recording.slot.state(&state(held, 13));
+    recording.slot.stop(held.get());
+    let read = recording.read();
+    assert_whole(&read, Kind::Group, [groups, 0, 0]);
+    assert_whole(&read, Kind::ProxyCtrl, [3, 4, 2]);
+    assert_eq!((read.1.losses.starts[Kind::ProxyCtrl as usize], read.1.started), (1, groups + 3));
+}
+
+#[test]
+fn a_wait_is_recorded_once_for_each_step() {
+    let mut recording = Recording::new(u64::MAX);
+    let (one, other) = (recording.start(step(0)).get(), recording.start(step(1)).get());
+    for event in [one, other].repeat(5_000) {
+        recording.slot.state(&State { event, state: 20, args: StateArgs::ProxyStep { bytes: 0 } });
+    }
+    for steps in [0, 0, 0, 1, 1, 2] {
+        let args = StateArgs::ProxyOp { bytes: 7, steps };
+        recording.slot.state(&State { event: one, state: 1, args });
+    }
+    let (records, outcome) = recording.read();
+    assert_eq!(words(&records), ["ProxyStep", "ProxyStep", "20", "20", "1", "1", "1"]);
+    assert_eq!(outcome.losses.repeated_waits, 10_000 - 2 + 3);
+}
+
+/// Losses of a thread without a slot are counted in the mapping, so they survive a killed process.
 #[test]
 fn losses_without_a_slot_survive_the_process() {
-    let directory = tempfile::tempdir().unwrap();
-    let writer = writer(directory.path(), SEGMENT_BYTES as u64);
-    let _maintenance = writer.register("maintenance").unwrap();
+    let Recording { directory, writer, slot: _slot } = Recording::new(SEGMENT_BYTES as u64);
     assert!(writer.register("another").is_err());
     let (one, other) = (writer.slotless_id(Kind::Coll), writer.slotless_id(Kind::Coll));
     assert!(one.is_unrecorded() && one != other);

@@ -2,22 +2,22 @@
 //! read up to the tear.
 
 mod follow;
-mod gpu;
 mod in_order;
 mod losses;
-mod quiet;
 mod round_trip;
 mod segments;
 
-use std::path::Path;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use journal::clock;
-use journal::reader::{Journal, Outcome};
-use journal::record::Record;
-use journal::writer::{JournalWriter, WriterOptions};
-use nccl_events::id::ProcessTag;
-use nccl_events::{Body, Name, Start};
+use journal::reader::{Journal, Outcome, Symbols};
+use journal::record::{Record, Symbol};
+use journal::writer::{JournalWriter, SlotWriter, WriterOptions};
+use nccl_events::id::{EventId, ProcessTag};
+use nccl_events::{Body, Name, Start, State, StateArgs, event};
+use tempfile::TempDir;
 
 /// The process that records here.
 const TAG: ProcessTag = ProcessTag::new(0x4e4f);
@@ -48,4 +48,68 @@ fn read(directory: &Path) -> (Vec<Record>, Outcome) {
 
 fn start(body: Body<Name<'_>>) -> Start<Name<'_>> {
     Start { context: 1, parent: 2, rank: 0, body }
+}
+
+fn state(event: EventId, state: u32) -> State {
+    State { event: event.get(), state, args: StateArgs::None }
+}
+
+const GROUP: Body<Name<'static>> = Body::Group(event::Group {});
+const CONTROL: Body<Name<'static>> = Body::ProxyCtrl(event::ProxyCtrl {});
+
+fn step(step: i32) -> Body<Name<'static>> {
+    Body::ProxyStep(event::ProxyStep { step })
+}
+
+/// A process with one thread that records.
+struct Recording {
+    directory: TempDir,
+    writer: Arc<JournalWriter>,
+    slot: SlotWriter,
+}
+
+impl Recording {
+    fn new(limit_bytes: u64) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let writer = writer(directory.path(), limit_bytes);
+        let slot = writer.register("tester").unwrap();
+        Self { directory, writer, slot }
+    }
+
+    fn start(&mut self, body: Body<Name<'_>>) -> EventId {
+        self.slot.start(&start(body))
+    }
+
+    /// Starts of steps, each of 48 bytes.
+    fn steps(&mut self, count: usize) {
+        for number in 0..count {
+            let _id = self.start(step(i32::try_from(number).unwrap()));
+        }
+    }
+
+    /// The thread's first file.
+    fn file(&self) -> PathBuf {
+        self.directory.path().join("0.0")
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        std::fs::read(self.file()).unwrap()
+    }
+
+    fn read(&self) -> (Vec<Record>, Outcome) {
+        read(self.directory.path())
+    }
+}
+
+/// The debug text, with strings instead of their numbers.
+fn text(value: &impl Debug, symbols: &Symbols) -> String {
+    let debug = format!("{value:?}");
+    let mut parts = debug.split("Symbol(");
+    let mut text = parts.next().unwrap().to_owned();
+    for part in parts {
+        let (number, rest) = part.split_once(')').unwrap();
+        text += &format!("{:?}", symbols.text(Symbol(number.parse().unwrap())));
+        text += rest;
+    }
+    text
 }

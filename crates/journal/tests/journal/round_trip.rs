@@ -7,9 +7,10 @@ use journal::format::record::{Record, RecordBody, Symbol};
 use journal::reader::Outcome;
 use journal::writer::SlotWriter;
 use nccl_events::control::{Cause, Span, StepSwitch, Switch, Wanted};
+use nccl_events::gpu::{ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel, LaunchTime};
 use nccl_events::{Body, CommInit, Kind, Name, NetData, Start, State, StateArgs, event};
 
-use super::{read, writer};
+use super::{Recording, text};
 
 /// One start of every kind, each field with a value of its own.
 fn bodies<'a>(name: &dyn Fn(&str) -> Name<'a>) -> Vec<Body<Name<'a>>> {
@@ -92,16 +93,6 @@ fn bodies<'a>(name: &dyn Fn(&str) -> Name<'a>) -> Vec<Body<Name<'a>>> {
     ]
 }
 
-/// By its debug text, without the numbers of symbols.
-fn found(fields: &Body<Symbol>, outcome: &Outcome) -> String {
-    let mut text = format!("{fields:?}");
-    for number in (1..100).rev() {
-        let symbol = Symbol(number);
-        text = text.replace(&format!("{symbol:?}"), &format!("{:?}", outcome.symbols.text(symbol)));
-    }
-    text.replace("Symbol(0)", "\"\"")
-}
-
 /// A name as NCCL has it: a C string that lives for ever.
 fn leaked(text: &str) -> Name<'static> {
     Name::from_cstr(Box::leak(Box::new(CString::new(text).unwrap())))
@@ -109,11 +100,9 @@ fn leaked(text: &str) -> Name<'static> {
 
 /// What comes back, without problems and losses, of what `write` writes.
 fn recorded(write: impl FnOnce(&mut SlotWriter)) -> (Vec<Record>, Outcome) {
-    let directory = tempfile::tempdir().unwrap();
-    let writer = writer(directory.path(), u64::MAX);
-    let mut slot_writer = writer.register("tester").unwrap();
-    write(&mut slot_writer);
-    let (records, outcome) = read(directory.path());
+    let mut recording = Recording::new(u64::MAX);
+    write(&mut recording.slot);
+    let (records, outcome) = recording.read();
     assert_eq!((outcome.problems.len(), outcome.losses.total()), (0, 0));
     (records, outcome)
 }
@@ -137,7 +126,7 @@ fn every_kind_comes_back_as_it_went_in() {
     assert_eq!(starts.len(), bodies.len());
     for (((id, start), body), given) in starts.iter().zip(&bodies).zip(&ids) {
         assert_eq!((start.context, start.parent, start.rank, *id), (0xc0, 0xa0, -3, given.get()));
-        assert_eq!(found(&start.body, &outcome), format!("{body:?}"));
+        assert_eq!(text(&start.body, &outcome.symbols), format!("{body:?}"));
     }
     assert!(matches!(&records[0].body, RecordBody::ThreadBegin { name, .. } if name == "tester"));
     let stops = records.iter().filter(|record| record.body == RecordBody::Stop && record.id == ids[0].get());
@@ -218,4 +207,86 @@ fn switches_come_back() {
     let found_of_steps = found(RecordBody::Switch(of_steps));
     assert_eq!((found_of_steps.ticks, found_of_steps.id), (101, 0xc0));
     let _counts = found(RecordBody::NotSelected(not_selected));
+}
+
+/// One record about GPUs of every kind, each field with a value of its own. Names are the journal's first three.
+fn gpu_records<N>(names: [N; 3]) -> [GpuRecord<N>; 8] {
+    let [device, kernel, text] = names;
+    [
+        GpuRecord::Device(Device {
+            ordinal: 3,
+            is_mig: true,
+            uuid: *b"0123456789abcdef",
+            pci_domain: 0x1_0000,
+            pci_bus: 0x41,
+            pci_device: 0x1f,
+            driver_version: 13_020,
+            compute_capability: [9, 1],
+            multiprocessors: 132,
+            name: device,
+        }),
+        GpuRecord::DeviceOfCommunicator { ordinal: 7 },
+        GpuRecord::Clock(ClockSample {
+            clock: GpuClock::Events,
+            ordinal: ALL_DEVICES,
+            gpu_ns: u64::MAX - 1,
+            uncertainty_ticks: 99,
+        }),
+        GpuRecord::Kernel(Kernel {
+            correlation: 1,
+            device: 2,
+            context: 3,
+            stream: 4,
+            start_ns: 5 << 40,
+            end_ns: 6 << 40,
+            grid: [7, 8, 9],
+            block: [10, 11, 12],
+            static_shared_bytes: 13,
+            dynamic_shared_bytes: 14,
+            registers_per_thread: 0xffff,
+            graph: 15,
+            graph_node: 16 << 40,
+            source_graph_node: 17 << 40,
+            name: kernel,
+        }),
+        GpuRecord::Copy(Copy {
+            correlation: 1,
+            device: 2,
+            context: 3,
+            stream: 4,
+            start_ns: 5 << 40,
+            end_ns: 6 << 40,
+            bytes: 1 << 50,
+            kind: 8,
+            source_kind: 3,
+            destination_kind: 255,
+            count: 16,
+            graph_node: 17 << 40,
+            source_device: 18,
+            destination_device: 19,
+        }),
+        GpuRecord::LaunchTime(LaunchTime {
+            ordinal: 1,
+            uncertainty_ns: 500,
+            stream: 0x7fff_0000_1234,
+            start_ns: 2 << 40,
+            end_ns: 3 << 40,
+        }),
+        GpuRecord::Notice { backend: Backend::Events, text },
+        GpuRecord::Counts(std::array::from_fn(|count| 100 + count as u64)),
+    ]
+}
+
+#[test]
+fn records_about_gpus_come_back() {
+    let names = [c"NVIDIA H100", c"_Z23ncclDevKernel_AllReducev", c"events: torch is there"];
+    let (records, outcome) = recorded(|to| {
+        for (ticks, record) in (1000..).zip(gpu_records(names.map(Name::from_cstr))) {
+            assert!(to.gpu(ticks, ticks + 1, &record));
+        }
+    });
+    let symbols = [1, 2, 3].map(Symbol);
+    let wanted = (1000..).zip(gpu_records(symbols)).map(|(ticks, record)| (ticks, ticks + 1, RecordBody::Gpu(record)));
+    assert!(records.into_iter().skip(1).map(|record| (record.ticks, record.id, record.body)).eq(wanted));
+    assert_eq!(symbols.map(|symbol| outcome.symbols.text(symbol)), names.map(|name| name.to_str().unwrap()));
 }

@@ -1,9 +1,9 @@
 //! The names, labels and units of NVIDIA's inspector plugin, of the last interval.
 
-use crate::metric::{Family, Label, Value};
+use crate::metric::{Family, Label};
 use crate::snapshot::{Operation, Snapshot, real};
 
-use super::rows::{Row, communicator, gauge, join, short};
+use super::rows::{Row, Table, communicator, join, short};
 
 pub(super) fn families(snapshot: &Snapshot) -> Vec<Family> {
     let mut out = Vec::new();
@@ -13,11 +13,10 @@ pub(super) fn families(snapshot: &Snapshot) -> Vec<Family> {
     ] {
         let rows = snapshot.operations.iter().filter(|it| it.is_point_to_point == is_point_to_point);
         let rows: Vec<Row<_>> = join(rows.map(|it| (labels(snapshot, it), it)));
-        gauge(bandwidth, "", "Bus bandwidth in GB/s")
-            .add(&mut out, &rows, |(window, ..)| Some(Value::Number(window.busbw? / 1e9)));
-        gauge(time, "", "Execution time in microseconds").add(&mut out, &rows, |(window, ..)| {
-            let mean = real(window.duration_ns) / real(window.count) / 1e3;
-            (window.count > 0).then_some(Value::Number(mean))
+        let mut table = Table { families: &mut out, rows: &rows };
+        table.gauge(bandwidth, "Bus bandwidth in GB/s", |(window, ..)| window.busbw.map(|busbw| busbw / 1e9));
+        table.gauge(time, "Execution time in microseconds", |(window, ..)| {
+            (window.count > 0).then_some(real(window.duration_ns) / real(window.count) / 1e3)
         });
     }
     out

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::metric::MetricKind::{Counter, Histogram};
 use crate::metric::{Buckets, Family, Label, Value};
-use crate::snapshot::{Channel, Histogram, Operation, Snapshot, real};
+use crate::snapshot::{self, Channel, Operation, Snapshot, real};
 
-use super::rows::{Row, communicator, counter, histogram, join, short};
+use super::rows::{Row, Table, communicator, join, short};
 
 /// What was measured of each interval so far, and bounds in microseconds.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ pub(super) struct Windows {
 }
 
 impl Windows {
-    fn microseconds(&mut self, seconds: &Histogram) -> Buckets {
+    fn microseconds(&mut self, seconds: &snapshot::Histogram) -> Buckets {
         let known = self.bounds.iter().find(|(of, _)| *of == seconds.bounds);
         let bounds = known.map(|(_, bounds)| *bounds).unwrap_or_else(|| {
             // Few tables of bounds exist, each a constant.
@@ -51,25 +52,20 @@ fn operations(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>)
         let times: Vec<Row<_>> =
             rows.iter().map(|(labels, (.., duration))| (labels.clone(), windows.microseconds(duration))).collect();
         let time = |it: &Buckets| Some(Value::Histogram(it.clone()));
+        let mut sums = Table { families: out, rows: &rows };
         if is_point_to_point {
-            histogram("nccl_profiler_p2p_bytes", "bytes", "Bytes of P2P operations").add(
-                out,
-                &rows,
-                |(_, bytes, duration)| sum_of(duration.count(), real(*bytes)),
-            );
-            histogram("nccl_profiler_p2p_time", "us", "Time of P2P operations").add(out, &times, time);
+            let name = ("nccl_profiler_p2p_bytes", "bytes");
+            sums.add(Histogram, name, "Bytes of P2P operations", |it| sum_of(it.2.count(), real(it.1)));
+            let mut times = Table { families: out, rows: &times };
+            times.add(Histogram, ("nccl_profiler_p2p_time", "us"), "Time of P2P operations", time);
         } else {
-            counter("nccl_profiler_collective_bytes", "bytes", "Bytes of collective operations").add(
-                out,
-                &rows,
-                |(_, bytes, _)| Some(Value::Count(*bytes)),
-            );
-            histogram("nccl_profiler_collective_time", "us", "Time of collective operations").add(out, &times, time);
-            histogram("nccl_profiler_collective_count", "count", "Number of collective operations").add(
-                out,
-                &rows,
-                |(.., duration)| sum_of(duration.count(), real(duration.count())),
-            );
+            let name = ("nccl_profiler_collective_bytes", "bytes");
+            sums.add(Counter, name, "Bytes of collective operations", |it| Some(Value::Count(it.1)));
+            let mut times = Table { families: out, rows: &times };
+            times.add(Histogram, ("nccl_profiler_collective_time", "us"), "Time of collective operations", time);
+            let name = ("nccl_profiler_collective_count", "count");
+            let mut sums = Table { families: out, rows: &rows };
+            sums.add(Histogram, name, "Number of collective operations", |it| sum_of(it.2.count(), real(it.2.count())));
         }
     }
 }
@@ -116,15 +112,23 @@ fn pairs(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>) {
     let so_far = |windows: &BTreeMap<Vec<Label>, (u64, f64)>| -> Vec<Row<(u64, f64)>> {
         rows.iter().filter_map(|(labels, _)| Some((labels.clone(), *windows.get(labels)?))).collect()
     };
-    counter("nccl_profiler_rank_bytes", "bytes", "Bytes sent from rank to rank")
-        .add(out, &rows, |it| Some(Value::Count(it.bytes)));
-    histogram("nccl_profiler_rank_latency", "us", "Latency from rank to rank (from linear regression)").add(
-        out,
-        &so_far(&windows.latency_us),
-        |(count, sum)| sum_of(*count, *sum),
-    );
-    histogram("nccl_profiler_rank_rate", "MB/s", "Transfer rate from rank to rank (based on active transfer time)")
-        .add(out, &so_far(&windows.rate), |(count, sum)| sum_of(*count, *sum));
+    let mut table = Table { families: out, rows: &rows };
+    let name = ("nccl_profiler_rank_bytes", "bytes");
+    table.add(Counter, name, "Bytes sent from rank to rank", |it| Some(Value::Count(it.bytes)));
+    for (name, help, windows) in [
+        (
+            ("nccl_profiler_rank_latency", "us"),
+            "Latency from rank to rank (from linear regression)",
+            so_far(&windows.latency_us),
+        ),
+        (
+            ("nccl_profiler_rank_rate", "MB/s"),
+            "Transfer rate from rank to rank (based on active transfer time)",
+            so_far(&windows.rate),
+        ),
+    ] {
+        Table { families: out, rows: &windows }.add(Histogram, name, help, |(count, sum)| sum_of(*count, *sum));
+    }
 }
 
 fn channels(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>) {
@@ -134,8 +138,8 @@ fn channels(snapshot: &Snapshot, windows: &mut Windows, out: &mut Vec<Family>) {
         (labels, (it, windows.microseconds(&it.duration)))
     });
     let rows: Vec<Row<_>> = rows.collect();
-    histogram("nccl_profiler_transfer_size", "bytes", "Transfer size per channel")
-        .add(out, &rows, |(it, _)| sum_of(it.steps, real(it.bytes)));
-    histogram("nccl_profiler_transfer_time", "us", "Transfer time per channel")
-        .add(out, &rows, |(_, time)| Some(Value::Histogram(time.clone())));
+    let mut table = Table { families: out, rows: &rows };
+    let (size, time) = (("nccl_profiler_transfer_size", "bytes"), ("nccl_profiler_transfer_time", "us"));
+    table.add(Histogram, size, "Transfer size per channel", |(it, _)| sum_of(it.steps, real(it.bytes)));
+    table.add(Histogram, time, "Transfer time per channel", |(_, time)| Some(Value::Histogram(time.clone())));
 }

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-use crate::metric::{Family, Label, Value};
+use crate::metric::{Family, Label};
 use crate::snapshot::{Fit, Operation, ProcessState, Rank, Snapshot, real, seconds};
 
-use super::rows::{Row, communicator, counter, gauge, histogram};
+use super::rows::{Row, Table, communicator};
 
 pub(super) fn families(snapshot: &Snapshot) -> Vec<Family> {
     let mut out = Vec::new();
@@ -45,37 +45,24 @@ impl Rows<'_> {
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as a row's value is asked for")]
-fn count(count: u64) -> Option<Value> {
-    Some(Value::Count(count))
-}
-
-fn some(value: impl Into<Option<f64>>) -> Option<Value> {
-    value.into().map(Value::Number)
-}
-
 fn following(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let Snapshot { at_ns, interval_ns, folded, job, .. } = rows.snapshot;
     let version = ("version", env!("CARGO_PKG_VERSION").to_owned());
     let info = rows.row([version, ("launcher", job.launcher.clone())], ());
-    gauge("nccl_otf2_build_info", "", "1; the version of nccl-otf2, and the job's launcher")
-        .add(out, &[info], |()| some(1.0));
+    let mut table = Table { families: out, rows: &[info] };
+    table.gauge("nccl_otf2_build_info", "1; the version of nccl-otf2, and the job's launcher", |()| 1.0);
     let one = [rows.row([], ())];
-    gauge("nccl_snapshot_timestamp_seconds", "seconds", "When these values were taken, since 1970").add(
-        out,
-        &one,
-        |()| some(seconds(*at_ns)),
-    );
-    gauge(
+    let mut table = Table { families: out, rows: &one };
+    table.gauge("nccl_snapshot_timestamp_seconds", "When these values were taken, since 1970", |()| seconds(*at_ns));
+    table.gauge(
         "nccl_interval_seconds",
-        "seconds",
         "Length of the last interval, which gauges of bandwidth and latency are of",
-    )
-    .add(out, &one, |()| some(seconds(*interval_ns)));
-    gauge("nccl_folded_series", "", "Series that were folded into those labelled `other`, to bound their number").add(
-        out,
-        &one,
-        |()| some(real(*folded)),
+        |()| seconds(*interval_ns),
+    );
+    table.gauge(
+        "nccl_folded_series",
+        "Series that were folded into those labelled `other`, to bound their number",
+        |()| real(*folded),
     );
 }
 
@@ -85,75 +72,59 @@ fn processes(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let states =
         [("running", Running), ("stopped", Stopped), ("finished", Finished), ("gone", Gone), ("unknown", Unknown)];
     let states = states.map(|(name, state)| rows.row([("state", name.to_owned())], state));
-    gauge("nccl_processes", "", "Processes of this node that are followed, by what they do").add(
-        out,
-        &states,
-        |state| some(real(processes.iter().filter(|it| it.state == *state).count() as u64)),
-    );
+    let mut table = Table { families: out, rows: &states };
+    table.gauge("nccl_processes", "Processes of this node that are followed, by what they do", |state| {
+        real(processes.iter().filter(|it| it.state == *state).count() as u64)
+    });
     let one = [rows.row([], ())];
-    gauge(
+    let mut table = Table { families: out, rows: &one };
+    table.gauge(
         "nccl_processes_missed",
-        "",
         "Processes that had ended, and of which nothing could be read: their journals are gone",
-    )
-    .add(out, &one, |()| some(real(rows.snapshot.processes_missed)));
-    gauge("nccl_parts_unreadable", "", "Parts that say nothing of their process that can be understood").add(
-        out,
-        &one,
-        |()| some(real(rows.snapshot.parts_unreadable)),
+        |()| real(rows.snapshot.processes_missed),
     );
+    table.gauge("nccl_parts_unreadable", "Parts that say nothing of their process that can be understood", |()| {
+        real(rows.snapshot.parts_unreadable)
+    });
     let all: Vec<Row<_>> = processes.iter().map(|it| rows.row([("process", it.part.clone())], it)).collect();
-    counter("nccl_records", "", "Records that were read from the process's journal")
-        .add(out, &all, |it| count(it.records));
-    counter("nccl_lost_events", "", "Events that the process could not record")
-        .add(out, &all, |it| count(it.lost_events));
-    counter("nccl_damaged_places", "", "Places in journals where records could not be understood").add(
-        out,
-        &all,
-        |it| count(it.damaged),
-    );
-    counter("nccl_damaged_bytes", "bytes", "Bytes of journals that could not be understood")
-        .add(out, &all, |it| count(it.damaged_bytes));
-    counter(
+    let mut table = Table { families: out, rows: &all };
+    table.counter("nccl_records", "Records that were read from the process's journal", |it| it.records);
+    table.counter("nccl_lost_events", "Events that the process could not record", |it| it.lost_events);
+    table.counter("nccl_damaged_places", "Places in journals where records could not be understood", |it| it.damaged);
+    table.counter("nccl_damaged_bytes", "Bytes of journals that could not be understood", |it| it.damaged_bytes);
+    table.counter(
         "nccl_late_events",
-        "",
         "Events that came after their operation was taken to be over, or whose start is unknown",
-    )
-    .add(out, &all, |it| count(it.late_events));
-    counter("nccl_discarded_bytes", "bytes", "Bytes of journals that were removed before they were read").add(
-        out,
-        &all,
-        |it| count(it.discarded_bytes),
+        |it| it.late_events,
     );
-    gauge("nccl_follower_behind_bytes", "bytes", "Recorded bytes that were not read yet")
-        .add(out, &all, |it| some(real(it.behind_bytes)));
-    gauge(
+    table.counter("nccl_discarded_bytes", "Bytes of journals that were removed before they were read", |it| {
+        it.discarded_bytes
+    });
+    table.gauge("nccl_follower_behind_bytes", "Recorded bytes that were not read yet", |it| real(it.behind_bytes));
+    table.gauge(
         "nccl_follower_behind_seconds",
-        "seconds",
         "Age of the oldest record that was not read yet; 0 where all is read",
-    )
-    .add(out, &all, |it| some(seconds(it.behind_ns)));
+        |it| seconds(it.behind_ns),
+    );
 }
 
 fn communicators(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let all = rows.snapshot.communicators.iter().enumerate();
     let all: Vec<Row<_>> = all.map(|(index, it)| rows.row([rows.communicator(index)], it)).collect();
-    gauge("nccl_communicator_ranks", "", "Size of the communicator").add(out, &all, |it| some(f64::from(it.ranks)));
-    gauge("nccl_communicator_local_ranks", "", "Ranks of the communicator on this node")
-        .add(out, &all, |it| some(f64::from(it.here)));
-    gauge("nccl_communicator_nodes", "", "Nodes that the communicator is on, where NCCL says so").add(
-        out,
-        &all,
-        |it| some(it.nodes.map(f64::from)),
-    );
+    let mut table = Table { families: out, rows: &all };
+    table.gauge("nccl_communicator_ranks", "Size of the communicator", |it| f64::from(it.ranks));
+    table.gauge("nccl_communicator_local_ranks", "Ranks of the communicator on this node", |it| f64::from(it.here));
+    table.gauge("nccl_communicator_nodes", "Nodes that the communicator is on, where NCCL says so", |it| {
+        it.nodes.map(f64::from)
+    });
     let skews = &rows.snapshot.skews;
     let skews: Vec<Row<_>> = skews.iter().map(|it| rows.row([rows.communicator(it.communicator)], it)).collect();
-    histogram(
+    let mut table = Table { families: out, rows: &skews };
+    table.histogram(
         "nccl_collective_skew_seconds",
-        "seconds",
         "From the first rank's arrival at a collective to the last one's, where all ranks are on this node",
-    )
-    .add(out, &skews, |it| Some(Value::Histogram((&it.skew).into())));
+        |it| &it.skew,
+    );
 }
 
 fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
@@ -170,45 +141,45 @@ fn ranks(rows: &Rows<'_>, out: &mut Vec<Family>) {
             Some(rows.rank(it.communicator, it.rank, labels, ()))
         })
         .collect();
-    gauge("nccl_rank_info", "", "1; the process that has the rank").add(out, &info, |()| some(1.0));
+    let mut table = Table { families: out, rows: &info };
+    table.gauge("nccl_rank_info", "1; the process that has the rank", |()| 1.0);
     let all: Vec<Row<_>> = ranks.iter().map(|it| rows.rank(it.communicator, it.rank, [], it)).collect();
-    gauge(
+    let mut table = Table { families: out, rows: &all };
+    table.gauge(
         "nccl_rank_last_event_age_seconds",
-        "seconds",
         "Since the rank last recorded an event of the communicator; not after its end, or that of the process",
-    )
-    .add(out, &all, |it| some(it.last_event_ns.filter(|_| goes_on(it)).map(age)));
-    gauge("nccl_rank_open_operations", "", "Operations of the rank that have not ended")
-        .add(out, &all, |it| some(real(it.open)));
+        |it| it.last_event_ns.filter(|_| goes_on(it)).map(age),
+    );
+    table.gauge("nccl_rank_open_operations", "Operations of the rank that have not ended", |it| real(it.open));
     let oldest = ranks.iter().filter(|it| goes_on(it)).filter_map(|it| {
         let (function, since_ns) = it.oldest.as_ref()?;
         Some(rows.rank(it.communicator, it.rank, [("function", function.clone())], *since_ns))
     });
     let oldest: Vec<Row<_>> = oldest.collect();
-    gauge("nccl_rank_oldest_operation_age_seconds", "seconds", "Age of the rank's oldest operation that has not ended")
-        .add(out, &oldest, |since_ns| some(age(*since_ns)));
-    counter(
+    let mut table = Table { families: out, rows: &oldest };
+    table.gauge(
+        "nccl_rank_oldest_operation_age_seconds",
+        "Age of the rank's oldest operation that has not ended",
+        |since_ns| age(*since_ns),
+    );
+    let mut table = Table { families: out, rows: &all };
+    table.counter(
         "nccl_rank_last_arrivals",
-        "",
         "Collectives that the rank was the last to reach, beyond the clocks' error; not the first of each function",
-    )
-    .add(out, &all, |it| count(it.last));
-    counter(
+        |it| it.last,
+    );
+    table.seconds(
         "nccl_rank_caused_waiting_seconds",
-        "seconds",
         "How long the other ranks waited for this one, summed over them",
-    )
-    .add(out, &all, |it| some(seconds(it.caused_waiting_ns)));
+        |it| it.caused_waiting_ns,
+    );
     let waits = proxies.iter().flat_map(|it| {
         let waits = [("gpu", it.gpu_wait_ns), ("peer", it.peer_wait_ns), ("network", it.network_ns)];
         waits.map(|(name, ns)| rows.rank(it.communicator, it.rank, [("waits_for", name.to_owned())], ns))
     });
     let waits: Vec<Row<_>> = waits.collect();
-    counter("nccl_proxy_wait_seconds", "seconds", "What steps of the rank's proxy waited for, summed over them").add(
-        out,
-        &waits,
-        |ns| some(seconds(*ns)),
-    );
+    let mut table = Table { families: out, rows: &waits };
+    table.seconds("nccl_proxy_wait_seconds", "What steps of the rank's proxy waited for, summed over them", |ns| *ns);
 }
 
 fn operations(rows: &Rows<'_>, out: &mut Vec<Family>) {
@@ -227,27 +198,22 @@ fn operations(rows: &Rows<'_>, out: &mut Vec<Family>) {
         let all: Vec<Row<_>> = all.map(|it| rows.rank(it.communicator, it.rank, row(it), it)).collect();
         let name = |rest: &str| -> Cow<'static, str> { format!("{prefix}_{rest}").into() };
         let help = |rest: &str| -> Cow<'static, str> { format!("{what}{rest}").into() };
-        counter(name("operations"), "", help(" that ended")).add(out, &all, |it| count(it.count));
-        counter(name("operation_bytes"), "bytes", help(": their bytes, as `stats` counts them"))
-            .add(out, &all, |it| count(it.bytes));
-        histogram(
+        let mut table = Table { families: out, rows: &all };
+        table.counter(name("operations"), help(" that ended"), |it| it.count);
+        table.counter(name("operation_bytes"), help(": their bytes, as `stats` counts them"), |it| it.bytes);
+        table.histogram(
             name("operation_duration_seconds"),
-            "seconds",
             help(": how long they took, measured as `timing` says"),
-        )
-        .add(out, &all, |it| Some(Value::Histogram((&it.duration).into())));
-        gauge(
+            |it| &it.duration,
+        );
+        table.gauge(
             name("operation_algbw_bytes_per_second"),
-            "bytes_per_second",
             help(": median algorithm bandwidth of the interval"),
-        )
-        .add(out, &all, |it| some(it.window.algbw));
-        gauge(
-            name("operation_busbw_bytes_per_second"),
-            "bytes_per_second",
-            help(": median bus bandwidth of the interval"),
-        )
-        .add(out, &all, |it| some(it.window.busbw));
+            |it| it.window.algbw,
+        );
+        table.gauge(name("operation_busbw_bytes_per_second"), help(": median bus bandwidth of the interval"), |it| {
+            it.window.busbw
+        });
     }
 }
 
@@ -256,19 +222,16 @@ fn pairs(rows: &Rows<'_>, out: &mut Vec<Family>) {
     let labels =
         |index, from: u32, to: u32| [rows.communicator(index), ("from", from.to_string()), ("to", to.to_string())];
     let all: Vec<Row<_>> = pairs.iter().map(|it| rows.row(labels(it.communicator, it.from, it.to), it)).collect();
-    counter("nccl_pair_steps", "", "Network transfers (steps) from one rank to another, seen at the sender").add(
-        out,
-        &all,
-        |it| count(it.steps),
-    );
-    counter("nccl_pair_bytes", "bytes", "Bytes of network transfers from one rank to another")
-        .add(out, &all, |it| count(it.bytes));
-    gauge(
+    let mut table = Table { families: out, rows: &all };
+    table.counter("nccl_pair_steps", "Network transfers (steps) from one rank to another, seen at the sender", |it| {
+        it.steps
+    });
+    table.counter("nccl_pair_bytes", "Bytes of network transfers from one rank to another", |it| it.bytes);
+    table.gauge(
         "nccl_pair_throughput_bytes_per_second",
-        "bytes_per_second",
         "Bytes of the interval over the time with at least one transfer under way",
-    )
-    .add(out, &all, |it| some(it.rate));
+        |it| it.rate,
+    );
     let fits = pairs.iter().flat_map(|it| {
         let fits = [("all", it.all), ("least", it.least)];
         fits.into_iter().filter_map(|(name, fit)| {
@@ -277,20 +240,15 @@ fn pairs(rows: &Rows<'_>, out: &mut Vec<Family>) {
         })
     });
     let fits: Vec<Row<Fit>> = fits.collect();
-    gauge(
+    let mut table = Table { families: out, rows: &fits };
+    table.gauge(
         "nccl_pair_latency_seconds",
-        "seconds",
         "Regression of the interval's durations on bytes, over all steps or the least for each size: duration at 0 \
          bytes; absent, as the rate, where R² is below 0.5",
-    )
-    .add(out, &fits, |it| some(it.latency_ns.map(|ns| ns / 1e9)));
-    gauge("nccl_pair_rate_bytes_per_second", "bytes_per_second", "The same regression: bytes over additional duration")
-        .add(out, &fits, |it| some(it.rate));
-    gauge("nccl_pair_r_squared", "", "The same regression: how much of the variance it explains").add(
-        out,
-        &fits,
-        |it| some(it.r2),
+        |it| it.latency_ns.map(|ns| ns / 1e9),
     );
+    table.gauge("nccl_pair_rate_bytes_per_second", "The same regression: bytes over additional duration", |it| it.rate);
+    table.gauge("nccl_pair_r_squared", "The same regression: how much of the variance it explains", |it| it.r2);
 }
 
 fn channels(rows: &Rows<'_>, out: &mut Vec<Family>) {
@@ -301,15 +259,11 @@ fn channels(rows: &Rows<'_>, out: &mut Vec<Family>) {
         rows.rank(it.communicator, it.rank, labels, it)
     });
     let all: Vec<Row<_>> = all.collect();
-    counter("nccl_channel_bytes", "bytes", "Bytes of network transfers, by channel and connection").add(
-        out,
-        &all,
-        |it| count(it.bytes),
-    );
-    histogram(
+    let mut table = Table { families: out, rows: &all };
+    table.counter("nccl_channel_bytes", "Bytes of network transfers, by channel and connection", |it| it.bytes);
+    table.histogram(
         "nccl_channel_step_duration_seconds",
-        "seconds",
         "How long network transfers took, by channel and connection",
-    )
-    .add(out, &all, |it| Some(Value::Histogram((&it.duration).into())));
+        |it| &it.duration,
+    );
 }

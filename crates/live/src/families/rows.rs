@@ -4,45 +4,65 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::metric::{Family, Label, MetricKind, Sample, Value};
-use crate::snapshot::{Communicator, Histogram, Operation, Snapshot, Window, real};
+use crate::snapshot::{Communicator, Histogram, Operation, Snapshot, Window, real, seconds};
 
 type Text = Cow<'static, str>;
 
 pub(super) type Row<T> = (Vec<Label>, T);
 
-pub(super) struct About {
-    name: Text,
-    unit: &'static str,
-    kind: MetricKind,
-    help: Text,
+/// Adds families that have a sample for each row with a value, and none where no row has one.
+pub(super) struct Table<'a, T> {
+    pub(super) families: &'a mut Vec<Family>,
+    pub(super) rows: &'a [Row<T>],
 }
 
-impl About {
-    fn new(kind: MetricKind, name: impl Into<Text>, unit: &'static str, help: impl Into<Text>) -> Self {
-        Self { name: name.into(), unit, kind, help: help.into() }
-    }
+/// The base unit at the end of a name.
+fn unit(name: &str) -> &'static str {
+    let units = [("_bytes_per_second", "bytes_per_second"), ("_bytes", "bytes"), ("_seconds", "seconds")];
+    units.into_iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)
+}
 
-    /// Adds the family with a sample of each row that has a value, if there is one.
-    pub(super) fn add<T>(self, families: &mut Vec<Family>, rows: &[Row<T>], value: impl Fn(&T) -> Option<Value>) {
+impl<T> Table<'_, T> {
+    pub(super) fn add(
+        &mut self,
+        kind: MetricKind,
+        (name, unit): (impl Into<Text>, &'static str),
+        help: impl Into<Text>,
+        value: impl Fn(&T) -> Option<Value>,
+    ) {
         let sample = |(labels, of): &Row<T>| Some(Sample { labels: labels.clone(), value: value(of)? });
-        let samples: Vec<Sample> = rows.iter().filter_map(sample).collect();
+        let samples: Vec<Sample> = self.rows.iter().filter_map(sample).collect();
         if !samples.is_empty() {
-            let Self { name, unit, kind, help } = self;
-            families.push(Family { name, help, unit, kind, samples });
+            self.families.push(Family { name: name.into(), help: help.into(), unit, kind, samples });
         }
     }
-}
 
-pub(super) fn counter(name: impl Into<Text>, unit: &'static str, help: impl Into<Text>) -> About {
-    About::new(MetricKind::Counter, name, unit, help)
-}
+    fn named(&mut self, kind: MetricKind, name: Text, help: impl Into<Text>, value: impl Fn(&T) -> Option<Value>) {
+        let unit = unit(&name);
+        self.add(kind, (name, unit), help, value);
+    }
 
-pub(super) fn gauge(name: impl Into<Text>, unit: &'static str, help: impl Into<Text>) -> About {
-    About::new(MetricKind::Gauge, name, unit, help)
-}
+    pub(super) fn counter(&mut self, name: impl Into<Text>, help: impl Into<Text>, value: impl Fn(&T) -> u64) {
+        self.named(MetricKind::Counter, name.into(), help, |it| Some(Value::Count(value(it))));
+    }
 
-pub(super) fn histogram(name: impl Into<Text>, unit: &'static str, help: impl Into<Text>) -> About {
-    About::new(MetricKind::Histogram, name, unit, help)
+    /// A counter of seconds, from nanoseconds.
+    pub(super) fn seconds(&mut self, name: impl Into<Text>, help: impl Into<Text>, value: impl Fn(&T) -> u64) {
+        self.named(MetricKind::Counter, name.into(), help, |it| Some(Value::Number(seconds(value(it)))));
+    }
+
+    pub(super) fn gauge<V: Into<Option<f64>>>(
+        &mut self,
+        name: impl Into<Text>,
+        help: impl Into<Text>,
+        value: impl Fn(&T) -> V,
+    ) {
+        self.named(MetricKind::Gauge, name.into(), help, |it| value(it).into().map(Value::Number));
+    }
+
+    pub(super) fn histogram(&mut self, name: impl Into<Text>, help: impl Into<Text>, value: impl Fn(&T) -> &Histogram) {
+        self.named(MetricKind::Histogram, name.into(), help, |it| Some(Value::Histogram(value(it).into())));
+    }
 }
 
 pub(super) fn communicator(snapshot: &Snapshot, index: usize) -> Cow<'_, Communicator> {

@@ -157,8 +157,7 @@ impl ProcessClock {
     }
 
     pub(crate) fn realtime_ns(&self, monotonic_ns: u64) -> u64 {
-        let ours = self.ours.iter().flatten().last();
-        match self.pairs.back().or(ours) {
+        match self.pairs.back().or(self.ours.iter().flatten().last()) {
             Some(pair) => pair.realtime_ns.saturating_add(monotonic_ns).saturating_sub(pair.monotonic_ns),
             None => clock::realtime_ns().saturating_sub(clock::monotonic_ns().saturating_sub(monotonic_ns)),
         }

@@ -1,5 +1,6 @@
 //! The communicator ranks of a process.
 
+use job::communicators::Claim;
 use job::interval::Earlier;
 use journal::format::record::{Record, RecordBody, Records, Symbol};
 use journal::reader::{Losses, Removed, Symbols};
@@ -138,12 +139,14 @@ impl Contexts {
         let mut tables = builder.finish(&Losses::default(), &Removed::default(), self.tag);
         tables.process_id = self.pid;
         let comms = Comms::of(&tables, &Devices::default());
-        let members = tables.contexts.iter().zip(&comms.members);
-        let claims = members.filter_map(|(context, member)| Some((context.id, (comms.comm(member)?, member.rank))));
-        let (ids, claims): (Vec<u64>, Vec<_>) = claims.unzip();
-        for (id, member) in ids.iter().zip(communicators.claim(&claims, symbols, owner)) {
-            if let Some(context) = self.places.get(id).and_then(|&place| self.all.get_mut(index(place))) {
-                context.member = Some(member);
+        for known in &mut communicators.all {
+            known.members.retain(|_, claimant| *claimant != owner.0);
+        }
+        let numbers = communicators.add(owner, Claim::all(&comms, symbols, |_, _| owner.0));
+        for (context, member) in tables.contexts.iter().zip(&comms.members) {
+            if let Some(context) = self.places.get(&context.id).and_then(|&place| self.all.get_mut(index(place))) {
+                let number = numbers.get(index(member.comm));
+                context.member = number.map(|&number| Member { communicator: index_u32(number), rank: member.rank });
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use nccl_events::id::EventId;
 
-/// What is known of an id that is not among what is open.
+/// What is known about an id that is not among what is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// Its start was not read yet: slots are read one after the other.

@@ -114,7 +114,7 @@ impl Network {
     }
 
     /// NCCL reported something on the connection of a proxy operation, so the ends of its others will come.
-    fn mark_connection_reporting(&mut self, id: u64, operations: &mut Operations) {
+    pub(crate) fn mark_connection_reporting(&mut self, id: u64, operations: &mut Operations) {
         let Some(number) = self.transfers.get(&id).and_then(|transfer| transfer.connection) else {
             return;
         };
@@ -129,10 +129,6 @@ impl Network {
                 operation.open += 1;
             }
         });
-    }
-
-    pub(crate) fn change_transfer(&mut self, id: u64, operations: &mut Operations) {
-        self.mark_connection_reporting(id, operations);
     }
 
     pub(crate) fn stop_transfer(&mut self, id: u64, ticks: u64, operations: &mut Operations, seen: &Seen) {

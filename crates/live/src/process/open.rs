@@ -24,7 +24,6 @@ pub(crate) struct Recorder {
     pub(crate) tag: u16,
     pub(crate) pid: u32,
     pub(crate) tick_source: TickSource,
-    /// What was asked to be recorded.
     pub(crate) event_mask: u32,
 }
 
@@ -240,7 +239,7 @@ impl Records for OpenEvents {
         self.last = ticks.max(self.last);
         match (EventId::from_raw(id).kind(), args) {
             (Kind::ProxyStep, _) => self.network.change_step(id, ticks, (number, args), &self.seen),
-            (Kind::ProxyOp, _) => self.network.change_transfer(id, &mut self.operations),
+            (Kind::ProxyOp, _) => self.network.mark_connection_reporting(id, &mut self.operations),
             (Kind::KernelCh, StateArgs::GpuTime { gpu_ns }) if number == state::KERNEL_CH_STOP => {
                 self.kernels.gpu_stopped(id, ticks, gpu_ns, &self.seen);
             }

@@ -93,7 +93,7 @@ impl Operation {
         self.proxy_last.is_some() || self.kernel_on_host.is_some()
     }
 
-    /// Whether no part of it is known to be open.
+    /// Whether none of its parts is known to be open.
     pub(crate) const fn has_ended(&self) -> bool {
         has_ended(self.open > 0, self.stop.is_some(), self.has_times())
     }
@@ -103,7 +103,6 @@ pub(super) fn widen(interval: Option<(u64, u64)>, start: u64, stop: u64) -> Opti
     Some(interval.map_or((start, stop), |(first, last)| (first.min(start), last.max(stop))))
 }
 
-/// All open operations.
 #[derive(Debug, Default)]
 pub(crate) struct Operations {
     all: FxHashMap<u64, Operation>,
@@ -145,7 +144,6 @@ impl Operations {
         self.all.remove(&id)
     }
 
-    /// Forgets operations whose start never came.
     pub(crate) fn forget_unstarted(&mut self, before: u64, seen: &Seen) {
         let late = &mut self.late;
         self.all.retain(|id, operation| {

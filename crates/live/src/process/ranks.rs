@@ -1,4 +1,4 @@
-//! What is known of the ranks of a process.
+//! What is known about the ranks of a process.
 
 use journal::reader::Symbols;
 use nccl_events::index::index;

@@ -7,9 +7,12 @@ mod report;
 mod series;
 mod skew;
 
+use job::communicators::Twice;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
+use nccl_events::index::index;
 
+use self::communicators::ranks;
 pub(crate) use self::communicators::{Communicators, Member};
 use self::network::Network;
 pub(crate) use self::network::{Connection, EndedStep, Places};
@@ -36,7 +39,7 @@ impl Sums {
         let mut names = Symbols::default();
         let other = names.intern("other");
         Self {
-            communicators: Communicators::default(),
+            communicators: Communicators::new(Twice::OwnIdentity),
             names,
             other,
             operations: Operations::default(),
@@ -52,10 +55,10 @@ impl Sums {
     }
 
     pub(crate) fn operation(&mut self, ended: &EndedOperation) {
-        let Some(communicator) = self.communicators.get(ended.member.communicator) else {
+        let Some(communicator) = self.communicators.all.get(index(ended.member.communicator)) else {
             return;
         };
-        self.operations.add(ended, communicator.ranks(), (self.bounds, &mut self.budget, self.other));
+        self.operations.add(ended, ranks(communicator), (self.bounds, &mut self.budget, self.other));
         self.skews.add(ended, communicator, (self.bounds, &mut self.budget));
     }
 

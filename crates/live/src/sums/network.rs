@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::communicators::{Member, OTHER};
 use super::series::{Budget, Series};
-use crate::snapshot::{Fit, Histogram, real, seconds};
+use crate::snapshot::{Channel, Fit, Histogram, Proxy, real, seconds};
 
 /// The most intervals of time that are kept before they are united.
 const MOST_INTERVALS: usize = 8192;
@@ -50,20 +50,6 @@ struct PairWindow {
     busy_ns: u64,
 }
 
-#[derive(Debug)]
-pub(crate) struct ConnectionSum {
-    pub(crate) steps: u64,
-    pub(crate) bytes: u64,
-    pub(crate) duration: Histogram,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ProxySum {
-    pub(crate) gpu_wait_ns: u64,
-    pub(crate) peer_wait_ns: u64,
-    pub(crate) network_ns: u64,
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Places {
     is_send: bool,
@@ -76,15 +62,15 @@ pub(crate) struct Places {
 pub(crate) struct Network {
     /// By sender; the receiver's rank.
     pub(crate) pairs: Series<(Member, u32), PairSum>,
-    pub(crate) connections: Series<Connection, ConnectionSum>,
-    pub(crate) proxies: Series<Member, ProxySum>,
+    pub(crate) connections: Series<Connection, Channel>,
+    pub(crate) proxies: Series<Member, Proxy>,
 }
 
 impl Network {
     pub(crate) fn places(&mut self, key: Connection, bounds: &'static [f64], budget: &mut Budget) -> Places {
         let Connection { member, peer, is_send, .. } = key;
         let other = Member { communicator: OTHER, rank: 0 };
-        let new = || ConnectionSum { steps: 0, bytes: 0, duration: Histogram::new(bounds) };
+        let new = || Channel { duration: Histogram::new(bounds), ..Channel::default() };
         let fold = Connection { member: other, channel: 0, peer: 0, is_send };
         // Pairs are seen at the sender.
         let pair = is_send.then(|| self.pairs.place((member, peer), (other, 0), budget, PairSum::default));
@@ -92,7 +78,7 @@ impl Network {
             is_send,
             pair,
             connection: self.connections.place(key, fold, budget, new),
-            proxy: self.proxies.place(member, other, budget, ProxySum::default),
+            proxy: self.proxies.place(member, other, budget, Proxy::default),
         }
     }
 

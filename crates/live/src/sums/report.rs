@@ -3,7 +3,7 @@
 use nccl_events::index::{index, index_u32};
 
 use super::Sums;
-use super::communicators::{Member, OTHER};
+use super::communicators::{Member, OTHER, ranks};
 use crate::snapshot::{Channel, CollectiveSkew, Communicator, Operation, Pair, Proxy, Snapshot};
 
 fn place_of_other(snapshot: &mut Snapshot) -> usize {
@@ -17,9 +17,9 @@ impl Sums {
     pub(crate) fn report(&mut self, snapshot: &mut Snapshot) {
         let communicators = self.communicators.all.iter().map(|it| Communicator {
             name: it.name(),
-            ranks: it.ranks(),
+            ranks: ranks(it),
             here: index_u32(it.members.len()),
-            nodes: (it.nodes > 0).then_some(it.nodes),
+            nodes: Some(it.comm.nodes).filter(|nodes| *nodes > 0),
         });
         snapshot.communicators = communicators.collect();
         snapshot.folded = self.budget.folded();
@@ -53,17 +53,13 @@ impl Sums {
             channel: key.channel,
             peer: key.peer,
             is_send: key.is_send,
-            steps: sum.steps,
-            bytes: sum.bytes,
-            duration: sum.duration.clone(),
+            ..sum.clone()
         });
         snapshot.channels = channels.collect();
         let proxies = self.network.proxies.all.iter().map(|(member, sum)| Proxy {
             communicator: place(member.communicator),
             rank: member.rank,
-            gpu_wait_ns: sum.gpu_wait_ns,
-            peer_wait_ns: sum.peer_wait_ns,
-            network_ns: sum.network_ns,
+            ..sum.clone()
         });
         snapshot.proxies = proxies.collect();
         let skews = self.skews.all.all.iter().map(|(communicator, skew)| CollectiveSkew {

@@ -6,7 +6,7 @@ use analysis::{Arrival, Arrivals};
 use nccl_events::collective::Flow;
 use rustc_hash::FxHashMap;
 
-use super::communicators::{Communicator, Member};
+use super::communicators::{Communicator, Member, ranks};
 use super::operations::EndedOperation;
 use super::series::{Budget, Series};
 use crate::snapshot::Histogram;
@@ -51,7 +51,7 @@ impl Skews {
         let (Some((sequence, replay)), Some(collective)) = (ended.sequence, ended.collective) else {
             return;
         };
-        let ranks = communicator.ranks();
+        let ranks = ranks(communicator);
         if ranks < 2 {
             return;
         }

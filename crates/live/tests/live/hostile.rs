@@ -1,12 +1,10 @@
 //! Processes that come and go, and what lies in a job's directory that is none.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use journal::host::boot_id;
-use journal::part::process::ProcessInfo;
-use journal::testing::{self, Process, Who};
+use journal::testing::{self, Process};
 use live::{Live, Options, ProcessState, Snapshot};
 use tempfile::tempdir;
 
@@ -18,14 +16,7 @@ fn eager() -> Options {
 }
 
 fn begin(out: &Path, rank: u32, pid: u32) -> Process {
-    let who = Who { rank, ranks: 2, in_environment: true };
-    let info =
-        ProcessInfo { boot_id: boot_id(), pid, table: 6, nccl_version: "2.30.7".to_owned(), ..Default::default() };
-    Process::begin_as(&part(out, rank), who, &info)
-}
-
-fn part(out: &Path, rank: u32) -> PathBuf {
-    out.join("parts").join(format!("rank{rank}"))
+    crate::rig::begin(&out.join("parts").join(format!("rank{rank}")), (rank, 2), pid)
 }
 
 /// Polls until it is so.

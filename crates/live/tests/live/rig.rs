@@ -5,11 +5,22 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use journal::host::boot_id;
+use journal::part::process::ProcessInfo;
+use journal::testing::{Process, Who};
 use live::{Families, Live, MetricKind, Names, Options, ProcessState, Snapshot};
 use serde_json::Value;
 use whole_plugin::built;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
+
+/// A process that has this rank of so many.
+pub(crate) fn begin(part: &Path, (rank, ranks): (u32, u32), pid: u32) -> Process {
+    let nccl_version = "2.30.7".to_owned();
+    let info =
+        ProcessInfo { boot_id: boot_id(), pid, table: 6, event_mask: 0xffff, nccl_version, ..Default::default() };
+    Process::begin_as(part, Who { rank, ranks, in_environment: true }, &info)
+}
 
 /// Follows a job whose processes have ended, until nothing is left to read.
 pub(crate) fn to_the_end(live: &mut Live) -> Snapshot {

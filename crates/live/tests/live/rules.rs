@@ -5,33 +5,18 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use journal::clock::{ClockPair, monotonic_ns, ticks};
-use journal::host::boot_id;
-use journal::part::process::ProcessInfo;
-use journal::testing::{self, NO_PROCESS, Process, Who};
+use journal::testing::{self, NO_PROCESS, Process};
 use journal::writer::SlotWriter;
 use live::{Live, Operation, Snapshot};
 use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord, LaunchTime};
 use nccl_events::id::{ContextId, EventId};
 use nccl_events::{Body, Name, StateArgs, event, state as number};
-use tempfile::tempdir;
-use whole_plugin::scratch::Scratch;
+use tempfile::{TempDir, tempdir};
 
-use crate::rig::{Told, counters, kept, options, stats, to_the_end};
+use crate::rig::{self, counters, options, to_the_end};
 
 fn begin(out: &Path, ranks: u32, pid: u32) -> Process {
-    begin_part(&out.join("parts/rank0"), ranks, pid)
-}
-
-fn begin_part(part: &Path, ranks: u32, pid: u32) -> Process {
-    let info = ProcessInfo {
-        boot_id: boot_id(),
-        pid,
-        table: 6,
-        event_mask: 0xffff,
-        nccl_version: "2.30.7".to_owned(),
-        ..ProcessInfo::default()
-    };
-    Process::begin_as(part, Who { rank: 0, ranks, in_environment: true }, &info)
+    rig::begin(&out.join("parts/rank0"), (0, ranks), pid)
 }
 
 /// A thread of the rank that is tested.
@@ -114,6 +99,12 @@ fn all_to_all(process: &mut Process, ranks: i32) {
     main.stop(&[launch, plan, group]);
 }
 
+/// Ends the process, and follows the job to its end.
+fn summed_up(process: Process, directory: &TempDir) -> Snapshot {
+    let _part = process.end();
+    to_the_end(&mut Live::new(directory.path(), options()))
+}
+
 fn count_of(snapshot: &Snapshot, function: &str) -> u64 {
     let of_function = snapshot.operations.iter().filter(|it| it.function == function);
     of_function.map(|it| it.count).sum()
@@ -127,8 +118,7 @@ fn all_collectives_of_sends_and_receives_are_counted() {
     for _ in 0..60 {
         all_to_all(&mut process, 64);
     }
-    let _part = process.end();
-    let snapshot = to_the_end(&mut Live::new(directory.path(), options()));
+    let snapshot = summed_up(process, &directory);
     let counts = ["ncclAlltoAll", "ncclSend", "ncclRecv"].map(|function| count_of(&snapshot, function));
     assert_eq!(counts, [60, 60 * 64, 60 * 64]);
 }
@@ -138,7 +128,7 @@ fn all_collectives_of_sends_and_receives_are_counted() {
 fn a_rank_that_two_processes_have_is_in_two_communicators() {
     let directory = tempdir().expect("a directory");
     for part in ["parts/a", "parts/b"] {
-        let mut process = begin_part(&directory.path().join(part), 2, NO_PROCESS);
+        let mut process = rig::begin(&directory.path().join(part), (0, 2), NO_PROCESS);
         process.collective(0);
         let _part = process.end();
     }
@@ -174,8 +164,7 @@ fn what_the_gpu_saw_end_is_counted() {
     let time = LaunchTime { ordinal: 0, uncertainty_ns: 0, stream: 1, start_ns, end_ns: monotonic_ns() };
     gpu(launch.get(), GpuRecord::LaunchTime(time));
     gpu(0, now());
-    let _part = process.end();
-    let snapshot = to_the_end(&mut Live::new(directory.path(), options()));
+    let snapshot = summed_up(process, &directory);
     let timings: Vec<_> = snapshot.operations.iter().map(|it| (it.count, it.timing)).collect();
     assert_eq!(timings, [(1, "event")]);
 }
@@ -199,8 +188,7 @@ fn stamps_are_those_of_the_last_kernel_that_reports_them() {
         proxy.slot.state(&testing::state(kernel, number::KERNEL_CH_STOP, StateArgs::GpuTime { gpu_ns: stop_gpu_ns }));
         proxy.stop(&[kernel]);
     }
-    let _part = process.end();
-    let snapshot = to_the_end(&mut Live::new(directory.path(), options()));
+    let snapshot = summed_up(process, &directory);
     let timing = |it: &Operation| (it.bytes, it.timing);
     let mut timings: Vec<_> = snapshot.operations.iter().map(timing).collect();
     timings.sort_unstable();
@@ -285,25 +273,8 @@ fn a_step_ends_with_its_own_stop() {
     proxy.stop(&[ninth]);
     std::thread::sleep(Duration::from_millis(20));
     proxy.stop(&[first, transfer]);
-    let _part = process.end();
-    let snapshot = to_the_end(&mut Live::new(directory.path(), options()));
+    let snapshot = summed_up(process, &directory);
     let network_ns: u64 = snapshot.proxies.iter().map(|it| it.network_ns).sum();
     assert!((20_000_000..10_000_000_000).contains(&network_ns), "{network_ns}");
     assert_eq!(snapshot.pairs.iter().map(|it| it.steps).sum::<u64>(), 2);
-}
-
-/// Eight ranks in four processes call everything again and again: far more calls than a second is waited for.
-#[test]
-fn many_calls_of_real_nccl_are_summed_up_as_stats_does() {
-    let scratch = Scratch::new();
-    let arguments = ["--procs", "4", "--threads", "2", "--ops", "calls28", "--rounds", "100"];
-    let Some(mut job) = scratch.nccl("2.28.9", &arguments) else { return };
-    job.env("NCCL_OTF2_EVENTS", "full").env("NCCL_OTF2_GPU", "off");
-    kept(job);
-    let told = Told::of(&to_the_end(&mut Live::new(&scratch.out(), options())));
-    assert!(scratch.finalize().status.success());
-    let by_stats = Told::by_stats(&stats(&scratch));
-    let all_to_alls = by_stats.operations.iter().filter(|(class, _)| class.1 == "ncclAlltoAll");
-    assert_eq!(all_to_alls.map(|(_, of)| of.count).sum::<u64>(), 800);
-    told.assert_counts(&by_stats);
 }

@@ -130,8 +130,7 @@ impl Ids {
                     *thread
                 }
                 None => {
-                    let rank = ranks.get(&inputs.nccls[number].process_of(*location)).copied();
-                    self.next(rank.unwrap_or(NO_RANK))?
+                    self.next(ranks.get(&inputs.nccls[number].process_of(*location)).copied().unwrap_or(NO_RANK))?
                 }
             };
             shared.locations.insert(*location, id);

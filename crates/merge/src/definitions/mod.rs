@@ -145,8 +145,7 @@ impl Merged {
         let mut numbers = Numbers::default();
         for definition in others {
             if let Definition::String { this, text } = definition {
-                let new = self.string(text)?;
-                numbers.set(ReferenceKind::String, this.get().into(), new.get().into());
+                numbers.set(ReferenceKind::String, this.get().into(), self.string(text)?.get().into());
             }
         }
         for definition in others {
@@ -171,8 +170,7 @@ impl Merged {
                              members are is not known"
                         );
                     }
-                    let list = self.lists.get(paradigm).filter(|_| is_list(*group_type));
-                    list.map(|(_, group)| group.get().into())
+                    self.lists.get(paradigm).filter(|_| is_list(*group_type)).map(|(_, group)| group.get().into())
                 }
                 _ => None,
             };

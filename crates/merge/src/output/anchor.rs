@@ -27,7 +27,7 @@ pub(crate) fn begin(inputs: &Inputs, nccls: &[Nccl], directory: &Path) -> Result
         "" => "MPI and NCCL: a trace of Score-P's with what NCCL did",
         description => description,
     })?;
-    let statements = nccls.iter().map(|nccl| Statements::read(nccl.archive().properties()));
+    let statements = nccls.iter().map(|nccl| Statements::read(nccl.trace.archive.properties()));
     let mut statements = statements.reduce(|all, other| all.merged(&other)).unwrap_or_default();
     let pairs = inputs.pairs.iter();
     let pairs = pairs.map(|pair| format!("{} is {} by {}", inputs.ours(pair).name, inputs.theirs(pair).id, pair.by));

@@ -70,7 +70,7 @@ fn write_offsets(mut to: LocalDefWriter<'_>, offsets: &[ClockOffset]) -> Result<
     Ok(to.close()?)
 }
 
-/// The new numbers in an appended archive of what its events refer to.
+/// For each kind that events refer to, the new numbers of an appended archive.
 pub(super) type Tables = Vec<(MappingType, Vec<u64>)>;
 
 pub(super) fn tables(archive: &Appended<'_>) -> Tables {

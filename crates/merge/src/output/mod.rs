@@ -68,7 +68,7 @@ fn append<'a>(
     for (number, (nccl, threads)) in inputs.nccls.iter().zip(&calls.threads).enumerate() {
         let theirs = threads.iter().map(|thread| (thread.ours, thread.theirs)).collect();
         let numbers = merged.append(&nccl.verbatim, &ids.of_nccl(inputs, number, &theirs)?)?;
-        let (archive, definitions) = (nccl.archive(), &nccl.trace.definitions);
+        let (archive, definitions) = (&nccl.trace.archive, &nccl.trace.definitions);
         let locals = inputs.locals[number].values().flat_map(BTreeMap::values).collect();
         appended.push(Appended { archive, definitions, is_scorep: false, numbers, locals, threads });
     }

@@ -11,7 +11,6 @@ use otf2::{Archive, Definitions, Event, EventKind, LocationRef, RegionRef};
 
 use crate::definitions::ids::is_ours;
 
-/// What was written, and read back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub locations: u64,

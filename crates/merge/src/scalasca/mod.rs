@@ -34,7 +34,6 @@ use retain::{Communicator, Hosts, operations, retain, retain_replayable};
 /// Requests of NCCL's messages: MPI's have lower numbers.
 const FIRST_REQUEST: u64 = 1 << 62;
 
-/// Refuses what the analyser would not read.
 fn refuse(inputs: &Inputs) -> Result<&ScoreP> {
     let [scorep] = inputs.scoreps.as_slice() else {
         bail!("--for scalasca is for one trace of Score-P's, of all ranks of MPI");

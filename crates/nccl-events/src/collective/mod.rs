@@ -12,12 +12,11 @@ pub const ALGORITHMS: [&CStr; 7] =
 
 /// A function of NCCL that moves data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "NCCL's names")]
 pub enum Function {
     /// All ranks of a communicator take part.
     Collective(Collective),
-    /// `ncclSend`
     Send,
-    /// `ncclRecv`
     Recv,
     /// A send or a receive, NCCL does not say which: only version 1 of the interface has a number for it.
     SendRecv,
@@ -25,22 +24,15 @@ pub enum Function {
 
 /// The collectives of NCCL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "NCCL's names")]
 pub enum Collective {
-    /// `ncclAllReduce`
     AllReduce,
-    /// `ncclAllGather`
     AllGather,
-    /// `ncclReduceScatter`
     ReduceScatter,
-    /// `ncclAlltoAll`
     AlltoAll,
-    /// `ncclBroadcast`
     Broadcast,
-    /// `ncclScatter`
     Scatter,
-    /// `ncclReduce`
     Reduce,
-    /// `ncclGather`
     Gather,
 }
 

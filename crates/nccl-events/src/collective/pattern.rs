@@ -64,33 +64,27 @@ mod tests {
 
     #[test]
     fn the_order_of_calls_tells_the_collective() {
-        let of = |calls: &str, ranks| {
-            let sends: Vec<bool> = calls.chars().map(|call| call == 'S').collect();
-            Pattern::of(&sends, ranks)
-        };
+        use Pattern::{AlltoAll, Gather, Scatter};
         for (calls, ranks, pattern) in [
-            ("SRSR", 2, Pattern::AlltoAll),
-            ("SRR", 2, Pattern::Gather),
-            ("SSR", 2, Pattern::Scatter),
-            ("SRSRSR", 3, Pattern::AlltoAll),
-            ("SRRR", 3, Pattern::Gather),
-            ("SSSR", 3, Pattern::Scatter),
+            ("SRSR", 2, Some(AlltoAll)),
+            ("SRR", 2, Some(Gather)),
+            ("SSR", 2, Some(Scatter)),
+            ("SRSRSR", 3, Some(AlltoAll)),
+            ("SRRR", 3, Some(Gather)),
+            ("SSSR", 3, Some(Scatter)),
+            ("", 0, None),
+            ("S", 2, None),
+            ("R", 2, None),
+            ("SR", 1, None),
+            ("SRS", 2, None),
+            ("SRSR", 3, None),
+            ("RSRS", 2, None),
+            ("SRRS", 2, None),
+            ("RRR", 2, None),
+            ("SSS", 2, None),
         ] {
-            assert_eq!(of(calls, ranks), Some(pattern), "{calls} on {ranks}");
-        }
-        for (calls, ranks) in [
-            ("", 0),
-            ("S", 2),
-            ("R", 2),
-            ("SR", 1),
-            ("SRS", 2),
-            ("SRSR", 3),
-            ("RSRS", 2),
-            ("SRRS", 2),
-            ("RRR", 2),
-            ("SSS", 2),
-        ] {
-            assert_eq!(of(calls, ranks), None, "{calls} on {ranks}");
+            let sends: Vec<bool> = calls.chars().map(|call| call == 'S').collect();
+            assert_eq!(Pattern::of(&sends, ranks), pattern, "{calls} on {ranks}");
         }
     }
 }

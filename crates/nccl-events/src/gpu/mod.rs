@@ -1,7 +1,8 @@
 //! What the journal says of GPUs. Times are on a clock of the GPU's ([`GpuClock`]); samples of that clock against
 //! ticks are recorded beside them, and the writing half turns them into time.
 //!
-//! `N` is a string: a [`crate::Name`] on the way in, a a symbol of the journal on the way out.
+//! `N` is a string: a [`crate::Name`] on the way in, a symbol of the journal on the way out.
+#![expect(missing_docs, reason = "the fields are CUDA's and CUPTI's; ids of devices are CUDA's ordinals")]
 
 mod count;
 
@@ -94,10 +95,7 @@ pub enum GpuRecord<N> {
     /// A device of this process. No id.
     Device(Device<N>),
     /// Which device a communicator's rank uses, by its ordinal. The id is the communicator's context.
-    DeviceOfCommunicator {
-        /// The device's ordinal.
-        ordinal: u32,
-    },
+    DeviceOfCommunicator { ordinal: u32 },
     /// What a clock showed; the record's ticks are the middle of when it was asked. No id.
     Clock(ClockSample),
     /// A kernel ran. The id is the external correlation id: the event id of the launch, 0 for none.
@@ -110,7 +108,6 @@ pub enum GpuRecord<N> {
     Notice {
         /// The way from here on.
         backend: Backend,
-        /// The line.
         text: N,
     },
     /// Running totals; the last record of the process counts. No id.
@@ -122,23 +119,16 @@ packed! {
     Device<S>, 6 words {
         /// CUDA's ordinal in this process, after `CUDA_VISIBLE_DEVICES`.
         ordinal: u32 [0 0] "ordinal",
-        /// Product name.
         name: S [5 0] "name",
         /// `cuDeviceGetUuid_v2`: of the MIG instance where it is one. Zero when not known.
         uuid: [u8; 16] [1 0] "uuid",
-        /// PCI domain.
         pci_domain: u32 [3 0] "pciDomain",
-        /// PCI bus.
         pci_bus: u8 [3 32] "pciBus",
-        /// PCI device.
         pci_device: u8 [3 40] "pciDevice",
-        /// Whether it is a MIG instance.
         is_mig: bool [flag] "isMig",
         /// `cuDriverGetVersion`, 12080 for CUDA 12.8; 0 when not known.
         driver_version: u32 [0 32] "driverVersion",
-        /// Compute capability, major and minor.
         compute_capability: [u16; 2] [4 0] "computeCapability",
-        /// Streaming multiprocessors.
         multiprocessors: u32 [4 32] "multiprocessors",
     }
 }
@@ -146,11 +136,9 @@ packed! {
 packed! {
     /// What a clock showed at the record's ticks.
     ClockSample, 3 words {
-        /// Which clock.
         clock: GpuClock [0 0] "clock",
         /// Whose, by ordinal, or [`ALL_DEVICES`].
         ordinal: u32 [0 32] "ordinal",
-        /// What it showed.
         gpu_ns: u64 [1 0] "gpuNs",
         /// It showed that at most this many ticks before or after the record's.
         uncertainty_ticks: u64 [2 0] "uncertaintyTicks",
@@ -163,27 +151,16 @@ packed! {
     Kernel<S>, 11 words {
         /// Mangled, as CUPTI gives it.
         name: S [8 0] "name",
-        /// The device's ordinal.
         device: u32 [0 32] "device",
-        /// CUPTI's id of the context.
         context: u32 [1 0] "context",
-        /// CUPTI's id of the stream.
         stream: u32 [1 32] "stream",
-        /// CUPTI's correlation id.
         correlation: u32 [0 0] "corrId",
-        /// When it began.
         start_ns: u64 [2 0] "startNs",
-        /// When it ended.
         end_ns: u64 [3 0] "endNs",
-        /// Blocks of the grid.
         grid: [u32; 3] [4 0] "grid",
-        /// Threads of a block.
         block: [u32; 3] [5 32] "block",
-        /// Registers of a thread.
         registers_per_thread: u16 [8 16] "registers",
-        /// Static shared memory.
         static_shared_bytes: u32 [7 0] "staticSharedBytes",
-        /// Dynamic shared memory.
         dynamic_shared_bytes: u32 [7 32] "dynamicSharedBytes",
         /// 0 outside of graphs.
         graph: u32 [8 32] "graph" rare,
@@ -200,19 +177,12 @@ packed! {
     Copy, 8 words {
         /// `CUpti_ActivityMemcpyKind`.
         kind: u8 [5 0] "kind",
-        /// How much was copied.
         bytes: u64 [4 0] "bytes",
-        /// The device's ordinal.
         device: u32 [0 32] "device",
-        /// CUPTI's id of the context.
         context: u32 [1 0] "context",
-        /// CUPTI's id of the stream.
         stream: u32 [1 32] "stream",
-        /// CUPTI's correlation id.
         correlation: u32 [0 0] "corrId",
-        /// When it began.
         start_ns: u64 [2 0] "startNs",
-        /// When it ended.
         end_ns: u64 [3 0] "endNs",
         /// `CUpti_ActivityMemoryKind`.
         source_kind: u8 [5 8] "sourceKind",
@@ -232,7 +202,6 @@ packed! {
 packed! {
     /// When what a launch enqueued ran, by CUDA events before and behind it. Times on [`GpuClock::Events`].
     LaunchTime, 4 words {
-        /// The device, by ordinal.
         ordinal: u32 [0 0] "ordinal",
         /// The stream's handle, as in the launch.
         stream: u64 [1 0] "stream" address,

@@ -2,11 +2,7 @@
 
 use otf2_sys as sys;
 
-use crate::refs::{
-    AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef, CommRef, GroupRef,
-    InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef, LocationGroupRef, LocationRef, MetricMemberRef,
-    MetricRef, ParameterRef, RegionRef, RmaWinRef, SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
-};
+use crate::refs::*;
 use crate::value::AttributeValue;
 
 /// Gives a reference of a kind another number.

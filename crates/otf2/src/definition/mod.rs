@@ -5,11 +5,7 @@
 
 mod field;
 
-use crate::refs::{
-    AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef, CommRef, GroupRef,
-    InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef, LocationGroupRef, LocationRef, MetricMemberRef,
-    MetricRef, ParameterRef, RegionRef, RmaWinRef, SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
-};
+use crate::refs::*;
 use crate::value::AttributeValue;
 use crate::vocabulary::GroupType;
 
@@ -18,7 +14,7 @@ pub(crate) use field::{Field, reference_of};
 use field::{Renumber, renumber_value};
 
 /// The definitions whose fields are numbers and references, each an argument of libotf2's functions, and a value
-/// with its type at the end of some. Whoever needs the list calls this with a macro that makes something of it.
+/// with its type at the end of some. A user of the list passes a macro that expands it.
 macro_rules! plain_definitions {
     ($make:ident) => {
         $make! {

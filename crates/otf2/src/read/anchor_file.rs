@@ -16,9 +16,6 @@ const FIXED_BYTES: usize = 38;
 const TEXTS: usize = 3;
 
 /// Checks that an anchor has the strings that it counts.
-///
-/// # Errors
-/// When the file cannot be read, or is no whole anchor.
 pub(super) fn check_anchor(path: &Path) -> Result<()> {
     let bytes = regular_files::read(path, MOST_ANCHOR_BYTES).map_err(|source| io("open the archive", path, source))?;
     let reason = "is not the anchor of an archive, or was cut short".to_owned();

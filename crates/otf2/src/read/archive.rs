@@ -40,9 +40,6 @@ macro_rules! getters {
 
 impl Archive {
     /// Opens the archive that this anchor file (`….otf2`) describes.
-    ///
-    /// # Errors
-    /// When there is no such file, or it is not an anchor that this libotf2 can read.
     pub fn open(anchor: &Path) -> Result<Self> {
         let mut reader = Reader::open(anchor)?;
         let operation = || format!("read the anchor {}", anchor.display());
@@ -119,9 +116,6 @@ impl Archive {
     }
 
     /// Whether a location has local definitions; the file of them is whole.
-    ///
-    /// # Errors
-    /// When it cannot be read, or was cut short.
     pub fn has_local_definitions(&self, location: LocationRef) -> Result<bool> {
         let file = self.definition_file(location);
         match file.symlink_metadata() {
@@ -131,9 +125,6 @@ impl Archive {
     }
 
     /// Checks that all definitions are there, and are those that were written, where the archive says what these were.
-    ///
-    /// # Errors
-    /// When they are not, or a file cannot be read.
     pub fn check_definitions(&self, definitions: &Definitions) -> Result<()> {
         let locations = definitions.locations.iter();
         let with_events = locations.clone().filter(|(_, it)| it.number_of_events > 0).map(|(it, _)| it.get());

@@ -11,9 +11,6 @@ const HEADER_MARK: u8 = 3;
 const END: [u8; 2] = [2, 1];
 
 /// Checks the beginning and the end of a definition file, of at most this many bytes.
-///
-/// # Errors
-/// When the file cannot be read, is no definition file, or was cut short.
 pub fn check_definition_file(path: &Path, most_bytes: u64) -> Result<()> {
     let read = |source| io("read the definitions", path, source);
     let damaged = |reason: String| Error::Damaged { path: path.to_owned(), reason };

@@ -11,18 +11,11 @@ use super::reader::{Reader, array, callback_table};
 use crate::definition::{Definition, Field, plain_definitions};
 use crate::error::{self, Error, Result, check, refused};
 use crate::records::Definitions;
-use crate::refs::{
-    AttributeRef, CallingContextRef, CallpathRef, CallsiteRef, CartDimensionRef, CartTopologyRef, CommRef, GroupRef,
-    InterruptGeneratorRef, IoFileRef, IoHandleRef, IoParadigmRef, LocationGroupRef, LocationRef, MetricMemberRef,
-    MetricRef, ParameterRef, RegionRef, RmaWinRef, SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
-};
+use crate::refs::*;
 use crate::value::AttributeValue;
 
 impl Archive {
     /// Reads the global definitions.
-    ///
-    /// # Errors
-    /// When the file of the global definitions is missing or damaged.
     pub fn definitions(&self) -> Result<Definitions> {
         let mut found = Definitions::default();
         let records = self.each_definition(&mut |definition| match definition {
@@ -40,10 +33,7 @@ impl Archive {
     }
 
     /// Reads the global definitions as they are: every kind, in the order of the file.
-    ///
-    /// # Errors
-    /// As for [`Archive::definitions`]; also when there are kinds of definitions that OTF2 3.0 does not have: passing
-    /// on the others would lose them.
+    /// Kinds that OTF2 3.0 does not have are an error: passing on the others would lose them.
     pub fn verbatim_definitions(&self) -> Result<Vec<Definition>> {
         let mut found = Vec::new();
         let count = self.each_definition(&mut |definition| found.extend(definition))?;

@@ -14,8 +14,6 @@ use crate::refs::{AttributeRef, CommRef, LocationRef, MetricRef, ParameterRef, R
 use crate::value::{AttributeValue, MetricValue};
 use crate::vocabulary::{CollectiveOp, MeasurementMode};
 
-const SUCCESS: sys::OTF2_CallbackCode = sys::OTF2_CALLBACK_SUCCESS;
-
 /// The event that libotf2 delivered last. Its address is the callbacks' user data.
 #[derive(Default)]
 pub(super) struct Inbox {
@@ -59,24 +57,19 @@ unsafe fn attributes(list: *mut sys::OTF2_AttributeList) -> Vec<(AttributeRef, A
         let mut value = sys::OTF2_AttributeValue { uint64: 0 };
         // SAFETY: a live list, an index below its length, and three places to write to.
         let code = unsafe {
-            sys::OTF2_AttributeList_GetAttributeByIndex(
-                list,
-                index,
-                &raw mut attribute,
-                &raw mut value_type,
-                &raw mut value,
-            )
+            let (to, its_type, its_value) = (&raw mut attribute, &raw mut value_type, &raw mut value);
+            sys::OTF2_AttributeList_GetAttributeByIndex(list, index, to, its_type, its_value)
         };
         if code == sys::OTF2_SUCCESS {
-            let value = AttributeValue::from_raw(value_type, value);
-            entries.push((AttributeRef::new(attribute), value));
+            entries.push((AttributeRef::new(attribute), AttributeValue::from_raw(value_type, value)));
         }
     }
     entries
 }
 
+/// Registers callbacks: the arguments of each, and the event that is made of them.
 macro_rules! event_callbacks {
-    ($table:ident; $($set:ident($($name:ident: $argument:ty),*) => $kind:expr;)*) => {$({
+    ($table:ident; $($set:ident($($name:tt: $argument:ty),*) => $kind:expr;)*) => {$({
         unsafe extern "C" fn callback(
             location: sys::OTF2_LocationRef,
             time: sys::OTF2_TimeStamp,
@@ -84,9 +77,10 @@ macro_rules! event_callbacks {
             attributes: *mut sys::OTF2_AttributeList,
             $($name: $argument,)*
         ) -> sys::OTF2_CallbackCode {
+            let kind = $kind;
             // SAFETY: the arguments are those that libotf2 passed to this event callback.
-            unsafe { deliver(location, time, user_data, attributes, $kind) };
-            SUCCESS
+            unsafe { deliver(location, time, user_data, attributes, kind) };
+            sys::OTF2_CALLBACK_SUCCESS
         }
         // SAFETY: the table is alive, and the callback has the type that the header gives it.
         let code = unsafe { sys::$set($table, Some(callback)) };
@@ -112,36 +106,10 @@ fn access(win: u32, remote: u32, bytes: u64, matching: u64) -> RmaAccess {
     RmaAccess { win: RmaWinRef::new(win), remote, bytes, matching }
 }
 
-fn metric(metric: u32, types: &[u8], values: &[sys::OTF2_MetricValue]) -> EventKind {
-    let values = types.iter().zip(values).map(|(value_type, value)| MetricValue::from_raw(*value_type, *value));
-    EventKind::Metric { metric: MetricRef::new(metric), values: values.collect() }
-}
-
-unsafe extern "C" fn on_metric(
-    location: sys::OTF2_LocationRef,
-    time: sys::OTF2_TimeStamp,
-    user_data: *mut c_void,
-    attributes: *mut sys::OTF2_AttributeList,
-    reference: sys::OTF2_MetricRef,
-    count: u8,
-    types: *const sys::OTF2_Type,
-    values: *const sys::OTF2_MetricValue,
-) -> sys::OTF2_CallbackCode {
-    // SAFETY: libotf2 passes arrays of `count` elements.
-    let types = unsafe { array(types, usize::from(count)) };
-    // SAFETY: as above.
-    let values = unsafe { array(values, usize::from(count)) };
-    let kind = metric(reference, &types, &values);
-    // SAFETY: the arguments are those that libotf2 passed to this event callback.
-    unsafe { deliver(location, time, user_data, attributes, kind) };
-    SUCCESS
-}
-
 impl EventCallbacks {
     pub(super) fn new() -> Result<Self> {
         let callbacks = Self::empty()?;
         register(callbacks.as_ptr())?;
-        register_metric(callbacks.as_ptr())?;
         register_others(callbacks.as_ptr())?;
         Ok(callbacks)
     }
@@ -162,10 +130,7 @@ fn register(table: *mut sys::OTF2_GlobalEvtReaderCallbacks) -> Result<()> {
             => EventKind::NonBlockingCollectiveRequest { request };
         OTF2_GlobalEvtReaderCallbacks_SetNonBlockingCollectiveCompleteCallback(
             op: u8, comm: u32, root: u32, sent: u64, received: u64, request: u64
-        ) => EventKind::NonBlockingCollectiveComplete {
-            collective: collective(op, comm, root, sent, received),
-            request,
-        };
+        ) => EventKind::NonBlockingCollectiveComplete { collective: collective(op, comm, root, sent, received), request };
         OTF2_GlobalEvtReaderCallbacks_SetMpiSendCallback(peer: u32, comm: u32, tag: u32, bytes: u64)
             => EventKind::MpiSend(message(peer, comm, tag, bytes));
         OTF2_GlobalEvtReaderCallbacks_SetMpiRecvCallback(peer: u32, comm: u32, tag: u32, bytes: u64)
@@ -180,21 +145,26 @@ fn register(table: *mut sys::OTF2_GlobalEvtReaderCallbacks) -> Result<()> {
         OTF2_GlobalEvtReaderCallbacks_SetMpiIrecvCallback(
             peer: u32, comm: u32, tag: u32, bytes: u64, request: u64
         ) => EventKind::MpiIrecv { message: message(peer, comm, tag, bytes), request };
-        OTF2_GlobalEvtReaderCallbacks_SetRmaPutCallback(
-            win: u32, remote: u32, bytes: u64, matching: u64
-        ) => EventKind::RmaPut(access(win, remote, bytes, matching));
-        OTF2_GlobalEvtReaderCallbacks_SetRmaGetCallback(
-            win: u32, remote: u32, bytes: u64, matching: u64
-        ) => EventKind::RmaGet(access(win, remote, bytes, matching));
+        OTF2_GlobalEvtReaderCallbacks_SetRmaPutCallback(win: u32, remote: u32, bytes: u64, matching: u64)
+            => EventKind::RmaPut(access(win, remote, bytes, matching));
+        OTF2_GlobalEvtReaderCallbacks_SetRmaGetCallback(win: u32, remote: u32, bytes: u64, matching: u64)
+            => EventKind::RmaGet(access(win, remote, bytes, matching));
         OTF2_GlobalEvtReaderCallbacks_SetRmaOpCompleteBlockingCallback(win: u32, matching: u64)
             => EventKind::RmaOpCompleteBlocking { win: RmaWinRef::new(win), matching };
         OTF2_GlobalEvtReaderCallbacks_SetRmaOpCompleteNonBlockingCallback(win: u32, matching: u64)
             => EventKind::RmaOpCompleteNonBlocking { win: RmaWinRef::new(win), matching };
+        OTF2_GlobalEvtReaderCallbacks_SetMetricCallback(
+            metric: u32, count: u8, types: *const u8, values: *const sys::OTF2_MetricValue
+        ) => {
+            // SAFETY: libotf2 passes arrays of `count` elements.
+            let types = unsafe { array(types, usize::from(count)) };
+            // SAFETY: as above.
+            let values = unsafe { array(values, usize::from(count)) };
+            let values = types.into_iter().zip(values).map(|(kind, value)| MetricValue::from_raw(kind, value));
+            EventKind::Metric { metric: MetricRef::new(metric), values: values.collect() }
+        };
         OTF2_GlobalEvtReaderCallbacks_SetParameterStringCallback(parameter: u32, value: u32)
-            => EventKind::ParameterString {
-                parameter: ParameterRef::new(parameter),
-                value: StringRef::new(value),
-            };
+            => EventKind::ParameterString { parameter: ParameterRef::new(parameter), value: StringRef::new(value) };
         OTF2_GlobalEvtReaderCallbacks_SetParameterIntCallback(parameter: u32, value: i64)
             => EventKind::ParameterInt { parameter: ParameterRef::new(parameter), value };
         OTF2_GlobalEvtReaderCallbacks_SetParameterUnsignedIntCallback(parameter: u32, value: u64)
@@ -205,12 +175,6 @@ fn register(table: *mut sys::OTF2_GlobalEvtReaderCallbacks) -> Result<()> {
     Ok(())
 }
 
-fn register_metric(table: *mut sys::OTF2_GlobalEvtReaderCallbacks) -> Result<()> {
-    // SAFETY: the table is alive, and the callback has the type that the header gives it.
-    let code = unsafe { sys::OTF2_GlobalEvtReaderCallbacks_SetMetricCallback(table, Some(on_metric)) };
-    check(code, || "register an event callback".to_owned())
-}
-
 /// The event that a callback is for.
 const fn name_of(set: &str) -> &str {
     let (_, name) = set.split_at("OTF2_GlobalEvtReaderCallbacks_Set".len());
@@ -219,23 +183,10 @@ const fn name_of(set: &str) -> &str {
 
 /// Events that are read by their name only: the callbacks differ in the arguments that are not looked at.
 macro_rules! other_events {
-    ($table:ident; $($set:ident($($argument:ty),*);)*) => {$({
-        unsafe extern "C" fn callback(
-            location: sys::OTF2_LocationRef,
-            time: sys::OTF2_TimeStamp,
-            user_data: *mut c_void,
-            attributes: *mut sys::OTF2_AttributeList,
-            $(_: $argument,)*
-        ) -> sys::OTF2_CallbackCode {
-            let kind = EventKind::Other(const { name_of(stringify!($set)) });
-            // SAFETY: the arguments are those that libotf2 passed to this event callback.
-            unsafe { deliver(location, time, user_data, attributes, kind) };
-            SUCCESS
-        }
-        // SAFETY: the table is alive, and the callback has the type that the header gives it.
-        let code = unsafe { sys::$set($table, Some(callback)) };
-        check(code, || "register an event callback".to_owned())?;
-    })*};
+    ($table:ident; $($set:ident($($argument:ty),*);)*) => {
+        event_callbacks! { $table; $($set($(_: $argument),*)
+            => EventKind::Other(const { name_of(stringify!($set)) });)* }
+    };
 }
 
 fn register_others(table: *mut sys::OTF2_GlobalEvtReaderCallbacks) -> Result<()> {

@@ -16,9 +16,6 @@ const END_BYTES: u64 = 2;
 
 /// Checks an event file's chunks and its end, and returns how many events are in it. Reads a few bytes per
 /// chunk, not the events.
-///
-/// # Errors
-/// When the file cannot be read, was cut short, or has chunks of another size.
 pub fn check_event_file(path: &Path, chunk_bytes: u64) -> Result<u64> {
     let damaged = |reason: String| Error::Damaged { path: path.to_owned(), reason };
     let read = |source| io("read the event file", path, source);

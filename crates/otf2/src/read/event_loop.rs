@@ -21,14 +21,12 @@ struct Expected {
 }
 
 impl Archive {
-    /// Calls `each` for every event of these locations, in the order of their corrected times.
+    /// Calls `each` for every event of these locations, in the order of their corrected times. Returns how many events
+    /// were given.
     ///
     /// Clock offsets are applied, and references are those of the global definitions. Equal times are given in
-    /// the order of location ids. Memory is two chunks per location. Returns how many events were given.
-    ///
-    /// # Errors
-    /// When an event file is missing, cut short (its process was killed while writing) or has other chunks
-    /// than the anchor says; libotf2 would read such a file for ever, or in part.
+    /// the order of location ids. Memory is two chunks per location. A file that libotf2 would read for ever, or
+    /// in part, is an error: one that was cut short, or has chunks of another size than the anchor states.
     pub fn for_each_event(
         &self,
         locations: &[LocationRef],
@@ -83,41 +81,17 @@ impl Archive {
     }
 }
 
-/// Selects the locations and reads their mapping tables and clock offsets.
+/// Selects the locations and reads their mapping tables and clock offsets. Without them a location has an identity
+/// mapping and no clock offsets.
 fn select(reader: &mut Reader, archive: &Archive, locations: &[LocationRef]) -> Result<()> {
-    let pointer = reader.as_ptr();
+    reader.select(locations)?;
     for location in locations {
-        // SAFETY: the reader is open.
-        let code = unsafe { sys::OTF2_Reader_SelectLocation(pointer, location.get()) };
-        check(code, || format!("select {location:?}"))?;
+        if archive.has_local_definitions(*location)? {
+            reader.read_local(*location, &archive.definition_file(*location), None)?;
+        }
     }
     // SAFETY: the reader is open.
-    let code = unsafe { sys::OTF2_Reader_OpenDefFiles(pointer) };
-    check(code, || "open the local definition files".to_owned())?;
-    for location in locations {
-        let file = archive.definition_file(*location);
-        // A location without local definitions has an identity mapping and no clock offsets.
-        if !archive.has_local_definitions(*location)? {
-            continue;
-        }
-        let operation = || format!("read {}", file.display());
-        error::forget();
-        // SAFETY: the reader is open and the location selected.
-        let definitions = unsafe { sys::OTF2_Reader_GetDefReader(pointer, location.get()) };
-        if definitions.is_null() {
-            return Err(error::null(operation()));
-        }
-        let mut read = 0;
-        // SAFETY: both readers are open.
-        let code = unsafe { sys::OTF2_Reader_ReadAllLocalDefinitions(pointer, definitions, &raw mut read) };
-        let result = check(code, operation);
-        // SAFETY: both readers are open, and this one is not used again.
-        let code = unsafe { sys::OTF2_Reader_CloseDefReader(pointer, definitions) };
-        result?;
-        check(code, operation)?;
-    }
-    // SAFETY: the reader is open.
-    let code = unsafe { sys::OTF2_Reader_CloseDefFiles(pointer) };
+    let code = unsafe { sys::OTF2_Reader_CloseDefFiles(reader.as_ptr()) };
     check(code, || "close the local definition files".to_owned())
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
+use std::path::Path;
 use std::ptr;
 
 use otf2_sys as sys;
@@ -23,7 +24,7 @@ pub struct ClockOffset {
     pub standard_deviation: f64,
 }
 
-/// What the local definition file of a location says.
+/// The content of the local definition file of a location.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LocalDefinitions {
     /// Clock offsets, in the order of the file.
@@ -98,46 +99,62 @@ unsafe extern "C" fn pair(local: u64, global: u64, user_data: *mut c_void) {
     table.insert(local, global);
 }
 
-impl Archive {
-    /// Reads the local definitions of a location: its mapping tables and clock offsets. Without a file there are none.
-    ///
-    /// # Errors
-    /// When the file is damaged.
-    pub fn local_definitions(&self, location: LocationRef) -> Result<LocalDefinitions> {
-        let file = self.definition_file(location);
-        let mut found = LocalDefinitions::default();
-        if !self.has_local_definitions(location)? {
-            return Ok(found);
+impl Reader {
+    /// Selects locations, whose local definitions can then be read.
+    pub(super) fn select(&mut self, locations: &[LocationRef]) -> Result<()> {
+        for location in locations {
+            // SAFETY: the reader is open.
+            let code = unsafe { sys::OTF2_Reader_SelectLocation(self.as_ptr(), location.get()) };
+            check(code, || format!("select {location:?}"))?;
         }
+        // SAFETY: the reader is open.
+        let code = unsafe { sys::OTF2_Reader_OpenDefFiles(self.as_ptr()) };
+        check(code, || "open the local definition files".to_owned())
+    }
+
+    /// Reads the local definitions of a selected location, into what callbacks fill.
+    pub(super) fn read_local(
+        &mut self,
+        location: LocationRef,
+        file: &Path,
+        to: Option<(&Callbacks, &mut LocalDefinitions)>,
+    ) -> Result<()> {
         let operation = || format!("read {}", file.display());
-        let mut reader = Reader::open(self.anchor_file())?;
-        let pointer = reader.as_ptr();
-        // SAFETY: the reader is open.
-        let code = unsafe { sys::OTF2_Reader_SelectLocation(pointer, location.get()) };
-        check(code, operation)?;
-        // SAFETY: the reader is open.
-        let code = unsafe { sys::OTF2_Reader_OpenDefFiles(pointer) };
-        check(code, operation)?;
+        let pointer = self.as_ptr();
         error::forget();
         // SAFETY: the reader is open and the location selected.
         let definitions = unsafe { sys::OTF2_Reader_GetDefReader(pointer, location.get()) };
         if definitions.is_null() {
             return Err(error::null(operation()));
         }
-        let callbacks = Callbacks::new()?;
-        let user_data = ptr::from_mut(&mut found);
-        // SAFETY: both readers are open, libotf2 copies the table, and `found` is used through this pointer alone
-        // until the reading is done.
-        let code = unsafe {
-            sys::OTF2_Reader_RegisterDefCallbacks(pointer, definitions, callbacks.as_ptr(), user_data.cast())
-        };
-        check(code, operation)?;
+        if let Some((callbacks, found)) = to {
+            let (callbacks, found) = (callbacks.as_ptr(), ptr::from_mut(found).cast());
+            // SAFETY: both readers are open, libotf2 copies the table, and what is found is used through this pointer
+            // alone until the reading is done.
+            let code = unsafe { sys::OTF2_Reader_RegisterDefCallbacks(pointer, definitions, callbacks, found) };
+            check(code, operation)?;
+        }
         let mut count = 0;
         // SAFETY: both readers are open; the callbacks' user data is alive.
         let code = unsafe { sys::OTF2_Reader_ReadAllLocalDefinitions(pointer, definitions, &raw mut count) };
-        check(code, operation)?;
-        // Closes the reader of the definitions, too.
-        drop(reader);
+        let result = check(code, operation);
+        // SAFETY: both readers are open, and this one is not used again.
+        let code = unsafe { sys::OTF2_Reader_CloseDefReader(pointer, definitions) };
+        result.and(check(code, operation))
+    }
+}
+
+impl Archive {
+    /// Reads the local definitions of a location: its mapping tables and clock offsets. Without a file there are none.
+    pub fn local_definitions(&self, location: LocationRef) -> Result<LocalDefinitions> {
+        let mut found = LocalDefinitions::default();
+        if !self.has_local_definitions(location)? {
+            return Ok(found);
+        }
+        let mut reader = Reader::open(self.anchor_file())?;
+        reader.select(&[location])?;
+        let callbacks = Callbacks::new()?;
+        reader.read_local(location, &self.definition_file(location), Some((&callbacks, &mut found)))?;
         Ok(found)
     }
 }

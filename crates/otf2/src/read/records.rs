@@ -34,13 +34,13 @@ impl Definitions {
             }
             other => self.add_whole(other),
         };
-        // What says more about something that is not defined is counted, too.
+        // A property of something undefined is counted, too.
         if kept.is_none() {
             *self.others.entry(kind).or_default() += 1;
         }
     }
 
-    /// Keeps a definition that needs no other; nothing where it is none of those.
+    /// Keeps a definition that needs no other. Returns `None` for all others.
     fn add_whole(&mut self, definition: Definition) -> Option<()> {
         match definition {
             Definition::ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp } => {

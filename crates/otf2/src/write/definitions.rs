@@ -70,9 +70,6 @@ impl DefinitionState {
 macro_rules! typed {
     ($($(#[$doc:meta])* $method:ident($own:ty, $record:ty) $(with $property:ident)?;)*) => {$(
         $(#[$doc])*
-        ///
-        /// # Errors
-        /// See [`GlobalDefinitions`].
         pub fn $method(&mut self, reference: $own, record: &$record) -> Result<()> {
             let properties: &[Property] = typed!(@properties record $($property)?);
             self.define(record.definition(reference), properties)?;
@@ -131,9 +128,6 @@ impl<'a> GlobalDefinitions<'a> {
     }
 
     /// Defines the clock. Once.
-    ///
-    /// # Errors
-    /// When it is defined already, or a clock with these properties cannot be.
     pub fn clock_properties(&mut self, clock: &ClockProperties) -> Result<()> {
         let ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp } = *clock;
         let clock = Definition::ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp };
@@ -141,17 +135,11 @@ impl<'a> GlobalDefinitions<'a> {
     }
 
     /// Defines a string.
-    ///
-    /// # Errors
-    /// When the reference is not the next one, the text has a NUL byte, or it is larger than a chunk.
     pub fn string(&mut self, reference: StringRef, text: &str) -> Result<()> {
         self.define(Definition::String { this: reference, text: text.as_bytes().to_vec() }, &[])
     }
 
     /// Defines a node of the system tree, with its domains and properties.
-    ///
-    /// # Errors
-    /// See [`GlobalDefinitions`].
     pub fn system_tree_node(&mut self, of: SystemTreeNodeRef, node: &SystemTreeNode) -> Result<()> {
         self.define(node.definition(of), &node.properties)?;
         for domain in &node.domains {
@@ -164,9 +152,6 @@ impl<'a> GlobalDefinitions<'a> {
     }
 
     /// Names a paradigm and says how it works, with its properties. Once for each paradigm.
-    ///
-    /// # Errors
-    /// See [`GlobalDefinitions`].
     pub fn paradigm(&mut self, paradigm: Paradigm, record: &ParadigmRecord) -> Result<()> {
         let values = record.properties.iter().map(|(_, value)| *value);
         self.defined.values(&format!("define the paradigm {paradigm:?}"), values)?;
@@ -180,9 +165,6 @@ impl<'a> GlobalDefinitions<'a> {
 
     /// Writes a definition as it is. Nothing is checked but its size: who mixes this with the other functions, which
     /// check that references are dense and defined, gets refusals from them.
-    ///
-    /// # Errors
-    /// When it is larger than a chunk of the archive, or the file cannot be written.
     pub fn verbatim(&mut self, definition: &Definition) -> Result<()> {
         self.fits(definition)?;
         self.defined.note_location(definition);
@@ -239,7 +221,7 @@ impl<'a> GlobalDefinitions<'a> {
 /// 11 bytes, which fit into the smallest chunk.
 const REST_BYTES: usize = 256;
 
-/// libotf2 writes a number as one byte that says how many follow, and those that are not leading zeros.
+/// libotf2 writes a number as its length in one byte, then its bytes without leading zeros.
 fn compressed_size(number: u64) -> usize {
     let bytes = 8 - number.leading_zeros() / 8;
     1 + usize::try_from(bytes).unwrap_or(8)

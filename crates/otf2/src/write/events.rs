@@ -66,9 +66,7 @@ impl<'a> EventWriter<'a> {
     }
 
     /// Closes the event file and returns how many events are in it.
-    ///
-    /// # Errors
-    /// When the file could not be written, now or before; then it is not to be used.
+    /// On an error the file is not to be used.
     pub fn close(mut self) -> Result<u64> {
         if let Err(error) = self.finish() {
             self.handle.note_failure();
@@ -163,16 +161,13 @@ fn name_of(function: &str) -> &str {
     function.trim_start_matches("OTF2_EvtWriter_")
 }
 
-/// One function for each kind of event: its arguments, those of them that are references to something, and what libotf2
-/// takes for the arguments.
+/// One function for each kind of event: its arguments, which of them are references, and the arguments that libotf2
+/// takes for them.
 macro_rules! events {
     ($($(#[$doc:meta])* $method:ident($($argument:ident: $type:ty),*)
         $(refers to $(($what:literal: $reference:expr))+)? = $function:ident($($raw:expr),*);)*) => {
         impl EventWriter<'_> {$(
             $(#[$doc])*
-            ///
-            /// # Errors
-            /// See [`EventWriter`].
             pub fn $method(&mut self, time: u64, $($argument: $type,)* attributes: &Attributes) -> Result<()> {
                 const EVENT: &str = stringify!($function);
                 $($(self.defined(EVENT, $what, $reference.is_defined())?;)+)?
@@ -192,7 +187,7 @@ events! {
     enter(region: RegionRef) refers to ("region": region) = OTF2_EvtWriter_Enter(region.get());
     /// A region is left.
     leave(region: RegionRef) refers to ("region": region) = OTF2_EvtWriter_Leave(region.get());
-    /// Recording stops, or goes on.
+    /// Recording stops or continues.
     measurement_on_off(mode: MeasurementMode) = OTF2_EvtWriter_MeasurementOnOff(mode.raw());
     /// A string parameter of the region entered last.
     parameter_string(parameter: ParameterRef, value: StringRef) refers to ("parameter": parameter) ("string": value)
@@ -269,10 +264,7 @@ events! {
 }
 
 impl EventWriter<'_> {
-    /// The values of a metric class, in the order of its members and of their types.
-    ///
-    /// # Errors
-    /// See [`EventWriter`]; also when there are more than 255 values.
+    /// The values of a metric class, at most 255, in the order of its members and of their types.
     pub fn metric(
         &mut self,
         time: u64,

@@ -46,21 +46,16 @@ impl FullChunk {
     }
 }
 
-/// A whole event file without events. Readers fail on a location that has no event file at all.
+/// A chunk without events that ends a file after this many events; definitions do not count as events.
 ///
 /// | bytes | meaning |
 /// |---|---|
 /// | `03` | chunk header |
 /// | `42` or `23` | numbers that follow are little- or big-endian |
-/// | u64 | number of the chunk's first event: 1 |
-/// | u64 | number of its last event: 0, so there is none |
+/// | u64 | number of the chunk's first event: the one after those of the file |
+/// | u64 | number of its last event: the one before, so there is none |
 /// | `02` | end of file |
 /// | `01` | end of buffer |
-fn stub_events() -> [u8; 20] {
-    last_chunk(0)
-}
-
-/// A chunk without events that ends a file after this many events; definitions do not count as events.
 fn last_chunk(events: u64) -> [u8; 20] {
     let endianness = if cfg!(target_endian = "little") { b'B' } else { b'#' };
     let [a, b, c, d, e, f, g, h] = (events + 1).to_ne_bytes();
@@ -68,10 +63,7 @@ fn last_chunk(events: u64) -> [u8; 20] {
     [3, endianness, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, 2, 1]
 }
 
-/// Writes an event file without events.
-///
-/// # Errors
-/// When the file cannot be written.
+/// Writes an event file without events. Readers fail on a location that has no event file at all.
 pub fn write_stub_events(path: &Path) -> Result<()> {
-    fs::write(path, stub_events()).map_err(|source| io("write the event file", path, source))
+    fs::write(path, last_chunk(0)).map_err(|source| io("write the event file", path, source))
 }

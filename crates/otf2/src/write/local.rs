@@ -54,9 +54,7 @@ impl<'a> LocalDefWriter<'a> {
     }
 
     /// Local reference `i` stands for global reference `globals[i]`. An identity is not written.
-    ///
-    /// # Errors
-    /// When there was a table of this type before, or the table is larger than a definitions chunk.
+    /// A type has one table, not larger than a definitions chunk.
     pub fn mapping_table_dense(&mut self, mapping: MappingType, globals: &[u32]) -> Result<()> {
         self.first_of_its_type(mapping)?;
         if globals.iter().zip(0..).all(|(global, local)| *global == local) {
@@ -71,10 +69,6 @@ impl<'a> LocalDefWriter<'a> {
     }
 
     /// Each local reference of a pair stands for the global one; others stand for themselves.
-    ///
-    /// # Errors
-    /// When a local reference occurs twice, there was a table of this type before, or the table is larger than
-    /// a definitions chunk.
     pub fn mapping_table_sparse(&mut self, mapping: MappingType, pairs: &[(u64, u64)]) -> Result<()> {
         self.first_of_its_type(mapping)?;
         let mut sorted: Vec<(u64, u64)> = pairs.to_vec();
@@ -121,11 +115,7 @@ impl<'a> LocalDefWriter<'a> {
     }
 
     /// At this local time (before correction) the clock of the location is `offset` ticks behind the
-    /// archive's: readers add it.
-    ///
-    /// # Errors
-    /// When the time is not after that of the offset before, or the standard deviation is negative or no
-    /// number.
+    /// archive's: readers add it. Times increase.
     pub fn clock_offset(&mut self, time: u64, offset: i64, standard_deviation: f64) -> Result<()> {
         let operation = format!("write a clock offset at {time} for {:?}", self.location);
         if let Some(last) = self.last_offset_time.filter(|last| time <= *last) {
@@ -155,9 +145,6 @@ impl<'a> LocalDefWriter<'a> {
     }
 
     /// Closes the file.
-    ///
-    /// # Errors
-    /// When it could not be written, now or before.
     pub fn close(mut self) -> Result<()> {
         if let Err(error) = self.finish() {
             self.handle.note_failure();

@@ -11,9 +11,8 @@ use otf2::{
 };
 
 fn enters(count: u64) -> Vec<Event> {
-    (0..count)
-        .map(|number| Event { time: 1000 + number, kind: EventKind::Enter(RegionRef::new(0)), attributes: Vec::new() })
-        .collect()
+    let kind = EventKind::Enter(RegionRef::new(0));
+    (0..count).map(|number| Event { time: 1000 + number, kind: kind.clone(), attributes: Vec::new() }).collect()
 }
 
 fn three_chunks(directory: &Path) -> (Archive, PathBuf) {
@@ -36,7 +35,7 @@ fn damage(archive: &Archive, file: &Path) -> String {
 }
 
 #[test]
-fn a_file_that_was_cut_short_is_not_read_for_ever() {
+fn a_file_that_was_cut_short_or_lacks_a_chunk_is_not_read_for_ever() {
     let directory = tempfile::tempdir().expect("a directory");
     let (archive, file) = three_chunks(directory.path());
     let whole = fs::read(&file).expect("the file is there");
@@ -46,23 +45,11 @@ fn a_file_that_was_cut_short_is_not_read_for_ever() {
         let text = damage(&archive, &file);
         assert!(text.contains("cut short"), "{length}: {text}");
     }
-}
-
-#[test]
-fn a_missing_chunk_is_noticed() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let (archive, file) = three_chunks(directory.path());
-    let mut bytes = fs::read(&file).expect("the file is there");
-    let chunk = usize::try_from(EVENT_CHUNK_BYTES).expect("1 MiB");
-    drop(bytes.drain(chunk..2 * chunk));
-    fs::write(&file, &bytes).expect("the file is written");
+    // A chunk in the middle is missing.
+    fs::write(&file, [&whole[..chunk], &whole[2 * chunk..]].concat()).expect("the file is written");
     assert!(damage(&archive, &file).contains("parts of it are missing"));
-}
-
-#[test]
-fn chunks_of_another_size_are_noticed() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let (archive, file) = three_chunks(directory.path());
+    // Its chunks are of another size.
+    fs::write(&file, &whole).expect("the file is written");
     assert_eq!(check_event_file(&file, EVENT_CHUNK_BYTES).expect("it is whole"), 200_000);
     let text = check_event_file(&file, EVENT_CHUNK_BYTES / 2).expect_err("no chunk there").to_string();
     assert!(text.contains("no chunk at byte 524288"), "{text}");
@@ -143,9 +130,8 @@ fn definitions_on_a_full_disk_fail_the_archive() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut archive = ArchiveWriter::create(directory.path(), "traces").expect("it is made");
         symlink("/dev/full", directory.path().join(file)).expect("a link is made");
-        let sample = sample::sample_definitions([0, 0]);
         let mut definitions = archive.definitions().expect("a writer");
-        sample::write_definitions(&mut definitions, &sample).expect("it is in memory");
+        sample::every_kind([0, 0]).iter().try_for_each(|it| definitions.verbatim(it)).expect("it is in memory");
         let mut local = archive.local_definitions(HOST_THREAD).expect("a writer");
         local.mapping_table_dense(MappingType::Region, &[1, 0]).expect("it is in memory");
         let local = local.close();

@@ -4,7 +4,6 @@ mod damage;
 mod misuse;
 mod parts;
 mod programs;
-mod random_events;
 mod round_trip;
 mod sample;
 mod verbatim;

@@ -14,14 +14,14 @@ const EVENTS: usize = 16_384;
 pub(crate) enum At {
     Page,
     File,
-    /// Nowhere: the page has shares of time only.
+    /// Not written: the page has shares of time only.
     None,
 }
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Chunk {
     begin_ns: u64,
-    /// Latest end of what begins in it.
+    /// The latest end of an event that begins in it.
     end_ns: u64,
     pub(crate) events: usize,
     pub(crate) at: At,

@@ -182,8 +182,7 @@ impl<'a> Reading<'a> {
 
     fn set(&self, slice: &Slice) -> Set {
         let attributes = slice.attributes.iter();
-        let made = attributes.filter_map(|(name, value)| Some((self.shared.get(name)?.clone(), self.value(*value)?)));
-        made.collect()
+        attributes.filter_map(|(name, value)| Some((self.shared.get(name)?.clone(), self.value(*value)?))).collect()
     }
 
     fn value(&self, value: AttributeValue) -> Option<Value> {
@@ -223,7 +222,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// A whole number, or the reference of a string; none of other values.
+/// A whole number, or the reference of a string; `None` for other values.
 fn bits(value: AttributeValue) -> Option<i64> {
     match value {
         AttributeValue::U64(number) => Some(number.cast_signed()),

@@ -87,7 +87,7 @@ impl Places {
     }
 
     fn add_row(&mut self, trace: &Trace, process: LocationGroupRef, name: String, is_rank: bool) -> usize {
-        let host = trace.host(process).and_then(|host| trace.node_name(host)).unwrap_or("host unknown");
+        let host = trace.host_name(process).unwrap_or("host unknown");
         let host = self.hosts.iter().position(|known| known == host).unwrap_or_else(|| {
             self.hosts.push(host.to_owned());
             self.hosts.len() - 1
@@ -113,10 +113,7 @@ const fn kind(kind: Option<LocationKind>) -> &'static str {
 
 fn rank_of(trace: &Trace, tables: &Tables, location: LocationRef) -> Option<usize> {
     let members = &tables.members;
-    let row = members.at(location).or_else(|| {
-        let (comm, rank) = trace.rank_of(location)?;
-        members.at(*trace.members(comm).get(usize::try_from(rank).ok()?)?)
-    })?;
+    let row = members.at(location).or_else(|| members.at(trace.member_of(location)?))?;
     usize::try_from(members.row(row).job_rank).ok()
 }
 

@@ -15,6 +15,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::callers;
 use super::comm::{Comm, Member};
 use super::devices::Devices;
@@ -23,14 +25,15 @@ use crate::{Tables, ThreadKey};
 use small_sort::Gather;
 
 /// A GPU of a process, called after a communicator rank that is on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
     /// The communicator: an index in [`super::Comms::comms`]; `None` where no rank is on it.
     pub comm: Option<u32>,
     pub rank: u32,
     /// Whether the communicator is the one that all GPUs are named after, where possible.
     pub in_largest: bool,
-    /// CUDA's number of it, where that is known.
+    /// CUDA's ordinal, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ordinal: Option<u32>,
 }
 

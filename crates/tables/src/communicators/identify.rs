@@ -130,8 +130,7 @@ impl Comms {
 
     /// The GPU with this ordinal: an index in [`Self::gpus`].
     pub fn gpu(&self, ordinal: u32) -> Option<u32> {
-        let mut gpus = self.gpus.iter();
-        gpus.position(|gpu| gpu.ordinal == Some(ordinal)).map(index_u32)
+        self.gpus.iter().position(|gpu| gpu.ordinal == Some(ordinal)).map(index_u32)
     }
 
     pub fn comm(&self, member: &Member) -> Option<&Comm> {

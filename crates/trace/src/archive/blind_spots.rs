@@ -14,7 +14,6 @@ const fn release(minor: u32, patch: u32) -> Release {
     20_000 + minor * 100 + patch
 }
 
-/// Which recordings have a blind spot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     Always,
@@ -57,7 +56,6 @@ impl fmt::Display for When {
     }
 }
 
-/// What reports what NCCL does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reporter {
     /// CUDA, asked which device is current when a communicator is made, and what device that is.
@@ -212,14 +210,5 @@ mod tests {
             assert_eq!(text.contains("grouped sends"), grouped, "{version} {table}");
             assert_eq!(text.contains("broadcasts"), broadcasts, "{version} {table}");
         }
-    }
-
-    #[test]
-    fn the_recorded_kinds_decide() {
-        let channels = Kind::KernelCh.mask();
-        assert!(unseen("2.28.9", 5, 2).contains("\nreplays of CUDA graphs"));
-        assert!(!unseen("2.28.9", 5, channels).contains("\nreplays of CUDA graphs"));
-        assert!(unseen("2.28.9", 5, channels).contains("64 operations"));
-        assert!(!unseen("2.28.9", 5, 2).contains("64 operations"));
     }
 }

@@ -1,4 +1,4 @@
-//! What an archive says of its clocks: for all, for each host, for each process, for each location with GPU stamps.
+//! What an archive says about its clocks: for all, for each host, for each process, for each location with GPU stamps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub(super) type Property = (&'static str, Value<String>);
 
 /// How far the corrected clock of a process can be off: of its host's, and of its ticks against that.
 pub(super) fn uncertainty_ns(process: &Process) -> Option<u64> {
-    Some(process.correction.map.uncertainty?.saturating_add(process.manifest.clock.off_ns()))
+    Some(process.correction.map.uncertainty?.saturating_add(process.manifest.clock.off_ns()?))
 }
 
 /// The hosts of a job, by number of the boot.
@@ -35,7 +35,7 @@ impl<'a> Hosts<'a> {
     }
 }
 
-/// What a process's location group says of its clock: nothing where all processes share one.
+/// What a process's location group says about its clock: nothing where all processes share one.
 pub(super) fn of_process(process: &Process, hosts: &Hosts<'_>) -> Vec<Property> {
     let correction = &process.correction;
     if hosts.0.len() < 2 {
@@ -69,7 +69,8 @@ pub(super) fn of_archive(said: &mut Statements, processes: &[Process], alignment
     said.alignment_groups = Sum(Some(groups.len() as u64));
     said.alignment_uncorrected = Sum(Some(uncorrected as u64));
     if groups.len() == 1 {
-        said.alignment_uncertainty_ns = Most(Some(processes.iter().filter_map(uncertainty_ns).max().unwrap_or(0)));
+        let all: Option<Vec<u64>> = processes.iter().map(uncertainty_ns).collect();
+        said.alignment_uncertainty_ns = Most(all.and_then(|all| all.into_iter().max()));
     }
 }
 
@@ -107,7 +108,7 @@ fn line(clock: &Correction, reference: &str) -> String {
     }
 }
 
-/// What a process's location group says of who it is and of its clocks.
+/// What a process's location group says about its identity and its clocks.
 pub(crate) fn identity(manifest: &Manifest) -> Vec<Property> {
     let process = &manifest.process;
     let mut said = Vec::new();

@@ -1,4 +1,4 @@
-//! From what the parts say of their traffic to constraints between hosts: both ends of a message, all ranks of a
+//! From what the parts say about their traffic to constraints between hosts: both ends of a message, all ranks of a
 //! collective. From those to the one clock that all share.
 
 use std::collections::BTreeMap;
@@ -153,8 +153,9 @@ pub(crate) fn align_clocks(processes: &mut [Process]) -> Alignment {
 mod tests {
     use super::*;
     use crate::archive::processes::processes;
-    use crate::part::manifest::{CommDefinition, Manifest};
+    use crate::part::manifest::Manifest;
     use crate::part::traffic::rows::{End, Passage};
+    use job::communicators::CommDefinition;
 
     const KEY: Key = Key { comm: 0, function: 0, sequence: 3, repetition: 0 };
 

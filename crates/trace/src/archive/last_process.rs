@@ -1,18 +1,18 @@
 //! Who makes the archive: the process that finishes last, if the processes of the job are known; else nobody, and the
 //! tool does.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::archive::properties::fingerprint;
 use crate::archive::unify::part_directories;
 use crate::error::{Error, io_error};
 use crate::part::files::is_done;
-use crate::part::manifest::{LocationKind, Manifest};
+use crate::part::manifest::Manifest;
+use job::communicators::{Communicators, Twice};
 use journal::private;
 use small_sort::Gather;
 use tables::communicators::CommIdentity;
-use tables::index::index;
 
 /// Whether the caller, whose part is done, is the last process of the job and unifies. For every set of finished parts
 /// that is one process only.
@@ -37,23 +37,13 @@ fn is_everything(done: &[Manifest]) -> bool {
 }
 
 fn has_all_ranks(done: &[Manifest]) -> bool {
-    let mut comms: BTreeMap<(u64, u32, u32), BTreeSet<u32>> = BTreeMap::new();
-    for manifest in done {
-        for location in &manifest.locations {
-            let LocationKind::Communicator { comm, rank, .. } = location.kind else {
-                continue;
-            };
-            let Some(comm) = manifest.comms.get(index(comm)) else {
-                continue;
-            };
-            // Without a size from `init` nobody can know how many are to come.
-            if comm.identity != CommIdentity::Id {
-                return false;
-            }
-            comms.entry((comm.id, comm.ranks, comm.repetition)).or_default().insert(rank);
-        }
+    let mut comms = Communicators::new(Twice::Newer);
+    for (number, manifest) in done.iter().enumerate() {
+        comms.add((number, &manifest.part), manifest.claims(|_, _, _| ()));
     }
-    comms.iter().all(|((_, ranks, _), there)| there.len() as u64 == u64::from(*ranks))
+    // Without a size from `init` nobody can know how many are to come.
+    let mut comms = comms.all.iter().map(|known| (&known.comm, known.members.len() as u64));
+    comms.all(|(comm, members)| comm.identity == CommIdentity::Id && members == u64::from(comm.ranks))
 }
 
 /// Makes a file that is named by the set of parts: more parts, another file.

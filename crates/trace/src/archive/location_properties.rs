@@ -1,4 +1,4 @@
-//! What a location says of itself, for programs: its kind, its rank, its thread or stream, and which sibling it is.
+//! What a location says about itself, for programs: its kind, its rank, its thread or stream, and which sibling it is.
 
 use crate::archive::clock_statements::Property;
 use crate::archive::communicators::Communicators;

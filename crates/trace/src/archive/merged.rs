@@ -71,25 +71,3 @@ pub(crate) fn region_groups(regions: &[RegionDefinition]) -> BTreeMap<&str, BTre
     }
     groups
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_map_to_one_numbering() {
-        let part = |names: &[&str]| {
-            let attributes = names.iter().map(|name| AttributeDefinition {
-                name: (*name).to_owned(),
-                value_type: 1,
-                description: String::new(),
-            });
-            Manifest { attributes: attributes.collect(), ..Manifest::default() }
-        };
-        let (a, b) = (part(&["x", "z"]), part(&["y", "x"]));
-        let merged = attributes(&[&a, &b]);
-        let names: Vec<&str> = merged.all.iter().map(|a| a.name.as_str()).collect();
-        assert_eq!(names, ["x", "y", "z"]);
-        assert_eq!(merged.maps, [vec![0, 2], vec![1, 0]]);
-    }
-}

@@ -81,8 +81,7 @@ impl<'a> Origins<'a> {
 
     /// What a text of a part stands for, if it is a placeholder.
     pub(crate) fn resolve(&self, worker: &'a Process, text: &str) -> Option<String> {
-        let context = context_of_placeholder(text)?;
-        Some(self.text(self.find(worker, context)?))
+        Some(self.text(self.find(worker, context_of_placeholder(text)?)?))
     }
 
     /// Says for whom: properties `NCCL::PXN::…`.

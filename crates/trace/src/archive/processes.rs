@@ -55,7 +55,6 @@ impl Process {
         ns.saturating_add_signed(self.offset_ns)
     }
 
-    /// An archive time of this process's.
     pub(crate) fn archive_ns(&self, ns: u64) -> u64 {
         self.correction.common_ns(self.system_ns(ns))
     }
@@ -82,7 +81,6 @@ impl Process {
 pub(super) struct Parts<'a> {
     pub(super) processes: &'a [Process],
     pub(super) alignment: &'a Alignment,
-    /// How all of them are written.
     pub(super) options: ArchiveOptions,
     /// Parts that are not in the archive, and why.
     pub(super) left_out: &'a [String],
@@ -218,16 +216,11 @@ mod tests {
 
     #[test]
     fn one_offset_a_boot_from_the_earliest_part() {
+        let boots =
+            [("x", (50, 1050)), ("x", (40, 1045)), ("y", (7, 1000)), ("unset", (50, 20)), ("bad", (0, u64::MAX))];
         let parts =
-            vec![part("a", None, "x", (50, 1050)), part("b", None, "x", (40, 1045)), part("c", None, "y", (7, 1000))];
-        let offsets: Vec<i64> = processes(parts).iter().map(|process| process.offset_ns).collect();
-        assert_eq!(offsets, [1005, 1005, 993]);
-    }
-
-    #[test]
-    fn a_wall_clock_that_was_never_set_and_a_damaged_one_make_no_time_wrap() {
-        let parts = vec![part("a", None, "x", (50, 20)), part("b", None, "y", (0, u64::MAX))];
-        let offsets: Vec<i64> = processes(parts).iter().map(|process| process.offset_ns).collect();
-        assert_eq!(offsets, [0, LATEST_NS.cast_signed()]);
+            ["a", "b", "c", "d", "e"].iter().zip(boots).map(|(name, (boot, pair))| part(name, None, boot, pair));
+        let offsets: Vec<i64> = processes(parts.collect()).iter().map(|process| process.offset_ns).collect();
+        assert_eq!(offsets, [1005, 1005, 993, 0, LATEST_NS.cast_signed()]);
     }
 }

@@ -36,7 +36,6 @@ const GLOBAL_DEFINITIONS: &str = "traces.def";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ArchiveSummary {
     pub anchor: PathBuf,
-    /// Parts that are in it, by name.
     pub parts: Vec<String>,
     /// Parts that are not, and why.
     pub left_out: Vec<String>,

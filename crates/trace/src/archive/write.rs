@@ -34,10 +34,7 @@ pub struct ArchiveSize {
 }
 
 /// The archive's number of each of a part's own.
-#[derive(Debug)]
-struct Maps<'a> {
-    tables: [(MappingType, &'a [Vec<u32>]); 5],
-}
+type Maps<'a> = [(MappingType, &'a [Vec<u32>]); 5];
 
 /// Writes the archive into `directory`: event files are linked, everything else is made.
 pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress) -> Result<ArchiveSize, Error> {
@@ -59,16 +56,14 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
         options: parts.options,
     };
     let merged = Definitions::of(&sources, strings);
-    let maps = Maps {
-        tables: [
-            (MappingType::String, &string_maps),
-            (MappingType::Attribute, &attributes.maps),
-            (MappingType::Region, &regions.maps),
-            (MappingType::Comm, &communicators.maps),
-            // A communicator's window has its number.
-            (MappingType::RmaWin, &communicators.maps),
-        ],
-    };
+    let maps: Maps<'_> = [
+        (MappingType::String, &string_maps),
+        (MappingType::Attribute, &attributes.maps),
+        (MappingType::Region, &regions.maps),
+        (MappingType::Comm, &communicators.maps),
+        // A communicator's window has its number.
+        (MappingType::RmaWin, &communicators.maps),
+    ];
     let failed = || otf2_error(directory);
     let mut writer = ArchiveWriter::create(directory, TRACES).map_err(failed())?;
     let mut said = statements(parts, &communicators);
@@ -77,11 +72,10 @@ pub(super) fn write(directory: &Path, parts: &Parts<'_>, progress: &dyn Progress
     describe(&mut writer, &said).map_err(failed())?;
     // Links wait for the file system, definitions for the processor.
     let links = || link_events(directory, processes, progress);
-    let (linked, defined) = beside(links, || local(&mut writer, processes, &communicators, &maps));
+    let (linked, defined) = beside(links, || local_definitions(&mut writer, processes, &communicators, &maps));
     linked.and(defined)?;
     let mut definitions = writer.definitions().map_err(failed())?;
-    let clock = clock(processes);
-    definitions.clock_properties(&clock).map_err(failed())?;
+    definitions.clock_properties(&clock(processes)).map_err(failed())?;
     define(&mut definitions, &merged).map_err(failed())?;
     writer.close().map_err(failed())?;
     Ok(ArchiveSize {
@@ -135,8 +129,10 @@ fn link_events(directory: &Path, processes: &[Process], progress: &dyn Progress)
     Ok(())
 }
 
-/// The event files of ranks without a part, and the local definitions of all locations.
-fn local(
+/// The event files of ranks without a part, and the local definitions of all locations: the part's numbers in the
+/// archive, and its clock. They are the same for all locations of a process, so one file is written and linked under
+/// the names of the others. libotf2 looks through all locations for each one it writes itself.
+fn local_definitions(
     writer: &mut ArchiveWriter,
     processes: &[Process],
     communicators: &Communicators,
@@ -146,17 +142,6 @@ fn local(
         let file = writer.event_file(LocationRef::new(stub.location));
         otf2::write_stub_events(&file).map_err(otf2_error(&file))?;
     }
-    local_definitions(writer, processes, communicators, maps)
-}
-
-/// The part's numbers in the archive, and its clock: the same for all locations of a process, so one file is written
-/// and linked under the names of the others. libotf2 looks through all locations for each one it writes itself.
-fn local_definitions(
-    writer: &mut ArchiveWriter,
-    processes: &[Process],
-    communicators: &Communicators,
-    maps: &Maps<'_>,
-) -> Result<(), Error> {
     for (number, process) in processes.iter().enumerate() {
         let Some(&first) = process.ids.first() else {
             continue;
@@ -183,7 +168,7 @@ fn one_of_process(
     maps: &Maps<'_>,
 ) -> otf2::Result<()> {
     let mut local = writer.local_definitions(location)?;
-    for (mapping, tables) in maps.tables {
+    for (mapping, tables) in *maps {
         let table = tables.get(number).map_or(&[][..], Vec::as_slice);
         local.mapping_table_dense(mapping, table)?;
     }

@@ -7,15 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use otf2::{Paradigm, RegionRef, RegionRole, StringRef};
 
-use crate::links::Links;
-use crate::links::collective;
 use crate::links::gpu_work::names::{copy_kind, demangled};
 use crate::links::pxn::{self, placeholder};
+use crate::links::{Links, collective};
 use crate::timeline::instance::{RegionKey, RegionName, RegionNumber, Regions};
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
-use nccl_events::archive::Timing;
-use nccl_events::archive::{RegionClass, canonical_name};
+use nccl_events::archive::{RegionClass, Timing, canonical_name};
 use small_sort::Gather;
 use tables::Tables;
 use tables::index::{index, index_u32};

@@ -15,9 +15,10 @@ use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
 use nccl_events::state;
 use schema::{Attribute, Carrier, Given, Value, attribute};
-use tables::OperationRow;
 use tables::index::index;
-use tables::{CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, P2p, P2pApi, ProxyOp, Row};
+use tables::{
+    CeColl, Coll, CollApi, Event, EventRow, GroupApi, KernelCh, KernelLaunch, OperationRow, P2p, P2pApi, ProxyOp, Row,
+};
 
 /// What intervals are measured by, in the order of [`Timing::ALL`].
 pub(crate) type Timings = [StringRef; Timing::ALL.len()];
@@ -79,12 +80,10 @@ impl Details<'_, '_> {
     }
 
     fn elements(&mut self, count: u64, datatype: Symbol) -> otf2::Result<()> {
-        if count != u64::MAX {
-            self.add(attribute::Count, count)?;
-        }
+        let count = Some(count).filter(|count| *count != u64::MAX);
+        count.map_or(Ok(()), |count| self.add(attribute::Count, count))?;
         self.name(attribute::Datatype, datatype)?;
-        let size = self.model.meanings.element_bytes(datatype);
-        self.some(attribute::Bytes, count.saturating_mul(size))
+        self.some(attribute::Bytes, count.map_or(0, |count| self.model.meanings.bytes(count, datatype)))
     }
 
     pub(crate) fn enter(&mut self, instance: RegionInstance) -> otf2::Result<()> {
@@ -128,23 +127,12 @@ impl Details<'_, '_> {
             EventRow::P2pApi(row) => self.message_call(&tables[row].fields),
             EventRow::KernelLaunch(row) => self.launch(row),
             EventRow::KernelCh(row) => self.channel(row),
-            EventRow::KernelPhase(row) => {
-                let phase = tables[row].fields.phase.into();
-                self.add(attribute::Phase, phase)
-            }
-            EventRow::NetPlugin(row) => {
-                let fields = &tables[row].fields;
-                self.net_plugin(fields.id, fields.data)
-            }
-            EventRow::CeSync(row) => {
-                let ranks = u32::try_from(tables[row].fields.ranks).unwrap_or(0);
-                self.add(attribute::Ranks, ranks)
-            }
+            EventRow::KernelPhase(row) => self.add(attribute::Phase, tables[row].fields.phase.into()),
+            EventRow::NetPlugin(row) => self.net_plugin(&tables[row].fields),
+            EventRow::CeSync(row) => self.add(attribute::Ranks, u32::try_from(tables[row].fields.ranks).unwrap_or(0)),
             EventRow::CeBatch(row) => {
-                let fields = &tables[row].fields;
-                let operations = fields.operations;
-                self.add(attribute::Operations, operations)?;
-                self.add(attribute::Bytes, fields.bytes)
+                self.add(attribute::Operations, tables[row].fields.operations)?;
+                self.add(attribute::Bytes, tables[row].fields.bytes)
             }
             _ => Ok(()),
         }
@@ -168,22 +156,18 @@ impl Details<'_, '_> {
     fn launch(&mut self, row: Row<KernelLaunch>) -> otf2::Result<()> {
         let model = self.model;
         self.some(attribute::Stream, model.tables[row].fields.stream)?;
-        let is_captured = model.links.replays.is_captured_launch(row);
-        self.some(attribute::Captured, is_captured)?;
+        self.some(attribute::Captured, model.links.replays.is_captured_launch(row))?;
         self.external(EventRow::KernelLaunch(row))
     }
 
     fn channel(&mut self, row: Row<KernelCh>) -> otf2::Result<()> {
         let model = self.model;
         let channel = &model.tables[row];
-        let number = channel.fields.channel.into();
-        self.add(attribute::Channel, number)?;
+        self.add(attribute::Channel, channel.fields.channel.into())?;
         if let Some(coll) = model.tables.get::<Coll>(channel.parent) {
-            let sequence = coll.fields.sequence;
-            self.add(attribute::Sequence, sequence)?;
+            self.add(attribute::Sequence, coll.fields.sequence)?;
         }
-        let suspicious = model.links.stamps.distrust(row).is_some();
-        self.some(attribute::Suspicious, suspicious)
+        self.some(attribute::Suspicious, model.links.stamps.distrust(row).is_some())
     }
 
     fn operation(&mut self, instance: RegionInstance, at: u32) -> otf2::Result<()> {
@@ -255,9 +239,8 @@ impl Details<'_, '_> {
         self.root(coll.func, coll.root)?;
         self.name(attribute::Algorithm, coll.algorithm)?;
         self.name(attribute::Protocol, coll.protocol)?;
-        let (channels, warps) = (coll.channels.into(), coll.warps.into());
-        self.add(attribute::Channels, channels)?;
-        self.add(attribute::Warps, warps)?;
+        self.add(attribute::Channels, coll.channels.into())?;
+        self.add(attribute::Warps, coll.warps.into())?;
         self.name(attribute::KernelVariant, coll.kernel_variant)?;
         self.some(attribute::Symmetric, coll.is_symmetric)?;
         self.some(attribute::UserTag, coll.user_tag)
@@ -267,8 +250,7 @@ impl Details<'_, '_> {
         self.add(attribute::Peer, p2p.peer)?;
         self.elements(p2p.count, p2p.datatype)?;
         if p2p.channels > 0 {
-            let channels = p2p.channels.into();
-            self.add(attribute::Channels, channels)?;
+            self.add(attribute::Channels, p2p.channels.into())?;
         }
         self.some(attribute::UserTag, p2p.user_tag)
     }
@@ -297,8 +279,7 @@ impl Details<'_, '_> {
             self.string(attribute::Origin, self.definitions.text(&origin))?;
         }
         if let Some(progress) = op.state_time(state::PROXY_OP_IN_PROGRESS) {
-            let queued_ns = progress.saturating_sub(op.start);
-            self.add(attribute::QueuedNs, queued_ns)?;
+            self.add(attribute::QueuedNs, progress.saturating_sub(op.start))?;
         }
         Ok(())
     }
@@ -328,25 +309,20 @@ impl Details<'_, '_> {
         let model = self.model;
         match (instance.kind, event) {
             (InstanceKind::Net, EventRow::ProxyOp(row)) => {
-                let bytes = model.links.proxy_bytes(row, &model.tables[row]);
-                self.some(attribute::WireBytes, bytes)?;
-                let silent = model.links.transfers.is_silent(row);
-                self.some(attribute::Closed, silent)?;
+                self.some(attribute::WireBytes, model.links.transfers.bytes(row, &model.tables[row]))?;
+                self.some(attribute::Closed, model.links.transfers.is_silent(row))?;
             }
             (InstanceKind::Call, _) => {
-                let replays = model.links.replays.of_call(event);
-                self.some(attribute::Replays, replays)?;
+                self.some(attribute::Replays, model.links.replays.of_call(event))?;
             }
             (InstanceKind::Channel | InstanceKind::PluginSend | InstanceKind::PluginReceive, _) => {}
             (_, EventRow::ProxyCtrl(row)) if instance.is_last => {
                 self.some(attribute::Appended, model.tables[row].state_value())?;
-                let inferred = model.links.inferred_ends.controls.contains_key(&row);
-                self.some(attribute::Closed, inferred)?;
+                self.some(attribute::Closed, model.links.inferred_ends.controls.contains_key(&row))?;
             }
             // Of one that stopped nothing is left to say.
             (_, EventRow::ProxyStep(row)) if instance.is_last && model.tables[row].stop().is_none() => {
-                let inferred = model.links.inferred_ends.steps.contains_key(&row);
-                self.some(attribute::Closed, inferred)?;
+                self.some(attribute::Closed, model.links.inferred_ends.steps.contains_key(&row))?;
             }
             _ => return Ok(()),
         }

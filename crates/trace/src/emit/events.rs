@@ -5,18 +5,14 @@ use otf2::{Attributes, CommRef, EventWriter, MeasurementMode, MetricValue, RmaAc
 use crate::emit::definitions::Definitions;
 use crate::emit::details::{Details, Timings};
 use crate::links::collective;
-use crate::timeline::events::{EventBody, TimelineEvent};
-use crate::timeline::events::{Message, Role};
+use crate::timeline::events::{EventBody, Message, Role, TimelineEvent};
 use crate::timeline::instance::{InstanceKind, RegionInstance, Source};
 use crate::timeline::locations::steps::{self, Put};
 use crate::timeline::metrics::reference;
-use crate::timeline::model::CommunicatorMember;
-use crate::timeline::model::ProcessModel;
-use journal::format::record::Symbol;
+use crate::timeline::model::{CommunicatorMember, ProcessModel};
 use nccl_events::archive::Timing;
 use nccl_events::collective::Collective;
-use tables::EventRow;
-use tables::OperationRow;
+use tables::{EventRow, OperationRow};
 
 #[derive(Debug)]
 pub(crate) struct Emitter<'a> {
@@ -61,8 +57,7 @@ impl<'a> Emitter<'a> {
             EventBody::Message(message) => self.message(writer, event.time, message),
             EventBody::Sample(metric, value) => {
                 let metric = reference(self.model.options.metrics, metric);
-                let values = [MetricValue::U64(value)];
-                writer.metric(event.time, metric, &values, Attributes::NONE)
+                writer.metric(event.time, metric, &[MetricValue::U64(value)], Attributes::NONE)
             }
             EventBody::Measurement(is_on) => {
                 let mode = if is_on { MeasurementMode::On } else { MeasurementMode::Off };
@@ -100,7 +95,7 @@ impl Written {
 }
 
 impl Emitter<'_> {
-    /// What a step that a instance is a part of puts into its peer's memory.
+    /// What the step of an instance puts into its peer's memory.
     fn put_of(&self, instance: RegionInstance) -> Option<Put> {
         match instance.source {
             Source::Event(EventRow::ProxyStep(row)) => steps::put(self.model, row),
@@ -125,7 +120,7 @@ impl Emitter<'_> {
 
     /// It is in the last phase of the step that the data is all sent.
     fn put_completes(&self, writer: &mut EventWriter<'_>, time: u64, instance: RegionInstance) -> otf2::Result<()> {
-        if !instance.is_step() || !instance.is_last {
+        if !instance.kind.is_step() || !instance.is_last {
             return Ok(());
         }
         let Some(put) = self.put_of(instance).filter(|put| put.completes) else {
@@ -151,7 +146,7 @@ impl Emitter<'_> {
                 peer: u32::try_from(model.tables[row].fields.peer).unwrap_or(u32::MAX),
                 comm: CommRef::new(member.comm),
                 tag: 0,
-                bytes: self.bytes(operation.count, operation.datatype),
+                bytes: self.model.meanings.bytes(operation.count, operation.datatype),
             },
             _ => otf2::Message { peer: u32::MAX, comm: CommRef::new(member.comm), tag: 0, bytes: 0 },
         };
@@ -173,11 +168,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn bytes(&self, count: u64, datatype: Symbol) -> u64 {
-        count.saturating_mul(self.model.meanings.element_bytes(datatype))
-    }
-
-    /// What the record says of a collective, or of the one that sends and receives make.
+    /// What the record says about a collective, or of the one that sends and receives make.
     fn collective(&self, activity: u32, member: CommunicatorMember) -> Option<otf2::Collective> {
         let model = self.model;
         let operation = model.links.activity(activity)?.operation;
@@ -189,12 +180,12 @@ impl Emitter<'_> {
         let (collective, bytes, root): (Collective, u64, i32) = match root {
             Some(root) => {
                 let operation = model.tables.operation(operation);
-                let bytes = self.bytes(operation.count, operation.datatype);
+                let bytes = model.meanings.bytes(operation.count, operation.datatype);
                 (model.meanings.collective(operation.func)?, bytes, root)
             }
             None => {
                 let (_, call) = model.links.derived.of_member(activity)?;
-                let bytes = self.bytes(call.count, call.datatype);
+                let bytes = self.model.meanings.bytes(call.count, call.datatype);
                 (call.pattern.collective(), bytes, call.rank)
             }
         };

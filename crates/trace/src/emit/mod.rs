@@ -1,4 +1,4 @@
-//! Room `emit`.
+//! Writes the events of a timeline and their definitions.
 
 pub(crate) mod definitions;
 pub(crate) mod details;

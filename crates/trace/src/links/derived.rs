@@ -32,7 +32,6 @@ pub(crate) struct DerivedCollective {
     pub call: u32,
     /// Its sends and receives: indices of activities, ascending.
     pub members: Vec<u32>,
-    /// How many more there were.
     pub missing: u32,
 }
 
@@ -120,8 +119,7 @@ impl DerivedCollectives {
         }
         let mut executions: BTreeMap<u32, BTreeMap<u64, Vec<u32>>> = BTreeMap::new();
         for (at, activity) in activities.all.iter().enumerate() {
-            let parent = tables.operation(activity.operation).parent;
-            let call = tables.find_as::<P2pApi>(parent);
+            let call = tables.find_as::<P2pApi>(tables.operation(activity.operation).parent);
             let Some(&call) = call.and_then(|call| by_call.get(&call)) else {
                 continue;
             };
@@ -129,8 +127,7 @@ impl DerivedCollectives {
                 continue;
             }
             let executions = executions.entry(call).or_default();
-            let replay = activity.replay.unwrap_or(0);
-            executions.entry(replay).or_default().push(index_u32(at));
+            executions.entry(activity.replay.unwrap_or(0)).or_default().push(index_u32(at));
         }
         for (number, call) in (0..).zip(recognised) {
             let members = executions.remove(&number).unwrap_or_default().into_values();

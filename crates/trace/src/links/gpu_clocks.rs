@@ -35,11 +35,9 @@ fn collect(tables: &Tables, links: &Links) -> Vec<StampBounds> {
         }
         let ran = activity.map(|at| links.gpu.ran(index(at))).unwrap_or_default();
         for ran in ran.work.into_iter().chain(ran.events) {
-            let began = ran.start.saturating_sub(ran.uncertainty_ns);
-            bound.after_kernel_began(start_gpu_ns, began);
+            bound.after_kernel_began(start_gpu_ns, ran.start.saturating_sub(ran.uncertainty_ns));
             if !ran.unfinished {
-                let ended = ran.end.saturating_add(ran.uncertainty_ns);
-                bound.before_kernel_ended(stop_gpu_ns, ended);
+                bound.before_kernel_ended(stop_gpu_ns, ran.end.saturating_add(ran.uncertainty_ns));
             }
         }
     }

@@ -50,10 +50,8 @@ fn of_steps(tables: &Tables) -> BTreeMap<Row<ProxyStep>, u64> {
 }
 
 fn of_controls(tables: &Tables) -> BTreeMap<Row<ProxyCtrl>, u64> {
-    let order = tables.rows::<ProxyCtrl>().map(|(row, event)| {
-        let thread = tables.first_index_of_thread(event.thread);
-        (thread, event.start, row)
-    });
+    let order =
+        tables.rows::<ProxyCtrl>().map(|(row, event)| (tables.first_index_of_thread(event.thread), event.start, row));
     let mut order: Vec<(u32, u64, Row<ProxyCtrl>)> = order.collect();
     order.sort_unstable();
     let pairs = order.iter().zip(order.iter().skip(1));

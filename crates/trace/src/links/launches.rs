@@ -15,7 +15,7 @@ type Sequence = (u64, ContextName, u64);
 
 #[derive(Debug, Default)]
 struct Launches {
-    /// All, those of a group and communicator together and by start.
+    /// All, sorted by group, communicator and start.
     all: Vec<At<Row<KernelLaunch>>>,
     /// Where in them those of each group and communicator begin, in order.
     begins: Vec<(Of, usize)>,

@@ -31,8 +31,8 @@ use self::replays::Replays;
 use self::stamps::Stamps;
 use self::transfers::Transfers;
 use journal::reader::Symbols;
+use tables::Tables;
 use tables::index::index;
-use tables::{Event, ProxyOp, Row, Tables};
 
 #[derive(Debug, Default)]
 pub(crate) struct Links {
@@ -69,10 +69,5 @@ impl Links {
     #[inline]
     pub(crate) fn activity(&self, at: u32) -> Option<&Activity> {
         self.activities.all.get(index(at))
-    }
-
-    /// The network bytes of a proxy operation: the sum of its steps, or what v1–v3 said themselves.
-    pub(crate) fn proxy_bytes(&self, row: Row<ProxyOp>, op: &Event<ProxyOp>) -> u64 {
-        self.transfers.bytes(row, op)
     }
 }

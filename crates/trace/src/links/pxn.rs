@@ -19,7 +19,7 @@ use tables::communicators::Comms;
 use tables::{Event, ProxyOp, Tables};
 
 /// What a process transferred for one operation of another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RemoteTransfers {
     /// The operation: an event id of the other process.
     pub parent: u64,
@@ -71,23 +71,14 @@ pub(crate) fn transfers(tables: &Tables, own: &Transfers) -> Vec<RemoteTransfers
         if !tables.is_of_another_process(op.parent) {
             continue;
         }
-        let sum = all.entry(op.parent).or_insert_with(|| RemoteTransfers {
-            parent: op.parent,
-            operations: 0,
-            last_ns: None,
-            unfinished: false,
-            bytes_sent: 0,
-            bytes_received: 0,
-        });
+        let new = || RemoteTransfers { parent: op.parent, ..RemoteTransfers::default() };
+        let sum = all.entry(op.parent).or_insert_with(new);
         sum.operations += 1;
         sum.last_ns = sum.last_ns.max(op.stop());
         sum.unfinished |= op.stop().is_none() && !own.is_silent(row);
-        let bytes = own.bytes(row, op);
-        if op.fields.is_send {
-            sum.bytes_sent += bytes;
-        } else {
-            sum.bytes_received += bytes;
-        }
+        let (sent, received) = own.sent_and_received(row, op);
+        sum.bytes_sent += sent;
+        sum.bytes_received += received;
     }
     all.into_values().collect()
 }
@@ -127,12 +118,9 @@ pub(crate) fn work(tables: &Tables, own: &Transfers) -> Vec<RemoteWork> {
         let (work, spans) = all.entry(context).or_default();
         work.context = context;
         work.operations += 1;
-        let bytes = own.bytes(row, op);
-        if op.fields.is_send {
-            work.bytes_sent += bytes;
-        } else {
-            work.bytes_received += bytes;
-        }
+        let (sent, received) = own.sent_and_received(row, op);
+        work.bytes_sent += sent;
+        work.bytes_received += received;
         spans.extend(op.stop().map(|end| (op.start, end)));
     }
     let works = all.into_values().map(|(mut work, spans)| {

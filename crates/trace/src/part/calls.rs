@@ -102,7 +102,7 @@ pub(crate) struct RankDigest {
     pub called: Option<Digest>,
     /// What NCCL enqueued; `None` where that says nothing about the calls, because CUDA graphs were replayed.
     pub enqueued: Option<Digest>,
-    /// Of which step ranges these are; `None` where they are all, or it is not known of what.
+    /// The step ranges that these cover; `None` where they cover all, or the ranges are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_ranges: Option<StepRanges>,
 }

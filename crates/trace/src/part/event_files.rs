@@ -68,8 +68,7 @@ impl EventFiles<'_> {
             };
             // Also where recording was switched: that would be the only event.
             if location.is_empty() {
-                let file = part.event_file(reference);
-                otf2::write_stub_events(&file).map_err(failed())?;
+                otf2::write_stub_events(&part.event_file(reference)).map_err(failed())?;
             } else {
                 let mut writer = part.event_writer(reference).map_err(failed())?;
                 let written = self.write_one(&mut emitter, &mut writer, location, &mut counts.clamped)?;

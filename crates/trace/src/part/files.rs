@@ -40,8 +40,10 @@ impl Progress {
         if part.is_symlink() || !mark.exists() {
             return Self::NotWritten;
         }
-        let text = regular_files::read_to_string(&mark, MOST_MARK_BYTES).unwrap_or_default();
-        [Self::Provisional, Self::JournalNeeded].into_iter().find(|one| one.text() == text).unwrap_or(Self::Written)
+        // What a mark that cannot be read stands for, is written again from the journal, where there is one.
+        let text = regular_files::read_to_string(&mark, MOST_MARK_BYTES).ok();
+        let all = [Self::Provisional, Self::JournalNeeded, Self::Written];
+        all.into_iter().find(|one| Some(one.text()) == text.as_deref()).unwrap_or(Self::Provisional)
     }
 
     pub(crate) fn write(self, mark: &Path) -> std::io::Result<()> {

@@ -2,9 +2,8 @@
 //! somebody.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use journal::part::JOURNAL;
 use nccl_events::Progress;
@@ -42,19 +41,4 @@ fn is_segment(name: &OsStr) -> bool {
     name.to_str()
         .and_then(|name| name.split_once('.'))
         .is_some_and(|(slot, number)| is_number(slot) && is_number(number))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_segments() {
-        for name in ["0.0", "4095.123"] {
-            assert!(is_segment(OsStr::new(name)), "{name}");
-        }
-        for name in ["0", "0.", ".1", "1.2.3", "a.1", "thesis.tex"] {
-            assert!(!is_segment(OsStr::new(name)), "{name}");
-        }
-    }
 }

@@ -190,7 +190,6 @@ fn set_aside(path: &Path, staging: &Staging) {
     let _not_needed = fs::remove_file(&aside);
 }
 
-/// A thread that touches a lock file.
 #[derive(Debug)]
 struct Refreshing {
     running: Option<Sender<()>>,

@@ -22,6 +22,7 @@ use crate::part::files::{MANIFEST, event_file, write_json};
 use crate::part::traffic::rows::Traffic;
 use clocks::gpu::GpuQuality;
 use clocks::ticks::ClockQuality;
+use job::communicators::{Claim, CommDefinition};
 use journal::part::chain::ChainReport;
 use journal::part::late::LateCallbacks;
 use journal::part::options::ArchiveOptions;
@@ -31,8 +32,9 @@ use otf2::{EVENT_CHUNK_BYTES, check_event_file};
 use regular_files::{MOST_DESCRIPTION_BYTES, MOST_MANIFEST_BYTES};
 use schema::{Anchor, Counts};
 use serde::{Deserialize, Serialize};
-use tables::communicators::CommIdentity;
+use tables::communicators::Gpu;
 use tables::counts::add_late;
+use tables::index::index;
 
 pub(crate) use locations::{Connection, LocationDefinition, LocationKind, LocationOwner};
 
@@ -70,7 +72,7 @@ pub(crate) struct Manifest {
     pub regions: Vec<RegionDefinition>,
     pub comms: Vec<CommDefinition>,
     /// The process's GPUs, as far as its events tell them apart.
-    pub gpus: Vec<GpuDefinition>,
+    pub gpus: Vec<Gpu>,
     pub locations: Vec<LocationDefinition>,
     pub gpu_work: GpuWorkDefinition,
     pub gpu_clocks: Vec<GpuClockDefinition>,
@@ -108,7 +110,7 @@ pub(crate) struct Manifest {
     pub late_problem: Option<String>,
 }
 
-/// What a part says of callbacks that came when recording had ended, none where it has no such file; and why that
+/// What a part says about callbacks that came when recording had ended, none where it has no such file; and why that
 /// cannot be read.
 pub(super) fn read_late(part: &Path) -> (LateCallbacks, Option<String>) {
     let read = match regular_files::read(&LateCallbacks::path(part), MOST_DESCRIPTION_BYTES) {
@@ -134,7 +136,6 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Reads a part's manifest alone.
     pub(crate) fn as_written(part: &Path) -> Result<Self, Error> {
         let path = part.join(MANIFEST);
         let bytes = regular_files::read(&path, MOST_MANIFEST_BYTES).map_err(io_error("read", &path))?;
@@ -191,6 +192,21 @@ impl Manifest {
         self.switches.iter().any(|switch| switch.breaks_order)
     }
 
+    /// The communicators, each with the ranks that the process has in it; `of` gives what is kept of a rank, by the
+    /// index of its location and its GPU.
+    pub(crate) fn claims<M>(&self, of: impl Fn(usize, u32, &LocationDefinition) -> M) -> Vec<Claim<M>> {
+        let claims = self.comms.iter().map(|comm| Claim { comm: comm.clone(), members: Vec::new() });
+        let mut claims: Vec<Claim<M>> = claims.collect();
+        for (at, location) in self.locations.iter().enumerate() {
+            if let (LocationKind::Communicator { comm, rank, gpu }, 0) = (&location.kind, location.sibling)
+                && let Some(claim) = claims.get_mut(index(*comm))
+            {
+                claim.members.push((*rank, of(at, *gpu, location)));
+            }
+        }
+        claims
+    }
+
     pub(crate) fn events(&self) -> u64 {
         self.locations.iter().map(|location| location.events).sum()
     }
@@ -216,36 +232,6 @@ pub(crate) struct RegionDefinition {
     pub group: String,
     /// What it shows, see [`nccl_events::archive`]; of a kernel what compilers call it.
     pub canonical_name: String,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommDefinition {
-    pub identity: CommIdentity,
-    /// NCCL's id, the hash, or the context.
-    pub id: u64,
-    /// Number of ranks; 0 if this process does not know.
-    pub ranks: u32,
-    /// Zero-based index among the communicators of this id and size.
-    pub repetition: u32,
-    /// One more than the highest rank this process saw in it.
-    pub ranks_seen: u32,
-    /// The user's name; may be empty.
-    pub name: String,
-    /// Number of hosts; 0 where not given.
-    pub nodes: u32,
-}
-
-/// A GPU of the process, called after a communicator rank on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct GpuDefinition {
-    /// An index into [`Manifest::comms`]; `None` where no rank is on it.
-    pub comm: Option<u32>,
-    pub rank: u32,
-    /// Whether the communicator is the process's largest, which names its GPUs where it can.
-    pub in_largest: bool,
-    /// CUDA's number of it in this process, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ordinal: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -279,36 +265,22 @@ pub(crate) struct StepRangeDefinition {
     pub rank: i32,
 }
 
-/// The ranks of a written part, for readers that have no journal of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The ranks of a written part, for readers without its journal.
+#[derive(Clone, Debug)]
 pub struct WrittenPart {
     /// The events that were recorded, as NCCL's activation mask.
     pub event_mask: u32,
     /// Events of which a flight recording did not keep the start.
     pub removed: u64,
-    pub ranks: Vec<WrittenRank>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WrittenRank {
-    pub comm: CommDefinition,
-    pub rank: u32,
-    /// Its GPU, by the process's own numbers.
-    pub gpu: u32,
-    pub collectives: u64,
+    /// Of a rank its GPU, by the process's own numbers, and how many collectives it has.
+    pub claims: Vec<Claim<(u32, u64)>>,
 }
 
 impl WrittenPart {
     pub fn read(part: &Path) -> Result<Self, Error> {
         let manifest = Manifest::read(part)?;
-        let ranks = manifest.locations.iter().filter(|location| location.sibling == 0).filter_map(|location| {
-            let LocationKind::Communicator { comm, rank, gpu } = location.kind else {
-                return None;
-            };
-            let comm = manifest.comms.get(usize::try_from(comm).ok()?)?.clone();
-            Some(WrittenRank { comm, rank, gpu, collectives: location.collectives })
-        });
-        Ok(Self { event_mask: manifest.process.event_mask, removed: manifest.counts.removed, ranks: ranks.collect() })
+        let claims = manifest.claims(|_, gpu, location| (gpu, location.collectives));
+        Ok(Self { event_mask: manifest.process.event_mask, removed: manifest.counts.removed, claims })
     }
 }
 
@@ -319,26 +291,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_reads_as_it_was_written_and_only_of_this_version() {
+    fn a_manifest_of_another_version_is_refused() {
         let part = tempfile::tempdir().expect("a directory");
-        let owner = LocationOwner::Foreign { context: 7, own: false };
-        let connection = Connection { owner, channel: 1, send: true, peer: 3 };
-        let manifest = Manifest {
-            part: "host-1-2".to_owned(),
-            locations: vec![LocationDefinition {
-                kind: LocationKind::Step { connection, slot: 2 },
-                sibling: 0,
-                events: 3,
-                first_ns: 4,
-                last_ns: 5,
-                collectives: 0,
-            }],
-            ..Manifest::default()
-        };
-        let path = part.path().join(MANIFEST);
-        manifest.write(&path).expect("written");
-        assert_eq!(Manifest::read(part.path()).expect("read"), manifest);
-        fs::write(&path, r#"{"format": 2, "strings": 7}"#).expect("written");
+        fs::write(part.path().join(MANIFEST), r#"{"format": 2, "strings": 7}"#).expect("written");
         let error = Manifest::read(part.path()).expect_err("refused").to_string();
         assert!(error.contains("format 2 is not what"), "{error}");
     }

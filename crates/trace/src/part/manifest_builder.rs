@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::calls::RankDigest;
 use super::manifest::{
-    AttributeDefinition, CommDefinition, Connection, Format, GpuClockDefinition, GpuDefinition, LocationDefinition,
-    LocationKind, LocationOwner, Manifest, RegionDefinition, StepRangeDefinition, SwitchDefinition, read_late,
+    AttributeDefinition, Connection, Format, GpuClockDefinition, LocationDefinition, LocationKind, LocationOwner,
+    Manifest, RegionDefinition, StepRangeDefinition, SwitchDefinition, read_late,
 };
 use super::recording::Recording;
 use crate::emit::definitions::{Definitions, RegionText};
@@ -15,16 +15,15 @@ use crate::timeline::location::{LocationKey, Owner};
 use crate::timeline::model::ProcessModel;
 use clocks::anchors;
 use clocks::gpu::GpuCalibration;
+use job::communicators::CommDefinition;
 use journal::part::chain::ChainReport;
 use journal::part::part_name;
 use journal::part::scorep::ScorepReport;
-use journal::reader::{Outcome, Symbols};
+use journal::reader::Outcome;
 use nccl_events::control::Cause;
 use otf2::AttributeType;
-use schema::Counts;
-use schema::{AttributeId, Type};
+use schema::{AttributeId, Counts, Type};
 use tables::Tables;
-use tables::communicators::Comms;
 use tables::index::index;
 use tables::switches::SwitchAt;
 
@@ -61,8 +60,8 @@ impl Builder<'_> {
             strings: self.definitions.strings.clone(),
             attributes: AttributeId::ALL.iter().copied().map(attribute).collect(),
             regions: self.definitions.regions.iter().map(region).collect(),
-            comms: communicators(comms, &outcome.symbols),
-            gpus: gpus(comms),
+            comms: comms.comms.iter().map(|comm| CommDefinition::of(comm, &outcome.symbols)).collect(),
+            gpus: comms.gpus.clone(),
             locations,
             gpu_work: links.gpu.definition(&outcome.symbols),
             gpu_clocks: gpu_clocks(self.model),
@@ -137,29 +136,6 @@ fn region(text: &RegionText) -> RegionDefinition {
         group: facts.group.to_owned(),
         canonical_name: text.canonical.clone(),
     }
-}
-
-fn communicators(comms: &Comms, symbols: &Symbols) -> Vec<CommDefinition> {
-    let definitions = comms.comms.iter().map(|comm| CommDefinition {
-        identity: comm.identity,
-        id: comm.comm_id,
-        ranks: comm.ranks,
-        repetition: comm.repetition,
-        ranks_seen: comm.ranks_seen,
-        name: symbols.text(comm.name).to_owned(),
-        nodes: comm.nodes,
-    });
-    definitions.collect()
-}
-
-fn gpus(comms: &Comms) -> Vec<GpuDefinition> {
-    let definitions = comms.gpus.iter().map(|gpu| GpuDefinition {
-        comm: gpu.comm,
-        rank: gpu.rank,
-        in_largest: gpu.in_largest,
-        ordinal: gpu.ordinal,
-    });
-    definitions.collect()
 }
 
 fn gpu_clocks(model: &ProcessModel<'_>) -> Vec<GpuClockDefinition> {

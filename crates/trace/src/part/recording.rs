@@ -1,4 +1,4 @@
-//! What a part is written from: the journal of a process, and what its neighbours say of it.
+//! What a part is written from: the journal of a process, and what its neighbours say about it.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Reads the journal of a part, but for events that began before `since_ticks`, and what its neighbours say of it.
+    /// Reads the journal of a part, except events that began before `since_ticks`, and what its neighbours say
     pub(super) fn read(part: &Path, since_ticks: u64) -> Result<Self, Error> {
         let journal = Journal::open(&part.join(JOURNAL))?;
         let tick_source = journal.tick_source;

@@ -25,8 +25,7 @@ use small_sort::Gather;
 use tables::communicators::CommIdentity;
 use tables::index::{index, index_u32};
 use tables::switches::Coverage;
-use tables::{ContextName, Event, KernelLaunch, ProxyOp, ProxyStep, Row, Tables};
-use tables::{Operation, OperationRow};
+use tables::{ContextName, Event, KernelLaunch, Operation, OperationRow, ProxyOp, ProxyStep, Row, Tables};
 
 /// How many collectives of a communicator's rank are looked at.
 const BUCKETS: usize = 64;
@@ -37,7 +36,6 @@ const STEPS: [i32; 4] = [0, 2, 8, 32];
 /// Most of each list of a process.
 const MOST_ROWS: usize = 512;
 
-/// What messages are called in [`Traffic::functions`].
 const MESSAGE: &str = "message";
 
 /// A context with its collectives, or its messages to (`true`) or from another rank.
@@ -232,10 +230,7 @@ fn compared<'a>(model: &'a ProcessModel<'_>) -> Vec<(&'a Activity, Operation<'a>
 
 /// The smallest of each of at most `buckets` equal runs, of equal ones the first: the shortest say most.
 fn sample<'a>(model: &ProcessModel<'_>, list: &[Chosen<'a>], buckets: usize) -> impl Iterator<Item = Chosen<'a>> {
-    let bytes = |one: &&Chosen<'_>| {
-        let element = model.meanings.element_bytes(one.operation.datatype);
-        one.operation.count.saturating_mul(element)
-    };
+    let bytes = |one: &&Chosen<'_>| model.meanings.bytes(one.operation.count, one.operation.datatype);
     let stride = list.len().div_ceil(buckets).next_power_of_two();
     list.chunks(stride).filter_map(move |run| run.iter().min_by_key(bytes).copied())
 }
@@ -298,8 +293,7 @@ fn find_launches(tables: &Tables, chosen: &mut [Chosen<'_>]) {
 /// A time before which the rank had given nothing to others: its kernel had not been launched; where no launch is
 /// known, its data had not been handed to the network.
 fn entered(one: &Chosen<'_>) -> Option<u64> {
-    let handed = (one.sends > 0).then_some(one.operation.start);
-    one.launched.or(handed)
+    one.launched.or((one.sends > 0).then_some(one.operation.start))
 }
 
 /// A time when the rank had got everything from others, measured: its kernel had ended, or its last receive.

@@ -39,7 +39,7 @@ pub struct WriteOptions {
     /// Whether the process still records: then the part is what there is so far, the journal stays, and
     /// whoever finalizes later writes it again.
     pub provisional: bool,
-    /// Events that began before this are left out: only the clock, communicators and threads are known of that time.
+    /// Events that began before this are left out: only the clock, communicators and threads are known about that time.
     pub since_ticks: u64,
     /// What of the recorded is written, and how; `None` for what the process was told.
     pub archive: Option<ArchiveOptions>,

@@ -2,7 +2,6 @@
 
 mod links;
 mod pages;
-mod random;
 mod stream;
 mod timeline;
 mod traffic;

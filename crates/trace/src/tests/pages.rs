@@ -36,7 +36,7 @@ fn the_page_lists_the_blind_spots_of_the_table() {
         std::fs::write(&path, &current).expect("the page can be written");
         return;
     }
-    let way_out = format!("{UPDATE}=1 cargo test -p trace pages");
+    let way_out = format!("{UPDATE}=1 cargo test -p nccl-otf2-trace pages");
     assert!(page == current, "{} differs from archive/blind_spots.rs: {way_out}", path.display());
 }
 
@@ -86,20 +86,14 @@ fn section(name: &str) -> String {
 }
 
 #[test]
-fn the_page_lists_the_counters_of_gpus() {
-    let there: Vec<&str> = GpuCounts::default().named().map(|(name, _)| name).collect();
-    assert_eq!(names(&section("gpu counters")), there);
-}
-
-#[test]
-fn the_page_lists_the_counters_of_the_table() {
+fn the_page_lists_all_counters() {
+    let gpus = GpuCounts::default();
+    assert!(gpus.named().map(|(name, _)| name).eq(names(&section("gpu counters"))));
     let tables = section("counters");
     let (of_kinds, others) = tables.split_once("\n\n").expect("two tables");
-    let of_kinds_there: Vec<&str> = KindCounts::default().named().map(|(name, _)| name).collect();
-    assert_eq!(names(of_kinds), of_kinds_there);
-    // Counted by the ids, not by what became of them.
-    let mut others_there = vec!["STARTED"];
+    let kinds = KindCounts::default();
+    assert!(kinds.named().map(|(name, _)| name).eq(names(of_kinds)));
+    // The first is counted by the ids, not by what became of them.
     let counts = Counts::default();
-    others_there.extend(counts.named().map(|(name, _)| name));
-    assert_eq!(names(others), others_there);
+    assert!(["STARTED"].into_iter().chain(counts.named().map(|(name, _)| name)).eq(names(others)));
 }

@@ -1,12 +1,11 @@
 //! Small streams of records with exact times, and what is built of them.
 
-use nccl_events::event;
+use nccl_events::{Body, Kind, Start, StateArgs, event, state};
 use std::collections::BTreeMap;
 
 use crate::part::traffic::rows::Traffic;
 use crate::timeline::build;
-use crate::timeline::events::Message;
-use crate::timeline::events::{EventBody, TimelineEvent};
+use crate::timeline::events::{EventBody, Message, TimelineEvent};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
 use crate::timeline::model::ProcessModel;
@@ -14,11 +13,8 @@ use journal::format::record::{CommRecord, Record, RecordBody, Records, Symbol};
 use journal::part::metrics::Metric;
 use journal::part::options::ArchiveOptions;
 use journal::reader::{Losses, Removed, Symbols};
-use nccl_events::Body;
-use nccl_events::Start;
 use nccl_events::archive::Timing;
 use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock, GpuRecord, Kernel};
-use nccl_events::{Kind, StateArgs, state};
 use schema::Counts;
 use tables::Tables;
 use tables::builder::TableBuilder;
@@ -195,19 +191,19 @@ impl Stream {
         self.gpu(9000, id, GpuRecord::Kernel(kernel));
     }
 
-    /// What the process says of its traffic with others.
-    pub(crate) fn traffic(&mut self, losses: &Losses) -> Traffic {
+    fn tables(&mut self, losses: &Losses) -> Tables {
         let mut builder = TableBuilder::default();
         self.records.drain(..).for_each(|record| builder.record(record));
-        let tables = builder.finish(losses, &Removed::default(), 0);
-        let options = ArchiveOptions::default();
-        Traffic::of(&ProcessModel::of(&tables, &self.symbols, &[], options))
+        builder.finish(losses, &Removed::default(), 0)
+    }
+
+    /// What the process writes about its traffic with others.
+    pub(crate) fn traffic(&mut self, losses: &Losses) -> Traffic {
+        Traffic::of(&ProcessModel::of(&self.tables(losses), &self.symbols, &[], ArchiveOptions::default()))
     }
 
     pub(crate) fn build(&mut self) -> Built {
-        let mut builder = TableBuilder::default();
-        self.records.drain(..).for_each(|record| builder.record(record));
-        let tables = builder.finish(&Losses::default(), &Removed::default(), 0);
+        let tables = self.tables(&Losses::default());
         // A test looks into them as long as it runs.
         let tables: &'static Tables = Box::leak(Box::new(tables));
         let symbols: &'static Symbols = Box::leak(Box::new(std::mem::take(&mut self.symbols)));

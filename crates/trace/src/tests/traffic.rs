@@ -3,9 +3,7 @@
 use crate::part::traffic::rows::{End, Passage, Traffic};
 use journal::format::record::RecordBody;
 use journal::reader::Losses;
-use nccl_events::Body;
-use nccl_events::event;
-use nccl_events::{Kind, StateArgs, state};
+use nccl_events::{Body, Kind, StateArgs, event, state};
 
 use crate::tests::stream::{CONTEXT, Stream, launch_on, proxy_op, step};
 
@@ -104,17 +102,15 @@ fn a_root_waits_or_is_waited_for() {
 }
 
 /// A message of rank 1 to rank 0, or from it, with one step.
-fn message(stream: &mut Stream, is_send: bool) {
-    message_of(stream, if is_send { "Send" } else { "Recv" }, is_send);
-}
-
-fn message_of(stream: &mut Stream, func: &str, is_send: bool) {
+fn message(func: &str) -> Stream {
+    let (mut stream, is_send) = (on_hosts(2), func != "Recv");
     let p2p =
         Body::P2p(event::P2p { func: stream.symbols.intern(func), count: 4, channels: 1, ..event::P2p::default() });
     stream.event(30, 0, (106, Some(107)), p2p);
     stream.event(31, 30, (110, Some(160)), proxy_op(is_send));
     stream.event(32, 31, (111, Some(150)), step(0));
     stream.event(33, 31, (112, Some(151)), step(1));
+    stream
 }
 
 /// From, to, channel and step, whether it is the sender's, when.
@@ -126,16 +122,14 @@ fn ends(traffic: &Traffic) -> Vec<Seen> {
 
 #[test]
 fn steps_are_sent_when_they_could_be_and_received_when_they_were() {
-    let mut stream = on_hosts(2);
-    message(&mut stream, true);
+    let mut stream = message("Send");
     stream.state(32, 120, state::PROXY_STEP_SEND_PEER_WAIT, StateArgs::None);
     // Told when the network may have delivered it already.
     stream.state(32, 140, state::PROXY_STEP_SEND_WAIT, StateArgs::None);
     let sent = [(1, 0, (-1, -1), true, 106), (1, 0, (0, 0), true, 120)];
     assert_eq!(ends(&said(&mut stream)), sent);
 
-    let mut stream = on_hosts(2);
-    message(&mut stream, false);
+    let mut stream = message("Recv");
     stream.state(32, 130, state::PROXY_STEP_RECV_FLUSH_WAIT, StateArgs::None);
     let received = [(0, 1, (-1, -1), false, 160), (0, 1, (0, 0), false, 130)];
     assert_eq!(ends(&said(&mut stream)), received);
@@ -144,18 +138,14 @@ fn steps_are_sent_when_they_could_be_and_received_when_they_were() {
 /// Version 1 of the interface has a number that says neither: such a message bounds no clock.
 #[test]
 fn a_message_without_a_direction_has_no_ends() {
-    let mut stream = on_hosts(2);
-    message_of(&mut stream, "SendRecv", true);
-    assert_eq!(said(&mut stream), Traffic::default());
+    assert_eq!(said(&mut message("SendRecv")), Traffic::default());
 }
 
 #[test]
 fn where_some_were_lost_numbers_mean_nothing() {
-    let mut stream = on_hosts(2);
-    message(&mut stream, true);
     let mut losses = Losses::default();
     losses.starts[Kind::P2p as usize] = 1;
-    assert_eq!(stream.traffic(&losses), Traffic::default());
+    assert_eq!(message("Send").traffic(&losses), Traffic::default());
 
     let mut stream = on_hosts(2);
     stream.collective(10, 100, false);

@@ -33,7 +33,7 @@ pub(crate) struct Location {
 pub(crate) struct TimelineBuilder {
     /// By index of a thread, the first with its key: what is shown on it.
     threads: Vec<ThreadRow>,
-    locations: Vec<Shown>,
+    locations: Vec<Location>,
     /// Where in `locations` those are, by key and sibling.
     numbers: FxHashMap<(LocationKey, u32), usize>,
     messages: BTreeMap<LocationKey, Messages>,
@@ -45,13 +45,6 @@ pub(crate) struct TimelineBuilder {
     first_threads: Vec<u32>,
     regions: Regions,
     pub counts: Counts,
-}
-
-#[derive(Debug)]
-struct Shown {
-    key: LocationKey,
-    sibling: u32,
-    instances: Vec<TimedInstance>,
 }
 
 /// What is shown on a thread that may have several places.
@@ -75,10 +68,8 @@ impl TimelineBuilder {
     /// An empty builder for a process. What is shown on locations above the level is left out.
     pub(crate) fn new(tables: &Tables, level: Level) -> Self {
         let threads = 0..index_u32(tables.threads.len());
-        let mut rows = Vec::new();
-        rows.resize_with(tables.threads.len(), ThreadRow::default);
         Self {
-            threads: rows,
+            threads: threads.clone().map(|_| ThreadRow::default()).collect(),
             first_threads: threads.map(|thread| tables.first_index_of_thread(thread)).collect(),
             level,
             ..Self::default()
@@ -106,8 +97,7 @@ impl TimelineBuilder {
         let next = self.locations.len();
         let number = *self.numbers.entry((key, sibling)).or_insert(next);
         if number == next {
-            let instances = Vec::new();
-            self.locations.push(Shown { key, sibling, instances });
+            self.locations.push(Location::new(key, sibling, Vec::new()));
         }
         number
     }
@@ -165,40 +155,29 @@ impl TimelineBuilder {
         let key = |thread: u32| tables.threads.get(index(thread)).map(Thread::key);
         small_sort::sort_by_key(&mut threads, |(thread, instances)| (first(instances), key(*thread)));
         for (thread, instances) in threads {
-            let number = index_u32(timeline.threads.len());
+            let key = LocationKey::Thread(index_u32(timeline.threads.len()));
             timeline.threads.push(thread);
-            timeline.locations.push(Location {
-                key: LocationKey::Thread(number),
-                sibling: 0,
-                instances,
-                messages: Messages::default(),
-                samples: Vec::new(),
-            });
+            timeline.locations.push(Location::new(key, 0, instances));
         }
-        let mut locations = self.locations;
-        small_sort::sort_by_key(&mut locations, |location| (location.key.position(&model.comms), location.sibling));
-        for Shown { key, sibling, instances } in locations {
-            let (messages, mut samples) = match sibling {
-                0 => (self.messages.remove(&key), self.samples.remove(&key)),
-                _ => (None, None),
-            };
-            if let Some(samples) = &mut samples {
-                small_sort::sort_by_key(samples, |sample| (sample.time, sample.metric));
-            }
-            timeline.locations.push(Location {
-                key,
-                sibling,
-                instances,
-                messages: messages.unwrap_or_default(),
-                samples: samples.unwrap_or_default(),
-            });
+        small_sort::sort_by_key(&mut self.locations, |location| {
+            (location.key.position(&model.comms), location.sibling)
+        });
+        for location in self.locations.iter_mut().filter(|location| location.sibling == 0) {
+            location.messages = self.messages.remove(&location.key).unwrap_or_default();
+            location.samples = self.samples.remove(&location.key).unwrap_or_default();
+            small_sort::sort_by_key(&mut location.samples, |sample| (sample.time, sample.metric));
         }
+        timeline.locations.append(&mut self.locations);
         timeline.regions = self.regions;
         (timeline, self.counts)
     }
 }
 
 impl Location {
+    fn new(key: LocationKey, sibling: u32, instances: Vec<TimedInstance>) -> Self {
+        Self { key, sibling, instances, messages: Messages::default(), samples: Vec::new() }
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.instances.is_empty() && self.has_only_instances()
     }

@@ -8,25 +8,16 @@ use journal::part::metrics::Metric;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
-    /// `MpiCollectiveBegin`
     CollectiveBegin,
-    /// `MpiCollectiveEnd`
     CollectiveEnd,
-    /// `NonBlockingCollectiveRequest`
     CollectiveRequest,
-    /// `NonBlockingCollectiveComplete`
     CollectiveComplete,
-    /// `MpiIsend`
     SendBegin,
-    /// `MpiIsendComplete`
     SendEnd,
-    /// `MpiIrecvRequest`
     ReceiveBegin,
-    /// `MpiIrecv`
     ReceiveEnd,
 }
 
-/// A communication record, see [`super::messages`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     /// Whose: an index of activities.
@@ -154,7 +145,7 @@ fn leave(instance: &TimedInstance) -> TimelineEvent {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::timeline::instance::{InstanceKind, RegionKey, Regions, Source};
     use nccl_events::archive::RegionClass;
@@ -186,11 +177,13 @@ mod tests {
         assert_eq!(times.collect::<Vec<_>>(), expected);
     }
 
-    fn shown(events: &[TimelineEvent]) -> Vec<String> {
+    /// Each event with its time: `+` is an ENTER, `-` a LEAVE, with the number of the region instance.
+    pub(crate) fn shown(events: &[TimelineEvent]) -> Vec<String> {
         let name = |body| match body {
             EventBody::Enter(instance) => format!("+{}", instance.order),
             EventBody::Leave(instance) => format!("-{}", instance.order),
-            EventBody::Message(_) | EventBody::Sample(..) | EventBody::Measurement(_) => "?".to_owned(),
+            EventBody::Message(message) => format!("{:?}{}", message.role, message.activity),
+            EventBody::Sample(..) | EventBody::Measurement(_) => "?".to_owned(),
         };
         events.iter().map(|h| format!("{}@{}", name(h.body), h.time)).collect()
     }

@@ -3,7 +3,6 @@
 use rustc_hash::FxHashMap;
 
 pub(crate) use crate::timeline::instance_kind::InstanceKind;
-use crate::timeline::instance_kind::{PARTS, STEPS};
 pub(crate) use crate::timeline::region::{RegionKey, RegionName};
 use nccl_events::archive::RegionClass;
 use tables::{EventRow, InTable, Row};
@@ -18,10 +17,9 @@ pub(crate) struct RegionInstance {
     pub source: Source,
     /// Breaks ties: what was recorded first is around what came later.
     pub order: u32,
-    /// The region: a number in [`Regions`].
     pub region: RegionNumber,
     pub kind: InstanceKind,
-    /// Of parts that follow each other: whether it is the last, where what is known of their end goes.
+    /// Of parts that follow each other: whether it is the last, where what is known about their end goes.
     pub is_last: bool,
 }
 
@@ -42,7 +40,6 @@ pub(crate) enum Source {
 }
 
 impl RegionInstance {
-    /// What is no part of several.
     pub(crate) const fn new(source: Source, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
         Self { source, order, region, kind, is_last: false }
     }
@@ -50,15 +47,6 @@ impl RegionInstance {
     #[inline]
     pub(crate) fn of<F: InTable>(row: Row<F>, order: u32, kind: InstanceKind, region: RegionNumber) -> Self {
         Self::new(Source::Event(F::any(row)), order, kind, region)
-    }
-
-    /// Whether it stands for the event, not for a part of it.
-    pub(crate) const fn is_whole(&self) -> bool {
-        !PARTS.has(self.kind)
-    }
-
-    pub(crate) const fn is_step(&self) -> bool {
-        STEPS.has(self.kind)
     }
 
     /// Breaks ties of equal start times: what was recorded first is around what came later, and what is made of

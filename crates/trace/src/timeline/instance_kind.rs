@@ -50,57 +50,24 @@ pub(crate) enum InstanceKind {
     Work,
 }
 
-/// A set of [`InstanceKind`]s: bit n is kind n.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct InstanceKinds(u32);
-
-impl InstanceKinds {
-    const fn of(shapes: &[InstanceKind]) -> Self {
-        let mut bits = 0;
-        let mut left = shapes;
-        while let [first, others @ ..] = left {
-            bits |= 1 << *first as u32;
-            left = others;
-        }
-        Self(bits)
-    }
-
-    const fn with(self, others: Self) -> Self {
-        Self(self.0 | others.0)
-    }
-
-    pub(crate) const fn has(self, kind: InstanceKind) -> bool {
-        self.0 & 1 << kind as u32 != 0
-    }
-}
-
-pub(crate) const STEPS: InstanceKinds = InstanceKinds::of(&[
-    InstanceKind::Step,
-    InstanceKind::SendGpuWait,
-    InstanceKind::SendPeerWait,
-    InstanceKind::SendWait,
-    InstanceKind::RecvWait,
-    InstanceKind::RecvFlushWait,
-    InstanceKind::RecvGpuWait,
-]);
-
-pub(crate) const CONTROLS: InstanceKinds = InstanceKinds::of(&[
-    InstanceKind::ProxyIdle,
-    InstanceKind::ProxyActive,
-    InstanceKind::ProxySleep,
-    InstanceKind::ProxyWakeup,
-    InstanceKind::ProxyAppend,
-]);
-
-/// What does not stand for an event, but for a part of one.
-pub(crate) const PARTS: InstanceKinds = STEPS.with(CONTROLS).with(InstanceKinds::of(&[
-    InstanceKind::Queued,
-    InstanceKind::GroupStart,
-    InstanceKind::GroupEnd,
-    InstanceKind::Phase,
-]));
-
 impl InstanceKind {
+    /// Whether it is a proxy step, or what one waits for.
+    pub(crate) const fn is_step(self) -> bool {
+        use InstanceKind::{RecvFlushWait, RecvGpuWait, RecvWait, SendGpuWait, SendPeerWait, SendWait, Step};
+        matches!(self, Step | SendGpuWait | SendPeerWait | SendWait | RecvWait | RecvFlushWait | RecvGpuWait)
+    }
+
+    const fn is_control(self) -> bool {
+        use InstanceKind::{ProxyActive, ProxyAppend, ProxyIdle, ProxySleep, ProxyWakeup};
+        matches!(self, ProxyIdle | ProxyActive | ProxySleep | ProxyWakeup | ProxyAppend)
+    }
+
+    /// Whether it stands for a part of an event, not for the event.
+    pub(crate) const fn is_part(self) -> bool {
+        let is_other = matches!(self, Self::Queued | Self::GroupStart | Self::GroupEnd | Self::Phase);
+        is_other || self.is_step() || self.is_control()
+    }
+
     /// The region, where the kind alone decides it.
     pub(crate) const fn region(self) -> Option<RegionKey> {
         let (class, name) = match self {
@@ -127,8 +94,8 @@ impl InstanceKind {
         let key = RegionKey::fixed(class, name);
         Some(match self {
             Self::Channel => key.showing(Kind::KernelCh),
-            _ if STEPS.has(self) => key.showing(Kind::ProxyStep),
-            _ if CONTROLS.has(self) => key.showing(Kind::ProxyCtrl),
+            _ if self.is_step() => key.showing(Kind::ProxyStep),
+            _ if self.is_control() => key.showing(Kind::ProxyCtrl),
             _ => key,
         })
     }

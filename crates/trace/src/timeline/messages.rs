@@ -169,7 +169,7 @@ pub(crate) enum Exchange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeline::events::{Nested, TimedInstance, sort};
+    use crate::timeline::events::{Nested, TimedInstance, sort, tests};
     use crate::timeline::instance::{RegionKey, Regions, Source};
     use nccl_events::archive::RegionClass;
 
@@ -187,20 +187,12 @@ mod tests {
         TimedInstance { start, end, instance }
     }
 
-    /// Each event with its time: `+` is an ENTER, `-` a LEAVE, with the number of the region instance.
     fn merged(mut messages: Messages, instances: &mut [TimedInstance]) -> String {
         sort(instances);
         messages.sort();
         let mut cut = 0;
         let shown = Nested::new(instances.iter(), &mut cut);
-        let name = |body| match body {
-            EventBody::Enter(instance) => format!("+{}", instance.order),
-            EventBody::Leave(instance) => format!("-{}", instance.order),
-            EventBody::Message(message) => format!("{:?}{}", message.role, message.activity),
-            EventBody::Sample(..) | EventBody::Measurement(_) => "?".to_owned(),
-        };
-        let events: Vec<String> = messages.merge(shown).map(|h| format!("{}@{}", name(h.body), h.time)).collect();
-        events.join(" ")
+        tests::shown(&messages.merge(shown).collect::<Vec<_>>()).join(" ")
     }
 
     #[test]
@@ -234,8 +226,7 @@ mod tests {
         let mut instances = [timed(0, 9, 0), TimedInstance { start: 0, end: 9, instance: around }];
         let mut messages = Messages::default();
         messages.add(around, Exchange::Collective, (0, 9), true);
-        let expected = "+0@0 CollectiveBegin0@0 +0@0 -0@9 CollectiveEnd0@9 -0@9";
-        assert_eq!(merged(messages, &mut instances), expected);
+        assert_eq!(merged(messages, &mut instances), "+0@0 CollectiveBegin0@0 +0@0 -0@9 CollectiveEnd0@9 -0@9");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What is known of a process before its timeline is built: links, communicators, clocks and intervals.
+//! What is known about a process before its timeline is built: links, communicators, clocks and intervals.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,7 @@ use crate::timeline::location::Owner;
 use clocks::gpu::GpuClock;
 use journal::part::options::ArchiveOptions;
 use journal::reader::Symbols;
-use tables::communicators::Comms;
-use tables::communicators::callers;
+use tables::communicators::{Comms, callers};
 use tables::index::index;
 use tables::{Event, EventRow, Head, ProxyOp, ProxyStep, Row, Tables, ThreadKey};
 
@@ -47,7 +46,6 @@ pub(crate) struct ProcessModel<'a> {
     pub gpu_clocks: Vec<GpuClock>,
     /// When operations ran, by index of the activity.
     pub intervals: Vec<Option<Interval>>,
-    /// Which threads are CUDA's own.
     pub callback_threads: BTreeSet<ThreadKey>,
     pub options: ArchiveOptions,
 }

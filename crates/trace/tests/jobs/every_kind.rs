@@ -1,17 +1,16 @@
 //! One event of every kind, and all that is written of it: location, region, region group, attributes and their values.
 //! The table is that of `docs/MAPPING.md` §5.
 
-use nccl_events::event;
-use std::collections::{BTreeMap, BTreeSet};
+use nccl_events::{Body, Kind, Name, NetData, StateArgs, event, state as number};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::job::{KEEP, new_job, unified};
-use crate::read::{events, print, text};
+use crate::read::{attributes, events, print, text};
 use journal::testing::{NO_PROCESS, Process, Who, start, state};
 use nccl_events::id::EventId;
-use nccl_events::{Body, Kind, Name, NetData, StateArgs, state as number};
-use otf2::{AttributeValue, Definitions, Event, EventKind, GroupType, LocationRef};
+use otf2::{Definitions, Event, EventKind, GroupType, LocationRef};
 use trace::write_part;
 
 /// A rank that does everything once; its transfers have this peer and size.
@@ -225,21 +224,11 @@ fn proxy_thread(process: &mut Process) {
 /// Location, region group, region, attributes on ENTER, attributes on LEAVE. What a clock says is `…`.
 type Row = [String; 5];
 
-fn attributes(definitions: &Definitions, event: &Event) -> String {
+fn carried(definitions: &Definitions, event: &Event) -> String {
     let mut all: Vec<String> = Vec::new();
-    for (attribute, value) in &event.attributes {
-        let name = text(definitions, definitions.attributes[attribute].name).to_owned();
-        let name = name.trim_start_matches("nccl.").to_owned();
-        let value = match value {
-            AttributeValue::String(string) => text(definitions, *string).to_owned(),
-            AttributeValue::U8(number) => number.to_string(),
-            AttributeValue::U32(number) => number.to_string(),
-            AttributeValue::U64(number) => number.to_string(),
-            AttributeValue::I32(number) => number.to_string(),
-            AttributeValue::F64(_) => "…".to_owned(),
-            other => format!("{other:?}"),
-        };
-        match name.as_str() {
+    for (name, value) in attributes(definitions, event) {
+        let name = name.trim_start_matches("nccl.");
+        match name {
             // Ids differ from run to run.
             "event" => assert!(value != "0"),
             "parent" => {}
@@ -265,17 +254,12 @@ fn rows(definitions: &Definitions, events: &BTreeMap<LocationRef, Vec<Event>>) -
     let mut rows = Vec::new();
     for (location, events) in events {
         let location = text(definitions, definitions.locations[location].name).to_owned();
-        let location = if location.starts_with("API thread") {
-            "API thread".to_owned()
-        } else if location.starts_with("proxy thread") {
-            "proxy thread".to_owned()
-        } else {
-            location.replace(" 0xabcdef0123456789", "")
-        };
+        let thread = ["API thread", "proxy thread"].into_iter().find(|thread| location.starts_with(thread));
+        let location = thread.map_or_else(|| location.replace(" 0xabcdef0123456789", ""), str::to_owned);
         let mut open: Vec<String> = Vec::new();
         for event in events {
             match event.kind {
-                EventKind::Enter(_) => open.push(attributes(definitions, event)),
+                EventKind::Enter(_) => open.push(carried(definitions, event)),
                 EventKind::Leave(region) => {
                     let name = text(definitions, definitions.regions[&region].name).to_owned();
                     rows.push([
@@ -283,7 +267,7 @@ fn rows(definitions: &Definitions, events: &BTreeMap<LocationRef, Vec<Event>>) -
                         group_of(definitions, region.get().into()),
                         name,
                         open.pop().expect("entered"),
-                        attributes(definitions, event),
+                        carried(definitions, event),
                     ]);
                 }
                 _ => {}
@@ -320,61 +304,4 @@ fn every_kind_of_event_is_written_with_all_that_nccl_told() {
     let shown: Vec<String> = rows.iter().map(|row| row.join("\t")).collect();
     assert!(rows == expected(), "{}", shown.join("\n"));
     print(out);
-}
-
-/// What programs read: kinds, ranks and siblings of locations, and what regions show, without a look at any name.
-#[test]
-fn locations_and_regions_say_what_they_stand_for() {
-    let out: &Path = &new_job();
-    write_part(&record(out, 1, 4000), &KEEP, &()).expect("written");
-    let archive = unified(out);
-    let definitions = archive.definitions().expect("definitions");
-    let locations = definitions.locations.values().map(|location| {
-        let mut said = Vec::new();
-        for (name, value) in &location.properties {
-            let name = text(&definitions, *name).to_owned();
-            if name.starts_with("NCCL::GPU_CLOCK::") {
-                continue;
-            }
-            said.push(match (name.as_str(), *value) {
-                ("NCCL::LOCATION_KIND", AttributeValue::String(kind)) => text(&definitions, kind).to_owned(),
-                ("NCCL::RANK_LOCATION", AttributeValue::Location(rank)) => format!("of {}", rank.get()),
-                ("NCCL::SIBLING", AttributeValue::U32(number)) => format!("#{number}"),
-                ("NCCL::THREAD_ID", AttributeValue::U64(1..)) => "of a thread".to_owned(),
-                other => panic!("{other:?}"),
-            });
-        }
-        said.join(" ")
-    });
-    let expected = [
-        "communicator",
-        "not-recorded",
-        "api-thread of a thread",
-        "proxy-thread of a thread",
-        "communicator of 0 #2",
-        "channel of 0",
-        "connection of 0",
-        "slot of 0",
-        "net-plugin of 0",
-        "connection of 0",
-        "slot of 0",
-        "net-plugin of 0",
-    ];
-    assert_eq!(locations.collect::<Vec<_>>(), expected);
-    let regions: BTreeSet<String> =
-        definitions.regions.values().map(|region| text(&definitions, region.canonical_name).to_owned()).collect();
-    for canonical in [
-        "nccl::call::ncclCommInitRank",
-        "nccl::call::CollApi::ncclBroadcast",
-        "nccl::enqueue::Coll::ncclBroadcast enqueue",
-        "nccl::launch::KernelLaunch::ncclKernelLaunch",
-        "nccl::operation::Coll::ncclBroadcast",
-        "nccl::transfer::ProxyOp::netSend",
-        "nccl::transfer::ProxyStep::SendWait",
-        "nccl::transfer::NetPlugin::ibSend",
-        "nccl::channel::KernelCh::ncclKernelChannel",
-        "nccl::proxy::ProxyCtrl::ProxyIdle",
-    ] {
-        assert!(regions.contains(canonical), "{canonical}: {regions:?}");
-    }
 }

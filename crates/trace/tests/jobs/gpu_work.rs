@@ -4,17 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::job::{KEEP, new_job, open, unified};
-use crate::read::{attributes, events, print, text};
+use crate::read::{attributes, events, print, text, value};
 use journal::clock;
 use journal::testing::{Process, Who, start};
-use nccl_events::event;
-use nccl_events::gpu::GpuCount;
-use nccl_events::gpu::{ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuRecord, Kernel};
-use nccl_events::{Body, Name};
-use otf2::{
-    Archive, AttributeValue, EventKind, LocationGroupType, LocationRef, LocationType, Paradigm, RegionRole,
-    SystemTreeDomain,
-};
+use nccl_events::gpu::{ALL_DEVICES, Backend, ClockSample, Copy, Device, GpuClock, GpuCount, GpuRecord, Kernel};
+use nccl_events::{Body, Name, event};
+use otf2::{Archive, EventKind, LocationGroupType, LocationRef, LocationType, Paradigm, RegionRole, SystemTreeDomain};
 use trace::{unify, write_part};
 
 const MANGLED: &std::ffi::CStr = c"_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
@@ -68,14 +63,13 @@ fn copied(process: &mut Process) -> u64 {
     collective.get()
 }
 
-/// A rank with a device, and a kernel for each of three collectives. Without kernels it is what there was without GPUs.
-pub(crate) fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::path::PathBuf {
+/// A rank with a device, and a kernel for each of three collectives.
+pub(crate) fn record(out: &Path, rank: u32, number: u8) -> std::path::PathBuf {
     let who = Who { rank, ranks: 2, in_environment: true };
     let mut process = Process::begin(out, who);
     let context = process.context.get();
-    let backend = Backend::Cupti;
     let text = Name::from_cstr(c"libcupti 13.5 by its newer interface");
-    gpu(&mut process, 0, &GpuRecord::Notice { backend, text });
+    gpu(&mut process, 0, &GpuRecord::Notice { backend: Backend::Cupti, text });
     gpu(&mut process, 0, &GpuRecord::Device(device(number)));
     gpu(&mut process, context, &GpuRecord::DeviceOfCommunicator { ordinal: 0 });
     sample(&mut process);
@@ -97,9 +91,7 @@ pub(crate) fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::p
             name: Name::from_cstr(MANGLED),
             ..Kernel::default()
         };
-        if kernels {
-            gpu(&mut process, launch.get(), &GpuRecord::Kernel(kernel));
-        }
+        gpu(&mut process, launch.get(), &GpuRecord::Kernel(kernel));
     }
     // On another stream.
     let collective = copied(&mut process);
@@ -118,9 +110,7 @@ pub(crate) fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::p
         destination_device: 1,
         ..Copy::default()
     };
-    if kernels {
-        gpu(&mut process, collective, &GpuRecord::Copy(copy));
-    }
+    gpu(&mut process, collective, &GpuRecord::Copy(copy));
     sample(&mut process);
     let mut counts = [0; GpuCount::COUNT];
     counts[GpuCount::Launches as usize] = 4;
@@ -131,9 +121,9 @@ pub(crate) fn record(out: &Path, rank: u32, number: u8, kernels: bool) -> std::p
 }
 
 /// The archive of two ranks on these devices.
-fn written(out: &Path, devices: [u8; 2], kernels: bool) -> Archive {
+fn written(out: &Path, devices: [u8; 2]) -> Archive {
     for (rank, number) in (0..).zip(devices) {
-        let part = record(out, rank, number, kernels);
+        let part = record(out, rank, number);
         write_part(&part, &KEEP, &()).expect("the part is written");
     }
     unify(out, &()).expect("the archive is written");
@@ -167,9 +157,9 @@ fn row(archive: &Archive, name: &str) -> Vec<Region> {
 #[test]
 fn kernels_are_on_the_streams_of_their_gpus() {
     let out: &Path = &new_job();
-    let archive = written(out, [1, 2], true);
+    let archive = written(out, [1, 2]);
     let definitions = archive.definitions().expect("definitions");
-    let streams: Vec<(String, String)> = definitions
+    let mut streams: Vec<(String, String)> = definitions
         .locations
         .values()
         .filter(|location| text(&definitions, location.name).starts_with("CUDA stream"))
@@ -178,10 +168,8 @@ fn kernels_are_on_the_streams_of_their_gpus() {
             let group = &definitions.location_groups[&location.group];
             let names = [location.name, group.name].map(|name| text(&definitions, name).to_owned());
             let mut properties = location.properties.iter();
-            let number =
-                properties.find(|(name, _)| text(&definitions, *name) == "NCCL::STREAM_ID").map(|(_, number)| *number);
-            let Some(AttributeValue::U32(number)) = number else { panic!("{}: {number:?}", names[0]) };
-            assert_eq!(names[0], format!("CUDA stream {number}"));
+            let id = properties.find(|(name, _)| text(&definitions, *name) == "NCCL::STREAM_ID").expect("an id");
+            assert_eq!(names[0], format!("CUDA stream {}", value(&definitions, &id.1)));
             names.into()
         })
         .collect();
@@ -191,9 +179,8 @@ fn kernels_are_on_the_streams_of_their_gpus() {
         ("CUDA stream 8", "GPU 0 [0000:42:00.0]"),
         ("CUDA stream 8", "GPU 0 [0000:43:00.0]"),
     ];
-    let mut sorted = streams;
-    sorted.sort();
-    assert_eq!(sorted, expected.map(|(row, gpu)| (row.to_owned(), gpu.to_owned())));
+    streams.sort();
+    assert_eq!(streams, expected.map(|(row, gpu)| (row.to_owned(), gpu.to_owned())));
 
     let region = definitions
         .regions
@@ -256,7 +243,7 @@ fn kernels_are_on_the_streams_of_their_gpus() {
 #[test]
 fn a_device_that_two_processes_use_is_one_device() {
     let out: &Path = &new_job();
-    let archive = written(out, [1, 1], true);
+    let archive = written(out, [1, 1]);
     let definitions = archive.definitions().expect("definitions");
     let mut nodes = definitions
         .system_tree_nodes
@@ -274,18 +261,8 @@ fn a_device_that_two_processes_use_is_one_device() {
     assert_ne!(groups[0].creator, groups[1].creator);
     for group in groups {
         assert_eq!(group.system_tree_parent, *reference);
-        let properties: BTreeMap<&str, String> = group
-            .properties
-            .iter()
-            .map(|(name, value)| {
-                let value = match value {
-                    AttributeValue::String(string) => text(&definitions, *string).to_owned(),
-                    AttributeValue::U64(number) => number.to_string(),
-                    other => format!("{other:?}"),
-                };
-                (text(&definitions, *name), value)
-            })
-            .collect();
+        let properties = group.properties.iter().map(|(name, of)| (text(&definitions, *name), value(&definitions, of)));
+        let properties: BTreeMap<&str, String> = properties.collect();
         let expected = [
             ("MIG", "no"),
             ("PCI", "0000:42:00.0"),
@@ -296,49 +273,9 @@ fn a_device_that_two_processes_use_is_one_device() {
             ("name", "NVIDIA H100"),
             ("ordinal", "0"),
         ];
-        let expected = expected.map(|(name, value)| (name, value.to_owned()));
-        assert_eq!(properties, expected.into());
+        assert_eq!(properties, expected.map(|(name, value)| (name, value.to_owned())).into());
     }
     print(out);
-}
-
-#[test]
-fn the_archive_says_what_was_found_out_about_gpus() {
-    let out: &Path = &new_job();
-    let archive = written(out, [1, 2], true);
-    for (name, value) in [
-        ("BACKEND", Some("cupti")),
-        ("NOTICES", Some("cupti: libcupti 13.5 by its newer interface")),
-        ("DEVICES", Some("2")),
-        ("LAUNCHES", Some("8")),
-        ("LAUNCHES_TIMED", Some("8")),
-        ("KERNELS", Some("6")),
-        ("KERNELS_JOINED", Some("6")),
-        ("COPIES_SHOWN", Some("2")),
-        ("COPIES_JOINED", Some("2")),
-        ("UNMATCHED", None),
-        ("NOT_PLACED", None),
-    ] {
-        assert_eq!(archive.property(&format!("NCCL::GPU::{name}")), value, "{name}");
-    }
-    let clocks = archive.property("NCCL::GPU::CLOCKS::LIST").expect("two clocks");
-    assert_eq!(clocks.matches(": cupti: 2 samples, residual 0 ns").count(), 2, "{clocks}");
-}
-
-#[test]
-fn kernels_and_copies_that_cupti_saw_bound_clocks_and_leave_no_blind_spot() {
-    for kernels in [false, true] {
-        let out: &Path = &new_job();
-        let archive = written(out, [1, 2], kernels);
-        let spots = archive.property("NCCL::BLIND_SPOTS").expect("there are others");
-        assert_eq!(spots.contains("when copy engines worked"), !kernels, "{spots}");
-        let clocks = archive.property("NCCL::GPU_CLOCK::LIST").expect("two clocks");
-        // Three kernels of two channels, a bound below and one above of each.
-        let of_kernels =
-            clocks.matches("BOUNDED").count() == 2 && clocks.matches("bounds 12 + 18, 12 of kernels").count() == 2;
-        let without = clocks.matches("bounds 6 + 12").count() == 2;
-        assert_eq!((of_kernels, without), (kernels, !kernels), "{clocks}");
-    }
 }
 
 /// What the archive of two ranks does not show, where CUDA said this of the device of each.
@@ -369,8 +306,7 @@ fn which_gpu_a_rank_uses_is_a_blind_spot_only_where_cuda_does_not_say() {
         ([Some(device(1)), Some(nameless)], true),
     ] {
         let spots = blind_spots(devices);
-        let is_said = spots.contains("which GPU a rank uses");
-        assert_eq!(is_said, is_unknown, "{devices:?}: {spots}");
+        assert_eq!(spots.contains("which GPU a rank uses"), is_unknown, "{devices:?}: {spots}");
         assert!(spots.contains("split from"), "{spots}");
     }
 }

@@ -1,6 +1,5 @@
 //! A job to write: journals of processes that recorded.
 
-use std::ffi::OsString;
 use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -42,12 +41,6 @@ pub(crate) fn unified(out: &Path) -> Archive {
     open(out)
 }
 
-/// The names of a directory's files.
-pub(crate) fn names(directory: &Path) -> Vec<OsString> {
-    let entries = fs::read_dir(directory).expect("readable");
-    entries.map(|entry| entry.expect("readable").file_name()).collect()
-}
-
 /// A job of two ranks on one host, recorded and not written.
 pub(crate) fn record_two_ranks(out: &Path) -> Vec<PathBuf> {
     let parts = [0, 1].map(|rank| {
@@ -64,15 +57,9 @@ pub(crate) fn record_two_ranks(out: &Path) -> Vec<PathBuf> {
 
 /// The part's event files and manifest, by name.
 pub(crate) fn contents(part: &Path) -> Vec<(String, Vec<u8>)> {
-    let mut files: Vec<PathBuf> = fs::read_dir(part.join("traces"))
-        .expect("there are event files")
-        .map(|entry| entry.expect("readable").path())
-        .collect();
+    let traces = fs::read_dir(part.join("traces")).expect("there are event files");
+    let mut files: Vec<PathBuf> = traces.map(|entry| entry.expect("readable").path()).collect();
     files.push(part.join("manifest"));
     files.sort();
-    let read = |path: PathBuf| {
-        let name = path.display().to_string();
-        (name, fs::read(path).expect("readable"))
-    };
-    files.into_iter().map(read).collect()
+    files.into_iter().map(|path| (path.display().to_string(), fs::read(path).expect("readable"))).collect()
 }

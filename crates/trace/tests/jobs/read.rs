@@ -49,17 +49,21 @@ pub(crate) fn text(definitions: &Definitions, string: StringRef) -> &str {
     definitions.string(string).expect("defined")
 }
 
+/// The value of an attribute or a property; a time or a rate is `…`.
+pub(crate) fn value(definitions: &Definitions, value: &AttributeValue) -> String {
+    match value {
+        AttributeValue::String(string) => text(definitions, *string).to_owned(),
+        AttributeValue::U8(number) => number.to_string(),
+        AttributeValue::U32(number) => number.to_string(),
+        AttributeValue::U64(number) => number.to_string(),
+        AttributeValue::I32(number) => number.to_string(),
+        AttributeValue::F64(_) => "…".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
 /// What an event carries, by name.
 pub(crate) fn attributes(definitions: &Definitions, event: &Event) -> BTreeMap<String, String> {
-    let values = event.attributes.iter().map(|(attribute, value)| {
-        let value = match value {
-            AttributeValue::String(string) => text(definitions, *string).to_owned(),
-            AttributeValue::U64(number) => number.to_string(),
-            AttributeValue::U32(number) => number.to_string(),
-            other => format!("{other:?}"),
-        };
-        let name = definitions.attributes[attribute].name;
-        (text(definitions, name).to_owned(), value)
-    });
-    values.collect()
+    let name = |attribute| text(definitions, definitions.attributes[attribute].name).to_owned();
+    event.attributes.iter().map(|(attribute, of)| (name(attribute), value(definitions, of))).collect()
 }

@@ -29,7 +29,7 @@ pub(super) use reports::Fault;
 use reports::Reports;
 use silence::Silence;
 
-/// From this version (CUDA 13.4) on kernel records have the captured node of which theirs is a clone.
+/// From this version (CUDA 13.4) on kernel records name the captured node that their own is a clone of.
 const VERSION_SOURCE_NODES: u32 = 130_400;
 /// From this version (CUDA 12.8) on copy records have the number of copies.
 const VERSION_COPY_COUNTS: u32 = 26;
@@ -182,8 +182,7 @@ impl Reading {
         match decoded {
             Decoded::External { correlation, id } => {
                 let has_many = EventId::from_raw(id).kind() == Kind::CeColl;
-                let joined = &mut self.joined;
-                self.join.call(now, correlation, id, has_many, joined);
+                self.join.call(now, correlation, id, has_many, &mut self.joined);
             }
             Decoded::DriverCall { correlation, cbid } => {
                 if !CBIDS_OF_LAUNCHES.contains(&cbid) {
@@ -200,18 +199,15 @@ impl Reading {
                 if self.version < VERSION_SOURCE_NODES {
                     kernel.source_graph_node = 0;
                 }
-                let is_nccl = self.names.is_nccl(name);
-                let piece = Piece::Kernel(kernel, is_nccl);
-                let joined = &mut self.joined;
-                self.join.work(now, kernel.correlation, piece, joined);
+                let piece = Piece::Kernel(kernel, self.names.is_nccl(name));
+                self.join.work(now, kernel.correlation, piece, &mut self.joined);
             }
             Decoded::Copy(mut copy) => {
                 out.count(GpuCount::Copies, 1);
                 if self.version < VERSION_COPY_COUNTS {
                     copy.count = 1;
                 }
-                let joined = &mut self.joined;
-                self.join.work(now, copy.correlation, Piece::Copy(copy), joined);
+                self.join.work(now, copy.correlation, Piece::Copy(copy), &mut self.joined);
             }
             Decoded::Other => {}
         }
@@ -286,10 +282,13 @@ impl Reading {
         if refused > 0 {
             self.reports.once(&Fault::NoBuffer, out);
         }
-        let dropped = self.calls.dropped();
-        out.count(GpuCount::DroppedByCupti, dropped);
-        if dropped > 0 {
-            self.reports.once(&Fault::Dropped(dropped), out);
+        match self.calls.dropped() {
+            Ok(0) => {}
+            Ok(dropped) => {
+                out.count(GpuCount::DroppedByCupti, dropped);
+                self.reports.once(&Fault::Dropped(dropped), out);
+            }
+            Err(code) => self.reports.once(&Fault::DroppedUnknown(code), out),
         }
     }
 

@@ -20,6 +20,7 @@ pub(in crate::gpu::cupti) enum Fault {
     ForeignBuffers,
     NoBuffer,
     Dropped(u64),
+    DroppedUnknown(Code),
     BadRecord(String),
     NoTimes,
 }
@@ -62,6 +63,9 @@ impl fmt::Display for Fault {
                 f.write_str("CUPTI asked for more memory than it is given (512 MiB): kernels are missing")
             }
             Self::Dropped(records) => write!(f, "CUPTI dropped {records} records: kernels are missing"),
+            Self::DroppedUnknown(code) => {
+                write!(f, "CUPTI does not say how many records it dropped, {code}: kernels may be missing")
+            }
             Self::BadRecord(what) => {
                 write!(f, "CUPTI gave a buffer that cannot be read to its end: {what}; kernels may be missing")
             }

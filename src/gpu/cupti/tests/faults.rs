@@ -153,23 +153,19 @@ fn an_error_of_the_subscription_is_explained() {
 }
 
 #[test]
-fn tools_that_share_cupti_both_get_their_records() {
-    let variables = [("FAKECUPTI_API", "130500"), ("FAKECUPTI_TAKEN", "Another"), ("FAKECUPTI_TAKEN_BY", "v2-shared")];
-    scenario("faults::tools_that_share_cupti_both_get_their_records", &variables, || {
-        let (rig, launched) = session(300);
-        rig.all_are_joined(&launched);
-        assert_eq!(rig.output.faults, [""; 0]);
-    });
-}
-
-#[test]
-fn a_driver_that_serves_only_one_tool_is_enough() {
-    let variables = [("FAKECUPTI_API", "130500"), ("FAKECUPTI_OLD_DRIVER", "1")];
-    scenario("faults::a_driver_that_serves_only_one_tool_is_enough", &variables, || {
-        let (rig, launched) = session(300);
-        rig.all_are_joined(&launched);
-        assert!(rig.description.contains("no other tool can use"), "{}", rig.description);
-    });
+fn with_another_tool_or_an_old_driver_all_kernels_are_joined() {
+    for (variables, words) in [
+        (&[("FAKECUPTI_TAKEN", "Another"), ("FAKECUPTI_TAKEN_BY", "v2-shared")][..], "other tools can use too"),
+        (&[("FAKECUPTI_OLD_DRIVER", "1")], "no other tool can use"),
+    ] {
+        let variables = [&[("FAKECUPTI_API", "130500")], variables].concat();
+        scenario("faults::with_another_tool_or_an_old_driver_all_kernels_are_joined", &variables, || {
+            let (rig, launched) = session(300);
+            rig.all_are_joined(&launched);
+            assert!(rig.description.contains(words), "{}", rig.description);
+            assert_eq!(rig.output.faults, [""; 0]);
+        });
+    }
 }
 
 #[test]

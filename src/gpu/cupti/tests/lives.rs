@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::rig::{NCCL, Rig, launch_of, next_id, refusal, scenario, scenario_without_driver, settings};
+use super::rig::{NCCL, Rig, launch_of, next_id, refusal, scenario};
 use crate::gpu::backend::Backend as _;
 use crate::gpu::cupti::Settings;
 use nccl_events::Kind;
@@ -103,26 +103,6 @@ fn a_forked_child_does_not_call_cupti() {
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status}");
         rig.finish();
         rig.all_are_joined(&[launched]);
-    });
-}
-
-#[test]
-fn without_a_driver_cupti_is_not_loaded() {
-    scenario_without_driver("lives::without_a_driver_cupti_is_not_loaded", || {
-        let refused = refusal(&settings());
-        assert!(refused.contains("libcuda.so.1 is not loaded"), "{refused}");
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        assert!(!maps.contains("fake_cupti"));
-    });
-}
-
-#[test]
-fn with_a_stub_driver_cupti_is_not_loaded() {
-    scenario("lives::with_a_stub_driver_cupti_is_not_loaded", &[("FAKEGPU_DRIVER", "stub")], || {
-        let refused = refusal(&settings());
-        assert!(refused.contains("stub of a CUDA toolkit"), "{refused}");
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        assert!(!maps.contains("fake_cupti"));
     });
 }
 

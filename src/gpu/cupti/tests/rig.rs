@@ -34,11 +34,6 @@ pub(super) fn scenario(name: &str, variables: &[(&str, &str)], body: impl FnOnce
     passes(&format!("gpu::cupti::tests::{name}"), variables, Some(&built::fake_gpu()), body);
 }
 
-/// The same in a process without a driver.
-pub(super) fn scenario_without_driver(name: &str, body: impl FnOnce()) {
-    passes(&format!("gpu::cupti::tests::{name}"), &[], None, body);
-}
-
 /// Settings that name the double.
 pub(super) fn settings() -> Settings {
     Settings { library: Some(built::fake_cupti()), ..Settings::default() }

@@ -1,15 +1,16 @@
 //! What the stand-in for a GPU says to the double of CUPTI.
 
-/// `struct fake_cupti_work`: what runs on the device, with its mangled name in whatever form a side has it.
+/// `struct fake_cupti_work`: what runs on the device.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Work<Name> {
+pub struct Work {
     pub correlation: u32,
     pub device: u32,
     pub context: u32,
     /// CUPTI's number of the stream.
     pub stream: u32,
-    pub name: Name,
+    /// Address of its mangled name, which the double of CUPTI keeps for ever.
+    pub name: u64,
     /// The executable graph that it is part of, else 0.
     pub graph: u32,
     pub source_graph: u32,
@@ -22,28 +23,4 @@ pub struct Work<Name> {
     pub bytes: u64,
     /// When it began, in nanoseconds of the wall clock.
     pub start_ns: u64,
-}
-
-impl<Name> Work<Name> {
-    /// The same with its name in another form.
-    pub fn map_name<Other>(self, form: impl FnOnce(Name) -> Other) -> Work<Other> {
-        let Work { correlation, device, context, stream, name, graph, source_graph, .. } = self;
-        let Work { node, source_node, copy_kind, thread, bytes, start_ns, .. } = self;
-        let name = form(name);
-        Work {
-            correlation,
-            device,
-            context,
-            stream,
-            name,
-            graph,
-            source_graph,
-            node,
-            source_node,
-            copy_kind,
-            thread,
-            bytes,
-            start_ns,
-        }
-    }
 }

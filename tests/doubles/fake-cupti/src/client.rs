@@ -3,9 +3,9 @@
 use crate::buffer::{Buffer, record_len};
 use crate::guard::{Code, INVALID_PARAMETER, QUEUE_EMPTY, in_callback, misuse};
 use crate::level::{self, kind};
-use crate::records::{self, Api, Work};
+use crate::records::{self, Api};
 use crate::{queue, variables};
-use c_double::{count, counted, this_thread};
+use c_double::{Work, count, counted, this_thread};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::c_void;
@@ -27,8 +27,8 @@ pub(crate) enum Callbacks {
     V2(RequestV2, CompleteV2),
 }
 
-/// Whose records a buffer has: a thread's (0: everybody's), and whether those of what ran on the GPU, where that is
-/// kept apart.
+/// Which records a buffer has: a thread's (0: all threads'), and whether they are of GPU work, where these are kept
+/// apart.
 type Key = (i32, bool);
 
 #[derive(Default)]
@@ -126,8 +126,8 @@ impl Client {
         self.write((if per_thread { thread } else { 0 }, variables::get().split), record);
     }
 
-    /// Takes the buffers away, to be completed: those of `busy` threads are not complete. All buffers if `forced`, also
-    /// the empty ones.
+    /// Takes the buffers that are to be completed: buffers of `busy` threads stay. If `forced`, all buffers, also empty
+    /// ones.
     pub(crate) fn take_buffers(&self, forced: bool, busy: &BTreeSet<i32>) -> Vec<Buffer> {
         let current = &mut self.state.lock().current;
         let is_complete = |thread: &i32| !busy.contains(thread) && (*thread != 0 || busy.is_empty());
@@ -241,7 +241,8 @@ fn foreign_buffer(thread: i32) -> Buffer {
     assert!(mapped != libc::MAP_FAILED, "no memory for a foreign buffer");
     // SAFETY: the mapping above, which nobody else knows yet.
     let mut buffer = unsafe { Buffer::new(mapped.cast(), LEN, thread) };
-    let work = Work { name: Some(c"foreign_kernel"), ..Work::default() };
+    let name = c"foreign_kernel".as_ptr().expose_provenance() as u64;
+    let work = Work { name, ..Work::default() };
     let len = record_len(kind::CONCURRENT_KERNEL).unwrap_or(0);
     buffer.push(&records::kernel(len, &work, 1, 2));
     // SAFETY: the whole of the mapping above.

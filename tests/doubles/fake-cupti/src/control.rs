@@ -2,30 +2,27 @@
 
 use crate::client::{Call, Callbacks};
 use crate::level::kind;
-use crate::records::Work;
 use crate::work::Ticket;
 use crate::{records, registry, variables, work};
 use c_double::args::{In, Text};
-use c_double::counted;
+use c_double::{Work, counted};
 use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `cuGraphLaunch`
 const GRAPH_LAUNCH: u32 = 514;
 
-/// The same text always has the same address, and for ever: CUPTI owns the names.
-fn intern(name: Text) -> Option<&'static CStr> {
-    static NAMES: Mutex<BTreeSet<&'static CStr>> = Mutex::new(BTreeSet::new());
-    let name = CString::new(name.get().as_ref()).ok().filter(|name| !name.is_empty())?;
+/// The address of a name, 0 for none. The same text always has the same one, and for ever: CUPTI owns the names.
+fn intern(name: Text) -> u64 {
+    static NAMES: Mutex<BTreeSet<CString>> = Mutex::new(BTreeSet::new());
+    let Some(name) = CString::new(name.get().as_ref()).ok().filter(|name| !name.is_empty()) else {
+        return 0;
+    };
     let mut names = NAMES.lock();
-    if let Some(known) = names.get(name.as_c_str()) {
-        return Some(known);
-    }
-    let own: &'static CStr = Box::leak(name.into_boxed_c_str());
-    names.insert(own);
-    Some(own)
+    names.insert(name.clone());
+    names.get(&name).map_or(0, |own| own.as_ptr().expose_provenance() as u64)
 }
 
 /// Another tool registers its own buffer callbacks, as V1 lets anybody do. What it does with the buffers is its
@@ -123,8 +120,8 @@ extern "C" fn fake_cupti_graph_launch(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn fake_cupti_work_begin(given: In<c_double::Work<Text>>) -> Ticket {
-    given.get().map_or(0, |given| work::begin(given.map_name(intern), None))
+extern "C" fn fake_cupti_work_begin(given: In<Work>, name: Text) -> Ticket {
+    given.get().map_or(0, |given| work::begin(Work { name: intern(name), ..given }, None))
 }
 
 #[unsafe(no_mangle)]

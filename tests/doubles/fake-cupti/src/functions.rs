@@ -1,4 +1,4 @@
-//! The functions of CUPTI: those of the process (V1), and those of a subscriber (V2).
+//! CUPTI's functions, process-wide (V1) and per subscriber (V2).
 
 use crate::buffer::record_len;
 use crate::client::{Callbacks, Client, CompleteV1, CompleteV2, RequestV1, RequestV2};
@@ -12,7 +12,7 @@ use crate::{records, variables, work};
 use c_double::args::{In, Out, Text};
 use std::ffi::c_void;
 
-/// What is not looked at.
+/// An argument that the double ignores.
 type Opaque = *const c_void;
 
 /// Makes C functions, and the list of them. What stands before `fn` is checked first; after `=>` a second function of

@@ -2,8 +2,7 @@
 
 use crate::level::kind;
 use crate::variables;
-use c_double::realtime_ns;
-use std::ffi::CStr;
+use c_double::{Work, realtime_ns};
 
 struct Bytes(Vec<u8>);
 
@@ -60,9 +59,6 @@ pub(crate) fn api(call: &Api) -> Vec<u8> {
     bytes.0
 }
 
-/// What runs on the GPU. CUPTI owns the names that it hands out, for ever.
-pub(crate) type Work = c_double::Work<Option<&'static CStr>>;
-
 /// This time on CUPTI's clock: that of the host, or a counter that another tool has put in its place, 2.9 ticks a
 /// nanosecond.
 pub(crate) fn stamp(realtime: u64) -> u64 {
@@ -88,8 +84,7 @@ pub(crate) fn kernel(len: usize, work: &Work, start: u64, end: u64) -> Vec<u8> {
     }
     bytes.u32(92, work.correlation);
     bytes.u64(96, u64::from(work.correlation));
-    let name = work.name.map_or(0, |name| name.as_ptr().expose_provenance());
-    bytes.u64(104, name as u64);
+    bytes.u64(104, work.name);
     bytes.u64(144, work.node);
     bytes.u32(156, work.graph);
     bytes.u32(232, work.source_graph);

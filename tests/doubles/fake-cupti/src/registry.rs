@@ -32,7 +32,7 @@ struct Registry {
 }
 
 impl Registry {
-    /// With whoever has subscribed before.
+    /// With the tool that has subscribed before, if there is one.
     fn new() -> Registry {
         let (mut family, mut v1, mut v2) = (None, None, Vec::new());
         let by = variables::get().taken_by;

@@ -1,12 +1,11 @@
-//! What runs on the GPU, and when: as whoever plays it says, or on the double's own clock.
+//! What runs on the GPU, and when: at the player's times, or on the double's own clock.
 
 use crate::buffer::{order, record_len};
 use crate::client::Client;
 use crate::level::kind;
-use crate::records::{self, Work};
 use crate::variables::fatal;
-use crate::{queue, registry, variables};
-use c_double::{count, realtime_ns, this_thread};
+use crate::{queue, records, registry, variables};
+use c_double::{Work, count, realtime_ns, this_thread};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;

@@ -47,7 +47,7 @@ pub(crate) fn free(address: usize) -> bool {
         return false;
     };
     // SAFETY: the block is a mapping of `alloc`, taken out of the table, so unmapped once. That nobody uses it
-    // any more is the promise of whoever frees it, as with CUDA.
+    // any more is the caller's promise, as with CUDA.
     unsafe { libc::munmap(with_exposed_provenance_mut(block.base), block.size) };
     true
 }

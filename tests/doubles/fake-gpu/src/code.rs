@@ -2,7 +2,7 @@
 
 use crate::log::warning;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
@@ -41,51 +41,29 @@ pub(crate) unsafe fn redirect(at: usize, to: usize) {
     unsafe { libc::mprotect(pages, len, libc::PROT_READ | libc::PROT_EXEC) };
 }
 
-const STUB_LEN: usize = 32;
-
-struct Stubs {
-    next: usize,
-    end: usize,
-    known: Option<HashMap<String, usize>>,
-}
-
-static STUBS: Mutex<Stubs> = Mutex::new(Stubs { next: 0, end: 0, known: None });
-
 /// Code that reports the call of a function that is not implemented and returns an error ("not supported", in
 /// both the runtime and the driver).
 pub(crate) fn missing(name: &str) -> usize {
-    let mut stubs = STUBS.lock();
-    if let Some(&at) = stubs.known.get_or_insert_default().get(name) {
+    static KNOWN: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock();
+    if let Some(&at) = known.get(name) {
         return at;
     }
-    if stubs.end - stubs.next < STUB_LEN {
-        let size = 64 * 1024;
-        // SAFETY: a new private mapping at an address that the kernel chooses touches no existing memory.
-        let mapped = unsafe {
-            libc::mmap(
-                null_mut(),
-                size,
-                libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert!(mapped != libc::MAP_FAILED, "no executable memory: {}", std::io::Error::last_os_error());
-        stubs.next = mapped.expose_provenance();
-        stubs.end = stubs.next + size;
-    }
-    let at = stubs.next;
+    let (access, kind) =
+        (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new private mapping at an address that the kernel chooses touches no existing memory.
+    let mapped = unsafe { libc::mmap(null_mut(), PAGE, access, kind, -1, 0) };
+    assert!(mapped != libc::MAP_FAILED, "no executable memory: {}", std::io::Error::last_os_error());
+    let at = mapped.expose_provenance();
     // mov rdi, name; then a jump to `report`, which returns to the caller of the stub.
     let text = CString::new(name).unwrap_or_default().into_raw().expose_provenance();
-    let mut code = [0x90_u8; STUB_LEN];
+    let mut code = [0x90_u8; 10 + JUMP_LEN];
     code[0..2].copy_from_slice(&[0x48, 0xbf]);
     code[2..10].copy_from_slice(&(text as u64).to_le_bytes());
-    code[10..10 + JUMP_LEN].copy_from_slice(&jump((report as *const ()).expose_provenance()));
-    // SAFETY: `at` is in the mapping above, with room for a stub, and given to nobody yet.
-    unsafe { with_exposed_provenance_mut::<[u8; STUB_LEN]>(at).write_unaligned(code) };
-    stubs.next += STUB_LEN;
-    stubs.known.get_or_insert_default().insert(name.to_owned(), at);
+    code[10..].copy_from_slice(&jump((report as *const ()).expose_provenance()));
+    // SAFETY: `at` is the mapping above, given to nobody yet.
+    unsafe { with_exposed_provenance_mut::<[u8; 10 + JUMP_LEN]>(at).write_unaligned(code) };
+    known.insert(name.to_owned(), at);
     at
 }
 

@@ -23,7 +23,7 @@ pub(crate) mod cbid {
 }
 
 type Api = unsafe extern "C" fn(u32, u32) -> u32;
-type Begin = unsafe extern "C" fn(*const Work<*const c_char>) -> u64;
+type Begin = unsafe extern "C" fn(*const Work, *const c_char) -> u64;
 type End = unsafe extern "C" fn(u64, u64);
 
 #[derive(Clone, Copy)]
@@ -101,7 +101,7 @@ pub(crate) fn begin(occasion: &Occasion, what: &What<'_>) -> Option<Running> {
         device: occasion.device as u32,
         context: occasion.device as u32 + 1,
         stream: stream_number(occasion.stream),
-        name,
+        name: 0,
         graph: replay.graph as u32,
         source_graph: replay.source_graph as u32,
         node: replay.node,
@@ -112,7 +112,7 @@ pub(crate) fn begin(occasion: &Occasion, what: &What<'_>) -> Option<Running> {
         start_ns: realtime_ns(),
     };
     // SAFETY: the structure is the one of the double's table, and lives during the call, as does the name.
-    let ticket = unsafe { (feed.begin)(&raw const work) };
+    let ticket = unsafe { (feed.begin)(&raw const work, name) };
     Some(Running { feed, ticket })
 }
 

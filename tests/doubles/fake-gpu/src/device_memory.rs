@@ -88,7 +88,7 @@ impl Addr {
         self.counter().load(Ordering::Acquire)
     }
 
-    /// Advances a counter; whoever sees that sees what was written before.
+    /// Advances a counter. A thread that reads the new value sees what was written before.
     pub(crate) fn store(self, value: u64) {
         self.counter().store(value, Ordering::Release);
     }

@@ -1,5 +1,4 @@
-//! Settings under which the number of network proxy operations of every call is known beforehand, and the
-//! settings that the GPU stand-in needs.
+//! Settings under which the number of network proxy operations of every call is known beforehand.
 
 /// One ring over one channel, every pair of ranks over the network: what `Call::proxy_ops` assumes.
 pub(crate) const EXACT: &[(&str, &str)] = &[
@@ -15,19 +14,6 @@ pub(crate) const EXACT: &[(&str, &str)] = &[
     ("NCCL_COLLNET_ENABLE", "0"),
     ("NCCL_NVLS_ENABLE", "0"),
     ("NCCL_PAT_ENABLE", "0"),
-];
-
-/// Loopback sockets, nothing that needs hardware, no algorithm that the stand-in does not emulate.
-pub(crate) const FAKE_GPU: &[(&str, &str)] = &[
-    ("NCCL_SOCKET_IFNAME", "lo"),
-    ("NCCL_NET", "Socket"),
-    ("NCCL_IB_DISABLE", "1"),
-    ("NCCL_P2P_DISABLE", "1"),
-    ("NCCL_SHM_DISABLE", "1"),
-    ("NCCL_RAS_ENABLE", "0"),
-    ("NCCL_PAT_ENABLE", "0"),
-    ("NCCL_MAX_NCHANNELS", "2"),
-    ("NCCL_DEBUG", "WARN"),
 ];
 
 /// Whether the environment of this process fixes the number of proxy operations.

@@ -7,7 +7,7 @@ use crate::rendezvous::{Outcome, Point, Rendezvous};
 use crate::{exact, ops};
 use anyhow::Context as _;
 use std::ffi::OsString;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
@@ -78,7 +78,7 @@ fn command(options: &Options, process: u16, dir: &Path) -> anyhow::Result<Comman
     };
     // The settings for exact counts come last: they win over the stand-in's.
     if options.fake_gpu.is_some() {
-        set_where_unset(exact::FAKE_GPU);
+        set_where_unset(c_double::NCCL_ON_FAKE_GPU);
     }
     if options.exact {
         set_where_unset(exact::EXACT);
@@ -102,20 +102,8 @@ fn command(options: &Options, process: u16, dir: &Path) -> anyhow::Result<Comman
     if options.hosts {
         command.env("NCCL_HOSTID", format!("nccl-host-{process}"));
     }
-    // SAFETY: the closure runs in the child between fork and exec; it makes one system call and neither
-    // allocates nor takes a lock.
-    unsafe {
-        command.pre_exec(|| {
-            die_with_parent();
-            Ok(())
-        });
-    }
+    c_double::end_with_parent(&mut command);
     Ok(command)
-}
-
-fn die_with_parent() {
-    // SAFETY: PR_SET_PDEATHSIG reads its one argument, a signal number, and touches no memory.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
 }
 
 /// The stand-in first, then whatever else the user preloads.

@@ -1,8 +1,5 @@
 //! `nccl-host`: a small NCCL job on one machine.
 //!
-//! It runs a list of NCCL operations on P processes × T threads (one rank each), checks every result and
-//! writes down, in a log of its own, each call it made: what a trace of the same run can be compared with.
-//!
 //! ```text
 //! launcher ── spawns ── worker process 0 ── thread rank 0, thread rank 1 …
 //!    │                  worker process 1 ── …

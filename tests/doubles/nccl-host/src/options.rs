@@ -185,10 +185,4 @@ Operations that go wrong, for --timeout or --kill-after (not in `all`):
 
 Exit status:
   0 all results right   1 wrong results   2 error   3 ended by --kill-after   124 killed at --timeout
-
-Examples:
-  nccl-host --fake-gpu --lib libnccl.so.2 --procs 2 --threads 2 --exact --log calls
-  nccl-host --lib libnccl.so.2 --threads 4 --ops allreduce --rounds 100      (four real GPUs)
-  nccl-host --fake-gpu --lib libnccl.so.2 --rounds 0 --kill-after 3          (a job that is killed)
-  nccl-host --fake-gpu --lib libnccl.so.2 --skip-last 1 --timeout 10         (a job that hangs)
 ";

@@ -1,5 +1,5 @@
 //! What the processes of one run tell each other: files in a private directory, each made under another name
-//! and renamed, so that whoever sees one sees all of it.
+//! and renamed, so that a file that exists is complete.
 
 use crate::nccl::UniqueId;
 use anyhow::Context as _;

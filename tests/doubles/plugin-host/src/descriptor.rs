@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::ffi::CStr;
 
-use serde::Deserialize;
-
 use crate::interface::{Kind, Version};
 use crate::layout::{self, Type};
 use crate::strings;
@@ -186,41 +184,36 @@ impl StateArgs {
     }
 }
 
-/// What NCCL's own net plugins hand over with a NetPlugin event, as a recording has it.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
-pub(crate) enum NetData {
-    #[serde(rename = "ibQueuePair")]
-    Ib {
-        device: i32,
-        work_request: u64,
-        opcode: i32,
-        queue_pair: i32,
-        bytes: u64,
-    },
-    Socket {
-        descriptor: i32,
-        operation: i32,
-        bytes: u64,
-    },
+/// What NCCL's own net plugins hand over with a NetPlugin event: option of scripts, type in recordings, and members.
+type NetLayout = (&'static str, &'static str, &'static [&'static str]);
+
+const NET_LAYOUTS: [NetLayout; 2] = [
+    ("net_ib", "ibQueuePair", &["device", "workRequest", "opcode", "queuePair", "bytes"]),
+    ("net_socket", "socket", &["descriptor", "operation", "bytes"]),
+];
+
+/// Identity, and the structure: a byte that says which, and from the second word on its members.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NetData {
+    pub(crate) id: u64,
+    pub(crate) block: [u64; 5],
 }
 
 impl NetData {
-    pub(crate) fn id(self) -> u64 {
-        match self {
-            Self::Ib { .. } => (1 << 16) | 1,
-            Self::Socket { .. } => (2 << 16) | 1,
-        }
-    }
-
-    /// The structure: a byte that says which, and from the second word on its members.
-    pub(crate) fn block(self) -> Box<[u64; 5]> {
-        let pair = |low: i32, high: i32| u64::from(low.cast_unsigned()) | u64::from(high.cast_unsigned()) << 32;
-        Box::new(match self {
-            Self::Ib { device, work_request, opcode, queue_pair, bytes } => {
-                [1, pair(device, 0), work_request, pair(opcode, queue_pair), bytes]
+    /// `name` is of a script or a recording; `member` gives members by place and name.
+    pub(crate) fn new(name: &str, member: impl Fn(usize, &str) -> Option<i64>) -> Option<Self> {
+        let is_it = |(option, kind, _): &NetLayout| *option == name || *kind == name;
+        let place = NET_LAYOUTS.iter().position(is_it)?;
+        let members = NET_LAYOUTS[place].2.iter().enumerate();
+        let members = members.map(|(place, name)| member(place, name)).collect::<Option<Vec<i64>>>()?;
+        let pair = |low: i64, high: i64| (low & 0xffff_ffff | high << 32).cast_unsigned();
+        let block = match *members {
+            [device, work_request, opcode, queue_pair, bytes] => {
+                [1, pair(device, 0), work_request.cast_unsigned(), pair(opcode, queue_pair), bytes.cast_unsigned()]
             }
-            Self::Socket { descriptor, operation, bytes } => [1, pair(descriptor, operation), bytes, 0, 0],
-        })
+            [descriptor, operation, bytes] => [1, pair(descriptor, operation), bytes.cast_unsigned(), 0, 0],
+            _ => return None,
+        };
+        Some(Self { id: (place as u64 + 1) << 16 | 1, block })
     }
 }

@@ -13,15 +13,12 @@ use std::time::Duration;
 use crate::bench::mix::{Action, Program, Shape};
 use crate::interface::{KINDS, Kind};
 use crate::nccl;
-use crate::plugin::{InitArguments, Plugin};
-use crate::verb::{Outcome, PluginArguments};
+use crate::plugin::{InitArguments, Outcome, Plugin, PluginArguments};
 
 /// Call a plugin until somebody ends this process, and write down which callbacks have returned.
 ///
 /// One rank of a job: each thread has a communicator of its own, with the same thread of the other ranks, and does
-/// one all-reduce after the other. The numbers of callbacks that have returned are in a file that outlives the process
-/// at whatever instant it is killed, for each thread and kind of event. The same file says how the process is to end:
-/// who kills it can also ask for an abort, an exit or an orderly end.
+/// one all-reduce after the other.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -96,12 +93,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Outcome> {
 fn work(plugin: &Plugin, ledger: &Ledger, arguments: &Arguments, number: u8) {
     let context = plugin.begin(&InitArguments {
         comm_id: 0x7027_0000 + u64::from(number),
-        comm_name: None,
-        nodes: 1,
         ranks: arguments.ranks,
         rank: arguments.rank,
-        mask: true,
-        logger: true,
+        ..InitArguments::default()
     });
     let shape =
         Shape { channels: 1, steps: 2, rank: arguments.rank, peer: (arguments.rank + 1) % arguments.ranks.max(1) };
@@ -160,8 +154,8 @@ impl Ledger {
     fn returned(&self, thread: u8, action: Action, kind: Kind) {
         let row = match action {
             Action::Start { .. } => 0,
-            Action::Stop { .. } => 1,
-            Action::State { .. } => 2,
+            Action::Stop(_) => 1,
+            Action::State(..) => 2,
         };
         let place = KINDS.len() * row + kind.place().unwrap_or(0);
         // One thread writes a word. Release: not before the callback's own stores.
@@ -170,13 +164,9 @@ impl Ledger {
     }
 
     fn end(&self) -> End {
-        match self.word(0).load(Ordering::Acquire) {
-            0 => End::GoOn,
-            1 => End::Orderly,
-            2 => End::Exit,
-            3 => End::ExitNow,
-            _ => End::Abort,
-        }
+        let ends = [End::GoOn, End::Orderly, End::Exit, End::ExitNow];
+        let word = usize::try_from(self.word(0).load(Ordering::Acquire)).unwrap_or(usize::MAX);
+        ends.get(word).copied().unwrap_or(End::Abort)
     }
 
     fn word(&self, word: usize) -> &AtomicU64 {

@@ -41,7 +41,7 @@ const COLL_V2: [Member; 9] = [
     ("send_buffer", 56, B8), ("recv_buffer", 64, B8), ("count", 72, B8), ("root", 80, B4), ("datatype", 88, TEXT),
 ];
 
-/// The members of a kind in a version are those of all rows that name both.
+/// All rows that name a kind and a version together list the members.
 #[rustfmt::skip]
 const LAYOUTS: &[Layout] = &[
     (Kind::COLL, 1, 1, &[
@@ -128,34 +128,23 @@ pub(crate) fn names() -> impl Iterator<Item = &'static Member> {
 // algorithm PAT, protocol SIMPLE, datatype Float64 (also `ncclUint8`, which the shim forgets).
 
 fn func(name: &str) -> u8 {
-    number(name, &["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce", "SendRecv", "", "Recv"], 6)
+    number(name, "Broadcast Reduce AllGather ReduceScatter AllReduce SendRecv - Recv", 6)
 }
 
 fn algorithm(name: &str) -> u8 {
-    number(name, &["TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE"], 6)
+    number(name, "TREE RING COLLNET_DIRECT COLLNET_CHAIN NVLS NVLS_TREE", 6)
 }
 
 fn protocol(name: &str) -> u8 {
-    number(name, &["LL", "LL128"], 2)
+    number(name, "LL LL128", 2)
 }
 
 fn datatype(name: &str) -> u8 {
-    let names = [
-        "ncclInt8",
-        "",
-        "ncclInt32",
-        "ncclUint32",
-        "ncclInt64",
-        "ncclUint64",
-        "ncclFloat16",
-        "ncclFloat32",
-        "",
-        "ncclBfloat16",
-    ];
-    number(name, &names, 8)
+    let names = "ncclInt8 - ncclInt32 ncclUint32 ncclInt64 ncclUint64 ncclFloat16 ncclFloat32 - ncclBfloat16";
+    number(name, names, 8)
 }
 
-fn number(text: &str, names: &[&str], other: u8) -> u8 {
-    let place = names.iter().position(|name| !text.is_empty() && *name == text);
+fn number(text: &str, names: &str, other: u8) -> u8 {
+    let place = names.split(' ').position(|name| name == text && name != "-");
     place.and_then(|place| u8::try_from(place).ok()).unwrap_or(other)
 }

@@ -10,18 +10,15 @@ mod plugin;
 mod replay;
 mod script;
 mod strings;
-mod verb;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use verb::Outcome;
+use plugin::Outcome;
 
 /// Loads an NCCL profiler plugin as NCCL does and drives it.
 ///
-/// No GPU, no NCCL: the plugin is opened with dlopen (RTLD_NOW, RTLD_LOCAL), its highest table ncclProfiler_v7 …
-/// v1 is called, and a mask, a logger and descriptors are passed as NCCL passes them. Works with any profiler
-/// plugin.
+/// No GPU, no NCCL: the README says what a plugin sees.
 ///
 /// Exit status: 0 all is well, 1 the plugin did something wrong, 2 usage or input or output failed.
 #[derive(Parser)]

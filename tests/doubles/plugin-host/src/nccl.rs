@@ -6,7 +6,6 @@
 
 use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering};
 
@@ -24,7 +23,6 @@ static MASK: AtomicI32 = AtomicI32::new(0);
 static LENT_MASK: AtomicPtr<c_int> = AtomicPtr::new(ptr::null_mut());
 static LENT_LOGGER: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-static LINES: AtomicU64 = AtomicU64::new(0);
 static LATE_LINES: AtomicU64 = AtomicU64::new(0);
 static LIVE_COMMUNICATORS: AtomicU64 = AtomicU64::new(0);
 
@@ -43,15 +41,6 @@ pub(crate) struct NcclArguments {
 impl NcclArguments {
     pub(crate) fn load(&self) -> anyhow::Result<Option<Libnccl>> {
         self.nccl.map(|release| Libnccl::load(release, self.libnccl.as_deref())).transpose()
-    }
-
-    pub(crate) fn pass_on(&self, command: &mut Command) {
-        if let Some(nccl) = self.nccl {
-            command.args(["--nccl", &nccl.to_string()]);
-        }
-        if let Some(file) = &self.libnccl {
-            command.arg("--libnccl").arg(file);
-        }
     }
 }
 
@@ -130,9 +119,9 @@ pub(crate) fn communicator_ends() {
     let _none = LIVE_COMMUNICATORS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
 }
 
-/// How many lines were logged, and how many of them without a communicator, when libnccl may be gone.
-pub(crate) fn lines() -> (u64, u64) {
-    (LINES.load(Ordering::Relaxed), LATE_LINES.load(Ordering::Relaxed))
+/// How many lines were logged without a communicator, when libnccl may be gone.
+pub(crate) fn late_lines() -> u64 {
+    LATE_LINES.load(Ordering::Relaxed)
 }
 
 /// The logger of this program, for plugins that find no libnccl.
@@ -151,7 +140,6 @@ unsafe extern "C" fn log(
 /// Prints the plugin's line. Rust cannot define a variadic function, so the only format that is filled in is `%s`; of
 /// others the format itself is printed.
 unsafe extern "C" fn print(level: c_int, format: *const c_char, argument: *const c_char) {
-    LINES.fetch_add(1, Ordering::Relaxed);
     let late = LIVE_COMMUNICATORS.load(Ordering::Relaxed) == 0;
     LATE_LINES.fetch_add(late.into(), Ordering::Relaxed);
     if format.is_null() {

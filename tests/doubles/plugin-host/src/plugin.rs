@@ -16,7 +16,7 @@ use crate::descriptor::Descriptor;
 use crate::interface::Version;
 use crate::nccl;
 
-/// What `*eHandle` and `*context` hold before a call: whoever reads it back knows that the plugin wrote nothing.
+/// What `*eHandle` and `*context` hold before a call: if it is still there, the plugin wrote nothing.
 /// NCCL itself passes uninitialised memory in places (2.30.7 `ncclProxyGetPostedOps`).
 pub(crate) const UNWRITTEN: u64 = 0xdead_beef_dead_beef;
 
@@ -31,6 +31,12 @@ pub(crate) struct InitArguments<'a> {
     /// Whether NCCL's mask is passed; NULL, which NCCL never passes, if not.
     pub(crate) mask: bool,
     pub(crate) logger: bool,
+}
+
+impl Default for InitArguments<'_> {
+    fn default() -> Self {
+        Self { comm_id: 0, comm_name: None, nodes: 1, ranks: 1, rank: 0, mask: true, logger: true }
+    }
 }
 
 type Pointer = *mut c_void;
@@ -129,6 +135,7 @@ impl Plugin {
         let name = arguments.comm_name.map_or(ptr::null(), CStr::as_ptr);
         let logger = if arguments.logger { nccl::logger() } else { ptr::null() };
         let InitArguments { comm_id, nodes, ranks, rank, .. } = *arguments;
+        nccl::communicator_begins();
         let result = match self.version.number() {
             // SAFETY: the plugin keeps to the interface (`load`'s contract); `out` and `name` are NULL or live during
             // the call, the mask is NULL or lives for ever, as NCCL's does.
@@ -152,10 +159,9 @@ impl Plugin {
         result
     }
 
-    /// A communicator begins: `init` with all that NCCL passes. The context, 0 where none was written.
+    /// `init` without a look at the result; the context, 0 where none was written.
     pub(crate) fn begin(&self, arguments: &InitArguments<'_>) -> u64 {
         let mut context = 0;
-        nccl::communicator_begins();
         self.init(Some(&mut context), arguments);
         if context == UNWRITTEN { 0 } else { context }
     }
@@ -202,4 +208,35 @@ fn find(library: &Library, version: Version) -> Option<NonNull<Table>> {
     // SAFETY: only the address is taken; what it points to is read in `load`.
     let symbol = unsafe { library.get::<*mut Table>(symbol.as_bytes()) }.ok()?;
     NonNull::new(symbol.into_raw().cast())
+}
+
+/// Which plugin, and which of its tables.
+#[derive(clap::Args, Clone)]
+pub(crate) struct PluginArguments {
+    /// The plugin's library.
+    #[arg(long, value_name = "PLUGIN.so")]
+    pub(crate) plugin: PathBuf,
+
+    /// Call this table instead of the highest that there is.
+    #[arg(long, value_name = "1-7", value_parser = Version::parse)]
+    pub(crate) table: Option<Version>,
+}
+
+impl PluginArguments {
+    pub(crate) fn load(&self) -> anyhow::Result<Plugin> {
+        load(&self.plugin, self.table)
+    }
+}
+
+pub(crate) fn load(path: &Path, table: Option<Version>) -> anyhow::Result<Plugin> {
+    // A name without a slash would be searched for in the system's folders.
+    let path = std::path::absolute(path)?;
+    // SAFETY: the user named this file as the profiler plugin to run.
+    unsafe { Plugin::load(&path, table) }
+}
+
+/// Whether the plugin behaved correctly.
+pub(crate) enum Outcome {
+    Well,
+    Wrong,
 }

@@ -1,13 +1,13 @@
-//! One job of `nccl-host`, under the plugin or not, and what its archive says of GPU work.
+//! One job of `nccl-host`, under the plugin or not, and the GPU work in its archive.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::context::{Context, Shape};
-use crate::outcome::{Outcome, with};
+use crate::machine::{HOST, PLUGIN, TOOL};
+use crate::outcome::{Outcome, Wrong, with};
 use crate::process::{self, Ran};
 
 /// A bare machine may have no other network.
@@ -39,14 +39,13 @@ impl Context<'_> {
 /// The first shape of several ranks that works, with the operations that checks use.
 fn find_shape(context: &Context<'_>) -> Option<Shape> {
     let shapes: &[Shape] = if context.is_fake || context.machine.gpus > 1 { &[PAIR] } else { &[TOGETHER, APART] };
+    // The stand-in runs any operation; a GPU that ranks share may hang with some.
+    let operations = if context.is_fake { "one" } else { "allreduce,sendrecv,group,graph" };
+    let arguments = format!("--ops {operations} --count 10000");
+    let limit = Duration::from_secs(if context.is_fake { 60 } else { 30 });
     let works = |shape: &&Shape| {
-        // The stand-in runs what it is told to; a GPU that ranks share may hang with some operations.
-        let all = "allreduce,sendrecv,group,graph";
-        let operations = if context.is_fake { "one" } else { all };
-        let job = Job::new(shape, operations, Listener::Nobody).argument("--count", 10_000);
-        job.within(Duration::from_secs(if context.is_fake { 60 } else { 30 }))
-            .run(context, "shape")
-            .is_ok_and(|ran| ran.succeeded())
+        let job = Job { name: "shape", shape, listener: Listener::Nobody, arguments: &arguments, variables: &[] };
+        job.run(context, limit).is_ok_and(|ran| ran.succeeded())
     };
     shapes.iter().find(works).cloned()
 }
@@ -55,123 +54,104 @@ fn find_shape(context: &Context<'_>) -> Option<Shape> {
 pub(super) enum Listener {
     Nobody,
     EmptyPlugin,
-    Archive,
+    /// `nccl-otf2 run`, with this backend for GPU work.
+    Archive(&'static str),
     /// The plugin; what it records is thrown away.
     Recording,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Job<'a> {
-    shape: &'a Shape,
-    listener: Listener,
-    arguments: Vec<String>,
-    variables: Vec<(&'a str, String)>,
-    limit: Duration,
+    /// Of its files in the folder of the check.
+    pub(super) name: &'a str,
+    pub(super) shape: &'a Shape,
+    pub(super) listener: Listener,
+    /// Words for `nccl-host`.
+    pub(super) arguments: &'a str,
+    pub(super) variables: &'a [(&'a str, &'a str)],
 }
 
-impl<'a> Job<'a> {
-    pub(super) fn new(shape: &'a Shape, operations: &str, listener: Listener) -> Self {
-        let (arguments, variables) = (Vec::new(), Vec::new());
-        let job = Self { shape, listener, arguments, variables, limit: Duration::MAX };
-        job.argument("--procs", shape.processes).argument("--threads", shape.threads).argument("--ops", operations)
-    }
+/// A job whose archive is looked at.
+pub(super) fn recorded<'a>(name: &'a str, shape: &'a Shape, backend: &'static str, arguments: &'a str) -> Job<'a> {
+    Job { name, shape, listener: Listener::Archive(backend), arguments, variables: &[] }
+}
 
-    pub(super) fn recorded(shape: &'a Shape, operations: &str, backend: &str) -> Self {
-        Self::new(shape, operations, Listener::Archive).variable("NCCL_OTF2_GPU", backend)
-    }
-
-    pub(super) fn within(self, limit: Duration) -> Self {
-        Self { limit, ..self }
-    }
-
-    pub(super) fn argument(mut self, name: &str, value: impl ToString) -> Self {
-        self.arguments.extend([name.to_owned(), value.to_string()]);
-        self
-    }
-
-    pub(super) fn variable(mut self, name: &'a str, value: impl Into<String>) -> Self {
-        self.variables.push((name, value.into()));
-        self
-    }
-
-    pub(super) fn run(&self, context: &Context<'_>, name: &str) -> Result<Ran, Outcome> {
+impl Job<'_> {
+    pub(super) fn run(&self, context: &Context<'_>, limit: Duration) -> Result<Ran, Outcome> {
         let (machine, bundle) = (context.machine, context.bundle);
         let none = || Outcome::not_here("no libnccl.so.2 was found: give its path with --nccl");
         let nccl = machine.nccl.as_ref().ok_or_else(none)?;
-        let archive = context.work.join(name);
-        let mut command = Command::new(&bundle.host);
-        if self.listener == Listener::Archive {
-            command = Command::new(&bundle.tool);
-            command.args(["run", "--out"]).arg(&archive).arg("--").arg(&bundle.host);
-        }
-        let limit = self.limit.min(context.left());
-        command.arg("--lib").arg(nccl).args(&self.arguments);
-        command.args(["--timeout", &limit.as_secs().max(1).to_string()]);
-        if self.shape.processes > 1 {
-            command.arg("--hosts");
-        }
-        if context.is_fake {
-            command.arg(format!("--fake-gpu={}", bundle.fake_gpu.display()));
-        } else if let Some(cudart) = &machine.cudart {
-            command.arg("--cudart").arg(cudart);
-        }
-        command.env("LD_LIBRARY_PATH", machine.library_path());
-        command.env("NCCL_DEBUG", "WARN").envs(self.shape.variables.iter().copied());
+        let archive = context.work.join(self.name);
+        let limit = limit.min(context.left());
+        let killed_after = limit + Duration::from_secs(3);
+        let mut command = match self.listener {
+            Listener::Archive(_) => process::program(bundle.file(TOOL), killed_after),
+            _ => process::program(bundle.file(HOST), killed_after),
+        };
+        command.env("NCCL_OTF2_VERBOSITY", "verbose").env("NCCL_OTF2_GPU", "off");
         match self.listener {
-            Listener::Archive => {}
+            Listener::Archive(backend) => {
+                command.args(["run", "--out"]).arg(&archive).arg("--").arg(bundle.file(HOST));
+                command.env("NCCL_OTF2_GPU", backend);
+            }
             Listener::Nobody => {
                 command.env("NCCL_PROFILER_PLUGIN", "none");
             }
             Listener::EmptyPlugin => {
-                command.env("NCCL_PROFILER_PLUGIN", &bundle.empty_plugin);
+                command.env("NCCL_PROFILER_PLUGIN", bundle.file("lib/libnccl-profiler-empty.so"));
             }
             Listener::Recording => {
-                command.env("NCCL_PROFILER_PLUGIN", &bundle.plugin);
-                command.env("NCCL_OTF2_DIR", &archive);
-                command.env("NCCL_OTF2_FINALIZE", "offline");
-                command.env("NCCL_OTF2_MAX_SIZE", "4G");
+                command.env("NCCL_PROFILER_PLUGIN", bundle.file(PLUGIN)).env("NCCL_OTF2_DIR", &archive);
+                command.env("NCCL_OTF2_FINALIZE", "offline").env("NCCL_OTF2_MAX_SIZE", "4G");
             }
         }
-        command.env("NCCL_OTF2_VERBOSITY", "verbose").env("NCCL_OTF2_GPU", "off");
+        let Shape { processes, threads, variables, .. } = self.shape;
+        command.arg("--lib").arg(nccl).args(["--procs", &processes.to_string(), "--threads", &threads.to_string()]);
+        command.args(["--timeout", &limit.as_secs().max(1).to_string()]).args(self.arguments.split(' '));
+        if *processes > 1 {
+            command.arg("--hosts");
+        }
+        if context.is_fake {
+            command.arg(format!("--fake-gpu={}", bundle.file("fake/libfakegpu.so").display()));
+        } else if let Some(cudart) = &machine.cudart {
+            command.arg("--cudart").arg(cudart);
+        }
         if let Some(cupti) = &machine.cupti {
             command.env("NCCL_OTF2_CUPTI_LIB", cupti);
         }
-        command.envs(self.variables.iter().map(|(name, value)| (*name, value)));
-        let limit = limit + Duration::from_secs(3);
-        process::run(&mut command, limit, &context.work.join(format!("{name}.job")))
-            .map_err(|error| Outcome::failed(format!("cannot run {name}: {error}")))
+        command.env("LD_LIBRARY_PATH", machine.library_path()).env("NCCL_DEBUG", "WARN");
+        command.envs(variables.iter().copied()).envs(self.variables.iter().copied());
+        process::run(&mut command, &context.work.join(format!("{}.job", self.name)))
     }
 
     /// Runs it under the plugin and reads the archive; an error where that is not right.
-    pub(super) fn archived(&self, context: &Context<'_>, name: &str) -> Result<Archive, Outcome> {
-        let ran = self.run(context, name)?;
+    pub(super) fn archived(&self, context: &Context<'_>) -> Result<Archive, Outcome> {
+        let name = self.name;
+        let ran = self.run(context, Duration::MAX)?;
         if !ran.succeeded() {
             return Err(Outcome::failed(format!("{name}: {}", ran.how_it_ended())));
         }
         let folder = context.work.join(name);
         let info = tool(context, &["info", "--json"], &folder)?;
         let read = serde_json::from_str(&info.stdout);
-        let is_sound = tool(context, &["check"], &folder)?.succeeded();
-        Ok(Archive {
-            info: read.map_err(|_| Outcome::failed(format!("{name}: {}", info.how_it_ended())))?,
-            faults: if is_sound { Vec::new() } else { vec![format!("{name}: nccl-otf2 check finds faults")] },
-            folder,
-        })
+        let (mut faults, is_sound) = (Wrong::default(), tool(context, &["check"], &folder)?.succeeded());
+        faults.unless(is_sound, format!("{name}: nccl-otf2 check finds faults"));
+        let info = read.map_err(|_| Outcome::failed(format!("{name}: {}", info.how_it_ended())))?;
+        Ok(Archive { info, is_sound, faults, folder })
     }
 }
 
-pub(super) fn tool(context: &Context<'_>, verb: &[&str], archive: &PathBuf) -> Result<Ran, Outcome> {
-    let mut command = Command::new(&context.bundle.tool);
-    command.args(verb).arg(archive);
-    process::run(&mut command, Duration::from_secs(60), &context.work.join(verb.join("")))
-        .map_err(|error| Outcome::failed(format!("cannot run nccl-otf2: {error}")))
+pub(super) fn tool(context: &Context<'_>, verb: &[&str], archive: &Path) -> Result<Ran, Outcome> {
+    let mut command = process::program(context.bundle.file(TOOL), Duration::from_secs(60));
+    process::run(command.args(verb).arg(archive), &context.work.join(verb.join("")))
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Archive {
     info: Value,
+    is_sound: bool,
     /// Nothing, where `nccl-otf2 check` finds no fault.
-    pub(super) faults: Vec<String>,
+    pub(super) faults: Wrong,
     pub(super) folder: PathBuf,
 }
 
@@ -195,7 +175,7 @@ impl Archive {
             "operations": info["operations"],
             "kinds": info["completeness"]["kinds"],
             "nccl": info["nccl_versions"],
-            "sound": self.faults.is_empty(),
+            "sound": self.is_sound,
         });
         with(facts, gpus["numbers"].clone())
     }

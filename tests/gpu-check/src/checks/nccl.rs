@@ -2,46 +2,36 @@
 
 use serde_json::{Value, json};
 
-use super::job::{ALONE, Job, tool};
+use super::job::{ALONE, Job, recorded, tool};
 use crate::context::{Context, Shape};
-use crate::outcome::{Answer, Outcome, with};
-
-const COUNT: u32 = 10_000;
+use crate::outcome::{Answer, Outcome, Wrong, with};
 
 /// One rank: nothing is launched, and everything works.
 pub(crate) fn one_rank(context: &Context<'_>) -> Answer {
-    let job = Job::recorded(&ALONE, "allreduce,allgather", "off");
-    job.archived(context, "one").map(|own| Outcome::of(&own.faults, own.facts()))
+    let archive = recorded("one", &ALONE, "off", "--ops allreduce,allgather").archived(context)?;
+    Ok(Outcome::of(&archive.faults, archive.facts()))
 }
 
 /// Several ranks: all operations are right, however NCCL lets them run.
 pub(crate) fn several_ranks(context: &Context<'_>) -> Answer {
     let shape = context.shape()?;
     // The stand-in takes long for each operation.
-    let operations = if context.is_fake { "allreduce,group" } else { "all" };
-    let job = Job::recorded(shape, operations, "off").argument("--count", COUNT);
-    let archive = job.archived(context, "several")?;
-    let facts = with(archive.facts(), json!({ "shape": shape.words }));
-    Ok(Outcome::of(&archive.faults, facts))
+    let arguments = if context.is_fake { "--ops allreduce,group --count 10000" } else { "--ops all --count 10000" };
+    let archive = recorded("several", shape, "off", arguments).archived(context)?;
+    Ok(Outcome::of(&archive.faults, with(archive.facts(), json!({ "shape": shape.words }))))
 }
 
 /// One kernel and one id for each launch.
 pub(crate) fn nccl_kernels(context: &Context<'_>) -> Answer {
-    let job = Job::recorded(context.shape()?, "allreduce,allgather,sendrecv,group", "cupti");
-    let job = job.argument("--rounds", 5).argument("--count", COUNT);
-    let archive = job.archived(context, "kernels")?;
+    let arguments = "--ops allreduce,allgather,sendrecv,group --rounds 5 --count 10000";
+    let archive = recorded("kernels", context.shape()?, "cupti", arguments).archived(context)?;
     let mut wrong = archive.faults.clone();
-    if !archive.is_by("cupti") {
-        wrong.push("not recorded by CUPTI".to_owned());
-    }
+    wrong.unless(archive.is_by("cupti"), "not recorded by CUPTI");
     let (launches, joined) = (archive.number("launches"), archive.number("kernels_joined"));
-    if launches == 0 || joined != launches - archive.number("captured") {
-        wrong.push(format!("{launches} launches, {joined} kernels joined to them"));
-    }
+    let all_joined = launches > 0 && joined == launches - archive.number("captured");
+    wrong.unless(all_joined, format!("{launches} launches, {joined} kernels joined to them"));
     for lost in ["unmatched", "dropped_by_cupti", "bad_records", "foreign_buffers"] {
-        if archive.number(lost) > 0 {
-            wrong.push(format!("{lost}: {}", archive.number(lost)));
-        }
+        wrong.unless(archive.number(lost) == 0, format!("{lost}: {}", archive.number(lost)));
     }
     let printed = tool(context, &["print", "--json"], &archive.folder)?.stdout;
     let region = |line: &str| {
@@ -58,27 +48,22 @@ pub(crate) fn nccl_kernels(context: &Context<'_>) -> Answer {
 
 /// The GPU's own times of kernel channels, placed with the help of kernels.
 pub(crate) fn kernel_channels(context: &Context<'_>) -> Answer {
-    let job = Job::recorded(context.shape()?, "allreduce", "cupti");
-    let job = job.variable("NCCL_OTF2_EVENTS", "full");
-    let job = job.argument("--rounds", 10).argument("--count", COUNT);
-    let archive = job.archived(context, "channels")?;
+    let job = recorded("channels", context.shape()?, "cupti", "--ops allreduce --rounds 10 --count 10000");
+    let archive = Job { variables: &[("NCCL_OTF2_EVENTS", "full")], ..job }.archived(context)?;
     let (mut wrong, facts) = (archive.faults.clone(), archive.facts());
-    if facts["kinds"]["kernelch"]["seen"].as_u64().is_none_or(|seen| seen == 0) {
-        wrong.push("NCCL told of no kernel channel".to_owned());
-    }
+    let seen = facts["kinds"]["kernelch"]["seen"].as_u64();
+    wrong.unless(seen > Some(0), "NCCL told of no kernel channel");
     Ok(Outcome::of(&wrong, facts))
 }
 
 pub(crate) fn events_backend(context: &Context<'_>) -> Answer {
-    let job = Job::recorded(context.shape()?, "allreduce,sendrecv,graph", "events");
-    let job = job.argument("--rounds", 3).argument("--count", COUNT);
-    let archive = job.archived(context, "events")?;
+    let arguments = "--ops allreduce,sendrecv,graph --rounds 3 --count 10000";
+    let archive = recorded("events", context.shape()?, "events", arguments).archived(context)?;
     let mut wrong = archive.faults.clone();
     let launches = archive.number("launches");
     let timed = archive.number("launches_timed") + archive.number("captured");
-    if !archive.is_by("events") || launches == 0 || timed != launches {
-        wrong.push(format!("{launches} launches, {timed} captured or timed by events"));
-    }
+    let all_timed = archive.is_by("events") && launches > 0 && timed == launches;
+    wrong.unless(all_timed, format!("{launches} launches, {timed} captured or timed by events"));
     Ok(Outcome::of(&wrong, archive.facts()))
 }
 
@@ -86,37 +71,29 @@ pub(crate) fn ends(context: &Context<'_>) -> Answer {
     let shape = context.shape()?;
     // Each takes seconds on the stand-in.
     let all: &[&str] = &["finalize", "destroy", "abort", "order", "exit"];
-    let ends = if context.is_fake { &["exit"] } else { all };
-    let (mut facts, mut wrong) = (json!({}), Vec::new());
-    for end in ends {
-        let job = Job::recorded(shape, "allreduce", "cupti");
-        let archived = job.argument("--end", end).argument("--count", COUNT).archived(context, end);
-        match archived {
+    let (mut facts, mut wrong) = (json!({}), Wrong::default());
+    for end in if context.is_fake { &["exit"] } else { all } {
+        let arguments = format!("--ops allreduce --end {end} --count 10000");
+        match recorded(end, shape, "cupti", &arguments).archived(context) {
             Ok(archive) => {
                 wrong.extend(archive.faults.clone());
-                let launches = archive.number("launches");
-                let joined = archive.number("kernels_joined");
-                if joined != launches {
-                    wrong.push(format!("{end}: {launches} launches, {joined} kernels"));
-                }
+                let (launches, joined) = (archive.number("launches"), archive.number("kernels_joined"));
+                wrong.unless(joined == launches, format!("{end}: {launches} launches, {joined} kernels"));
                 facts[*end] = json!({ "launches": launches, "kernels_joined": joined });
             }
-            Err(outcome) => wrong.push(outcome.why),
+            Err(outcome) => wrong.unless(false, outcome.why),
         }
     }
     Ok(Outcome::of(&wrong, facts))
 }
 
 pub(crate) fn nccl_graphs(context: &Context<'_>) -> Answer {
-    let job = Job::recorded(context.shape()?, "graph", "cupti").argument("--count", COUNT);
-    let archive = job.archived(context, "graphs")?;
+    let archive = recorded("graphs", context.shape()?, "cupti", "--ops graph --count 10000").archived(context)?;
     let mut wrong = archive.faults.clone();
     for (name, says) in
         [("captured", "no launch was captured"), ("kernels_of_graphs", "no kernel of a replay was recognised")]
     {
-        if archive.number(name) == 0 {
-            wrong.push(says.to_owned());
-        }
+        wrong.unless(archive.number(name) > 0, says);
     }
     Ok(Outcome::of(&wrong, archive.facts()))
 }
@@ -127,10 +104,8 @@ pub(crate) fn several_gpus(context: &Context<'_>) -> Answer {
         return Err(Outcome::not_here("this machine has one GPU"));
     }
     let shape = Shape { threads: gpus, ..ALONE };
-    let archive = Job::recorded(&shape, "all", "cupti").archived(context, "gpus")?;
+    let archive = recorded("gpus", &shape, "cupti", "--ops all").archived(context)?;
     let (mut wrong, devices) = (archive.faults.clone(), archive.number("devices"));
-    if devices != gpus as u64 {
-        wrong.push(format!("{gpus} GPUs, {devices} in the archive"));
-    }
+    wrong.unless(devices == gpus as u64, format!("{gpus} GPUs, {devices} in the archive"));
     Ok(Outcome::of(&wrong, archive.facts()))
 }

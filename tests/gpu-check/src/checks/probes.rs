@@ -1,11 +1,9 @@
 //! Questions to CUPTI and the driver: this program again, in a process for each.
 
-use std::process::Command;
-
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::outcome::{Answer, Outcome, Verdict, with};
+use crate::outcome::{Answer, Outcome, Verdict, Wrong, with};
 use crate::process::{self, Ran};
 
 /// CUPTI takes a refused buffer from this version on.
@@ -18,7 +16,7 @@ pub(crate) fn probe(context: &Context<'_>, name: &str) -> Answer {
 fn ask(context: &Context<'_>, name: &str) -> Result<Ran, Outcome> {
     let me = std::env::current_exe().map_err(|error| Outcome::failed(format!("cannot find this program: {error}")))?;
     let machine = context.machine;
-    let mut command = Command::new(me);
+    let mut command = process::program(me, context.left());
     command.args(["--probe", name]);
     for (option, value) in [("--cupti", &machine.cupti), ("--driver", &machine.driver)] {
         if let Some(value) = value {
@@ -29,8 +27,7 @@ fn ask(context: &Context<'_>, name: &str) -> Result<Ran, Outcome> {
         command.arg("--double");
     }
     command.env("LD_LIBRARY_PATH", machine.library_path());
-    process::run(&mut command, context.left(), &context.work.join(name))
-        .map_err(|error| Outcome::failed(format!("cannot run the probe: {error}")))
+    process::run(&mut command, &context.work.join(name))
 }
 
 fn answer(ran: &Ran) -> Outcome {
@@ -47,12 +44,10 @@ fn answer(ran: &Ran) -> Outcome {
 
 /// The same question in several ways; wrong is what is wrong in any, and where none can be asked it is not here.
 fn each(context: &Context<'_>, name: &str, ways: &[&str]) -> Answer {
-    let (mut facts, mut wrong, mut asked) = (json!({}), Vec::new(), false);
+    let (mut facts, mut wrong, mut asked) = (json!({}), Wrong::default(), false);
     for way in ways {
         let outcome = probe(context, &format!("{name}:{way}")).unwrap_or_else(|outcome| outcome);
-        if outcome.verdict == Verdict::Failed {
-            wrong.push(format!("{way}: {}", outcome.why));
-        }
+        wrong.unless(outcome.verdict != Verdict::Failed, format!("{way}: {}", outcome.why));
         asked |= outcome.verdict != Verdict::NotHere;
         facts[*way] = json!(outcome);
     }
@@ -66,7 +61,7 @@ pub(crate) fn function_ids(context: &Context<'_>) -> Answer {
 
 /// Each order of two users in a process of its own: the family of the first user holds for a process's life.
 pub(crate) fn two_tools(context: &Context<'_>) -> Answer {
-    each(context, "tools", crate::probe::ORDERS)
+    each(context, "tools", &crate::probe::ORDERS.split(' ').collect::<Vec<_>>())
 }
 
 /// A crash is an answer here.
@@ -77,10 +72,9 @@ pub(crate) fn refused_buffer(context: &Context<'_>) -> Answer {
         return Ok(answer(&ran));
     };
     let survived = ran.succeeded();
-    let mut wrong = Vec::new();
-    if version >= MAY_BE_REFUSED && !survived {
-        wrong.push(format!("this release was to take a refused buffer: {}", ran.how_it_ended()));
-    }
+    let mut wrong = Wrong::default();
+    let is_as_supposed = survived || version < MAY_BE_REFUSED;
+    wrong.unless(is_as_supposed, format!("this release was to take a refused buffer: {}", ran.how_it_ended()));
     let facts: Value = json!({ "survived": survived, "signal": ran.signal() });
     Ok(Outcome::of(&wrong, with(facts, answer(&ran).facts)))
 }

@@ -1,12 +1,12 @@
 //! Other tools of GPUs beside the plugin.
 
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::context::Context;
-use crate::outcome::{Answer, Outcome};
+use crate::machine::PLUGIN;
+use crate::outcome::{Answer, Outcome, Wrong};
 use crate::process;
 
 /// A process group of one rank, whose communicator loads the plugin, and PyTorch's profiler begun before it or after.
@@ -16,24 +16,22 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Answer {
     let Some(python) = &context.machine.torch else {
         return Err(Outcome::not_here("no python3 with PyTorch (--python)"));
     };
-    let (mut facts, mut wrong) = (json!({}), Vec::new());
+    let (mut facts, mut wrong) = (json!({}), Wrong::default());
     for order in ["before", "after"] {
         let mut alone = None;
         for backend in ["none", "off", "auto", "events", "cupti"] {
             let name = format!("{order}-{backend}");
-            let mut command = Command::new(python);
+            let mut command = process::program(python, Duration::from_secs(40).min(context.left()));
             command.args(["-c", TORCH, order]);
             if backend == "none" {
                 command.env("NCCL_PROFILER_PLUGIN", "none");
             } else {
-                command.env("NCCL_PROFILER_PLUGIN", &context.bundle.plugin);
+                command.env("NCCL_PROFILER_PLUGIN", context.bundle.file(PLUGIN));
                 command.env("NCCL_OTF2_GPU", backend);
             }
             command.env("NCCL_OTF2_DIR", context.work.join(format!("{name}.trace")));
             command.env("NCCL_OTF2_VERBOSITY", "verbose").env("NCCL_SOCKET_IFNAME", "lo");
-            let limit = Duration::from_secs(40).min(context.left());
-            let ran = process::run(&mut command, limit, &context.work.join(&name))
-                .map_err(|error| Outcome::failed(format!("cannot run Python: {error}")))?;
+            let ran = process::run(&mut command, &context.work.join(&name))?;
             let mut lines = ran.stdout.lines().rev();
             let seen = lines.find_map(|line| serde_json::from_str::<Value>(line).ok());
             let notices: Vec<&str> = ran.stderr.lines().filter(|line| line.contains("GPU work")).collect();
@@ -43,11 +41,9 @@ pub(crate) fn torch_profiler(context: &Context<'_>) -> Answer {
             }
             let is_fewer = events.is_none_or(|events| Some(events * 10) < alone.map(|all| all * 9));
             // That the user asked for CUPTI may cost the other tool its records; nothing else may.
-            if !ran.succeeded() {
-                wrong.push(format!("{name}: {}", ran.how_it_ended()));
-            } else if backend != "cupti" && is_fewer {
-                wrong.push(format!("{name}: PyTorch's profiler saw {events:?} events, alone {alone:?}"));
-            }
+            wrong.unless(ran.succeeded(), format!("{name}: {}", ran.how_it_ended()));
+            let are_seen = !ran.succeeded() || backend == "cupti" || !is_fewer;
+            wrong.unless(are_seen, format!("{name}: PyTorch's profiler saw {events:?} events, alone {alone:?}"));
             facts[name] = json!({ "seen": seen, "notices": notices, "ended": ran.how_it_ended() });
         }
     }
@@ -58,17 +54,14 @@ pub(crate) fn nsys(context: &Context<'_>) -> Answer {
     let Some(nsys) = &context.machine.nsys else {
         return Err(Outcome::not_here("no nsys on PATH"));
     };
-    let mut command = Command::new(nsys);
+    let mut command = process::program(nsys, context.left());
     command.args(["profile", "--trace=cuda,nvtx", "--force-overwrite=true", "-o"]);
     command.arg(context.work.join("profile")).arg("env");
-    let ran = process::run(&mut command, context.left(), &context.work.join("nsys"))
-        .map_err(|error| Outcome::failed(format!("cannot run nsys: {error}")))?;
+    let ran = process::run(&mut command, &context.work.join("nsys"))?;
     let names = ["NSYS", "QUADD", "NVTX", "CUDA_INJECTION", "LD_PRELOAD"];
     let is_its = |line: &&str| names.iter().any(|name| line.contains(name));
     let set: Vec<&str> = ran.stdout.lines().filter(is_its).collect();
-    let wrong: &[String] = match set.len() {
-        0 => &["nsys set no variable that is known".to_owned()],
-        _ => &[],
-    };
-    Ok(Outcome::of(wrong, json!({ "variables": set, "ended": ran.how_it_ended() })))
+    let mut wrong = Wrong::default();
+    wrong.unless(!set.is_empty(), "nsys set no variable that is known");
+    Ok(Outcome::of(&wrong, json!({ "variables": set, "ended": ran.how_it_ended() })))
 }

@@ -17,46 +17,26 @@ const KERNELS: &CStr = c".version 7.0
 ";
 pub(super) const EMPTY: &CStr = c"gpu_check_empty";
 
-macro_rules! functions {
-    ($($name:ident = $symbol:literal ($($ty:ty),*);)*) => {
-        /// The driver, loaded for good; a function that a release lacks is an error when it is called.
-        #[derive(Clone, Copy, Debug)]
-        pub(super) struct Driver {
-            $($name: Option<unsafe extern "C" fn($($ty),*) -> c_int>,)*
-        }
-
-        impl Driver {
-            fn find(library: &Library) -> Self {
-                Self {
-                    $($name: {
-                        // SAFETY: the type of the function of this name in cuda.h.
-                        let found = unsafe {
-                            library.get::<unsafe extern "C" fn($($ty),*) -> c_int>($symbol.to_bytes_with_nul())
-                        };
-                        found.ok().map(|symbol| *symbol)
-                    },)*
-                }
-            }
-        }
-    };
-}
-
-functions! {
-    init = c"cuInit" (c_uint);
-    driver_version = c"cuDriverGetVersion" (*mut c_int);
-    device_count = c"cuDeviceGetCount" (*mut c_int);
-    device_get = c"cuDeviceGet" (*mut c_int, c_int);
-    device_name = c"cuDeviceGetName" (*mut c_char, c_int, c_int);
-    context_retain = c"cuDevicePrimaryCtxRetain" (*mut Pointer, c_int);
-    context_set = c"cuCtxSetCurrent" (Pointer);
-    module_load = c"cuModuleLoadData" (*mut Pointer, *const c_void);
-    module_function = c"cuModuleGetFunction" (*mut Pointer, Pointer, *const c_char);
-    stream_create = c"cuStreamCreate" (*mut Pointer, c_uint);
-    stream_synchronize = c"cuStreamSynchronize" (Pointer);
-    launch = c"cuLaunchKernel" (
-        Pointer, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Pointer, *mut Pointer, *mut Pointer
-    );
-    memory = c"cuMemGetInfo_v2" (*mut usize, *mut usize);
+c_double::functions! {
+    /// The driver, loaded for good; a function that a release lacks is an error when it is called.
+    #[derive(Clone, Copy, Debug)]
+    pub(super) struct Driver {} optional {
+        init: "cuInit", unsafe extern "C" fn(c_uint) -> c_int;
+        driver_version: "cuDriverGetVersion", unsafe extern "C" fn(*mut c_int) -> c_int;
+        device_count: "cuDeviceGetCount", unsafe extern "C" fn(*mut c_int) -> c_int;
+        device_get: "cuDeviceGet", unsafe extern "C" fn(*mut c_int, c_int) -> c_int;
+        device_name: "cuDeviceGetName", unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int;
+        context_retain: "cuDevicePrimaryCtxRetain", unsafe extern "C" fn(*mut Pointer, c_int) -> c_int;
+        context_set: "cuCtxSetCurrent", unsafe extern "C" fn(Pointer) -> c_int;
+        module_load: "cuModuleLoadData", unsafe extern "C" fn(*mut Pointer, *const c_void) -> c_int;
+        module_function: "cuModuleGetFunction", unsafe extern "C" fn(*mut Pointer, Pointer, *const c_char) -> c_int;
+        stream_create: "cuStreamCreate", unsafe extern "C" fn(*mut Pointer, c_uint) -> c_int;
+        stream_synchronize: "cuStreamSynchronize", unsafe extern "C" fn(Pointer) -> c_int;
+        launch: "cuLaunchKernel", unsafe extern "C" fn(
+            Pointer, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Pointer, *mut Pointer, *mut Pointer
+        ) -> c_int;
+        memory: "cuMemGetInfo_v2", unsafe extern "C" fn(*mut usize, *mut usize) -> c_int;
+    }
 }
 
 macro_rules! call {
@@ -81,7 +61,7 @@ impl Driver {
         // SAFETY: runs the initialisers of the GPU's driver, or of the double that stands in for it.
         let library = unsafe { Library::open(Some(name), RTLD_NOW | RTLD_GLOBAL) }
             .map_err(|error| Outcome::not_here(format!("no driver: {error}")))?;
-        let driver = Self::find(&library);
+        let driver = Self::find(&library).map_err(Outcome::failed)?;
         // Never unmapped: what it gave out is used until the process ends.
         let _ = library.into_raw();
         Ok(driver)

@@ -1,4 +1,4 @@
-//! One question to CUPTI and the driver, answered by a process of its own: what CUPTI once was told holds for its life,
+//! One question to CUPTI and the driver, answered by a process of its own: CUPTI's settings last as long as it does,
 //! and a crash is an answer too.
 
 mod buffers;

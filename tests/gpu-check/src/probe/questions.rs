@@ -1,6 +1,7 @@
 //! The questions.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cupti_sys::constants::{
@@ -9,12 +10,12 @@ use cupti_sys::constants::{
 use cupti_sys::record::{external, kernel};
 use serde_json::{Value, json};
 
-use super::buffers;
+use super::buffers::{REFUSE, REFUSED};
 use super::driver::Driver;
 use super::gpu::Gpu;
 use super::tool::{Cupti, Family, Record, Tool, of_kind};
 use crate::options::Options;
-use crate::outcome::{Answer, Outcome, with};
+use crate::outcome::{Answer, Outcome, Wrong, with};
 
 const PATIENCE: Duration = Duration::from_secs(5);
 const KINDS: [u32; 2] = [KIND_EXTERNAL_CORRELATION, KIND_CONCURRENT_KERNEL];
@@ -22,7 +23,7 @@ const KINDS: [u32; 2] = [KIND_EXTERNAL_CORRELATION, KIND_CONCURRENT_KERNEL];
 /// CUPTI with its first tool, of the family that the plugin takes.
 fn first_tool(cupti: &Cupti) -> Result<Tool, Outcome> {
     let is_whole = cupti.version >= VERSION_SUBSCRIBER_FUNCTIONS;
-    if is_whole && let Ok(tool) = cupti.subscribe(Family::Own { shared: true }) {
+    if is_whole && let Ok(tool) = cupti.subscribe(Family::Own(true)) {
         return Ok(tool);
     }
     subscribed(cupti, Family::Global)
@@ -43,12 +44,7 @@ fn recording(options: &Options) -> Result<(Gpu, Cupti, Tool), Outcome> {
     Ok((gpu, cupti, tool))
 }
 
-/// The records, once there are so many kernels among them, or nothing more is to be expected.
-fn records(tool: &Tool, kernels: usize, patience: Duration) -> Result<Vec<Record>, Outcome> {
-    tool.records(patience, |records| of_kind(records, KIND_CONCURRENT_KERNEL).len() >= kernels)
-}
-
-fn outcome(wrong: &[String], facts: Value, cupti: &Cupti) -> Answer {
+fn outcome(wrong: &Wrong, facts: Value, cupti: &Cupti) -> Answer {
     Ok(Outcome::of(wrong, with(facts, cupti.facts())))
 }
 
@@ -59,7 +55,7 @@ pub(super) fn device(options: &Options) -> Answer {
     let facts = json!({
         "cuda_of_driver": version, "devices": devices, "name": name, "free_bytes": free_bytes,
     });
-    Ok(Outcome::of(&[], facts))
+    Ok(Outcome::of(&Wrong::default(), facts))
 }
 
 /// External ids with single functions, in one of the families: a process is of one.
@@ -71,7 +67,7 @@ pub(super) fn ids(options: &Options, family: &str) -> Answer {
     if is_own && cupti.version < VERSION_SUBSCRIBER_FUNCTIONS {
         return Ok(Outcome::not_here("this CUPTI has no family of a subscriber's own (CUDA 13.3)"));
     }
-    let family = if is_own { Family::Own { shared: true } } else { Family::Global };
+    let family = if is_own { Family::Own(true) } else { Family::Global };
     let tool = subscribed(&cupti, family)?;
     let single = tool.turn_on(&KINDS)?;
     for id in 1..=u64::from(LAUNCHES) {
@@ -84,11 +80,11 @@ pub(super) fn ids(options: &Options, family: &str) -> Answer {
     gpu.launch(LAUNCHES)?;
     gpu.synchronize()?;
     let all = LAUNCHES as usize * 2;
-    let records = records(&tool, all, PATIENCE)?;
+    let records = tool.records(all, PATIENCE)?;
     let kernels = of_kind(&records, KIND_CONCURRENT_KERNEL);
-    let correlations: BTreeSet<Option<u32>> = kernels.iter().map(|record| kernel::CORRELATION.of(&record.0)).collect();
+    let correlations: BTreeSet<Option<u32>> = kernels.iter().map(|record| kernel::CORRELATION.of(record)).collect();
     let externals = of_kind(&records, KIND_EXTERNAL_CORRELATION);
-    let is_joined = |record: &&&Record| correlations.contains(&external::CORRELATION.of(&record.0));
+    let is_joined = |record: &&Record| correlations.contains(&external::CORRELATION.of(record));
     let joined = externals.iter().filter(is_joined).count();
     let facts = json!({
         "single_functions": single,
@@ -97,13 +93,14 @@ pub(super) fn ids(options: &Options, family: &str) -> Answer {
         "kernel_records": kernels.len(),
         "driver_records": of_kind(&records, KIND_DRIVER).len(),
     });
-    let mut wrong = Vec::new();
-    if joined * 2 != all || kernels.len() != all {
-        wrong.push(format!(
+    let mut wrong = Wrong::default();
+    wrong.unless(
+        joined * 2 == all && kernels.len() == all,
+        format!(
             "{LAUNCHES} launches had an id, {joined} kernels are joined to one; {} kernels of {all}",
             kernels.len()
-        ));
-    }
+        ),
+    );
     outcome(&wrong, facts, &cupti)
 }
 
@@ -121,59 +118,48 @@ pub(super) fn fork(options: &Options) -> Answer {
     let waited = unsafe { libc::waitpid(child, &raw mut status, 0) };
     gpu.launch(10)?;
     gpu.synchronize()?;
-    let kernels = of_kind(&records(&tool, 20, PATIENCE)?, KIND_CONCURRENT_KERNEL).len();
+    let kernels = of_kind(&tool.records(20, PATIENCE)?, KIND_CONCURRENT_KERNEL).len();
     let ended_well = waited == child && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7;
-    let mut wrong = Vec::new();
-    if !ended_well {
-        wrong.push("the child did not end as it was to".to_owned());
-    }
-    if kernels != 20 {
-        wrong.push(format!("{kernels} kernel records of 20"));
-    }
+    let mut wrong = Wrong::default();
+    wrong.unless(ended_well, "the child did not end as it was to");
+    wrong.unless(kernels == 20, format!("{kernels} kernel records of 20"));
     outcome(&wrong, json!({ "kernel_records": kernels, "child_ended_well": ended_well }), &cupti)
 }
 
 /// No buffer at all. Prints the release first: the process may crash before it answers.
 pub(super) fn refuse(options: &Options) -> Answer {
     println!("cupti {}", {
-        // The driver has to be there for that.
+        // CUPTI needs a loaded driver.
         let _gpu = Gpu::start(options)?;
         Cupti::load(options)?.version
     });
-    buffers::refuse(true);
+    REFUSE.store(true, Ordering::Relaxed);
     let (gpu, cupti, tool) = recording(options)?;
     gpu.launch(10)?;
     gpu.synchronize()?;
-    let refused = buffers::refused();
-    let missed = tool.records(Duration::from_millis(200), |_| false)?;
-    buffers::refuse(false);
+    let refused = REFUSED.load(Ordering::Relaxed);
+    let missed = tool.records(usize::MAX, Duration::from_millis(200))?;
+    REFUSE.store(false, Ordering::Relaxed);
     gpu.launch(10)?;
     gpu.synchronize()?;
-    let later = records(&tool, 10, Duration::from_secs(1))?;
+    let later = tool.records(10, Duration::from_secs(1))?;
     let facts = json!({
         "buffers_refused": refused,
         "records_while_refused": missed.len(),
         "kernel_records_later": of_kind(&later, KIND_CONCURRENT_KERNEL).len(),
         "dropped": tool.dropped(),
     });
-    outcome(&[], facts, &cupti)
+    outcome(&Wrong::default(), facts, &cupti)
 }
 
-pub(crate) const ORDERS: &[&str] = &[
-    "global,global",
-    "global,alone",
-    "global,shared",
-    "alone,global",
-    "alone,shared",
-    "shared,global",
-    "shared,alone",
-    "shared,shared",
-];
+/// Pairs of families, for two tools.
+pub(crate) const ORDERS: &str =
+    "global,global global,alone global,shared alone,global alone,shared shared,global shared,alone shared,shared";
 
 fn family(word: &str) -> Family {
     match word {
         "global" => Family::Global,
-        word => Family::Own { shared: word == "shared" },
+        word => Family::Own(word == "shared"),
     }
 }
 
@@ -190,7 +176,7 @@ pub(super) fn two_tools(options: &Options, order: &str) -> Answer {
         Ok(tool) => tool,
         Err(why) => {
             facts["first"] = refused(why);
-            return outcome(&[], facts, &cupti);
+            return outcome(&Wrong::default(), facts, &cupti);
         }
     };
     // 13.0 to 13.2 have subscribers without all of their functions.
@@ -203,9 +189,9 @@ pub(super) fn two_tools(options: &Options, order: &str) -> Answer {
     if turned_on.is_ok() {
         gpu.launch(10)?;
         gpu.synchronize()?;
-        let records = records(&tool, 10, Duration::from_secs(2))?;
+        let records = tool.records(10, Duration::from_secs(2))?;
         let kernels = of_kind(&records, KIND_CONCURRENT_KERNEL).len();
         facts["kernel_records_of_first"] = json!(kernels);
     }
-    outcome(&[], facts, &cupti)
+    outcome(&Wrong::default(), facts, &cupti)
 }

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-use cupti_sys::constants::{CBIDS_OF_LAUNCHES, EXTERNAL_CUSTOM2, KIND_DRIVER};
+use cupti_sys::constants::{CBIDS_OF_LAUNCHES, EXTERNAL_CUSTOM2, KIND_CONCURRENT_KERNEL, KIND_DRIVER};
 use cupti_sys::functions::{OLD_SUBSCRIBER_NAME_BYTES, Subscriber, SubscriberParams};
 use cupti_sys::record::KIND;
 use cupti_sys::{Code, Functions, Library, Search};
@@ -17,10 +17,8 @@ use crate::outcome::Outcome;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     Global,
-    /// A subscriber's own, with or without others beside it.
-    Own {
-        shared: bool,
-    },
+    /// A subscriber's own, and whether others may be beside it.
+    Own(bool),
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +62,7 @@ impl Cupti {
         let (own, none) = (&raw mut subscriber, null_mut());
         let code = match family {
             Family::Global => call!(self.functions.subscribe, own, no_callback, none),
-            Family::Own { shared } => {
+            Family::Own(shared) => {
                 let mut params = SubscriberParams {
                     struct_size: size_of::<SubscriberParams>(),
                     subscriber_name: c"gpu-check".as_ptr(),
@@ -103,7 +101,7 @@ macro_rules! by_family {
     ($tool:ident, $global:ident($($argument:expr),*), $own:ident($($own_argument:expr),*)) => {
         match $tool.family {
             Family::Global => call!($tool.functions.$global $(, $argument)*),
-            Family::Own { .. } => call!($tool.functions.$own, $tool.subscriber $(, $own_argument)*),
+            Family::Own(_) => call!($tool.functions.$own, $tool.subscriber $(, $own_argument)*),
         }
     };
 }
@@ -158,17 +156,13 @@ impl Tool {
         call!(self.functions.unsubscribe, self.subscriber)
     }
 
-    /// All records, when `enough` of them are there or `patience` is over.
-    pub(super) fn records(
-        &self,
-        patience: Duration,
-        enough: impl Fn(&[Record]) -> bool,
-    ) -> Result<Vec<Record>, Outcome> {
+    /// All records, once there are so many kernels among them or `patience` is over.
+    pub(super) fn records(&self, kernels: usize, patience: Duration) -> Result<Vec<Record>, Outcome> {
         let until = Instant::now() + patience;
         let mut records = Vec::new();
         loop {
             self.read(&mut records)?;
-            if enough(&records) || Instant::now() >= until {
+            if of_kind(&records, KIND_CONCURRENT_KERNEL).len() >= kernels || Instant::now() >= until {
                 return Ok(records);
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -177,19 +171,15 @@ impl Tool {
 
     fn read(&self, records: &mut Vec<Record>) -> Result<(), Outcome> {
         succeeded("flush", call!(self.functions.flush_all, 0))?;
-        for buffer in buffers::take() {
-            let (start, valid) = (buffer.address, buffer.valid);
-            // SAFETY: CUPTI wrote `valid` bytes there and gave the buffer back.
-            let bytes = unsafe { std::slice::from_raw_parts(start, valid) };
+        for bytes in buffers::take() {
+            let (start, valid) = (bytes.as_ptr().cast_mut(), bytes.len());
             let (mut at, mut before) = (null_mut(), None);
             loop {
                 let next: *mut *mut u8 = &raw mut at;
                 let code =
                     by_family!(self, get_next_record(start, valid, next), get_next_record_v2(start, valid, next));
                 let end = if code.is_success() { at.addr() - start.addr() } else { valid };
-                if let Some(bytes) = before.and_then(|before| bytes.get(before..end)) {
-                    records.push(Record(bytes.to_vec()));
-                }
+                records.extend(before.and_then(|before| bytes.get(before..end)));
                 before = Some(end);
                 if code == Code::MAX_LIMIT_REACHED {
                     break;
@@ -201,9 +191,8 @@ impl Tool {
     }
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Record(pub(super) Vec<u8>);
+pub(super) type Record = &'static [u8];
 
-pub(super) fn of_kind(records: &[Record], kind: u32) -> Vec<&Record> {
-    records.iter().filter(|record| KIND.of(&record.0) == Some(kind)).collect()
+pub(super) fn of_kind(records: &[Record], kind: u32) -> Vec<Record> {
+    records.iter().copied().filter(|record| KIND.of(record) == Some(kind)).collect()
 }

@@ -5,14 +5,27 @@
 pub struct Random(pub u64);
 
 impl Random {
-    /// From 0 up to 1.
-    #[expect(clippy::should_implement_trait, reason = "no iterator: it has no end")]
-    pub fn next(&mut self) -> f64 {
+    fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        z ^ (z >> 31)
+    }
+
+    /// From 0 up to 1.
+    #[expect(clippy::should_implement_trait, reason = "no iterator: it has no end")]
+    pub fn next(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// From `least` up to and including `most`.
+    pub fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.bits() % (most - least + 1)
+    }
+
+    pub fn once_in(&mut self, n: u64) -> bool {
+        self.between(1, n) == 1
     }
 
     /// With this mean, and exponential: noise has one side and a tail.

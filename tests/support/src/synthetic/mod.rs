@@ -1,4 +1,4 @@
-//! Synthetic jobs of which the truth is known, and their archives.
+//! Synthetic jobs whose truth is known, and their archives.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,

@@ -41,6 +41,9 @@ pub fn write(directory: &Path, job: &Job, ranks: &[Vec<Operation>]) -> PathBuf {
     let mut archive = ArchiveWriter::create(directory, "traces").expect("a directory");
     archive.set_creator("synthetic").expect("a name");
     archive.set_property("NCCL::TABLE", "ncclProfiler_v6").expect("a property");
+    for name in ["NCCL::CLOCK::RESIDUAL_NS", "NCCL::CLOCK::UNCERTAINTY_NS"] {
+        archive.set_property(name, "0").expect("a property");
+    }
     let mut events = Vec::new();
     let mut end_ns = 0;
     for (rank, operations) in ranks.iter().enumerate() {

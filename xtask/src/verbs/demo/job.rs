@@ -7,13 +7,17 @@ use anyhow::{Result, ensure};
 
 use crate::cargo::Tools;
 use crate::error::missing;
-use crate::gpu;
 use crate::nccl;
 use crate::process;
 
 const RANKS: usize = 4;
 /// What rank 0 sends to rank 1 takes so many µs longer: five times as long, and less is lost than by the late rank.
 const SLOW_PAIR: &str = "0,1,200";
+
+/// A library as a job would find it on this machine.
+pub(super) fn installed(names: &[&str]) -> Option<PathBuf> {
+    gpu_check::first(&gpu_check::folders(Some(Path::new("python3"))), names)
+}
 
 pub(super) enum Devices {
     Fake(String),
@@ -26,7 +30,7 @@ pub(super) enum Devices {
 
 impl Devices {
     pub(super) fn choose(fake: bool, real: bool) -> Result<Self> {
-        let devices = gpu::devices();
+        let devices = gpu_check::devices();
         match devices {
             _ if fake => Ok(Self::Fake("as asked for".into())),
             0 if real => Err(missing("--real: this machine shows no GPU (/dev/nvidia0); try --fake")),
@@ -36,7 +40,7 @@ impl Devices {
                  all the same"
                     .into(),
             )),
-            _ => Ok(Self::Real { devices, runtime: gpu::cuda_runtime() }),
+            _ => Ok(Self::Real { devices, runtime: installed(&gpu_check::CUDA_RUNTIME) }),
         }
     }
 
@@ -88,7 +92,7 @@ impl Job<'_> {
         process::run(&mut command)
     }
 
-    /// A short job whose last rank comes 20 ms late to each all-reduce, and of which a pair is slow; its page.
+    /// Runs a short job whose last rank comes 20 ms late to each all-reduce, with a slow pair of ranks; gives the page.
     pub(super) fn report_of_causes(&self, tools: &Tools) -> Result<PathBuf> {
         let folder = self.folder.join("causes");
         let (processes, threads) = self.devices.shape();

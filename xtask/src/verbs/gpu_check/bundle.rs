@@ -44,57 +44,44 @@ const FILES: &[(&str, &str)] = &[
 
 const MOST_BYTES: u64 = 40 << 20;
 
-pub(super) struct Bundle {
-    folder: PathBuf,
-}
-
-impl Bundle {
-    /// Makes it anew of what is built; replaces only a folder that is one.
-    pub(super) fn make(folder: &Path, profile: Profile) -> Result<Self> {
-        let used = cache::list(folder).is_ok_and(|files| !files.is_empty());
-        if used && !folder.join("BUNDLE").is_file() {
-            return Err(missing(format!(
-                "{} is there, and no such folder: name one that is not there",
-                folder.display()
-            )));
-        }
-        cache::remove(folder)?;
-        for sub in ["bin", "lib", "fake"] {
-            cache::create(&folder.join(sub))?;
-        }
-        // First: what is half made may be replaced too.
-        let about = folder.join("BUNDLE");
-        cache::write(&about, "")?;
-        let mut strip = Command::new("strip");
-        for (built, to) in FILES {
-            let to = folder.join(to);
-            let from = cargo::built(profile, built)?;
-            std::fs::copy(&from, &to).with_context(|| format!("copy {}", from.display()))?;
-            strip.arg(&to);
-        }
-        process::run(&mut strip)?;
-        // Under this name the stand-in is a driver.
-        symlink("libfakegpu.so", folder.join("fake/libcuda.so.1")).context("link libcuda.so.1")?;
-        let (bytes, glibc) = (size(folder)?, newest_glibc(folder)?);
-        let (version, commit, arch) = (env!("CARGO_PKG_VERSION"), cargo::commit("--dirty"), std::env::consts::ARCH);
-        let profile_name = profile.name();
-        cache::write(
-            &about,
-            format!(
-                "version: {version}\ncommit: {commit}\nprofile: {profile_name}\nneeds_glibc: {glibc}\nmachine: {arch}\n"
-            ),
-        )?;
-        let size = format!("{:.1} MiB", mebibytes(bytes));
-        println!("   {}: {size}, needs glibc {glibc} or later, {arch}", folder.display());
-        // Programs that are not optimized are for trying it out; they do not travel.
-        let small = bytes <= MOST_BYTES || profile == Profile::Debug;
-        ensure!(small, "the folder has {size}, more than {:.0}", mebibytes(MOST_BYTES));
-        Ok(Self { folder: folder.to_owned() })
+/// Makes the folder anew of what is built, and gives its program; replaces only a folder that is one.
+pub(super) fn make(folder: &Path, profile: Profile) -> Result<PathBuf> {
+    let used = cache::list(folder).is_ok_and(|files| !files.is_empty());
+    if used && !folder.join("BUNDLE").is_file() {
+        return Err(missing(format!("{} is there, and no such folder: name one that is not there", folder.display())));
     }
-
-    pub(super) fn program(&self) -> PathBuf {
-        self.folder.join("gpu-check")
+    cache::remove(folder)?;
+    for sub in ["bin", "lib", "fake"] {
+        cache::create(&folder.join(sub))?;
     }
+    // First: what is half made may be replaced too.
+    let about = folder.join("BUNDLE");
+    cache::write(&about, "")?;
+    let mut strip = Command::new("strip");
+    for (built, to) in FILES {
+        let to = folder.join(to);
+        let from = cargo::built(profile, built)?;
+        std::fs::copy(&from, &to).with_context(|| format!("copy {}", from.display()))?;
+        strip.arg(&to);
+    }
+    process::run(&mut strip)?;
+    // Under this name the stand-in is a driver.
+    symlink("libfakegpu.so", folder.join("fake/libcuda.so.1")).context("link libcuda.so.1")?;
+    let (bytes, glibc) = (size(folder)?, newest_glibc(folder)?);
+    let (version, commit, arch) = (env!("CARGO_PKG_VERSION"), cargo::commit("--dirty"), std::env::consts::ARCH);
+    let profile_name = profile.name();
+    cache::write(
+        &about,
+        format!(
+            "version: {version}\ncommit: {commit}\nprofile: {profile_name}\nneeds_glibc: {glibc}\nmachine: {arch}\n"
+        ),
+    )?;
+    let size = format!("{:.1} MiB", mebibytes(bytes));
+    println!("   {}: {size}, needs glibc {glibc} or later, {arch}", folder.display());
+    // Programs that are not optimized are for trying it out; they do not travel.
+    let small = bytes <= MOST_BYTES || profile == Profile::Debug;
+    ensure!(small, "the folder has {size}, more than {:.0}", mebibytes(MOST_BYTES));
+    Ok(folder.join("gpu-check"))
 }
 
 fn size(folder: &Path) -> Result<u64> {

@@ -9,11 +9,9 @@ use anyhow::Result;
 
 use crate::cargo::{self, Profile};
 use crate::error::missing;
-use crate::gpu;
 use crate::nccl;
 use crate::packages::{self, BINUTILS, COMPILER, OTF2};
 use crate::process::{self, heading};
-use bundle::Bundle;
 
 /// Find out on a machine with a GPU what only that can show
 ///
@@ -43,7 +41,7 @@ pub(crate) struct Args {
 const NCCL_OF_FAKE: &str = "2.28.9";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.bundle.is_none() && !args.fake && gpu::devices() == 0 {
+    if args.bundle.is_none() && !args.fake && gpu_check::devices() == 0 {
         return Err(missing(
             "this machine shows no GPU (/dev/nvidia0): --bundle DIR makes a folder for one that has, --fake tries it here",
         ));
@@ -56,13 +54,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(folder) => std::path::absolute(folder).unwrap_or_else(|_| folder.clone()),
         None => cargo::target()?.join("gpu-check"),
     };
-    let bundle = Bundle::make(&folder, profile)?;
+    let program = bundle::make(&folder, profile)?;
     if args.bundle.is_some() {
-        println!("   carry it to the machine, and run {}", bundle.program().display());
+        println!("   carry it to the machine, and run {}", program.display());
         return Ok(());
     }
     heading("gpu-check");
-    let mut command = Command::new(bundle.program());
+    let mut command = Command::new(program);
     command.arg("--json").arg(cargo::target()?.join("gpu-check.json"));
     if args.fake {
         let (_, libraries) = nccl::releases(&[NCCL_OF_FAKE])?;

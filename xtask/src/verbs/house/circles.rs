@@ -2,11 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use serde::Serialize;
-
 use super::modules::{Crate, Import, Imported};
 
-#[derive(Serialize)]
 pub(super) struct Circle {
     pub(super) inside: String,
     pub(super) modules: Vec<String>,

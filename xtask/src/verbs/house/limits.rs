@@ -4,10 +4,7 @@
 //! `cargo xtask house` says that it can be, never raise it. What shall exceed a limit for good is named in
 //! [`EXCEPTIONS`] with a reason; an exception that is no longer needed is an error.
 
-use serde::Serialize;
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Rule {
     /// Modules that import each other in a circle.
     Circles,

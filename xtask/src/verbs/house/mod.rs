@@ -48,24 +48,14 @@ const DESIGN: &str = "docs/DESIGN.md";
 /// exceptions. Exit status: 0 all is well, 1 a limit is exceeded or an exception is no longer needed.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Print JSON for programs
-    #[arg(long)]
-    json: bool,
     /// List everything that exceeds a limit, also what may for now
     #[arg(long)]
     all: bool,
-    /// The workspace to look at, instead of this one
-    #[arg(long, value_name = "DIR")]
-    root: Option<std::path::PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let report = look(args.root.as_deref().unwrap_or(cargo::root()), LIMITS, EXCEPTIONS)?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
-    } else {
-        print!("{}", report.text(args.all));
-    }
+    let report = look(cargo::root(), LIMITS, EXCEPTIONS)?;
+    print!("{}", report.text(args.all));
     ensure!(!report.failed(), "limits are exceeded: see above");
     Ok(())
 }
@@ -97,10 +87,10 @@ fn look(root: &Path, limits: &[Limit], exceptions: &[Exception]) -> Result<Repor
         room.production += source.lines - test;
     }
     for (name, room) in &rooms {
-        found.push(Found { rule: Rule::RoomLines, what: name.clone(), line: None, is: room.production });
+        found.push(Found::new(Rule::RoomLines, name, room.production));
     }
     for (name, (_, is)) in rooms::categories(&rooms) {
-        found.push(Found { rule: Rule::CategoryLines, what: name.to_owned(), line: None, is });
+        found.push(Found::new(Rule::CategoryLines, name, is));
     }
     Ok(Report::new(found, circles, rooms, limits, exceptions))
 }
@@ -125,40 +115,34 @@ fn crates(tree: &Tree, sources: &Sources, found: &mut Vec<Found>, circles: &mut 
                 wrong.extend(table.modules(tree, package, &code, &imports));
             }
             if target.kind == Kind::Library {
-                found.push(Found {
-                    rule: Rule::PublicItems,
-                    what: package.name.clone(),
-                    line: None,
-                    is: code.public().len(),
-                });
+                found.push(Found::new(Rule::PublicItems, rooms::short(package), code.public().len()));
             }
         }
     }
-    found.extend(wrong.into_iter().map(|what| Found { rule: Rule::Imports, what, line: None, is: 1 }));
-    found.extend(circles.iter().map(|circle| Found {
-        rule: Rule::Circles,
-        what: format!("modules of {}", circle.inside),
-        line: None,
-        is: circle.modules.len(),
-    }));
+    found.extend(wrong.iter().map(|what| Found::new(Rule::Imports, what, 1)));
+    found.extend(
+        circles
+            .iter()
+            .map(|circle| Found::new(Rule::Circles, &format!("modules of {}", circle.inside), circle.modules.len())),
+    );
     production
 }
 
 fn sizes(sources: &Sources, found: &mut Vec<Found>) {
     let mut folders: BTreeMap<&str, usize> = BTreeMap::new();
     for (file, source) in sources {
-        found.push(Found { rule: Rule::FileLines, what: file.clone(), line: None, is: source.lines });
-        for function in &source.functions {
+        found.push(Found::new(Rule::FileLines, file, source.lines));
+        found.extend(source.functions.iter().map(|function| {
             let what = format!("{file}::{}", function.name);
-            found.push(Found { rule: Rule::FunctionLines, what, line: Some(function.line), is: function.lines });
-        }
+            Found { line: Some(function.line), ..Found::new(Rule::FunctionLines, &what, function.lines) }
+        }));
         let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
         if !matches!(name, "mod.rs" | "lib.rs" | "main.rs") {
             *folders.entry(folder).or_default() += 1;
         }
     }
     for (folder, is) in folders {
-        found.push(Found { rule: Rule::FolderFiles, what: folder.to_owned(), line: None, is });
+        found.push(Found::new(Rule::FolderFiles, folder, is));
     }
 }
 
@@ -169,5 +153,5 @@ fn widths(file: &str, text: &str, found: &mut Vec<Found>) {
     } else {
         (Rule::CommentColumns, text::comments(file, text, most(Rule::CommentColumns)))
     };
-    found.extend(wide.into_iter().map(|(line, is)| Found { rule, what: file.to_owned(), line: Some(line), is }));
+    found.extend(wide.into_iter().map(|(line, is)| Found { line: Some(line), ..Found::new(rule, file, is) }));
 }

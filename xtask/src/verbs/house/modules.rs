@@ -96,7 +96,7 @@ impl<'a> Crate<'a> {
         }
     }
 
-    /// Which file uses what of which other, each pair once.
+    /// Imports between files; each pair of files once, with its first import.
     pub(super) fn imports(&self) -> Vec<Import> {
         let mut seen = BTreeSet::new();
         let mut imports = Vec::new();

@@ -9,12 +9,6 @@ pub(super) struct Used {
     pub(super) how: How,
 }
 
-impl Used {
-    pub(super) fn new(path: Vec<String>, line: usize, how: How) -> Self {
-        Self { path, line, how }
-    }
-}
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
     Code,
@@ -37,7 +31,7 @@ pub(super) fn in_tokens(tokens: TokenStream, found: &mut Vec<Used>) {
                 let line = word.span().start().line;
                 let before = if colons == 2 { open.take() } else { None };
                 found.extend(open.take());
-                let used = open.insert(before.unwrap_or_else(|| Used::new(Vec::new(), line, How::Code)));
+                let used = open.insert(before.unwrap_or_else(|| Used { path: Vec::new(), line, how: How::Code }));
                 used.path.push(word.to_string());
                 colons = 0;
             }

@@ -1,15 +1,12 @@
-//! What was found, for people and for programs.
+//! What was found.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-
-use serde::Serialize;
 
 use super::circles::Circle;
 use super::limits::{Exception, Limit, Rule};
 use super::rooms::{self, Room};
 
-#[derive(Serialize)]
 pub(super) struct Found {
     pub(super) rule: Rule,
     /// A file, `file::function`, folder, room, crate or import.
@@ -18,7 +15,12 @@ pub(super) struct Found {
     pub(super) is: usize,
 }
 
-#[derive(Serialize)]
+impl Found {
+    pub(super) fn new(rule: Rule, what: &str, is: usize) -> Self {
+        Self { rule, what: what.to_owned(), line: None, is }
+    }
+}
+
 pub(super) struct Report {
     failed: bool,
     rules: Vec<Judged>,
@@ -27,7 +29,6 @@ pub(super) struct Report {
     pub(super) rooms: BTreeMap<String, Room>,
 }
 
-#[derive(Serialize)]
 struct Judged {
     rule: Rule,
     what: &'static str,
@@ -69,16 +70,8 @@ impl Report {
             // A circle counts by its modules: who breaks up a large one has done something.
             let circles = limit.rule == Rule::Circles;
             let exceed = if circles { over.iter().map(|circle| circle.is).sum() } else { over.len() };
-            let (failed, may_exceed) = (exceed > limit.over, limit.over);
-            rules.push(Judged {
-                rule: limit.rule,
-                what: limit.what,
-                most: limit.most,
-                may_exceed,
-                exceed,
-                failed,
-                over,
-            });
+            let Limit { rule, what, most, over: may_exceed } = *limit;
+            rules.push(Judged { rule, what, most, may_exceed, exceed, failed: exceed > may_exceed, over });
         }
         let failed = !unneeded.is_empty() || rules.iter().any(|rule: &Judged| rule.failed);
         Self { failed, rules, unneeded, circles, rooms }

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
-
 use super::modules::{Crate, Import, Imported};
 use super::tree::{Package, Tree};
 
@@ -12,7 +10,7 @@ const OF_MODULES: [&str; 2] = ["crates/trace", "crates/cli"];
 const BEGIN: &str = "<!-- imports -->";
 const END: &str = "<!-- end imports -->";
 
-#[derive(Default, Serialize)]
+#[derive(Default)]
 pub(super) struct Room {
     pub(super) files: usize,
     pub(super) production: usize,
@@ -136,7 +134,8 @@ fn plain(word: &str) -> String {
     word.replace("/src/", "/")
 }
 
-/// The last part of its folder; its name where it is in the root.
-fn short(package: &Package) -> &str {
-    package.folder.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(&package.name)
+/// The last part of its folder; the library's name in the root.
+pub(super) fn short(package: &Package) -> &str {
+    let folder = package.folder.rsplit('/').next().filter(|name| !name.is_empty());
+    folder.or_else(|| package.library()).unwrap_or(&package.name)
 }

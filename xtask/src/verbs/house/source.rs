@@ -93,7 +93,7 @@ impl Reader {
 
     fn used(&mut self, path: Vec<String>, span: Span, how: How) {
         if let Some(scope) = self.scope() {
-            scope.used.push(Used::new(path, span.start().line, how));
+            scope.used.push(Used { path, line: span.start().line, how });
         }
     }
 

@@ -159,12 +159,7 @@ fn an_exception_holds_as_long_as_it_is_needed() {
     let limits = [Limit { rule: Rule::FileLines, what: "lines", most: 400, over: 1 }];
     let found = |is| vec![("a", is), ("b", 500), ("c", 500)];
     let judge = |is, most| {
-        let found = found(is).into_iter().map(|(what, is)| Found {
-            rule: Rule::FileLines,
-            what: what.to_owned(),
-            line: None,
-            is,
-        });
+        let found = found(is).into_iter().map(|(what, is)| Found::new(Rule::FileLines, what, is));
         let exceptions = [
             Exception { rule: Rule::FileLines, what: "a", most, reason: "so" },
             Exception { rule: Rule::FileLines, what: "b", most: 500, reason: "so" },
@@ -179,10 +174,4 @@ fn an_exception_holds_as_long_as_it_is_needed() {
     // A limit of its own that is tighter.
     assert!(!judge(20, 20).failed());
     assert!(judge(21, 20).failed());
-}
-
-#[test]
-fn a_file_that_is_no_rust_is_named() {
-    let failure = source::read("src/a.rs", "fn (").err().unwrap();
-    assert!(failure.to_string().starts_with("src/a.rs:1"), "{failure}");
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::process::output;
 use anyhow::{Context as _, Result};
@@ -36,33 +36,6 @@ pub(super) enum Kind {
     Test,
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<MetadataPackage>,
-}
-
-#[derive(Deserialize)]
-struct MetadataPackage {
-    name: String,
-    manifest_path: PathBuf,
-    targets: Vec<MetadataTarget>,
-    dependencies: Vec<MetadataDependency>,
-}
-
-#[derive(Deserialize)]
-struct MetadataTarget {
-    name: String,
-    kind: Vec<String>,
-    src_path: PathBuf,
-}
-
-#[derive(Deserialize)]
-struct MetadataDependency {
-    name: String,
-    kind: Option<String>,
-    path: Option<PathBuf>,
-}
-
 impl Tree {
     pub(super) fn read(root: &Path) -> Result<Self> {
         let root = root.canonicalize().with_context(|| format!("find {}", root.display()))?;
@@ -77,9 +50,10 @@ impl Tree {
         files.dedup();
         let mut cargo = crate::cargo::command("metadata");
         cargo.args(["--no-deps", "--offline", "--format-version", "1"]);
-        let metadata: Metadata = serde_json::from_str(&output(cargo.current_dir(&root), "cargo metadata")?)
+        let metadata: Value = serde_json::from_str(&output(cargo.current_dir(&root), "cargo metadata")?)
             .context("understand cargo metadata")?;
-        let packages = metadata.packages.into_iter().map(|package| package.below(&root)).collect();
+        let packages = metadata["packages"].as_array().context("cargo metadata has no packages")?;
+        let packages = packages.iter().map(|package| Package::below(package, &root)).collect();
         Ok(Self { root, files, packages })
     }
 
@@ -96,6 +70,29 @@ impl Tree {
 }
 
 impl Package {
+    /// A package of `cargo metadata`.
+    fn below(metadata: &Value, root: &Path) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let list = |name: &str| metadata[name].as_array().into_iter().flatten();
+        let manifest = relative(&text(&metadata["manifest_path"]), root);
+        let target = |target: &Value| Target {
+            kind: kind(target["kind"][0].as_str()),
+            name: text(&target["name"]).replace('-', "_"),
+            file: relative(&text(&target["src_path"]), root),
+        };
+        let is_used = |dependency: &&Value| dependency["path"].is_string() && dependency["kind"] != "dev";
+        let mut uses: Vec<String> =
+            list("dependencies").filter(is_used).map(|dependency| text(&dependency["name"])).collect();
+        uses.sort();
+        uses.dedup();
+        Self {
+            name: text(&metadata["name"]),
+            folder: manifest.rsplit_once('/').map_or_else(String::new, |(folder, _)| folder.to_owned()),
+            targets: list("targets").map(target).collect(),
+            uses,
+        }
+    }
+
     pub(super) fn relative<'a>(&self, file: &'a str) -> Option<&'a str> {
         if self.folder.is_empty() { Some(file) } else { file.strip_prefix(&self.folder)?.strip_prefix('/') }
     }
@@ -107,34 +104,15 @@ impl Package {
     }
 }
 
-impl MetadataPackage {
-    fn below(self, root: &Path) -> Package {
-        let folder = relative(self.manifest_path.parent().unwrap_or(root), root);
-        let target = |target: MetadataTarget| Target {
-            kind: kind(&target.kind),
-            name: target.name.replace('-', "_"),
-            file: relative(&target.src_path, root),
-        };
-        let mut uses: Vec<String> = self
-            .dependencies
-            .into_iter()
-            .filter(|dependency| dependency.path.is_some() && dependency.kind.as_deref() != Some("dev"))
-            .map(|dependency| dependency.name)
-            .collect();
-        uses.sort();
-        uses.dedup();
-        Package { name: self.name, folder, targets: self.targets.into_iter().map(target).collect(), uses }
-    }
-}
-
-fn kind(words: &[String]) -> Kind {
-    match words.first().map(String::as_str) {
+fn kind(word: Option<&str>) -> Kind {
+    match word {
         Some("bin" | "custom-build") => Kind::Program,
         Some("test" | "bench" | "example") => Kind::Test,
         _ => Kind::Library,
     }
 }
 
-fn relative(path: &Path, root: &Path) -> String {
+fn relative(path: &str, root: &Path) -> String {
+    let path = Path::new(path);
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned()
 }

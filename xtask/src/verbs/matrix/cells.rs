@@ -161,18 +161,3 @@ pub(super) const CELLS: &[Cell] = &[
 ];
 
 const TWO_OF_TWO: &str = "--procs 2 --threads 2 --exact";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_exception_holds_for_its_releases_only() {
-        let cell = CELLS.iter().find(|cell| cell.name == "net-plugin").unwrap();
-        assert!(cell.exception("2.23.4").is_some());
-        assert!(cell.exception("2.25.1").is_some());
-        assert!(cell.exception("2.26.2").is_none());
-        assert!(cell.exception("2.27.7").unwrap().instead.is_some());
-        assert!(CELLS[0].exception("2.23.4").is_none());
-    }
-}

@@ -12,7 +12,7 @@ use super::cells::Cell;
 use super::memcheck;
 use super::table::Verdict;
 use crate::cache;
-use crate::cargo::Tools;
+use crate::cargo::{Tools, otf2_print};
 use crate::process::{self, Captured};
 use crate::python::Python;
 
@@ -55,12 +55,7 @@ impl Bench {
     /// `nccl-host` checks the result of each operation, and ends with 0 only when all are right.
     fn run(&self, run: &Run<'_>) -> Result<()> {
         let mut command = Command::new(&self.tools.nccl_otf2);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("NCCL_") {
-                command.env_remove(name);
-            }
-        }
-        command
+        process::without(&mut command, &["NCCL_"])
             .args(["run", "--events", "full", "--keep-journal", "--plugin"])
             .arg(self.probes.join(RELAY))
             .arg("--out")
@@ -98,7 +93,7 @@ impl Bench {
 
     fn compare(&self, run: &Run<'_>) -> Result<Vec<String>> {
         let anchor = run.archive().join("traces.otf2");
-        let text = print(&anchor)?;
+        let text = otf2_print(&anchor)?;
         readers::agree(&self.python, &self.tools.nccl_otf2, &anchor).context("readers")?;
         only("nccl.algo", run.cell.algorithm, &text)?;
         only("nccl.proto", run.cell.protocol, &text)?;
@@ -141,12 +136,6 @@ impl Run<'_> {
         let words = |words: &'static str| words.split(' ');
         words(self.cell.arguments).chain(instead.into_iter().flat_map(words))
     }
-}
-
-fn print(anchor: &Path) -> Result<String> {
-    let printed = process::capture(Command::new("otf2-print").arg(anchor))?;
-    ensure!(printed.status.success() && printed.err.is_empty(), "otf2-print: {}", printed.last());
-    Ok(printed.out)
 }
 
 /// What was asked of NCCL (`NCCL_PROTO`) is what the archive says it took, and nothing else.

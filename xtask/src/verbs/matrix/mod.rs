@@ -54,25 +54,6 @@ pub(crate) struct Args {
     list: bool,
 }
 
-struct Request {
-    releases: Vec<String>,
-    cells: Vec<&'static Cell>,
-}
-
-impl Request {
-    /// Without options it is everything.
-    fn new(args: &Args) -> Self {
-        let all = || nccl::RELEASES.map(str::to_owned).to_vec();
-        let releases = if args.releases.is_empty() { all() } else { args.releases.clone() };
-        let memcheck = CELLS.iter().filter(|cell| args.memcheck && cell.memcheck);
-        let mut cells: Vec<&Cell> = args.cells.iter().copied().chain(memcheck).collect();
-        if cells.is_empty() {
-            cells = CELLS.iter().collect();
-        }
-        Self { releases, cells }
-    }
-}
-
 fn cell(name: &str) -> Result<&'static Cell> {
     CELLS.iter().find(|cell| cell.name == name).with_context(|| {
         let names: Vec<&str> = CELLS.iter().map(|cell| cell.name).collect();
@@ -86,22 +67,29 @@ const PAGE: &str = "docs/RELEASES.md";
 const BEGIN: &str = "<!-- matrix: written by cargo xtask matrix --write-docs -->\n";
 const END: &str = "<!-- end matrix -->";
 
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(mut args: Args) -> Result<()> {
     if args.list {
         println!("releases: {}\ncells:", nccl::RELEASES.join(" "));
         CELLS.iter().for_each(|cell| println!("  {:16}{}", cell.name, cell.about));
         return Ok(());
     }
-    let request = Request::new(args);
-    if request.cells.iter().any(|cell| cell.memcheck) {
+    args.cells.extend(CELLS.iter().filter(|cell| args.memcheck && cell.memcheck));
+    // Without options it is everything.
+    if args.cells.is_empty() {
+        args.cells = CELLS.iter().collect();
+    }
+    if args.releases.is_empty() {
+        args.releases = nccl::RELEASES.map(str::to_owned).to_vec();
+    }
+    if args.cells.iter().any(|cell| cell.memcheck) {
         packages::ensure(&[VALGRIND, LIBC_SYMBOLS])?;
     }
-    let (python, libraries) = nccl::releases(&request.releases)?;
+    let (python, libraries) = nccl::releases(&args.releases)?;
     let bench = Bench { python, tools: Tools::build()?, probes: nccl::plugins()? };
 
     heading("run");
     let started = Instant::now();
-    let table = all(&request, args, &bench, &libraries)?;
+    let table = all(&args, &bench, &libraries)?;
     heading("the matrix");
     print!("{}", table.text());
     let (good, impossible, failed) = table.sums();
@@ -120,8 +108,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// All runs, several at once: most of a run is waiting for sockets.
-fn all<'a>(request: &'a Request, args: &Args, bench: &Bench, libraries: &[PathBuf]) -> Result<Table<'a>> {
-    let columns = request.releases.len();
+fn all<'a>(args: &'a Args, bench: &Bench, libraries: &[PathBuf]) -> Result<Table<'a>> {
+    let columns = args.releases.len();
     let folder = cargo::target()?.join(FOLDER);
     let tree = cargo::commit("--exclude=*");
     let next = AtomicUsize::new(0);
@@ -130,11 +118,11 @@ fn all<'a>(request: &'a Request, args: &Args, bench: &Bench, libraries: &[PathBu
         let mut done = Vec::new();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            let (column, row) = (number / request.cells.len(), number % request.cells.len());
-            let Some(release) = request.releases.get(column) else {
+            let (column, row) = (number / args.cells.len(), number % args.cells.len());
+            let Some(release) = args.releases.get(column) else {
                 return done;
             };
-            let cell = request.cells[row];
+            let cell = args.cells[row];
             let run = Run { cell, release, library: &libraries[column], folder: folder.join(release).join(cell.name) };
             let outcome = one(bench, &run, args.keep, &tree).and_then(|outcome| {
                 cache::create(&folder.join(release))?;
@@ -155,11 +143,11 @@ fn all<'a>(request: &'a Request, args: &Args, bench: &Bench, libraries: &[PathBu
     done.sort_by_key(|(place, _)| *place);
     let mut verdicts = done.into_iter().map(|(_, verdict)| verdict);
     let mut rows = Vec::new();
-    for cell in &request.cells {
+    for cell in &args.cells {
         let row = verdicts.by_ref().take(columns).collect::<Result<Vec<Outcome>>>()?;
         rows.push((*cell, row));
     }
-    Ok(Table { releases: &request.releases, rows })
+    Ok(Table { releases: &args.releases, rows })
 }
 
 /// The outcome of every cell when it was last run, by this command or an earlier one.
@@ -170,7 +158,7 @@ fn last_of_all() -> Result<Table<'static>> {
     Ok(Table { releases, rows: CELLS.iter().map(row).collect() })
 }
 
-/// The outcome of the last run, if there was one; the reasons are those of the list of cells, as it is now.
+/// The outcome of the last run, if there was one, with the reasons of the current list of cells.
 fn last(folder: &Path, release: &str, cell: &Cell) -> Outcome {
     let exception = cell.exception(release);
     if let Some(exception) = exception.filter(|exception| exception.instead.is_none()) {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// How Score-P gets into the program.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Link {
     /// `scorep mpicc …`: with the functions of the program.
     Instrumented,
@@ -14,11 +14,11 @@ pub(super) enum Link {
     Alone,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Threads {
     None,
     Pthread,
-    OpenMp,
+    Omp,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) fn all() -> Vec<Cell> {
     let mut cells = Vec::new();
     for link in [Link::Instrumented, Link::NoCompiler, Link::Preloaded] {
         for has_mpi in [false, true] {
-            for threads in [Threads::None, Threads::Pthread, Threads::OpenMp] {
+            for threads in [Threads::None, Threads::Pthread, Threads::Omp] {
                 cells.push(Cell { link, has_mpi, threads, ..USUAL });
             }
         }
@@ -77,7 +77,7 @@ pub(super) fn all() -> Vec<Cell> {
     for link in [Link::Instrumented, Link::Preloaded] {
         cells.push(Cell { link, special: Special::Substrate, ..USUAL });
     }
-    for threads in [Threads::None, Threads::Pthread, Threads::OpenMp] {
+    for threads in [Threads::None, Threads::Pthread, Threads::Omp] {
         cells.push(Cell { threads, writes_profile: false, special: Special::Flushes, ..USUAL });
     }
     for special in [Special::Calls, Special::Filter] {
@@ -98,6 +98,11 @@ pub(super) fn compared(has_mpi: bool) -> [Cell; 2] {
     [Link::Instrumented, Link::Preloaded].map(|link| Cell { link, has_mpi, ..USUAL })
 }
 
+/// The name of a `Link` or of `Threads`, as Score-P's options spell it.
+pub(super) fn name(kind: impl fmt::Debug) -> String {
+    format!("{kind:?}").to_lowercase()
+}
+
 impl Cell {
     /// Whether Score-P knows the thread that calls NCCL: a preloaded Score-P does not see how threads are made.
     pub(super) fn knows_the_caller(&self) -> bool {
@@ -105,7 +110,7 @@ impl Cell {
     }
 
     pub(super) fn impossible(&self) -> Option<&'static str> {
-        let is_it = self.link == Link::Preloaded && self.threads == Threads::OpenMp;
+        let is_it = self.link == Link::Preloaded && self.threads == Threads::Omp;
         is_it.then_some("Score-P's OpenMP adapter cannot be preloaded (no `POMP2_Get_num_regions`)")
     }
 
@@ -135,27 +140,6 @@ impl Cell {
     }
 }
 
-impl Link {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Instrumented => "instrumented",
-            Self::NoCompiler => "nocompiler",
-            Self::Preloaded => "preloaded",
-            Self::Alone => "alone",
-        }
-    }
-}
-
-impl Threads {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Pthread => "pthread",
-            Self::OpenMp => "omp",
-        }
-    }
-}
-
 impl Special {
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -174,7 +158,7 @@ impl Special {
 impl fmt::Display for Cell {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mpi = if self.has_mpi { "mpi" } else { "none" };
-        write!(out, "{}-{mpi}-{}", self.link.name(), self.threads.name())?;
+        write!(out, "{}-{mpi}-{}", name(self.link), name(self.threads))?;
         if !(self.writes_trace && self.writes_profile) && self.link != Link::Alone {
             write!(out, "-{}", self.writes_what())?;
         }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use super::cells::{Cell, Link, Special, Threads};
+use super::cells::{self, Cell, Link, Special, Threads};
 use crate::cache;
 use crate::cargo::{self, Tools};
 use crate::process::{self, Captured};
@@ -116,15 +116,10 @@ impl Bench {
     }
 
     fn settings(&self, command: &mut Command, cell: Cell, folder: &Path, process: usize) -> Result<()> {
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy().into_owned();
-            if ["NCCL_", "SCOREP_", "SCAN_"].iter().any(|prefix| name.starts_with(prefix)) {
-                command.env_remove(name);
-            }
-        }
-        command
+        process::without(command, &["NCCL_", "SCOREP_", "SCAN_"])
             .current_dir(folder)
-            .envs(NCCL_SETTINGS.iter().copied())
+            .envs(c_double::NCCL_ON_FAKE_GPU.iter().copied())
+            .envs(MPI_SETTINGS)
             .env("NCCL_PROFILER_PLUGIN", &self.tools.plugin)
             .env("NCCL_OTF2_DIR", folder.join("out"))
             .env("NCCL_OTF2_VERBOSITY", "verbose")
@@ -171,7 +166,7 @@ impl Bench {
         let (mpp, compiler) = if cell.has_mpi { ("mpi", "mpicc") } else { ("none", "cc") };
         let mut command = Command::new(if link == Link::Alone { compiler } else { "scorep" });
         if link != Link::Alone {
-            command.arg(format!("--mpp={mpp}")).arg(format!("--thread={}", cell.threads.name()));
+            command.arg(format!("--mpp={mpp}")).arg(format!("--thread={}", cells::name(cell.threads)));
             if link == Link::NoCompiler {
                 // Without MPI and threads there would be no Score-P in the program at all.
                 command.args(["--nocompiler", "--user"]);
@@ -186,7 +181,7 @@ impl Bench {
             Threads::Pthread => {
                 command.args(["-DTHREADS=1", "-pthread"]);
             }
-            Threads::OpenMp => {
+            Threads::Omp => {
                 command.args(["-DTHREADS=2", "-fopenmp"]);
             }
         }
@@ -208,7 +203,7 @@ impl Bench {
         // Without an adapter the library of the measurement lacks symbols.
         command.args(if cell.has_mpi { &["--mpp=mpi"][..] } else { &["--mpp=none", "--user"][..] });
         if cell.threads != Threads::None {
-            command.arg(format!("--thread={}", cell.threads.name()));
+            command.arg(format!("--thread={}", cells::name(cell.threads)));
         }
         command.arg(program).current_dir(folder);
         let libraries = process::output(&mut command, "scorep-preload-init")?;
@@ -216,17 +211,8 @@ impl Bench {
     }
 }
 
-/// What the emulated devices need, and what lets MPI run here.
-pub(super) const NCCL_SETTINGS: [(&str, &str); 13] = [
-    ("NCCL_SOCKET_IFNAME", "lo"),
-    ("NCCL_NET", "Socket"),
-    ("NCCL_IB_DISABLE", "1"),
-    ("NCCL_P2P_DISABLE", "1"),
-    ("NCCL_SHM_DISABLE", "1"),
-    ("NCCL_RAS_ENABLE", "0"),
-    ("NCCL_PAT_ENABLE", "0"),
-    ("NCCL_MAX_NCHANNELS", "2"),
-    ("NCCL_DEBUG", "WARN"),
+/// What lets MPI run here.
+pub(super) const MPI_SETTINGS: [(&str, &str); 4] = [
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
     ("OMPI_MCA_rmaps_base_oversubscribe", "1"),

@@ -34,7 +34,7 @@ pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Numbers> {
         ensure!(complaint.is_none(), "it said: {}", complaint.unwrap_or_default());
     }
     let archive = run.archive();
-    sound(bench, &archive)?;
+    process::output(Command::new(&bench.tools.nccl_otf2).arg("check").arg(&archive), "check of NCCL's archive")?;
     let mut numbers = archive_numbers(&archive)?;
     for experiment in run.experiments()? {
         if run.cell.writes_trace {
@@ -50,12 +50,6 @@ pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Numbers> {
         numbers.waiting = waiting::judge(bench, run)?;
     }
     Ok(numbers)
-}
-
-fn sound(bench: &Bench, archive: &Path) -> Result<()> {
-    let output = process::capture(Command::new(&bench.tools.nccl_otf2).arg("check").arg(archive))?;
-    ensure!(output.status.success(), "check of NCCL's archive: {}{}", output.out, output.err);
-    Ok(())
 }
 
 fn archive_numbers(archive: &Path) -> Result<Numbers> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::cells::Cell;
+use super::cells::{self, Cell};
 use super::judge::Numbers;
 
 pub(super) struct Outcome {
@@ -62,9 +62,9 @@ impl Table {
             let _ = writeln!(
                 text,
                 "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {result} |",
-                cell.link.name(),
+                cells::name(cell.link),
                 if cell.has_mpi { "mpi" } else { "none" },
-                cell.threads.name(),
+                cells::name(cell.threads),
                 cell.writes_what(),
                 cell.special.name(),
                 of(|numbers| numbers.calls),

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::job::{Bench, NCCL_SETTINGS, PROCESSES, Run};
+use super::job::{Bench, MPI_SETTINGS, PROCESSES, Run};
 use crate::process;
 
 const FUNCTIONS: [&str; 2] = ["ncclAllReduce", "MPI_Allreduce"];
@@ -38,7 +38,7 @@ pub(super) fn judge(bench: &Bench, run: &Run) -> Result<Vec<Waiting>> {
     let ticks_per_second = merged["scorep"][0]["ticks_per_second"].as_f64().context("the ticks of a second")?;
     let mut scout = Command::new("timeout");
     scout.args(["100", "mpirun", "-np", &PROCESSES.to_string(), "scout.mpi", "./traces.otf2"]);
-    process::output(scout.envs(NCCL_SETTINGS.iter().copied()).current_dir(&analysis), "scout.mpi")?;
+    process::output(scout.envs(MPI_SETTINGS).current_dir(&analysis), "scout.mpi")?;
     let mut dump = Command::new("cube_dump");
     dump.args(["-m", "mpi_wait_nxn", "-c", "all", "-x", "excl", "-z", "excl"]).arg(analysis.join("scout.cubex"));
     let found = process::output(&mut dump, "cube_dump")?;

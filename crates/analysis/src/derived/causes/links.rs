@@ -12,9 +12,9 @@ use crate::units::{bandwidth, time};
 
 /// How many times as long as others a slow link takes, on all its channels or pairs.
 pub(in crate::derived) const SLOW: f64 = 1.3;
-/// Steps that tell how fast a link is.
+/// A link with fewer steps is not judged.
 const LEAST_STEPS: u64 = 20;
-/// Other links that tell what is usual.
+/// A link is judged only beside more links than this.
 pub(in crate::derived) const LEAST_OTHERS: usize = 3;
 /// Links differ by that much without anything being wrong.
 const USUAL_DEVIATION: f64 = 0.05;
@@ -107,7 +107,7 @@ impl Inputs<'_> {
             of_all(share),
         );
         let since_ns = changed.map(|change| change.at_ns);
-        Cause { link: Some(link.key), since_ns, lost_ns, share, sentence, ..Cause::of(kind) }
+        Cause { kind, link: Some(link.key), since_ns, lost_ns, share, sentence, ..Cause::default() }
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) const LEAST_SHARE: f64 = 0.02;
 const RISE: f64 = 3.0;
 
 impl Inputs<'_> {
-    /// The causes: those of many operations, that which lost most first, then those of few.
+    /// Causes in many operations, sorted by lost time, then causes in few.
     pub(super) fn causes(&self, anomalies: &[Anomaly]) -> Vec<Cause> {
         let ranks = self.ranks.iter().zip(self.late).enumerate();
         let mut causes: Vec<Cause> = ranks.filter_map(|(at, (rank, late))| self.late(at, rank, late)).collect();
@@ -67,13 +67,14 @@ impl Inputs<'_> {
             time(late.more_ns),
         );
         Some(Cause {
+            kind,
             rank: Some(small(number)),
             since_ns,
             lost_ns: late.lost_ns,
             share,
             instances: if kind == CauseKind::LateRank { rank.last } else { late.times },
             sentence,
-            ..Cause::of(kind)
+            ..Cause::default()
         })
     }
 
@@ -85,13 +86,12 @@ impl Inputs<'_> {
             let of_side = operations.into_iter().flatten().filter(|(came_ns, _)| (**came_ns < at_ns) == is_before);
             real(of_side.map(|(_, ns)| *ns).sum())
         };
-        let members = &self.tables.members;
         let is_own = |instance: &&Instance| {
             let mut rows = self.instances.operations(instance).iter();
-            rows.any(|row| large(members.row(self.tables.operations.member[large(*row)]).job_rank) == rank)
+            rows.any(|row| large(self.tables.job_rank(*row)) == rank)
         };
         let own = self.instances.all.iter().filter(|it| it.is_comparable() && !it.is_warm_up).filter(is_own);
-        let (before, after): (Vec<u64>, Vec<u64>) = own.map(|it| it.last_ns).partition(|ns| *ns < at_ns);
+        let (before, after): (Vec<u64>, Vec<u64>) = own.map(|it| it.arrivals.last_ns).partition(|ns| *ns < at_ns);
         let mean_ns = |is_before, collectives: &[u64]| lost_ns(is_before) / real(collectives.len().max(1) as u64);
         lost_ns(false) > lost_ns(true) && mean_ns(false, &after) >= RISE * mean_ns(true, &before)
     }
@@ -100,24 +100,6 @@ impl Inputs<'_> {
     fn share(&self, lost_ns: u64) -> Option<f64> {
         let operations_ns = self.waiting.total.operations_ns;
         (operations_ns > 0).then(|| real(lost_ns) / real(operations_ns))
-    }
-}
-
-impl Cause {
-    /// Of what nothing but the kind is known.
-    pub(super) const fn of(kind: CauseKind) -> Self {
-        Self {
-            kind,
-            rank: None,
-            host: None,
-            link: None,
-            since_ns: None,
-            lost_ns: 0,
-            share: None,
-            instances: 0,
-            is_stall: false,
-            sentence: String::new(),
-        }
     }
 }
 

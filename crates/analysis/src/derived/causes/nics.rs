@@ -94,7 +94,7 @@ impl Inputs<'_> {
             time(lost_ns),
             of_all(share),
         );
-        Cause { rank, host, lost_ns, share, sentence, ..Cause::of(CauseKind::SlowNic) }
+        Cause { kind: CauseKind::SlowNic, rank, host, lost_ns, share, sentence, ..Cause::default() }
     }
 }
 

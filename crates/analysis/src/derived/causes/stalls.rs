@@ -47,7 +47,7 @@ impl Inputs<'_> {
                 time(lost_ns),
                 of_all(share),
             );
-            Cause { rank, link, lost_ns, share, instances, is_stall: true, sentence, ..Cause::of(kind) }
+            Cause { kind, rank, link, lost_ns, share, instances, is_stall: true, sentence, ..Cause::default() }
         });
         causes.collect()
     }

@@ -66,7 +66,6 @@ impl Estimate {
         is_any.then(|| Self { a: Side::of(a, q), b: Side::of(b, q), error_ns })
     }
 
-    /// Whether there are values enough for an interval.
     pub(super) fn is_exact(&self) -> bool {
         self.a.sorted.len().min(self.b.sorted.len()) >= LEAST
     }

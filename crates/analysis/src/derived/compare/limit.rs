@@ -26,7 +26,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Why B may be slower by more than that; none where it is not.
+/// Why B may be slower by more than that; `None` if it is not.
 fn not_shown(comparison: &Comparison, share: f64) -> Option<String> {
     let groups = &comparison.groups;
     let mut reasons: Vec<String> = unfinished(comparison).into_iter().collect();
@@ -44,7 +44,7 @@ fn not_shown(comparison: &Comparison, share: f64) -> Option<String> {
     (!reasons.is_empty()).then(|| format!("could not see {}: {}", percent(share), reasons.join("; ")))
 }
 
-/// What of B did not end: how long it would have taken is not known.
+/// Operations of B that did not end: how long they would have taken is unknown.
 fn unfinished(comparison: &Comparison) -> Option<String> {
     let [_, b] = &comparison.runs;
     let kinds = comparison.groups.iter().map(|it| &it.b).chain(&comparison.only_b);
@@ -56,7 +56,7 @@ fn unfinished(comparison: &Comparison) -> Option<String> {
     }
 }
 
-/// What of B cannot be compared, where that takes so much of its time.
+/// Operations of B that cannot be compared, if they take so much of its time.
 fn uncompared(comparison: &Comparison, share: f64) -> Option<String> {
     let groups = comparison.groups.iter();
     let unclear = groups.clone().filter(|it| it.outcome == Outcome::Unclear);

@@ -52,10 +52,8 @@ impl Observed {
 struct Pair<'a> {
     a: &'a Sample,
     b: &'a Sample,
-    median: Option<Estimate>,
-    p99: Option<Estimate>,
-    waiting: Option<Estimate>,
-    transfer: Option<Estimate>,
+    /// Of the median and p99, of waiting and transfer.
+    estimates: [Option<Estimate>; 4],
 }
 
 pub fn compare(a: &Observed, b: &Observed) -> Comparison {
@@ -136,24 +134,18 @@ impl<'a> Pair<'a> {
             Estimate::of(&a.durations, &b.durations, q, error_ns)
         };
         let error_ns = Some(a.arrival_error_ns + b.arrival_error_ns);
-        Self {
-            a,
-            b,
-            median: durations(0.5),
-            p99: durations(0.99),
-            waiting: Estimate::of(&a.waiting, &b.waiting, 0.5, error_ns),
-            transfer: Estimate::of(&a.transfer, &b.transfer, 0.5, error_ns),
-        }
+        let waiting = Estimate::of(&a.waiting, &b.waiting, 0.5, error_ns);
+        let transfer = Estimate::of(&a.transfer, &b.transfer, 0.5, error_ns);
+        Self { a, b, estimates: [durations(0.5), durations(0.99), waiting, transfer] }
     }
 
     fn intervals(&self) -> usize {
-        let estimates = [&self.median, &self.p99, &self.waiting, &self.transfer];
-        estimates.into_iter().flatten().filter(|it| it.is_exact()).count()
+        self.estimates.iter().flatten().filter(|it| it.is_exact()).count()
     }
 
     fn group(&self, miss: f64) -> Group {
-        let made = |estimate: &Option<Estimate>| estimate.as_ref().map(|it| it.difference(miss));
-        let (median, p99) = (made(&self.median), made(&self.p99));
+        let made = self.estimates.each_ref().map(|estimate| estimate.as_ref().map(|it| it.difference(miss)));
+        let [median, p99, waiting, transfer] = made;
         let mut outcome = median.map(|it| it.outcome).unwrap_or_default();
         if let Some(p99) = p99.filter(|it| outcome == Outcome::NoDifference && it.outcome != Outcome::Unclear) {
             outcome = p99.outcome;
@@ -167,8 +159,8 @@ impl<'a> Pair<'a> {
             reason: (outcome == Outcome::Unclear).then(|| self.reason()),
             median,
             p99,
-            waiting: made(&self.waiting),
-            transfer: made(&self.transfer),
+            waiting,
+            transfer,
         }
     }
 

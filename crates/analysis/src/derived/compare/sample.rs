@@ -24,7 +24,7 @@ pub(super) struct Sample {
     pub(super) durations: Vec<f64>,
     pub(super) waiting: Vec<f64>,
     pub(super) transfer: Vec<f64>,
-    /// How far a duration can be off; none where that is not known for all.
+    /// How far a duration can be off; `None` if that is unknown for any.
     pub(super) duration_error_ns: Option<u64>,
     is_measured: bool,
     /// How far the arrivals of two ranks can be off against each other.
@@ -85,13 +85,12 @@ pub(super) fn samples(
     for (row, operation) in (0..).zip(tables.operations.rows()) {
         if filter.wants(trace, &tables.members, &operation) && filter.wants_rank(&tables.members, operation.member) {
             let communicator = tables.members.row(operation.member).communicator;
-            let size = u64::BITS - operation.bytes.leading_zeros();
-            rows.entry((communicator, operation.function, size, operation.timing)).or_default().push(row);
+            let key = (communicator, operation.function, operation.size_class(), operation.timing);
+            rows.entry(key).or_default().push(row);
         }
     }
     for ((communicator, function, size, timing), rows) in rows {
-        let name = trace.region(function).map_or_else(|| trace.region_name(function), |it| it.name.to_owned());
-        let class = (name, size, timing.map_or("unknown", |timing| timing.name()));
+        let class = (trace.function_name(function), size, timing.map_or("unknown", |timing| timing.name()));
         let (Some(shape), Some(known)) =
             (shapes.get(large(communicator)), report.communicators.get(large(communicator)))
         else {
@@ -132,7 +131,7 @@ impl Sample {
         kind.unfinished += u64::from(operation.is_unfinished);
         kind.bytes_min = kind.bytes_min.min(operation.bytes);
         kind.bytes_max = kind.bytes_max.max(operation.bytes);
-        self.is_measured &= operation.timing.is_some_and(|timing| timing.is_measured());
+        self.is_measured &= operation.is_measured();
         // A duration is between two times of one clock.
         let error_ns = own_error_ns(&tables.members, operation).map(|error_ns| 2 * error_ns);
         self.duration_error_ns = self.duration_error_ns.zip(error_ns).map(|(a, b)| a.max(b));
@@ -150,7 +149,7 @@ impl Sample {
         let number = instances.of_operation(row);
         let instance = number.and_then(|number| instances.all.get(large(number)));
         let waiting_ns = instance.and_then(|instance| {
-            self.arrival_error_ns = self.arrival_error_ns.max(instance.error_ns.ok()?);
+            self.arrival_error_ns = self.arrival_error_ns.max(instance.arrivals.error_ns.ok()?);
             let (Split::Waits(until_ns) | Split::Unclear(until_ns)) = instance.split(tables, row);
             Some(real(until_ns.clamp(start_ns, stop_ns) - start_ns))
         });
@@ -158,7 +157,6 @@ impl Sample {
         Value { unit, start_ns, duration_ns: real(stop_ns - start_ns), waiting_ns }
     }
 
-    /// One value for each collective.
     fn with(mut self, mut values: Vec<Value>) -> Self {
         values.sort_unstable_by_key(|it| (it.unit, it.start_ns));
         let total_ns = whole(values.iter().map(|it| it.duration_ns).sum());

@@ -23,7 +23,6 @@ fn percent(share: f64) -> String {
     format!("{:+.1} %", share * 100.0).replace('-', "−")
 }
 
-/// The measure that decided, with its name.
 fn deciding(group: &Group) -> Option<(&'static str, Difference)> {
     let measures = [("median", group.median), ("p99", group.p99)];
     let measures = measures.into_iter().filter_map(|(name, it)| Some((name, it?)));
@@ -108,7 +107,6 @@ fn differences(of: &Comparison) -> String {
     }
 }
 
-/// What the answer rests on.
 pub(super) fn basis(of: &Comparison) -> Vec<String> {
     let mut basis = Vec::new();
     let stuck = stuck(of).map(|(name, _)| name);
@@ -150,7 +148,6 @@ pub(super) fn basis(of: &Comparison) -> Vec<String> {
     basis
 }
 
-/// What of the runs themselves differs.
 fn unlike(what: &str, a: &Run, b: &Run, get: impl Fn(&Run) -> String) -> Option<String> {
     let (a, b) = (get(a), get(b));
     (a != b).then(|| format!("The runs differ in {what}: A {a}, B {b}."))

@@ -11,19 +11,16 @@ const CUT: u64 = 4;
 /// Shares of waiting below the longest divided by this are rounding of the division, not waiting.
 const SMALL_PART: u64 = 64;
 
-/// A rank that others waited for.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::derived) struct Late {
-    /// What others waited for it.
     pub(in crate::derived) waited: Waited,
     /// How long they waited because it came later than others do.
     pub(in crate::derived) lost_ns: u64,
-    /// How much longer than they it was outside of operations.
+    /// How much longer than the waiting ranks it was outside of operations.
     pub(in crate::derived) more_ns: u64,
-    /// Operations that they waited for.
+    /// Number of its operations that they waited for.
     pub(in crate::derived) times: u64,
     pub(in crate::derived) ranks: u64,
-    /// How probable it is that chance has it so.
     pub(in crate::derived) p_value: f64,
 }
 
@@ -31,8 +28,7 @@ pub(in crate::derived) struct Late {
 /// and nobody is late: late is who spends more time outside of operations than those that wait for it.
 pub(in crate::derived) fn late(outside: &Outside, blame: &Blame) -> Vec<Late> {
     let p_values = outside.p_values_of(blame);
-    let ranks = blame.ranks.iter().enumerate();
-    ranks.map(|(rank, awaited)| of_rank(outside, rank, awaited, p_values[rank])).collect()
+    blame.ranks.iter().enumerate().map(|(rank, awaited)| of_rank(outside, rank, awaited, p_values[rank])).collect()
 }
 
 fn of_rank(outside: &Outside, rank: usize, awaited: &Awaited, p_value: f64) -> Late {

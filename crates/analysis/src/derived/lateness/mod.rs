@@ -18,20 +18,16 @@ use crate::tables::{JobRank, Tables, large};
 pub(super) use blame::{Late, late};
 pub(super) use outside::{IMPROBABLE, Outside};
 
-/// Bins of the heat map.
 const BINS: u64 = 120;
 
-/// An arrival of a rank.
 struct Arrival {
     instance: u32,
     time_ns: u64,
     /// After the median of the ranks.
     late_ns: f64,
-    /// Whether others wait for it.
     is_awaited: bool,
 }
 
-/// The ranks of the job and how late they came.
 pub(super) struct Lateness {
     pub(super) ranks: Vec<Rank>,
     pub(super) heat: Heat,
@@ -86,7 +82,7 @@ impl Counted {
             found.expected += 1.0 / real(ranks.max(1) as u64);
             let starts = || rows.iter().map(|row| tables.operations.start_ns[large(*row)]);
             // Others wait for a root that does not come last of all.
-            let is_last = !matches!(instance.flow, Flow::FromRoot) || starts().max() <= Some(instance.last_ns);
+            let is_last = !matches!(instance.flow, Flow::FromRoot) || starts().max() <= Some(instance.arrivals.last_ns);
             found.last += u64::from(is_last && large(tables.members.row(last).job_rank) == rank);
         }
         found
@@ -100,8 +96,8 @@ fn arrivals(tables: &Tables, instances: &Instances) -> Vec<Vec<Arrival>> {
     for (number, instance) in (0..).zip(&instances.all).filter(|(_, it)| counts(it)) {
         for row in instances.operations(instance) {
             let time_ns = tables.operations.start_ns[large(*row)];
-            let rank = tables.members.row(tables.operations.member[large(*row)]).job_rank;
-            let late_ns = real(time_ns) - real(instance.median_ns);
+            let rank = tables.job_rank(*row);
+            let late_ns = real(time_ns) - real(instance.arrivals.median_ns);
             let is_awaited = is_awaited(instance.flow, is_root(tables, &tables.operations.row(large(*row))));
             // Where one has the data only that one's lateness counts.
             if is_awaited || !matches!(instance.flow, Flow::FromRoot) {
@@ -122,19 +118,19 @@ fn rank(
     (counted, late): (Counted, &Late),
 ) -> Rank {
     let members = || rank.members.iter().map(|row| tables.members.row(*row));
-    let (caused_ns, caused_alone_ns) = waiting.caused_by(number);
+    let (caused_ns, caused_alone_ns) = waiting.caused[number];
     let series: Vec<(u64, f64)> = arrivals.iter().map(|it| (it.time_ns, it.late_ns)).collect();
     let errors = rank.members.iter().map(|row| tables.members.own_error_ns(*row, false, false));
     Rank {
         name: name(trace, rank),
         number: rank.number,
         process: trace.group_name(rank.process).to_owned(),
-        host: trace.host(rank.process).and_then(|host| trace.node_name(host)).unwrap_or_default().to_owned(),
+        host: trace.host_name(rank.process).unwrap_or_default().to_owned(),
         members: members()
             .map(|it| Member { communicator: it.communicator, rank: it.rank, location: it.location.get() })
             .collect(),
         uncertainty_ns: errors.max().flatten(),
-        budget: waiting.of_rank(number),
+        budget: waiting.ranks[number],
         instances: arrivals.len() as u64,
         last: counted.last,
         last_expected: counted.expected,
@@ -160,13 +156,11 @@ fn name(trace: &Trace, rank: &JobRank) -> String {
     }
 }
 
-/// The mean lateness in each bin.
 fn heat(arrivals: &[Arrival], bin_ns: u64) -> Vec<Option<f64>> {
     let bins = usize::try_from(BINS).unwrap_or(1);
     let mut sums = vec![(0.0, 0_u64); bins];
     for arrival in arrivals {
-        let bin = usize::try_from(arrival.time_ns / bin_ns).unwrap_or(bins);
-        let sum = &mut sums[bin.min(bins - 1)];
+        let sum = &mut sums[usize::try_from(arrival.time_ns / bin_ns).unwrap_or(bins).min(bins - 1)];
         sum.0 += arrival.late_ns;
         sum.1 += 1;
     }

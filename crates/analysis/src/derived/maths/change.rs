@@ -5,11 +5,11 @@ use crate::report::Change;
 
 /// The most pieces that a series is cut into. Each has equally many points, and its median counts.
 const PIECES: usize = 40;
-/// Fewer points a piece tell nothing.
+/// A piece with fewer points has no usable median.
 const LEAST_POINTS: usize = 5;
 /// Pieces on each side of a change.
 const LEAST_PIECES: usize = 3;
-/// A change is this many times what noise would make of it. The largest of 40 places passes 4.5 once in a thousand.
+/// A change exceeds noise by this factor. The largest of 40 places exceeds 4.5 once in a thousand.
 const SIGNIFICANT: f64 = 7.0;
 
 struct Piece {
@@ -72,7 +72,7 @@ fn refine(points: &[(u64, f64)], at_ns: u64, pieces: usize, (before, after): (f6
     near.get(first_after).or(near.last()).map_or(at_ns, |(time, _)| *time)
 }
 
-/// The median of the slopes between pieces (Theil and Sen), per second; none of too few points.
+/// The median of the slopes between pieces (Theil and Sen), per second; `None` with too few points.
 pub(in crate::derived) fn trend(points: &[(u64, f64)]) -> Option<f64> {
     let pieces = pieces(points);
     if pieces.len() < 2 * LEAST_PIECES {

@@ -34,7 +34,6 @@ impl Regression {
         self.tt += weight * from_t * (t - self.t);
     }
 
-    /// The line; none of no points.
     pub fn fit(&self) -> Option<Fit> {
         if self.points == 0 {
             return None;

@@ -1,12 +1,7 @@
 //! Quantiles and deviations of samples.
 
 use crate::report::Quantiles;
-
-/// The nearest number with a fraction: times of days are below 2⁵³ ns.
-#[expect(clippy::cast_precision_loss, reason = "see above")]
-pub(in crate::derived) const fn real(number: u64) -> f64 {
-    number as f64
-}
+pub(in crate::derived) use crate::units::real;
 
 /// The nearest whole number; 0 of negative ones.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "numbers are clamped to what fits")]
@@ -26,7 +21,6 @@ pub(in crate::derived) fn quantile(sorted: &[f64], q: f64) -> f64 {
     a + (b - a) * (place - place.floor())
 }
 
-/// Quantiles; none of no values.
 pub(in crate::derived) fn quantiles(mut values: Vec<f64>) -> Option<Quantiles> {
     values.sort_unstable_by(f64::total_cmp);
     let (min, max) = (*values.first()?, *values.last()?);

@@ -43,7 +43,6 @@ impl Covered {
         last.map_or(0, |((start, stop), before_ns)| before_ns + until_ns.min(*stop) - start)
     }
 
-    /// From the first one to the last.
     pub(in crate::derived) fn span(&self) -> Option<(u64, u64)> {
         Some((self.intervals.first()?.0, self.intervals.last()?.1))
     }

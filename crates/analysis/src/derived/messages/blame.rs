@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use nccl_events::collective::Flow;
 
-use super::compared::{Messages, job_rank};
+use super::compared::Messages;
 use super::ranks::{Wait, WaitsIn};
 use crate::derived::instances::Instances;
 use crate::derived::maths::union::Covered;
@@ -41,7 +41,6 @@ impl Waited {
     }
 }
 
-/// What others waited for a rank of the job.
 #[derive(Clone, Debug, Default)]
 pub(in crate::derived) struct Awaited {
     pub(in crate::derived) sum: Waited,
@@ -94,7 +93,7 @@ impl Blame {
             let wait_ns = wait.stop_ns - wait.start_ns;
             *ranks.entry((small(rank), waits_in)).or_default() += wait_ns;
             for (wait, part_ns) in missing.shares(wait) {
-                let awaited = job_rank(tables, wait.other);
+                let awaited = tables.job_rank(wait.other);
                 let parts = times.parts(rank, large(awaited), &wait);
                 let came_ns = tables.operations.start_ns[large(wait.other)];
                 for ((waits, waits_in), ns) in &ranks {
@@ -156,7 +155,7 @@ impl Missing<'_> {
             let instance = &instances.all[large(number)];
             let rows = instances.operations(instance).iter().copied();
             // Else only one rank is waited for.
-            let rows = rows.filter(|row| instance.flow == Flow::AllToAll && late[large(job_rank(tables, *row))]);
+            let rows = rows.filter(|row| instance.flow == Flow::AllToAll && late[large(tables.job_rank(*row))]);
             let mut came: Vec<(u64, u32)> = rows.map(|row| (tables.operations.start_ns[large(row)], row)).collect();
             came.sort_unstable();
             came
@@ -203,7 +202,6 @@ impl Parts {
 }
 
 impl Times<'_> {
-    /// What a wait of a rank for another one is made of.
     fn parts(&self, rank: usize, awaited: usize, wait: &Wait) -> Parts {
         let ranks = (small(rank), small(awaited));
         let is_message = !matches!(wait.waits_in, WaitsIn::Collective(_));
@@ -224,7 +222,7 @@ impl Times<'_> {
         let theirs = (awaited, wait.stop_ns, recent_ns);
         let own = (rank, wait.start_ns, own_waiting_ns);
         let [theirs, own] = [theirs, own].map(|(rank, until_ns, waiting_ns)| {
-            let inside_ns = self.messages.inside(rank).within(since_ns, until_ns);
+            let inside_ns = self.messages.inside[rank].within(since_ns, until_ns);
             [until_ns - since_ns - inside_ns, waiting_ns, inside_ns.saturating_sub(waiting_ns)]
         });
         let [outside_ns, waiting_ns, other_ns] = [0, 1, 2].map(|part| theirs[part].saturating_sub(own[part]));
@@ -246,14 +244,13 @@ impl Times<'_> {
     /// How much longer than a rank the awaited one was outside of operations before one of its waits, since it last met
     /// those that it waited for then: had it been faster, it would have waited for longer.
     fn longer_before_ns(&self, rank: usize, awaited: usize, its: &Wait) -> u64 {
-        let (awaited_rank, other) = (small(awaited), job_rank(self.tables, its.other));
+        let (awaited_rank, other) = (small(awaited), self.tables.job_rank(its.other));
         let since_ns = self.messages.last_met_ns(self.tables, (awaited_rank, its.start_ns), (other, its.start_ns));
-        let outside = |rank| its.start_ns - since_ns - self.messages.inside(rank).within(since_ns, its.start_ns);
+        let outside = |rank: usize| its.start_ns - since_ns - self.messages.inside[rank].within(since_ns, its.start_ns);
         outside(awaited).saturating_sub(outside(rank))
     }
 }
 
-/// The share of a time that a part has of all.
 fn share(ns: u64, part_ns: u64, all_ns: u64) -> u64 {
     let share = u128::from(ns) * u128::from(part_ns) / u128::from(all_ns.max(1));
     u64::try_from(share).unwrap_or(u64::MAX)

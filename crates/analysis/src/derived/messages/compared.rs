@@ -6,7 +6,6 @@ use rayon::prelude::*;
 
 use super::pairing::Pairing;
 use super::ranks::OfRank;
-use super::waits::is_known;
 use crate::archive::Trace;
 use crate::derived::filter::Filter;
 use crate::derived::maths::union::{Covered, union};
@@ -14,15 +13,15 @@ use crate::tables::{Tables, large};
 
 #[derive(Debug, Default)]
 pub(in crate::derived) struct Messages {
-    pairing: Pairing,
+    pub(in crate::derived) pairing: Pairing,
     /// By rank of the job.
-    pub(super) ranks: Vec<OfRank>,
+    pub(in crate::derived) ranks: Vec<OfRank>,
     /// When both ends of the messages of two ranks of the job had come; ascending.
     met: BTreeMap<(u32, u32), Vec<u64>>,
     /// By member of a communicator when its other operations ended; ascending.
     others: BTreeMap<u32, Vec<u64>>,
-    /// When a rank of the job was in operations.
-    inside: Vec<Covered>,
+    /// When each rank of the job was in operations.
+    pub(in crate::derived) inside: Vec<Covered>,
 }
 
 impl Messages {
@@ -32,19 +31,19 @@ impl Messages {
         let mut rows: Vec<Vec<u32>> = vec![Vec::new(); count];
         let mut inside: Vec<Vec<(u64, u64)>> = vec![Vec::new(); count];
         for (row, operation) in (0..).zip(tables.operations.rows()) {
-            let rank = job_rank(tables, row);
+            let rank = tables.job_rank(row);
             inside[large(rank)].push((operation.start_ns, operation.stop_ns.max(operation.start_ns)));
-            if !is_known(tables, row) {
+            if !operation.is_known() {
                 continue;
             }
             if !found.pairing.is_message(row) {
                 found.others.entry(operation.member).or_default().push(operation.stop_ns);
                 continue;
             }
-            let other = found.pairing.other(row).filter(|it| found.pairing.is_send(row) && is_known(tables, *it));
-            if let Some(other) = other {
+            let is_known = |row: &u32| tables.operations.row(large(*row)).is_known();
+            if let Some(other) = found.pairing.other(row).filter(|_| found.pairing.is_send(row)).filter(is_known) {
                 let both_ns = operation.start_ns.max(tables.operations.start_ns[large(other)]);
-                found.met.entry(in_order((rank, job_rank(tables, other)))).or_default().push(both_ns);
+                found.met.entry(in_order((rank, tables.job_rank(other)))).or_default().push(both_ns);
             }
             if filter.wants(trace, &tables.members, &operation) {
                 rows[large(rank)].push(row);
@@ -54,21 +53,6 @@ impl Messages {
         found.ranks = rows.into_par_iter().map(|rows| OfRank::of(tables, &found.pairing, rows)).collect();
         found.inside = inside.into_par_iter().map(|times| Covered::of(union(times))).collect();
         found
-    }
-
-    /// What each rank of the job waited for in its messages.
-    pub(in crate::derived) fn of_ranks(&self) -> &[OfRank] {
-        &self.ranks
-    }
-
-    /// Whether an operation is a send or receive that is compared with its other end.
-    pub(in crate::derived) fn is_compared(&self, row: u32) -> bool {
-        self.pairing.is_message(row)
-    }
-
-    /// When a rank of the job was in operations.
-    pub(in crate::derived) fn inside(&self, rank: usize) -> &Covered {
-        &self.inside[rank]
     }
 
     /// Whether two ranks had no message before a time: in the first one, NCCL makes ranks late that connect.
@@ -106,9 +90,4 @@ fn last(times: Option<&Vec<u64>>, before_ns: u64) -> Option<u64> {
 
 const fn in_order((a, b): (u32, u32)) -> (u32, u32) {
     if a < b { (a, b) } else { (b, a) }
-}
-
-/// The rank of the job that an operation is of.
-pub(super) fn job_rank(tables: &Tables, row: u32) -> u32 {
-    tables.members.row(tables.operations.member[large(row)]).job_rank
 }

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use otf2::RegionRef;
+use nccl_events::collective::Function;
 use schema::Lack;
 
 use crate::archive::Trace;
-use crate::tables::{self, NO_SEQUENCE, NONE, Tables, collective, large, small};
+use crate::tables::{NO_SEQUENCE, NONE, Tables, large, small};
 
-/// The other ends of sends and receives.
 #[derive(Debug, Default)]
-pub(super) struct Pairing {
+pub(in crate::derived) struct Pairing {
     ends: Vec<End>,
 }
 
@@ -34,10 +33,10 @@ impl Pairing {
         let mut found = Self { ends: vec![End::None; operations.len()] };
         let mut ends = Ends::new();
         let collectives = Collectives::of(trace, tables);
-        let mut functions: Vec<(RegionRef, Option<bool>)> = Vec::new();
         for row in 0..small(operations.len()) {
             let it = operations.row(large(row));
-            let Some(is_send) = is_send(trace, &mut functions, it.function).filter(|_| it.partner != NONE) else {
+            let is_send = trace.function(it.function).and_then(Function::is_send);
+            let Some(is_send) = is_send.filter(|_| it.partner != NONE) else {
                 continue;
             };
             if collectives.have(it.member, (it.start_ns, it.stop_ns)) {
@@ -69,7 +68,7 @@ impl Pairing {
         self.ends.get(large(row)).copied().unwrap_or(End::None)
     }
 
-    pub(super) fn is_message(&self, row: u32) -> bool {
+    pub(in crate::derived) fn is_message(&self, row: u32) -> bool {
         self.end(row) != End::None
     }
 
@@ -93,31 +92,14 @@ fn is_whole(trace: &Trace) -> bool {
     })
 }
 
-/// Whether a function sends (true) or receives (false); `None` for other functions.
-fn is_send(trace: &Trace, known: &mut Vec<(RegionRef, Option<bool>)>, function: RegionRef) -> Option<bool> {
-    if let Some((_, is_send)) = known.iter().find(|(region, _)| *region == function) {
-        return *is_send;
-    }
-    let is_send = tables::is_send(trace, function);
-    known.push((function, is_send));
-    is_send
-}
-
-/// All-to-alls that are made of sends and receives: their ranks are compared as those of a collective.
+/// All-to-alls that are made of sends and receives: their ranks are compared as in a collective.
 struct Collectives(BTreeMap<u32, Vec<(u64, u64)>>);
 
 impl Collectives {
     fn of(trace: &Trace, tables: &Tables) -> Self {
         let mut found: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
-        let mut known: Vec<(RegionRef, bool)> = Vec::new();
         for it in tables.operations.rows().filter(|it| it.sequence == NO_SEQUENCE && it.partner == NONE) {
-            let is_one = known.iter().find(|(region, _)| *region == it.function).map(|(_, is_one)| *is_one);
-            let is_one = is_one.unwrap_or_else(|| {
-                let is_one = collective(trace, it.function).is_some();
-                known.push((it.function, is_one));
-                is_one
-            });
-            if is_one {
+            if trace.function(it.function).and_then(Function::collective).is_some() {
                 found.entry(it.member).or_default().push((it.start_ns, it.stop_ns));
             }
         }

@@ -97,7 +97,6 @@ mod tests {
     fn waits_that_overlap_count_once() {
         let wait = |start_ns, stop_ns, other| Wait { start_ns, stop_ns, row: 0, other, waits_in: WaitsIn::Receive };
         let all = vec![wait(0, 10, 1), wait(2, 8, 2), wait(4, 20, 3), wait(30, 31, 4), wait(30, 35, 5)];
-        let found = [wait(0, 4, 1), wait(4, 20, 3), wait(30, 35, 5)];
-        assert_eq!(apart(all), found);
+        assert_eq!(apart(all), [wait(0, 4, 1), wait(4, 20, 3), wait(30, 35, 5)]);
     }
 }

@@ -6,7 +6,6 @@ use crate::tables::{Tables, large};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// It does not wait.
     Never,
     /// Until its other end has come.
     Other(u64),
@@ -22,7 +21,7 @@ impl Until {
         if tables.members.row(it.member).rank == it.partner {
             return Self::Never;
         }
-        let other = pairing.other(row).filter(|other| is_known(tables, *other));
+        let other = pairing.other(row).filter(|other| operations.row(large(*other)).is_known());
         let known = other.and_then(|other| Some((operations.start_ns[large(other)], error_ns(tables, row, other)?)));
         let Some((other_ns, error_ns)) = known else {
             return Self::Unclear(u64::MAX);
@@ -42,10 +41,4 @@ impl Until {
             Self::Other(other_ns)
         }
     }
-}
-
-pub(super) fn is_known(tables: &Tables, row: u32) -> bool {
-    let at = large(row);
-    let is_measured = tables.operations.timing[at].is_some_and(|timing| timing.is_measured());
-    is_measured && !tables.operations.is_unfinished[at]
 }

@@ -17,7 +17,6 @@ use crate::journals::value::Moment;
 pub(crate) struct Event {
     /// What `startEvent` returned.
     pub(crate) id: u64,
-    /// `startEvent`.
     pub(crate) start: Moment,
     /// `stopEvent`, if there was one.
     pub(crate) stop: Option<Moment>,

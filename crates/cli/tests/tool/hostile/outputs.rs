@@ -53,20 +53,25 @@ fn metrics_that_nobody_got_are_an_error_without_secrets() {
     assert_eq!(ended.stderr.lines().filter(|line| line.contains("error: ")).count(), 1, "{ended:?}");
     assert!(ended.stderr.contains("http://***@127.0.0.1:1/v1/metrics"), "{ended:?}");
     assert!(!ended.said().contains("secret"), "{ended:?}");
-    for url in [
-        "https://me:secret@host",
-        "ftp://me:secret@host",
-        "me:secret@host",
-        "http:/me:secret@127.0.0.1:1",
-        "http:me:secret@127.0.0.1:1",
-        "http://me:sec/secret@127.0.0.1:1/",
-        "http://me:sec?secret@127.0.0.1:1/",
-        "http://me:secret@?token=secret",
-        "http://me:secret@:1/",
-        "http://me: secret@127.0.0.1:1/",
+    for (url, shown) in [
+        ("http://127.0.0.1:1?token=secret", " http://127.0.0.1:1?***"),
+        ("https://me:secret@host", " https://***@host: "),
+        ("ftp://me:p@secret@host", " ftp://***@host: "),
+        ("me:secret@host", " ***@host: "),
+        ("me:secret@host://1", " ***@host://1: "),
+        ("http:/me:secret@127.0.0.1:1", " ***@127.0.0.1:1: "),
+        ("http:me:secret@127.0.0.1:1", " ***@127.0.0.1:1: "),
+        ("http://me:sec/secret@127.0.0.1:1/", " http://***@127.0.0.1:1/: "),
+        ("http://me:sec?secret@127.0.0.1:1/", " http://***: "),
+        ("http://me:sec#secret@127.0.0.1:1/", " http://***: "),
+        ("http://127.0.0.1:1/v1?token=sec@secret", " http://***"),
+        ("http://me:secret@?token=secret", " http://***@?***: "),
+        ("http://me:secret@:1/", " http://***@:1/: "),
+        ("http://me:secret@host:99999", " http://***@host:99999: "),
+        ("http://me: secret@127.0.0.1:1/", " http://***@127.0.0.1:1/: "),
     ] {
-        let ended = bounded(&scratch, &["metrics", "trace", "--once", "--otlp", url]);
-        assert!(ended.code == Some(2) && !ended.said().contains("secret"), "{ended:?}");
+        let ended = bounded(&scratch, &["metrics", "trace", "--once", "--otlp", url]).with_code(2);
+        assert!(ended.stderr.contains(shown) && !ended.said().contains("secret"), "{url}: {ended:?}");
     }
     bounded(&scratch, &["metrics", "trace", "--once", "--textfile", "/proc/self"]).with_code(2);
 }

@@ -6,7 +6,7 @@ use super::open;
 use crate::tool::made_up::{SECOND, Timer};
 use crate::tool::nccl::{NCCL, Nccl};
 use crate::tool::score_p::ScoreP;
-use crate::tool::support::{Scratch, text};
+use crate::tool::support::Scratch;
 
 /// Two archives of the same processes, the second from a second later on.
 fn merged(first: &[(&'static str, &'static str)], second: &[(&'static str, &'static str)]) -> (Scratch, otf2::Archive) {
@@ -15,9 +15,7 @@ fn merged(first: &[(&'static str, &'static str)], second: &[(&'static str, &'sta
     Nccl { properties: first.to_vec(), ..Nccl::new() }.write(&scratch.join("first"));
     let calls = vec![([NCCL.0 + SECOND; 3], NCCL.1 + SECOND)];
     Nccl { properties: second.to_vec(), calls, ..Nccl::new() }.write(&scratch.join("second"));
-    let words = ["merge", "scorep", "first", "second", "-o", "out"];
-    let output = scratch.tool().args(words).output().expect("the tool runs");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    scratch.ends(["merge", "scorep", "first", "second", "-o", "out"]).with_code(0);
     let archive = open(&scratch.join("out"));
     (scratch, archive)
 }
@@ -58,8 +56,7 @@ fn what_two_archives_say_is_put_together_by_its_kind() {
     ] {
         assert_eq!(archive.property(name), value, "{name}");
     }
-    let output = scratch.tool().args(["check", "--json", "out"]).output().expect("the tool runs");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = scratch.ends(["check", "--json", "out"]).json();
     assert_eq!((&report["faults"], &report["remarks"]), (&Value::from(0), &Value::from(0)), "{report:#}");
 }
 

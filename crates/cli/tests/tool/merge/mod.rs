@@ -10,7 +10,6 @@ mod several;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
 use otf2::{Archive, Event, EventKind, LocationRef};
 use serde_json::Value;
@@ -18,7 +17,7 @@ use serde_json::Value;
 use super::made_up::Moment;
 use super::nccl::Nccl;
 use super::score_p::ScoreP;
-use super::support::{Scratch, text};
+use super::support::{Ended, Scratch};
 
 fn open(directory: &Path) -> Archive {
     Archive::open(&directory.join("traces.otf2")).expect("an archive")
@@ -52,38 +51,26 @@ impl Job {
         Self { scorep: scorep.write(&scratch.join("scorep")), nccl: nccl.write(&scratch.join("nccl")), scratch }
     }
 
-    fn merge(&self, options: &[&str]) -> Output {
-        let mut tool = self.scratch.tool();
-        tool.arg("merge").args(options);
-        tool.args([&self.scorep, &self.nccl]);
-        tool.output().expect("the tool runs")
+    fn merge(&self, options: &[&str]) -> Ended {
+        Ended::of(self.scratch.tool().arg("merge").args(options).args([&self.scorep, &self.nccl]))
     }
 
     fn merged(&self) -> PathBuf {
-        let output = self.merge(&["-o", "out"]);
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        assert_eq!(text(&output.stderr), "");
+        assert_eq!(self.merge(&["-o", "out"]).with_code(0).stderr, "");
         self.scratch.join("out")
     }
 
     fn refused(&self, options: &[&str], reason: &str) {
-        let output = self.merge(options);
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
-        let said = text(&output.stderr);
-        assert!(said.contains(reason), "{reason}: {said}");
+        self.merge(options).with_code(2).says(reason);
     }
 
     fn json(&self, options: &[&str]) -> Value {
-        let output = self.merge(&[&["--json"], options].concat());
-        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-        serde_json::from_slice(&output.stdout).expect("JSON")
+        self.merge(&[&["--json"], options].concat()).with_code(0).json()
     }
 }
 
 fn checked(scratch: &Scratch, directory: &Path) {
-    let output = scratch.tool().arg("check").arg("--strict").arg(directory).output();
-    let output = output.expect("the tool runs");
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    Ended::of(scratch.tool().arg("check").arg("--strict").arg(directory)).with_code(0);
 }
 
 /// The events without some that follow each other, and these: from the first event that `is_first` on.

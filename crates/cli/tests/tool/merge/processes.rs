@@ -7,7 +7,6 @@ use super::{Job, events, open, ours};
 use crate::tool::made_up::{self, SECOND, Timer, process_id};
 use crate::tool::nccl::Nccl;
 use crate::tool::score_p::ScoreP;
-use crate::tool::support::text;
 
 #[test]
 fn processes_are_found_and_named() {
@@ -31,14 +30,9 @@ fn processes_are_found_and_named() {
     assert!(!job.scratch.join("out").exists(), "nothing is written");
     let swapped = job.json(&["--dry-run", "--map", "0=1", "--map", "alpha:1017=0"]);
     assert_eq!(pairs(&swapped), expected(0, [1, 0, 2], ["map", "map", "process"]));
-    let others = Nccl { other_processes: 500, ..Nccl::new() };
-    let job = Job::new(&scorep, &others);
+    let job = Job::new(&scorep, &Nccl { other_processes: 500, ..Nccl::new() });
     assert_eq!(pairs(&job.json(&["--dry-run"])), expected(500, [0, 1, 2], ["rank"; 3]));
-    let job = Job::new(&scorep, &Nccl { has_ranks: false, ..others });
-    assert_eq!(pairs(&job.json(&["--dry-run"])), expected(500, [0, 1, 2], ["communicator"; 3]));
     job.refused(&["--dry-run", "--map", "alpha:1500=7"], "there is no rank 7 in Score-P's trace");
-    let job = Job::new(&ScoreP { has_process_ids: false, ..scorep }, &Nccl::new());
-    assert_eq!(pairs(&job.json(&["--dry-run"])), expected(0, [0, 1, 2], ["rank"; 3]));
 }
 
 #[test]
@@ -63,9 +57,7 @@ fn what_does_not_fit_is_refused() {
     job.refused(&out, "out exists already");
     job.refused(&["-o", "out2", "--align-start=-1"], "not a number of seconds");
     for (archives, reason) in [(["out", "nccl"], "is merged already"), (["nccl", "nccl"], "none is Score-P's")] {
-        let output = job.scratch.tool().arg("merge").args(archives).args(["-o", "out2"]).output();
-        let stderr = output.expect("the tool runs").stderr;
-        assert!(text(&stderr).contains(reason), "{}", text(&stderr));
+        job.scratch.ends([&["merge", "-o", "out2"], &archives[..]].concat()).with_code(2).says(reason);
     }
     std::fs::write(job.scorep.join("scorep.cfg"), "SCOREP_TIMER='sundial'\n").expect("settings");
     job.refused(&["-o", "out2"], "SCOREP_TIMER='sundial'");

@@ -18,8 +18,7 @@ fn operations_lie_between_the_events_of_score_p() {
             files.map(|file| file.expect("a file")).collect()
         };
         let before = files();
-        let output = job.merge(&["--for", "scalasca", "-o", "out"]);
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        job.merge(&["--for", "scalasca", "-o", "out"]).with_code(0);
         let merged = job.scratch.join("out");
         checked(&job.scratch, &merged);
         assert!(before == files(), "Score-P's own files are as they were");

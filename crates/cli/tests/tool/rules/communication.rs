@@ -2,7 +2,7 @@
 
 use otf2::CollectiveOp;
 
-use super::{Case, set, spoiled};
+use super::{Case, end, set, spoiled, stated, without_broadcast};
 use crate::tool::fixture::{RECEIVE, Step};
 
 /// One archive for each rule.
@@ -12,8 +12,7 @@ pub(super) const CASES: &[Case] = &[
     }),
     spoiled("C02", |fixture| {
         for rank in 0..2 {
-            let wrong = Step::End(200, CollectiveOp::Gatherv, None, 8192, 8192);
-            set(fixture, rank, |step| matches!(step, Step::End(200, ..)), wrong);
+            end(fixture, rank, 200, (CollectiveOp::Gatherv, None, 8192, 8192));
         }
     }),
     spoiled("C03", |fixture| {
@@ -24,16 +23,12 @@ pub(super) const CASES: &[Case] = &[
     })
     .with(&["C08"]),
     spoiled("C05", |fixture| {
-        let wrong = Step::End(350, CollectiveOp::Bcast, Some(1), 0, 64);
-        set(fixture, 1, |step| matches!(step, Step::End(350, ..)), wrong);
+        end(fixture, 1, 350, (CollectiveOp::Bcast, Some(1), 0, 64));
     }),
     spoiled("C06", |fixture| {
-        let wrong = Step::End(350, CollectiveOp::Bcast, Some(0), 0, 32);
-        set(fixture, 1, |step| matches!(step, Step::End(350, ..)), wrong);
+        end(fixture, 1, 350, (CollectiveOp::Bcast, Some(0), 0, 32));
     }),
-    spoiled("C07", |fixture| {
-        fixture.ranks[1].retain(|step| !matches!(step, Step::Begin(300) | Step::End(350, ..)));
-    }),
+    spoiled("C07", without_broadcast),
     spoiled("C08", |fixture| {
         fixture.ranks[1].retain(|step| !matches!(step, Step::IrecvRequest(..) | Step::Irecv(..)));
     }),
@@ -45,56 +40,44 @@ pub(super) const CASES: &[Case] = &[
     }),
     spoiled("C11", |fixture| {
         fixture.property("NCCL::COUNT::COLL::LOST", "2");
-        fixture.ranks[1].retain(|step| !matches!(step, Step::Begin(300) | Step::End(350, ..)));
+        without_broadcast(fixture);
     })
     .with(&["A05"]),
     spoiled("C12", |fixture| {
         fixture.ranks[1].clear();
         fixture.property("NCCL::RANKS_MISSING", "1");
     }),
-    spoiled("C13", |fixture| fixture.property("NCCL::RANKS_MISSING", "1")),
+    stated("C13", &[("NCCL::RANKS_MISSING", "1")]),
     spoiled("C14", |fixture| {
-        let wrong = Step::End(350, CollectiveOp::Bcast, Some(1), 0, 64);
-        set(fixture, 1, |step| matches!(step, Step::End(350, ..)), wrong);
+        end(fixture, 1, 350, (CollectiveOp::Bcast, Some(1), 0, 64));
         fixture.property("NCCL::MISMATCH::FUNCTION", "1");
         let said = "world: collective 2: rank 0 Broadcast of 64 bytes root 0; rank 1 Reduce of 64 bytes root 0";
         fixture.property("NCCL::MISMATCH::FUNCTION::LIST", said);
     })
     .with(&["C11"]),
     spoiled("C15", |fixture| {
-        let wrong = Step::End(350, CollectiveOp::Bcast, Some(0), 0, 32);
-        set(fixture, 1, |step| matches!(step, Step::End(350, ..)), wrong);
+        end(fixture, 1, 350, (CollectiveOp::Bcast, Some(0), 0, 32));
         fixture.property("NCCL::MISMATCH::COUNT", "1");
         let said = "world: collective 2: rank 0 Broadcast of 64 bytes root 0; rank 1 Broadcast of 32 bytes root 0";
         fixture.property("NCCL::MISMATCH::COUNT::LIST", said);
     })
     .with(&["C11"]),
-    spoiled("C16", |fixture| {
-        fixture.property("NCCL::MISMATCH::DATATYPE", "1");
-        fixture.property("NCCL::MISMATCH::DATATYPE::LIST", "world: collective 1: …");
-    }),
-    spoiled("C17", |fixture| {
-        fixture.property("NCCL::MISMATCH::ROOT", "1");
-        fixture.property("NCCL::MISMATCH::ROOT::LIST", "world: collective 2: …");
-    }),
-    spoiled("C18", |fixture| {
-        fixture.property("NCCL::MISMATCH::ORDER", "2");
-        fixture.property("NCCL::MISMATCH::ORDER::LIST", "world: collective 1: …");
-    })
-    // Two are counted and one is listed.
-    .with(&["A03"]),
+    stated("C16", &[("NCCL::MISMATCH::DATATYPE", "1"), ("NCCL::MISMATCH::DATATYPE::LIST", "world: collective 1: …")]),
+    stated("C17", &[("NCCL::MISMATCH::ROOT", "1"), ("NCCL::MISMATCH::ROOT::LIST", "world: collective 2: …")]),
+    stated("C18", &[("NCCL::MISMATCH::ORDER", "2"), ("NCCL::MISMATCH::ORDER::LIST", "world: collective 1: …")])
+        // Two are counted and one is listed.
+        .with(&["A03"]),
     spoiled("C19", |fixture| {
-        fixture.ranks[1].retain(|step| !matches!(step, Step::Begin(300) | Step::End(350, ..)));
+        without_broadcast(fixture);
         fixture.property("NCCL::RANKS_BEHIND", "1");
         let said = "world: rank 1 had called 1 of 2 collectives when the recording ended";
         fixture.property("NCCL::RANKS_BEHIND::LIST", said);
     })
     .with(&["C11"]),
-    spoiled("C20", |fixture| {
-        fixture.property("NCCL::MATCHING_UNKNOWN", "1");
-        let said = "another: rank 0: records were lost";
-        fixture.property("NCCL::MATCHING_UNKNOWN::LIST", said);
-    }),
+    stated(
+        "C20",
+        &[("NCCL::MATCHING_UNKNOWN", "1"), ("NCCL::MATCHING_UNKNOWN::LIST", "another: rank 0: records were lost")],
+    ),
 ];
 
 /// Rules that can be broken in another way as well.
@@ -102,13 +85,11 @@ pub(super) const OTHER_CASES: &[Case] = &[
     // There is one that rank 1 does not have.
     spoiled("C13", |fixture| {
         fixture.property("NCCL::COUNT::COLL::LOST", "2");
-        fixture.ranks[1].retain(|step| !matches!(step, Step::Begin(300) | Step::End(350, ..)));
+        without_broadcast(fixture);
         fixture.property("NCCL::COLLECTIVES_UNMATCHED", "0");
     })
     .with(&["A05", "C11"]),
-    spoiled("C13", |fixture| {
-        fixture.property("NCCL::COLLECTIVES_UNMATCHED", "1");
-    }),
+    stated("C13", &[("NCCL::COLLECTIVES_UNMATCHED", "1")]),
     // A receive that completes and was not asked for, and one that is asked for twice.
     spoiled("C03", |fixture| {
         fixture.ranks[1].retain(|step| !matches!(step, Step::IrecvRequest(..)));
@@ -116,12 +97,10 @@ pub(super) const OTHER_CASES: &[Case] = &[
     spoiled("C03", |fixture| fixture.ranks[1].insert(0, Step::IrecvRequest(101, 7))),
     // Different operations, and different bytes where none is special.
     spoiled("C05", |fixture| {
-        let wrong = Step::End(200, CollectiveOp::Allgather, None, 8192, 8192);
-        set(fixture, 1, |step| matches!(step, Step::End(200, ..)), wrong);
+        end(fixture, 1, 200, (CollectiveOp::Allgather, None, 8192, 8192));
     }),
     spoiled("C06", |fixture| {
-        let wrong = Step::End(200, CollectiveOp::Allreduce, None, 0, 8192);
-        set(fixture, 1, |step| matches!(step, Step::End(200, ..)), wrong);
+        end(fixture, 1, 200, (CollectiveOp::Allreduce, None, 0, 8192));
     }),
     // A message that is received twice.
     spoiled("C08", |fixture| {

@@ -6,7 +6,7 @@ use otf2::records::ClockProperties;
 use otf2::{ArchiveWriter, AttributeType, MetricValue, RegionRef};
 
 use super::{Case, damaged, patch, patch_definitions, set, spoiled, timed_by_kernel};
-use crate::tool::fixture::{ALL_REDUCE, BROADCAST, Fixture, Step};
+use crate::tool::fixture::{ALL_REDUCE, BROADCAST, Step};
 
 /// One archive for each rule.
 pub(super) const CASES: &[Case] = &[
@@ -103,11 +103,10 @@ pub(super) const OTHER_CASES: &[Case] = &[
     // Times of offsets that do not increase: libotf2 gives none of the events. The second of rank 1 is put before the
     // first.
     Case {
-        rule: "S10",
-        also: &["S19"],
-        spoil: |fixture| *fixture = Fixture::aligned(),
-        damage: |trace| {
+        is_aligned: true,
+        ..damaged("S10", |trace| {
             patch(&trace.join("traces/1.def"), &1_000_000_100_u32.to_le_bytes(), &50_u32.to_le_bytes());
-        },
+        })
+        .with(&["S19"])
     },
 ];

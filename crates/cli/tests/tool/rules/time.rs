@@ -1,7 +1,7 @@
 //! Rules on time: clocks, and what is before what.
 
-use super::{Case, set, spoiled, timed_by_kernel};
-use crate::tool::fixture::{CHANNEL, Fixture, RECEIVE, Said, Step};
+use super::{Case, misaligned, set, spoiled, stated, timed_by_kernel};
+use crate::tool::fixture::{CHANNEL, RECEIVE, Said, Step};
 
 /// One archive for each rule.
 pub(super) const CASES: &[Case] = &[
@@ -21,15 +21,9 @@ pub(super) const CASES: &[Case] = &[
         let properties = &mut fixture.properties;
         properties.retain(|(name, _)| !name.starts_with("NCCL::GPU_CLOCK"));
     }),
-    spoiled("T05", |fixture| {
-        fixture.property("NCCL::CLOCK::CALIBRATION", "measured\nassumed");
-    }),
-    spoiled("T06", |fixture| {
-        fixture.property("NCCL::GPU_CLOCK::INCONSISTENT::RANKS", "1");
-    }),
-    spoiled("T07", |fixture| {
-        fixture.property("NCCL::COUNT::GPU_TIMES_SUSPICIOUS", "1");
-    }),
+    stated("T05", &[("NCCL::CLOCK::CALIBRATION", "measured\nassumed")]),
+    stated("T06", &[("NCCL::GPU_CLOCK::INCONSISTENT::RANKS", "1")]),
+    stated("T07", &[("NCCL::COUNT::GPU_TIMES_SUSPICIOUS", "1")]),
     // By the clock of rank 1 the message is received at 385, and it is sent at 400.
     spoiled("T08", |fixture| {
         fixture.two_hosts = true;
@@ -47,8 +41,7 @@ pub(super) const CASES: &[Case] = &[
         fixture.span = (100, 700);
     }),
     // The same, admitted.
-    spoiled("T10", |fixture| {
-        *fixture = Fixture::aligned();
+    misaligned("T10", |fixture| {
         fixture.offsets[1] = vec![(100, 150), (456, 150)];
         fixture.span = (100, 700);
         fixture.say(1, "NCCL::CLOCK::CORRECTION_NS", Said::Signed(200));
@@ -58,40 +51,37 @@ pub(super) const CASES: &[Case] = &[
         }
     }),
     spoiled("T11", |fixture| timed_by_kernel(fixture, 310, 351)),
-    spoiled("T12", |fixture| {
-        fixture.property("NCCL::GPU::NOT_PLACED", "2");
-    }),
+    stated("T12", &[("NCCL::GPU::NOT_PLACED", "2")]),
     // One alone does nothing.
     spoiled("T13", |fixture| {
         fixture.two_hosts = true;
         fixture.offsets[1] = vec![(100, 5)];
     }),
-    spoiled("T14", |fixture| {
-        *fixture = Fixture::aligned();
+    misaligned("T14", |fixture| {
         fixture.offsets[1] = vec![(100, 0), (454, 0)];
     }),
     // The kernel's channel is of the process of rank 0.
-    spoiled("T15", |fixture| {
-        *fixture = Fixture::aligned();
+    misaligned("T15", |fixture| {
         fixture.offsets[2] = vec![(100, 1), (456, 1)];
     }),
-    spoiled("T16", |fixture| {
-        *fixture = Fixture::aligned();
+    misaligned("T16", |fixture| {
         fixture.offsets[1] = vec![(100, 0), (1_000_000_100, 1_300_000)];
         fixture.say(1, "NCCL::CLOCK::DRIFT_PPB", Said::Signed(1_300_000));
     }),
-    spoiled("T17", |fixture| {
-        *fixture = Fixture::aligned();
+    misaligned("T17", |fixture| {
         fixture.say(1, "NCCL::CLOCK::CORRECTION_NS", Said::Signed(49));
     }),
 ];
 
 /// Rules that can be broken in another way as well.
 pub(super) const OTHER_CASES: &[Case] = &[
-    spoiled("T12", |fixture| {
-        let clock = "part: cupti: 4 samples, residual 0 ns, uncertainty 5 ns, pace +0 ppb, set 1 times";
-        fixture.property("NCCL::GPU::CLOCKS::LIST", clock);
-    }),
+    stated(
+        "T12",
+        &[(
+            "NCCL::GPU::CLOCKS::LIST",
+            "part: cupti: 4 samples, residual 0 ns, uncertainty 5 ns, pace +0 ppb, set 1 times",
+        )],
+    ),
     // The operation is on a thread of the process, its channel on the GPU.
     spoiled("T03", |fixture| {
         fixture.cpu_lanes = true;
@@ -103,8 +93,7 @@ pub(super) const OTHER_CASES: &[Case] = &[
         fixture.offsets[1] = vec![(100, 50), (360, 50), (400, 0), (460, 0)];
     }),
     // The first event is not corrected.
-    spoiled("T14", |fixture| {
-        *fixture = Fixture::aligned();
+    misaligned("T14", |fixture| {
         fixture.offsets[1] = vec![(121, 0), (1_000_000_121, 20_000)];
     }),
     // Two hosts by name, one machine.
@@ -114,22 +103,18 @@ pub(super) const OTHER_CASES: &[Case] = &[
         fixture.offsets = [0, 10, 0].map(|offset| vec![(100, offset), (456, offset)]);
         fixture.span = (100, 465);
     }),
-    spoiled("T17", |fixture| {
-        *fixture = Fixture::aligned();
+    misaligned("T17", |fixture| {
         fixture.say(1, "NCCL::CLOCK::DRIFT_PPB", Said::Signed(-20_000));
     }),
-    spoiled("T17", |fixture| {
-        *fixture = Fixture::aligned();
+    misaligned("T17", |fixture| {
         fixture.say(1, "NCCL::CLOCK::UNCERTAINTY_NS", Said::Unsigned(8));
         fixture.property("NCCL::CLOCK::ALIGNMENT::UNCERTAINTY_NS", "8");
     }),
-    spoiled("T17", |fixture| {
-        *fixture = Fixture::aligned();
+    misaligned("T17", |fixture| {
         fixture.deviation = 0.0;
     }),
     // What is said to be the reference is on no clock.
-    spoiled("T17", |fixture| {
-        *fixture = Fixture::aligned();
+    misaligned("T17", |fixture| {
         fixture.offsets[0].clear();
         fixture.offsets[2].clear();
     }),

@@ -1,12 +1,9 @@
 //! The definitions that Score-P would write.
 
 use otf2::verbatim::Definition;
-use otf2::{
-    AttributeValue, CallingContextRef, CommRef, IoFileRef, IoHandleRef, IoParadigmRef, LocationRef, MetricMemberRef,
-    MetricRef, ParameterRef, RegionRef, SourceCodeLocationRef, StringRef, SystemTreeNodeRef,
-};
+use otf2::{AttributeValue, LocationRef, RegionRef, StringRef, SystemTreeNodeRef};
 
-use super::{ScoreP, WINDOW, WORK, WORLD};
+use super::ScoreP;
 use crate::tool::made_up::{Definitions, HOSTS, RANKS, SECOND, number};
 
 impl ScoreP {
@@ -21,7 +18,7 @@ impl ScoreP {
         if self.only.is_none() {
             mpi(&mut to);
         }
-        others(&mut to);
+        to.attribute(0, "ProcessId", "Process identifier", 4);
         let own = |at| number(self.clock().timer(self.timer, at));
         to.finish(self.resolution(), own(SECOND), own(6 * SECOND) - own(SECOND) + 1)
     }
@@ -56,61 +53,4 @@ fn mpi(to: &mut Definitions) {
     to.group(2, "", 6, Vec::new());
     to.comm(0, "MPI_COMM_WORLD", 1);
     to.comm(1, "MPI_COMM_SELF", 2);
-    let name = to.text("Win 0");
-    to.push(Definition::RmaWin { this: WINDOW, name, comm: WORLD, flags: 1 });
-}
-
-/// What else archives of Score-P's can have.
-fn others(to: &mut Definitions) {
-    let [posix, posix_io, empty] = ["POSIX", "POSIX I/O", ""].map(|text| to.text(text));
-    let [metric, unit, step, source, file] =
-        ["ru_maxrss", "KiB", "step", "train.c", "/data/checkpoint"].map(|text| to.text(text));
-    to.push(Definition::IoParadigm {
-        this: IoParadigmRef::new(0),
-        identification: posix,
-        name: posix_io,
-        class: 0,
-        flags: 0,
-        properties: Vec::new(),
-    });
-    to.push(Definition::MetricMember {
-        this: MetricMemberRef::new(0),
-        name: metric,
-        description: empty,
-        metric_type: 2,
-        mode: 2,
-        value_type: 4,
-        base: 0,
-        exponent: 0,
-        unit,
-    });
-    let (class, members) = (MetricRef::new(0), vec![MetricMemberRef::new(0)]);
-    to.push(Definition::MetricClass { this: class, members, occurrence: 2, recorder_kind: 1 });
-    to.push(Definition::MetricInstance {
-        this: MetricRef::new(1),
-        class,
-        recorder: LocationRef::new(0),
-        scope_kind: 1,
-        scope: 0,
-    });
-    to.push(Definition::Parameter { this: ParameterRef::new(0), name: step, parameter_type: 2 });
-    to.attribute(0, "ProcessId", "Process identifier", 4);
-    let source_code_location = SourceCodeLocationRef::new(0);
-    to.push(Definition::SourceCodeLocation { this: source_code_location, file: source, line: 42 });
-    to.push(Definition::CallingContext {
-        this: CallingContextRef::new(0),
-        region: WORK,
-        source_code_location,
-        parent: CallingContextRef::UNDEFINED,
-    });
-    to.push(Definition::IoRegularFile { this: IoFileRef::new(0), name: file, scope: SystemTreeNodeRef::new(1) });
-    to.push(Definition::IoHandle {
-        this: IoHandleRef::new(0),
-        name: empty,
-        file: IoFileRef::new(0),
-        paradigm: IoParadigmRef::new(0),
-        flags: 0,
-        comm: CommRef::UNDEFINED,
-        parent: IoHandleRef::UNDEFINED,
-    });
 }

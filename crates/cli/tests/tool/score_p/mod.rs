@@ -5,9 +5,8 @@ mod definitions;
 use std::path::{Path, PathBuf};
 
 use otf2::{
-    ArchiveWriter, AttributeRef, AttributeValue, Attributes, CallingContextRef, Collective, CollectiveOp, CommRef,
-    EventWriter, IoHandleRef, LocationRef, MappingType, MetricRef, MetricValue, ParameterRef, RegionRef, RmaAccess,
-    RmaWinRef, StringRef,
+    ArchiveWriter, AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, EventWriter,
+    LocationRef, MappingType, RegionRef, StringRef,
 };
 
 use super::made_up::{Host, Moment, RANKS, SECOND, Timer, host, number, process_id};
@@ -15,8 +14,6 @@ use super::made_up::{Host, Moment, RANKS, SECOND, Timer, host, number, process_i
 /// The trace of Score-P's.
 pub(crate) struct ScoreP {
     pub(crate) timer: Timer,
-    /// Whether PROGRAM_BEGIN has the process's number.
-    pub(crate) has_process_ids: bool,
     /// Whether local definitions take more than one chunk.
     pub(crate) has_large_tables: bool,
     /// The one process that it is of, by its rank: without MPI.
@@ -30,12 +27,11 @@ pub(crate) const MPI: [(Moment, Moment); 2] =
 const MAIN: RegionRef = RegionRef::new(0);
 pub(crate) const ALLREDUCE: RegionRef = RegionRef::new(1);
 const WORK: RegionRef = RegionRef::new(2);
-const WINDOW: RmaWinRef = RmaWinRef::new(0);
 const WORLD: CommRef = CommRef::new(0);
 
 impl ScoreP {
     pub(crate) fn new(timer: Timer) -> Self {
-        Self { timer, has_process_ids: true, has_large_tables: false, only: None }
+        Self { timer, has_large_tables: false, only: None }
     }
 
     /// The time of the whole trace: that of rank 0's host.
@@ -79,7 +75,7 @@ impl ScoreP {
                 let at = |moment| number(host(rank).timer(self.timer, moment));
                 match thread {
                     0 => self.master(&mut writer, rank, at),
-                    _ => self.second(&mut writer, rank, at),
+                    _ => Self::second(&mut writer, at),
                 }
                 .expect("events");
                 events.push((location, writer.close().expect("events")));
@@ -115,10 +111,7 @@ impl ScoreP {
 
     fn master(&self, to: &mut EventWriter<'_>, rank: u64, at: impl Fn(Moment) -> u64) -> otf2::Result<()> {
         let none = Attributes::NONE;
-        let mut process = Attributes::new();
-        if self.has_process_ids {
-            process.add(AttributeRef::new(0), AttributeValue::U64(process_id(rank)))?;
-        }
+        let process = Attributes::try_from([(AttributeRef::new(0), AttributeValue::U64(process_id(rank)))])?;
         let begin = SECOND + Moment::from(rank) * 1_000_000;
         to.program_begin(at(begin), StringRef::new(0), &process)?;
         to.enter(at(begin + 1000), MAIN, none)?;
@@ -138,27 +131,9 @@ impl ScoreP {
         to.program_end(at(6 * SECOND), 0, none)
     }
 
-    /// What a thread beside MPI does: all that archives of Score-P's can have besides.
-    fn second(&self, to: &mut EventWriter<'_>, rank: u64, at: impl Fn(Moment) -> u64) -> otf2::Result<()> {
-        let none = Attributes::NONE;
-        let at = |step: Moment| at(3 * SECOND + step * 1000);
-        to.enter(at(0), WORK, none)?;
-        to.parameter_u64(at(0), ParameterRef::new(0), rank, none)?;
-        to.metric(at(1), MetricRef::new(0), &[MetricValue::U64(4096)], none)?;
-        to.io_create_handle(at(2), IoHandleRef::new(0), (1, 0, 0), none)?;
-        to.io_operation_begin(at(3), IoHandleRef::new(0), 1, (512, 7), none)?;
-        to.io_operation_complete(at(4), IoHandleRef::new(0), (512, 7), none)?;
-        to.io_destroy_handle(at(5), IoHandleRef::new(0), none)?;
-        to.leave(at(5), WORK, none)?;
-        to.calling_context_enter(at(6), CallingContextRef::new(0), 2, none)?;
-        to.calling_context_leave(at(7), CallingContextRef::new(0), none)?;
-        if self.only.is_some() {
-            return Ok(());
-        }
-        to.rma_win_create(at(8), WINDOW, none)?;
-        let access = RmaAccess { win: WINDOW, remote: 0, bytes: 8, matching: 1 };
-        to.rma_put(at(9), &access, none)?;
-        to.rma_op_complete_blocking(at(10), WINDOW, 1, none)?;
-        to.rma_win_destroy(at(11), WINDOW, none)
+    /// A thread beside MPI.
+    fn second(to: &mut EventWriter<'_>, at: impl Fn(Moment) -> u64) -> otf2::Result<()> {
+        to.enter(at(3 * SECOND), WORK, Attributes::NONE)?;
+        to.leave(at(3 * SECOND + 5000), WORK, Attributes::NONE)
     }
 }

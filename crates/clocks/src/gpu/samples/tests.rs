@@ -15,21 +15,19 @@ fn host_ns(clock: &SampleClock, gpu_ns: u64) -> Option<u64> {
 #[test]
 fn lines_between_and_beyond_the_samples() {
     // 20 ppm fast.
-    let clock =
+    let fast =
         clock(&[(3 * SECOND, EPOCH + 2 * SECOND + 40_000), (SECOND, EPOCH), (2 * SECOND, EPOCH + SECOND + 20_000)]);
-    assert_eq!(host_ns(&clock, EPOCH), Some(SECOND));
     let middle = EPOCH + SECOND / 2 + 10_000;
-    assert_eq!(host_ns(&clock, middle), Some(SECOND + SECOND / 2));
-    assert_eq!(host_ns(&clock, EPOCH - SECOND - 20_000), Some(0));
-    let later = EPOCH + 4 * SECOND + 80_000;
-    assert_eq!(host_ns(&clock, later), Some(5 * SECOND));
-    assert_eq!(clock.quality.pace_ppb, 20_000);
-    assert_eq!((clock.quality.samples, clock.quality.steps), (3, 0));
-    assert_eq!(clock.place(middle).expect("placed").uncertainty_ns, 100);
-}
-
-#[test]
-fn a_clock_in_other_units_is_a_clock() {
+    for (gpu_ns, wanted) in [
+        (EPOCH, SECOND),
+        (middle, SECOND + SECOND / 2),
+        (EPOCH - SECOND - 20_000, 0),
+        (EPOCH + 4 * SECOND + 80_000, 5 * SECOND),
+    ] {
+        assert_eq!(host_ns(&fast, gpu_ns), Some(wanted));
+    }
+    assert_eq!((fast.quality.pace_ppb, fast.quality.samples, fast.quality.steps), (20_000, 3, 0));
+    assert_eq!(fast.place(middle).expect("placed").uncertainty_ns, 100);
     // A counter at 2.9 GHz, as another user of CUPTI may install.
     let clock = clock(&[(SECOND, 0), (2 * SECOND, 2_900_000_000), (3 * SECOND, 5_800_000_000)]);
     assert_eq!(host_ns(&clock, 1_450_000_000), Some(SECOND + SECOND / 2));
@@ -38,11 +36,10 @@ fn a_clock_in_other_units_is_a_clock() {
 
 #[test]
 fn one_sample_places_nothing() {
-    assert_eq!(clock(&[(SECOND, EPOCH)]).place(EPOCH), None);
-    assert_eq!(clock(&[]).place(EPOCH), None);
     // Nor do two at the same time, or a clock that stands.
-    assert_eq!(clock(&[(5, EPOCH), (5, EPOCH + 1)]).place(EPOCH), None);
-    assert_eq!(clock(&[(5, EPOCH), (9, EPOCH)]).place(EPOCH), None);
+    for samples in [&[][..], &[(SECOND, EPOCH)], &[(5, EPOCH), (5, EPOCH + 1)], &[(5, EPOCH), (9, EPOCH)]] {
+        assert_eq!(clock(samples).place(EPOCH), None);
+    }
 }
 
 #[test]
@@ -92,8 +89,7 @@ fn a_small_step_is_a_doubt() {
     ]);
     assert_eq!((clock.quality.steps, clock.quality.largest_step_ns), (1, 50_000));
     let placed = clock.place(EPOCH + SECOND + 5_000_000).expect("placed");
-    let truth = [2 * SECOND + 5_000_000, 2 * SECOND + 4_950_000];
-    for truth in truth {
+    for truth in [2 * SECOND + 5_000_000, 2 * SECOND + 4_950_000] {
         assert!(placed.host_ns.abs_diff(truth) <= placed.uncertainty_ns);
     }
     assert!(placed.uncertainty_ns <= 25_000 + 100 + clock.quality.residual_ns);

@@ -87,8 +87,7 @@ fn run(paces: &Paces, delays: &[(u64, u64, u64)], step_ns: u64) -> (StampBounds,
 }
 
 fn worst(clock: &GpuClock, stamps: &[Pair]) -> u64 {
-    let off = stamps.iter().map(|&(gpu_ns, host_ns)| clock.host_ns(gpu_ns).abs_diff(host_ns));
-    off.max().unwrap_or(0)
+    stamps.iter().map(|&(gpu_ns, host_ns)| clock.host_ns(gpu_ns).abs_diff(host_ns)).max().unwrap_or(0)
 }
 
 /// Regular delays of some µs to some ten µs.
@@ -131,13 +130,10 @@ fn a_timer_that_changes_its_pace_bends_there() {
 
 #[test]
 fn few_lines() {
-    let lines = |paces: &Paces| {
-        let (known, _) = run(paces, &delays(1200), 32);
-        known.clock().quality.lines
-    };
-    assert_eq!(lines(&[(60 * SECOND_NS, 40_000); 4]), 1);
-    let zigzag = [30_000, -30_000, 30_000, -30_000].map(|ppb| (60 * SECOND_NS, ppb));
-    assert_eq!(lines(&zigzag), 4);
+    for (paces, lines) in [([40_000; 4], 1), ([30_000, -30_000, 30_000, -30_000], 4)] {
+        let (known, _) = run(&paces.map(|ppb| (60 * SECOND_NS, ppb)), &delays(1200), 32);
+        assert_eq!(known.clock().quality.lines, lines);
+    }
 }
 
 #[test]
@@ -148,8 +144,7 @@ fn what_no_timer_does_is_a_contradiction() {
     // Set forward by 5 ms within 1 ms.
     set.not_before(GPU_AHEAD_NS + SECOND_NS, BEGIN_NS + SECOND_NS + 5_000_000);
     for known in [too_fast, set] {
-        let calibration = known.clock().quality.calibration;
-        assert_eq!(calibration, GpuCalibration::Inconsistent);
+        assert_eq!(known.clock().quality.calibration, GpuCalibration::Inconsistent);
     }
 }
 
@@ -174,7 +169,6 @@ proptest! {
         prop_assert!(!holds || worst <= clock.quality.residual_ns, "{} ns off, {:?}", worst, clock);
         let mut stamps = stamps;
         stamps.sort_unstable();
-        let mapped: Vec<u64> = stamps.iter().map(|stamp| clock.host_ns(stamp.0)).collect();
-        prop_assert!(mapped.is_sorted());
+        prop_assert!(stamps.iter().map(|stamp| clock.host_ns(stamp.0)).is_sorted());
     }
 }

@@ -110,7 +110,7 @@ impl<'a> Matching<'a> {
         (i128::from(kernel.launched_ns.unwrap_or(0)) - wanted.launched_ns).abs()
     }
 
-    /// Whether it has another size; none where it does something else.
+    /// Whether it has another size; `None` if it has another function.
     fn differs(&self, number: u32, wanted: &Kernel) -> Option<bool> {
         let kernel = self.job.kernels.get(number);
         let operation = self.job.tables.operations.row(index(kernel.operation));

@@ -1,7 +1,7 @@
 //! A trace that torch.profiler made, and a copy of it with what the archive knows.
 //!
 //! ```text
-//!  stream    the file, event by event: nothing of it is kept but what is said here
+//!  stream    the file, event by event: the file itself is not kept in memory
 //!   ├► read    once: rank, clock, processes, and the kernels of NCCL's
 //!   │   matching  which kernel is which of ours
 //!   └► write   once more: every event as it is; kernels that were matched have more arguments; our tracks at the end

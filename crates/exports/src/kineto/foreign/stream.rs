@@ -42,8 +42,8 @@ struct Members<'r, R> {
 }
 
 impl<R: Reader> Members<'_, R> {
-    fn heard<E: serde::de::Error>(&mut self, heard: Result<()>) -> std::result::Result<(), E> {
-        heard.map_err(|error| {
+    fn hear<E: serde::de::Error>(&mut self, hear: impl FnOnce(&mut R) -> Result<()>) -> std::result::Result<(), E> {
+        hear(self.reader).map_err(|error| {
             *self.failed = Some(error);
             E::custom("the reader failed")
         })
@@ -63,8 +63,7 @@ impl<'de, R: Reader> Visitor<'de> for Members<'_, R> {
                 map.next_value_seed(Events(&mut self))?;
             } else {
                 let value: Box<RawValue> = map.next_value()?;
-                let heard = self.reader.member(&name, &value);
-                self.heard(heard)?;
+                self.hear(|reader| reader.member(&name, &value))?;
             }
         }
         Ok(())
@@ -89,13 +88,10 @@ impl<'de, R: Reader> Visitor<'de> for Events<'_, '_, R> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> std::result::Result<(), A::Error> {
-        let begun = self.0.reader.begin_events();
-        self.0.heard(begun)?;
+        self.0.hear(R::begin_events)?;
         while let Some(event) = list.next_element::<Box<RawValue>>()? {
-            let heard = self.0.reader.event(&event);
-            self.0.heard(heard)?;
+            self.0.hear(|reader| reader.event(&event))?;
         }
-        let ended = self.0.reader.end_events();
-        self.0.heard(ended)
+        self.0.hear(R::end_events)
     }
 }

@@ -27,7 +27,7 @@ pub(in crate::kineto) struct Written {
     /// Kernels of NCCL's in it, and how many of them are ours.
     pub(in crate::kineto) kernels: u64,
     pub(in crate::kineto) matched: u64,
-    /// Operations of ours in its time that none of its kernels is.
+    /// The archive's operations within its time that match none of its kernels.
     pub(in crate::kineto) operations: u64,
 }
 
@@ -44,8 +44,7 @@ impl Foreign {
             to_ns: Some(wanted.to_ns.map_or(to_ns, |wanted_ns| wanted_ns.min(to_ns))),
             ..wanted.clone()
         };
-        let source = Source { filter: &filter, ..job.source };
-        let selection = Selection::of(source)?;
+        let selection = Selection::of(Source { filter: &filter, ..job.source })?;
         let arguments = arguments(job, rank, &selection, &matched)?;
         let enriched = arguments.len() as u64;
         let mut writing = Writing {
@@ -100,7 +99,7 @@ impl Foreign {
     }
 }
 
-/// What our operations say of the kernels that they are, by the number of the event.
+/// The arguments of our operations for the kernels that they match, by the number of the event.
 fn arguments(
     job: &Job<'_>,
     rank: u32,

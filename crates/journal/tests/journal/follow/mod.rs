@@ -11,11 +11,11 @@ use journal::clock::ClockPair;
 use journal::follow::{Follower, Polled};
 use journal::layout::header;
 use journal::reader::{Journal, Losses, Problem, Symbols};
-use journal::record::{Record, Symbol};
+use journal::record::Record;
 use journal::writer::SlotWriter;
 use nccl_events::{Body, Name, event};
 
-use super::{start, writer};
+use super::{start, text, writer};
 
 /// What is to be equal: the records of each slot, with their strings, and everything beside them.
 #[derive(Debug, Default, PartialEq)]
@@ -24,19 +24,6 @@ struct Whole {
     problems: Vec<(PathBuf, u64, String, u64)>,
     losses: Losses,
     removed: (u64, u64, u64),
-}
-
-/// A record with its strings instead of their numbers.
-fn text(record: &Record, symbols: &Symbols) -> String {
-    let debug = format!("{record:?}");
-    let mut parts = debug.split("Symbol(");
-    let mut text = parts.next().unwrap_or("").to_owned();
-    for part in parts {
-        let (number, rest) = part.split_once(')').expect("a symbol");
-        text += symbols.text(Symbol(number.parse().expect("a number")));
-        text += rest;
-    }
-    text
 }
 
 fn by_slot(records: &[Record], symbols: &Symbols) -> BTreeMap<u16, Vec<String>> {

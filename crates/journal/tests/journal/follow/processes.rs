@@ -1,5 +1,6 @@
 //! Processes that record while they are followed, and files that are removed meanwhile.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -7,10 +8,9 @@ use journal::follow::MOST_OPEN_FILES;
 use journal::layout::SEGMENT_BYTES;
 use journal::record::{Record, RecordBody};
 use journal::writer::{JournalWriter, Retention, SlotWriter};
-use nccl_events::{Body, event};
 use proptest::prelude::*;
 
-use super::super::{options, start, writer};
+use super::super::{GROUP, Recording, options, start, writer};
 use super::{Followed, fill, whole};
 
 /// A step of a process that records, or of who follows it.
@@ -90,19 +90,14 @@ proptest! {
         let (followed, mut slot_writers, sent) = records_while_followed(steps, &writer, directory.path());
         let followed = followed.until_idle(|| 1 << 20);
         prop_assert_eq!(&followed.problems, &[]);
-        let starts = |records: &[Record]| {
-            records.iter().filter(|record| matches!(record.body, RecordBody::Start(_))).count() as u64
-        };
         let is_start = |record: &&Record| matches!(record.body, RecordBody::Start(_));
-        let mut ids: Vec<u64> = followed.records.iter().filter(is_start).map(|record| record.id).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        prop_assert_eq!(ids.len() as u64, starts(&followed.records), "none twice");
+        let starts: Vec<u64> = followed.records.iter().filter(is_start).map(|record| record.id).collect();
+        prop_assert_eq!(starts.iter().collect::<BTreeSet<_>>().len(), starts.len(), "none twice");
         let started: u64 = slot_writers.iter_mut().map(|slot_writer| {
-            let id = slot_writer.start(&start(Body::Group(event::Group {})));
+            let id = slot_writer.start(&start(GROUP));
             nccl_events::id::EventId::from_raw(id.get()).sequence() - 1
         }).sum();
-        prop_assert_eq!(starts(&followed.records) + followed.last.discarded.starts, started);
+        prop_assert_eq!(starts.len() as u64 + followed.last.discarded.starts, started);
         if followed.last.discarded.segments == 0 {
             prop_assert_eq!(counts(&followed.records), sent);
         }
@@ -140,15 +135,13 @@ fn files_that_are_removed_are_read_to_their_end() {
 /// Segments that came into use after the last poll, in a file that is held open.
 #[test]
 fn what_came_last_is_read_after_its_removal() {
-    let directory = tempfile::tempdir().unwrap();
-    let writer = writer(directory.path(), u64::MAX);
-    let mut slot_writer = writer.register("filler").unwrap();
+    let Recording { directory, writer: _writer, mut slot } = Recording::new(u64::MAX);
     let mut sent = 0;
-    fill(&mut slot_writer, 1000, &mut sent);
+    fill(&mut slot, 1000, &mut sent);
     let mut followed = Followed::new(directory.path());
     followed.poll(u64::MAX);
     assert_eq!(held(directory.path()), 2, "the writer's and the follower's");
-    fill(&mut slot_writer, 3 * SEGMENT_BYTES, &mut sent);
+    fill(&mut slot, 3 * SEGMENT_BYTES, &mut sent);
     std::fs::remove_dir_all(directory.path()).unwrap();
     let followed = followed.until_idle(|| 1 << 20);
     assert_eq!(counts(&followed.records), sent);

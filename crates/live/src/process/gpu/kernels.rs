@@ -150,8 +150,7 @@ impl Kernels {
 impl Ring {
     fn first_span(&self, shift: u32) -> Option<u64> {
         let works = self.works.iter().map(|work| &work.of).filter(|of| !of.is_judged);
-        let all = works.chain(self.coming.iter().map(|(of, _)| of));
-        all.map(|of| of.stop >> shift).min()
+        works.chain(self.coming.iter().map(|(of, _)| of)).map(|of| of.stop >> shift).min()
     }
 
     fn take_in(&mut self, last: u64, shift: u32, operations: &Operations) {

@@ -58,7 +58,7 @@ impl OpenEvents {
         self.arrange(until);
         self.judge_stamps(until);
         self.take_in(until, sums, symbols, owner);
-        for context in self.places_of_contexts() {
+        for context in 0..index_u32(self.contexts.all.len()) {
             self.settle_context(context, until, sums, symbols);
         }
         let before = self.before(until, FOR_CHILDREN);
@@ -67,10 +67,6 @@ impl OpenEvents {
             self.calls.forget(before, now);
         }
         self.settle_derived(self.before(until, FOR_EARLIER), sums, symbols);
-    }
-
-    fn places_of_contexts(&self) -> std::ops::Range<u32> {
-        0..index_u32(self.contexts.all.len())
     }
 
     /// The ticks that many settle times ago.

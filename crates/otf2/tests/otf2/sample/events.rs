@@ -2,24 +2,33 @@
 
 use otf2::{
     AttributeRef, AttributeValue, Attributes, Collective, CollectiveOp, CommRef, Event, EventKind, EventWriter,
-    MeasurementMode, Message, MetricRef, MetricValue, ParameterRef, RegionRef, Result, RmaAccess, RmaWinRef,
+    LocationRef, MeasurementMode, Message, MetricRef, MetricValue, ParameterRef, RegionRef, Result, RmaAccess,
+    RmaWinRef, StringRef,
 };
 
-use super::string;
+/// Values of the attributes 0, 1 and so on, one of every type that is written.
+pub(crate) const VALUES: [AttributeValue; 12] = [
+    AttributeValue::U8(u8::MAX),
+    AttributeValue::U16(1 << 15),
+    AttributeValue::U32(u32::MAX),
+    AttributeValue::U64(1 << 50),
+    AttributeValue::I8(i8::MIN),
+    AttributeValue::I16(-1),
+    AttributeValue::I32(-3),
+    AttributeValue::I64(i64::MIN),
+    AttributeValue::F32(1e30),
+    AttributeValue::F64(0.125),
+    AttributeValue::String(StringRef::new(1)),
+    AttributeValue::Location(LocationRef::new(1 << 32)),
+];
 
 /// One event of every kind.
-#[rustfmt::skip] // a table
 pub(crate) fn sample_events() -> Vec<Event> {
     let comm = CommRef::new(0);
-    let collective = Collective {
-        op: CollectiveOp::Allreduce,
-        comm,
-        root: None,
-        bytes_sent: 8192,
-        bytes_received: 8192,
-    };
+    let collective =
+        Collective { op: CollectiveOp::Allreduce, comm, root: None, bytes_sent: 8192, bytes_received: u64::MAX };
     let rooted = Collective { op: CollectiveOp::Bcast, root: Some(1), ..collective };
-    let message = Message { peer: 1, comm, tag: 3, bytes: 1 << 40 };
+    let message = Message { peer: 1, comm, tag: u32::MAX, bytes: 1 << 40 };
     let access = RmaAccess { win: RmaWinRef::new(0), remote: 1, bytes: 4096, matching: 17 };
     let (win, matching) = (access.win, access.matching);
     let kinds = [
@@ -42,28 +51,19 @@ pub(crate) fn sample_events() -> Vec<Event> {
             metric: MetricRef::new(1),
             values: vec![MetricValue::U64(1), MetricValue::F64(-2.5), MetricValue::I64(i64::MIN)],
         },
-        EventKind::ParameterString { parameter: ParameterRef::new(0), value: string("Ring") },
+        EventKind::ParameterString { parameter: ParameterRef::new(0), value: StringRef::new(1) },
         EventKind::ParameterInt { parameter: ParameterRef::new(1), value: -1 },
         EventKind::ParameterUnsignedInt { parameter: ParameterRef::new(2), value: 1 },
         EventKind::Leave(RegionRef::new(0)),
         EventKind::MeasurementOnOff(MeasurementMode::Off),
     ];
-    let attributes = vec![
-        (AttributeRef::new(0), AttributeValue::U64(1 << 50)),
-        (AttributeRef::new(1), AttributeValue::String(string("Ring"))),
-        (AttributeRef::new(2), AttributeValue::F64(0.125)),
-        (AttributeRef::new(3), AttributeValue::I32(-3)),
-    ];
+    let attributes: Vec<_> = (0..).map(AttributeRef::new).zip(VALUES).collect();
     kinds
         .into_iter()
         .zip(1..)
         .map(|(kind, number): (_, u64)| {
             // Every third event without attributes, every second at the time of the one before.
-            let attributes = if number % 3 == 0 {
-                Vec::new()
-            } else {
-                attributes.clone()
-            };
+            let attributes = if number % 3 == 0 { Vec::new() } else { attributes.clone() };
             Event { time: 1000 + number / 2, kind, attributes }
         })
         .collect()

@@ -1,21 +1,28 @@
 //! What the tests share: a sample archive, and foreign readers.
 
+mod definitions;
 mod events;
-mod every_kind;
-mod records;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use otf2::{Archive, ArchiveWriter, Attributes, Event, LocationRef, RegionRef, Result};
+use otf2::{Archive, ArchiveWriter, Attributes, Definitions, Event, EventWriter, GlobalDefinitions, LocationRef};
+use otf2::{RegionRef, Result};
 
+pub(crate) use definitions::*;
 pub(crate) use events::*;
-pub(crate) use every_kind::*;
-pub(crate) use records::*;
 
 /// The sample definitions with these events of the GPU stream and one enter and leave of the host thread.
 pub(crate) fn write_archive(directory: &Path, gpu_events: &[Event]) -> Result<PathBuf> {
+    write_archive_by(directory, |gpu| gpu_events.iter().try_for_each(|event| write_event(gpu, event)))
+}
+
+/// The sample with the events of the GPU stream that `write` writes.
+pub(crate) fn write_archive_by(
+    directory: &Path,
+    write: impl FnOnce(&mut EventWriter<'_>) -> Result<()>,
+) -> Result<PathBuf> {
     let mut archive = ArchiveWriter::create(directory, "traces")?;
     archive.set_creator("otf2 tests 1.0")?;
     archive.set_machine_name("cluster")?;
@@ -26,22 +33,55 @@ pub(crate) fn write_archive(directory: &Path, gpu_events: &[Event]) -> Result<Pa
     host.enter(1000, RegionRef::new(1), Attributes::NONE)?;
     host.leave(90_000, RegionRef::new(1), Attributes::NONE)?;
     let host_events = host.close()?;
-
     let mut gpu = archive.event_writer(GPU_STREAM)?;
-    for event in gpu_events {
-        write_event(&mut gpu, event)?;
-    }
+    write(&mut gpu)?;
     let gpu_events = gpu.close()?;
     otf2::write_stub_events(&archive.event_file(QUIET))?;
 
-    let sample = sample_definitions([host_events, gpu_events]);
-    write_definitions(&mut archive.definitions()?, &sample)?;
+    let mut definitions = archive.definitions()?;
+    every_kind([host_events, gpu_events]).iter().try_for_each(|it| definitions.verbatim(it))?;
     for location in [HOST_THREAD, GPU_STREAM, QUIET] {
         archive.local_definitions(location)?.close()?;
     }
     let anchor = archive.anchor_file();
     archive.close()?;
     Ok(anchor)
+}
+
+/// The sample's definitions as records.
+pub(crate) fn records() -> Definitions {
+    let directory = tempfile::tempdir().expect("a directory");
+    let anchor = write_archive(directory.path(), &[]).expect("the sample is written");
+    Archive::open(&anchor).and_then(|archive| archive.definitions()).expect("the definitions are read")
+}
+
+/// Writes definitions in an order in which everything is defined before it is used.
+pub(crate) fn write_records(to: &mut GlobalDefinitions<'_>, from: &Definitions) -> Result<()> {
+    /// Writes all records of a kind.
+    macro_rules! write {
+        ($($method:ident: $kind:ident,)*) => {
+            $(from.$kind.iter().try_for_each(|(id, it)| to.$method(*id, it))?;)*
+        };
+    }
+    if let Some(clock) = &from.clock {
+        to.clock_properties(clock)?;
+    }
+    write! {
+        string: strings,
+        attribute: attributes,
+        paradigm: paradigms,
+        system_tree_node: system_tree_nodes,
+        location_group: location_groups,
+        location: locations,
+        region: regions,
+        group: groups,
+        comm: comms,
+        rma_win: rma_wins,
+        metric_member: metric_members,
+        metric_class: metric_classes,
+        parameter: parameters,
+    }
+    Ok(())
 }
 
 /// All events of some locations, each with its location.
@@ -62,9 +102,16 @@ pub(crate) fn skip(reason: &str) {
     std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes()).expect("write to stderr");
 }
 
-/// `otf2-print` with all it knows, warnings being errors; `None` when it is not installed.
-pub(crate) fn otf2_print(anchor: &Path) -> Option<Output> {
-    Command::new("otf2-print").arg("-Werror").arg("--show-all").arg(anchor).output().ok()
+/// What `otf2-print` prints with all it knows and without a complaint; `None` where it is not installed.
+pub(crate) fn otf2_print(anchor: &Path) -> Option<String> {
+    let Ok(output) = Command::new("otf2-print").arg("-Werror").arg("--show-all").arg(anchor).output() else {
+        skip("otf2-print is not installed (apt-get install otf2-tools)");
+        return None;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    Some(text)
 }
 
 /// Runs a Python program with the `otf2` package; `None` when there is none.

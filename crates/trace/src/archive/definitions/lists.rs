@@ -42,7 +42,6 @@ pub(crate) struct Sources<'a> {
     pub(crate) origins: &'a Origins<'a>,
     pub(crate) attributes: &'a [AttributeDefinition],
     pub(crate) regions: &'a [RegionDefinition],
-    /// How all parts are written.
     pub(crate) options: ArchiveOptions,
 }
 

@@ -98,14 +98,8 @@ impl Definitions {
 
     fn add_region_groups(&mut self, regions: &[RegionDefinition]) {
         for (name, members) in region_groups(regions) {
-            let group = Group {
-                name: self.string(name),
-                group_type: GroupType::Regions,
-                paradigm: Paradigm::None,
-                flags: 0,
-                members: members.into_iter().collect(),
-            };
-            self.groups.push(group);
+            let name = self.string(name);
+            self.add_group(name, (GroupType::Regions, Paradigm::None), members.into_iter().collect());
         }
     }
 
@@ -217,11 +211,14 @@ impl Definitions {
                 creator,
                 properties: self.properties(device.map(properties_of).unwrap_or_default()),
             };
-            let reference = LocationGroupRef::new(index_u32(self.location_groups.len()));
-            gpus.insert(number, reference);
-            self.location_groups.push(group);
+            gpus.insert(number, self.add_location_group(group));
         }
         gpus
+    }
+
+    fn add_location_group(&mut self, group: LocationGroup) -> LocationGroupRef {
+        self.location_groups.push(group);
+        LocationGroupRef::new(index_u32(self.location_groups.len() - 1))
     }
 
     /// Ranks that no part has: members of communicators without events.
@@ -241,14 +238,13 @@ impl Definitions {
             creator: LocationGroupRef::UNDEFINED,
             properties: Vec::new(),
         };
-        let reference = LocationGroupRef::new(index_u32(self.location_groups.len()));
-        self.location_groups.push(group);
+        let group = self.add_location_group(group);
         for stub in stubs {
             let location = Location {
                 name: self.string(&stub.name),
                 location_type,
                 number_of_events: 0,
-                group: reference,
+                group,
                 properties: self.properties(vec![location_properties::kind(LocationKind::NotRecorded)]),
             };
             self.locations.insert(stub.location, location);
@@ -257,28 +253,25 @@ impl Definitions {
 
     /// One group of all communicating locations, and one group and communicator for each of NCCL's.
     fn add_comms(&mut self, communicators: &Communicators) {
-        let all = Group {
-            name: self.string("NCCL communicator locations"),
-            group_type: GroupType::CommLocations,
-            paradigm: Paradigm::Mpi,
-            flags: 0,
-            // A location's place in this list is its id, see `processes::number_locations`.
-            members: (0..communicators.recorded + communicators.stubs.len() as u64).collect(),
-        };
-        self.groups.push(all);
+        let name = self.string("NCCL communicator locations");
+        // A location's place in this list is its id, see `processes::number_locations`.
+        let all = (0..communicators.recorded + communicators.stubs.len() as u64).collect();
+        self.add_group(name, (GroupType::CommLocations, Paradigm::Mpi), all);
         for comm in &communicators.all {
             let name = self.string(&comm.name);
-            let group = Group {
-                name,
-                group_type: GroupType::CommGroup,
-                paradigm: Paradigm::Mpi,
-                flags: 0,
-                members: comm.locations.clone(),
-            };
-            let reference = GroupRef::new(index_u32(self.groups.len()));
-            self.groups.push(group);
-            self.comms.push(Comm { name, group: reference, parent: CommRef::UNDEFINED, flags: 0 });
+            let group = self.add_group(name, (GroupType::CommGroup, Paradigm::Mpi), comm.locations.clone());
+            self.comms.push(Comm { name, group, parent: CommRef::UNDEFINED, flags: 0 });
         }
+    }
+
+    fn add_group(
+        &mut self,
+        name: StringRef,
+        (group_type, paradigm): (GroupType, Paradigm),
+        members: Vec<u64>,
+    ) -> GroupRef {
+        self.groups.push(Group { name, group_type, paradigm, flags: 0, members });
+        GroupRef::new(index_u32(self.groups.len() - 1))
     }
 }
 
@@ -286,12 +279,14 @@ impl Definitions {
 pub(crate) fn clock(processes: &[Process]) -> ClockProperties {
     let with_events = || processes.iter().filter(|process| process.has_events());
     let last = with_events().map(|process| process.archive_ns(process.manifest.span_ns.1));
-    let first = with_events().map(|process| process.archive_ns(process.manifest.span_ns.0)).min().unwrap_or(0);
-    let length = last.max().unwrap_or(0).saturating_sub(first);
+    let first = with_events().map(|process| process.archive_ns(process.manifest.span_ns.0)).min();
+    let begin = first.unwrap_or(0);
+    let length = last.max().unwrap_or(0).saturating_sub(begin);
     ClockProperties {
         timer_resolution: 1_000_000_000,
-        global_offset: first,
+        global_offset: begin,
         trace_length: length.saturating_add(1),
-        realtime_timestamp: first,
+        // OTF2's undefined: nothing has begun.
+        realtime_timestamp: first.unwrap_or(u64::MAX),
     }
 }

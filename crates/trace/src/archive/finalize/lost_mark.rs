@@ -36,8 +36,7 @@ fn written(part: &Path) -> Result<PartProgress, String> {
         return Err(lost.clone());
     }
     // It is not known how many events began only where the process recorded on.
-    let is_provisional = manifest.started.is_none();
-    Ok(if is_provisional { PartProgress::Provisional } else { PartProgress::Written })
+    Ok(if manifest.started.is_none() { PartProgress::Provisional } else { PartProgress::Written })
 }
 
 /// Why a part without mark and journal cannot go into an archive; `None` where its process never recorded.

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::archive::unify::{ANCHOR, ArchiveSummary, Missing, is_in_place, part_directories, unify_alike};
 use crate::error::Error;
 use crate::part::files::{Progress as PartProgress, is_done};
-use crate::part::journal_cleanup;
 use crate::part::manifest::Manifest;
 use crate::part::remote_transfers::has_unwritten_neighbours;
-use crate::part::write;
+use crate::part::{journal_cleanup, write};
 use crate::workers::Workers;
 use journal::part::late::LateCallbacks;
 use journal::part::{JOURNAL, part_name};
@@ -115,7 +114,7 @@ impl Job<'_> {
         }
     }
 
-    /// What the parts that are written say of themselves; of a shard its own and the first.
+    /// What the parts that are written say about themselves; of a shard its own and the first.
     fn known(&self) -> Vec<Option<Known>> {
         let first = self.parts.iter().position(|part| is_done(part));
         self.workers.map(&vec![0; self.parts.len()], |number| {
@@ -156,7 +155,7 @@ impl Job<'_> {
         }
     }
 
-    /// The parts that are not written, and why they cannot be: an archive says of the others itself what is missing.
+    /// The parts that are not written, and why they cannot be: an archive says about the others itself what is missing.
     fn missing(&self, finalized: &[FinalizedPart]) -> Vec<Missing> {
         let parts = self.parts.iter().zip(finalized).filter(|(part, _)| !is_done(part));
         let missing = parts.filter_map(|(_, part)| match &part.state {
@@ -172,8 +171,7 @@ impl Job<'_> {
             if !outcome.is_first && !waited {
                 continue;
             }
-            let is_shard = self.options.shard.is_some();
-            let waits = is_shard && has_unwritten_neighbours(part, &self.parts);
+            let waits = self.options.shard.is_some() && has_unwritten_neighbours(part, &self.parts);
             self.clean_up_journal(part, waits);
         }
     }

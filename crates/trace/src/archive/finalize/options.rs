@@ -33,10 +33,8 @@ pub(super) enum Known {
         problems: Vec<String>,
         /// Whether it can be written again.
         has_journal: bool,
-        /// Whether event files are missing or damaged.
         has_lost_events: bool,
     },
-    /// Its manifest cannot be read, and why.
     Unreadable {
         reason: String,
         /// Whether it can be written again: its journal is there, and no other version wrote it.

@@ -29,7 +29,6 @@ pub enum PartState {
     Failed(String),
 }
 
-/// The same with what finalizing goes by.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) state: PartState,
@@ -55,7 +54,6 @@ impl Outcome {
 
 pub(super) struct PartFinalizer<'a> {
     pub(super) options: &'a FinalizeOptions,
-    /// How all parts are to be written.
     pub(super) archive: ArchiveOptions,
     pub(super) progress: &'a dyn nccl_events::Progress,
 }
@@ -144,8 +142,7 @@ impl PartFinalizer<'_> {
     }
 }
 
-/// Writes a part of which the lock is held. The journal stays: others may tell of transfers for this part, or somebody
-/// kept it.
+/// Writes a part whose lock is held. The journal stays: others may report transfers for this part, or somebody kept it.
 pub(super) fn write_again(part: &Path, archive: ArchiveOptions, provisional: bool) -> PartState {
     let options = WriteOptions { keep_journal: true, provisional, archive: Some(archive), ..WriteOptions::default() };
     match write_locked(part, &options, &()) {

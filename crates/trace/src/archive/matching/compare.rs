@@ -29,7 +29,6 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// Number and hash of the calls.
     pub(super) fn digest(&self) -> Digest {
         Digest::of(&self.hashes(), &self.order)
     }
@@ -70,8 +69,7 @@ pub(super) struct Group {
 impl Group {
     /// The call at a position, and the ranks that came to it.
     fn at(&self, position: u64) -> Option<(&Call, BTreeSet<u32>)> {
-        let at = usize::try_from(position).ok()?;
-        let call = self.sequence.as_ref()?.get(at)?;
+        let call = self.sequence.as_ref()?.get(usize::try_from(position).ok()?)?;
         Some((call, self.ranks.iter().filter(|(_, count)| **count > position).map(|(rank, _)| *rank).gather()))
     }
 
@@ -227,26 +225,20 @@ mod tests {
 
     #[test]
     fn the_first_difference_is_named_with_who_calls_what() {
-        assert_eq!(shown(&["ABAB", "ABAB"]), [""; 0]);
-        assert_eq!(shown(&["AAAA", "AABA", "AAAA"]), ["Function at 2: A100: 0,2; B100: 1"]);
-        assert_eq!(shown(&["AAA", "A7A", "A8A", "AAA"]), ["Count at 1: A7: 1; A8: 2; A100: 0,3"]);
-        assert_eq!(shown(&["BA", "bA"]), ["Root at 0: B100: 0; B100: 1"]);
-    }
-
-    #[test]
-    fn the_same_calls_in_another_order_are_another_order() {
-        assert_eq!(shown(&["XABCX", "XABCX", "XCABX"]), ["Order at 1: A100: 0,1; C100: 2"]);
-        assert_eq!(
-            shown(&["XAB", "XAB", "XBA", "XBB"]),
-            ["Function at 1: A100: 0,1; B100: 3", "Order at 1: A100: 0,1; B100: 2"]
-        );
-    }
-
-    #[test]
-    fn a_rank_that_stopped_earlier_differs_in_nothing() {
-        assert_eq!(shown(&["ABCABC", "ABCA", "", "ABC"]), [""; 0]);
-        // Those that stopped before the difference say nothing about it.
-        assert_eq!(shown(&["ABXX", "ABY", "AB", "ABX", "ABX"]), ["Function at 2: X100: 0,3,4; Y100: 1"]);
+        let cases: [(&[&str], &[&str]); 8] = [
+            (&["ABAB", "ABAB"], &[]),
+            (&["AAAA", "AABA", "AAAA"], &["Function at 2: A100: 0,2; B100: 1"]),
+            (&["AAA", "A7A", "A8A", "AAA"], &["Count at 1: A7: 1; A8: 2; A100: 0,3"]),
+            (&["BA", "bA"], &["Root at 0: B100: 0; B100: 1"]),
+            (&["XABCX", "XABCX", "XCABX"], &["Order at 1: A100: 0,1; C100: 2"]),
+            (&["XAB", "XAB", "XBA", "XBB"], &["Function at 1: A100: 0,1; B100: 3", "Order at 1: A100: 0,1; B100: 2"]),
+            // A rank that stopped before the difference tells nothing about it.
+            (&["ABCABC", "ABCA", "", "ABC"], &[]),
+            (&["ABXX", "ABY", "AB", "ABX", "ABX"], &["Function at 2: X100: 0,3,4; Y100: 1"]),
+        ];
+        for (ranks, differences) in cases {
+            assert_eq!(shown(ranks), differences);
+        }
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Kind;
 use super::compare::{Difference, Groups};
 use super::ranks::{Ranks, Source};
-use super::step_ranges;
+use super::{Kind, step_ranges};
 use crate::archive::communicators::Communicators;
 use crate::archive::processes::Process;
 use crate::part::calls::StepRanges;
+use job::communicators::rank_list;
 use schema::{Listed, Statements};
 use tables::index::index;
 
@@ -18,9 +18,7 @@ const MOST_ENDS: usize = 8;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Matching {
     pub(crate) mismatches: Vec<(Kind, String)>,
-    /// Which ranks stopped before others.
     behind: Vec<String>,
-    /// How many ranks those are.
     ranks_behind: u64,
     /// Of which communicators nothing, or not everything, can be said, and why.
     unknown: Vec<String>,
@@ -52,8 +50,7 @@ impl Matching {
         let basis = ranks.basis;
         let groups = Groups::of(&ranks.known, |member| member.source.load(basis));
         if !groups.unclear.is_empty() {
-            let why = "differs, it is not known where";
-            ranks.unknown.push((why, groups.unclear.clone()));
+            ranks.unknown.push(("differs, it is not known where", groups.unclear.clone()));
         }
         self.unknown.extend(ranks.unknown.iter().map(|(why, ranks)| format!("{comm}: {}: {why}", names(ranks))));
         self.mismatches.extend(groups.differences().iter().map(|it| (it.kind, mismatch(comm, it, ranks.ranges))));
@@ -109,29 +106,6 @@ fn mismatch(comm: &str, difference: &Difference, ranges: Option<&StepRanges>) ->
 
 /// Ranks in few words: `rank 3`, `ranks 0-2, 5`.
 fn names(ranks: &BTreeSet<u32>) -> String {
-    let mut spans: Vec<(u32, u32)> = Vec::new();
-    for &rank in ranks {
-        match spans.last_mut() {
-            Some((_, last)) if last.checked_add(1) == Some(rank) => *last = rank,
-            _ => spans.push((rank, rank)),
-        }
-    }
-    let spans = spans.iter().map(|(first, last)| match last - first {
-        0 => first.to_string(),
-        _ => format!("{first}-{last}"),
-    });
-    let spans: Vec<String> = spans.collect();
     let word = if ranks.len() == 1 { "rank" } else { "ranks" };
-    format!("{word} {}", spans.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_are_named_in_few_words() {
-        assert_eq!(names(&BTreeSet::from([4])), "rank 4");
-        assert_eq!(names(&BTreeSet::from([0, 1, 2, 5, 7, 8])), "ranks 0-2, 5, 7-8");
-    }
+    format!("{word} {}", rank_list(ranks))
 }

@@ -47,14 +47,6 @@ mod tests {
     }
 
     #[test]
-    fn positions_have_the_numbers_of_their_ranges() {
-        let ranges = ranges(&[(1, 3), (100, 110)]);
-        let numbers: Vec<u64> = [0, 2, 3, 13].map(|at| number(&ranges, at)).into();
-        assert_eq!(numbers, [1, 3, 100, 110]);
-        assert_eq!(ranges.to_string(), "1-3,100-110");
-    }
-
-    #[test]
     fn ranks_of_other_ranges_are_found() {
         let all = ranges(&[(1, 3), (7, 9)]);
         let (first, other) = (ranges(&[(1, 3)]), ranges(&[(2, 3)]));

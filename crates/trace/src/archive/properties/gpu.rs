@@ -1,4 +1,4 @@
-//! What the archive says of GPUs, all processes together: properties `NCCL::GPU::…`.
+//! What the archive says about GPUs, all processes together: properties `NCCL::GPU::…`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,17 +41,13 @@ pub(super) fn of_archive(said: &mut Statements, processes: &[Process]) {
 fn notices(processes: &[Process]) -> Lines {
     let mut said: BTreeMap<&str, u64> = BTreeMap::new();
     let mut order: Vec<&str> = Vec::new();
-    let mut seen: BTreeSet<&str> = BTreeSet::new();
     for process in processes {
-        let notices = process.manifest.gpu_work.notices.iter();
-        let of_process: BTreeSet<&str> = notices.clone().map(String::as_str).gather();
-        for notice in of_process {
-            *said.entry(notice).or_insert(0) += 1;
-        }
-        for notice in notices {
-            if seen.insert(notice) {
+        let mut of_process: BTreeSet<&str> = BTreeSet::new();
+        for notice in process.manifest.gpu_work.notices.iter().filter(|notice| of_process.insert(notice)) {
+            *said.entry(notice).or_insert_with(|| {
                 order.push(notice);
-            }
+                0
+            }) += 1;
         }
     }
     let all = processes.len() as u64;

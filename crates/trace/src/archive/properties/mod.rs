@@ -102,9 +102,11 @@ fn clocks(said: &mut Statements, processes: &[Process]) {
     let clock = |process: &Process| process.manifest.clock.clone();
     said.clock_source = distinct(processes, |process| clock(process).source);
     said.clock_calibration = distinct(processes, |process| format!("{:?}", clock(process).calibration).to_lowercase());
-    let most = |value: fn(&Process) -> u64| Most(Some(processes.iter().map(value).max().unwrap_or(0)));
-    said.clock_residual_ns = most(|process| process.manifest.clock.residual_ns);
-    said.clock_uncertainty_ns = most(|process| process.manifest.clock.uncertainty_ns);
+    if processes.iter().all(|process| process.manifest.clock.off_ns().is_some()) {
+        let most = |value: fn(&Process) -> u64| Most(Some(processes.iter().map(value).max().unwrap_or(0)));
+        said.clock_residual_ns = most(|process| process.manifest.clock.residual_ns);
+        said.clock_uncertainty_ns = most(|process| process.manifest.clock.uncertainty_ns);
+    }
     let gpus = || processes.iter().flat_map(|process| &process.manifest.gpu_clocks);
     for calibration in GpuCalibration::ALL {
         let such = || gpus().filter(|gpu| gpu.clock.calibration == calibration);

@@ -1,4 +1,4 @@
-//! What is known of a collective that NCCL makes of sends and receives.
+//! What is known about a collective that NCCL makes of sends and receives.
 
 use super::Details;
 use crate::links::derived::DerivedCall;
@@ -57,30 +57,22 @@ impl Details<'_, '_> {
         let Some((collective, call)) = model.links.derived.of_member(leader) else {
             return Ok(());
         };
-        let members = collective.members.iter();
-        let (sent, received) = members
-            .filter_map(|&at| model.links.activity(at))
-            .map(|member| (member.bytes_sent, member.bytes_received))
-            .fold((0, 0), |(sent, received), member| (sent + member.0, received + member.1));
-        self.some(attribute::BytesSent, sent)?;
-        self.some(attribute::BytesReceived, received)?;
+        let members = || collective.members.iter().filter_map(|&at| model.links.activity(at));
+        self.some(attribute::BytesSent, members().map(|member| member.bytes_sent).sum())?;
+        self.some(attribute::BytesReceived, members().map(|member| member.bytes_received).sum())?;
         let Some(interval) = collective.interval(&model.intervals) else {
             return Ok(());
         };
         self.some(attribute::Unfinished, interval.unfinished)?;
         if collective.missing > 0 {
             // Those may have ended later: a bandwidth would be made up.
-            let missing = collective.missing;
-            return self.add(attribute::MembersMissing, missing);
+            return self.add(attribute::MembersMissing, collective.missing);
         }
-        let element = model.meanings.element_bytes(call.datatype);
-        let bytes = call.count.saturating_mul(element);
+        let bytes = model.meanings.bytes(call.count, call.datatype);
         self.bandwidths(Some(call.pattern.collective()), bytes, call.ranks, interval)
     }
-}
 
-impl Details<'_, '_> {
-    /// What is known of a collective or point-to-point operation when it has ended.
+    /// What is known about a collective or point-to-point operation when it has ended.
     pub(super) fn operation_result(&mut self, at: u32) -> otf2::Result<()> {
         let model = self.model;
         let Some(activity) = model.links.activity(at) else {
@@ -97,12 +89,10 @@ impl Details<'_, '_> {
         }
         let operation = model.tables.operation(activity.operation);
         // Without the number of ranks a bandwidth would be made up.
-        let member = model.member_of(&operation);
-        let Some(member) = member.filter(|member| member.knows_ranks) else {
+        let Some(member) = model.member_of(&operation).filter(|member| member.knows_ranks) else {
             return Ok(());
         };
-        let element = model.meanings.element_bytes(operation.datatype);
-        let bytes = operation.count.saturating_mul(element);
+        let bytes = model.meanings.bytes(operation.count, operation.datatype);
         let collective = model.meanings.collective(operation.func);
         self.bandwidths(collective, bytes, member.ranks, interval)
     }

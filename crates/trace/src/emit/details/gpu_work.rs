@@ -6,7 +6,7 @@ use journal::format::record::Symbol;
 use nccl_events::NetData;
 use nccl_events::gpu::{Copy, Kernel, extent};
 use schema::{Attribute, attribute};
-use tables::EventRow;
+use tables::{EventRow, NetPlugin};
 
 impl Details<'_, '_> {
     pub(super) fn gpu_work(&mut self, at: u32) -> otf2::Result<()> {
@@ -64,18 +64,14 @@ impl Details<'_, '_> {
             self.add(attribute::DestinationDevice, copy.destination_device)?;
         }
         self.word(attribute::SourceMemory, names::memory_kind(copy.source_kind))?;
-        let to = names::memory_kind(copy.destination_kind);
-        self.word(attribute::DestinationMemory, to)?;
+        self.word(attribute::DestinationMemory, names::memory_kind(copy.destination_kind))?;
         self.some(attribute::GraphNode, copy.graph_node)
     }
-}
 
-impl Details<'_, '_> {
     /// What the network plugin said when it began; as numbers, because their meaning is the plugin's.
-    pub(super) fn net_plugin(&mut self, id: i64, data: NetData) -> otf2::Result<()> {
-        let id = id.cast_unsigned();
-        self.add(attribute::PluginId, id)?;
-        match data {
+    pub(super) fn net_plugin(&mut self, fields: &NetPlugin) -> otf2::Result<()> {
+        self.add(attribute::PluginId, fields.id.cast_unsigned())?;
+        match fields.data {
             NetData::Opaque => Ok(()),
             NetData::IbQueuePair { device, work_request, opcode, queue_pair, bytes } => {
                 self.add(attribute::NetDevice, device)?;

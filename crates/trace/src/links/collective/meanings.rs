@@ -27,8 +27,13 @@ impl Meanings {
 
     /// Bytes of an element of a data type, see [`element_bytes`].
     #[inline]
-    pub(crate) fn element_bytes(&self, datatype: Symbol) -> u64 {
+    fn element_bytes(&self, datatype: Symbol) -> u64 {
         self.0.get(index(datatype.0)).map_or(0, |meaning| meaning.element_bytes)
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self, count: u64, datatype: Symbol) -> u64 {
+        count.saturating_mul(self.element_bytes(datatype))
     }
 
     #[inline]
@@ -39,20 +44,5 @@ impl Meanings {
     #[inline]
     pub(crate) fn collective(&self, func: Symbol) -> Option<Collective> {
         self.function(func)?.collective()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_string_means_what_its_text_does() {
-        let mut symbols = Symbols::default();
-        let known = ["ncclFloat64", "AllGather", "Send", "ncclInt8", ""].map(|text| symbols.intern(text));
-        let meanings = Meanings::of(&symbols);
-        assert_eq!(known.map(|symbol| meanings.element_bytes(symbol)), [8, 0, 0, 1, 0]);
-        assert_eq!(known.map(|symbol| meanings.collective(symbol).is_some()), [false, true, false, false, false]);
-        assert_eq!([Symbol::NONE, Symbol(99)].map(|symbol| meanings.element_bytes(symbol)), [0, 0]);
     }
 }

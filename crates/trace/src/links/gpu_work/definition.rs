@@ -1,4 +1,4 @@
-//! What a part's manifest says of GPUs.
+//! What a part's manifest says about GPUs.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(crate) struct SampleClockDefinition {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct DeviceDefinition {
-    /// CUDA's number of it in this process.
+    /// CUDA's number for it in this process.
     pub ordinal: u32,
     pub name: String,
     /// As `nvidia-smi` writes it; empty where it is not known.
@@ -54,12 +54,12 @@ pub(crate) struct DeviceDefinition {
 }
 
 impl DeviceDefinition {
-    /// What identifies the device among those of a host; `None` where nothing does.
+    /// What identifies the device among the devices of a host; `None` where nothing does.
     pub(crate) fn identity(&self) -> Option<&str> {
         [self.uuid.as_str(), self.pci.as_str()].into_iter().find(|known| !known.is_empty())
     }
 
-    /// What the archive says of it: name and value, without those that are not known.
+    /// What the archive says about it: name and value, without those that are not known.
     pub(crate) fn statements(&self) -> Vec<(&'static str, String)> {
         let known = |number: u32| match number {
             0 => String::new(),
@@ -145,19 +145,5 @@ impl GpuWork {
             clocks: clocks.collect(),
             devices: facts.map(|facts| device(facts, symbols)).collect(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_uuid_is_written_as_nvidia_smi_does() {
-        let bytes = *b"\xd4\xec\xd1\xb7\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b";
-        let text = "GPU-d4ecd1b7-0001-0203-0405-060708090a0b";
-        assert_eq!(uuid(bytes, false), text);
-        assert!(uuid(bytes, true).starts_with("MIG-d4ec"));
-        assert_eq!(uuid([0; 16], false), "");
     }
 }

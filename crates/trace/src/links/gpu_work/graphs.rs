@@ -15,9 +15,8 @@ use super::work::{GpuWork, Link, What};
 use crate::links::operations::Activities;
 use crate::links::replays::Replays;
 use small_sort::Gather;
-use tables::Operation;
 use tables::switches::Coverage;
-use tables::{EventRow, KernelLaunch, Row, Tables};
+use tables::{EventRow, KernelLaunch, Operation, Row, Tables};
 
 /// A graph's node: graph and node, or node alone where CUPTI reports what was captured.
 type Node = (u32, u64);

@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use super::work::{GpuStream, GpuWork, Link, Ran, What, Work};
 use crate::links::operations::Activities;
 use journal::reader::Symbols;
-use nccl_events::gpu::is_of_nccl;
-use nccl_events::gpu::{GpuClock, GpuRecord};
-use tables::OperationRow;
+use nccl_events::gpu::{GpuClock, GpuRecord, is_of_nccl};
 use tables::index::{index, index_u32};
-use tables::{EventRow, Tables};
+use tables::{EventRow, OperationRow, Tables};
 
 /// The operations of each launch that ran, and of each copy-engine collective: indices of activities.
 #[derive(Debug, Default)]
@@ -140,8 +138,7 @@ pub(super) fn add_events(work: &mut GpuWork, tables: &Tables, launched: &Launche
         let GpuRecord::LaunchTime(time) = at.record else {
             continue;
         };
-        let clock = GpuClock::Events;
-        let placed = work.clocks.place(clock, time.ordinal, time.start_ns, time.end_ns);
+        let placed = work.clocks.place(GpuClock::Events, time.ordinal, time.start_ns, time.end_ns);
         let launch = tables.find(at.id).filter(|_| at.id != 0);
         let (Some((from, to)), Some(launch)) = (placed, launch) else {
             work.fates.events_not_used += 1;

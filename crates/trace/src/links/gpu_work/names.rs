@@ -49,14 +49,8 @@ pub(crate) const fn memory_kind(kind: u8) -> &'static str {
 mod tests {
     use super::*;
 
-    const MANGLED: &str = "_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
-
     #[test]
-    fn names_are_as_people_write_them() {
-        assert_eq!(
-            demangled(MANGLED),
-            "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<(unsigned long)4096>)"
-        );
+    fn what_is_no_name_of_cpp_or_nested_too_deep_stays_as_it_is() {
         for other in ["", "_Z", "axpy", "_ZN", "no name at all"] {
             assert_eq!(demangled(other), other);
         }

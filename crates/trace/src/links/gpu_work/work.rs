@@ -1,4 +1,4 @@
-//! What a GPU did, and what became of the records of it.
+//! What a GPU did, and what became of its records.
 
 use std::collections::BTreeSet;
 

@@ -9,11 +9,10 @@ use crate::links::Links;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::collective::{Collective, element_bytes};
-use tables::OperationRow;
 use tables::communicators::Comms;
 use tables::index::{index, index_u32};
 use tables::switches::Coverage;
-use tables::{CollApi, Tables};
+use tables::{CollApi, OperationRow, Tables};
 
 /// A collective with its position: start, id, number of the call.
 type Timed = (u64, u64, u32);
@@ -60,7 +59,7 @@ fn call((func, count, datatype, root): Raw, symbols: &Symbols) -> Call {
     Call { func: func.to_owned(), count, datatype: datatype.to_owned(), root: if has_root { root } else { -1 } }
 }
 
-/// The collectives of each rank of a process, and what the manifest says of them.
+/// The collectives of each rank of a process, and what the manifest says about them.
 pub(crate) fn calls_of_ranks(
     tables: &Tables,
     links: &Links,
@@ -86,8 +85,7 @@ pub(crate) fn calls_of_ranks(
         let operation = tables.operation(activity.operation);
         if let Some(rank) = operation.context_at().and_then(|context| ranks.get_mut(index(context))) {
             let raw = (operation.func, operation.count, operation.datatype, root);
-            let number = known.number(raw, symbols);
-            rank.enqueued.push((operation.start, operation.id, number));
+            rank.enqueued.push((operation.start, operation.id, known.number(raw, symbols)));
             rank.uses_graphs |= activity.shows_graphs(tables);
         }
     }

@@ -39,16 +39,6 @@ impl Place {
 }
 
 #[test]
-fn one_at_a_time() {
-    let place = Place::new();
-    let first = place.take().expect("free");
-    let busy = place.take().expect_err("taken");
-    assert!(busy.to_string().contains("lock"), "{busy}");
-    drop(first);
-    let _second = place.take().expect("free again");
-}
-
-#[test]
 fn a_lock_is_never_seen_without_its_holder() {
     const LOOKS: u32 = 50;
     let place = Place::new();

@@ -71,7 +71,7 @@ impl LocationKind {
         }
     }
 
-    /// Whether steps of it put data into the memory of a peer.
+    /// Whether its steps put data into the memory of a peer.
     pub(crate) const fn is_sending_step(&self) -> bool {
         matches!(self, Self::Step { connection, .. } if connection.send)
     }
@@ -115,4 +115,11 @@ pub(crate) struct LocationDefinition {
     pub first_ns: u64,
     pub last_ns: u64,
     pub collectives: u64,
+}
+
+impl LocationDefinition {
+    /// Whether it stands for a rank of a communicator.
+    pub(crate) const fn is_rank(&self) -> bool {
+        matches!(self.kind, LocationKind::Communicator { .. }) && self.sibling == 0
+    }
 }

@@ -1,5 +1,5 @@
-//! What a part's manifest says of traffic with others: rows of numbers, because there may be hundreds a part and many
-//! thousands of parts.
+//! What a part's manifest says about traffic with others: rows of numbers, because each of many thousands of parts may
+//! have hundreds.
 
 use serde::{Deserialize, Serialize};
 

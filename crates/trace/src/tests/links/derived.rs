@@ -5,9 +5,8 @@ use crate::timeline::events::Role;
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
 use journal::format::record::Symbol;
-use nccl_events::Body;
 use nccl_events::collective::Pattern;
-use nccl_events::event;
+use nccl_events::{Body, event};
 
 const GROUP: u64 = 10;
 
@@ -106,16 +105,6 @@ fn roots_keep_their_messages() {
         assert_eq!(roles(&built).len(), 4, "two messages, no collective");
         assert!(!roles(&built).contains(&Role::CollectiveEnd));
     }
-}
-
-#[test]
-fn what_is_missing_is_counted() {
-    let mut stream = Stream::default();
-    call(&mut stream, 1, "SRSRSR");
-    member(&mut stream, 11, 'S', 0, 300);
-    // One end of what the rank sends to itself, and one of the four others.
-    member(&mut stream, 13, 'S', 1, 240);
-    assert_eq!(patterns(&stream.build()), [(Pattern::AlltoAll, 4)]);
 }
 
 #[test]

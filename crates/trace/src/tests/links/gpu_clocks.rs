@@ -15,17 +15,14 @@ struct Kernel {
     gpu_ns: (u64, u64),
 }
 
-/// The clocks of two communicators' ranks that ran these kernels.
+/// The clocks of the ranks of two communicators that ran these kernels.
 fn clocks(kernels: &[Kernel]) -> Vec<GpuClock> {
-    clocks_of([(5, 0), (6, 0)], kernels)
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0).init(CONTEXT + 1, 6, 2, 0);
+    clocks_of(stream, kernels)
 }
 
-/// The same with these communicators and ranks.
-fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
-    let mut stream = Stream::default();
-    for (context, (comm, rank)) in (CONTEXT..).zip(ranks) {
-        stream.init(context, comm, 2, rank);
-    }
+fn clocks_of(mut stream: Stream, kernels: &[Kernel]) -> Vec<GpuClock> {
     for (number, of) in (1..).zip(kernels) {
         let base = 1000 * number;
         let [launched, coll_at, reported, ended] = of.host_ns;
@@ -38,12 +35,9 @@ fn clocks_of(ranks: [(u64, i32); 2], kernels: &[Kernel]) -> Vec<GpuClock> {
         if of.has_launch {
             stream.event_of(context, base + 2, base, (launched, Some(launched + 1)), launch_on(of.cuda_stream));
         }
-        let span = (coll_at, Some(coll_at));
-        stream.event_of(context, base + 3, base + 1, span, coll);
-        let span = (reported, Some(ended));
-        stream.event_of(context, base + 4, base + 3, span, kernel(of.gpu_ns.0));
-        let gpu_ns = of.gpu_ns.1;
-        stream.state(base + 4, ended, state::KERNEL_CH_STOP, StateArgs::GpuTime { gpu_ns });
+        stream.event_of(context, base + 3, base + 1, (coll_at, Some(coll_at)), coll);
+        stream.event_of(context, base + 4, base + 3, (reported, Some(ended)), kernel(of.gpu_ns.0));
+        stream.state(base + 4, ended, state::KERNEL_CH_STOP, StateArgs::GpuTime { gpu_ns: of.gpu_ns.1 });
     }
     stream.build().model.gpu_clocks
 }
@@ -77,7 +71,9 @@ fn ranks_on_one_gpu_have_one_clock_as_good_as_the_best() {
 
 #[test]
 fn ranks_on_different_gpus_have_different_clocks() {
-    let clocks = clocks_of([(5, 0), (5, 1)], &[tight(0, 0x70), loose(1, 0x80)]);
+    let mut stream = Stream::default();
+    stream.init(CONTEXT, 5, 2, 0).init(CONTEXT + 1, 5, 2, 1);
+    let clocks = clocks_of(stream, &[tight(0, 0x70), loose(1, 0x80)]);
     let residuals = [clocks[0].quality.residual_ns, clocks[1].quality.residual_ns];
     assert!(residuals[0] < 5_000 && residuals[1] > 200_000, "{clocks:?}");
 }
@@ -112,38 +108,11 @@ const fn at(context: u64, cuda_stream: u64, host_ns: u64, ahead_ns: u64) -> Kern
     kernel_of(context, cuda_stream, reported, host_ns + ahead_ns)
 }
 
-/// Faster by 100 ppm for two seconds, slower by as much for two: no line is within 5 µs of 200 µs.
-fn bending(context: u64, cuda_stream: u64) -> impl Iterator<Item = Kernel> {
-    (1..=40_u64).map(move |number| {
-        let ahead_ns = 10_000 * number.min(40 - number);
-        at(context, cuda_stream, number * 100_000_000, AHEAD_NS + ahead_ns)
-    })
-}
-
-#[test]
-fn a_timer_that_bends_has_several_lines() {
-    let kernels: Vec<Kernel> = bending(0, 0x70).collect();
-    let clock = &clocks(&kernels)[0];
-    assert_eq!(clock.quality.calibration, GpuCalibration::Piecewise);
-    assert!((2..=3).contains(&clock.quality.lines), "{clock:?}");
-    for kernel in &kernels {
-        let began = kernel.host_ns[0] + 5_000;
-        let off = clock.host_ns(kernel.gpu_ns.0).abs_diff(began);
-        assert!(off <= clock.quality.residual_ns && off < 30_000, "{clock:?}");
-    }
-}
-
 /// One bends to and fro only because another GPU's stamps were taken for its own.
 #[test]
 fn two_gpus_taken_for_one_do_not_bend() {
-    let kernels: Vec<Kernel> = (1..=40_u64)
-        .map(|number| {
-            let context = number % 2;
-            let ahead_ns = AHEAD_NS + 15_000 * context;
-            at(context, 0x70, number * 100_000_000, ahead_ns)
-        })
-        .collect();
-    let clocks = clocks(&kernels);
+    let kernel = |number: u64| at(number % 2, 0x70, number * 100_000_000, AHEAD_NS + 15_000 * (number % 2));
+    let clocks = clocks(&(1..=40).map(kernel).collect::<Vec<_>>());
     for (clock, offset) in clocks.iter().zip([AHEAD_NS, AHEAD_NS + 15_000]) {
         assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
         let off = clock.host_ns(1_000_000_000 + offset).abs_diff(1_000_000_000);

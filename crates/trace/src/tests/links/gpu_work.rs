@@ -6,10 +6,9 @@ use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
 use clocks::gpu::GpuCalibration;
 use journal::part::options::Level;
-use nccl_events::Body;
 use nccl_events::archive::Timing;
-use nccl_events::event;
 use nccl_events::gpu::{ALL_DEVICES, Copy, GpuClock, GpuRecord, LaunchTime};
+use nccl_events::{Body, event};
 use schema::GpuCounts;
 
 pub(super) const STREAM: GpuStream = GpuStream { ordinal: 3, context: 1, stream: 7 };
@@ -86,19 +85,6 @@ fn one_kernel_carries_several_operations_and_one_operation_has_several_kernels()
 }
 
 #[test]
-fn what_overlaps_on_a_stream_goes_to_a_sibling() {
-    let mut stream = Stream::with_gpu();
-    for (id, span) in [(0, (100, 300)), (0, (200, 250)), (0, (300, 310))] {
-        stream.add_kernel(id, span);
-    }
-    let built = stream.build();
-    let location = |sibling| &built.locations[&(LocationKey::Stream(STREAM), sibling)];
-    assert_eq!(location(0)[..], [(InstanceKind::Work, 100, 300), (InstanceKind::Work, 300, 310)]);
-    assert_eq!(location(1)[..], [(InstanceKind::Work, 200, 250)]);
-    assert_eq!((built.counts.overflowed, fates(&built).kernels_other), (1, 3));
-}
-
-#[test]
 fn a_kernel_whose_launch_is_not_there_belongs_to_nothing() {
     let mut stream = Stream::with_gpu();
     stream.collective(10, 100, false);
@@ -156,14 +142,7 @@ fn a_copy_engine_collective_ran_while_its_copies_did() {
             stream: 8,
             start_ns: start + CUPTI_AHEAD,
             end_ns: end + CUPTI_AHEAD,
-            bytes: 4096,
-            kind: 8,
-            source_kind: 3,
-            destination_kind: 3,
-            count: 1,
-            graph_node: 0,
-            source_device: 3,
-            destination_device: 2,
+            ..Copy::default()
         };
         stream.gpu(9000, 20, GpuRecord::Copy(copy));
     }

@@ -22,9 +22,9 @@ fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {
     assert_eq!(comms.comms[1].repetition, 1);
 }
 
-/// Two ranks of a communicator of four, then each in a communicator of its own of two: what
-/// `ncclCommSplit` by odd and even gives. Returns the GPUs, by context.
-fn split(call: impl Fn(&mut Stream, u64, u16, u64)) -> Vec<u32> {
+/// Two ranks of a communicator of four, then each in a communicator of its own of two: what `ncclCommSplit` by odd and
+/// even gives. A launch: the context, its thread and CUDA stream. Returns the GPUs, by context.
+fn split(launches: &[(u64, u16, u64)]) -> Vec<u32> {
     let mut stream = Stream::default();
     for thread in [0, 1] {
         let thread_id = 100 + u32::from(thread);
@@ -33,67 +33,32 @@ fn split(call: impl Fn(&mut Stream, u64, u16, u64)) -> Vec<u32> {
     stream.init(CONTEXT, 5, 4, 0).init(CONTEXT + 1, 5, 4, 1);
     // The split's ranks are the other way round.
     stream.init(CONTEXT + 2, 6, 2, 1).init(CONTEXT + 3, 7, 2, 0);
-    for (context, thread, cuda_stream) in [(0, 0, 0x70), (1, 1, 0x80), (2, 0, 0x70), (3, 1, 0x80)] {
-        call(&mut stream, context, thread, cuda_stream);
+    for (id, &(context, thread, cuda_stream)) in (50..).zip(launches) {
+        let start = Start { parent: 0, context: CONTEXT + context, rank: 0, body: launch_on(cuda_stream) };
+        stream.put(thread, id, id, RecordBody::Start(start));
+    }
+    // `init` comes on the thread that launches, else on the first for all.
+    for record in &mut stream.records {
+        let launch = launches.iter().find(|(context, ..)| CONTEXT + context == record.id);
+        record.slot = launch.map_or(record.slot, |launch| launch.1);
     }
     stream.build().model.comms.members.iter().map(|member| member.gpu).collect()
 }
 
-fn launch(stream: &mut Stream, context: u64, slot: u16, cuda_stream: u64) {
-    let start = Start { parent: 0, context: CONTEXT + context, rank: 0, body: launch_on(cuda_stream) };
-    stream.put(slot, 50 + context, 50 + context, RecordBody::Start(start));
-}
-
 #[test]
-fn communicators_on_one_cuda_stream_are_on_one_gpu() {
-    let gpus = split(|stream, context, _, cuda_stream| launch(stream, context, 0, cuda_stream));
-    assert_eq!(gpus, [0, 1, 0, 1]);
-}
-
-#[test]
-fn communicators_of_a_thread_that_works_for_one_rank_are_on_its_gpu() {
-    // `init` came on the first thread for all: that alone would say that it works for both ranks.
-    let gpus = split(|stream, context, thread, _| {
-        launch(stream, context, thread, 1);
-        for record in &mut stream.records {
-            if record.id == CONTEXT + context {
-                record.slot = thread;
-            }
-        }
-    });
-    assert_eq!(gpus, [0, 1, 0, 1]);
-}
-
-#[test]
-fn where_nothing_tells_a_communicator_has_a_gpu_of_its_own() {
-    // CUDA's default streams have the same handle on every GPU.
-    for default_stream in [0, 1, 2] {
-        let gpus = split(|stream, context, _, _| match context {
-            0 | 3 => launch(stream, context, 0, default_stream),
-            _ => {}
-        });
-        assert_eq!(gpus, [0, 1, 2, 3], "stream {default_stream}");
+fn communicators_on_one_cuda_stream_or_thread_are_on_one_gpu() {
+    for (launches, gpus, why) in [
+        (&[(0, 0, 0x70), (1, 0, 0x80), (2, 0, 0x70), (3, 0, 0x80)][..], [0, 1, 0, 1], "by stream"),
+        (&[(0, 0, 1), (1, 1, 1), (2, 0, 1), (3, 1, 1)], [0, 1, 0, 1], "by thread: it works for one rank"),
+        // CUDA's default streams have the same handle on every GPU.
+        (&[(0, 0, 0), (3, 0, 0)], [0, 1, 2, 3], "the default stream"),
+        (&[(0, 0, 1), (3, 0, 1)], [0, 1, 2, 3], "the legacy default stream"),
+        (&[(0, 0, 2), (3, 0, 2)], [0, 1, 2, 3], "the default stream of a thread"),
+        (&[(0, 0, 0x70), (1, 0, 0x70), (2, 0, 0x70), (3, 0, 0x70)], [0, 1, 2, 3], "ranks of one communicator differ"),
+        (&[(0, 0, 0x70), (1, 0, 0x80), (2, 0, 0x70), (2, 0, 0x80)], [0, 1, 0, 2], "also by way of a third"),
+    ] {
+        assert_eq!(split(launches), gpus, "{why}");
     }
-}
-
-#[test]
-fn ranks_of_one_communicator_never_share_a_gpu() {
-    let gpus = split(|stream, context, _, _| launch(stream, context, 0, 0x70));
-    assert_eq!(gpus, [0, 1, 2, 3], "the handle says nothing then");
-}
-
-#[test]
-fn nor_do_they_by_way_of_a_third() {
-    let gpus = split(|stream, context, _, _| match context {
-        0 => launch(stream, context, 0, 0x70),
-        1 => launch(stream, context, 0, 0x80),
-        2 => {
-            launch(stream, context, 0, 0x70);
-            stream.event_of(CONTEXT + context, 60 + context, 0, (60 + context, None), launch_on(0x80));
-        }
-        _ => {}
-    });
-    assert_eq!(gpus, [0, 1, 0, 2]);
 }
 
 #[test]

@@ -45,24 +45,15 @@ fn kernels_of_a_graph_are_tied_to_what_was_captured_by_their_order() {
 }
 
 #[test]
-fn where_replays_are_missing_kernels_are_tied_to_their_launch_only() {
-    let mut stream = captured(false);
-    for (node, span) in [(4, (5010, 5090)), (7, (5100, 5200)), (4, (6010, 6090)), (7, (6100, 6200))] {
-        add_node(&mut stream, 1, node, span);
+fn kernels_are_tied_to_their_launch_only_where_replays_are_missing_or_reported_later() {
+    for (all_reported, first, expected) in [(false, 5010, [50, 32, 70, 32]), (true, 4010, [12, 60, 12, 80])] {
+        let mut stream = captured(all_reported);
+        for (node, start) in [(4, first), (7, 5100), (4, 6010), (7, 6100)] {
+            add_node(&mut stream, 1, node, (start, start + 80));
+        }
+        let parents: Vec<u64> = links(&stream.build()).iter().map(|link| link.2).collect();
+        assert_eq!(parents, expected);
     }
-    let built = stream.build();
-    let parents: Vec<u64> = links(&built).iter().map(|link| link.2).collect();
-    assert_eq!(parents, [50, 32, 70, 32]);
-}
-
-#[test]
-fn a_kernel_that_ran_before_its_replay_was_reported_is_another_one() {
-    let mut stream = captured(true);
-    for (node, span) in [(4, (4010, 4090)), (7, (5100, 5200)), (4, (6010, 6090)), (7, (6100, 6200))] {
-        add_node(&mut stream, 1, node, span);
-    }
-    let parents: Vec<u64> = links(&stream.build()).iter().map(|link| link.2).collect();
-    assert_eq!(parents, [12, 60, 12, 80]);
 }
 
 #[test]

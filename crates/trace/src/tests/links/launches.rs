@@ -40,37 +40,28 @@ fn two_plans() -> Stream {
 }
 
 #[test]
-fn plans_that_are_reported_late_have_the_launches_in_order() {
-    let mut stream = two_plans();
-    coll_of(&mut stream, CONTEXT, 15, 11, 900, 200);
-    coll_of(&mut stream, CONTEXT, 16, 12, 901, 210);
-    assert_eq!(launches(&mut stream), [Some(110), Some(120)]);
-}
-
-#[test]
-fn where_a_plan_is_lost_the_time_tells() {
-    let mut stream = two_plans();
-    coll_of(&mut stream, CONTEXT, 16, 12, 901, 130);
-    assert_eq!(launches(&mut stream), [Some(120)]);
-    // A launch that came after what was reported cannot be its own.
-    let mut stream = two_plans();
-    coll_of(&mut stream, CONTEXT, 15, 11, 900, 112);
-    coll_of(&mut stream, CONTEXT, 16, 12, 901, 113);
-    assert_eq!(launches(&mut stream), [Some(110), Some(110)]);
-}
-
-#[test]
-fn communicators_of_a_group_have_launches_of_their_own() {
-    let other = CONTEXT + 1;
-    let mut stream = two_plans();
-    stream.init(other, 6, 2, 0);
-    call_of(&mut stream, other, 21, 10, 105);
-    launch_of(&mut stream, other, 23, 10, 115);
-    coll_of(&mut stream, CONTEXT, 15, 11, 900, 200);
-    coll_of(&mut stream, other, 25, 21, 902, 205);
-    coll_of(&mut stream, CONTEXT, 16, 12, 901, 210);
-    let expected = [Some(110), Some(115), Some(120)];
-    assert_eq!(launches(&mut stream), expected);
+fn plans_have_the_launches_of_their_communicator_in_order_and_what_was_lost_is_told_by_the_time() {
+    let (one, other) = (CONTEXT, CONTEXT + 1);
+    // Context, id, call, plan, time.
+    let cases = [
+        (&[(one, 15, 11, 900, 200), (one, 16, 12, 901, 210)][..], &[110, 120][..]),
+        (&[(one, 16, 12, 901, 130)], &[120]),
+        // A launch that came after what was reported cannot be its own.
+        (&[(one, 15, 11, 900, 112), (one, 16, 12, 901, 113)], &[110, 110]),
+        (&[(one, 15, 11, 900, 200), (other, 25, 21, 902, 205), (one, 16, 12, 901, 210)], &[110, 115, 120]),
+    ];
+    for (colls, expected) in cases {
+        let mut stream = two_plans();
+        if colls.iter().any(|coll| coll.0 == other) {
+            stream.init(other, 6, 2, 0);
+            call_of(&mut stream, other, 21, 10, 105);
+            launch_of(&mut stream, other, 23, 10, 115);
+        }
+        for &(context, id, call, plan, at) in colls {
+            coll_of(&mut stream, context, id, call, plan, at);
+        }
+        assert_eq!(launches(&mut stream), expected.iter().map(|at| Some(*at)).collect::<Vec<_>>(), "{colls:?}");
+    }
 }
 
 #[test]

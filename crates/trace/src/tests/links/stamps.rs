@@ -85,31 +85,6 @@ fn stamps_that_cannot_be_the_kernels_own_are_not_used() {
 }
 
 #[test]
-fn the_fewest_stamps_are_out_of_order() {
-    for (stamps_of, count) in [([0, 1, 2, 9, 4, 5, 6], 1), ([7, 8, 0, 1, 2, 6, 3], 3)] {
-        let built = kernels(7, |number| truth(stamps_of[usize::try_from(number).expect("few")]));
-        assert_eq!(built.counts.gpu_times_out_of_order, count, "{stamps_of:?}");
-    }
-}
-
-#[test]
-fn an_overrun_of_the_whole_ring_leaves_what_is_true() {
-    // Kernels 20 to 39 were read when the GPU was a ring of 64 further.
-    let is_overrun = |number| (20..40).contains(&number);
-    let built = kernels(200, |number| truth(if is_overrun(number) { number + 64 } else { number }));
-    assert_eq!(built.counts.gpu_times_repeated, 20);
-    assert_eq!(built.counts.gpu_times_suspicious, 20);
-    let clock = &built.model.gpu_clocks[0];
-    assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
-    for (number, operation) in (0..).zip(built.operations()) {
-        let on_gpu = operation.2 == Timing::KernelChannel;
-        assert_eq!(on_gpu, !is_overrun(number), "kernel {number}");
-        let off = operation.0.abs_diff(truth(number).0 - AHEAD_NS);
-        assert!(!on_gpu || off <= clock.quality.residual_ns, "kernel {number}: {off} ns off");
-    }
-}
-
-#[test]
 fn the_members_of_one_launch_share_their_stamps() {
     // Fused into one kernel, two operations may be one work of the channel.
     let mut stream = Stream::of_rank();

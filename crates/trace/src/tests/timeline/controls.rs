@@ -4,10 +4,7 @@ use crate::tests::stream::{Built, CONTEXT, Item, Stream};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::LocationKey;
 use journal::format::record::RecordBody;
-use nccl_events::Body;
-use nccl_events::Start;
-use nccl_events::event;
-use nccl_events::{Kind, StateArgs, state};
+use nccl_events::{Body, Kind, Start, StateArgs, event, state};
 
 /// What a proxy thread did, by slot: id, from, to, states.
 type Control<'a> = (u16, u64, u64, Option<u64>, &'a [(u32, u64)]);

@@ -1,7 +1,6 @@
 //! Which region instances, messages and samples there are, and on which locations.
 
 mod controls;
-mod copy_engine;
 mod net_plugin;
 mod operations;
 mod options;

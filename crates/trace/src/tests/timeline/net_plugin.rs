@@ -4,9 +4,7 @@ use crate::tests::stream::{Stream, proxy_op, step};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::{LocationKey, Owner};
 use journal::format::record::Symbol;
-use nccl_events::Body;
-use nccl_events::event;
-use nccl_events::{Kind, NetData};
+use nccl_events::{Body, Kind, NetData, event};
 
 const PLUGIN: Body<Symbol> = Body::NetPlugin(event::NetPlugin { id: 1 << 16 | 1, data: NetData::Opaque });
 

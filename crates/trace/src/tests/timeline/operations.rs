@@ -1,13 +1,12 @@
 //! What intervals operations get, and on which locations: small streams with exact times.
 
-use crate::tests::stream::{CONTEXT, FOREIGN, Stream, kernel, proxy_op};
+use crate::tests::stream::{CONTEXT, FOREIGN, Stream, proxy_op};
 use crate::timeline::events::Role;
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::{LocationKey, Owner};
-use clocks::gpu::GpuCalibration;
 use journal::record::RecordBody;
 use nccl_events::archive::Timing;
-use nccl_events::{StateArgs, state};
+use nccl_events::{Body, StateArgs, event, state};
 use tables::communicators::CommIdentity;
 
 #[test]
@@ -27,30 +26,10 @@ fn an_operation_is_never_its_enqueueing_when_more_is_known() {
     stream.init(CONTEXT, 5, 2, 0);
     stream.collective(10, 100, false);
     stream.event(21, 13, (110, Some(160)), proxy_op(false));
-    stream.event(22, 13, (115, Some(170)), kernel(1110));
-    stream.state(22, 165, state::KERNEL_CH_STOP, StateArgs::GpuTime { gpu_ns: 1150 });
-    let built = stream.build();
+    stream.channel(22, 13, (115, 165), (1110, 1150));
     // Launch start 103 and callback 115 for the stamp 1110, callback 165 for 1150: offset −1007 … −995, less
     // the step of the timer, which may be 40 for all one knows.
-    let clock = &built.model.gpu_clocks[0];
-    assert_eq!(clock.quality.calibration, GpuCalibration::Bounded);
-    assert_eq!((clock.host_ns(1110), clock.quality.residual_ns), (89, 69));
-    assert_eq!(built.operations(), [(89, 129, Timing::KernelChannel, false)]);
-}
-
-#[test]
-fn kernels_of_a_communicator_run_one_after_the_other() {
-    let mut stream = Stream::of_rank();
-    for (base, at, end) in [(10, 100, 200), (20, 110, 300), (30, 120, 310)] {
-        stream.collective(base, at, false);
-        stream.event(base + 1000, base + 3, (at + 8, Some(end)), proxy_op(true));
-    }
-    let built = stream.build();
-    let spans: Vec<(u64, u64)> = built.operations().iter().map(|o| (o.0, o.1)).collect();
-    assert_eq!(spans, [(105, 200), (200, 300), (300, 310)]);
-    assert_eq!(built.location(LocationKey::Communicator(0)).len(), 3);
-    // The transfers were reported without states: they do overlap.
-    assert_eq!(built.counts.overflowed, 2);
+    assert_eq!(stream.build().operations(), [(89, 129, Timing::KernelChannel, false)]);
 }
 
 #[test]
@@ -70,18 +49,6 @@ fn what_is_only_enqueued_runs_with_its_kernel_and_after_earlier_ones() {
     let moved: Vec<u64> = built.model.intervals.iter().flatten().map(|i| i.moved_ns).collect();
     assert_eq!(moved, [0, 0, 80]);
     assert_eq!((built.counts.starts_moved, built.counts.overflowed), (1, 1));
-}
-
-#[test]
-fn what_is_only_enqueued_does_not_wait_for_what_never_ended() {
-    let mut stream = Stream::of_rank();
-    stream.collective(10, 100, false);
-    stream.event(1000, 13, (108, None), proxy_op(true));
-    stream.state(1000, 109, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
-    stream.collective(20, 200, false);
-    stream.put(1, 900, 0, RecordBody::ThreadEnd);
-    let operations = stream.build().operations();
-    assert_eq!(operations[1], (206, 207, Timing::Enqueue, false));
 }
 
 #[test]
@@ -127,16 +94,20 @@ fn a_transfer_waits_on_its_location_when_the_one_before_has_ended() {
 }
 
 #[test]
-fn what_hangs_is_unfinished_and_what_waits_behind_it_has_not_begun() {
-    let mut stream = Stream::of_rank();
-    stream.collective(10, 100, false);
-    stream.event(1000, 13, (108, None), proxy_op(true));
-    stream.state(1000, 109, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
-    stream.collective(20, 200, false);
-    stream.event(1001, 23, (208, None), proxy_op(true));
-    stream.put(1, 900, 0, RecordBody::ThreadEnd);
-    let spans: Vec<_> = stream.build().operations().iter().map(|o| (o.0, o.1, o.3)).collect();
-    assert_eq!(spans, [(105, 900, true), (900, 900, true)]);
+fn what_hangs_is_unfinished_and_only_transfers_wait_behind_it() {
+    for (has_transfer, second) in [(true, (900, 900, true)), (false, (206, 207, false))] {
+        let mut stream = Stream::of_rank();
+        stream.collective(10, 100, false);
+        stream.event(1000, 13, (108, None), proxy_op(true));
+        stream.state(1000, 109, state::PROXY_OP_IN_PROGRESS, StateArgs::None);
+        stream.collective(20, 200, false);
+        if has_transfer {
+            stream.event(1001, 23, (208, None), proxy_op(true));
+        }
+        stream.put(1, 900, 0, RecordBody::ThreadEnd);
+        let spans: Vec<_> = stream.build().operations().iter().map(|o| (o.0, o.1, o.3)).collect();
+        assert_eq!(spans, [(105, 900, true), second]);
+    }
 }
 
 #[test]
@@ -148,16 +119,6 @@ fn connections_that_nccl_never_reports_on_do_not_look_like_hangs() {
     let built = stream.build();
     assert_eq!(built.operations(), [(106, 107, Timing::Enqueue, false)]);
     assert_eq!(built.counts.closed, 1);
-}
-
-#[test]
-fn transfers_for_another_process_have_locations_of_their_own() {
-    let mut stream = Stream::of_rank();
-    stream.event_of(FOREIGN, 20, FOREIGN | 1, (100, Some(110)), proxy_op(true));
-    let built = stream.build();
-    let location = LocationKey::Net(Owner::Foreign(FOREIGN), 0, true, 0);
-    assert_eq!(built.locations[&(location, 0)].len(), 1);
-    assert_eq!(built.counts.foreign, 1);
 }
 
 #[test]
@@ -226,33 +187,6 @@ fn records_of_a_fused_kernel_are_in_the_order_of_enqueueing() {
 }
 
 #[test]
-fn sizes_that_no_init_gave_are_said_to_be_unknown() {
-    for (ranks, unknown) in [(0_i32, 1), (2, 0)] {
-        let mut stream = Stream::default();
-        let comm_id = ranks.unsigned_abs().into();
-        stream.init(CONTEXT, comm_id, ranks, ranks - 1);
-        let coll = stream.coll(0, 0xbeef);
-        stream.event(20, 0, (100, Some(110)), coll);
-        assert_eq!(stream.build().counts.sizes_unknown, unknown);
-    }
-}
-
-#[test]
-fn operations_of_one_plan_go_to_sibling_locations() {
-    let mut stream = Stream::of_rank();
-    for id in [20, 21] {
-        stream.add_coll(id, 0, (100, 110), 7);
-        stream.event(id + 100, id, (105, Some(150)), proxy_op(id == 20));
-    }
-    let built = stream.build();
-    for sibling in [0, 1] {
-        let location = &built.locations[&(LocationKey::Communicator(0), sibling)];
-        assert_eq!(location[..], [(InstanceKind::Operation, 100, 150)], "location {sibling}");
-    }
-    assert_eq!(built.counts.overflowed, 1);
-}
-
-#[test]
 fn a_location_is_named_by_the_thread_that_did_something() {
     let mut stream = Stream::default();
     // The maintenance thread's slot is begun by the thread of the first init.
@@ -263,4 +197,14 @@ fn a_location_is_named_by_the_thread_that_did_something() {
     stream.init(CONTEXT, 5, 2, 0);
     stream.records[2].slot = 1;
     assert_eq!(stream.build().threads, ["main"]);
+}
+
+#[test]
+fn a_copy_engine_collective_without_a_stop_is_not_said_to_be_a_transfer() {
+    let mut stream = Stream::of_rank();
+    let batch = Body::CeBatch(event::CeBatch { operations: 2, bytes: 64, intra_sync: false });
+    stream.event(20, 0, (100, None), Body::CeColl(event::CeColl::default()));
+    stream.event(22, 20, (110, Some(120)), batch);
+    stream.event(40, 0, (500, Some(800)), Body::Group(event::Group {}));
+    assert_eq!(stream.build().operations(), [(100, 800, Timing::Enqueue, true)]);
 }

@@ -3,9 +3,7 @@
 use crate::tests::stream::{Built, Item, Stream};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::{LocationKey, Owner};
-use nccl_events::Body;
-use nccl_events::event;
-use nccl_events::{Kind, StateArgs, state};
+use nccl_events::{Body, Kind, StateArgs, event, state};
 
 const CHANNEL: u64 = 20;
 

@@ -3,9 +3,7 @@
 use crate::tests::stream::{FOREIGN, Item, Stream, proxy_op, step};
 use crate::timeline::instance::InstanceKind;
 use crate::timeline::location::{LocationKey, Owner};
-use nccl_events::Body;
-use nccl_events::event;
-use nccl_events::{Kind, StateArgs, state};
+use nccl_events::{Body, Kind, StateArgs, event, state};
 
 const OP: u64 = 20;
 
@@ -65,21 +63,6 @@ fn what_a_step_waits_for_is_a_chain() {
         assert_eq!(built.locations[&location(is_send, 3)], expected, "{reported:?}");
         assert_eq!(built.fates(Kind::ProxyStep), (1, 1, 0));
     }
-}
-
-#[test]
-fn a_slot_is_used_again_every_eight_steps() {
-    let mut stream = transfer(true, Some(900));
-    for number in 0..17_i32 {
-        let start = 100 + 10 * u64::from(number.unsigned_abs());
-        let span = (start, Some(start + 75));
-        stream.event(30 + start, OP, span, step(number));
-    }
-    let built = stream.build();
-    let of_slot = |slot| built.locations[&location(true, slot)].len();
-    let expected = [3, 2, 2, 2, 2, 2, 2, 2];
-    assert_eq!([0, 1, 2, 3, 4, 5, 6, 7].map(of_slot), expected);
-    assert_eq!(built.counts.overflowed, 0);
 }
 
 #[test]

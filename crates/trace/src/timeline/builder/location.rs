@@ -63,7 +63,7 @@ impl LocationBuilder<'_> {
         if !self.is_shown {
             return;
         }
-        if sibling > 0 && instance.instance.is_whole() {
+        if sibling > 0 && !instance.instance.kind.is_part() {
             self.builder.counts.overflowed += 1;
         }
         self.push(sibling, instance);

@@ -7,8 +7,7 @@ use crate::links::stamps::count;
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey};
-use crate::timeline::location::ByLocation;
-use crate::timeline::location::{LocationKey, Siblings};
+use crate::timeline::location::{ByLocation, LocationKey, Siblings};
 use crate::timeline::model::ProcessModel;
 use clocks::gpu::GpuClock;
 use nccl_events::Kind;
@@ -27,8 +26,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             count(why, &mut builder.counts);
         }
         let (start, end) = span(model, row, event);
-        let key = LocationKey::Channel(owner, event.fields.channel);
-        order.add(key, (start, end, row));
+        order.add(LocationKey::Channel(owner, event.fields.channel), (start, end, row));
     }
     let phases = phases::by_channel(model);
     for (key, of_location) in order.in_order() {

@@ -52,8 +52,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         };
         add(&mut order, shown);
     }
-    let derived = derived(model, builder, order.iter().flatten());
-    for collective in derived {
+    for collective in derived(model, builder, order.iter().flatten()) {
         add(&mut order, collective);
     }
     for mut of_rank in order {
@@ -229,8 +228,7 @@ fn exchange(model: &ProcessModel<'_>, builder: &mut TimelineBuilder, shown: &Sho
     if is_reported_once {
         return None;
     }
-    let member = model.comms.member(shown.context)?;
-    let ranks = model.comms.comm(member)?.ranks;
+    let ranks = model.comms.comm(model.comms.member(shown.context)?)?.ranks;
     let OperationRow::P2p(row) = operation else {
         if model.meanings.collective(shown.func).is_some() {
             builder.counts.sizes_unknown += u64::from(ranks == 0);

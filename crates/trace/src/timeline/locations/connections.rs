@@ -7,8 +7,7 @@
 use crate::timeline::builder::{LocationBuilder, TimelineBuilder};
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionNumber};
-use crate::timeline::location::ByLocation;
-use crate::timeline::location::{LocationKey, Siblings};
+use crate::timeline::location::{ByLocation, LocationKey, Siblings};
 use crate::timeline::model::ProcessModel;
 use nccl_events::archive::RegionClass;
 use nccl_events::{Kind, state};

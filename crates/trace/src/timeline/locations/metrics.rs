@@ -8,8 +8,7 @@ use crate::timeline::metrics::{Load, rate};
 use crate::timeline::model::ProcessModel;
 use journal::part::metrics::Metric;
 use nccl_events::state;
-use tables::{Event, ProxyOp, ProxyStep, Row};
-use tables::{Operation, OperationRow};
+use tables::{Event, Operation, OperationRow, ProxyOp, ProxyStep, Row};
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let metrics = model.options.metrics;
@@ -21,7 +20,6 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     }
 }
 
-/// Operations, as long as they are shown.
 fn communicators(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
     let mut loads: BTreeMap<(LocationKey, Metric), Load> = BTreeMap::new();
     for (activity, interval) in model.links.activities.all.iter().zip(&model.intervals) {
@@ -29,7 +27,7 @@ fn communicators(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         let (Some(context), Some(interval)) = (operation.context_at(), interval) else {
             continue;
         };
-        let bytes = operation.count.saturating_mul(model.meanings.element_bytes(operation.datatype));
+        let bytes = model.meanings.bytes(operation.count, operation.datatype);
         let key = LocationKey::Communicator(context);
         let span = (interval.start, interval.end);
         if model.options.metrics.has(Metric::BytesInFlight) {
@@ -84,7 +82,7 @@ fn network(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
             continue;
         }
         let begin = op.state_time(state::PROXY_OP_IN_PROGRESS).unwrap_or(op.start).max(op.start);
-        let bytes = model.links.proxy_bytes(row, op);
+        let bytes = model.links.transfers.bytes(row, op);
         let span = op.stop().map(|end| (begin, end));
         if let Some((span, rate)) = span.and_then(|span| Some((span, rate(bytes, span)?))) {
             let key = (location(model, op), Metric::NetworkBandwidth);

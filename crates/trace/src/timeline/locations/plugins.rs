@@ -31,8 +31,7 @@ pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
         let step = model.tables.get::<ProxyStep>(event.parent);
         let location = step.and_then(|step| steps::location(model, builder, step));
         if let Some(LocationKey::Step(owner, channel, send, peer, slot)) = location {
-            let key = LocationKey::Plugin(owner, channel, send, peer, slot);
-            order.push((key, event.start, row));
+            order.push((LocationKey::Plugin(owner, channel, send, peer, slot), event.start, row));
         }
     }
     small_sort::sort(&mut order);

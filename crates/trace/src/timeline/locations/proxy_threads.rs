@@ -35,7 +35,7 @@ fn phases(control: &Event<ProxyCtrl>) -> Parts {
         let Some(kind) = phase(number) else {
             continue;
         };
-        // Nothing else is known of the time before the first state.
+        // Nothing else is known about the time before the first state.
         let begin = if phases.is_empty() { control.start } else { time.max(control.start) };
         phases.add(kind, begin);
     }

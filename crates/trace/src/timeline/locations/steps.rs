@@ -9,8 +9,7 @@
 
 use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::instance::{InstanceKind, Source};
-use crate::timeline::location::ByLocation;
-use crate::timeline::location::{LocationKey, Owner, Siblings};
+use crate::timeline::location::{ByLocation, LocationKey, Owner, Siblings};
 use crate::timeline::locations::parts::Parts;
 use crate::timeline::model::ProcessModel;
 use job::transfers::slot;
@@ -71,8 +70,8 @@ pub(crate) struct Put {
     pub(crate) completes: bool,
 }
 
-/// What a step puts, if it got as far as sending. `None` also for communicators of other processes (nothing is known of
-/// their members), and peers that the communicator does not have.
+/// What a step puts, if it got as far as sending. `None` also for communicators of other processes, whose members are
+/// unknown, and for peers that the communicator does not have.
 pub(crate) fn put(model: &ProcessModel<'_>, row: Row<ProxyStep>) -> Option<Put> {
     let step = &model.tables[row];
     if !sends(step) {
@@ -111,8 +110,7 @@ pub(super) fn location(
     if owner.is_foreign() {
         builder.count_without_communicator(model.tables.is_foreign(op));
     }
-    let slot = slot(step.fields.step);
-    Some(LocationKey::Step(owner, channel, is_send, peer, slot))
+    Some(LocationKey::Step(owner, channel, is_send, peer, slot(step.fields.step)))
 }
 
 pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {

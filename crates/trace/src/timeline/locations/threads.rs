@@ -8,9 +8,8 @@ use crate::timeline::builder::TimelineBuilder;
 use crate::timeline::events::TimedInstance;
 use crate::timeline::instance::{InstanceKind, RegionInstance, RegionKey, RegionName, Source};
 use crate::timeline::model::ProcessModel;
-use nccl_events::Kind;
 use nccl_events::archive::RegionClass;
-use nccl_events::state;
+use nccl_events::{Kind, state};
 use tables::index::index_u32;
 use tables::{CeBatch, CeSync, CollApi, Event, Group, GroupApi, Head, InTable, KernelLaunch, P2pApi};
 

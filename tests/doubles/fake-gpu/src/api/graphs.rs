@@ -1,6 +1,6 @@
 //! Graphs, and host functions.
 
-use super::call::{Handle, Outcome, code, event_of, give, handle, host_callback, known, runtime, stream_of};
+use super::call::{Handle, Outcome, code, event_of, give, handle, known, run_host_function, runtime, stream_of};
 use crate::cupti::{self, cbid};
 use crate::log::debug;
 use crate::stream::{GRAPHS, Graph, Handles, Keep, Op};
@@ -23,7 +23,7 @@ fn host_call(function: HostFunction, data: Handle) -> Op {
     Arc::new(move |_| {
         let data = std::ptr::with_exposed_provenance_mut(data);
         // SAFETY: whoever submitted the function gave it this argument, to be called once per execution.
-        host_callback::run(|| unsafe { function(data) });
+        run_host_function(|| unsafe { function(data) });
     })
 }
 

@@ -3,9 +3,8 @@
 use super::call::{Handle, Outcome, code, driver, event_of, give, runtime, stream_of};
 use crate::cupti::{self, What, cbid};
 use crate::device_memory::Addr;
-use crate::health::{break_device, is_broken};
 use crate::kernel::{Launch, Library};
-use crate::log::{debug, warning};
+use crate::log::{break_device, debug, is_broken, warning};
 use crate::stream::Op;
 use c_double::args::{In, Out};
 use std::ffi::{CString, c_int, c_uint, c_ulonglong};

@@ -83,23 +83,3 @@ pub(crate) fn decode_table(rows: &[i32]) -> HashMap<i32, Func> {
     }
     numbered
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn table_shapes() {
-        for (types, all_gather_v, n) in [(10, false, 1666), (12, false, 1996), (12, true, 1999)] {
-            assert_eq!(functions(types, all_gather_v).count(), n);
-            let rows: Vec<i32> = (0..n as i32).collect();
-            let table = decode_table(&rows);
-            assert_eq!(table[&0].coll, Coll::SendRecv);
-            assert_eq!(table[&(n as i32 - 1)].coll, Coll::ReduceScatter);
-            let first = 16 + if all_gather_v { 3 } else { 0 };
-            // all-reduce, sum, f32, ring, simple
-            let f = table[&(first + (7 * 6 + 1) * 3 + 2)];
-            assert_eq!((f.coll, f.ty, f.algo, f.proto), (Coll::AllReduce, Type::F32, ALGO_RING, Proto::Simple));
-        }
-    }
-}

@@ -16,9 +16,8 @@ mod tree;
 pub(crate) use function_table::{Coll, Func, decode_table};
 
 use crate::device_memory::{Addr, Record};
-use crate::health::break_device;
 use crate::layout::{Layout, comm};
-use crate::log::{debug, warning};
+use crate::log::{break_device, debug, warning};
 use crate::prims::Env;
 use crate::reduce::is_emulated;
 use crate::tasks::{self, Task};

@@ -94,7 +94,7 @@ impl Connection {
         self.step += 1;
     }
 
-    /// Advances by one step, told only to who has a counter for it.
+    /// Advances by one step, and stores it where the other side has a counter.
     pub(super) fn advance_if_counted(&mut self) {
         self.step += 1;
         if !self.ours.is_null() {

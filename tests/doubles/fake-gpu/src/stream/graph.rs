@@ -1,12 +1,34 @@
-//! Graphs. Capture is linear: what is submitted to any of the capturing streams is kept in the order of the
-//! calls, and a launch of the graph repeats it in that order on one stream. The edges are not kept.
+//! Work of a device, and graphs of it. Capture is linear: what is submitted to any of the capturing streams is kept in
+//! the order of the calls, and a launch of the graph repeats it in that order on one stream. The edges are not kept.
 
 use super::handles::Handles;
-use super::work::{Op, Replay};
 use parking_lot::Mutex;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Op = Arc<dyn Fn(&Occasion) + Send + Sync>;
+
+/// Why something runs, for an observer of the device.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Occasion {
+    /// CUPTI's id of the call that launched it; 0 if nobody observes
+    pub(crate) correlation: u32,
+    pub(crate) thread: i32,
+    pub(crate) device: i32,
+    pub(crate) stream: u64,
+    pub(crate) replay: Option<Replay>,
+}
+
+/// Where something that runs stands in its graph; all ids are the process's own.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Replay {
+    pub(crate) graph: u64,
+    pub(crate) node: u64,
+    pub(crate) source_graph: u64,
+    pub(crate) source_node: u64,
+}
 
 /// What a graph keeps alive: called when the last user of the graph is gone.
 pub(crate) struct Keep {
@@ -71,29 +93,17 @@ pub(crate) struct Graph {
 
 impl Graph {
     pub(crate) fn new(capture: Capture) -> Arc<Graph> {
-        let id = next_id();
-        Arc::new(Graph {
-            id,
-            source: id,
-            capture: Some(capture),
-            open: AtomicBool::new(true),
-            broken: AtomicBool::new(false),
-            nodes: Mutex::default(),
-            keeps: Mutex::default(),
-        })
+        let (id, open, broken) = (next_id(), AtomicBool::new(true), AtomicBool::new(false));
+        let (nodes, keeps) = (Mutex::default(), Mutex::default());
+        Arc::new(Graph { id, source: id, capture: Some(capture), open, broken, nodes, keeps })
     }
 
     pub(crate) fn copy(&self) -> Arc<Graph> {
         let copy = |node: &Node| Node { id: next_id(), source: node.id, op: node.op.clone() };
-        Arc::new(Graph {
-            id: next_id(),
-            source: self.id,
-            capture: None,
-            open: AtomicBool::new(false),
-            broken: AtomicBool::new(false),
-            nodes: Mutex::new(self.nodes.lock().iter().map(copy).collect()),
-            keeps: Mutex::new(self.keeps.lock().clone()),
-        })
+        let nodes = Mutex::new(self.nodes.lock().iter().map(copy).collect());
+        let (open, broken, keeps) =
+            (AtomicBool::new(false), AtomicBool::new(false), Mutex::new(self.keeps.lock().clone()));
+        Arc::new(Graph { id: next_id(), source: self.id, capture: None, open, broken, nodes, keeps })
     }
 
     pub(crate) fn push(&self, op: Op) {

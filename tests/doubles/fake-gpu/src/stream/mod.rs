@@ -4,15 +4,12 @@
 mod event;
 pub(crate) mod graph;
 mod handles;
-mod work;
 
 pub(crate) use event::{EVENTS, Event};
-pub(crate) use graph::{GRAPHS, Graph, Keep};
+pub(crate) use graph::{GRAPHS, Graph, Job, Keep, Occasion, Op, Replay};
 pub(crate) use handles::Handles;
-pub(crate) use work::{Job, Occasion, Op, Replay};
 
-use crate::health::break_device;
-use crate::log::warning;
+use crate::log::{break_device, warning};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -108,7 +105,7 @@ impl Stream {
         loop {
             if let Some(job) = state.jobs.pop_front() {
                 drop(state);
-                // A fault of the emulation is reported by whoever waits for the stream, not by a hang.
+                // A fault of the emulation makes the wait for the stream fail: it must not hang.
                 if catch_unwind(AssertUnwindSafe(job)).is_err() {
                     break_device();
                 }

@@ -49,7 +49,8 @@ fn has(library: &Library, name: &[u8]) -> bool {
 }
 
 fn cuda(library: Library, origin: String, is_fake: bool) -> anyhow::Result<Cuda> {
-    let entry = Entry::load(&library).with_context(|| format!("CUDA runtime ({origin})"))?;
+    let entry = Entry::find(&library)
+        .map_err(|name| anyhow::anyhow!("CUDA runtime ({origin}): there is no {name}, 11.4 or later is needed"))?;
     // Never unmapped: streams and buffers hold its functions until the process ends.
     let _ = library.into_raw();
     Ok(Cuda { entry, origin, is_fake, keeps_memory: false })

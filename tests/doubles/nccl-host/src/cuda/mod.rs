@@ -17,13 +17,9 @@ use entry::Entry;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set by the first NCCL or CUDA error of the process.
+/// Set by the first NCCL or CUDA error of the process: what the operation left behind may be in use for ever, so
+/// nothing waits for it or frees it.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
-
-/// An operation has failed: what it left behind may be in use for ever, so nothing waits for it or frees it.
-pub(crate) fn give_up() {
-    GIVEN_UP.store(true, Ordering::Relaxed);
-}
 
 fn given_up() -> bool {
     GIVEN_UP.load(Ordering::Relaxed)
@@ -59,17 +55,26 @@ impl Cuda {
     }
 
     fn check(&self, call: &'static str, result: c_int) -> anyhow::Result<()> {
-        if result == 0 {
-            return Ok(());
-        }
-        give_up();
-        // SAFETY: takes any code by value and returns a pointer to a constant text.
-        let text: *const c_char = unsafe { (self.entry.get_error_string)(result) };
-        if text.is_null() {
-            anyhow::bail!("{call}: error {result}");
-        }
-        // SAFETY: not NULL: a constant, NUL-terminated text inside the library, which stays mapped.
-        let text = unsafe { CStr::from_ptr(text) };
-        anyhow::bail!("{call}: {} ({result})", text.to_string_lossy())
+        check(call, result, self.entry.get_error_string)
     }
+}
+
+/// Turns an error code of CUDA or NCCL into a message; after an error nothing is waited for or freed.
+pub(crate) fn check(
+    call: &'static str,
+    result: c_int,
+    text_of: unsafe extern "C" fn(c_int) -> *const c_char,
+) -> anyhow::Result<()> {
+    if result == 0 {
+        return Ok(());
+    }
+    GIVEN_UP.store(true, Ordering::Relaxed);
+    // SAFETY: takes any code by value and returns a pointer to a constant text.
+    let text: *const c_char = unsafe { text_of(result) };
+    if text.is_null() {
+        anyhow::bail!("{call}: error {result}");
+    }
+    // SAFETY: not NULL: a constant, NUL-terminated text inside the library, which stays mapped.
+    let text = unsafe { CStr::from_ptr(text) };
+    anyhow::bail!("{call}: {} ({result})", text.to_string_lossy())
 }

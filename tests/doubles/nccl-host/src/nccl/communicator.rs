@@ -4,7 +4,7 @@ use super::Nccl;
 use super::entry::Pointer;
 use super::values::{IN_PROGRESS, UniqueId, int};
 use anyhow::Context as _;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::time::Duration;
@@ -26,29 +26,6 @@ pub(crate) struct Communicator {
 // the type is not Sync, so a handle that was sent away is used by its new thread alone.
 unsafe impl Send for Communicator {}
 
-/// Head of `ncclConfig_t` as of 2.27; NCCL reads only the part that `size` and `version` cover.
-#[repr(C)]
-struct Config {
-    size: usize,
-    magic: u32,
-    version: u32,
-    blocking: c_int,
-    cga_cluster_size: c_int,
-    min_ctas: c_int,
-    max_ctas: c_int,
-    net_name: *const c_char,
-    split_share: c_int,
-    traffic_class: c_int,
-    comm_name: *const c_char,
-    collnet_enable: c_int,
-    cta_policy: c_int,
-    shrink_share: c_int,
-    nvls_ctas: c_int,
-}
-
-/// NCCL_CONFIG_UNDEF_INT
-const UNSET: c_int = c_int::MIN;
-
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CommOptions<'a> {
     /// Its name (2.27 and later).
@@ -59,27 +36,16 @@ pub(crate) struct CommOptions<'a> {
 
 const POLL: Duration = Duration::from_micros(200);
 
-impl Config {
-    /// `name` must outlive the configuration.
-    fn new(name: Option<&CString>, nonblocking: bool) -> Config {
-        Config {
-            size: size_of::<Config>(),
-            magic: 0xcafe_beef,
-            version: 22700,
-            blocking: if nonblocking { 0 } else { UNSET },
-            cga_cluster_size: UNSET,
-            min_ctas: UNSET,
-            max_ctas: UNSET,
-            net_name: null(),
-            split_share: UNSET,
-            traffic_class: UNSET,
-            comm_name: name.map_or(null(), |name| name.as_ptr()),
-            collnet_enable: UNSET,
-            cta_policy: UNSET,
-            shrink_share: UNSET,
-            nvls_ctas: UNSET,
-        }
-    }
+/// Head of `ncclConfig_t` as of 2.27, in words; NCCL reads only the part that its first two members, size and version,
+/// cover. `name` must outlive it.
+fn config(name: Option<&CString>, nonblocking: bool) -> [u64; 9] {
+    const MAGIC_AND_VERSION: u64 = 22700 << 32 | 0xcafe_beef;
+    /// Two members that are NCCL_CONFIG_UNDEF_INT.
+    const UNSET: u64 = 0x8000_0000_8000_0000;
+    let blocking = if nonblocking { UNSET << 32 } else { UNSET };
+    let name = name.map_or(0, |name| name.as_ptr().expose_provenance() as u64);
+    // size, magic and version, blocking …, CTAs, netName, splitShare …, commName, four others
+    [size_of::<[u64; 9]>() as u64, MAGIC_AND_VERSION, blocking, UNSET, 0, UNSET, name, UNSET, UNSET]
 }
 
 impl Communicator {
@@ -130,7 +96,7 @@ impl Communicator {
             .comm_init_rank_config
             .context("--name, --nonblocking: this NCCL has no ncclCommInitRankConfig")?;
         let name = wanted.name.map(CString::new).transpose().context("--name: must not contain a NUL")?;
-        let mut config = Config::new(name.as_ref(), wanted.nonblocking);
+        let mut config = config(name.as_ref(), wanted.nonblocking);
         // SAFETY: NCCL writes one handle, and reads `config` up to its `size` and the name it points to, both
         // alive until the call returns; it copies both.
         let result = unsafe { init(&raw mut raw, n, id, me, (&raw mut config).cast()) };

@@ -1,7 +1,7 @@
 //! The entry points of NCCL, by name.
 
 use super::values::UniqueId;
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::ffi::{c_char, c_int, c_void};
 use std::path::Path;
@@ -18,38 +18,10 @@ type WithTwo = unsafe extern "C" fn(Pointer, Pointer, usize, c_int, c_int, c_int
 type Message = unsafe extern "C" fn(Pointer, usize, c_int, c_int, Pointer, Pointer) -> c_int;
 type OnComm = unsafe extern "C" fn(Pointer) -> c_int;
 
-macro_rules! entries {
-    (
-        always { $($field:ident: $name:literal, $ty:ty;)* }
-        since_some_release { $($opt:ident: $opt_name:literal, $opt_ty:ty;)* }
-    ) => {
-        #[derive(Debug)]
-        pub(crate) struct Entry {
-            $(pub(crate) $field: $ty,)*
-            $(pub(crate) $opt: Option<$opt_ty>,)*
-        }
-
-        impl Entry {
-            fn find(library: &Library) -> anyhow::Result<Entry> {
-                Ok(Entry {
-                    $($field: {
-                        // SAFETY: the type is the one nccl.h declares for this name, the same in all releases.
-                        let symbol = unsafe { library.get::<$ty>($name.as_bytes()) };
-                        *symbol.with_context(|| format!("no {} in the NCCL library", $name))?
-                    },)*
-                    $($opt: {
-                        // SAFETY: the type is the one nccl.h declares for this name since it exists.
-                        let symbol = unsafe { library.get::<$opt_ty>($opt_name.as_bytes()) };
-                        symbol.ok().map(|symbol| *symbol)
-                    },)*
-                })
-            }
-        }
-    };
-}
-
-entries! {
-    always {
+c_double::functions! {
+    /// As nccl.h declares them, the same in all releases that have them.
+    #[derive(Debug)]
+    pub(crate) struct Entry {
         get_version: "ncclGetVersion", unsafe extern "C" fn(*mut c_int) -> c_int;
         get_error_string: "ncclGetErrorString", unsafe extern "C" fn(c_int) -> *const c_char;
         get_unique_id: "ncclGetUniqueId", unsafe extern "C" fn(*mut UniqueId) -> c_int;
@@ -69,8 +41,7 @@ entries! {
         reduce_scatter: "ncclReduceScatter", WithOne;
         send: "ncclSend", Message;
         recv: "ncclRecv", Message;
-    }
-    since_some_release {
+    } optional {
         comm_init_rank_config: "ncclCommInitRankConfig",
             unsafe extern "C" fn(*mut Pointer, c_int, UniqueId, c_int, Pointer) -> c_int;
         all_to_all: "ncclAlltoAll", Plain;
@@ -85,7 +56,7 @@ impl Entry {
         // SAFETY: runs the constructors of the library that the user named; libnccl's only set up its own data.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
             .with_context(|| format!("--lib: cannot load {}", path.display()))?;
-        let entry = Entry::find(&library)?;
+        let entry = Entry::find(&library).map_err(|name| anyhow!("no {name} in the NCCL library"))?;
         // Never unmapped: NCCL's own threads may outlive every communicator.
         let _ = library.into_raw();
         Ok(entry)

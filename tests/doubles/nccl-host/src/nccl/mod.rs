@@ -13,7 +13,7 @@ pub(crate) use communicator::{CommOptions, Communicator, comm_init_all};
 pub(crate) use values::{Element, Reduction, UniqueId, Version, int};
 
 use entry::Entry;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::c_int;
 use std::path::Path;
 
 /// A mapped NCCL library. It stays mapped until the process ends.
@@ -54,14 +54,6 @@ impl Nccl {
     }
 
     fn check(&self, call: &'static str, result: c_int) -> anyhow::Result<()> {
-        if result == 0 {
-            return Ok(());
-        }
-        crate::cuda::give_up();
-        // SAFETY: takes any code by value and returns a pointer to a constant text, NULL never.
-        let text: *const c_char = unsafe { (self.entry.get_error_string)(result) };
-        // SAFETY: see above: a constant, NUL-terminated text inside the library, which stays mapped.
-        let text = unsafe { CStr::from_ptr(text) };
-        anyhow::bail!("{call}: {} ({result})", text.to_string_lossy())
+        crate::cuda::check(call, result, self.entry.get_error_string)
     }
 }

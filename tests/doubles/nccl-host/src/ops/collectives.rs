@@ -40,7 +40,7 @@ pub(super) fn broadcast(rank: &Rank<'_>) -> anyhow::Result<()> {
     let (me, root) = (rank.me(), rank.ranks() - 1);
     let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
     let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
-    rank.call(Broadcast { root }, &x.all(), &y.all())?;
+    rank.call(Broadcast(root), &x.all(), &y.all())?;
     rank.expect("broadcast", &y, |i| of_rank(root, i))
 }
 

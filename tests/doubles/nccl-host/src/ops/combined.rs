@@ -32,8 +32,8 @@ pub(super) fn graph(rank: &Rank<'_>) -> anyhow::Result<()> {
     let graph = rank.capture(|| {
         rank.call(AllReduce(Sum), &x.all(), &x.all())?;
         rank.group(|| {
-            rank.call(Send { peer: next }, &x.all(), &x.all())?;
-            rank.call(Recv { peer: previous }, &y.all(), &y.all())
+            rank.call(Send(next), &x.all(), &x.all())?;
+            rank.call(Recv(previous), &y.all(), &y.all())
         })
     })?;
     rank.expect("graph: nothing runs during the capture", &x, |_| 1)?;
@@ -53,7 +53,7 @@ pub(super) fn broadcasts(rank: &Rank<'_>) -> anyhow::Result<()> {
     let y = rank.fill(count * n, |_| UNTOUCHED)?;
     rank.group(|| {
         for root in 0..n {
-            rank.call(Broadcast { root }, &x.all(), &y.part(root * count..(root + 1) * count)?)?;
+            rank.call(Broadcast(root), &x.all(), &y.part(root * count..(root + 1) * count)?)?;
         }
         Ok(())
     })?;

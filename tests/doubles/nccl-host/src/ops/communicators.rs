@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 /// Who is in a communicator, and in which order.
 #[derive(Clone, Copy)]
-enum Members {
+pub(super) enum Members {
     All,
     /// From four ranks on the even or the odd ones, as they are.
     Half,
@@ -38,7 +38,7 @@ impl Members {
 }
 
 /// Splits a communicator off; its name is the same on all of its ranks.
-fn make(rank: &Rank<'_>, what: &str, members: Members) -> anyhow::Result<Communicator> {
+pub(super) fn make(rank: &Rank<'_>, what: &str, members: Members) -> anyhow::Result<Communicator> {
     let (me, n) = (rank.me(), rank.ranks());
     let with = members.with(me, n);
     let position = with.iter().position(|r| *r == me).context("a member")?;
@@ -107,8 +107,8 @@ impl<'r> Pending<'r> {
             0 => rank.call(AllReduce(Sum), &self.x.all(), &self.sum.all()),
             1 => rank.call(AllGather, &self.x.all(), &self.gathered.all()),
             _ => rank.group(|| {
-                rank.call(Send { peer: (me + 1) % n }, &self.x.all(), &self.x.all())?;
-                rank.call(Recv { peer: (me + n - 1) % n }, &self.received.all(), &self.received.all())
+                rank.call(Send((me + 1) % n), &self.x.all(), &self.x.all())?;
+                rank.call(Recv((me + n - 1) % n), &self.received.all(), &self.received.all())
             }),
         }
     }

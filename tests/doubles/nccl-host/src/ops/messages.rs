@@ -11,8 +11,8 @@ pub(super) fn ring(rank: &Rank<'_>) -> anyhow::Result<()> {
     let x = rank.fill(rank.count(), |i| of_rank(me, i))?;
     let y = rank.fill(rank.count(), |_| UNTOUCHED)?;
     rank.group(|| {
-        rank.call(Send { peer: next }, &x.all(), &x.all())?;
-        rank.call(Recv { peer: previous }, &y.all(), &y.all())
+        rank.call(Send(next), &x.all(), &x.all())?;
+        rank.call(Recv(previous), &y.all(), &y.all())
     })?;
     rank.expect("send/recv ring", &y, |i| of_rank(previous, i))
 }
@@ -29,8 +29,8 @@ pub(super) fn all_to_all(rank: &Rank<'_>) -> anyhow::Result<()> {
         for peer in 0..n {
             let part = peer * each..(peer + 1) * each;
             let (from, to) = (x.part(part.clone())?, y.part(part)?);
-            rank.call(Send { peer }, &from, &from)?;
-            rank.call(Recv { peer }, &to, &to)?;
+            rank.call(Send(peer), &from, &from)?;
+            rank.call(Recv(peer), &to, &to)?;
         }
         Ok(())
     })?;
@@ -50,10 +50,10 @@ pub(super) fn calls_of_2_28(rank: &Rank<'_>) -> anyhow::Result<()> {
     rank.expect("ncclAlltoAll", &y, |i| message(i / each, me))?;
 
     let gathered = rank.fill(each * n, |_| UNTOUCHED)?;
-    rank.call(Gather { root }, &x.part(0..each)?, &gathered.all())?;
+    rank.call(Gather(root), &x.part(0..each)?, &gathered.all())?;
     rank.expect("ncclGather", &gathered, |i| if me == root { message(i / each, 0) } else { UNTOUCHED })?;
 
     let scattered = rank.fill(each, |_| UNTOUCHED)?;
-    rank.call(Scatter { root }, &x.all(), &scattered.all())?;
+    rank.call(Scatter(root), &x.all(), &scattered.all())?;
     rank.expect("ncclScatter", &scattered, |_| message(root, me))
 }

@@ -89,24 +89,3 @@ pub(crate) fn check_names(names: &[String]) -> anyhow::Result<()> {
     }
     Ok(())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(list: &str, version: i32, round: u64) -> Vec<&'static str> {
-        let list: Vec<String> = list.split(',').map(str::to_owned).collect();
-        of_round(&list, Version(version), round).iter().map(|op| op.name).collect()
-    }
-
-    #[test]
-    fn all_leaves_out_what_hangs_a_release() {
-        assert!(names("all", 22809, 5).contains(&"bcasts"));
-        assert!(!names("all", 23007, 0).contains(&"bcasts"));
-        assert!(names("all", 23007, 0).contains(&"broadcast"));
-        assert!(!names("all", 23007, 1).contains(&"broadcast"));
-        assert!(!names("all", 22602, 0).contains(&"graph"));
-        assert!(!names("all", 22304, 0).contains(&"calls28"));
-        assert!(!names("all", 23203, 0).contains(&"one"));
-    }
-}

@@ -10,7 +10,7 @@ use std::time::Instant;
 /// So many calls are enqueued before they are waited for: few enough that a stream takes them without waiting.
 const BATCH: u64 = 64;
 
-/// All-reduces of the same buffers; the first batch is not in what is said of them.
+/// All-reduces of the same buffers. The first batch is a warm-up and is not in the log.
 pub(super) fn repeat(rank: &Rank<'_>) -> anyhow::Result<()> {
     let ranks: Vec<usize> = (0..rank.ranks()).collect();
     let x = rank.fill(rank.count(), |i| of_rank(rank.me(), i))?;
@@ -43,7 +43,7 @@ pub(super) fn repeat(rank: &Rank<'_>) -> anyhow::Result<()> {
     rank.expect("repeated allreduce", &sum, |i| sum_over(&ranks, i))
 }
 
-/// Of at least one value.
+/// `values` must not be empty.
 fn quantiles(mut values: Vec<u64>) -> serde_json::Value {
     values.sort_unstable();
     json!({

@@ -1,9 +1,9 @@
 //! What goes wrong in real jobs, on purpose. `all` leaves these out.
 
+use super::{collectives, communicators};
 use crate::calls::Call::AllReduce;
-use crate::nccl::Communicator;
 use crate::nccl::Reduction::Sum;
-use crate::pattern::{as_f32, of_rank, sum_over};
+use crate::pattern::{as_f32, of_rank};
 use crate::rank::Rank;
 use std::time::Duration;
 
@@ -20,10 +20,7 @@ pub(super) fn late(rank: &Rank<'_>) -> anyhow::Result<()> {
     if rank.me() == last(rank) {
         std::thread::sleep(LATE);
     }
-    let ranks: Vec<usize> = (0..rank.ranks()).collect();
-    let x = rank.fill(rank.count(), |i| as_f32(of_rank(rank.me(), i)))?;
-    rank.call(AllReduce(Sum), &x.all(), &x.all())?;
-    rank.expect("late: allreduce", &x, |i| as_f32(sum_over(&ranks, i)))
+    collectives::one(rank)
 }
 
 pub(super) fn pause(rank: &Rank<'_>) -> anyhow::Result<()> {
@@ -41,18 +38,10 @@ pub(super) fn mismatch(rank: &Rank<'_>) -> anyhow::Result<()> {
     rank.stream.synchronize()
 }
 
-fn second(rank: &Rank<'_>, name: &str) -> anyhow::Result<Communicator> {
-    let (me, n) = (rank.me(), rank.ranks());
-    let name = format!("{name}.{}", rank.round());
-    let comm = rank.world.split(0, i32::try_from(me)?, name, me, n)?;
-    rank.log_communicator(&comm)?;
-    Ok(comm)
-}
-
 /// An all-reduce in each of two communicators, waiting for each; the last rank begins with the other one. It does
 /// not end.
 pub(super) fn crossed(rank: &Rank<'_>) -> anyhow::Result<()> {
-    let comm = second(rank, "crossed")?;
+    let comm = communicators::make(rank, "crossed", communicators::Members::All)?;
     let x = rank.fill(rank.count(), |_| 1.0_f32)?;
     let order = if rank.me() == last(rank) { [&comm, rank.world] } else { [rank.world, &comm] };
     for comm in order {

@@ -225,33 +225,12 @@ unsafe fn begin(version: u8, context: *mut *mut c_void, mask: *mut c_int, all: c
     result("init")
 }
 
-/// `ncclProfiler_vN_t`: the name, `init`, `startEvent`, `stopEvent`, `recordEventState`, `finalize`.
-#[repr(C)]
-pub struct Table([*const (); 6]);
-
-// SAFETY: a static string and functions.
-unsafe impl Sync for Table {}
-
-macro_rules! tables {
-    ($($name:ident, $version:literal: $init:expr;)*) => {$(
-        #[unsafe(no_mangle)]
-        pub static $name: Table = Table([
-            c"echo".as_ptr().cast(),
-            $init as *const (),
-            start::<$version> as *const (),
-            stop as *const (),
-            state as *const (),
-            finalize as *const (),
-        ]);
-    )*};
-}
-
-tables! {
-    ncclProfiler_v1, 1: init_v1::<1, 0x3f>;
-    ncclProfiler_v2, 2: init_v1::<2, 0x3f>;
-    ncclProfiler_v3, 3: init_v1::<3, 0xff>;
-    ncclProfiler_v4, 4: init_v4;
-    ncclProfiler_v5, 5: init_v5::<5, 0xfff>;
-    ncclProfiler_v6, 6: init_v5::<6, 0x7fff>;
-    ncclProfiler_v7, 7: init_v5::<7, 0xffff>;
+c_double::profiler_tables! {
+    ncclProfiler_v1 c"echo", init_v1::<1, 0x3f>, start::<1>, stop, state, finalize;
+    ncclProfiler_v2 c"echo", init_v1::<2, 0x3f>, start::<2>, stop, state, finalize;
+    ncclProfiler_v3 c"echo", init_v1::<3, 0xff>, start::<3>, stop, state, finalize;
+    ncclProfiler_v4 c"echo", init_v4, start::<4>, stop, state, finalize;
+    ncclProfiler_v5 c"echo", init_v5::<5, 0xfff>, start::<5>, stop, state, finalize;
+    ncclProfiler_v6 c"echo", init_v5::<6, 0x7fff>, start::<6>, stop, state, finalize;
+    ncclProfiler_v7 c"echo", init_v5::<7, 0xffff>, start::<7>, stop, state, finalize;
 }

@@ -10,35 +10,14 @@ use std::ptr;
 /// What every context and every handle is: not NULL, or NCCL would leave out what belongs to it.
 const SOMETHING: *mut c_void = ptr::without_provenance_mut(1);
 
-/// `ncclProfiler_vN_t`: the name, `init`, `startEvent`, `stopEvent`, `recordEventState`, `finalize`.
-#[repr(C)]
-pub struct Table([*const (); 6]);
-
-// SAFETY: a static string and functions without state.
-unsafe impl Sync for Table {}
-
-macro_rules! tables {
-    ($($name:ident: $init:expr;)*) => {$(
-        #[unsafe(no_mangle)]
-        pub static $name: Table = Table([
-            c"empty".as_ptr().cast(),
-            $init as *const (),
-            start as *const (),
-            nothing as *const (),
-            nothing as *const (),
-            nothing as *const (),
-        ]);
-    )*};
-}
-
-tables! {
-    ncclProfiler_v1: init_v1::<0x3f>;
-    ncclProfiler_v2: init_v1::<0x3f>;
-    ncclProfiler_v3: init_v1::<0xff>;
-    ncclProfiler_v4: init_v1::<0xff>;
-    ncclProfiler_v5: init_v5::<0xfff>;
-    ncclProfiler_v6: init_v5::<0x7fff>;
-    ncclProfiler_v7: init_v5::<0xffff>;
+c_double::profiler_tables! {
+    ncclProfiler_v1 c"empty", init_v1::<0x3f>, start, nothing, nothing, nothing;
+    ncclProfiler_v2 c"empty", init_v1::<0x3f>, start, nothing, nothing, nothing;
+    ncclProfiler_v3 c"empty", init_v1::<0xff>, start, nothing, nothing, nothing;
+    ncclProfiler_v4 c"empty", init_v1::<0xff>, start, nothing, nothing, nothing;
+    ncclProfiler_v5 c"empty", init_v5::<0xfff>, start, nothing, nothing, nothing;
+    ncclProfiler_v6 c"empty", init_v5::<0x7fff>, start, nothing, nothing, nothing;
+    ncclProfiler_v7 c"empty", init_v5::<0xffff>, start, nothing, nothing, nothing;
 }
 
 unsafe extern "C" fn init_v1<const MASK: c_int>(context: *mut *mut c_void, mask: *mut c_int) -> c_int {

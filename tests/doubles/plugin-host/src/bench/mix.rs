@@ -37,14 +37,9 @@ pub(crate) enum Action {
         group: Option<(usize, usize)>,
         descriptor: usize,
     },
-    State {
-        slot: usize,
-        number: u32,
-        args: Option<usize>,
-    },
-    Stop {
-        slot: usize,
-    },
+    /// Slot, number, and place of the arguments.
+    State(usize, u32, Option<usize>),
+    Stop(usize),
 }
 
 #[derive(Clone)]
@@ -77,11 +72,11 @@ impl Program {
                 }
                 plugin.start(context, Some(&mut handles[slot]), Some(target));
             }
-            Action::State { slot, number, args } => {
+            Action::State(slot, number, args) => {
                 let args = args.map(|place| &mut self.args[place]);
                 plugin.state(handles[slot], number, args);
             }
-            Action::Stop { slot } => {
+            Action::Stop(slot) => {
                 plugin.stop(handles[slot]);
             }
         }
@@ -215,12 +210,12 @@ impl Builder {
             self.program.args.push(args);
             self.program.args.len() - 1
         });
-        self.push("state", event.kind, Action::State { slot, number, args });
+        self.push("state", event.kind, Action::State(slot, number, args));
     }
 
     fn stop(&mut self, event: Event) {
         if let Some(slot) = event.slot {
-            self.push("stop", event.kind, Action::Stop { slot });
+            self.push("stop", event.kind, Action::Stop(slot));
         }
     }
 

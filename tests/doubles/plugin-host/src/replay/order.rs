@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::stream::{CommRank, Init, Moment, Stream};
+use super::stream::{CommRank, Event, Init, Moment, Stream};
 use crate::descriptor::StateArgs;
 
 #[derive(Debug)]
@@ -14,11 +14,6 @@ pub(crate) struct Ordered {
     /// The communicators; their places are the `comm` of callbacks and relations.
     pub(crate) comms: Vec<Init>,
     pub(crate) relations: Vec<Relation>,
-    /// Communicators whose `init` the stream lacks.
-    pub(crate) missing_inits: u64,
-    pub(crate) orphan_states: u64,
-    /// Parents that the stream lacks (they become NULL).
-    pub(crate) unknown_parents: u64,
 }
 
 /// Whom an event belongs to; all are places.
@@ -68,35 +63,23 @@ struct Key {
 impl Ordered {
     /// Orders a stream. Communicators that were not finalized are, at the end.
     pub(crate) fn new(stream: &Stream) -> Self {
-        let (comms, missing_inits) = communicators(stream);
+        let comms = communicators(stream);
         let addresses = Addresses::new(stream);
-        let mut unknown_parents = 0;
-        let mut resolve = |address: u64, event: usize, at_ns: u64| {
-            if address == 0 {
-                return None;
-            }
-            let found = addresses.find(address, at_ns, Some(event));
-            unknown_parents += u64::from(found.is_none());
-            found
+        // A parent that the stream lacks becomes NULL.
+        let relation = |(place, event): (usize, &Event)| Relation {
+            comm: find_comm(&comms, event.who, event.start.at_ns).unwrap_or(0),
+            parent: addresses.find(event.parent, event.start.at_ns, Some(place)),
+            group: addresses.find(event.group, event.start.at_ns, Some(place)),
         };
-        let relations: Vec<Relation> = stream
-            .events
-            .iter()
-            .enumerate()
-            .map(|(place, event)| Relation {
-                comm: find_comm(&comms, event.who, event.start.at_ns).unwrap_or(0),
-                parent: resolve(event.parent, place, event.start.at_ns),
-                group: resolve(event.group, place, event.start.at_ns),
-            })
-            .collect();
+        let relations: Vec<Relation> = stream.events.iter().enumerate().map(relation).collect();
         let mut calls = Calls::default();
         for (comm, init) in comms.iter().enumerate() {
             calls.add(init.when, Class::Init, 0, Call::Init { comm });
         }
         calls.add_events(stream, &relations);
-        let orphan_states = calls.add_states(stream, &addresses);
+        calls.add_states(stream, &addresses);
         calls.add_finalizes(stream, &comms);
-        Self { callbacks: calls.sorted(), comms, relations, missing_inits, orphan_states, unknown_parents }
+        Self { callbacks: calls.sorted(), comms, relations }
     }
 }
 
@@ -120,21 +103,16 @@ impl Calls {
         }
     }
 
-    fn add_states(&mut self, stream: &Stream, addresses: &Addresses) -> u64 {
-        let mut orphans = 0;
+    fn add_states(&mut self, stream: &Stream, addresses: &Addresses) {
         for state in &stream.states {
             let at_ns = state.when.at_ns;
-            let Some(event) = addresses.find(state.address, at_ns, None) else {
-                orphans += 1;
-                continue;
-            };
+            let Some(event) = addresses.find(state.address, at_ns, None) else { continue };
             let recorded = &stream.events[event];
             let stops_now = recorded.stop.is_some_and(|stop| stop.at_ns == at_ns);
             let class = if stops_now && recorded.start.at_ns != at_ns { Class::LastState } else { Class::State };
             let call = Call::State { event, number: state.number, args: state.args };
             self.add(state.when, class, 0, call);
         }
-        orphans
     }
 
     fn add_finalizes(&mut self, stream: &Stream, comms: &[Init]) {
@@ -159,7 +137,7 @@ impl Calls {
 }
 
 /// The communicators in the order of their inits; one is made up for events that have none.
-fn communicators(stream: &Stream) -> (Vec<Init>, u64) {
+fn communicators(stream: &Stream) -> Vec<Init> {
     let mut comms = stream.inits.clone();
     let mut missing: Vec<Init> = Vec::new();
     for event in &stream.events {
@@ -175,10 +153,9 @@ fn communicators(stream: &Stream) -> (Vec<Init>, u64) {
         let same = stream.events.iter().filter(|event| event.who.comm_id == init.who.comm_id);
         init.ranks = same.map(|event| event.who.rank).max().unwrap_or(0) + 1;
     }
-    let count = missing.len() as u64;
     comms.extend(missing);
     comms.sort_by_key(|init| init.when.at_ns);
-    (comms, count)
+    comms
 }
 
 /// The last init of a communicator at a time; the first one for a time before it.
@@ -188,7 +165,8 @@ fn find_comm(comms: &[Init], who: CommRank, at_ns: u64) -> Option<usize> {
 }
 
 fn depth(relations: &[Relation], event: usize) -> i64 {
-    const MOST: i64 = 32; // a malformed stream could make a ring of equal times
+    // A malformed stream could make a ring of equal times.
+    const MOST: i64 = 32;
     let mut at = event;
     for depth in 0..MOST {
         match relations[at].group.or(relations[at].parent) {
@@ -204,7 +182,8 @@ struct Addresses(BTreeMap<u64, Vec<(u64, usize)>>);
 impl Addresses {
     fn new(stream: &Stream) -> Self {
         let mut map: BTreeMap<u64, Vec<(u64, usize)>> = BTreeMap::new();
-        for (place, event) in stream.events.iter().enumerate() {
+        // Address 0 is NULL: nothing is found there.
+        for (place, event) in stream.events.iter().enumerate().filter(|(_, event)| event.address != 0) {
             map.entry(event.address).or_default().push((event.start.at_ns, place));
         }
         map.values_mut().for_each(|starts| starts.sort_unstable());

@@ -1,5 +1,6 @@
 //! Calls a plugin as a stream says.
 
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::path::Path;
 use std::process;
@@ -8,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use super::double::Double;
 use super::order::{Call, Callback, Ordered};
-use super::report::{Report, StreamGaps};
 use super::stream::Stream;
 use super::turn::Turn;
 use crate::descriptor::{Descriptor, StateArgs, Value};
@@ -36,7 +36,7 @@ pub(crate) struct Options<'a> {
 /// Below this a gap is waited out by looking at the clock: a sleep overshoots by about as much.
 const SPIN: Duration = Duration::from_micros(80);
 
-pub(crate) fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> anyhow::Result<Report> {
+pub(crate) fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> anyhow::Result<Counts> {
     let ordered = Ordered::new(stream);
     let mut tids: Vec<i64> = Vec::new();
     let mut owners: Vec<usize> = Vec::with_capacity(ordered.callbacks.len());
@@ -66,7 +66,7 @@ pub(crate) fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> 
         contexts: vec![0; ordered.comms.len()],
         events: vec![LiveEvent::default(); stream.events.len()],
         group_masks: vec![None; tids.len()],
-        report: Report::default(),
+        counts: Counts::default(),
     };
     let turn = Turn::new(tids.len(), owners, live);
     let begin = Instant::now();
@@ -86,21 +86,7 @@ pub(crate) fn replay(plugin: &Plugin, stream: &Stream, options: Options<'_>) -> 
         }
         Ok(())
     })?;
-    let mut report = turn.into_shared().report;
-    report.plugin.clone_from(&plugin.name);
-    report.table = plugin.version.number();
-    report.pid = process::id();
-    report.mask = nccl::mask_now();
-    report.mask_respected = options.respect_mask;
-    report.threads = tids.len() as u64;
-    report.stream_gaps = StreamGaps {
-        missing_inits: ordered.missing_inits,
-        orphan_states: ordered.orphan_states,
-        unknown_parents: ordered.unknown_parents,
-    };
-    (report.log_lines, report.late_log_lines) = nccl::lines();
-    report.wall_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
-    Ok(report)
+    Ok(turn.into_shared().counts)
 }
 
 fn wait_until(deadline: Instant) {
@@ -131,7 +117,15 @@ struct Live {
     events: Vec<LiveEvent>,
     /// The mask at each thread's last GroupApi start.
     group_masks: Vec<Option<u32>>,
-    report: Report,
+    counts: Counts,
+}
+
+/// What was called, what was left out and why, and calls that failed or did not write their result.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) calls: BTreeMap<String, u64>,
+    pub(super) left_out: BTreeMap<&'static str, u64>,
+    pub(super) errors: BTreeMap<String, u64>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -161,24 +155,17 @@ impl Replay<'_> {
             double.use_device(device);
         }
         let mut context = 0;
-        nccl::communicator_begins();
         let arguments = InitArguments {
             comm_id: init.who.comm_id,
             comm_name: init.name,
             nodes: init.nodes,
             ranks: init.ranks,
             rank: init.who.rank,
-            mask: true,
-            logger: true,
+            ..InitArguments::default()
         };
         let result = self.plugin.init(Some(&mut context), &arguments);
-        live.report.inits += 1;
-        live.note("init", result);
-        if context == UNWRITTEN {
-            live.note_error("init left *context unwritten");
-            context = 0;
-        }
-        live.contexts[comm] = context;
+        live.called("init", None, result);
+        live.contexts[comm] = live.written(context, "init left *context unwritten");
     }
 
     fn start(&self, live: &mut Live, thread: usize, place: usize) {
@@ -188,21 +175,18 @@ impl Replay<'_> {
         let kind = event.kind;
         let mask = self.mask_of(live, thread, place);
         live.events[place].mask = Some(mask);
-        // A type that NCCL does not define is in no table; whoever wrote it into a stream means it.
+        // A type that NCCL does not define is in no table; a stream that has it means it.
         if kind.place().is_some() && !version.has_kind(kind) {
-            live.report.left_out.start_not_in_table += 1;
-            return;
+            return live.leave_out("start: not in this table");
         }
         if self.options.respect_mask && !wanted(mask, kind) {
-            live.report.left_out.start_not_in_mask += 1;
-            return;
+            return live.leave_out("start: not asked for by the mask");
         }
         let handle_of = |place: Option<usize>| place.map_or(0, |place| live.events[place].handle);
         let group = handle_of(relation.group);
         let parent = if kind.is_task() && version.is_before_api_events() { group } else { handle_of(relation.parent) };
         if parent == 0 && version.is_before_api_events() && kind.is_below_task() {
-            live.report.left_out.start_null_parent += 1;
-            return;
+            return live.leave_out("start: below an event without a handle");
         }
         let mut fields = event.fields.clone().with("parent_group", group);
         if fields.get("pid") == Some(Value::from(self.recorded_pid)) {
@@ -213,13 +197,8 @@ impl Replay<'_> {
         let mut handle = 0;
         let context = live.contexts[relation.comm];
         let result = self.plugin.start(context, Some(&mut handle), Some(&mut descriptor));
-        live.note("startEvent", result);
-        if handle == UNWRITTEN {
-            live.note_error("startEvent left *eHandle unwritten");
-            handle = 0;
-        }
-        live.events[place].handle = handle;
-        live.report.kinds.entry(kind.name()).or_default().start += 1;
+        live.called("startEvent", Some(kind.name()), result);
+        live.events[place].handle = live.written(handle, "startEvent left *eHandle unwritten");
     }
 
     /// NCCL reads the mask when a GroupApi starts (2.28 and later), and its operations keep it.
@@ -241,39 +220,27 @@ impl Replay<'_> {
     fn state(&self, live: &mut Live, place: usize, number: u32, args: StateArgs) {
         let version = self.plugin.version;
         if !version.has_state(number) {
-            live.report.left_out.state_not_in_table += 1;
-            return;
+            return live.leave_out("state: not in this table");
         }
         let handle = live.events[place].handle;
         if handle == 0 {
-            live.report.left_out.stop_or_state_without_handle += 1;
-            return;
+            return live.leave_out("stop or state: of an event without a handle");
         }
-        let mut args = args.raw(version);
-        let result = self.plugin.state(handle, number, args.as_mut());
-        live.note("recordEventState", result);
-        let kind = self.stream.events[place].kind;
-        live.report.kinds.entry(kind.name()).or_default().state += 1;
-        *live.report.states.entry(state_name(number)).or_default() += 1;
+        let result = self.plugin.state(handle, number, args.raw(version).as_mut());
+        live.called("recordEventState", Some(state_name(number)), result);
     }
 
     fn stop(&self, live: &mut Live, place: usize) {
         let handle = live.events[place].handle;
         if handle == 0 {
-            live.report.left_out.stop_or_state_without_handle += 1;
-            return;
+            return live.leave_out("stop or state: of an event without a handle");
         }
+        let event = &self.stream.events[place];
         if let Some(double) = &self.double {
-            let event = &self.stream.events[place];
-            let kernels = self.stream.kernels_of(event);
-            for kernel in kernels {
-                double.launch(kernel);
-            }
+            self.stream.kernels_of(event).for_each(|kernel| double.launch(kernel));
         }
         let result = self.plugin.stop(handle);
-        live.note("stopEvent", result);
-        let kind = self.stream.events[place].kind;
-        live.report.kinds.entry(kind.name()).or_default().stop += 1;
+        live.called("stopEvent", Some(event.kind.name()), result);
     }
 
     fn finalize(&self, live: &mut Live, comm: usize) {
@@ -282,19 +249,29 @@ impl Replay<'_> {
             double.drain();
         }
         let result = self.plugin.finalize(live.contexts[comm]);
-        live.report.finalizes += 1;
-        live.note("finalize", result);
+        live.called("finalize", None, result);
     }
 }
 
 impl Live {
-    fn note(&mut self, call: &str, result: c_int) {
+    fn called(&mut self, call: &str, of: Option<String>, result: c_int) {
+        let name = of.map_or_else(|| call.to_owned(), |of| format!("{call} {of}"));
+        *self.counts.calls.entry(name).or_default() += 1;
         if result != 0 {
-            self.note_error(&format!("{call} returned {result}"));
+            *self.counts.errors.entry(format!("{call} returned {result}")).or_default() += 1;
         }
     }
 
-    fn note_error(&mut self, what: &str) {
-        *self.report.errors.entry(what.to_owned()).or_default() += 1;
+    /// What the plugin wrote; NULL where it wrote nothing, which is an error.
+    fn written(&mut self, value: u64, error: &str) -> u64 {
+        if value != UNWRITTEN {
+            return value;
+        }
+        *self.counts.errors.entry(error.to_owned()).or_default() += 1;
+        0
+    }
+
+    fn leave_out(&mut self, why: &'static str) {
+        *self.counts.left_out.entry(why).or_default() += 1;
     }
 }

@@ -230,10 +230,11 @@ fn fields(details: &Map<String, Json>) -> anyhow::Result<Fields> {
     let mut fields = Fields::default();
     for (key, json) in details {
         if key == "net" {
-            let net = NetData::deserialize(json)?;
+            let kind = json["type"].as_str().unwrap_or_default();
+            let net = NetData::new(kind, |_, name| json[name].as_i64()).context("unknown data of a net plugin")?;
             // For the rest of the process's life.
-            let block = Box::leak(net.block()).as_ptr().expose_provenance() as u64;
-            fields = fields.with("net_id", net.id()).with("net_data", block);
+            let block = Box::leak(Box::new(net.block)).as_ptr().expose_provenance() as u64;
+            fields = fields.with("net_id", net.id).with("net_data", block);
             continue;
         }
         let other = OTHER_NAMES.iter().find(|(theirs, _)| theirs == key);

@@ -3,18 +3,20 @@
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::path::PathBuf;
+use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread::{self, JoinHandle};
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, Error, anyhow, bail, ensure};
 use parking_lot::Mutex;
 
-use super::system::{ChildEnd, Side, exit_now, fork, wait};
-use crate::interface::Version;
-use crate::plugin::{Plugin, UNWRITTEN};
-
-pub(super) type Action = Box<dyn Fn(&mut Thread, &Line) -> anyhow::Result<()> + Send + Sync>;
+use super::system::{self, ChildEnd, Side, exit_now, fork, wait};
+use super::words::{Command, Init, Start, child_end, duration, number, read, signal_number};
+use crate::descriptor::Descriptor;
+use crate::interface::{Kind, Version};
+use crate::nccl;
+use crate::plugin::{InitArguments, Plugin, UNWRITTEN};
 
 pub(super) type Block = Arc<[Line]>;
 
@@ -22,50 +24,17 @@ pub(super) type Block = Arc<[Line]>;
 pub(super) struct Line {
     pub(super) number: usize,
     pub(super) words: Vec<String>,
-    /// Makes the action of words, which a block follows or not.
-    pub(super) make: fn(&[&str], bool) -> anyhow::Result<Action>,
-    /// Made once, unless a word has `%i` or `%t` in it.
-    pub(super) action: Option<Action>,
+    /// Read once, unless a word has `%i` or `%t` in it.
+    pub(super) command: Option<Command>,
     pub(super) block: Option<Block>,
 }
 
 /// What `%t` and `%i` stand for: the number of the thread in the nearest `parallel`, and of the round in the nearest
 /// `repeat`.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Place {
+struct Place {
     thread: u64,
-    pub(super) round: u64,
-}
-
-impl Line {
-    fn run(&self, thread: &mut Thread) -> anyhow::Result<()> {
-        match &self.action {
-            Some(action) => action(thread, self),
-            None => self.action_at(thread.place, self.block.is_some())?(thread, self),
-        }
-    }
-
-    pub(super) fn action_at(&self, place: Place, has_block: bool) -> anyhow::Result<Action> {
-        let (thread, round) = (place.thread.to_string(), place.round.to_string());
-        let words: Vec<String> =
-            self.words.iter().map(|word| word.replace("%t", &thread).replace("%i", &round)).collect();
-        (self.make)(&words.iter().map(String::as_str).collect::<Vec<_>>(), has_block)
-    }
-}
-
-/// A handle or a context: a number as it is (0 for NULL), or what the plugin wrote for a name.
-#[derive(Debug)]
-pub(super) enum Handle {
-    Raw(u64),
-    Name(String),
-}
-
-#[derive(Debug)]
-pub(super) enum Written {
-    Null,
-    NonNull,
-    Same(Handle),
-    Other(Handle),
+    round: u64,
 }
 
 /// Runs a script: how many calls it made, and what was not as it should be, one sentence each. The plugin is loaded
@@ -111,13 +80,13 @@ struct Names {
     last_context: u64,
 }
 
-pub(super) struct Thread {
+struct Thread {
     shared: Arc<Shared>,
-    pub(super) place: Place,
+    place: Place,
     line: usize,
     /// What the plugin wrote last.
-    pub(super) handle: u64,
-    pub(super) context: u64,
+    handle: u64,
+    context: u64,
 }
 
 impl Thread {
@@ -128,33 +97,160 @@ impl Thread {
     fn run(&mut self, block: &Block) -> anyhow::Result<()> {
         block.iter().try_for_each(|line| {
             self.line = line.number;
-            let done = line.run(self);
+            let Place { thread, round } = self.place;
+            let placed = |word: &String| word.replace("%t", &thread.to_string()).replace("%i", &round.to_string());
+            let done = match &line.command {
+                Some(command) => self.execute(line, command),
+                None => read(line.words.iter().map(placed).collect(), line.block.is_some())
+                    .and_then(|command| self.execute(line, &command)),
+            };
             // A line of the block has named its place already.
-            if line.block.is_some() { done } else { done.with_context(|| format!("line {}", line.number)) }
+            let is_named = |error: &Error| error.to_string().starts_with("line ");
+            done.map_err(|error| if is_named(&error) { error } else { error.context(format!("line {}", line.number)) })
         })
     }
 
-    pub(super) fn block(&mut self, line: &Line) -> anyhow::Result<()> {
+    fn execute(&mut self, line: &Line, command: &Command) -> anyhow::Result<()> {
+        match command {
+            Command::Init(init) => self.init(line, init),
+            Command::Start(start) => self.start(line, start),
+            Command::State(handle, number, args) => {
+                let (plugin, handle) = (self.plugin()?, self.resolve(handle)?);
+                self.called(line, plugin.state(handle, *number, args.raw(plugin.version).as_mut()));
+                Ok(())
+            }
+            Command::Other(words) => {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                if line.block.is_some() { self.with_block(line, &words) } else { self.plain(line, &words) }
+            }
+        }
+    }
+
+    fn init(&mut self, line: &Line, init: &Init) -> anyhow::Result<()> {
+        let plugin = self.plugin()?;
+        // Lives during the call only, as NCCL's does.
+        let comm_name = init.comm_name.clone();
+        let arguments = InitArguments { comm_name: comm_name.as_deref(), ..init.given };
+        let mut context = 0;
+        let result = plugin.init(init.takes_context.then_some(&mut context), &arguments);
+        if context == UNWRITTEN {
+            self.problem("init left *context unwritten");
+        }
+        self.context = context;
+        self.name(&init.name, context);
+        self.shared.names.lock().last_context = context;
+        self.called(line, result);
+        Ok(())
+    }
+
+    fn start(&mut self, line: &Line, start: &Start) -> anyhow::Result<()> {
+        let plugin = self.plugin()?;
+        let last_context = || Ok(self.shared.names.lock().last_context);
+        let context = start.context.as_ref().map_or_else(last_context, |context| self.resolve(context))?;
+        let mut fields = start.fields.clone();
+        if fields.get("parent_group").is_none() {
+            fields.put("parent_group", self.resolve(&start.group)?.into());
+        }
+        if start.kind == Kind::PROXY_OP && fields.get("pid").is_none() {
+            fields.put("pid", u64::from(process::id()).into());
+        }
+        // A copy, which lives during the call only, as NCCL's does.
+        let net = start.net;
+        if let Some(net) = &net {
+            fields.put("net_id", net.id.into());
+            fields.put("net_data", (net.block.as_ptr().expose_provenance() as u64).into());
+        }
+        let parent = self.resolve(&start.parent)?;
+        let mut descriptor = Descriptor::new(plugin.version, start.kind, parent, start.rank, &fields);
+        for (offset, width, value) in &start.pokes {
+            descriptor.poke(*offset, *width, *value);
+        }
+        let mut handle = 0;
+        let out = start.takes_handle.then_some(&mut handle);
+        let result = plugin.start(context, out, start.takes_descriptor.then_some(&mut descriptor));
+        if handle == UNWRITTEN {
+            self.problem("startEvent left *eHandle unwritten");
+        }
+        self.handle = handle;
+        self.name(&start.name, handle);
+        self.called(line, result);
+        Ok(())
+    }
+
+    fn with_block(&mut self, line: &Line, words: &[&str]) -> anyhow::Result<()> {
+        match words {
+            ["repeat", times] => {
+                let outer = self.place.round;
+                for round in 0..number(times)? {
+                    self.place.round = round;
+                    self.block(line)?;
+                }
+                self.place.round = outer;
+                Ok(())
+            }
+            ["if", name] if self.resolve(name)? == 0 => Ok(()),
+            ["if", _] => self.block(line),
+            ["thread", name] => self.spawn(line, name),
+            ["parallel", threads] => self.parallel(line, number(threads)?),
+            ["fork", options @ ..] => self.fork(line, child_end(options)?),
+            _ => bail!("{:?} has other words than the README says", words.join(" ")),
+        }
+    }
+
+    fn plain(&mut self, line: &Line, words: &[&str]) -> anyhow::Result<()> {
+        match words {
+            ["load"] => self.load(None)?,
+            ["load", version] => self.load(Some(Version::parse(version).map_err(Error::msg)?))?,
+            ["unload"] => *self.shared.plugin.lock() = None,
+            ["stop", handle] => {
+                let handle = self.resolve(handle)?;
+                self.called(line, self.plugin()?.stop(handle));
+            }
+            ["finalize", context] => {
+                let context = self.resolve(context)?;
+                self.called(line, self.plugin()?.finalize(context));
+            }
+            ["expect-handle", expected @ ..] => self.expect("the handle", self.handle, expected)?,
+            ["expect-context", expected @ ..] => self.expect("the context", self.context, expected)?,
+            ["expect-mask", mask] => {
+                let (found, expected) = (nccl::mask_now(), number::<u32>(mask)?);
+                if found != expected {
+                    self.problem(&format!("the mask is {found:#x}, not {expected:#x}"));
+                }
+            }
+            ["mask", mask] => nccl::mask().store(number::<u32>(mask)?.cast_signed(), Ordering::Relaxed),
+            ["set", name, value] => self.name(name, self.resolve(value)?),
+            ["give", name] => system::give(name, self.resolve(name)?)?,
+            ["take", name] => self.name(name, system::take(name)?),
+            ["sleep", time] => thread::sleep(duration(time)?),
+            ["join"] => self.join(None)?,
+            ["join", name] => self.join(Some(name))?,
+            ["barrier", name, threads] => self.meet(name, number(threads)?),
+            ["kill", signal] => system::kill_self(signal_number(signal)?)?,
+            ["exit", status] => system::exit(number(status)?),
+            ["_exit", status] => exit_now(number(status)?),
+            _ => bail!("{:?} has other words than the README says", words.join(" ")),
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, line: &Line) -> anyhow::Result<()> {
         line.block.as_ref().map_or(Ok(()), |block| self.run(block))
     }
 
-    pub(super) fn load(&self, version: Option<Version>) -> anyhow::Result<()> {
+    fn load(&self, version: Option<Version>) -> anyhow::Result<()> {
         // SAFETY: the user named this file as the profiler plugin to run.
         let plugin = unsafe { Plugin::load(&self.shared.path, version.or(self.shared.table)) }?;
         *self.shared.plugin.lock() = Some(Arc::new(plugin));
         Ok(())
     }
 
-    pub(super) fn unload(&mut self) {
-        *self.shared.plugin.lock() = None;
-    }
-
-    pub(super) fn plugin(&self) -> anyhow::Result<Arc<Plugin>> {
+    fn plugin(&self) -> anyhow::Result<Arc<Plugin>> {
         self.shared.plugin.lock().clone().context("no plugin is loaded (load)")
     }
 
     /// Waits until so many threads have reached this barrier.
-    pub(super) fn meet(&self, barrier: &str, threads: usize) {
+    fn meet(&self, barrier: &str, threads: usize) {
         let mut barriers = self.shared.barriers.lock();
         let barrier = barriers.entry(barrier.to_owned()).or_insert_with(|| Arc::new(Barrier::new(threads)));
         let barrier = Arc::clone(barrier);
@@ -162,62 +258,44 @@ impl Thread {
         barrier.wait();
     }
 
-    pub(super) fn name(&self, name: &str, handle: u64) {
+    fn name(&self, name: &str, handle: u64) {
         self.shared.names.lock().handles.insert(name.to_owned(), handle);
     }
 
-    pub(super) fn set_context(&mut self, name: &str, context: u64) {
-        self.context = context;
-        self.name(name, context);
-        self.shared.names.lock().last_context = context;
-    }
-
-    pub(super) fn last_context(&self) -> u64 {
-        self.shared.names.lock().last_context
-    }
-
-    pub(super) fn resolve(&self, handle: &Handle) -> anyhow::Result<u64> {
-        match handle {
-            Handle::Raw(raw) => Ok(*raw),
-            Handle::Name(name) => {
-                let found = self.shared.names.lock().handles.get(name).copied();
-                found.with_context(|| format!("nothing has the name {name:?} yet"))
+    /// A handle or a context: NULL, a number as it is, or what the plugin wrote for a name.
+    fn resolve(&self, word: &str) -> anyhow::Result<u64> {
+        match word.as_bytes().first() {
+            _ if word == "NULL" => Ok(0),
+            Some(b'0'..=b'9') => number(word),
+            _ => {
+                let found = self.shared.names.lock().handles.get(word).copied();
+                found.with_context(|| format!("nothing has the name {word:?} yet"))
             }
         }
     }
 
-    pub(super) fn problem(&self, what: &str) {
+    fn problem(&self, what: &str) {
         self.shared.problems.lock().push(format!("line {}: {what}", self.line));
     }
 
-    pub(super) fn call(
-        &self,
-        line: &Line,
-        handle: &Handle,
-        call: impl Fn(&Plugin, u64) -> c_int,
-    ) -> anyhow::Result<()> {
-        let handle = self.resolve(handle)?;
-        self.called(line, call(&*self.plugin()?, handle));
-        Ok(())
-    }
-
     /// Counts a call; its failure is a problem.
-    pub(super) fn called(&self, line: &Line, result: c_int) {
+    fn called(&self, line: &Line, result: c_int) {
         self.shared.calls.fetch_add(1, Ordering::Relaxed);
         if result != 0 {
             self.problem(&format!("{:?} returned {result}", line.words.join(" ")));
         }
     }
 
-    pub(super) fn expect_written(&self, what: &str, found: u64, expected: &Written) -> anyhow::Result<()> {
+    fn expect(&self, what: &str, found: u64, expected: &[&str]) -> anyhow::Result<()> {
         let is_met = match expected {
-            Written::Null => found == 0,
-            Written::NonNull => found != 0 && found != UNWRITTEN,
-            Written::Same(other) => found == self.resolve(other)?,
-            Written::Other(other) => found != self.resolve(other)?,
+            ["NULL"] => found == 0,
+            ["non-NULL"] => found != 0 && found != UNWRITTEN,
+            ["same", other] => found == self.resolve(other)?,
+            ["other", other] => found != self.resolve(other)?,
+            _ => bail!("expected is NULL, non-NULL, same HANDLE or other HANDLE"),
         };
         if !is_met {
-            self.problem(&format!("{what} is {found:#x}, expected {expected:?}"));
+            self.problem(&format!("{what} is {found:#x}, expected {}", expected.join(" ")));
         }
         Ok(())
     }
@@ -230,7 +308,7 @@ impl Thread {
         started.with_context(|| format!("line {}", line.number))
     }
 
-    pub(super) fn spawn(&self, line: &Line, name: &str) -> anyhow::Result<()> {
+    fn spawn(&self, line: &Line, name: &str) -> anyhow::Result<()> {
         let running = self.start_thread(line, name, self.place)?;
         let before = self.shared.threads.lock().insert(name.to_owned(), running);
         ensure!(before.is_none(), "line {}: the thread {name:?} is still running (join)", line.number);
@@ -238,7 +316,7 @@ impl Thread {
     }
 
     /// Waits for one thread, or for all.
-    pub(super) fn join(&self, name: Option<&str>) -> anyhow::Result<()> {
+    fn join(&self, name: Option<&str>) -> anyhow::Result<()> {
         let mut threads = self.shared.threads.lock();
         let taken: Vec<Running> = match name {
             None => std::mem::take(&mut *threads).into_values().collect(),
@@ -248,7 +326,7 @@ impl Thread {
         taken.into_iter().try_for_each(finish)
     }
 
-    pub(super) fn parallel(&self, line: &Line, threads: u64) -> anyhow::Result<()> {
+    fn parallel(&self, line: &Line, threads: u64) -> anyhow::Result<()> {
         let start = |thread| {
             let place = Place { thread, round: self.place.round };
             self.start_thread(line, &format!("parallel {thread}"), place)
@@ -258,7 +336,7 @@ impl Thread {
     }
 
     /// The child runs the block and ends with `_exit`, as children of libraries do that forgot to exec.
-    pub(super) fn fork(&mut self, line: &Line, expected: ChildEnd) -> anyhow::Result<()> {
+    fn fork(&mut self, line: &Line, expected: ChildEnd) -> anyhow::Result<()> {
         // Held over the fork, so that the child does not inherit them locked by another thread.
         let names = self.shared.names.lock();
         let problems = self.shared.problems.lock();

@@ -22,14 +22,6 @@ fn plugin(name: &str) -> PathBuf {
 }
 
 fn said(output: &Output) -> String {
-    const MOST: usize = 64 << 10;
-    let shown = |bytes: &[u8]| match bytes.len().checked_sub(2 * MOST) {
-        None | Some(0) => String::from_utf8_lossy(bytes).into_owned(),
-        Some(cut) => {
-            let head = String::from_utf8_lossy(&bytes[..MOST]);
-            let tail = String::from_utf8_lossy(&bytes[MOST + cut..]);
-            format!("{head}\n[{cut} bytes left out]\n{tail}")
-        }
-    };
-    format!("{}\n{}{}", output.status, shown(&output.stdout), shown(&output.stderr))
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    format!("{}\n{stdout}{stderr}", output.status)
 }

@@ -25,8 +25,6 @@ fn script(text: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
 
 #[test]
 fn a_script_calls_what_it_says() {
-    let (status, said) = script("init c id=5 name=x ranks=8 rank=7\nexpect-context 0x1000\n", &[]);
-    assert_eq!(status, Some(2), "{said}");
     let (status, said) = script(
         "load 5
          init c id=5 name=x ranks=8 rank=7
@@ -73,75 +71,65 @@ fn a_script_calls_what_it_says() {
 }
 
 #[test]
-fn problems_are_found() {
-    for (text, environment, says) in [
-        ("init c\nexpect-mask 0x1", ("", ""), "the mask is 0xffff, not 0x1"),
-        ("init c\nstart a Coll\nexpect-handle NULL", ("", ""), "expected Null"),
-        ("init c\nstart a Coll", ("ECHO_UNWRITTEN", "1"), "unwritten"),
-        ("init c\nstart a Coll\nstop a", ("ECHO_FAIL", "stop"), "returned 3"),
-        ("fork {\nkill 9\n}", ("", ""), "Signal(9)"),
-        ("fork {\ninit c\nexpect-mask 1\n}", ("", ""), "Status(1)"),
-        ("thread t {\ninit c\nexpect-mask 1\n}", ("", ""), "not 0x1"),
+fn problems_and_mistakes_are_named_with_their_line() {
+    for (text, environment, status, says) in [
+        ("init c\nexpect-mask 0x1", None, 1, "line 2: the mask is 0xffff, not 0x1"),
+        ("init c\nstart a Coll\nexpect-handle NULL", None, 1, "expected NULL"),
+        ("init c\nstart a Coll", Some(("ECHO_UNWRITTEN", "1")), 1, "unwritten"),
+        ("init c\nstart a Coll\nstop a", Some(("ECHO_FAIL", "stop")), 1, "returned 3"),
+        ("fork {\nkill 9\n}", None, 1, "Signal(9)"),
+        ("fork {\ninit c\nexpect-mask 1\n}", None, 1, "Status(1)"),
+        ("thread t {\ninit c\nexpect-mask 1\n}", None, 1, "not 0x1"),
+        ("fork status=4 {\n_exit 4\n}", None, 0, "0 problems"),
+        ("init c id=5\nexpect-context 0x1000", None, 2, "line 2: "),
+        ("load\nstrat x Coll", None, 2, "line 2: \"strat x Coll\" is no command"),
+        ("start x Colly", None, 2, "Colly"),
+        ("start x Coll count=many", None, 2, "count"),
+        ("start x Coll colour=blue", None, 2, "colour"),
+        ("start x Coll @300=1", None, 2, "300"),
+        ("repeat 3 {\nload", None, 2, "line 1: this { has no }"),
+        ("}", None, 2, "without"),
+        ("state x Nonsense", None, 2, "Nonsense"),
+        ("stop nobody", None, 2, "nobody"),
     ] {
-        let (status, said) =
-            script(text, &[environment].map(|(name, value)| (if name.is_empty() { "UNUSED" } else { name }, value)));
-        assert_eq!(status, Some(1), "{text}: {said}");
+        let (found, said) = script(text, environment.as_slice());
+        assert_eq!(found, Some(status), "{text}: {said}");
         assert!(said.contains(says), "{text}: no {says:?} in {said}");
     }
-    let (status, said) = script("fork signal=9 {\nkill 9\n}\nfork status=4 {\n_exit 4\n}", &[]);
-    assert_eq!(status, Some(0), "{said}");
 }
 
 #[test]
 fn a_script_ends_the_process_as_it_says() {
-    assert_eq!(script("init c\nexit 7", &[]).0, Some(7));
-    assert_eq!(script("init c\nthread t {\n_exit 8\n}\nsleep 10s", &[]).0, Some(8));
-    assert_eq!(script("kill 9", &[]).0, None, "ended by a signal");
-    assert_eq!(script("kill 9\nstop x", &[]).0, None);
-    let (status, said) = script("stop nobody", &[]);
-    assert_eq!(status, Some(2), "{said}");
-    assert!(said.contains("line 1") && said.contains("nobody"), "{said}");
+    for (text, status) in [
+        ("init c\nexit 7", Some(7)),
+        ("init c\nthread t {\n_exit 8\n}\nsleep 10s", Some(8)),
+        // By a signal.
+        ("kill 9\nstop x", None),
+    ] {
+        assert_eq!(script(text, &[]).0, status, "{text}");
+    }
 }
 
 #[test]
 fn a_bench_counts_what_it_calls() {
-    let output =
-        plugin_host().args(["bench", "--iterations", "30", "--threads", "2"]).arg(plugin("empty")).output().unwrap();
-    assert!(output.status.success(), "{}", said(&output));
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["threads"], 2);
-    let callbacks = report["by_callback"].as_array().unwrap();
-    let samples = |name: &str| {
-        let line = callbacks.iter().find(|line| line["callback"] == name).unwrap();
-        line["samples"].as_u64().unwrap()
+    let bench = |words: &[&str], name: &str, mask: &str| {
+        let mut bench = plugin_host();
+        bench.args(["bench", "--iterations", "30"]).args(words).arg(plugin(name)).env("ECHO_MASK", mask);
+        bench.output().unwrap()
     };
-    assert_eq!(samples("start Coll"), 30 * 2);
-    assert_eq!(samples("start ProxyOp"), 30 * 4 * 2);
-    assert_eq!(samples("state ProxyStep"), 30 * 4 * 4 * 3 * 2);
-    assert!(report["timer_cost_ns"].as_f64().unwrap() > 0.0);
-}
-
-#[test]
-fn without_timing_a_bench_does_just_the_callbacks() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("echo");
-    let output = plugin_host()
-        .args(["bench", "--no-timing", "--iterations", "3", "--table", "4"])
-        .arg(plugin("echo"))
-        .env("ECHO_OUT", &file)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", said(&output));
-    let echo = fs::read_to_string(file).unwrap();
-    let calls = echo.lines().count() - 2; // init and finalize
-    assert!(said(&output).contains(&format!("3 operations, {calls} callbacks")), "{}", said(&output));
-    assert_eq!(echo.matches("start 0x2 ").count(), 3);
-}
-
-#[test]
-fn a_bench_of_a_plugin_that_is_switched_off_says_so() {
-    let output =
-        plugin_host().args(["bench", "--iterations", "3"]).arg(plugin("echo")).env("ECHO_MASK", "0").output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
-    assert!(said(&output).contains("asks for none"), "{}", said(&output));
+    let timed = bench(&["--threads", "2"], "empty", "");
+    assert!(timed.status.success(), "{}", said(&timed));
+    let report: Value = serde_json::from_slice(&timed.stdout).unwrap();
+    let callbacks = report["by_callback"].as_array().unwrap();
+    for (name, samples) in
+        [("start Coll", 30 * 2), ("start ProxyOp", 30 * 4 * 2), ("state ProxyStep", 30 * 4 * 4 * 3 * 2)]
+    {
+        assert!(callbacks.iter().any(|line| line["callback"] == name && line["samples"] == samples), "{report}");
+    }
+    // Group, Coll and their stops.
+    let untimed = bench(&["--no-timing", "--table", "4"], "echo", "2");
+    assert!(said(&untimed).contains("30 operations, 120 callbacks"), "{}", said(&untimed));
+    let switched_off = bench(&[], "echo", "0");
+    assert_eq!(switched_off.status.code(), Some(2));
+    assert!(said(&switched_off).contains("asks for none"), "{}", said(&switched_off));
 }

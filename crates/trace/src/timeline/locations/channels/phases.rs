@@ -52,7 +52,7 @@ pub(super) fn build(
             }
         };
         let (start, stop) = (around.clock.host_ns(start), around.clock.host_ns(stop));
-        // One that lies outside its channel is not of it: the ring has been overrun.
+        // One that lies outside its channel is not its own: the ring has been overrun.
         if start < from || stop > to {
             count(Distrust::Outside, &mut location.builder().counts);
             continue;

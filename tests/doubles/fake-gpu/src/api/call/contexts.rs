@@ -1,11 +1,14 @@
-//! Which devices there are, which one is the calling thread's, and contexts, one per device.
+//! Which devices there are, which one is the calling thread's, contexts, one per device, and what a caller's handle
+//! stands for.
 
 use super::outcome::{Handle, Outcome, code};
 use crate::settings;
+use crate::stream::{EVENTS, Event, Stream};
 use c_double::args::Out;
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::ptr::{null_mut, without_provenance_mut};
+use std::sync::Arc;
 
 pub(crate) const DEVICES: c_int = 8;
 
@@ -67,4 +70,20 @@ pub(crate) fn pop(out: Out<Handle>) -> Outcome {
     let before = BELOW.with_borrow_mut(Vec::pop).ok_or(code::INVALID_CONTEXT)?;
     out.set(current());
     set_context(before)
+}
+
+pub(crate) fn handle(value: usize) -> Handle {
+    without_provenance_mut(value)
+}
+
+pub(crate) fn stream_of(stream: Handle) -> Result<Arc<Stream>, c_int> {
+    crate::stream::get(stream.addr(), device()).ok_or(code::BAD_HANDLE)
+}
+
+pub(crate) fn event_of(event: Handle) -> Result<Arc<Event>, c_int> {
+    EVENTS.get(event.addr()).ok_or(code::BAD_HANDLE)
+}
+
+pub(crate) fn known(was_known: bool) -> Outcome {
+    was_known.then_some(()).ok_or(code::BAD_HANDLE)
 }

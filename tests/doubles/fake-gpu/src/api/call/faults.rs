@@ -1,11 +1,23 @@
 //! What a tool's calls of the driver pass: they are counted, and can be made to fail.
 
+use super::contexts;
 use super::outcome::code;
-use super::{capture_mode, contexts, host_callback};
 use crate::log::warning;
 use crate::settings::{self, Driver, Events};
-use c_double::count;
+use crate::stream::graph::{Capture, capture_mode};
+use crate::stream::{GRAPHS, Graph};
+use c_double::args::Out;
+use c_double::{count, this_thread};
+use std::cell::Cell;
 use std::ffi::c_int;
+use std::sync::Arc;
+
+thread_local! {
+    /// Which captures of others forbid this thread something.
+    static MODE: Cell<c_int> = const { Cell::new(capture_mode::GLOBAL) };
+    /// Whether this thread runs a host function.
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
 
 const NEEDS_CONTEXT: [&str; 5] =
     ["cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventElapsedTime", "cuStreamCreate"];
@@ -18,7 +30,7 @@ pub(crate) fn pass(function: &'static str) -> Result<(), c_int> {
     if settings::get().driver == Driver::Stub {
         return Err(code::STUB_LIBRARY);
     }
-    if host_callback::is_inside() {
+    if INSIDE.get() {
         count("in_host_callback", 1);
         warning!("{function} is called from within a host callback");
         return Err(code::NOT_PERMITTED);
@@ -28,7 +40,7 @@ pub(crate) fn pass(function: &'static str) -> Result<(), c_int> {
         return Err(code::INVALID_CONTEXT);
     }
     if UNSAFE_IN_CAPTURE.contains(&function)
-        && let Some(capture) = capture_mode::forbidding()
+        && let Some(capture) = forbidding()
     {
         count("spoiled_captures", 1);
         warning!("{function} invalidates a capture of mode \"global\"");
@@ -40,6 +52,38 @@ pub(crate) fn pass(function: &'static str) -> Result<(), c_int> {
         (Events::CannotBeRecorded, "cuEventRecord") => Err(code::UNKNOWN),
         _ => Ok(()),
     }
+}
+
+pub(crate) fn exchange_mode(mode: Out<c_int>) {
+    if let Some(other) = mode.get() {
+        mode.set(MODE.replace(other));
+    }
+}
+
+/// A capture that forbids the calling thread a call that could wait for what is being captured.
+fn forbidding() -> Option<Arc<Graph>> {
+    let own_mode = MODE.get();
+    if own_mode == capture_mode::RELAXED {
+        return None;
+    }
+    let forbids = |capture: &Capture| {
+        let is_own = capture.thread == this_thread() && capture.mode != capture_mode::RELAXED;
+        is_own || (own_mode == capture_mode::GLOBAL && capture.mode == capture_mode::GLOBAL)
+    };
+    let mut graphs = GRAPHS.all().into_iter();
+    graphs.find(|graph| graph.is_open() && graph.capture.is_some_and(|capture| forbids(&capture)))
+}
+
+/// Runs a host function for the device: a driver lets nobody call it from within one.
+pub(crate) fn run_host_function(function: impl FnOnce()) {
+    let before = INSIDE.replace(true);
+    function();
+    INSIDE.set(before);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn fakegpu_in_host_callback() -> c_int {
+    c_int::from(INSIDE.get())
 }
 
 /// How often something was counted: a function of the driver by tools, or one of `in_host_callback`,

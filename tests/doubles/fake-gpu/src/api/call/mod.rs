@@ -1,17 +1,14 @@
 //! What all functions share: how they are defined, what handles stand for, what they return.
 
-mod capture_mode;
 mod contexts;
 pub(crate) mod faults;
-mod handles;
-pub(crate) mod host_callback;
 mod outcome;
 
-pub(super) use capture_mode::exchange_mode;
 pub(super) use contexts::{
-    DEVICES, context_of, current, device, existing, has_no_context, pop, push, set_context, set_device,
+    DEVICES, context_of, current, device, event_of, existing, handle, has_no_context, known, pop, push, set_context,
+    set_device, stream_of,
 };
-pub(super) use handles::{event_of, handle, known, stream_of};
+pub(super) use faults::{exchange_mode, run_host_function};
 pub(super) use outcome::{Handle, LAST, Outcome, code, error_text, give, kept};
 
 /// Makes C functions that tools and libraries find by their names.
