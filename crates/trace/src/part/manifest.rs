@@ -15,8 +15,6 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::error::{Error, io_error};
-use crate::links::gpu_work::definition::GpuWorkDefinition;
-use crate::links::pxn::{ExportedRank, RemoteWork};
 use crate::part::calls::RankDigest;
 use crate::part::files::{MANIFEST, event_file, write_json};
 use crate::part::traffic::rows::Traffic;
@@ -29,6 +27,8 @@ use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
 use journal::part::scorep::ScorepReport;
 use otf2::{EVENT_CHUNK_BYTES, check_event_file};
+use process_model::links::gpu_work::definition::GpuWorkDefinition;
+use process_model::links::pxn::{ExportedRank, RemoteWork};
 use regular_files::{MOST_DESCRIPTION_BYTES, MOST_MANIFEST_BYTES};
 use schema::{Anchor, Counts};
 use serde::{Deserialize, Serialize};

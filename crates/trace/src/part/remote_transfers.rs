@@ -1,4 +1,4 @@
-//! The file `remote-transfers` of a part: what its process transferred for others (PXN), see [`crate::links::pxn`].
+//! The file `remote-transfers` of a part: what its process transferred for others, see [`process_model::links::pxn`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use regular_files::MOST_MANIFEST_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::links::pxn::RemoteTransfers;
 use crate::part::files::{is_final, write_json};
 use journal::part::part_name;
 use journal::part::process::ProcessInfo;
 use nccl_events::id::EventId;
+use process_model::links::pxn::RemoteTransfers;
 
 /// Name of the file in a part; only where there is something to say.
 pub(crate) const REMOTE_TRANSFERS: &str = "remote-transfers";

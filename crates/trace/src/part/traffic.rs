@@ -17,10 +17,10 @@ pub(crate) mod rows;
 use std::collections::BTreeMap;
 
 use self::rows::{End, Key, Passage, Traffic};
-use crate::links::operations::Activity;
-use crate::timeline::model::ProcessModel;
 use nccl_events::collective::{Flow, Function};
 use nccl_events::{Kind, state};
+use process_model::links::operations::Activity;
+use process_model::timeline::model::ProcessModel;
 use small_sort::Gather;
 use tables::communicators::CommIdentity;
 use tables::index::{index, index_u32};

@@ -8,7 +8,7 @@ use otf2::{AttributeValue, SystemTreeDomain, SystemTreeNodeRef};
 use super::gpus::{device, tree_name, used_gpus};
 use super::lists::{Definitions, Sources};
 use crate::archive::processes::Process;
-use crate::links::gpu_work::definition::DeviceDefinition;
+use process_model::links::gpu_work::definition::DeviceDefinition;
 use schema::Value;
 use small_sort::Gather;
 use tables::index::index_u32;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::archive::processes::Process;
-use crate::links::gpu_work::definition::SampleClockDefinition;
+use process_model::links::gpu_work::definition::SampleClockDefinition;
 use schema::{Lines, Most, Statements, Sum};
 use small_sort::Gather;
 

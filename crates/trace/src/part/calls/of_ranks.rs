@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::{Call, CallLists, Digest, RankCalls, RankDigest, StepRanges};
-use crate::links::Links;
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
 use nccl_events::collective::{Collective, element_bytes};
+use process_model::links::Links;
 use tables::communicators::Comms;
 use tables::index::{index, index_u32};
 use tables::switches::Coverage;

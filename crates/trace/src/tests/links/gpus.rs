@@ -6,7 +6,7 @@ use nccl_events::Start;
 use nccl_events::gpu::{GpuRecord, Kernel};
 
 use super::gpu_work::STREAM;
-use crate::timeline::location::LocationKey;
+use process_model::timeline::location::LocationKey;
 
 #[test]
 fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {

@@ -1,10 +1,10 @@
 //! What network plugins tell of their work for a step.
 
 use crate::tests::stream::{Stream, proxy_op, step};
-use crate::timeline::instance::InstanceKind;
-use crate::timeline::location::{LocationKey, Owner};
 use journal::format::record::Symbol;
 use nccl_events::{Body, Kind, NetData, event};
+use process_model::timeline::instance::InstanceKind;
+use process_model::timeline::location::{LocationKey, Owner};
 
 const PLUGIN: Body<Symbol> = Body::NetPlugin(event::NetPlugin { id: 1 << 16 | 1, data: NetData::Opaque });
 
