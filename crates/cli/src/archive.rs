@@ -1,4 +1,4 @@
-//! The archive that the user means.
+//! Opens the archive that the user names.
 
 use std::path::Path;
 

@@ -2,7 +2,6 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -64,8 +63,8 @@ pub(crate) struct Request {
     include_live: bool,
 
     /// Write only every n-th part, beginning with the i-th (from 0), and make no archive
-    #[arg(long, value_name = "I/N")]
-    shard: Option<Shard>,
+    #[arg(long, value_name = "I/N", value_parser = shard)]
+    shard: Option<(usize, usize)>,
 
     /// How many parts to write at once (default: one a core; fewer where memory is short)
     #[arg(long, value_name = "N")]
@@ -92,22 +91,9 @@ pub(crate) struct Request {
     json: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Shard {
-    number: usize,
-    of: usize,
-}
-
-impl FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parsed = text.split_once('/').and_then(|(number, of)| {
-            let (number, of) = (number.parse().ok()?, of.parse().ok()?);
-            (number < of).then_some(Self { number, of })
-        });
-        parsed.ok_or_else(|| "is I/N with I from 0 to N-1, such as 0/4".to_owned())
-    }
+fn shard(text: &str) -> Result<(usize, usize), String> {
+    let parsed = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+    parsed.filter(|(number, of)| number < of).ok_or_else(|| "is I/N with I from 0 to N-1, such as 0/4".to_owned())
 }
 
 #[derive(Debug, Serialize)]
@@ -140,7 +126,7 @@ pub(crate) fn finalize(request: &Request) -> Result<Exit> {
     let options = FinalizeOptions {
         include_live: request.include_live,
         keep_journal: request.keep_journal,
-        shard: request.shard.map(|shard| (shard.number, shard.of)),
+        shard: request.shard,
         jobs: request.jobs,
         wishes: ArchiveWishes {
             level: request.level,

@@ -17,11 +17,11 @@ pub(crate) struct Present {
     pub(crate) communicators: BTreeSet<String>,
     /// Ranks that were recorded, of the communicators that are asked for.
     pub(crate) ranks: BTreeSet<i64>,
-    /// Their numbers in the job, where these are known and others.
+    /// Their ranks in the job, if known and different.
     pub(crate) in_job: Option<BTreeSet<i64>>,
     pub(crate) functions: BTreeSet<String>,
     pub(crate) begin_ns: u64,
-    /// When it ends, on the same clock; none where that is not known.
+    /// When it ends, on the same clock; `None` if unknown.
     pub(crate) end_ns: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Present {
 const MOST: usize = 12;
 
 impl Present {
-    /// What an archive has; the ranks are those of the communicators that are wanted.
+    /// What an archive has. Ranks are listed for the wanted communicators only.
     pub(crate) fn of(trace: &Trace, begin_ns: u64, is_wanted: impl Fn(CommRef) -> bool) -> Self {
         let comms = || trace.definitions.comms.keys().copied();
         let is_recorded = |location| trace.location_kind(location) != Some(LocationKind::NotRecorded);

@@ -8,7 +8,7 @@ mod settings;
 mod signals;
 
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Command, ExitStatus};
 
 use anyhow::{Context as _, Result, anyhow};
 use journal::part::environment::{JOB_VARIABLE, JobEnvironment};
@@ -20,21 +20,16 @@ use crate::print;
 
 pub(crate) use request::Request;
 
-use directory::{Directory, Existing};
+use directory::Directory;
 use signals::{Forwarding, Interrupted, Signals};
 
 pub(crate) fn run(request: &Request) -> Result<Exit> {
     let mut job = JobEnvironment::of_process();
     let plugin = plugin::find(request.plugin.as_deref())?;
     let (program, arguments) = request.command.split_first().ok_or_else(|| anyhow!("no command to run"))?;
-    let existing = match (request.force, request.append) {
-        (true, _) => Existing::Replace,
-        (_, true) => Existing::Append,
-        _ => Existing::Refuse,
-    };
     let mut variables = request.settings.variables()?;
     let mut directory = Directory::choose(request.out.as_deref(), program, &mut job)?;
-    directory.prepare(existing, &mut job)?;
+    directory.prepare(request, &mut job)?;
     variables.push(("NCCL_OTF2_DIR", directory.as_variable()?.into()));
     if let Some(id) = job.ids.get(JOB_VARIABLE) {
         variables.push((JOB_VARIABLE, id.into()));
@@ -65,31 +60,16 @@ pub(crate) fn run(request: &Request) -> Result<Exit> {
 fn supervise(command: &mut Command) -> Result<(ExitStatus, Option<Interrupted>)> {
     let signals = Signals::catch().context("cannot catch signals")?;
     let mut child = command.spawn()?;
-    let forwarding = forward(&child, signals);
+    let process = Pid::from_child(&child);
+    let forwarding = signals.forward_to(process);
     if let Err(error) = &forwarding {
         print::note(format_args!("signals are not passed on: {error}"));
     }
-    wait_until_over(&child);
-    let interrupted = forwarding.ok().map(Forwarding::end);
-    Ok((child.wait()?, interrupted))
-}
-
-fn forward(child: &Child, signals: Signals) -> std::io::Result<Forwarding> {
-    signals.forward_to(process_id(child).ok_or(std::io::ErrorKind::InvalidInput)?)
-}
-
-/// Waits without taking the exit status: until that is taken, nobody else gets the process id, and a late
-/// signal can hit nobody else.
-fn wait_until_over(child: &Child) {
-    let Some(process) = process_id(child) else {
-        return;
-    };
+    // Until the exit status is taken, nobody else gets the process id, and a late signal can hit nobody else.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(process), options) {}
-}
-
-fn process_id(child: &Child) -> Option<Pid> {
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+    let interrupted = forwarding.ok().map(Forwarding::end);
+    Ok((child.wait()?, interrupted))
 }
 
 fn exit_code(status: ExitStatus) -> u8 {

@@ -1,4 +1,4 @@
-//! What `metrics` and `top` say of a job that is followed.
+//! What `metrics` and `top` share to follow a running job.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

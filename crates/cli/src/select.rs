@@ -1,4 +1,4 @@
-//! What of an archive statistics are made of.
+//! Options that select a part of an archive.
 
 use analysis::{Filter, Shows, Trace};
 use anyhow::{Result, bail};

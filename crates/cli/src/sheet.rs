@@ -97,7 +97,7 @@ impl Sheet {
         }
     }
 
-    /// Heads and rows: the last columns go where it is too narrow.
+    /// Header and rows. The last columns are dropped if the width is too small.
     pub(crate) fn within(&self, is_wide: bool, width: Option<usize>) -> Vec<String> {
         let mut columns: Vec<usize> = (0..self.columns.len()).collect();
         columns.retain(|at| is_wide || self.columns.get(*at).is_some_and(|column| column.is_short));
@@ -136,7 +136,7 @@ impl Sheet {
     }
 }
 
-/// What rows are sorted by: nothing comes last.
+/// The sort key of a cell. Empty cells come last.
 #[expect(clippy::cast_precision_loss, reason = "the order of numbers above 2⁵³ does not matter to people")]
 fn value(cell: Option<&Cell>) -> f64 {
     match cell {

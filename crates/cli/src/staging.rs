@@ -1,4 +1,4 @@
-//! Where the archive is made before it is put in place.
+//! A temporary directory in which an output is made before it is put in place.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ impl Staging {
 impl Drop for Staging {
     fn drop(&mut self) {
         if !self.is_in_place {
-            // What is left over hurts nobody, and the reason of the failure matters more.
+            // Leftovers do no harm, and the reason for the failure matters more.
             drop(fs::remove_dir_all(&self.path));
         }
     }
@@ -73,7 +73,7 @@ fn refuse_dash(wanted: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Nothing is written over.
+/// Fails if the output exists: nothing is overwritten.
 pub(crate) fn refuse_existing(wanted: &Path) -> Result<()> {
     refuse_dash(wanted)?;
     if fs::symlink_metadata(wanted).is_ok() {

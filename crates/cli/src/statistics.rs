@@ -12,7 +12,7 @@ use crate::progress::Bar;
 use crate::select::Select;
 use crate::verdict;
 
-/// Why an archive that opens cannot be analysed.
+/// The error for an archive that opens and cannot be analysed.
 pub(crate) fn unreadable(error: otf2::Error) -> Error {
     let is_refused = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
     let context = match &error {
@@ -29,7 +29,7 @@ pub(crate) fn of(trace: &Trace, filter: &Filter, bar: &Bar) -> Result<Analysis> 
     Ok(analysis)
 }
 
-/// How many operations of the archive the filter matches; 1 where the archive has none.
+/// The number of operations that match the filter; 1 if the archive has none at all.
 pub(crate) fn matched(report: &Report) -> u64 {
     if report.run.operations == 0 { 1 } else { report.operations.iter().map(|class| class.count).sum() }
 }

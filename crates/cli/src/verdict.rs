@@ -1,4 +1,4 @@
-//! The verdict on a job: from its journals; where they are removed, what was kept of it, or from the archive.
+//! The verdict on a job: from its journals, else the one that was kept, else from the archive.
 //!
 //! ```text
 //!  journals ─ judge ─► verdict ────────────────► beside the archive (hang.json)
@@ -69,7 +69,7 @@ fn kept(directory: &Path) -> Result<Option<Report>, Error> {
     hang::kept(directory, || Some(archive::open(directory).ok()?.events()))
 }
 
-/// The same; a file that cannot be read is noted, and does not keep anybody from judging the archive.
+/// The kept report. If it cannot be read, a note says so, and the archive can still be judged.
 fn kept_or_noted(directory: &Path) -> Option<Report> {
     kept(directory).unwrap_or_else(|error| {
         print::note(print::reasons(&error.into()));
@@ -77,7 +77,7 @@ fn kept_or_noted(directory: &Path) -> Option<Report> {
     })
 }
 
-/// How a job stood when its archive was made.
+/// The state of a job when its archive was made.
 #[derive(Debug, Serialize)]
 pub(crate) struct Ending {
     pub(crate) kind: Kind,
@@ -152,7 +152,7 @@ fn found_in(archive: &Path) -> Option<Report> {
     report.verdict.found.then_some(report)
 }
 
-/// The remark that processes of a job did not end by themselves, where nothing else is wrong.
+/// A remark on processes that did not end by themselves; `None` if anything else is wrong.
 fn killed(report: &Report) -> Option<String> {
     let gone = report.gone().count() as u64;
     let is_well = !report.verdict.found && report.verdict.kind != Kind::Unknown;
@@ -164,7 +164,7 @@ fn killed(report: &Report) -> Option<String> {
 
 fn keep(archive: &Path, mut report: Report) -> Ending {
     let events = archive::open(archive).ok().map(|trace| trace.events());
-    // Without the file the archive still tells, in less detail.
+    // Without the file the archive can still be judged, in less detail.
     if let Err(error) = hang::keep(archive, &mut report, events) {
         print::note(print::reasons(&error.into()));
     }

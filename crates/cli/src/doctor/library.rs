@@ -1,4 +1,4 @@
-//! What a library says of itself in its file: nothing of it is loaded or run.
+//! What a library file says about itself. Nothing is loaded or run.
 
 use std::path::{Path, PathBuf};
 

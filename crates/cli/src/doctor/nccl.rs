@@ -49,10 +49,7 @@ pub(super) fn judge(here: &Environment, found: &Found, findings: &mut Findings) 
             format!("{name} {release} has table v{}, newer than this plugin's {table}: NCCL translates", nccl.table);
         findings.note("nccl", text, "look for a newer version of this project");
     }
-    let slot = slot(here, library, nccl.number, release, findings);
-    row.plugin_names = slot.names;
-    row.plugin = slot.file.map(|file| file.display().to_string());
-    row.profiler = slot.profiler;
+    slot(here, library, nccl.number, &mut row, findings);
     row
 }
 

@@ -1,12 +1,10 @@
 //! NCCL's one place for a profiler plugin: by which names a release looks for it, and what it would find.
 
-use std::path::PathBuf;
-
 use nccl_events::Table;
 
 use super::environment::Environment;
 use super::library::{Library, OURS};
-use super::report::Findings;
+use super::report::{Findings, NcclRow};
 
 const VARIABLE: &str = "NCCL_PROFILER_PLUGIN";
 
@@ -44,32 +42,27 @@ pub(super) fn search(release: u32, value: Option<&str>) -> Search {
     })
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Slot {
-    pub(super) names: Vec<String>,
-    pub(super) file: Option<PathBuf>,
-    pub(super) profiler: Option<&'static str>,
-}
-
-pub(super) fn slot(here: &Environment, nccl: &Library, number: u32, release: &str, findings: &mut Findings) -> Slot {
+/// Looks up which plugin this NCCL would load, and notes it in the row of NCCL.
+pub(super) fn slot(here: &Environment, nccl: &Library, number: u32, row: &mut NcclRow, findings: &mut Findings) {
+    let release = row.release.as_str();
     let value = here.variable(VARIABLE);
     let given = value.map_or_else(|| format!("{VARIABLE} is not set"), |value| format!("{VARIABLE}={value}"));
     let who = format!("{given}: NCCL {release}");
     let advice = way_out(here, number);
-    let names = match search(number, value) {
+    row.plugin_names = match search(number, value) {
         Search::Names(names) => names,
         Search::Nothing => {
             findings.warning("plugin", format!("{who} loads no profiler"), &advice);
-            return Slot::default();
+            return;
         }
         Search::Program => {
             let why = "(STATIC_PLUGIN, or its first letters)";
             findings.warning("plugin", format!("{who} takes the program itself for the profiler {why}"), &advice);
-            return Slot::default();
+            return;
         }
     };
-    let Some(file) = names.iter().find_map(|name| here.loader.find(name)) else {
-        let what = match names.as_slice() {
+    let Some(file) = row.plugin_names.iter().find_map(|name| here.loader.find(name)) else {
+        let what = match row.plugin_names.as_slice() {
             [] => "loads no plugin by its path".to_owned(),
             names => format!("does not find {}", names.join(", nor ")),
         };
@@ -80,7 +73,7 @@ pub(super) fn slot(here: &Environment, nccl: &Library, number: u32, release: &st
                 findings.note("plugin", text, &advice);
             }
         }
-        return Slot { names, ..Slot::default() };
+        return;
     };
     let shown = file.display();
     let profiler = match Library::read(&file) {
@@ -112,7 +105,8 @@ pub(super) fn slot(here: &Environment, nccl: &Library, number: u32, release: &st
             findings.warning("plugin", text, &behind);
         }
     }
-    Slot { names, file: Some(file), profiler }
+    row.plugin = Some(file.display().to_string());
+    row.profiler = profiler;
 }
 
 fn way_out(here: &Environment, release: u32) -> String {

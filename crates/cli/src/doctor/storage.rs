@@ -14,7 +14,7 @@ use super::report::Findings;
 use crate::place::ANCHOR;
 use crate::units;
 
-/// Less than this is Docker's default for `/dev/shm`, or what is left of it.
+/// Below this `/dev/shm` has Docker's default size, or is nearly full.
 pub(super) const SMALL_SHM: u64 = 256 << 20;
 /// What a process writes at a time.
 const SEGMENT: usize = 1 << 20;

@@ -92,7 +92,7 @@ fn read(journal: &Path) -> Result<Process> {
     Process::read(journal).with_context(|| journal.display().to_string())
 }
 
-/// The beginning that all processes share, on the clock of each that can be read. Refuses what none of them has.
+/// The common beginning on the clock of each readable process. Fails if no process has what the filter asks for.
 fn begins(journals: &[PathBuf], filter: &Filter) -> Result<Vec<u64>> {
     let summary = |journal: &PathBuf| read(journal).map(Process::summary).ok();
     let read: Vec<Option<Process>> = journals.par_iter().map(summary).collect();
@@ -106,7 +106,7 @@ fn begins(journals: &[PathBuf], filter: &Filter) -> Result<Vec<u64>> {
     Ok(is_read.into_iter().map(|is_read| if is_read { begins.next().unwrap_or(0) } else { 0 }).collect())
 }
 
-/// The name of the part that a journal is in; of a journal that lies alone, its own.
+/// The name of the part that contains the journal, else the name of the journal.
 fn name_of(journal: &Path) -> Result<String> {
     let journal = fs::canonicalize(journal).with_context(|| journal.display().to_string())?;
     match journal.parent().filter(|_| journal.ends_with(journal::part::JOURNAL)).unwrap_or(&journal).file_name() {

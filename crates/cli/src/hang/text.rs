@@ -40,7 +40,7 @@ pub(crate) fn text(report: &Report, all: bool) -> Text {
     text
 }
 
-/// What the verdict is from, where it is not from the journals as they are now.
+/// The source of the verdict, if it is not the journals as they are now.
 fn origin(report: &Report, text: &mut Text) {
     if report.archive_events.is_some() {
         let at = calendar::moment(i64::try_from(report.time_ns).unwrap_or(i64::MAX));

@@ -129,7 +129,7 @@ fn bandwidths(mut all: Vec<f64>) -> Option<Bandwidths> {
     Some(Bandwidths { median: low.midpoint(high), max: *all.last()? })
 }
 
-/// The two between which the median is, of sorted values.
+/// The two middle values of a sorted list.
 fn middle<T: Copy>(all: &[T]) -> Option<[T; 2]> {
     let last = all.len().checked_sub(1)?;
     Some([*all.get(last / 2)?, *all.get(all.len() / 2)?])

@@ -99,7 +99,7 @@ fn pxn(said: &Statements) -> Option<String> {
     Some(format!("{} done for ranks of other processes{counts}", plural(transfers, "transfer", "transfers")))
 }
 
-/// Launchers give each process a command of its own: one shows what it was.
+/// Launchers give each process its own command line, so the first one is shown.
 fn commands(commands: Vec<String>) -> Vec<String> {
     match commands.as_slice() {
         [first, others @ ..] if !others.is_empty() => {

@@ -1,4 +1,4 @@
-//! What of a recording is printed.
+//! Options that select what is printed.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -104,7 +104,7 @@ impl Filter {
             })
     }
 
-    /// Whether it asks for some events only, by what they are or whose.
+    /// Whether it filters events by communicator, rank or kind.
     pub(crate) fn is_about_events(&self) -> bool {
         !(self.comm.is_empty() && self.rank.is_empty() && self.kind.is_empty())
     }
@@ -144,7 +144,7 @@ impl Filter {
             time("--from", self.from),
             time("--to", self.to),
         ];
-        // Nobody expects a line of none.
+        // `--limit 0` prints nothing on purpose.
         present.refuse_nothing(filters, if self.limit == Some(0) { 1 } else { found })
     }
 

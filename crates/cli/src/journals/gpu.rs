@@ -1,4 +1,4 @@
-//! What a journal says of GPUs: no callbacks, but what was found out beside them.
+//! GPU records of a journal: facts that the plugin found out itself, not callbacks.
 
 use clocks::gpu::samples::SampleClocks;
 use clocks::ticks::HostClock;

@@ -26,7 +26,7 @@ pub(crate) struct Journals {
     pub(crate) unread: Vec<Error>,
 }
 
-/// The journals that the user means: a part's, those of all parts of a job, or the directory of one itself.
+/// The journals at `path`: that of a part, of all parts of a job, or the journal directory itself.
 pub(crate) fn journals_of(path: &Path) -> Result<Journals> {
     let has_parts = place::has_parts(path)?;
     let one = |path: PathBuf| Ok(Journals { found: vec![path], unread: Vec::new() });
@@ -66,7 +66,7 @@ fn reading(path: &Path) -> String {
     format!("cannot read {}", path.display())
 }
 
-/// The journal of a part; none where there is no part.
+/// The journal of a part; `None` if there is no part.
 fn journal_of(part: &Path) -> Result<Option<PathBuf>> {
     let journal = part.join(JOURNAL);
     match journal.metadata() {

@@ -169,7 +169,7 @@ impl Process {
         self.launches.retain(|launch| wanted(launch.context).unwrap_or(foreign));
     }
 
-    /// Whether events of a communicator are wanted; of one that is not known here, those of this rank.
+    /// Whether events of a communicator are wanted. If it is not known here, the rank of the event decides.
     pub(super) fn wants(&self, filter: &Filter, context: u64, rank: i32) -> bool {
         match self.comm(context) {
             Some(comm) => wants(filter, &self.outcome, comm),

@@ -128,7 +128,7 @@ impl Outputs {
         let mut families = self.families.of(snapshot);
         families.extend(self.errors.families());
         let page = Arc::new(Page::new(families));
-        self.latest.set(Arc::clone(&page));
+        *self.latest.lock() = Some(Arc::clone(&page));
         if let Some(file) = &mut self.textfile {
             let written = file.write(page.text(Format::Prometheus));
             if written.is_err() {

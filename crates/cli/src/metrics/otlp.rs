@@ -32,7 +32,7 @@ pub(super) struct Sender {
 }
 
 impl Sender {
-    /// Sends to this URL, with these headers. With `once` there is one request; [`Self::end`] says what became of it.
+    /// Sends to this URL, with these headers. With `once` there is one request; [`Self::end`] returns its result.
     pub(super) fn start(
         url: String,
         headers: Vec<(String, String)>,

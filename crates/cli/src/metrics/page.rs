@@ -30,18 +30,8 @@ impl Page {
     }
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Latest(Mutex<Option<Arc<Page>>>);
-
-impl Latest {
-    pub(super) fn set(&self, page: Arc<Page>) {
-        *self.0.lock() = Some(page);
-    }
-
-    pub(super) fn get(&self) -> Option<Arc<Page>> {
-        self.0.lock().clone()
-    }
-}
+/// The last page; `None` before the first interval ends.
+pub(super) type Latest = Mutex<Option<Arc<Page>>>;
 
 #[derive(Debug, Default)]
 pub(super) struct OutputErrors {

@@ -82,7 +82,7 @@ impl Server {
             return Answer::Text(401, "show the token: Authorization: Bearer TOKEN\n");
         }
         match (request.method.as_str(), request.path.as_str()) {
-            ("GET", "/metrics") => match self.latest.get() {
+            ("GET", "/metrics") => match self.latest.lock().clone() {
                 Some(page) => Answer::Page(page, request.format),
                 None => Answer::Text(503, "no values yet\n"),
             },

@@ -22,7 +22,7 @@ impl TextFile {
         Self { directory: directory.to_owned(), path, failed: false }
     }
 
-    /// Replaces the text. Gives what is to be said, when it begins to fail and when it goes on.
+    /// Replaces the text. Returns a message when writing begins to fail, and when it works again.
     pub(super) fn write(&mut self, text: &str) -> Result<Option<String>, Option<String>> {
         let path = self.path.display();
         match self.replace(text) {

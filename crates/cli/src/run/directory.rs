@@ -7,25 +7,17 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use journal::part::environment::JobEnvironment;
 use journal::part::job::{self, CLAIM, JobDirectory, OTHER_JOBS};
 use journal::private;
 use rustix::system::uname;
 use settings::PathValues;
 
+use super::request::Request;
 use crate::calendar;
 use crate::place::{ANCHOR, PARTS};
 use crate::print;
-
-/// What to do with an archive that is there already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Existing {
-    /// Nothing: it may be the only one of a long job.
-    Refuse,
-    Replace,
-    Append,
-}
 
 /// The directory of the archive, absolute: all processes of the job mean the same.
 #[derive(Debug)]
@@ -86,9 +78,9 @@ impl Directory {
 
     /// Makes the directory; early, so that a bad name is reported before the job runs. The run becomes one of the job
     /// that recorded there where it is to add to it; else it gets a directory of its own inside.
-    pub(crate) fn prepare(&mut self, existing: Existing, job: &mut JobEnvironment) -> Result<()> {
-        self.clear(existing, job)?;
-        if let (Existing::Append, Some(claim)) = (existing, job::owner(&self.path)?) {
+    pub(crate) fn prepare(&mut self, request: &Request, job: &mut JobEnvironment) -> Result<()> {
+        self.clear(request, job)?;
+        if let (true, Some(claim)) = (request.append, job::owner(&self.path)?) {
             job.belong_to(&claim.name);
         }
         let failed = || format!("cannot make {} (--out names another)", self.path.display());
@@ -126,21 +118,23 @@ impl Directory {
         }
     }
 
-    fn clear(&self, existing: Existing, job: &JobEnvironment) -> Result<()> {
+    fn clear(&self, request: &Request, job: &JobEnvironment) -> Result<()> {
         let path = self.path.display();
-        let has_archive = self.path.join(ANCHOR).exists();
-        match existing {
-            Existing::Refuse if has_archive => bail!(
-                "{path} holds an archive already: name another directory with --out, \
-                 replace the archive with --force, or add to it with --append"
-            ),
-            Existing::Replace if is_one_of_many(job) => bail!(
+        if request.force {
+            ensure!(
+                !is_one_of_many(job),
                 "--force cannot be used by the processes of a job, they would remove each other's \
                  parts: remove {path} before the job starts"
-            ),
-            Existing::Replace => self.remove_archive(),
-            _ => Ok(()),
+            );
+            return self.remove_archive();
         }
+        // It may be the only one of a long job.
+        ensure!(
+            request.append || !self.path.join(ANCHOR).exists(),
+            "{path} holds an archive already: name another directory with --out, \
+             replace the archive with --force, or add to it with --append"
+        );
+        Ok(())
     }
 
     /// Removes what is the archive's, nothing else, the anchor first: without it there is no archive.

@@ -88,7 +88,7 @@ impl Settings {
             let Some(text) = text else { continue };
             let pair = (name.to_owned(), text.clone());
             if let Some(remark) = Config::from_variables([pair].into_iter()).remarks.first() {
-                // The plugin goes on with a default; whoever just typed it can type it again.
+                // The plugin would use a default, but here the user can correct the option.
                 let reason = remark.rsplit_once("; ").map_or(remark.as_str(), |parts| parts.0);
                 bail!("{option}: {reason}");
             }

@@ -83,7 +83,7 @@ pub(crate) fn top(request: &Request) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-/// Everything up to now: windows are of all of it, and of no known length.
+/// A snapshot of everything recorded so far. Its window has no known length.
 fn once(directory: &Path) -> Snapshot {
     let options = Options { scan: Duration::ZERO, ..Options::default() };
     let mut live = Live::new(directory, options);

@@ -28,7 +28,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Obeys a key; whether it goes on.
+    /// Handles a key. Returns `false` if the user quits.
     pub(super) fn press(&mut self, key: &Key, view: View<'_>) -> bool {
         match key {
             Key::Char('q' | 'Q') | Key::CtrlC => return false,

@@ -12,7 +12,7 @@ type Member = (usize, u32);
 /// Sums at the beginning of the interval.
 #[derive(Debug, Default)]
 pub(super) struct Before {
-    /// How often a rank was last, and what it caused.
+    /// How often a rank was last, and the waiting that it caused in ns.
     ranks: BTreeMap<Member, [u64; 2]>,
     /// What proxies waited for: GPU, peer, network.
     proxies: BTreeMap<Member, [u64; 3]>,
@@ -234,7 +234,7 @@ impl<'a> View<'a> {
         time(self.until_ns(rank).saturating_sub(since_ns))
     }
 
-    /// Until when it is known what a rank did: of a process that is over, until its last record.
+    /// The latest known time of a rank: for a process that is over, that of its last record.
     fn until_ns(self, rank: &Rank) -> u64 {
         let process = self.now.processes.get(rank.process);
         let over = process.filter(|it| matches!(it.state, ProcessState::Finished | ProcessState::Gone));
@@ -248,13 +248,13 @@ impl<'a> View<'a> {
     }
 }
 
-/// The one that moved most bytes in the interval, of those with a bandwidth.
+/// The operation with a bandwidth that moved most bytes in the interval.
 fn most<'a>(operations: &[&'a Operation]) -> Option<&'a Operation> {
     let timed = operations.iter().filter(|it| it.window.busbw.is_some());
     timed.max_by_key(|it| it.window.bytes).copied()
 }
 
-/// What operations have in common that are counted together.
+/// Operations with the same key are counted together.
 fn key(operation: &Operation) -> (&str, u64, &'static str, &str) {
     (&operation.function, operation.size_class, operation.timing, &operation.algorithm)
 }

@@ -13,11 +13,11 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::print;
 
-/// How long signals and commands wait to be looked at.
+/// How often signals and commands are checked.
 pub(super) const STEP: Duration = Duration::from_millis(50);
 
-/// What a command and all that it starts have in their environment, to be found by: who makes a group or session of
-/// its own, or whose parent has ended, still has it.
+/// A variable in the environment of a command and of everything that it starts. A process that makes its own group or
+/// session, or whose parent has ended, still has it.
 const MARK: &str = "OTF2_WATCH_COMMAND";
 
 pub(super) struct Commands {
@@ -55,7 +55,7 @@ impl Commands {
         Ok(())
     }
 
-    /// Says how commands have ended, and kills those that take too long. Whether some run.
+    /// Reports commands that have ended, and kills those that take too long. Returns whether any still runs.
     pub(super) fn attend(&mut self) -> bool {
         let limit = self.limit;
         self.running.retain_mut(|running| !running.has_ended(limit));
@@ -103,10 +103,8 @@ impl Running {
     }
 
     fn signal(&self, signal: Signal) {
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // It may have ended just now.
-            let _already_over = kill_process_group(group, signal);
-        }
+        // It may have ended just now.
+        let _already_over = kill_process_group(Pid::from_child(&self.child), signal);
         signal_marked(&self.mark, signal);
     }
 }
@@ -125,7 +123,7 @@ fn signal_marked(mark: &str, signal: Signal) {
     }
 }
 
-/// The processes of this host with a mark; those of other users cannot be looked into.
+/// The processes of this host with a mark. The environment of other users' processes cannot be read.
 fn marked(mark: &str) -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

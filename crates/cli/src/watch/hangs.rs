@@ -4,7 +4,7 @@ use hang::{Kind, Report};
 
 use super::outputs::Change;
 
-/// What distinguishes verdicts; their texts have times in them.
+/// Identifies a verdict: its text contains times.
 type Verdict = (Kind, String, String);
 
 /// The verdicts that were reported, until nothing is found any more.

@@ -110,7 +110,7 @@ impl Watcher<'_> {
         Ok(report)
     }
 
-    /// Reads on, and judges the interval when it is over. Whether there is more to read.
+    /// Reads new records, and judges the interval when it is over. Returns whether more can be read.
     fn follow(&mut self) -> bool {
         let Some(follower) = &mut self.follower else { return false };
         let is_behind = follower.live.poll().is_behind;
@@ -124,7 +124,7 @@ impl Watcher<'_> {
         is_behind
     }
 
-    /// Says why nothing could be read, but not again and again.
+    /// Notes why nothing could be read, once for each reason.
     fn note_once(&mut self, error: &anyhow::Error) {
         let reasons = print::reasons(error);
         if self.noted != reasons {
@@ -133,7 +133,7 @@ impl Watcher<'_> {
         }
     }
 
-    /// Whether it shall go on then.
+    /// Returns `false` if a signal ends the wait.
     fn wait_until(&mut self, then: Instant) -> bool {
         while !self.is_over.load(Ordering::SeqCst) {
             let _some_run = self.outputs.commands.attend();

@@ -40,7 +40,7 @@ struct Class {
 #[derive(Debug, Default)]
 struct History {
     past: Vec<f64>,
-    /// Since when it may have become slow, or fast again.
+    /// Values since it may have become slow, or fast again.
     streak: Vec<f64>,
     is_slow: bool,
     row: Option<Row>,
@@ -197,7 +197,7 @@ fn classes(snapshot: &Snapshot) -> BTreeMap<Class, Vec<&Operation>> {
     classes
 }
 
-/// The lower one of two: of two ranks one waits.
+/// The lower median: of two ranks one waits for the other.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len().saturating_sub(1) / 2).copied()

@@ -1,4 +1,4 @@
-//! A small archive of two hosts on one clock, with all that is said of it.
+//! A small archive of two hosts on one clock, with all statements on clocks.
 
 use super::fixture::{Fixture, Said};
 
@@ -11,26 +11,21 @@ impl Fixture {
         let same = vec![(100, 0), (456, 0)];
         fixture.offsets = [same.clone(), vec![(100, 0), (1_000_000_100, 20_000)], same];
         fixture.deviation = 10.0 / 3.0_f64.sqrt();
+        let said = |relation, [correction_ns, drift_ppb]: [i64; 2], uncertainty_ns, anchors| {
+            vec![
+                ("NCCL::CLOCK::RELATION", Said::Text(relation)),
+                ("NCCL::CLOCK::CORRECTION_NS", Said::Signed(correction_ns)),
+                ("NCCL::CLOCK::DRIFT_PPB", Said::Signed(drift_ppb)),
+                ("NCCL::CLOCK::VIOLATIONS", Said::Unsigned(0)),
+                ("NCCL::CLOCK::WORST_VIOLATION_NS", Said::Unsigned(0)),
+                ("NCCL::CLOCK::UNCERTAINTY_NS", Said::Unsigned(uncertainty_ns)),
+                ("NCCL::CLOCK::ANCHORS", Said::Text(anchors)),
+            ]
+        };
+        // Anchors are ticks, CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_REALTIME.
         fixture.said = [
-            vec![
-                ("NCCL::CLOCK::RELATION", Said::Text("reference")),
-                ("NCCL::CLOCK::CORRECTION_NS", Said::Signed(0)),
-                ("NCCL::CLOCK::DRIFT_PPB", Said::Signed(0)),
-                ("NCCL::CLOCK::VIOLATIONS", Said::Unsigned(0)),
-                ("NCCL::CLOCK::WORST_VIOLATION_NS", Said::Unsigned(0)),
-                ("NCCL::CLOCK::UNCERTAINTY_NS", Said::Unsigned(5)),
-                // Ticks, CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, CLOCK_REALTIME.
-                ("NCCL::CLOCK::ANCHORS", Said::Text("7 90 90 90, 9 99 99 99")),
-            ],
-            vec![
-                ("NCCL::CLOCK::RELATION", Said::Text("bounded")),
-                ("NCCL::CLOCK::CORRECTION_NS", Said::Signed(50)),
-                ("NCCL::CLOCK::DRIFT_PPB", Said::Signed(20_000)),
-                ("NCCL::CLOCK::VIOLATIONS", Said::Unsigned(0)),
-                ("NCCL::CLOCK::WORST_VIOLATION_NS", Said::Unsigned(0)),
-                ("NCCL::CLOCK::UNCERTAINTY_NS", Said::Unsigned(15)),
-                ("NCCL::CLOCK::ANCHORS", Said::Text("7 90 90 40, 9 99 99 70")),
-            ],
+            said("reference", [0, 0], 5, "7 90 90 90, 9 99 99 99"),
+            said("bounded", [50, 20_000], 15, "7 90 90 40, 9 99 99 70"),
         ];
         for (name, value) in [
             ("NCCL::CLOCK::ALIGNMENT::HOSTS", "2"),
@@ -46,7 +41,7 @@ impl Fixture {
         fixture
     }
 
-    /// Changes what a process says of its clock.
+    /// Changes a statement of a process on its clock.
     pub(crate) fn say(&mut self, process: usize, name: &str, value: Said) {
         self.said[process].iter_mut().find(|(known, _)| *known == name).expect("it says that").1 = value;
     }

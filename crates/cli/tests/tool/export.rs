@@ -150,8 +150,8 @@ fn what_the_analyser_demands_of_events_is_met() {
     // 8. Every collective on every member, in one order; every message is sent and received.
     assert_eq!((&sent, sent.values().sum()), (&received, 18));
     assert!(collectives.iter().all(|of_rank| of_rank.len() == 10));
-    let [first_rank, second_rank, third_rank] = collectives.as_slice() else { panic!("three ranks") };
-    for ((&(first, begin), &(second, late)), &(third, other)) in first_rank.iter().zip(second_rank).zip(third_rank) {
+    for ((of_0, of_1), of_2) in collectives[0].iter().zip(&collectives[1]).zip(&collectives[2]) {
+        let [(first, begin), (second, late), (third, other)] = [*of_0, *of_1, *of_2];
         assert_eq!((first.0, first.1, first), (CollectiveOp::Allreduce, None, second));
         assert_eq!(first, third);
         // What the analyser computes: how long ranks wait in collectives for the last one to enter.

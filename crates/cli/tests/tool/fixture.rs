@@ -76,7 +76,7 @@ pub(crate) struct Fixture {
     pub(crate) offsets: [Vec<(u64, i64)>; 3],
     /// Their standard deviation on rank 1.
     pub(crate) deviation: f64,
-    /// What the two processes say of their clocks, where they are on two hosts.
+    /// Statements of the two processes on their clocks, used with `two_hosts`.
     pub(crate) said: [Vec<(&'static str, Said)>; 2],
     /// The boot ids of the two hosts.
     pub(crate) boots: [Option<&'static str>; 2],
@@ -151,7 +151,7 @@ impl Fixture {
         self.properties.push((name, value.to_owned()));
     }
 
-    /// What a writer says of what it wrote.
+    /// The counts that a writer states.
     fn account(&self) -> Vec<(&'static str, String)> {
         let mut counts = [0_u32; 4];
         for step in self.ranks.iter().flatten().chain(&self.channel) {

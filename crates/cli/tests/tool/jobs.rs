@@ -1,4 +1,4 @@
-//! Which job's directory is meant, and what `run` makes of it and says.
+//! Which directory of a job is used, and what `run` makes there and prints.
 
 use std::fs;
 use std::path::Path;

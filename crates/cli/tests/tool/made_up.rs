@@ -62,7 +62,7 @@ impl Host {
     }
 }
 
-/// How much later something of the last host is by the wall clocks, in ticks of the first host's timer.
+/// How much later the wall clocks place an event of the last host, in ticks of the first host's timer.
 pub(crate) fn wall_clocks_differ(timer: Timer, at: Moment) -> Moment {
     let [alpha, beta] = HOSTS;
     // The moment at which the first host's wall clock shows what the last one's shows.

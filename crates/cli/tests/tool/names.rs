@@ -18,12 +18,12 @@ fn hostile(what: &str) -> String {
     format!("{what}\x1b[2J\u{9b}2J\x1b]0;t\x07\nFORGED\r\tx\u{202e}y\u{2066}\u{200f}")
 }
 
-/// How a terminal gets that.
+/// The same text escaped for a terminal.
 fn escaped(what: &str) -> String {
     format!("{what}{}", r"\u{1b}[2J\u{9b}2J\u{1b}]0;t\u{7}\nFORGED\r\tx\u{202e}y\u{2066}\u{200f}")
 }
 
-/// A job's directory with a name of the kind: two killed ranks, of which the last is behind.
+/// A job's directory with such a name: two killed ranks, the last of which is behind.
 fn job(scratch: &Scratch) -> PathBuf {
     let out = scratch.join(&hostile("job"));
     for rank in 0..2 {

@@ -24,10 +24,10 @@ fn message(to: &mut EventWriter<'_>, (time, sends, request, message): (u64, bool
 
 /// NCCL's archive of the same job.
 pub(crate) struct Nccl {
-    /// What process ids are too high by.
+    /// An offset to all process ids.
     pub(crate) other_processes: u64,
     pub(crate) has_anchors: bool,
-    /// What the hosts were started earlier by.
+    /// How much earlier the hosts were started.
     pub(crate) earlier: Moment,
     /// All-reduces: when each rank enters, and when all leave.
     pub(crate) calls: Vec<([Moment; 3], Moment)>,
@@ -43,7 +43,7 @@ pub(crate) struct Nccl {
     pub(crate) properties: Vec<(&'static str, &'static str)>,
 }
 
-/// What an operation is, and the call of it.
+/// The regions of an operation and of its call.
 const OPERATION: RegionRef = RegionRef::new(0);
 const CALL: RegionRef = RegionRef::new(1);
 

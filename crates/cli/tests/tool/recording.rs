@@ -12,7 +12,7 @@ pub(crate) fn record(out: &Path, rank: u32, pid: u32, all_reduces: u64) -> PathB
     record_in(out, rank, pid, all_reduces, |_| {})
 }
 
-/// As [`record`]; `describe` changes what the process says of itself.
+/// As [`record`]; `describe` changes the description of the process.
 pub(crate) fn record_in(
     out: &Path,
     rank: u32,

@@ -174,6 +174,6 @@ fn two_runs_have_a_page_of_what_diff_says() {
     let summary = report(&["--json", "-o", "all.html"]).json();
     assert_eq!((&summary["outcome"], &summary["page"]), (&"slower".into(), &"all.html".into()));
     keep(&scratch.join("all.html"), "diff");
-    // A page of one run is of all of it.
+    // A page of one run shows the whole run.
     scratch.ends(["report", "a/trace", "--from", "1us"]).with_code(2).says("--diff");
 }

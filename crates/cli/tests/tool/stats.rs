@@ -195,29 +195,6 @@ fn jobs_of_all_sorts_have_a_verdict() {
 }
 
 #[test]
-fn a_job_of_64_processes_is_read_by_every_verb() {
-    const RANKS: u32 = 64;
-    let scratch = Scratch::new();
-    let out = scratch.join("job");
-    let who = |rank| Who { rank, ranks: RANKS, in_environment: true };
-    let mut processes: Vec<Process> = (0..RANKS).map(|rank| Process::begin(&out, who(rank))).collect();
-    for sequence in 0..5 {
-        for process in &mut processes {
-            process.all_reduce(sequence);
-        }
-    }
-    for process in processes {
-        let _part = process.end();
-    }
-    verdict(&scratch, "job");
-    let report: Value = serde_json::from_str(&stats(&scratch, &out, &["--json"])).expect("JSON");
-    assert_eq!((&report["run"]["operations"], &report["run"]["instances"]), (&320.into(), &5.into()));
-    assert_eq!(report["ranks"].as_array().map(Vec::len), Some(64));
-    assert_eq!((&report["run"]["processes"], &report["run"]["has_steps"]), (&64.into(), &true.into()));
-    scratch.ends(["check", "job"]).with_code(0);
-}
-
-#[test]
 fn an_archive_of_an_older_build_is_refused_with_the_way_out() {
     let scratch = Scratch::new();
     Fixture { has_kinds: false, ..Fixture::sound() }.write(scratch.path());

@@ -41,7 +41,7 @@ impl Line<'_> {
         }
     }
 
-    /// Where it is written among those of the same time.
+    /// The order of lines that have the same time.
     pub(super) fn place(&self) -> (u8, u64) {
         match self {
             Self::Init(_) => (0, 0),
@@ -69,7 +69,7 @@ fn moment(process: &Process, when: Moment, json: &mut Json) {
     json.put("tid", when.tid);
 }
 
-/// From when to when; nothing is callback of an end that was not recorded.
+/// Writes start, stop and duration; only the start if the end was not recorded.
 pub(super) fn span(process: &Process, start: Moment, stop: Option<Moment>, json: &mut Json) {
     json.object("start", |json| moment(process, start, json));
     if let Some(stop) = stop {

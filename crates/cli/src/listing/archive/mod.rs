@@ -22,19 +22,17 @@ use crate::present::Present;
 use crate::print;
 use crate::units::plural;
 use printer::{Printer, Shown};
-use ranks::Ranks;
 
 pub(super) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
     let trace = archive::open(path)?;
     refuse_unknown(filter)?;
-    let ranks = Ranks::of(&trace);
     let clock = Clock::of(&trace);
-    let present = Present::of(&trace, clock.begin_ns, |comm| ranks.wants_comm(comm, filter));
+    let present = Present::of(&trace, clock.begin_ns, |comm| ranks::wants_comm(&trace, comm, filter));
     let comms = || trace.definitions.comms.keys();
-    filter.refuse_absent(&present, |single| comms().any(|comm| ranks.wants_comm(*comm, single)))?;
+    filter.refuse_absent(&present, |single| comms().any(|comm| ranks::wants_comm(&trace, *comm, single)))?;
     let locations = trace.definitions.locations.keys().copied();
     let wanted: Vec<LocationRef> =
-        locations.filter(|location| trace.has_events(*location) && ranks.wanted(*location, filter)).collect();
+        locations.filter(|location| trace.has_events(*location) && ranks::wanted(&trace, *location, filter)).collect();
     open_many_files();
     let mut output = Output::new(filter.limit);
     let mut reading = Reading {
@@ -43,7 +41,7 @@ pub(super) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
         clock,
         open: BTreeMap::new(),
         is_held_back: true,
-        printer: Printer::new(&trace, &ranks, &wanted, json),
+        printer: Printer::new(&trace, &wanted, json),
     };
     reading.printer.head(&mut output)?;
     let mut written = Ok(());
@@ -67,7 +65,7 @@ pub(super) fn print(path: &Path, filter: &Filter, json: bool) -> Result<Exit> {
     Ok(remark(&trace))
 }
 
-/// Says what the archive does not have, by its own account.
+/// Notes what the archive itself says it lacks.
 fn remark(trace: &Trace) -> Exit {
     let (lost, problems) = (trace.said.counts.lost(), trace.said.problems.number.get());
     if lost > 0 {
@@ -98,7 +96,7 @@ fn refuse_unknown(filter: &Filter) -> Result<()> {
     );
 }
 
-/// libotf2 has a file open for every location, which are more than the usual 1024.
+/// libotf2 keeps a file open for every location, which can exceed the usual limit of 1024.
 fn open_many_files() {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -129,9 +127,9 @@ impl Clock {
 struct Open {
     region: RegionRef,
     ns: u64,
-    /// The event of NCCL that it shows, or that the region around it shows.
+    /// The kind of NCCL event that the region shows, else that of the region around it.
     kind: Option<Kind>,
-    /// Its ENTER, not printed yet because it is before the time that is wanted.
+    /// Its ENTER, not printed yet because it precedes the wanted time.
     held_back: Option<Event>,
 }
 
@@ -140,13 +138,13 @@ struct Reading<'a> {
     trace: &'a Trace,
     clock: Clock,
     open: BTreeMap<LocationRef, Vec<Open>>,
-    /// Nothing has come yet that is in the time that is wanted.
+    /// No event of the wanted time has come yet.
     is_held_back: bool,
     printer: Printer<'a>,
 }
 
 impl Reading<'_> {
-    /// Takes in an event. False when no more are wanted.
+    /// Returns `false` when no more events are wanted.
     fn event(&mut self, location: LocationRef, event: Event, output: &mut Output) -> Result<bool> {
         let ns = self.clock.ns(event.time);
         let begin_ns = self.clock.begin_ns;
@@ -186,7 +184,7 @@ impl Reading<'_> {
         self.printer.line(&shown, output)
     }
 
-    /// Prints what was entered before the time that is wanted and goes on in it.
+    /// Prints the regions that were entered before the wanted time and have not been left.
     fn release(&mut self, output: &mut Output) -> Result<bool> {
         self.is_held_back = false;
         let mut held = Vec::new();

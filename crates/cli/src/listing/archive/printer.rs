@@ -6,8 +6,7 @@ use otf2::{Event, EventKind, LocationRef};
 
 use super::super::output::Output;
 use super::super::text::{Columns, Line};
-use super::ranks::Ranks;
-use super::record;
+use super::{ranks, record};
 use crate::journals::value::{Json, List, Value, pairs};
 use crate::units;
 
@@ -22,21 +21,20 @@ pub(super) struct Shown<'a> {
 
 pub(super) struct Printer<'a> {
     trace: &'a Trace,
-    ranks: &'a Ranks<'a>,
     columns: Option<Columns>,
 }
 
 impl<'a> Printer<'a> {
-    /// The widths of columns are those of the locations that are wanted: the lines themselves are not known yet.
-    pub(super) fn new(trace: &'a Trace, ranks: &'a Ranks<'a>, wanted: &[LocationRef], json: bool) -> Self {
+    /// Column widths are computed from the wanted locations, because the lines are not known yet.
+    pub(super) fn new(trace: &'a Trace, wanted: &[LocationRef], json: bool) -> Self {
         let width = |text: &dyn Fn(LocationRef) -> String, least: &str| {
             wanted.iter().map(|location| text(*location).chars().count()).max().unwrap_or(0).max(least.len())
         };
         let columns = (!json).then(|| Columns {
             location: width(&|location| trace.location_name(location), "location"),
-            whose: width(&|location| ranks.text(location), "rank"),
+            whose: width(&|location| ranks::text(trace, location), "rank"),
         });
-        Self { trace, ranks, columns }
+        Self { trace, columns }
     }
 
     pub(super) fn head(&self, output: &mut Output) -> Result<()> {
@@ -75,7 +73,7 @@ impl<'a> Printer<'a> {
             after_ns: shown.after_ns,
             duration: shown.duration_ns.map(units::time),
             location: self.trace.location_name(shown.location),
-            whose: self.ranks.text(shown.location),
+            whose: ranks::text(self.trace, shown.location),
             depth: shown.depth,
             what,
         }

@@ -5,37 +5,27 @@ use otf2::{CommRef, LocationRef};
 
 use crate::journals::Filter;
 
-/// The ranks of an archive's locations; threads have none.
-pub(super) struct Ranks<'a>(&'a Trace);
-
-impl<'a> Ranks<'a> {
-    pub(super) const fn of(trace: &'a Trace) -> Self {
-        Self(trace)
+/// Whether a location is wanted. Threads have no rank.
+pub(super) fn wanted(trace: &Trace, location: LocationRef, filter: &Filter) -> bool {
+    match trace.rank_of(location) {
+        Some((comm, rank)) => wants_comm(trace, comm, filter) && filter.wants_rank(Some(rank.into())),
+        None => filter.wants_comm("", None) && filter.wants_rank(None),
     }
+}
 
-    pub(super) fn wanted(&self, location: LocationRef, filter: &Filter) -> bool {
-        let Some((comm, rank)) = self.0.rank_of(location) else {
-            return filter.wants_comm("", None) && filter.wants_rank(None);
-        };
-        self.wants_comm(comm, filter) && filter.wants_rank(Some(rank.into()))
-    }
+pub(super) fn wants_comm(trace: &Trace, comm: CommRef, filter: &Filter) -> bool {
+    let name = trace.comm_name(comm);
+    let (base, id) = identity(&name);
+    filter.wants_comm(&name, id) || filter.wants_comm(base, id)
+}
 
-    pub(super) fn wants_comm(&self, comm: CommRef, filter: &Filter) -> bool {
-        let name = self.0.comm_name(comm);
-        let (base, id) = identity(&name);
-        filter.wants_comm(&name, id) || filter.wants_comm(base, id)
-    }
-
-    /// Rank, and communicator where there are several; empty where there is none.
-    pub(super) fn text(&self, location: LocationRef) -> String {
-        let Some((comm, rank)) = self.0.rank_of(location) else {
-            return String::new();
-        };
-        let ranks = self.0.members(comm).len();
-        match self.0.definitions.comms.len() {
-            0 | 1 => format!("{rank}/{ranks}"),
-            _ => format!("{} {rank}/{ranks}", self.0.comm_name(comm)),
-        }
+/// Rank, and communicator where there are several; empty where there is none.
+pub(super) fn text(trace: &Trace, location: LocationRef) -> String {
+    let Some((comm, rank)) = trace.rank_of(location) else { return String::new() };
+    let ranks = trace.members(comm).len();
+    match trace.definitions.comms.len() {
+        0 | 1 => format!("{rank}/{ranks}"),
+        _ => format!("{} {rank}/{ranks}", trace.comm_name(comm)),
     }
 }
 

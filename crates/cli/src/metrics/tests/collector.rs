@@ -12,7 +12,7 @@ use whole_plugin::process::{LIMIT, run, start, wait_for};
 use super::{everything, free_address, ours, request};
 use crate::metrics::Outputs;
 
-/// A family's name with its numbers; of histograms those of their values.
+/// A family's name with its numbers: for histograms, the number of values.
 #[expect(clippy::cast_precision_loss, reason = "as it is printed")]
 fn numbers(family: &Family) -> (String, Vec<f64>) {
     let numbers = family.samples.iter().map(|sample| match &sample.value {

@@ -125,7 +125,7 @@ fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").expect("an address").local_addr().expect("an address").to_string()
 }
 
-/// What a program says of what it reads, and whether it is content.
+/// What a program prints about its input, and whether it accepts it.
 fn say(command: &mut Command, input: &str) -> (bool, String) {
     let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("started");

@@ -1,4 +1,4 @@
-//! Names, labels and units: those of the pages and dashboards.
+//! Names, labels and units are the ones that pages and dashboards use.
 
 use std::collections::BTreeSet;
 use std::fs;

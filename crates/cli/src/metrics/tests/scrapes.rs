@@ -39,7 +39,7 @@ fn get(address: SocketAddr, rest: &str) -> String {
 fn a_scraper_gets_the_format_that_it_asks_for() {
     let (address, latest, _troubles) = serve(None);
     assert!(get(address, "").starts_with("HTTP/1.1 503 "), "nothing is known yet");
-    latest.set(Arc::new(Page::new(ours())));
+    *latest.lock() = Some(Arc::new(Page::new(ours())));
     let plain = get(address, "");
     let (head, body) = plain.split_once("\r\n\r\n").expect("a head");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{head}");
@@ -52,7 +52,7 @@ fn a_scraper_gets_the_format_that_it_asks_for() {
 #[test]
 fn a_thousand_scrapes_at_once_are_answered() {
     let (address, latest, errors) = serve(None);
-    latest.set(Arc::new(Page::new(ours())));
+    *latest.lock() = Some(Arc::new(Page::new(ours())));
     let expected = get(address, "");
     let scrape = |_| thread::Builder::new().stack_size(128 << 10).spawn(move || get(address, "")).expect("a thread");
     let scrapes: Vec<_> = (0..1000).map(scrape).collect();
@@ -63,7 +63,7 @@ fn a_thousand_scrapes_at_once_are_answered() {
 #[test]
 fn what_is_no_scrape_is_refused_and_closed() {
     let (address, latest, errors) = serve(None);
-    latest.set(Arc::new(Page::new(ours())));
+    *latest.lock() = Some(Arc::new(Page::new(ours())));
     let long = [b"GET / HTTP/1.1\r\nX: ".as_slice(), &[b'x'; 100_000]].concat();
     let many = format!("GET / HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(1000));
     let garbage: [&[u8]; 5] =
@@ -88,7 +88,7 @@ fn what_is_no_scrape_is_refused_and_closed() {
 #[test]
 fn who_has_a_token_shows_it() {
     let (address, latest, _troubles) = serve(Some("s3cret"));
-    latest.set(Arc::new(Page::new(ours())));
+    *latest.lock() = Some(Arc::new(Page::new(ours())));
     for shown in ["", "Authorization: Bearer s3cre\r\n", "Authorization: Basic s3cret\r\n"] {
         assert!(
             get(address, shown).starts_with("HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer\r\n"),

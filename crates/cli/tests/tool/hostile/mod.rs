@@ -16,7 +16,7 @@ use super::support::{Ended, Scratch};
 
 /// Long for what is bounded, short for what is not.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Address space, in KiB: threads and mapped libraries take some hundred MiB of it.
+/// Limit on address space in KiB: threads and mapped libraries take some hundred MiB.
 const MOST_KIB: u32 = 3 << 20;
 
 /// Runs the tool with bounded time and memory.

@@ -59,7 +59,7 @@ fn the_trace_of_score_p_is_as_it_was() {
     for definition in before.verbatim_definitions().expect("definitions") {
         let is_there = match &definition {
             Definition::ClockProperties { .. } => continue,
-            // MPI's list of locations goes on with NCCL's.
+            // NCCL's locations are appended to MPI's list.
             Definition::Group { this, members, group_type: 4, .. } => all.any(|other| match other {
                 Definition::Group { this: same, members: more, .. } => {
                     this == same && more.starts_with(members) && more.len() == members.len() + 3

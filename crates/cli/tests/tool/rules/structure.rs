@@ -100,7 +100,7 @@ pub(super) const OTHER_CASES: &[Case] = &[
     }),
     // Two ranks on one location.
     spoiled("S07", |fixture| fixture.members = vec![0, 0]).with(&["C04", "C07", "C08", "C13"]),
-    // Times of offsets that do not increase: libotf2 gives none of the events. The second of rank 1 is put before the
+    // Times of offsets that do not increase: libotf2 returns no events. The second of rank 1 is put before the
     // first.
     Case {
         is_aligned: true,

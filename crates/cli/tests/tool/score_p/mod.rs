@@ -16,7 +16,7 @@ pub(crate) struct ScoreP {
     pub(crate) timer: Timer,
     /// Whether local definitions take more than one chunk.
     pub(crate) has_large_tables: bool,
-    /// The one process that it is of, by its rank: without MPI.
+    /// The rank of the only process, for a trace of one process without MPI.
     pub(crate) only: Option<u64>,
 }
 
