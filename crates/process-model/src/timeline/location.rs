@@ -123,7 +123,7 @@ pub struct ByLocation<T> {
 }
 
 impl<T: Ord> ByLocation<T> {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { numbers: FxHashMap::default(), locations: Vec::new() }
     }
 
