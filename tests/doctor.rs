@@ -51,11 +51,11 @@ fn what_is_said_happens() {
         let Some(library) = nccl_library(version) else {
             return;
         };
-        what_is_said_of_it_happens(version, &library);
+        nccl_does_what_is_said(version, &library);
     }
 }
 
-fn what_is_said_of_it_happens(version: &str, library: &Path) {
+fn nccl_does_what_is_said(version: &str, library: &Path) {
     let scratch = Scratch::new();
     let folder = installed(&scratch);
     let path = folder.join("libnccl-profiler-otf2.so");

@@ -1,8 +1,7 @@
 //! The one boundary between NCCL and us.
 //!
-//! A panic must neither unwind into NCCL nor abort the job: it becomes success with a NULL handle, switches
-//! recording off for the process, and is reported once. What the guard runs is safe code of ours; nothing
-//! here allocates unless something panicked.
+//! A panic must neither unwind into NCCL nor abort the job: it becomes success with a NULL handle, switches recording
+//! off for the process, and is reported once. Nothing here allocates unless something panicked.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};

@@ -87,8 +87,7 @@ macro_rules! p2p {
     };
 }
 
-/// Reads header and body of a descriptor with the kinds that all versions have; `coll`, `p2p` and other kinds are read
-/// by the version.
+/// Reads header and body of a descriptor; the version reads `coll`, `p2p` and kinds that not all have.
 macro_rules! read {
     ($descriptor:ident, $start:ident, coll: $coll:expr, p2p: $p2p:expr, $($kind:pat => $other:expr,)*) => {
         $crate::abi::shapes::header($start, $descriptor.parentObj, $descriptor.rank);

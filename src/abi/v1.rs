@@ -12,11 +12,9 @@ use super::Descriptor;
 use super::shapes::{member, number, read};
 use super::sys::ncclProfilerEventDescr_v1_t;
 
-/// `ncclFunc_t`.
 const FUNCTIONS: [&CStr; 8] =
     [c"Broadcast", c"Reduce", c"AllGather", c"ReduceScatter", c"AllReduce", c"SendRecv", c"Send", c"Recv"];
 
-/// `ncclDataType_t`.
 const DATATYPES: [&CStr; 12] = [
     c"ncclInt8",
     c"ncclUint8",
@@ -32,7 +30,6 @@ const DATATYPES: [&CStr; 12] = [
     c"ncclFloat8e5m2",
 ];
 
-/// `NCCL_PROTO_*`.
 const PROTOCOLS: [&CStr; 3] = [c"LL", c"LL128", c"SIMPLE"];
 
 #[inline]

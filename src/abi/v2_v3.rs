@@ -10,14 +10,6 @@ use super::shapes::{coll, member, net_plugin, p2p, read};
 use super::sys::{ncclProfilerEventDescr_v2_t, ncclProfilerEventDescr_v3_t};
 use crate::host::version;
 
-/// 2.26.2 to 2.26.5 hand a v2 plugin a pointer to v3's descriptor, which is shorter and has other offsets.
-/// (They prefer v3, which we export; but a program may ask for less.)
-#[inline]
-const fn passes_v3(version: u32) -> bool {
-    matches!(version, 22602..=22605)
-}
-
-/// Reads what both have.
 macro_rules! read_both {
     ($descriptor:ident, $start:ident, $($kind:pat => $other:expr,)*) => {
         read!($descriptor, $start,
@@ -40,7 +32,9 @@ macro_rules! read_both {
 impl Descriptor for ncclProfilerEventDescr_v2_t {
     #[inline(always)]
     unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>) {
-        if passes_v3(version::current()) {
+        // 2.26.2 to 2.26.5 hand a v2 plugin a pointer to v3's descriptor, which is shorter and has other offsets.
+        // (They prefer v3, which we export; but a program may ask for less.)
+        if matches!(version::current(), 22602..=22605) {
             let descriptor = descriptor.cast::<ncclProfilerEventDescr_v3_t>();
             // SAFETY: the contract, but these releases pass what v3 expects.
             return unsafe { ncclProfilerEventDescr_v3_t::read(descriptor, start) };

@@ -9,12 +9,6 @@ use super::shapes::{coll, kernel_ch, member, net_plugin, p2p, read};
 use super::sys::ncclProfilerEventDescr_v4_t;
 use crate::host::version;
 
-/// In 2.27, whose own descriptor this is, `p2p.nChannels` is set. From 2.28 on the descriptor is a copy in which it
-/// never is; a release that cannot be asked may be one of those.
-const fn sets_channels(version: u32) -> bool {
-    matches!(version, 22_700..22_800)
-}
-
 impl Descriptor for ncclProfilerEventDescr_v4_t {
     #[inline]
     unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>) {
@@ -27,7 +21,9 @@ impl Descriptor for ncclProfilerEventDescr_v4_t {
             },
             p2p: {
                 let raw = member!(descriptor, p2p);
-                let channels = if sets_channels(version::current()) { raw.nChannels } else { 0 };
+                // In 2.27, whose own descriptor this is, `nChannels` is set. From 2.28 on the descriptor is a copy in
+                // which it never is; a release that cannot be asked may be one of those.
+                let channels = if matches!(version::current(), 22_700..22_800) { raw.nChannels } else { 0 };
                 p2p!(raw, channels: channels, parent_group: descriptor.parentObj, comm_hash: 0)
             },
             Kind::KernelCh => kernel_ch(member!(descriptor, kernelCh)),

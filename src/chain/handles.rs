@@ -44,7 +44,6 @@ pub(crate) struct HandleTable {
 }
 
 impl HandleTable {
-    /// For about `2^bits` numbers.
     pub(crate) fn with_bits(bits: u32) -> Self {
         let bits = bits - WAYS.trailing_zeros();
         let buckets = (0..1_usize << bits).map(|_| [const { Place::free() }; WAYS]);
@@ -95,8 +94,7 @@ impl HandleTable {
         })
     }
 
-    /// The event has stopped: its place may be taken before that of events that have not. Its handles can still be the
-    /// parents of others.
+    /// The event has stopped: its place is taken before those of open events. It can still be a parent.
     pub(crate) fn close(&self, id: u64) {
         let Some(place) = self.place(id) else { return };
         let since = place.since.load(Ordering::Relaxed);

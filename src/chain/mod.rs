@@ -1,8 +1,6 @@
 //! The profiler plugins behind this one (`NCCL_OTF2_CHAIN`), without C: where their libraries are, what each asks for,
 //! which handle each has for an event, and what it did not get.
-//!
-//! `abi/chained/` calls them, in the same callbacks as NCCL calls this plugin. A callback takes no lock and allocates
-//! nothing: handles lie in a table of fixed size, where old events make room for new ones.
+//! `abi/chained/` calls them, in the same callbacks as NCCL calls this plugin: without a lock, without allocating.
 
 mod asked;
 mod handles;

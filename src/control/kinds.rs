@@ -1,9 +1,8 @@
 //! Sets of event kinds, as bits by the number of [`Kind`].
 
+use nccl_events::Kind;
 use nccl_events::control::Wanted;
-use nccl_events::{Kind, completed};
 
-/// Every kind, [`Kind::Unknown`] too.
 pub(super) const EVERY_KIND: u32 = u32::MAX;
 
 /// The kinds to record. A job's own set lets through what NCCL starts without being asked; a set that was changed
@@ -20,22 +19,34 @@ pub(super) const fn wanted_kinds(wanted: Wanted, asked: u32, is_shared: bool) ->
 
 /// Adds the parents of the kinds: NCCL starts them too, and without them the children would have no place in the trace.
 const fn with_parents(events: u32) -> u32 {
-    const CHANNELS: u32 = Kind::KernelCh.mask() | Kind::KernelPhase.mask();
-    const NET: u32 = Kind::ProxyOp.mask() | Kind::ProxyStep.mask() | Kind::NetPlugin.mask();
-    const COPY_PARTS: u32 = Kind::CeSync.mask() | Kind::CeBatch.mask();
-    const API: u32 = Kind::CollApi.mask() | Kind::P2pApi.mask() | Kind::KernelLaunch.mask();
-    // From the children up: a row may add what a later row has as its child.
-    const RULES: [(u32, u32); 8] = [
-        (Kind::KernelPhase.mask(), Kind::KernelCh.mask()),
-        (Kind::NetPlugin.mask(), Kind::ProxyStep.mask()),
-        (Kind::ProxyStep.mask(), Kind::ProxyOp.mask()),
-        (CHANNELS | NET, Kind::Coll.mask() | Kind::P2p.mask()),
-        (COPY_PARTS, Kind::CeColl.mask()),
-        (Kind::Coll.mask() | Kind::CeColl.mask(), Kind::Group.mask() | Kind::GroupApi.mask() | Kind::CollApi.mask()),
-        (Kind::P2p.mask(), Kind::Group.mask() | Kind::GroupApi.mask() | Kind::P2pApi.mask()),
-        (API, Kind::GroupApi.mask()),
-    ];
-    completed(events, &RULES)
+    let (mut all, mut before) = (events, 0);
+    while all != before {
+        before = all;
+        let mut rest = Kind::ALL.as_slice();
+        while let [kind, others @ ..] = rest {
+            if before & kind.mask() != 0 {
+                all |= parents(*kind);
+            }
+            rest = others;
+        }
+    }
+    all
+}
+
+/// What an event of a kind is in.
+const fn parents(kind: Kind) -> u32 {
+    const TASKS: u32 = Kind::Coll.mask() | Kind::P2p.mask();
+    match kind {
+        Kind::KernelPhase => Kind::KernelCh.mask(),
+        Kind::NetPlugin => Kind::ProxyStep.mask(),
+        Kind::ProxyStep => Kind::ProxyOp.mask(),
+        Kind::KernelCh | Kind::ProxyOp => TASKS,
+        Kind::CeSync | Kind::CeBatch => Kind::CeColl.mask(),
+        Kind::Coll | Kind::CeColl => Kind::Group.mask() | Kind::GroupApi.mask() | Kind::CollApi.mask(),
+        Kind::P2p => Kind::Group.mask() | Kind::GroupApi.mask() | Kind::P2pApi.mask(),
+        Kind::CollApi | Kind::P2pApi | Kind::KernelLaunch => Kind::GroupApi.mask(),
+        Kind::Group | Kind::GroupApi | Kind::ProxyCtrl | Kind::Unknown => 0,
+    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,6 @@
 //! A callback asks [`is_plain`], one relaxed load. It asks [`consider`] about the other starts; a start that is not
 //! wanted gets no handle and is counted. The maintenance thread follows the control file and the toggle signal
 //! ([`Control`]), and records every switch in the journal. The session says when communicators begin and end.
-//!
-//! This room imports `host` only.
 
 mod file;
 mod filter;

@@ -110,7 +110,6 @@ pub(crate) struct Verdict {
 
 /// What decides whether an event is inside a range.
 enum By {
-    /// The number of the next collective.
     Number,
     LastCall,
     Parent,
@@ -121,7 +120,20 @@ const fn by(kind: Kind, reports_calls: bool) -> By {
         (Kind::GroupApi | Kind::CollApi | Kind::P2pApi | Kind::ProxyCtrl | Kind::Unknown, _)
         | (Kind::Group | Kind::Coll, false) => By::Number,
         (Kind::Group | Kind::KernelLaunch, true) => By::LastCall,
-        _ => By::Parent,
+        (
+            Kind::Coll
+            | Kind::P2p
+            | Kind::ProxyOp
+            | Kind::ProxyStep
+            | Kind::KernelCh
+            | Kind::NetPlugin
+            | Kind::KernelPhase
+            | Kind::CeColl
+            | Kind::CeSync
+            | Kind::CeBatch
+            | Kind::KernelLaunch,
+            _,
+        ) => By::Parent,
     }
 }
 
@@ -349,8 +361,7 @@ impl Steps {
         self.counter(context).is_some_and(|counter| self.may_count(counter))
     }
 
-    /// v1 to v3: when all ranks of the counted communicator have ended, the communicator of the first living rank is
-    /// counted.
+    /// v1 to v3: when the counted communicator has ended, that of the first living rank is counted.
     pub(super) fn choose_hash(&self, contexts: impl Iterator<Item = u64> + Clone) {
         let hashes = contexts.filter_map(|context| {
             let hash = self.counter(context)?.hash.load(Relaxed);

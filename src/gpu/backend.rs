@@ -26,8 +26,7 @@ pub(crate) trait Backend: Send + Sync {
     /// On the launching thread, just before the launch. Must not lock, log, panic, or allocate after warm-up.
     fn begins(&self, launch: Launch);
 
-    /// On the thread that stops the event, under the rules of [`Self::begins`]. If another thread began it, the backend
-    /// may only count it.
+    /// As [`Self::begins`], on the thread that stops the event. It may only count what another thread began.
     fn ends(&self, id: EventId);
 
     /// On the worker thread, once in every [`Self::pace`]: records what has become known.

@@ -39,7 +39,6 @@ pub(super) struct Stream(pub(super) Handle);
 pub(super) struct CudaError(pub(super) c_int);
 
 impl CudaError {
-    /// The driver has no such function.
     pub(super) const MISSING: Self = Self(-1);
     pub(super) const NO_EVENTS: Self = Self(-2);
     /// The process is ending: the driver has shut down.
@@ -211,7 +210,6 @@ impl Driver {
         Self { functions }
     }
 
-    /// The version: 12080 for CUDA 12.8.
     pub(super) fn version(&self) -> Result<u32, CudaError> {
         // SAFETY: writes an integer; may be called before anything else.
         written(|version| unsafe { self.functions.driver_version(version) }).map(i32::cast_unsigned)
@@ -235,7 +233,6 @@ impl Driver {
         Ok(DeviceContext { context, ordinal })
     }
 
-    /// Makes a context current on the calling thread, until [`Self::pop`].
     pub(super) fn push(&self, context: CudaContext) -> Result<(), CudaError> {
         // SAFETY: a handle that the driver gave for a context of this process. It is rejected if the context is gone.
         unsafe { self.functions.context_push(context.0) }
@@ -310,7 +307,6 @@ impl Driver {
         written(|stream| unsafe { self.functions.stream_create(stream, NON_BLOCKING) }).map(Stream)
     }
 
-    /// Destroys a stream that [`Self::create_stream`] made.
     pub(super) fn destroy_stream(&self, stream: Stream) -> Result<(), CudaError> {
         // SAFETY: the context exists, and the stream is not used any more.
         unsafe { self.functions.stream_destroy(stream.0) }

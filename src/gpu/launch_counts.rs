@@ -19,7 +19,6 @@ pub(super) struct LaunchCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotTimed {
     Captured,
-    /// All events are in use.
     NoEventLeft,
     /// It is on a thread of CUDA's own.
     OnCallbackThread,

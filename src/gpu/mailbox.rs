@@ -7,7 +7,6 @@ use parking_lot::{Condvar, Mutex};
 
 use super::driver::{CudaError, DeviceContext};
 
-/// What the worker is asked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     Begins { communicator: u64, device: Result<DeviceContext, CudaError> },
@@ -15,7 +14,6 @@ pub(super) enum Message {
     Finish { deadline: Instant },
 }
 
-/// Requests to one thread, and how many it has answered.
 #[derive(Debug)]
 pub(super) struct Mailbox<M> {
     state: Mutex<State<M>>,

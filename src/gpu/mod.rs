@@ -7,8 +7,7 @@
 //! ```
 //!
 //! The plugin calls CUDA without holding a lock, not in a forked child, and not on a thread of CUDA's own. It calls
-//! nothing of CUDA with `NCCL_OTF2_GPU=off`, and if no driver is loaded. This room imports `host` only; others
-//! use the facade and [`Gpus`] only.
+//! nothing of CUDA with `NCCL_OTF2_GPU=off`, and if no driver is loaded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -17,8 +17,7 @@ pub(super) struct JournalOutput {
     writer: Arc<JournalWriter>,
     notes: SharedSlotWriter,
     verbosity: Verbosity,
-    /// Requested with the first record: a process that times nothing needs no slot, which takes a mebibyte.
-    /// Then absent if it was refused.
+    /// Requested with the first record, as it takes a mebibyte; then absent if it was refused.
     slot: Option<Option<Box<SlotWriter>>>,
     counts: [u64; GpuCount::COUNT],
     /// Whether the counts have been written since they changed.

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use super::live;
 
 static MASK: AtomicPtr<c_int> = AtomicPtr::new(ptr::null_mut());
-/// What this plugin asks for.
 static OWN: AtomicU32 = AtomicU32::new(0);
 static CHAINED: AtomicU32 = AtomicU32::new(0);
 static IS_SHARED: AtomicBool = AtomicBool::new(false);

@@ -15,7 +15,6 @@ use journal::file_size::limit_of;
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// Whether the system refused memory since [`forget_failure`] was last called.
 static HAS_FAILED: AtomicBool = AtomicBool::new(false);
 
 #[inline]
@@ -23,7 +22,6 @@ pub(crate) fn has_failed() -> bool {
     HAS_FAILED.load(Ordering::Relaxed)
 }
 
-/// The C library refused memory.
 #[cold]
 pub(crate) fn fail() {
     HAS_FAILED.store(true, Ordering::Relaxed);
@@ -33,8 +31,7 @@ pub(crate) fn forget_failure() {
     HAS_FAILED.store(false, Ordering::Relaxed);
 }
 
-/// How much more memory this process may have; `None` without a limit (`ulimit -v`, `ulimit -d`), or where it cannot be
-/// told.
+/// How much more memory this process may have; `None` if no limit (`ulimit -v`, `-d`) is known.
 pub(crate) fn room_bytes() -> Option<u64> {
     let sizes = std::fs::read_to_string("/proc/self/statm").ok()?;
     let sizes: Vec<u64> = sizes.split_ascii_whitespace().map_while(|pages| pages.parse().ok()).collect();

@@ -2,8 +2,7 @@
 //! fork and signals.
 //!
 //! `shared` gives every thread its share of the state that is on, in `per_thread`, and `memory` has some for callbacks
-//! when the system has none. The rest runs in `init` and
-//! `finalize`, at exit, and on the plugin's own threads. This room imports no other one of the plugin.
+//! when the system has none. The rest runs in `init` and `finalize`, at exit, and on the plugin's own threads.
 
 pub(crate) mod live;
 pub(crate) mod logger;

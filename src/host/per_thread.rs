@@ -25,8 +25,7 @@ impl<T: 'static> PerThread<T> {
         Self { key: AtomicU32::new(NO_KEY), values: PhantomData }
     }
 
-    /// Runs `action` with the calling thread's value, which `make` makes if there is none. `None` where there is none,
-    /// or no memory.
+    /// Runs `action` with the calling thread's value, made by `make` if need be. `None` if that makes none.
     #[inline]
     pub(crate) fn with<R>(&'static self, make: impl FnOnce() -> Option<T>, action: impl FnOnce(&T) -> R) -> Option<R> {
         let value = match self.value() {

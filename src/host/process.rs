@@ -14,8 +14,7 @@ pub(crate) fn is_forked() -> bool {
     IS_FORKED.load(Ordering::Relaxed)
 }
 
-/// From now on marks every forked child and calls `action` in it, before `fork` returns there. Only the first call has
-/// an effect.
+/// Marks every forked child and calls `action` in it before `fork` returns. Only the first call counts.
 pub(crate) fn watch_forks(action: fn()) {
     static ACTION: OnceLock<fn()> = OnceLock::new();
     extern "C" fn in_child() {

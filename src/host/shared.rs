@@ -76,8 +76,7 @@ impl<T> Current<T> {
         self.epoch.store(epoch, Ordering::Release);
     }
 
-    /// Turns the instance off and returns it. The caller drops it outside of this lock, because that can take other
-    /// locks.
+    /// Turns the instance off and returns it, to be dropped outside of this lock: that can take others.
     pub(crate) fn end(&self) -> Option<T> {
         self.disable();
         self.whole.lock().take().map(|held| held.value)

@@ -18,7 +18,6 @@ pub(crate) fn current() -> u32 {
     VERSION.load(Ordering::Relaxed)
 }
 
-/// Whether the library that calls is AMD's.
 pub(crate) fn is_rccl() -> bool {
     IS_RCCL.load(Ordering::Relaxed)
 }

@@ -29,7 +29,6 @@ const LATE_STOPS: usize = Kind::COUNT;
 const LATE_STATES: usize = Kind::COUNT + 1;
 const LATE_COMMUNICATORS: usize = Kind::COUNT + 2;
 
-/// A thread's slot; gives it back when the thread ends.
 struct Slot {
     writer: Arc<JournalWriter>,
     /// Absent when this thread could not get a slot: then its events are only counted.
@@ -150,8 +149,7 @@ pub fn state(state: &State) {
     }
 }
 
-/// Runs `action` on the calling thread's slot. Nothing when nothing is recorded; `what` is counted as lost when
-/// the thread has no slot.
+/// Runs `action` on the calling thread's slot, if recording is on; counts `what` as lost without a slot.
 #[inline]
 pub(crate) fn with_slot_writer(what: Lost, action: impl FnOnce(&mut SlotWriter)) {
     on_slot(what, |slot, _is_shown| {
@@ -218,8 +216,7 @@ pub(crate) fn leave() {
     SLOT.end();
 }
 
-/// Switches recording off at once and for good in this process, without a lock: for a forked child, and
-/// for the guard after a panic.
+/// Switches recording off for good, without a lock: for a forked child, and the guard after a panic.
 pub(crate) fn disable() {
     RECORDING.disable();
 }

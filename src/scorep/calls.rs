@@ -112,8 +112,7 @@ pub(super) fn enter(measured: &Measured<'_>, setup: &Setup, event: u64, call: Ca
     closed
 }
 
-/// Leaves the region of an event; returns the number of regions inside it that had to be closed because their end is
-/// unknown.
+/// Leaves the region of an event; returns how many regions inside it had to be closed.
 pub(super) fn leave(measured: &Measured<'_>, setup: &Setup, event: u64) -> u64 {
     let mut open = OPEN.get();
     let closed = level_of(&open, event).map_or(0, |level| close_from(measured, setup, &mut open, level));

@@ -42,8 +42,7 @@ pub(super) struct Drain {
     communicators: Vec<(u64, u64)>,
     /// Ticks and nanoseconds at the beginning, for the rate of the ticks.
     began: (u64, u64),
-    /// Operations that are being forwarded, at most twice [`AT_ONCE`]; between two runs the group that may not be
-    /// whole.
+    /// Operations that are being forwarded, at most twice [`AT_ONCE`]; between runs a group that may grow.
     batch: Vec<Ended>,
     is_closed: bool,
 }

@@ -9,7 +9,6 @@ use super::presence::{Presence, Tier};
 use super::report::Count;
 use super::symbols::{Inside, Internal, Location, User};
 
-/// `SCOREP_MEASUREMENT_PHASE_WITHIN`.
 const WITHIN: i32 = 0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +68,6 @@ impl<'a> Measured<'a> {
         Self { presence, inside, not_send: PhantomData }
     }
 
-    /// Whether the user has not switched Score-P's recording off.
     pub(super) fn is_recording(&self) -> bool {
         self.presence.recording.is_none_or(|recording| {
             // SAFETY: reads a flag; Score-P measures, as `self` proves.
@@ -218,7 +216,6 @@ impl Functions<'_> {
         unsafe { (self.internal.new_region)(name.as_ptr(), canonical.as_ptr(), file, 0, 0, paradigm, role) }
     }
 
-    /// Whether the user's filter (`SCOREP_FILTERING_FILE`) excludes a region.
     pub(super) fn is_excluded(&self, file: &CStr, name: &CStr, canonical: &CStr) -> bool {
         self.presence.filter.is_some_and(|filter| {
             // SAFETY: permission as above; Score-P only reads the names.
@@ -256,8 +253,7 @@ impl Functions<'_> {
         Some(unsafe { (metrics.new_sampling_set)(1, &raw const metric, ASYNCHRONOUS, CPU) })
     }
 
-    /// Adds a value of a metric on the calling thread's location. Nothing if the measurement ended during the call
-    /// before.
+    /// Adds a value of a metric on the calling thread's location, unless the measurement has just ended.
     pub(super) fn trigger(&self, metric: u32, value: u64) {
         if let Some(metrics) = self.presence.metrics.filter(|_| self.presence.phase.get() == WITHIN) {
             // SAFETY: permission as above, and Score-P still measures; `new_metric` returned the metric.
@@ -285,8 +281,7 @@ impl Functions<'_> {
         unsafe { (self.internal.new_location_group)(name.as_ptr(), node, ACCELERATOR, process) }
     }
 
-    /// A location that is no thread. Its memory comes from the calling thread's location, so only a known
-    /// thread may call this.
+    /// A location that is no thread. Only for known threads: its memory comes from the caller's location.
     pub(super) fn new_location(&self, name: &CStr, paradigm: c_int, group: u32) -> *mut Location {
         const GPU: c_int = 1;
         let parent = self.current_location();

@@ -10,8 +10,6 @@
 //! never links or loads it. Score-P ends the program when it is called wrongly: on a thread that it does not know,
 //! outside of its measurement, with time that goes back. So each call needs a [`guard::Measured`], which only a thread
 //! gets that may call.
-//!
-//! Callbacks of all threads, `init` and `finalize` run this code. This room imports `host` only.
 
 mod bridge;
 mod calls;

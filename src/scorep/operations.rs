@@ -223,8 +223,7 @@ impl Operations {
         true
     }
 
-    /// Takes out the oldest operation, if it has ended or has waited long enough. Only for the thread that holds the
-    /// drain.
+    /// Takes out the oldest operation, if it has ended or waited long enough. Only for the holder of the drain.
     pub(super) fn take(&self, patience: Option<&Patience>) -> Option<Ended> {
         let tail = self.tail.load(Ordering::Acquire);
         if tail == self.head.load(Ordering::Acquire) {
@@ -251,7 +250,6 @@ impl Operations {
     }
 }
 
-/// A copy of a slot's state.
 #[derive(Clone, Copy, Debug)]
 struct SlotState {
     begin_ticks: u64,

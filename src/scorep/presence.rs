@@ -16,7 +16,6 @@ pub(super) enum Tier {
     User(User),
 }
 
-/// `scorep_measurement_phase`, a variable of the program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Phase(NonNull<AtomicI32>);
 
@@ -149,8 +148,7 @@ fn tier() -> Result<Tier, Absence> {
     }
 }
 
-/// Whether the program was linked with the user adapter. One that was only loaded is never initialised, and ends the
-/// program when it is called.
+/// Whether the program was linked with the user adapter: one that is only loaded ends it when called.
 fn is_user_adapter_initialised() -> bool {
     let (Some(adapter), Some(subsystems), Some(number)) =
         (find(c"SCOREP_Subsystem_UserAdapter"), find(c"scorep_subsystems"), find(c"scorep_number_of_subsystems"))
@@ -173,8 +171,7 @@ fn is_user_adapter_initialised() -> bool {
 /// Score-P has two dozen.
 const MOST_SUBSYSTEMS: usize = 256;
 
-/// Score-P accepts one callback, and ends the program when a second is registered. TAU and Score-P's own CUDA adapter
-/// may have registered theirs.
+/// Score-P ends the program at a second callback: TAU or its own CUDA adapter may have registered one.
 fn free_exit_callback() -> Option<AtExit> {
     let has_tau = find(c"Tau_init").is_some() || find(c"Tau_start").is_some();
     if has_tau || has_cuda_adapter() {

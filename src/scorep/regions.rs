@@ -139,8 +139,7 @@ pub(super) enum Attribute {
 pub(super) const BYTES_METRIC: (&CStr, &CStr, &CStr) =
     (c"nccl_bytes", c"Data of NCCL's calls: number of elements times their size", c"bytes");
 
-/// Name, description and type of [`Attribute`], in order. They go into traces only: a profile would get a node for each
-/// value of a parameter.
+/// Name, description and type of [`Attribute`]; for traces only: profiles would get a node for each value.
 pub(super) const ATTRIBUTES: [(&CStr, &CStr, c_int); 8] = [
     (AttributeId::Bytes.c_name(), c"Number of elements times their size, in bytes", UINT64),
     (AttributeId::Sequence.c_name(), c"Sequence number of the operation, by function and communicator", UINT64),

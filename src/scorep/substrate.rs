@@ -19,14 +19,11 @@ use in_process::panics;
 const VERSION: u32 = 3;
 /// The number of functions that later versions may add.
 const UNDECLARED: usize = 99;
-/// `SCOREP_EVENT_PROGRAM_END`.
 const PROGRAM_END: usize = 64;
-/// `SCOREP_SUBSTRATES_REQUIREMENT_CREATE_EXPERIMENT_DIRECTORY`.
 const NEEDS_DIRECTORY: c_int = 0;
 
 type Unused = Option<unsafe extern "C" fn()>;
 
-/// `SCOREP_SubstratePluginInfo`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct SubstratePluginInfo {
@@ -82,8 +79,7 @@ pub(crate) fn directory_around(archive: &Path) -> Option<&Path> {
     archive.parent().filter(|_| is_inside)
 }
 
-/// The rank of this process and the number of ranks. `None` if there is one rank: Score-P without MPI says so in every
-/// process of a job.
+/// Rank and number of ranks. `None` for one rank: Score-P without MPI says so in every process of a job.
 pub(crate) fn rank_and_size() -> Option<(u32, u32)> {
     let experiment = EXPERIMENT.lock();
     let experiment = experiment.as_ref()?;

@@ -4,13 +4,10 @@ use journal::clock::{self, ClockPair, TickSource};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The counter that the plugin reads too.
     Same,
     /// The processor's counter, while the plugin reads the system's clock.
     Counter,
-    /// CLOCK_REALTIME in microseconds.
     RealtimeUs,
-    /// CLOCK_MONOTONIC_RAW in nanoseconds.
     MonotonicRawNs,
 }
 

@@ -192,8 +192,7 @@ pub(super) fn at_exit() {
     }
 }
 
-/// Writes the number of callbacks that came after the session that closed last, and returns it. Called before the next
-/// session begins, and at exit.
+/// Writes and returns the number of callbacks since the last close. Called before the next session and at exit.
 pub(super) fn account_for_late() -> u64 {
     let late = record::take_late();
     let part = LAST_PART.lock().take();

@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use nccl_events::CommInit;
 use nccl_events::id::{ContextId, ProcessTag};
 
-/// Contexts handed out and not yet finalized.
 #[derive(Debug, Default)]
 pub(crate) struct Communicators {
     next: u64,

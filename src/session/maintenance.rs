@@ -22,8 +22,7 @@ pub(crate) const MAINTENANCE_NAME: &str = "nccl-otf2-maintenance";
 /// process that is killed in its first second.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 const FIRST_INTERVALS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
-/// How long the thread sleeps. Callbacks cannot wake it, which takes a system call, so it polls: often while segments
-/// fill up, seldom in a quiet job.
+/// How long the thread sleeps. Callbacks make no system call to wake it, so it polls, more often when busy.
 const SHORTEST: Duration = Duration::from_micros(500);
 const LONGEST: Duration = Duration::from_millis(64);
 
@@ -65,8 +64,7 @@ impl Maintenance {
         Self { shared, thread: thread.ok() }
     }
 
-    /// Records a communicator in the slot that a flight recording keeps. The record of its beginning is removed with
-    /// old segments.
+    /// Records a communicator in the slot that flight recordings keep: the record of its beginning may go.
     pub(crate) fn communicator(&self, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) {
         let mut slot_writer = self.shared.slot_writer.lock();
         slot_writer.comm_known(context, begin_ticks, repetition, comm);

@@ -7,9 +7,6 @@
 //!
 //! Nothing here fails towards NCCL: in most releases a failing `init` crashes or corrupts it later. A process that
 //! cannot record logs the reason once, asks for no events and stays out of the way.
-//!
-//! `init`, `finalize` and exit run on threads of the program, the maintenance thread runs in between. This room starts
-//! and ends all others; only `close` reaches the code that writes archives.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -12,7 +12,6 @@ pub(crate) const VARIABLE: &str = "NCCL_OTF2_TEST_CLOCK";
 pub(crate) struct TestClock {
     offset_ns: i64,
     drift_ppb: i64,
-    /// Boot id and host name.
     pub(crate) boot_id: String,
 }
 

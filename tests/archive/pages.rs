@@ -1,15 +1,9 @@
-//! The table of variables in `docs/REFERENCE.md` is that of the code. `UPDATE_DOCS=1` writes it into the page.
+//! The table of variables in `docs/REFERENCE.md` is what the code has. `UPDATE_DOCS=1` writes it into the page.
 
 use std::fmt::Write as _;
 
 use settings::VARIABLES;
-use whole_plugin::built;
-
-const BEGIN: &str = "<!-- variables -->\n";
-const END: &str = "<!-- end variables -->";
-
-/// Set to write the table into the page instead of comparing.
-const UPDATE: &str = "UPDATE_DOCS";
+use whole_plugin::pages;
 
 /// Texts that break no table.
 fn cells<const N: usize>(texts: [&str; N]) -> [&str; N] {
@@ -26,14 +20,5 @@ fn the_variables_of_the_plugin() {
         let [values, default, doc, name] = cells([it.values, it.default, it.doc, it.name]);
         writeln!(table, "| `{name}` | {values} | {default} | {doc} |").expect("a string takes everything");
     }
-    let path = built::root().join("docs/REFERENCE.md");
-    let page = std::fs::read_to_string(&path).expect("the page is there");
-    let (before, rest) = page.split_once(BEGIN).expect("the first marker");
-    let (_, after) = rest.split_once(END).expect("the last marker");
-    let current = format!("{before}{BEGIN}{table}{END}{after}");
-    if std::env::var_os(UPDATE).is_some() {
-        std::fs::write(&path, &current).expect("the page can be written");
-    } else {
-        assert_eq!(page, current, "{UPDATE}=1 cargo test --test archive pages");
-    }
+    pages::compare("REFERENCE.md", "variables", &table);
 }

@@ -145,7 +145,7 @@ fn only_what_is_wanted_is_printed() {
 }
 
 #[test]
-fn regions_that_go_on_come_first() {
+fn open_regions_come_first() {
     let scratch = recorded();
     let all = records(&scratch, &scratch.out(), &[]);
     let is = |record: &Value, event: &str, region: &str| record["event"] == event && record["region"] == region;

@@ -7,7 +7,7 @@ use whole_plugin::scratch::Scratch;
 use crate::rig::{Play, alone, behind, chained, copy, everything, finish, log, only, same};
 
 #[test]
-fn a_plugin_that_fails_is_left_out_and_all_others_go_on() {
+fn a_plugin_that_fails_is_left_out_and_the_others_are_called() {
     let script = everything();
     let scratch = Scratch::new();
     let (one, two) = (copy(&scratch, "one"), copy(&scratch, "two"));

@@ -11,7 +11,7 @@ use whole_plugin::scratch::Scratch;
 
 use crate::rig::{Play, copy, everything, log, play};
 
-/// ROCm's releases: that of RCCL, and the table that it calls.
+/// ROCm's releases, the release of RCCL in each, and the table that RCCL calls.
 const RELEASES: [(&str, &str, u8); 6] = [
     ("7.0", "2.26.6", 3),
     ("7.1", "2.27.7", 4),

@@ -1,6 +1,6 @@
 //! What a callback costs, in instructions: the same on every machine, whatever else runs there.
 //!
-//! Times are measured by `plugin-host bench` and `cargo bench`, on machines that are quiet.
+//! Times are measured by `plugin-host bench`, on machines that are quiet.
 
 mod allocations;
 mod hot_path;

@@ -110,7 +110,7 @@ fn traces_of_torch_keep_what_they_have_and_get_more() {
     refused(&scratch, &traces[0], "has the archive's events already");
 }
 
-/// Wall clocks that are seconds apart and drift: each trace counts by that of its own host.
+/// Wall clocks that are seconds apart and drift: each trace is related by the clock of its own host.
 #[test]
 fn traces_of_several_hosts_are_related_each_by_its_own_clock() {
     let scratch = Scratch::new();

@@ -149,7 +149,7 @@ fn what_had_not_ended_says_so() {
     assert_eq!(names, [["ncclAllReduce, unfinished", "operation,unfinished"]]);
 }
 
-/// A real job: times of a replay are not those of one job.
+/// A real job: in a replay nothing relates the times of one process to those of another.
 #[test]
 fn arrows_lead_from_calls_to_the_network_and_from_rank_to_rank() {
     let scratch = Scratch::new();

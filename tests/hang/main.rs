@@ -3,7 +3,6 @@
 
 mod flight;
 mod job;
-mod killed;
 mod live;
 mod mismatch;
 mod quiet;

@@ -2,11 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
-use whole_plugin::built;
-use whole_plugin::process::{run, start, wait_for};
-use whole_plugin::scratch::Scratch;
-
 use crate::job::Hanging;
 
 /// NCCL reports nothing of the call that splits a communicator: rank 0 is in it, and rank 1 never comes.
@@ -39,25 +34,6 @@ fn a_hang_that_nobody_recorded_is_no_all_clear() {
         assert!(patient.starts_with("No hang:"), "{patient}");
         let _dead = job.kill();
     }
-}
-
-/// A process that has a communicator, and does nothing more in NCCL.
-#[test]
-fn a_process_that_lives_and_records_nothing_is_quiet() {
-    let scratch = Scratch::new();
-    let mut host = scratch.script("init c ranks=1\nsleep 100s\n");
-    let host = start(&mut host);
-    let report = wait_for("a quiet process", || {
-        let ended =
-            run(scratch.plain(built::nccl_otf2()).arg("hang").arg(scratch.out()).args(["--json", "--after", "2"]));
-        let report: Value = serde_json::from_str(&ended.stdout).ok()?;
-        (report["verdict"]["kind"] == "quiet").then(|| {
-            let _ended = ended.with_code(1);
-            report
-        })
-    });
-    assert_eq!(report["quiet"]["ranks"][0]["text"], "it has the communicator", "{report:#}");
-    host.kill();
 }
 
 /// While recording is off NCCL's calls are counted, and that is a sign of life.

@@ -114,20 +114,13 @@ fn on_mount(scratch: &Scratch, options: &str, script: &str) -> Option<Ended> {
 }
 
 #[test]
-fn a_read_only_file_system() {
-    let scratch = Scratch::new();
-    if let Some(ended) = on_mount(&scratch, "ro", NOTHING) {
-        let ended = ended.undisturbed(&["nothing is recorded"]);
-        assert!(ended.our_lines()[0].contains("Read-only file system"), "{ended}");
-    }
-}
-
-#[test]
-fn a_disk_that_is_full_from_the_start() {
-    let scratch = Scratch::new();
-    if let Some(ended) = on_mount(&scratch, "size=64k", NOTHING) {
-        let ended = ended.undisturbed(&["nothing is recorded"]);
-        assert!(ended.our_lines()[0].contains("No space left"), "{ended}");
+fn a_file_system_that_is_read_only_or_full_from_the_start() {
+    for (options, why) in [("ro", "Read-only file system"), ("size=64k", "No space left")] {
+        let scratch = Scratch::new();
+        if let Some(ended) = on_mount(&scratch, options, NOTHING) {
+            let ended = ended.undisturbed(&["nothing is recorded"]);
+            assert!(ended.our_lines()[0].contains(why), "{ended}");
+        }
     }
 }
 

@@ -196,7 +196,7 @@ finalize c
 
 /// A process that destroys all its communicators and makes new ones.
 #[test]
-fn a_second_session_goes_on() {
+fn a_second_session_is_forwarded_too() {
     let script = all_reduces(10).repeat(2);
     let job = Job::script(Variant::USUAL, &script).run();
     assert_eq!(job.log().on(ROW).count(), 20, "{}", job.ended);

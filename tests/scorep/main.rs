@@ -1,10 +1,9 @@
 //! Forwarding to Score-P: the built plugin in processes with a double of Score-P (`tests/doubles/fake-scorep`), which
-//! ends a program where Score-P would; and with a real Score-P if there is one.
+//! ends a program where Score-P would. `cargo xtask scorep` measures by a real Score-P.
 
 mod ends;
 mod job;
 mod models;
 mod nccl;
 mod outputs;
-mod real;
 mod substrate;

@@ -1,6 +1,6 @@
 //! What is shown depends on what Score-P writes, on the user's filter, and on who reads the trace.
 
-use fake_scorep::{Threads, Variant};
+use fake_scorep::Variant;
 
 use crate::job::{Job, ROW, all_reduces};
 
@@ -10,16 +10,6 @@ fn bytes_are_a_metric() {
     let job = Job::script(Variant::USUAL, &all_reduces(3)).run();
     let expected = ("Master thread".to_owned(), "nccl_bytes".to_owned(), 64);
     assert_eq!(job.log().metrics, vec![expected; 3]);
-}
-
-/// Before the first event of NCCL, Score-P may have recorded nothing, and its location shows no time.
-#[test]
-fn the_clock_is_known_without_an_earlier_event() {
-    for timer in ["tsc", "gettimeofday", "clock_gettime"] {
-        let variant = Variant { threads: Threads::None, ..Variant::USUAL };
-        let job = Job::script(variant, &all_reduces(3)).env("FAKE_SCOREP_TIMER", timer).run();
-        assert_eq!(job.counts()["OPERATIONS"], 3, "{timer}: {}", job.ended);
-    }
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn check(way: &Way, when: &str, report: &Value, expected: &str) {
 
 /// All of them hang at the same time: what takes long is to wait for it.
 #[test]
-fn who_holds_up_a_job_is_said_of_it_however_it_ends() {
+fn who_holds_up_a_job_is_named_however_it_ends() {
     let jobs: Vec<(&Way, Job)> = WAYS.iter().map(|way| (way, Job::start(way))).collect();
     for (_, job) in &jobs {
         job.wait_until_it_hangs();

@@ -91,13 +91,6 @@ fn the_rank_that_others_waited_for_in_messages_comes_first() {
     is_near(first[caused].parse().expect("a time"), 150e6);
 }
 
-#[test]
-fn nobody_is_late_in_a_pipeline_of_equal_stages() {
-    for seed in 10..14 {
-        has_no_cause(&stats(&pipeline(0, seed)));
-    }
-}
-
 /// In each round any rank of a ring is late, or one of them somewhat more often. The one that others waited longest for
 /// is named.
 #[test]
@@ -142,12 +135,12 @@ fn late_receiver() -> Script {
     script
 }
 
-/// Every rank sends to the next, and waits for what the one before sends. The last one is late.
-fn ring(ranks: u32, late_ns: u64, seed: u64) -> Script {
-    let mut script = Script::new(ranks, seed);
+/// Each of four ranks sends to the next, and waits for what the one before sends. The last one is late.
+fn ring(late_ns: u64, seed: u64) -> Script {
+    let mut script = Script::new(4, seed);
     for _ in 0..100 {
         script.compute(2 * MS, 5_000.0);
-        script.late(ranks - 1, late_ns);
+        script.late(3, late_ns);
         script.buffered_ring(MS / 5);
     }
     script
@@ -166,7 +159,7 @@ fn ring_without_buffers(late_ns: u64) -> Script {
     script
 }
 
-pub(crate) const ALL: [Situation; 9] = [
+pub(crate) const ALL: [Situation; 8] = [
     ("a late stage of a pipeline of sends", || {
         // Three others wait half a millisecond each time.
         case(pipeline(MS / 2, 1), late("late-sender", 1), Some(3 * 100 * MS / 2))
@@ -175,12 +168,9 @@ pub(crate) const ALL: [Situation; 9] = [
     ("a rank late to all-to-alls of sends and receives", || {
         case(all_to_all(), late("late-sender", 5), Some(7 * 40 * MS))
     }),
-    ("a late rank of a ring", || case(ring(4, MS, 21), late("late-sender", 3), Some(3 * 100 * MS))),
-    ("a late rank of a ring that is longer", || {
-        case(ring(8, MS / 2, 22), late("late-sender", 7), Some(7 * 100 * MS / 2))
-    }),
+    ("a late rank of a ring", || case(ring(MS, 21), late("late-sender", 3), Some(3 * 100 * MS))),
     ("a late receiver of a ring", || case(ring_without_buffers(MS), late("late-receiver", 3), Some(3 * 100 * MS))),
-    ("a ring", || case(ring(4, 0, 23), Expected::Healthy, None)),
+    ("a ring", || case(ring(0, 23), Expected::Healthy, None)),
     ("a ring without buffers", || case(ring_without_buffers(0), Expected::Healthy, None)),
     ("a late receiver of large messages", || case(late_receiver(), late("late-receiver", 3), Some(100 * MS))),
 ];
@@ -206,14 +196,6 @@ fn two_slow_ranks_of_a_chain_share_what_the_others_wait() {
         let all_ns: f64 = (0..5).map(awaited_ns).sum();
         assert!(all_ns <= budget(&report, "waiting_ns"), "{all_ns}: {}", report["budget"]);
     }
-}
-
-/// The others wait for a late rank once, not each for each message.
-#[test]
-fn a_rank_that_is_late_to_an_all_to_all_of_sends_and_receives_is_named_once() {
-    let report = stats(&all_to_all());
-    assert_eq!(only_cause(&report).0, 5);
-    is_near(budget(&report, "waiting_ns"), 7.0 * 40.0 * 1e6);
 }
 
 #[test]

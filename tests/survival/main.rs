@@ -1,5 +1,5 @@
-//! What programs, kills, panics, disks, other users and accidents do to a recording: the job goes on, `finalize` ends,
-//! the archive has all that can be read, and what is missing is said.
+//! What programs, kills, panics, disks, other users and accidents do to a recording: the job continues, `finalize`
+//! ends, the archive has all that can be read, and what is missing is said.
 //!
 //! Processes that die at random instants are in `tests/torture`, full disks in `tests/recording/no_room.rs`.
 

@@ -1,4 +1,4 @@
-//! A panic in the built library: the job goes on, one line reports it, and what was recorded before is written.
+//! A panic in the built library: the job continues, one line reports it, and what was recorded before is written.
 //!
 //! Debug builds, which the tests run on, panic on demand; that what is installed does not is for cmake/tests.
 

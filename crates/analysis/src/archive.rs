@@ -50,19 +50,16 @@ impl Shows {
 impl<'a> RegionInfo<'a> {
     fn of(canonical_name: &'a str) -> Option<Self> {
         let (class, kind) = parse_canonical_name(canonical_name)?;
-        let name = canonical_name.splitn(if kind.is_some() { 4 } else { 3 }, "::").last()?;
-        Some(Self { class, kind, name })
+        Some(Self { class, kind, name: canonical_name.splitn(if kind.is_some() { 4 } else { 3 }, "::").last()? })
     }
 
     fn phase(&self) -> Option<usize> {
         const NAMES: [&str; 6] =
             ["SendGPUWait", "SendPeerWait", "SendWait", "RecvWait", "RecvFlushWait", "RecvGPUWait"];
-        let is_step = self.kind == Some(Kind::ProxyStep);
-        NAMES.iter().position(|name| is_step && *name == self.name)
+        NAMES.iter().position(|name| self.kind == Some(Kind::ProxyStep) && *name == self.name)
     }
 }
 
-/// What is asked about the region of every event.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     shows: Shows,
@@ -83,8 +80,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Reads the definitions of an archive, and checks that they are those that were written: whatever is derived from
-    /// others is wrong.
+    /// Reads the definitions of an archive, and checks that they are as they were written.
     pub fn read(anchor: PathBuf, archive: Archive) -> otf2::Result<Self> {
         let trace = Self::read_unchecked(anchor, archive)?;
         trace.archive.check_definitions(&trace.definitions)?;
@@ -158,7 +154,6 @@ impl Trace {
         self.read_fields(attributes)
     }
 
-    /// The attributes among these that a structure of [`schema::fields!`] has.
     pub fn read_fields<'a, F: schema::Fields<'a>>(&'a self, attributes: &[(AttributeRef, AttributeValue)]) -> F {
         let mut fields = F::default();
         self.attributes.add(&self.definitions, attributes, &mut fields);
@@ -218,7 +213,6 @@ impl Trace {
         self.region(region).map_or_else(|| self.region_name(region), |it| it.name.to_owned())
     }
 
-    /// The function of an operation or a call.
     pub fn function(&self, region: RegionRef) -> Option<Function> {
         self.regions.get(&region)?.function
     }

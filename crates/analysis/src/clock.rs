@@ -2,7 +2,6 @@
 
 use crate::archive::Trace;
 
-/// The archive's clock in ns after its beginning.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     begin: u64,

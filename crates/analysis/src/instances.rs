@@ -14,9 +14,7 @@ pub struct Instance<'a> {
     pub region: RegionRef,
     pub shows: Option<Shows>,
     pub start: u64,
-    /// Its start until it is left.
     pub end: u64,
-    /// What its ENTER and LEAVE say.
     pub fields: Fields<'a>,
 }
 

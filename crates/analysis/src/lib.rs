@@ -10,8 +10,7 @@
 //!                derived      arrivals, waiting, links, causes; as `report` describes it
 //! ```
 //!
-//! Kinds, ranks and siblings come from properties of locations and canonical names of regions
-//! ([`nccl_events::archive`]), never from names that are for people.
+//! Kinds, ranks and siblings come from properties of locations and canonical names of regions.
 
 #![forbid(unsafe_code)]
 

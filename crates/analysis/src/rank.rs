@@ -17,7 +17,6 @@ pub struct Operation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// When it was asked for.
     pub begin: u64,
     pub end: u64,
     pub peer: u32,

@@ -17,7 +17,6 @@ pub struct Sequences<T> {
 /// What another rank did in the same place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counterpart<'a, T> {
-    /// The place, from 0.
     pub place: usize,
     pub rank: u32,
     pub thing: &'a T,
@@ -66,7 +65,6 @@ impl<T: Ord + Clone> Sequences<T> {
         self.counts.get(&rank).copied().unwrap_or(0)
     }
 
-    /// The rank that did most, and how many.
     pub fn longest(&self) -> Option<(u32, usize)> {
         let (_, rank) = self.whose.last()?;
         Some((*rank, self.longest.len()))

@@ -17,15 +17,12 @@ pub struct Completeness {
     pub callbacks_lost: u64,
     /// Callbacks that came when recording had ended, of all kinds.
     pub callbacks_late: u64,
-    /// Places of journals that could not be used.
     pub problems: Vec<String>,
     /// How many of those there are; more than are listed in long lists.
     pub problem_count: u64,
     /// Processes whose part could not be taken in.
     pub parts_left_out: Vec<String>,
-    /// Ranks of communicators that nobody recorded.
     pub ranks_missing: u64,
-    /// Collectives that not all recorded ranks have.
     pub collectives_unmatched: u64,
     /// What it says about ranks that do not call the same.
     pub matching: Matching,
@@ -84,14 +81,7 @@ pub struct Matching {
 
 impl Matching {
     pub fn of(said: &Statements) -> Self {
-        let mismatches = [
-            ("function", &said.mismatch_function),
-            ("count", &said.mismatch_count),
-            ("datatype", &said.mismatch_datatype),
-            ("root", &said.mismatch_root),
-            ("order", &said.mismatch_order),
-        ];
-        let mismatches = mismatches.into_iter().filter(|(_, listed)| listed.number.get() > 0);
+        let mismatches = said.mismatches().into_iter().filter(|(_, listed)| listed.number.get() > 0);
         Self {
             mismatches: mismatches.map(|(kind, listed)| (kind, Statement::of(listed))).collect(),
             ranks_behind: Statement::of(&said.ranks_behind),

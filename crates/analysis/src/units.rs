@@ -34,7 +34,6 @@ pub fn bandwidth(bytes_per_second: f64) -> String {
     format!("{:.3} GB/s", bytes_per_second / 1e9)
 }
 
-/// A count with its digits in groups.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -47,7 +46,6 @@ pub fn count(number: u64) -> String {
     text
 }
 
-/// "1 process", "2 processes".
 pub fn plural(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }

@@ -18,8 +18,7 @@ pub(crate) fn is_stated(trace: &Trace, comm: &str) -> bool {
     lines.any(|line| line.strip_prefix(comm).is_some_and(|rest| rest.starts_with(": ")))
 }
 
-/// The rule that is broken where ranks do not have each other's operations: an archive that states that something is
-/// missing is sound.
+/// The rule that unequal ranks break: an archive that states that something is missing is sound.
 pub(crate) fn rule_unless(is_admitted: bool, rule: Rule) -> Rule {
     if is_admitted { Rule::Partial } else { rule }
 }

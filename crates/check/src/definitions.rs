@@ -62,8 +62,7 @@ fn references(definitions: &Definitions, findings: &mut Findings) {
 /// Every name that is needed is there, and every other that is given.
 fn names(definitions: &Definitions, findings: &mut Findings) {
     let mut named = |what: String, role: &str, name: StringRef, is_needed: bool| {
-        let is_there = definitions.strings.contains_key(&name);
-        if !is_there && (is_needed || name.is_defined()) {
+        if !definitions.strings.contains_key(&name) && (is_needed || name.is_defined()) {
             let message = format!("{what} has the {role} {name:?}, which is not defined");
             findings.general(Rule::DefinitionReference, message);
         }
@@ -90,7 +89,6 @@ fn names(definitions: &Definitions, findings: &mut Findings) {
     }
 }
 
-/// Properties have names, and texts that are there.
 fn properties(definitions: &Definitions, findings: &mut Findings) {
     let mut check = |what: String, properties: &[Property]| {
         for (name, value) in properties {
@@ -141,7 +139,6 @@ fn dense(definitions: &Definitions, findings: &mut Findings) {
     }
 }
 
-/// Locations are in groups, groups in the system tree.
 fn tree(definitions: &Definitions, findings: &mut Findings) {
     let mut wrong = |message: String| findings.general(Rule::Tree, message);
     for (reference, node) in &definitions.system_tree_nodes {

@@ -30,8 +30,7 @@ pub(super) fn strays(trace: &Trace, findings: &mut Findings) {
     }
 }
 
-/// Checks the files of a location; false when its events cannot be read, or mean something else without the local
-/// definitions that are missing.
+/// Checks the files of a location; false if its events cannot be read, or lack local definitions.
 pub(super) fn check(
     trace: &Trace,
     location: LocationRef,

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::rules::{Rule, Severity};
 
-/// Of one rule.
 const LISTED: u64 = 20;
 
 #[derive(Clone, Debug, Serialize)]
@@ -52,12 +51,10 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// A finding about the archive as a whole.
     pub(crate) fn general(&mut self, rule: Rule, message: impl Into<String>) {
         self.add(rule, None, None, message.into());
     }
 
-    /// A finding about a location, at a time.
     pub(crate) fn at(
         &mut self,
         (trace, location): (&Trace, LocationRef),
@@ -65,8 +62,7 @@ impl Findings {
         rule: Rule,
         message: impl Into<String>,
     ) {
-        let location = (location.get(), trace.location_name(location));
-        self.add(rule, Some(location), time, message.into());
+        self.add(rule, Some((location.get(), trace.location_name(location))), time, message.into());
     }
 
     fn add(&mut self, rule: Rule, location: Option<(u64, String)>, time_ns: Option<u64>, message: String) {

@@ -59,7 +59,6 @@ pub struct Report {
     pub rules: BTreeMap<&'static str, Broken>,
     /// Rules that need the statements of this project's writer, where it did not write the archive.
     pub not_applicable: Vec<&'static str>,
-    /// How many findings of a rule are not listed.
     #[serde(skip)]
     pub unlisted: Vec<(Rule, u64)>,
     /// Whether files are missing, damaged or not those that were written.

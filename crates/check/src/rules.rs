@@ -44,7 +44,6 @@ macro_rules! rules {
         }
 
         impl Rule {
-            /// In the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$rule,)*];
 
             /// The area's letter and two digits. The number of a rule that is gone is not given to another.
@@ -60,7 +59,6 @@ macro_rules! rules {
                 match self { $(Self::$rule => Scope::$scope,)* }
             }
 
-            /// What holds in a good archive.
             pub const fn sentence(self) -> &'static str {
                 match self { $(Self::$rule => $sentence,)* }
             }

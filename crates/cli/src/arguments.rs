@@ -66,8 +66,7 @@ pub(crate) enum Verb {
     Export(export::Request),
 }
 
-/// Says what is typed wrong, or the help that was asked for; where the command of `run` has no `--` before it, with the
-/// line that has it.
+/// Prints what is wrong, or the help; where the command of `run` lacks its `--`, with the right line.
 pub(crate) fn refuse(error: &clap::Error) -> ExitCode {
     let _stdio_is_closed = error.print();
     let typed: Vec<String> = env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();

@@ -1,6 +1,5 @@
 //! Dates, for names of directories and for people.
 
-/// Now, in UTC, as `20261121-100312`.
 pub(crate) fn now() -> String {
     settings::date_and_time(journal::clock::realtime_ns() / 1_000_000_000)
 }

@@ -102,8 +102,7 @@ fn print_rules(as_json: bool) -> Result<()> {
         });
         return print::json(&rules.collect::<Vec<_>>());
     }
-    let columns = ["rule", "severity", "archives", "what holds"];
-    let mut table = Table::new(&columns.map(|name| (name, Side::Left)));
+    let mut table = Table::new(&["rule", "severity", "archives", "what holds"].map(|name| (name, Side::Left)));
     for rule in Rule::ALL {
         let cells = [rule.number(), rule.severity().name(), rule.scope().name(), rule.sentence()];
         table.row(cells.map(str::to_owned).into());

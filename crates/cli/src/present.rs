@@ -33,19 +33,15 @@ impl Present {
     pub(crate) fn of(trace: &Trace, begin_ns: u64, is_wanted: impl Fn(CommRef) -> bool) -> Self {
         let comms = || trace.definitions.comms.keys().copied();
         let is_recorded = |location| trace.location_kind(location) != Some(LocationKind::NotRecorded);
-        let ranks = |comm| {
-            let members = (0..).zip(trace.members(comm));
-            members.filter(|(_, location)| is_recorded(**location)).map(|(rank, _)| rank)
-        };
+        let ranks =
+            |comm| (0..).zip(trace.members(comm)).filter(|(_, location)| is_recorded(**location)).map(|(rank, _)| rank);
         let ranks: BTreeSet<i64> = comms().filter(|comm| is_wanted(*comm)).flat_map(ranks).collect();
         let members = Members::of(trace);
         let comm =
             |member: &Member| usize::try_from(member.communicator).ok().and_then(|at| members.communicators.get(at));
         let wanted = members.all.iter().filter(|member| comm(member).is_some_and(|comm| is_wanted(*comm)));
-        let in_job = wanted.map(|member| {
-            let of_job = members.job_ranks.get(usize::try_from(member.job_rank).ok()?);
-            of_job?.number.map(i64::from)
-        });
+        let in_job =
+            wanted.map(|member| members.job_ranks.get(usize::try_from(member.job_rank).ok()?)?.number.map(i64::from));
         let in_job = in_job.collect::<Option<BTreeSet<i64>>>().filter(|in_job| *in_job != ranks);
         let regions = trace.definitions.regions.keys().copied();
         let regions = regions.filter(|region| matches!(trace.shows(*region), Some(Shows::Operation(_))));
@@ -126,7 +122,6 @@ pub(crate) fn asked<T: ToString>(flag: &str, values: &[T]) -> Option<String> {
     (!values.is_empty()).then(|| format!("{flag} {}", values.join(",")))
 }
 
-/// "a, b, c and 4 more".
 fn names(names: &BTreeSet<String>) -> String {
     let mut text = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
     if names.len() > MOST {

@@ -21,7 +21,6 @@ impl Text {
         self.0.push('\n');
     }
 
-    /// A line after an empty one.
     pub(crate) fn paragraph(&mut self, text: impl Display) {
         self.0.push('\n');
         self.line(text);

@@ -169,28 +169,3 @@ fn plain(cell: &Cell) -> String {
         Cell::None => String::new(),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_are_sorted_and_cut() {
-        let mut sheet = Sheet::new("things", &["name", "+time"]);
-        for (name, ns) in [("a", 1.0), ("b", 3.0), ("c", 2.0)] {
-            sheet.rows.push(vec![Cell::Text(name.to_owned()), Cell::Time(ns)]);
-        }
-        sheet.rows.push(vec![Cell::Text("d, \"e\"".to_owned()), Cell::None]);
-        sheet.arrange(Some("time"), None).expect("a column");
-        assert_eq!(sheet.csv().expect("CSV"), "name,time\nb,3\nc,2\na,1\n\"d, \"\"e\"\"\",\n");
-        sheet.arrange(None, Some(2)).expect("no column");
-        let mut text = Text::default();
-        sheet.print(true, &mut text);
-        assert_eq!(
-            text.as_str(),
-            "\nthings\n  name  time\n  b     3 ns\n  c     2 ns\n  2 more rows: --limit shows them\n"
-        );
-        let error = sheet.arrange(Some("size"), None).expect_err("no such column");
-        assert!(error.to_string().contains("it has name, time"), "{error}");
-    }
-}

@@ -14,14 +14,11 @@ use crate::units::plural;
 pub(crate) struct Summary {
     pub(crate) anchor: String,
     pub(crate) processes: u64,
-    /// Rows of the time line.
     pub(crate) locations: u64,
     pub(crate) events: u64,
     pub(crate) communicators: u64,
     pub(crate) ranks_missing: u64,
-    /// Operations that had not ended when recording did.
     pub(crate) unfinished: u64,
-    /// Events, stops and states that could not be recorded.
     pub(crate) lost: u64,
     pub(crate) problems: u64,
     /// Places where ranks of a communicator call something else than the others.

@@ -27,7 +27,6 @@ use crate::units::plural;
 /// From how long a wait counts as a hang, where the user does not say it.
 pub(crate) const AFTER_SECONDS: f64 = 10.0;
 
-/// Nanoseconds, or as many as fit.
 pub(crate) fn ns(seconds: f64) -> u64 {
     u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap_or(u64::MAX)
 }
@@ -61,8 +60,7 @@ fn of_journals(directory: &Path, after: f64) -> Result<Report> {
 }
 
 fn of_archive(path: &Path, after: f64) -> Result<Report> {
-    let trace = archive::open_with_kinds(path)?;
-    Ok(hang::judge_archive(&trace, path, ns(after), &Bar::new())?)
+    Ok(hang::judge_archive(&archive::open_with_kinds(path)?, path, ns(after), &Bar::new())?)
 }
 
 fn kept(directory: &Path) -> Result<Option<Report>, Error> {

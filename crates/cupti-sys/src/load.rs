@@ -198,8 +198,7 @@ fn names(mapped: &Mapped, driver: Driver) -> Vec<&'static str> {
 
 /// 12 for `libcudart.so.12` and `libcudart-1234.so.12.4.127`.
 fn runtime_major(path: &Path) -> Option<u32> {
-    let name = path.file_name()?.to_str()?;
-    let (_, version) = name.split_once(".so.")?;
+    let (_, version) = path.file_name()?.to_str()?.split_once(".so.")?;
     version.split('.').next()?.parse().ok()
 }
 
@@ -223,8 +222,7 @@ fn folders(search: &Search, mapped: &Mapped) -> Vec<PathBuf> {
             }
         }
     }
-    let toolkits = search.cuda_home.iter().map(PathBuf::as_path);
-    for toolkit in toolkits.chain([Path::new("/usr/local/cuda")]) {
+    for toolkit in search.cuda_home.iter().map(PathBuf::as_path).chain([Path::new("/usr/local/cuda")]) {
         add(toolkit.join("extras/CUPTI/lib64"));
         add(toolkit.join("lib64"));
     }

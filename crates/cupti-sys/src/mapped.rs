@@ -11,8 +11,7 @@ pub struct Mapped {
 impl Mapped {
     /// Those of this process; none where `/proc` is not there.
     pub fn now() -> Self {
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-        Self::parse(&maps)
+        Self::parse(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default())
     }
 
     /// The files that a process would have mapped.

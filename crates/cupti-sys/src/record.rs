@@ -37,8 +37,7 @@ macro_rules! readable {
             /// The field of this record; `None` when the record ends before it.
             #[inline]
             pub fn of(self, record: &[u8]) -> Option<$type> {
-                let bytes = record.get(self.offset..)?.first_chunk()?;
-                Some(<$type>::from_ne_bytes(*bytes))
+                Some(<$type>::from_ne_bytes(*record.get(self.offset..)?.first_chunk()?))
             }
         })*
     };

@@ -44,8 +44,7 @@ pub fn other_user(maps: &[String], environment: &[(String, String)], is_ours: bo
             prefix if prefix.ends_with('_') => name.starts_with(prefix) && is_yes(value),
             _ => name == variable && is_yes(value),
         };
-        let sign = environment.iter().find(|(name, value)| is_sign(name, value));
-        if let Some((name, _)) = sign {
+        if let Some((name, _)) = environment.iter().find(|(name, value)| is_sign(name, value)) {
             return Some((who, format!("{name} is set")));
         }
     }

@@ -13,9 +13,6 @@
 //!
 //! [`scalasca`] writes a communicator as MPI for Scalasca's analyser, also into traces of Score-P (`merge`).
 //!
-//! `foreign` relates the clocks of traces that other profilers made, `value` has the values of attributes as formats
-//! have them, `output` the files that several threads write.
-//!
 //! Formats read one location after the other, several at a time, and keep none of its events.
 
 #![forbid(unsafe_code)]

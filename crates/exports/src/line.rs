@@ -25,7 +25,6 @@ impl Line {
         Self { from: self.to, to: self.from }
     }
 
-    /// Its values, reduced by this.
     pub(crate) const fn less(&self, value: i128) -> Self {
         Self { from: self.from, to: [self.to[0] - value, self.to[1] - value] }
     }

@@ -29,7 +29,6 @@ impl Outcome {
         self.events.saturating_sub(self.described) + self.left_out.iter().map(|it| it.events).sum::<u64>()
     }
 
-    /// Records what was left out, if anything was.
     pub fn leave_out(&mut self, events: u64, reason: &str) {
         if events > 0 {
             self.left_out.push(LeftOut { events, reason: reason.to_owned() });

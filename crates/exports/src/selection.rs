@@ -35,7 +35,6 @@ impl<'a> Selection<'a> {
         Ok(found)
     }
 
-    /// The wanted locations that have events, ascending.
     pub fn locations(&self) -> &[LocationRef] {
         &self.locations
     }
@@ -110,8 +109,7 @@ impl<'a> Selection<'a> {
     }
 
     fn is_of_function(&self, region: RegionRef) -> bool {
-        let shows = self.source.trace.shows(region);
-        matches!(shows, Some(Shows::Call(_) | Shows::Operation(_)))
+        matches!(self.source.trace.shows(region), Some(Shows::Call(_) | Shows::Operation(_)))
             && self.source.filter.wants_function(self.source.trace, region)
     }
 

@@ -52,8 +52,7 @@ impl<'a> Source<'a> {
         })
     }
 
-    /// Does something with every location on all cores, those with most events first; gives what is made of each in
-    /// the order of `locations`.
+    /// Handles every location on all cores, the largest first; returns results in the order of `locations`.
     pub fn each_location<T: Send>(
         &self,
         locations: &[LocationRef],

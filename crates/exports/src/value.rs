@@ -14,7 +14,6 @@ pub(crate) enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// References become names.
     pub(crate) fn of(trace: &'a Trace, value: AttributeValue) -> Self {
         match value {
             AttributeValue::U8(number) => Self::Unsigned(number.into()),

@@ -32,7 +32,6 @@ impl Job {
         !self.processes.iter().any(|process| process.state.is_alive())
     }
 
-    /// Sets the job's numbers of the ranks.
     pub(crate) fn number(&mut self) {
         let mut seats: BTreeMap<Actor, Seats> = BTreeMap::new();
         for (at, comm) in (0..).zip(&self.comms) {
@@ -81,7 +80,6 @@ impl Job {
     }
 }
 
-/// The name of a state in the report.
 pub(crate) const fn state_name(state: Life) -> &'static str {
     match state {
         Life::Running => "running",
@@ -130,9 +128,7 @@ impl Process {
 /// One GPU of one process: while it waits in one communicator it cannot enter another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Actor {
-    /// Index in [`Job::processes`].
     pub(crate) process: usize,
-    /// The process's number of its GPU.
     pub(crate) gpu: u32,
 }
 

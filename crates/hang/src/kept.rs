@@ -41,6 +41,5 @@ pub fn kept(directory: &Path, archive_events: impl FnOnce() -> Option<u64>) -> R
             || report.processes.iter().any(|it| is_process(part, it))
     };
     let has_all = part_directories(directory).is_ok_and(|parts| parts.iter().all(is_judged));
-    let is_about_this = report.archive_events.is_some() && report.archive_events == archive_events();
-    Ok((has_all && is_about_this).then_some(report))
+    Ok((has_all && report.archive_events.is_some() && report.archive_events == archive_events()).then_some(report))
 }

@@ -31,8 +31,7 @@ pub use report::rows::{
     SequenceRow, Straggler, SuspectRow, Verdict,
 };
 
-/// Judges what the processes of the job in `directory` have recorded so far. Who has waited for less than `after_ns` is
-/// not counted as hanging.
+/// Judges what has been recorded in `directory` so far. Waits shorter than `after_ns` do not count.
 pub fn judge_journals(directory: &Path, after_ns: u64, progress: &dyn Progress) -> Result<Report, Error> {
     let job = read::journals(directory, progress)?;
     Ok(report::report(&directory.display().to_string(), &job, after_ns))

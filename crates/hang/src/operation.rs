@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use nccl_events::collective::{Collective, Flow};
 
-/// What a call asks for: the same on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Signature {
     /// `AllReduce` …
@@ -23,7 +22,6 @@ impl Signature {
     }
 }
 
-/// A collective as one rank did it.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) what: Signature,
@@ -37,17 +35,14 @@ pub(crate) struct Call {
     pub(crate) progress: Progress,
 }
 
-/// How far an operation got on a rank.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) stage: Stage,
     pub(crate) waits: Vec<Wait>,
     pub(crate) channels_open: u32,
-    /// Whether its kernel was seen to run.
     pub(crate) began: bool,
 }
 
-/// The last that is known about an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     /// The program is in the call; nothing was enqueued.
@@ -82,12 +77,10 @@ impl Stage {
         }
     }
 
-    /// Whether it has ended, as far as is known.
     pub(crate) const fn is_over(self) -> bool {
         matches!(self, Self::Transferred | Self::Done)
     }
 
-    /// Whether it is known not to have ended.
     pub(crate) const fn is_open(self) -> bool {
         matches!(self, Self::Calling | Self::Launching | Self::Running)
     }
@@ -108,19 +101,13 @@ pub(crate) struct Wait {
 /// What a proxy waits for, in NCCL's words (`ncclProfilerProxyStep…`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WaitState {
-    /// The proxy has not started it.
     Queued,
-    /// The GPU has not produced the data.
     SendGpu,
-    /// The peer is not ready to receive.
     SendPeer,
-    /// The network has not sent it.
     SendNetwork,
-    /// The data has not arrived.
     Receive,
     /// The data has arrived, and is being flushed to the GPU.
     Flush,
-    /// The GPU has not taken it.
     ReceiveGpu,
     Unknown,
 }
@@ -139,13 +126,11 @@ impl WaitState {
         }
     }
 
-    /// Whether it waits for the peer or the network.
     pub(crate) const fn is_for_peer(self) -> bool {
         matches!(self, Self::SendPeer | Self::SendNetwork | Self::Receive)
     }
 }
 
-/// A send or receive that may not be complete.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) peer: u32,
@@ -184,7 +169,6 @@ pub(crate) const KEPT: usize = 1024;
 /// How the positions of a rank's operations in the order of the communicator are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Positions {
-    /// They were counted from the first.
     #[default]
     Counted,
     /// The beginning is not kept; NCCL's numbers show which operations are the same as those of other ranks.
@@ -195,7 +179,6 @@ pub(crate) enum Positions {
     Unknown,
 }
 
-/// The last operations of a sequence.
 #[derive(Debug, Default)]
 pub(crate) struct Tail {
     /// How many came before those in the list.
@@ -222,8 +205,7 @@ impl Tail {
 
     /// The operation at a position, from 0; `None` if it is not there, not kept, or its position is unknown.
     pub(crate) fn at(&self, position: u64) -> Option<&Call> {
-        let index = usize::try_from(position.checked_sub(self.before)?).ok()?;
-        self.list.get(index).filter(|_| self.has_positions())
+        self.list.get(usize::try_from(position.checked_sub(self.before)?).ok()?).filter(|_| self.has_positions())
     }
 
     /// The first operation that is known not to have ended.

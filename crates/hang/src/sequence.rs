@@ -5,7 +5,6 @@ use super::operation::{Positions, Tail};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sequence {
-    /// The collectives that the program called.
     Calls,
     /// The collectives of CUDA graphs that it launched.
     Replays,

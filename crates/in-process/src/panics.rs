@@ -10,7 +10,6 @@ use parking_lot::Mutex;
 
 use crate::objects::Object;
 
-/// The location of the last panic.
 static LAST: Mutex<String> = Mutex::new(String::new());
 
 /// A panic that was caught: its words and its place. What it carried is never dropped, for that can panic again.

@@ -28,7 +28,6 @@ pub struct Recorded {
 
 /// `nccl_otf2_recorded_v1`: fills its argument and returns 1; returns 0 if nothing is recorded.
 pub type RecordedFunction = unsafe extern "C" fn(*mut Recorded) -> c_int;
-/// `nccl_otf2_session_ends_v1`: reads its argument.
 pub type SessionEndsFunction = unsafe extern "C" fn(*const Recorded);
 
 impl Recorded {
@@ -42,8 +41,7 @@ impl Recorded {
     }
 
     pub fn part(&self) -> PathBuf {
-        let path = self.part.split(|byte| *byte == 0).next().unwrap_or_default();
-        OsStr::from_bytes(path).into()
+        OsStr::from_bytes(self.part.split(|byte| *byte == 0).next().unwrap_or_default()).into()
     }
 }
 

@@ -20,7 +20,6 @@ pub enum Twice {
     Newer,
 }
 
-/// A communicator as one process knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommDefinition {
     pub identity: CommIdentity,
@@ -92,9 +91,7 @@ impl<M> Communicator<M> {
 pub struct Communicators<M> {
     twice: Twice,
     numbers: BTreeMap<Key, usize>,
-    /// In the order of first mention.
     pub all: Vec<Communicator<M>>,
-    /// How many ranks two parts claimed.
     pub claimed_twice: u64,
 }
 
@@ -103,8 +100,7 @@ impl<M> Communicators<M> {
         Self { twice, numbers: BTreeMap::new(), all: Vec::new(), claimed_twice: 0 }
     }
 
-    /// Adds what a part knows, and gives the index in `all` for each claim. Parts differ in their numbers, and may
-    /// share a name where one was copied.
+    /// Adds what a part knows; returns the index in `all` of each claim. Parts may share a name, not a number.
     pub fn add(&mut self, part: (usize, &str), claims: Vec<Claim<M>>) -> Vec<usize> {
         let numbers: Vec<usize> = claims.iter().map(|claim| self.number(part, claim)).collect();
         for (Claim { comm, members }, number) in claims.into_iter().zip(&numbers) {

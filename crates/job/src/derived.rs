@@ -9,8 +9,7 @@
 //! A call of `ncclSend` or `ncclRecv` outside a user's group has a group of its own, so more than one of them in a
 //! group of depth 1 are NCCL's. Their order tells which collective it is, on N ranks: an all-to-all is a send and a
 //! receive N times, the root of a gather one send and N receives, that of a scatter N sends and one receive. On the
-//! other ranks of those two NCCL does what it does for a lone `ncclSend` or `ncclRecv`: nothing tells them apart, and
-//! a user's group is never guessed at.
+//! other ranks of those two NCCL does what it does for a lone `ncclSend` or `ncclRecv`: nothing tells them apart.
 
 use journal::format::record::Symbol;
 use journal::reader::Symbols;
@@ -21,7 +20,6 @@ use nccl_events::event::P2pApi;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Same<C> {
     pub context: C,
-    /// Elements to or from each rank.
     pub count: u64,
     pub datatype: Symbol,
     stream: u64,
@@ -84,8 +82,7 @@ pub struct Members {
 
 impl Members {
     pub fn new(rank: i32, ranks: usize) -> Self {
-        let seen = vec![0; (2 * ranks).div_ceil(64)];
-        Self { rank, ranks, seen, own: 0, others: 0, are_others: false }
+        Self { rank, ranks, seen: vec![0; (2 * ranks).div_ceil(64)], own: 0, others: 0, are_others: false }
     }
 
     pub fn add(&mut self, func: &str, peer: i32) {

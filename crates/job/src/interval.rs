@@ -20,7 +20,6 @@ pub struct Interval {
 pub struct Known {
     pub launched: u64,
     pub enqueued: (u64, u64),
-    /// Its kernel on the GPU's timer.
     pub kernel: Option<(u64, u64)>,
     /// Its kernel as reported on the host.
     pub kernel_on_host: Option<(u64, u64)>,
@@ -41,7 +40,6 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// An operation of an earlier kernel.
     pub fn add(&mut self, interval: &Interval) {
         self.end = self.end.max(interval.end);
         if !interval.unfinished {
@@ -84,8 +82,7 @@ impl Interval {
     }
 }
 
-/// Completes the intervals of the operations of one kernel. Those of which nothing else is known ran while the others
-/// did.
+/// Completes the intervals of one kernel: operations with no times of their own ran with the others.
 pub fn share_kernel(kernel: &mut [Interval], earlier: Earlier) {
     let mut known: Option<Interval> = None;
     for interval in kernel.iter_mut().filter(|interval| interval.timing != Timing::Enqueue) {

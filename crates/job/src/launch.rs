@@ -10,7 +10,6 @@
 //! is busy or launches block. So the order counts, and time only where the numbers of plans and launches differ:
 //! because something was lost, or does not name its plan.
 
-/// A launch, and when it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct At<R> {
     pub start: u64,
@@ -26,8 +25,7 @@ pub fn in_order<R>(launches: &[At<R>], plans: impl ExactSizeIterator<Item = u64>
 
 /// The last launch that began by then; they are in the order of time.
 pub fn last_before<R>(launches: &[At<R>], time: u64) -> Option<&At<R>> {
-    let after = launches.partition_point(|launch| launch.start <= time);
-    launches.get(after.checked_sub(1)?)
+    launches.get(launches.partition_point(|launch| launch.start <= time).checked_sub(1)?)
 }
 
 #[cfg(test)]

@@ -34,10 +34,8 @@ impl Life {
     }
 }
 
-/// What is known about a process. Times are CLOCK_REALTIME ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Evidence {
-    /// What this host's process table says.
     pub host: host::Life,
     pub now_ns: u64,
     pub last_record_ns: u64,

@@ -15,11 +15,9 @@ use std::collections::BTreeMap;
 /// Why the GPU times of a kernel channel or phase are not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distrust {
-    /// One of the two is 0.
     Zero,
     /// 2^63 ns or more, 292 years: no timer gets there, and no offset of a clock leads back.
     Impossible,
-    /// The stop lies before the start.
     Backwards,
     /// The stamps of a kernel that was launched later on this channel.
     Repeated,
@@ -89,8 +87,7 @@ fn is_in_order<R>(ring: &[Work<R>]) -> bool {
 fn find_repeated<R>(ring: &[Work<R>], stamp: impl Fn(&Work<R>) -> u64, is_repeated: &mut [bool]) {
     let mut last: BTreeMap<u64, u64> = BTreeMap::new();
     for (work, is_repeated) in ring.iter().zip(is_repeated).rev().filter(|(work, _)| work.plan != 0) {
-        let plan = *last.entry(stamp(work)).or_insert(work.plan);
-        *is_repeated |= plan != work.plan;
+        *is_repeated |= *last.entry(stamp(work)).or_insert(work.plan) != work.plan;
     }
 }
 

@@ -19,7 +19,6 @@ type Connection = (ContextName, bool, u8, i32, bool);
 /// (CollNet, shared memory and peer-to-peer proxies since 2.27): of a silent one a missing stop says nothing.
 #[derive(Debug, Default)]
 pub struct Reporting {
-    /// By row of the proxy operation.
     all: Vec<bool>,
 }
 
@@ -42,8 +41,7 @@ impl Reporting {
             let shown = has_steps || op.stop().is_some() || op.states_seen != 0;
             *reports.entry(connection(op)).or_default() |= shown;
         }
-        let ops = tables.events.proxy_ops.iter();
-        Self { all: ops.map(|op| reports.get(&connection(op)) == Some(&true)).collect() }
+        Self { all: tables.events.proxy_ops.iter().map(|op| reports.get(&connection(op)) == Some(&true)).collect() }
     }
 
     pub fn on(&self, row: Row<ProxyOp>) -> bool {

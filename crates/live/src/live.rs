@@ -31,11 +31,9 @@ pub struct Progress {
 
 #[derive(Debug)]
 enum Found {
-    /// It is followed; the place in the list of parts.
     Followed,
     /// It is no process of this node, or a copy of one.
     Elsewhere,
-    /// Its journal was gone when it was found.
     Missed,
     /// Its `process.json` cannot be understood, yet.
     Unreadable,
@@ -141,7 +139,6 @@ impl Live {
         }
     }
 
-    /// What is known by now; the next interval begins.
     pub fn snapshot(&mut self) -> Snapshot {
         let at_ns = realtime_ns();
         let count = |is: fn(&Found) -> bool| self.found.values().filter(|found| is(found)).count() as u64;

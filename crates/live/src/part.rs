@@ -39,8 +39,7 @@ impl Part {
         let follower = Follower::open(&path.join(JOURNAL))?;
         let reading = Reading { follower, events: None, settled: Instant::now() };
         let process = Process { part: part_name(path), pid: info.pid, ..Process::default() };
-        let part = Self { path: path.to_owned(), number, info, reading: Some(reading), process, ranks: Vec::new() };
-        Ok(part)
+        Ok(Self { path: path.to_owned(), number, info, reading: Some(reading), process, ranks: Vec::new() })
     }
 
     pub(crate) const fn info(&self) -> &ProcessInfo {
@@ -99,8 +98,7 @@ impl Part {
             process.last_record_ns = events.last_record_ns();
         }
         let is_read = polled.behind_bytes == 0 && polled.records == 0;
-        let has_ended = matches!(process.state, ProcessState::Finished | ProcessState::Gone);
-        if is_read && (polled.is_removed || has_ended) {
+        if is_read && (polled.is_removed || matches!(process.state, ProcessState::Finished | ProcessState::Gone)) {
             if polled.is_removed {
                 process.state = ProcessState::Finished;
             }

@@ -26,7 +26,6 @@ pub struct Snapshot {
     pub folded: u64,
     /// Processes of this node that ended and could not be read: their journals are gone.
     pub processes_missed: u64,
-    /// Parts whose `process.json` cannot be understood.
     pub parts_unreadable: u64,
 }
 
@@ -45,10 +44,8 @@ pub struct JobLabels {
 pub enum ProcessState {
     #[default]
     Running,
-    /// It is stopped, by a signal or a debugger.
     Stopped,
     Finished,
-    /// It is gone without that.
     Gone,
     /// It runs on another host, or cannot be seen from here.
     Unknown,
@@ -79,10 +76,8 @@ pub struct Process {
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Communicator {
-    /// Its name or id, as `stats` shows it.
     pub name: String,
     pub ranks: u32,
-    /// How many of its ranks are on this node.
     pub here: u32,
     /// The number of its nodes, where NCCL reports it.
     pub nodes: Option<u32>,
@@ -90,12 +85,9 @@ pub struct Communicator {
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Rank {
-    /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
     pub rank: u32,
-    /// Index in [`Snapshot::processes`].
     pub process: usize,
-    /// Whether NCCL destroyed or aborted the communicator in this process.
     pub is_finalized: bool,
     /// When it last recorded an event of this communicator; none before the first.
     pub last_event_ns: Option<u64>,
@@ -112,7 +104,6 @@ pub struct Rank {
 /// Operations of one function, size class and timing that a rank has in a communicator.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Operation {
-    /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
     pub rank: u32,
     pub function: String,
@@ -181,11 +172,9 @@ pub(crate) const fn seconds(ns: u64) -> f64 {
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Pair {
-    /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
     pub from: u32,
     pub to: u32,
-    /// Steps that were sent, seen at the sender.
     pub steps: u64,
     pub bytes: u64,
     /// Regression of the interval's durations on bytes: all steps.
@@ -202,21 +191,18 @@ pub struct Fit {
     pub latency_ns: Option<f64>,
     /// Bytes per second; none as well where duration does not grow with bytes.
     pub rate: Option<f64>,
-    /// How much of the variance it explains.
     pub r2: f64,
     pub points: u64,
 }
 
 impl From<analysis::report::Fit> for Fit {
     fn from(fit: analysis::report::Fit) -> Self {
-        let r2 = fit.r_squared.unwrap_or(0.0);
-        Self { latency_ns: fit.latency_ns, rate: fit.rate, r2, points: fit.points }
+        Self { latency_ns: fit.latency_ns, rate: fit.rate, r2: fit.r_squared.unwrap_or(0.0), points: fit.points }
     }
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Channel {
-    /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
     pub rank: u32,
     pub channel: u32,
@@ -231,21 +217,16 @@ pub struct Channel {
 /// What the proxy of a rank waited for, in sums over its steps.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Proxy {
-    /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
     pub rank: u32,
-    /// For the GPU, to fill or drain a buffer.
     pub gpu_wait_ns: u64,
-    /// For the receiver to be ready.
     pub peer_wait_ns: u64,
-    /// For the network to send or receive.
     pub network_ns: u64,
 }
 
 /// Skew of the collectives of a communicator whose ranks are all on this node.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CollectiveSkew {
-    /// Index in [`Snapshot::communicators`].
     pub communicator: usize,
     pub skew: Histogram,
     pub count: u64,

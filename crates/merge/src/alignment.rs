@@ -87,7 +87,6 @@ pub(crate) fn by_anchors(inputs: &mut Inputs) -> Result<()> {
     Ok(())
 }
 
-/// CLOCK_MONOTONIC of a process to Score-P's ticks in it.
 pub(crate) fn local_curve(scorep: &ScoreP, ours: &nccl::Process) -> Result<Piecewise> {
     let (name, timer) = (&ours.name, scorep.timer);
     if ours.anchors.is_empty() {

@@ -23,7 +23,6 @@ pub(crate) struct Calls {
     pub(crate) own: BTreeMap<&'static str, u64>,
 }
 
-/// A thread whose calls are on Score-P's location.
 #[derive(Debug)]
 pub(crate) struct Thread {
     pub(crate) ours: LocationRef,
@@ -68,7 +67,6 @@ impl Calls {
     }
 }
 
-/// Why all threads keep their locations.
 fn for_all(inputs: &Inputs) -> Option<&'static str> {
     if inputs.is_guess {
         return Some("where NCCL's events lie is a guess");

@@ -95,8 +95,7 @@ fn knots_within((first, last): (u64, u64), bends: impl Iterator<Item = i128>) ->
     bends.filter(|at| (first..=last).contains(at)).chain([first, last]).collect()
 }
 
-/// CLOCK_MONOTONIC to the time that NCCL's archive has for all hosts, in nanoseconds; `None` with fewer than two
-/// offsets.
+/// CLOCK_MONOTONIC to the time of NCCL's archive, in nanoseconds; `None` with fewer than two offsets.
 pub(crate) fn common_curve(offsets: &[ClockOffset]) -> Option<Piecewise> {
     Piecewise::new(offsets.iter().map(knot).collect(), Beyond::Nearest)
 }

@@ -21,8 +21,7 @@ pub(crate) struct Inputs {
     pub(crate) is_guess: bool,
 }
 
-/// The locations of an archive by process, `None` for ranks without a part, then by the device and inode of their
-/// local definitions.
+/// Locations by process (`None` for ranks without a part), then by device and inode of local definitions.
 pub(crate) type Locals = BTreeMap<Option<LocationGroupRef>, BTreeMap<(u64, u64), Local>>;
 
 /// Locations that have the same local definitions.

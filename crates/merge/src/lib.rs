@@ -100,8 +100,7 @@ impl Plan {
         Report::of(&self.inputs, self.calls.as_ref())
     }
 
-    /// Writes the merged archive into an empty directory and reads it back. After an error the directory must not be
-    /// used.
+    /// Writes the merged archive into an empty directory, and reads it back. After an error it is unusable.
     pub fn write(&self, directory: &Path, progress: &dyn Progress) -> Result<Written> {
         match &self.calls {
             Some(calls) => output::write(&self.inputs, calls, directory, progress),

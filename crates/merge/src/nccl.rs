@@ -41,7 +41,6 @@ pub struct Process {
 }
 
 impl Nccl {
-    /// Reads everything but the events.
     pub(crate) fn open(archive: Archive) -> Result<Self> {
         let anchor = archive.anchor_file().to_owned();
         if archive.event_chunk_bytes() != otf2::EVENT_CHUNK_BYTES {

@@ -92,7 +92,6 @@ impl FromStr for Mapping {
     }
 }
 
-/// Places in a list of processes.
 #[derive(Debug, Default)]
 struct Index<'a> {
     /// By process id and host without the domain; with the host.
@@ -141,7 +140,6 @@ fn short(host: &str) -> &str {
     host.split_once('.').map_or(host, |(short, _)| short)
 }
 
-/// Pairs for all processes of NCCL's archives, in their order.
 pub(crate) fn pairs(scoreps: &[ScoreP], nccls: &[Nccl], map: &[Mapping]) -> Result<Vec<Pair>> {
     let theirs = numbered(scoreps.iter().map(|it| &*it.processes));
     let ours = numbered(nccls.iter().map(|it| &*it.processes));

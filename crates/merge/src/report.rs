@@ -20,7 +20,6 @@ pub struct Report<'a> {
     pub nccl: Vec<NcclArchive>,
     /// `None` for Scalasca.
     pub calls: Option<CallsReport<'a>>,
-    /// For each process of NCCL's archives.
     pub pairs: Vec<PairReport<'a>>,
     /// Processes of Score-P's that did not record NCCL.
     #[serde(skip)]

@@ -68,7 +68,6 @@ impl fmt::Display for ProcessId {
 }
 
 impl ScoreP {
-    /// Reads everything but the events.
     pub(crate) fn open(archive: Archive) -> Result<Self> {
         refuse(&archive)?;
         let anchor = archive.anchor_file().to_owned();
@@ -156,7 +155,6 @@ impl ScoreP {
         members.map(|member| LocationRef::new(*member)).zip(0..).collect()
     }
 
-    /// The name of the nearest node of the class "node".
     fn host(&self, node: SystemTreeNodeRef) -> String {
         let definitions = &self.definitions;
         let mut at = node;
@@ -185,7 +183,6 @@ impl ScoreP {
         Ok(threads)
     }
 
-    /// Whether Score-P was shown NCCL's calls while the job ran.
     pub(crate) fn has_regions_of_nccl(&self) -> bool {
         let mut regions = self.definitions.regions.values();
         regions.any(|region| self.definitions.string(region.source_file) == Some(FILE_OF_NCCL))

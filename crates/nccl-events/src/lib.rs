@@ -25,7 +25,7 @@ mod visible;
 
 pub use event::{Body, Kind, NetData, Start};
 pub use name::Name;
-pub use presets::{FULL, LIGHT, STANDARD, completed, event_names};
+pub use presets::{FULL, LIGHT, Preset, STANDARD, completed, event_names};
 pub use progress::Progress;
 pub use states::{State, StateArgs, state};
 pub use table::{Release, Table};

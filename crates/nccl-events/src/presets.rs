@@ -2,35 +2,46 @@
 
 use crate::Kind;
 
-const fn mask_of(kinds: &[Kind]) -> u32 {
-    let mut mask = 0;
-    let mut index = 0;
-    while index < kinds.len() {
-        #[expect(clippy::indexing_slicing, reason = "in a constant: evaluated by the compiler")]
-        let kind = kinds[index];
-        mask |= kind.mask();
-        index += 1;
+/// The smallest preset that has a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preset {
+    /// [`LIGHT`].
+    Light,
+    /// [`STANDARD`].
+    Standard,
+    /// [`FULL`].
+    Full,
+}
+
+impl Preset {
+    /// Of a kind. What no version knows is always shown.
+    pub const fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Group | Kind::Coll | Kind::P2p | Kind::GroupApi | Kind::CollApi | Kind::P2pApi => Self::Light,
+            Kind::KernelLaunch | Kind::CeColl | Kind::CeSync | Kind::CeBatch | Kind::Unknown => Self::Light,
+            Kind::ProxyOp => Self::Standard,
+            Kind::ProxyStep | Kind::ProxyCtrl | Kind::KernelCh | Kind::KernelPhase | Kind::NetPlugin => Self::Full,
+        }
     }
-    mask
+
+    const fn mask(self) -> u32 {
+        let (mut mask, mut rest) = (0, Kind::ALL.as_slice());
+        while let [kind, others @ ..] = rest {
+            if Self::of(*kind) as u8 <= self as u8 {
+                mask |= kind.mask();
+            }
+            rest = others;
+        }
+        mask
+    }
 }
 
 /// API calls, launches, collectives, point-to-point and copy-engine events.
-pub const LIGHT: u32 = mask_of(&[
-    Kind::GroupApi,
-    Kind::CollApi,
-    Kind::P2pApi,
-    Kind::KernelLaunch,
-    Kind::Group,
-    Kind::Coll,
-    Kind::P2p,
-    Kind::CeColl,
-    Kind::CeSync,
-    Kind::CeBatch,
-]);
+pub const LIGHT: u32 = Preset::Light.mask();
 /// [`LIGHT`] and proxy operations.
-pub const STANDARD: u32 = LIGHT | Kind::ProxyOp.mask();
+pub const STANDARD: u32 = Preset::Standard.mask();
 /// Everything.
-pub const FULL: u32 = mask_of(&Kind::ALL);
+pub const FULL: u32 = Preset::Full.mask();
 
 /// The kinds of a mask by name, for people.
 pub fn event_names(mask: u32) -> Vec<&'static str> {

@@ -5,7 +5,6 @@ use prost::{Message, Oneof};
 /// [`Sum::aggregation_temporality`]: values are since the beginning.
 pub const CUMULATIVE: i32 = 2;
 
-/// What is sent to a collector.
 #[derive(Clone, PartialEq, Message)]
 pub struct ExportMetricsServiceRequest {
     #[prost(message, repeated, tag = "1")]
@@ -64,7 +63,6 @@ pub enum Data {
     Histogram(Histogram),
 }
 
-/// What goes up and down.
 #[derive(Clone, PartialEq, Message)]
 pub struct Gauge {
     #[prost(message, repeated, tag = "1")]
@@ -131,7 +129,6 @@ pub struct KeyValue {
     pub value: Option<AnyValue>,
 }
 
-/// A value: of its kinds only strings.
 #[derive(Clone, PartialEq, Message)]
 pub struct AnyValue {
     #[prost(string, optional, tag = "1")]

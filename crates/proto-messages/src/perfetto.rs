@@ -6,7 +6,6 @@ use prost::Message;
 
 pub mod clock {
     pub const REALTIME: u32 = 1;
-    /// `CLOCK_MONOTONIC`.
     pub const MONOTONIC: u32 = 3;
 }
 
@@ -15,19 +14,16 @@ pub const SEQ_INCREMENTAL_STATE_CLEARED: u32 = 1;
 /// [`TracePacket::sequence_flags`]: the packet needs interned names or defaults.
 pub const SEQ_NEEDS_INCREMENTAL_STATE: u32 = 2;
 
-/// [`TrackDescriptor::child_ordering`]: by `sibling_order_rank`.
 pub const ORDERING_EXPLICIT: i32 = 3;
 /// [`TrackDescriptor::sibling_merge_behavior`]: tracks of one name stay apart.
 pub const MERGE_NONE: i32 = 2;
 
-/// [`TrackEvent::event_type`].
 pub mod event_type {
     pub const SLICE_BEGIN: i32 = 1;
     pub const SLICE_END: i32 = 2;
     pub const COUNTER: i32 = 4;
 }
 
-/// [`CounterDescriptor::unit`]: bytes.
 pub const UNIT_SIZE_BYTES: i32 = 3;
 
 #[derive(Clone, PartialEq, Message)]

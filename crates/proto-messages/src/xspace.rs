@@ -53,7 +53,6 @@ pub struct XLine {
     pub display_id: i64,
 }
 
-/// An event, relative to the beginning of its line.
 #[derive(Clone, PartialEq, Message)]
 pub struct XEvent {
     #[prost(int64, tag = "1")]
@@ -101,7 +100,6 @@ pub struct XStatMetadata {
 }
 
 impl XEvent {
-    /// Appends the event to the events of a line.
     pub fn append_to(&self, events: &mut Vec<u8>) {
         message::encode(4, self, events);
     }

@@ -38,7 +38,6 @@ pub fn open_named(path: &Path, most_bytes: u64) -> io::Result<File> {
     open(&path.canonicalize()?, most_bytes)
 }
 
-/// Reads a file that [`open`] opens.
 pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let file = open(path, most_bytes)?;
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
@@ -49,7 +48,6 @@ pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads text, as [`read`].
 pub fn read_to_string(path: &Path, most_bytes: u64) -> io::Result<String> {
     String::from_utf8(read(path, most_bytes)?).map_err(|_| io::Error::other("it is not text"))
 }
@@ -61,7 +59,6 @@ pub fn fnv(seed: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(seed, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
 
-/// The [`fnv`] of a file that [`open`] opens.
 pub fn checksum(path: &Path, most_bytes: u64) -> io::Result<u64> {
     let mut file = open(path, most_bytes)?.take(most_bytes);
     let (mut hash, mut bytes) = (FNV_SEED, vec![0; 64 << 10]);

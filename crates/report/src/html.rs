@@ -31,7 +31,6 @@ const MODULES: [(&str, &str); 23] = modules!(
     "timeline/selection" "timeline/store" "timeline/timeline" "timeline/view" "verdict"
 );
 
-/// What the script is given: `page/model.d.ts`.
 #[derive(Debug, Serialize)]
 pub(super) struct Model<'a> {
     pub(super) title: &'a str,
@@ -49,8 +48,7 @@ pub(super) struct DiffModel<'a> {
 
 /// Makes the page of a model. `data` are elements of base64 by their names.
 pub(super) fn page(model: &impl Serialize, data: &[(String, String)]) -> Result<String> {
-    let json = serde_json::to_vec(model).context("cannot write JSON")?;
-    let mut elements = element("model", &pack(&json)?);
+    let mut elements = element("model", &pack(&serde_json::to_vec(model).context("cannot write JSON")?)?);
     for (name, text) in data {
         elements.push_str(&element(name, text));
     }

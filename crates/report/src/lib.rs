@@ -33,9 +33,7 @@ pub struct Options<'a> {
     /// The page; one that is there is replaced.
     pub output: &'a Path,
     pub title: &'a str,
-    /// Name and version of the program.
     pub tool: &'a str,
-    /// Size of the page, at most.
     pub most_bytes: usize,
     /// Whether events that do not fit are written into a folder beside the page.
     pub keeps_all: bool,
@@ -109,8 +107,7 @@ fn put_into_page(
     Ok(())
 }
 
-/// Writes the chunks that are not in the page into a folder beside it: as scripts, because a page that was opened from
-/// a file may fetch nothing else.
+/// Writes the other chunks beside the page, as scripts: a page opened from a file may fetch nothing else.
 fn write_files(output: &Path, chunks: &mut Chunks) -> Result<Option<PathBuf>> {
     let rest: Vec<usize> = (0..chunks.all.len()).filter(|at| chunks.all[*at].at == At::None).collect();
     if rest.is_empty() {

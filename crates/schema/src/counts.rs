@@ -106,8 +106,7 @@ impl Kinds {
 
 impl From<Kinds> for BTreeMap<String, KindCounts> {
     fn from(kinds: Kinds) -> Self {
-        let named = kinds.iter();
-        named.map(|(kind, counts)| (kind.name().to_owned(), *counts)).gather()
+        kinds.iter().map(|(kind, counts)| (kind.name().to_owned(), *counts)).gather()
     }
 }
 

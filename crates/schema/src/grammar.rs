@@ -90,8 +90,7 @@ impl Lines {
 
     /// The entries for people, with a line that says how many were cut.
     pub fn shown(&self) -> Vec<String> {
-        let more = (self.more > 0).then(|| format!("{MORE}{}", self.more));
-        self.all.iter().cloned().chain(more).collect()
+        self.all.iter().cloned().chain((self.more > 0).then(|| format!("{MORE}{}", self.more))).collect()
     }
 
     /// Cuts the list to its first entries, as far as they have at most `bytes` together.

@@ -73,13 +73,17 @@ impl Statements {
     /// What it says of ranks of a communicator that do not call the same, or may not. A line begins with the name of
     /// the communicator.
     pub fn differences(&self) -> impl Iterator<Item = &Listed> {
-        let mismatches = [
-            &self.mismatch_function,
-            &self.mismatch_count,
-            &self.mismatch_datatype,
-            &self.mismatch_root,
-            &self.mismatch_order,
-        ];
-        mismatches.into_iter().chain([&self.ranks_behind, &self.matching_unknown])
+        self.mismatches().into_iter().map(|(_, listed)| listed).chain([&self.ranks_behind, &self.matching_unknown])
+    }
+
+    /// In what ranks of a communicator differ that do not call the same.
+    pub const fn mismatches(&self) -> [(&'static str, &Listed); 5] {
+        [
+            ("function", &self.mismatch_function),
+            ("count", &self.mismatch_count),
+            ("datatype", &self.mismatch_datatype),
+            ("root", &self.mismatch_root),
+            ("order", &self.mismatch_order),
+        ]
     }
 }

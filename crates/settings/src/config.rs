@@ -37,7 +37,6 @@ impl Finalize {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
-    /// Warnings only.
     Quiet,
     /// One line at start, one at the end, warnings.
     Normal,
@@ -122,8 +121,7 @@ impl Config {
         self.is_flight.then(|| Retention { bytes: self.flight_bytes.unwrap_or(by_default), time: self.flight_time })
     }
 
-    /// The size limit of the journal. A flight recording gets room above its retention, because the maintenance thread
-    /// can be late to remove old segments.
+    /// The size limit of the journal. Flight recordings get extra room: old segments may be removed late.
     pub fn limit_bytes(&self) -> u64 {
         let retained = self.flight_retention().map_or(0, |kept| kept.bytes);
         self.max_bytes.max(retained.saturating_mul(2))

@@ -5,9 +5,6 @@
 //!
 //! Reading never fails: a bad value keeps the default and leaves a line in [`Config::remarks`]. So does a variable that
 //! has our prefix and does not exist; the line names the nearest one that does.
-//!
-//! The plugin reads the environment in the first `init`, on the thread that calls it. The tool checks and shows the
-//! same.
 
 mod advice;
 mod calendar;

@@ -37,7 +37,6 @@ impl StepRanges {
         &self.0
     }
 
-    /// Whether there is no limit.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

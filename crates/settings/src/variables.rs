@@ -237,8 +237,7 @@ fn not_empty(value: &str) -> Option<String> {
 /// The smallest useful flight recording: a few threads with a segment in use and one prepared.
 const SMALLEST_FLIGHT_BYTES: u64 = 8 * SEGMENT_BYTES as u64;
 
-/// The smallest useful journal: one segment each for the maintenance thread, which reads the clocks, for a thread that
-/// calls NCCL, and for a proxy thread.
+/// The smallest useful journal: a segment each for the maintenance, a calling and a proxy thread.
 const SMALLEST_BYTES: u64 = 3 * SEGMENT_BYTES as u64;
 
 fn flight_size(config: &mut Config, value: &str) -> Result<(), String> {

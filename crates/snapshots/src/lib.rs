@@ -3,8 +3,7 @@
 //! A user makes the file `dump` in the job's directory, or sends a signal to any of the job's processes, which then
 //! makes the file. Every process looks for it about once a second, and copies its part into `snapshots/<when>/parts/`.
 //! `<when>` is the time of the file, so it is the same for all processes. The process that finds that all have copied
-//! their parts moves the file to `snapshots/<when>/request`. The snapshot is then a job's directory like any other, of
-//! which `nccl-otf2 finalize` makes an archive. `nccl-otf2 dump` does all of this.
+//! their parts moves the file to `snapshots/<when>/request`. The snapshot is then a job's directory like any other.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -58,7 +57,6 @@ impl Request {
         Self::find(out)?.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// The snapshot's directory, laid out like a job's.
     pub fn directory(&self, out: &Path) -> PathBuf {
         out.join(SNAPSHOTS).join(&self.name)
     }

@@ -28,7 +28,6 @@ use settings::Config;
 const EVENT_BITS: u32 = 16;
 const COMMUNICATOR_BITS: u32 = 12;
 
-/// The chained plugins; NULL without any.
 static CHAIN: AtomicPtr<Chain> = AtomicPtr::new(ptr::null_mut());
 
 #[inline]

@@ -19,7 +19,6 @@ enum Family {
     Own(Subscriber),
 }
 
-/// An interface of CUDA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Api {
     Driver,
@@ -64,7 +63,6 @@ macro_rules! by_family {
 /// The callback that a subscription needs. CUPTI never calls it, because no callbacks are enabled.
 extern "C" fn no_callback(_data: *mut c_void, _domain: c_int, _id: u32, _info: *const c_void) {}
 
-/// The version, as `cuptiGetVersion` returns it.
 pub(super) fn version(functions: &Functions) -> Result<u32, Code> {
     let mut version = 0;
     match call!(functions.get_version, &raw mut version) {
@@ -153,7 +151,6 @@ impl Calls {
         by_family!(self, disable, disable_v2, kind; own: ptr::null_mut())
     }
 
-    /// Starts or stops recording calls of one function.
     pub(super) fn function(&self, api: Api, cbid: u32, on: bool) -> Code {
         let on = u8::from(on);
         match api {

@@ -52,7 +52,6 @@ impl OpenLaunches {
         self.depth.get() >= DEEPEST
     }
 
-    /// A launch begins. Ignored when full.
     pub(super) fn begin(&self, launch: OpenLaunch) {
         let depth = self.depth.get();
         if let Some(slot) = self.open.get(depth) {

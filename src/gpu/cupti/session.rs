@@ -17,14 +17,12 @@ use super::calls::{self, Api, Calls};
 /// Whether CUPTI is in this process because the plugin loaded it.
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 
-/// Whether an earlier session of the plugin loaded CUPTI's library.
 pub(in crate::gpu) fn is_ours() -> bool {
     IS_OURS.load(Ordering::Relaxed)
 }
 
 #[derive(Clone, Debug, Default)]
 pub(in crate::gpu) struct Settings {
-    /// `NCCL_OTF2_CUPTI_LIB`.
     pub(in crate::gpu) library: Option<PathBuf>,
     pub(in crate::gpu) cuda_home: Option<PathBuf>,
     pub(in crate::gpu) all_kernels: bool,
@@ -105,8 +103,7 @@ impl Enabled {
         Ok(())
     }
 
-    /// Records the calls of one function. False if CUPTI cannot record single functions, or the release does not have
-    /// this one.
+    /// Records the calls of one function. False if this CUPTI cannot do that, or lacks the function.
     fn function(&mut self, calls: &Calls, api: Api, cbid: u32) -> bool {
         let is_on = calls.function(api, cbid, true).is_success();
         if is_on {
@@ -179,8 +176,7 @@ impl Session {
     }
 }
 
-/// Uses the functions of a subscriber if all are there, because then other tools can use CUPTI too; else the global
-/// ones.
+/// Uses the functions of a subscriber if all are there, so that other tools can use CUPTI; else the global ones.
 fn subscribe(functions: Functions, version: u32) -> Result<Calls, (Code, String)> {
     let mut holder = String::new();
     if version >= VERSION_SUBSCRIBER_FUNCTIONS && calls::has_own_family(&functions) {

@@ -65,8 +65,7 @@ impl Context {
         })
     }
 
-    /// Whether there is a reference. Launches before the first one are not timed: they might lie before the clock's
-    /// zero.
+    /// Whether there is a reference. Launches before it are not timed: they may precede the clock's zero.
     pub(super) fn is_ready(&self) -> bool {
         self.references.has_one()
     }
@@ -75,8 +74,7 @@ impl Context {
         self.references.newest_ns()
     }
 
-    /// Whether the program has reset the device under the communicators. Then the plugin must not touch anything that
-    /// it made in the context.
+    /// Whether the program has reset the device: then nothing that was made in the context may be touched.
     pub(super) fn is_gone(&self, driver: &Driver) -> bool {
         self.is_primary && driver.has_primary(self.device.ordinal) == Ok(false)
     }

@@ -91,7 +91,6 @@ impl Pool {
         }
     }
 
-    /// Puts a pair back. From any thread.
     pub(super) fn put_back(&self, taken: Taken) {
         let Some(pair) = self.pair(taken.index) else {
             return;
@@ -134,7 +133,6 @@ impl Pool {
         self.made.load(Ordering::Relaxed) == MOST_PAIRS
     }
 
-    /// The number of pairs, and of free ones.
     pub(super) fn size(&self) -> (u32, u32) {
         let made = self.made.load(Ordering::Relaxed);
         (made, self.free.load(Ordering::Relaxed))

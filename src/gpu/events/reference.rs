@@ -45,7 +45,6 @@ struct Reference {
     gpu_ns: u64,
 }
 
-/// A reference event that the stream has not reached.
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
     event: Event,

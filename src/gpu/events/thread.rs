@@ -36,7 +36,6 @@ enum Owner {
 pub(super) struct Open {
     pub(super) serial: u64,
     pub(super) id: EventId,
-    /// The context's index in the table.
     pub(super) entry: usize,
     pub(super) pair: Taken,
     pub(super) stream: Stream,

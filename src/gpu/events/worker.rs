@@ -163,8 +163,7 @@ impl Worker {
         self.count(shared, out);
     }
 
-    /// Waits for unfinished launches, and counts those that do not end in time. Destroys nothing: the process may be
-    /// ending while other threads launch.
+    /// Waits for launches, and counts those that do not end. Destroys nothing: other threads may still launch.
     pub(super) fn finish(&mut self, shared: &Shared, out: &mut dyn Output, deadline: Instant) {
         for entry in &shared.entries {
             entry.context.store(0, Ordering::Relaxed);

@@ -33,8 +33,7 @@ impl Index {
         Self { entries: (0..entries.next_power_of_two()).map(entry).collect() }
     }
 
-    /// Inserts an id. False if all entries for it are in use by operations from `oldest` on; entries of older
-    /// operations are reused.
+    /// Inserts an id, in place of one of an operation before `oldest` if need be. False if there is none.
     pub(super) fn put(&self, id: u64, operation: u64, oldest: u64) -> bool {
         let free = |entry: &&Entry| entry.replace(FREE, TAKEN);
         let old = |entry: &&Entry| {

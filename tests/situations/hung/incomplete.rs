@@ -20,7 +20,7 @@ fn recorded(variables: &[(&str, &str)], scripts: [&str; 3]) -> Scratch {
     scratch
 }
 
-/// Says what `hang` says, and that its exit code is that of the documentation.
+/// `hang` says that it cannot tell, with the exit code of the documentation.
 pub(super) fn cannot_tell(scratch: &Scratch, path: &Path) -> Ended {
     let ended = run(tool(scratch, "hang").arg(path)).with_code(2);
     assert!(ended.stdout.starts_with("CANNOT TELL: "), "{ended}");

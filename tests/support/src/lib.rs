@@ -9,6 +9,7 @@ pub mod built;
 pub mod jobs;
 pub mod kinds;
 pub mod machine;
+pub mod pages;
 pub mod process;
 pub mod regions;
 pub mod scenario;

@@ -43,13 +43,11 @@ impl Classes {
         let name = |function| trace.function_name(function);
         of_class.sort_by_cached_key(|((communicator, function, size), _)| (*communicator, name(*function), *size));
         let all = of_class.par_iter().map(|(key, rows)| class(trace, tables, *key, name(key.1), rows)).collect();
-        let numbers = of_class.iter().map(|(key, _)| *key).zip(0..).collect();
-        Self { all, numbers }
+        Self { all, numbers: of_class.iter().map(|(key, _)| *key).zip(0..).collect() }
     }
 
     pub(super) fn number(&self, tables: &Tables, row: u32) -> Option<u32> {
-        let key = key(tables, &tables.operations.row(large(row)));
-        self.numbers.get(&key).copied()
+        self.numbers.get(&key(tables, &tables.operations.row(large(row)))).copied()
     }
 
     pub(super) fn add_instances(

@@ -30,7 +30,6 @@ pub struct Instance {
     to: u32,
 }
 
-/// All collectives that could be matched over their ranks.
 #[derive(Clone, Debug, Default)]
 pub struct Instances {
     /// In the order of communicators, functions and sequence numbers.
@@ -255,6 +254,5 @@ pub(super) fn is_root(tables: &Tables, operation: &Operation) -> bool {
 pub(super) fn error_ns(tables: &Tables, a: u32, b: u32) -> Option<u64> {
     let members = &tables.members;
     let (a, b) = (tables.operations.row(large(a)), tables.operations.row(large(b)));
-    let own = own_error_ns(members, &a)? + own_error_ns(members, &b)?;
-    Some(own + members.hosts_error_ns(a.member, b.member)?)
+    Some(own_error_ns(members, &a)? + own_error_ns(members, &b)? + members.hosts_error_ns(a.member, b.member)?)
 }

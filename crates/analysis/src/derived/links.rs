@@ -18,7 +18,6 @@ const ALL_POINTS: usize = 200_000;
 /// How many links must have sent a size before it is known what others take.
 const LEAST_LINKS: usize = 3;
 
-/// A pair of ranks: communicator, sender and receiver there.
 pub(super) type Pair = (u32, u32, u32);
 
 #[derive(Clone, Copy, Debug)]

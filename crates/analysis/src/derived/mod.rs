@@ -56,7 +56,6 @@ pub use maths::union::{length, union};
 
 #[derive(Clone, Debug)]
 pub struct Analysis {
-    /// Without calls and launches.
     pub tables: Tables,
     pub instances: Instances,
     pub report: Report,

@@ -72,7 +72,6 @@ pub(super) fn cause(trace: &Trace, tables: &Tables, instances: &Instances, ranks
 #[derive(Clone, Copy)]
 enum Elsewhere {
     Nobody,
-    /// All wait in other operations.
     All,
     /// All wait in other operations, and some for those who wait for them.
     ForEachOther,
@@ -174,8 +173,7 @@ fn call(trace: &Trace, function: RegionRef, sequence: Option<u64>) -> String {
 
 fn last_call(trace: &Trace, tables: &Tables, member: u32) -> Option<String> {
     let last = tables.operations.rows().filter(|it| it.member == member).max_by_key(|it| it.start_ns)?;
-    let sequence = (last.sequence != NO_SEQUENCE).then_some(last.sequence);
-    Some(call(trace, last.function, sequence))
+    Some(call(trace, last.function, (last.sequence != NO_SEQUENCE).then_some(last.sequence)))
 }
 
 /// Whether a rank has a later call of this function: then it lacks this one because that is not recorded.

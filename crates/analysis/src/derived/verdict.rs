@@ -92,8 +92,7 @@ pub(super) fn verdict(inputs: &Inputs<'_>, causes: &[Cause], clocks: &Clocks, sa
         basis.push(format!("No event was lost; {unfinished} had not ended when the recording did."));
     }
     let is_judged = matches!(finding, Finding::Unfinished | Finding::Causes | Finding::Healthy);
-    let rest = is_judged.then(|| rest(inputs, causes, said));
-    Verdict { finding, sentence, is_partial, basis, rest }
+    Verdict { finding, sentence, is_partial, basis, rest: is_judged.then(|| rest(inputs, causes, said)) }
 }
 
 fn no_operations(said: &Statements) -> String {

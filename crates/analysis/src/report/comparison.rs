@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::Run;
 use super::verdict::Verdict;
 
-/// What the data of two runs A and B shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -13,7 +12,6 @@ pub enum Outcome {
     Slower,
     /// The data shows no difference: it is within chance or the clocks' error.
     NoDifference,
-    /// The data does not allow to compare.
     #[default]
     Unclear,
 }
@@ -32,9 +30,7 @@ pub struct Comparison {
     pub runs: [Compared; 2],
     /// What both runs have, that which costs or saves B most time first.
     pub groups: Vec<Group>,
-    /// What only A has.
     pub only_a: Vec<Kind>,
-    /// What only B has.
     pub only_b: Vec<Kind>,
     /// The answer for a limit (`--fail-if-slower`); null where none was asked for.
     pub limit: Option<Limit>,
@@ -59,25 +55,20 @@ pub struct Limit {
 pub struct Compared {
     pub run: Run,
     pub ranks: u64,
-    /// What `stats` says of it.
     pub verdict: Verdict,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Kind {
-    /// The function, such as `ncclAllReduce`.
     pub function: String,
     pub ranks: u32,
     /// Hosts that its recorded ranks are on.
     pub hosts: u32,
-    /// Names of the communicators of this shape.
     pub communicators: Vec<String>,
     pub bytes_min: u64,
     pub bytes_max: u64,
-    /// What the operations were timed by.
     pub timing: String,
     pub operations: u64,
-    /// Of them, those that had not ended.
     pub unfinished: u64,
     /// Collectives that ended; of sends and receives the most that a rank had.
     pub count: u64,
@@ -97,7 +88,6 @@ pub struct Group {
     pub reason: Option<String>,
     /// Time of a collective, the mean of its ranks: median over collectives.
     pub median: Option<Difference>,
-    /// The same: 99 % are below.
     pub p99: Option<Difference>,
     /// Of that time, waiting for the last rank: median over collectives.
     pub waiting: Option<Difference>,
@@ -105,7 +95,6 @@ pub struct Group {
     pub transfer: Option<Difference>,
 }
 
-/// A number of two runs, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Difference {
     pub a_ns: f64,

@@ -6,7 +6,6 @@ use super::ranks::Change;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LinkKey {
-    /// Index in [`super::Report::communicators`].
     pub communicator: u32,
     /// The sender: index in [`super::Report::ranks`]; none of channels.
     pub from: Option<u32>,
@@ -14,7 +13,6 @@ pub struct LinkKey {
     pub to: Option<u32>,
     /// The receiver's rank in the communicator; none of channels.
     pub peer: Option<u32>,
-    /// The channel; none of pairs.
     pub channel: Option<u32>,
 }
 
@@ -48,8 +46,7 @@ pub struct Link {
     pub least: Option<Fit>,
     /// Steps for a scatter plot, evenly over time, at most 500: `[start_ns, bytes, duration_ns]`.
     pub points: Vec<[u64; 3]>,
-    /// Median of time ÷ time that the other links take for the same size; 1 is like the others. None where there are
-    /// too few others.
+    /// Median of time ÷ time of the other links for the same size. None where there are too few others.
     pub slowdown: Option<f64>,
     /// Where that changed while the job ran.
     pub change: Option<Change>,

@@ -4,7 +4,6 @@ use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Overlap {
-    /// Index in [`super::Report::ranks`].
     pub rank: u32,
     /// Time with at least one kernel of NCCL.
     pub communication_ns: u64,
@@ -24,11 +23,9 @@ pub struct Run {
     pub commands: Vec<String>,
     /// The beginning, in ns since 1970: larger than a double holds exactly; null where the archive does not say.
     pub start_ns: Option<u64>,
-    /// From the first event to the last.
     pub duration_ns: u64,
     pub hosts: Vec<String>,
     pub processes: u64,
-    /// OTF2 events in the archive.
     pub events: u64,
     pub operations: u64,
     /// Collectives that were matched over their ranks.
@@ -54,14 +51,12 @@ impl Run {
 pub struct Budget {
     /// Time of all ranks in operations: for each rank the length of the union of its operations' intervals.
     pub operations_ns: u64,
-    /// Of that, waiting for a rank that came later.
     pub waiting_ns: u64,
     /// Of that, from the arrival of the last rank to the end.
     pub transfer_ns: u64,
     /// Of that, what the clocks or the way of timing do not allow to split.
     pub unclear_ns: u64,
-    /// Of that, operations that are not compared over ranks: collectives of a single rank, and those that could not be
-    /// matched.
+    /// Of that, operations that are not compared over ranks: of a single rank, or not matched.
     pub not_compared_ns: u64,
 }
 
@@ -71,9 +66,7 @@ pub struct Quantiles {
     pub count: u64,
     pub min: f64,
     pub median: f64,
-    /// 95 % are below.
     pub p95: f64,
-    /// 99 % are below.
     pub p99: f64,
     pub max: f64,
     pub total: f64,

@@ -25,32 +25,25 @@ pub struct Report {
     /// Version of this description: 1. Fields may be added; it changes when one changes or goes.
     pub format: u32,
     pub run: Run,
-    /// The answer in one sentence.
     pub verdict: Verdict,
-    /// What the time of all ranks in operations went into.
     pub budget: Budget,
     /// What lost most time, the largest first.
     pub causes: Vec<Cause>,
     /// Operations that took far longer than others of their class, those that lost most first; at most 100.
     pub anomalies: Vec<Anomaly>,
-    /// Communicators in the order of the archive.
     pub communicators: Vec<Communicator>,
     /// By function, communicator and size class.
     pub operations: Vec<OperationClass>,
     /// The ranks of the job. Other tables name a rank by its index here.
     pub ranks: Vec<Rank>,
-    /// How late each rank came over time.
     pub lateness: Heat,
-    /// Network transfers by sender and receiver.
     pub pairs: Vec<Link>,
     pub channels: Vec<Link>,
     /// Messages: bytes that a rank sent to another one with `ncclSend`.
     pub messages: Vec<Messages>,
     /// Overlap with other kernels; none where these were not recorded.
     pub overlap: Option<Vec<Overlap>>,
-    /// What the clocks allow to say.
     pub clocks: Clocks,
-    /// What was seen, and what became of it.
     pub completeness: Completeness,
     /// What this release of NCCL does not report, in words.
     pub blind_spots: Vec<String>,
@@ -60,7 +53,6 @@ pub struct Report {
 pub struct Communicator {
     pub name: String,
     pub ranks: u32,
-    /// How many of them were recorded.
     pub recorded: u32,
     /// For each rank of the communicator, the index in [`Report::ranks`]; null where it was not recorded.
     pub members: Vec<Option<u32>>,
@@ -69,9 +61,7 @@ pub struct Communicator {
 /// The operations of one function, communicator and size class (from one power of two to the next).
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OperationClass {
-    /// The function, such as `ncclAllReduce`.
     pub function: String,
-    /// Index in [`Report::communicators`].
     pub communicator: u32,
     pub bytes_min: u64,
     pub bytes_max: u64,
@@ -92,13 +82,11 @@ pub struct OperationClass {
     pub comparable: u64,
     /// Their skew: from the first arrival to the last, in ns.
     pub skew_ns: Option<Quantiles>,
-    /// What the time of their ranks went into.
     pub budget: Budget,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Messages {
-    /// Index in [`Report::communicators`].
     pub communicator: u32,
     /// The sender: index in [`Report::ranks`]; null where it was not recorded.
     pub from: Option<u32>,

@@ -7,8 +7,7 @@ use super::measures::Budget;
 /// A rank of the job: what runs on one GPU of one process, under all its communicators.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Rank {
-    /// Its name: the number in the communicator that has all ranks, else the launcher's rank, else the name of its
-    /// group.
+    /// The number in the communicator that has all ranks, else the launcher's rank, else the group's name.
     pub name: String,
     pub number: Option<u32>,
     pub process: String,
@@ -16,7 +15,6 @@ pub struct Rank {
     pub members: Vec<Member>,
     /// How far its arrivals can be off against those of ranks on the same host; none where that is not known.
     pub uncertainty_ns: Option<u64>,
-    /// What its time in operations went into.
     pub budget: Budget,
     /// Comparable collectives it took part in.
     pub instances: u64,
@@ -47,16 +45,13 @@ pub struct Rank {
     pub lateness_ns: f64,
     /// How that develops, by the median of slopes between parts of the run, in ns per second.
     pub trend_ns_per_s: Option<f64>,
-    /// Where it changed while the job ran.
     pub change: Option<Change>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Member {
-    /// Index in [`super::Report::communicators`].
     pub communicator: u32,
     pub rank: u32,
-    /// The location in the archive.
     pub location: u64,
 }
 
@@ -68,14 +63,11 @@ pub struct Change {
     pub after: f64,
 }
 
-/// How late each rank came over time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Heat {
     /// The first bin begins here.
     pub from_ns: u64,
-    /// Each bin is that long.
     pub bin_ns: u64,
-    /// For each rank, for each bin: how much later than the median of the ranks it came, in ns, in the mean; null where
-    /// it took part in nothing comparable.
+    /// By rank and bin: mean ns that it came later than the median rank; null without comparable operations.
     pub ranks: Vec<Vec<Option<f64>>>,
 }

@@ -9,10 +9,8 @@ use super::links::LinkKey;
 pub enum Finding {
     /// Ranks waited for long in what had not ended when the recording did.
     Unfinished,
-    /// Causes of lost time were found.
     Causes,
     Healthy,
-    /// The clocks do not allow to say.
     Unclear,
     /// Nothing that several ranks do together was recorded.
     #[default]
@@ -37,7 +35,6 @@ pub struct Verdict {
 pub enum CauseKind {
     /// It had not ended when the recording did; the rank is behind.
     Unfinished,
-    /// A rank came late to collectives.
     LateRank,
     /// A rank came late to sends: others waited in their receives.
     LateSender,
@@ -45,15 +42,10 @@ pub enum CauseKind {
     LateReceiver,
     /// All transfers from a rank or host to others, or to it, are slow.
     SlowNic,
-    /// Transfers between two ranks are slow on all channels.
     SlowPair,
-    /// Transfers on a channel are slow between all ranks.
     SlowChannel,
-    /// Transfers between two ranks are slow on one channel.
     SlowConnection,
-    /// The proxy waited for a GPU.
     WaitedForGpu,
-    /// The proxy waited for the receiver.
     WaitedForPeer,
     #[default]
     Unknown,
@@ -88,13 +80,9 @@ pub struct Anomaly {
     /// The rank that came late: index in [`super::Report::ranks`].
     pub rank: Option<u32>,
     pub link: Option<LinkKey>,
-    /// Index in [`super::Report::operations`].
     pub class: u32,
-    /// NCCL's sequence number of the operation.
     pub sequence: Option<u64>,
-    /// When the first rank arrived.
     pub start_ns: u64,
-    /// When the last rank ended.
     pub end_ns: u64,
     /// The median of its class of the longest time that a rank spent in an instance, in ns.
     pub median_ns: f64,
@@ -104,7 +92,6 @@ pub struct Anomaly {
     pub lost_ns: u64,
     /// The location of one of its ranks, and `nccl.event` of its operation there: its place in the timeline.
     pub location: u64,
-    /// See `location`.
     pub event: Option<u64>,
     pub sentence: String,
 }

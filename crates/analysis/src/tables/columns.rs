@@ -54,8 +54,7 @@ macro_rules! kept {
 
 pub(crate) use {columns, kept};
 
-/// A number in four bytes: exact below 2³¹, beyond that to 2¹⁶, up to 2⁴⁷. Of times in ns: exact below two seconds, to
-/// 66 µs up to 39 hours.
+/// A number in four bytes: exact below 2³¹ (two seconds in ns), beyond that to 2¹⁶ (66 µs), up to 2⁴⁷ (39 hours).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Short(u32);
 

@@ -32,7 +32,6 @@ pub struct JobRank {
     pub process: LocationGroupRef,
     /// The number that people know it by.
     pub number: Option<u32>,
-    /// Rows of [`Members`].
     pub members: Vec<u32>,
     clock: ProcessClock,
 }
@@ -97,8 +96,7 @@ impl Members {
                     found.add(trace, (communicator, rank), *location, &mut boots);
                 }
             }
-            let recorded = found.all.len() - before;
-            found.sizes.push((members.len(), recorded));
+            found.sizes.push((members.len(), found.all.len() - before));
         }
         found.number(trace);
         found
@@ -202,8 +200,7 @@ impl Members {
         if a.boot == b.boot {
             return Some(0);
         }
-        let is_one = a.reference.is_some() && a.reference == b.reference;
-        is_one.then_some(())?;
+        (a.reference.is_some() && a.reference == b.reference).then_some(())?;
         Some(a.uncertainty_ns? + b.uncertainty_ns?)
     }
 }

@@ -29,7 +29,6 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Reads the operations of an archive, and its kernels.
     pub fn read(trace: &Trace, progress: &dyn Progress) -> otf2::Result<Self> {
         let mut tables = Self { members: Members::of(trace), clock: Clock::of(trace), ..Self::default() };
         let reading = Reading::of(trace, &tables, progress);
@@ -141,8 +140,7 @@ impl<'a> Reading<'a> {
     fn member(&self, location: LocationRef) -> u32 {
         let rank = self.trace.rank_of(location);
         let member = rank.and_then(|(comm, rank)| {
-            let communicator = self.members.communicators.binary_search(&comm).ok()?;
-            self.members.find(small(communicator), rank)
+            self.members.find(small(self.members.communicators.binary_search(&comm).ok()?), rank)
         });
         member.unwrap_or(NONE)
     }

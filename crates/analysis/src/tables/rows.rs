@@ -21,16 +21,12 @@ columns! {
         has_bandwidth: bool,
         /// Rank of the root, or of the other end of a send or receive; [`NONE`] where there is none.
         partner: u32,
-        /// Number of elements times their size.
         bytes: u64,
         start_ns: u64,
         stop_ns: u64,
-        /// Its id; 0 is none.
         event: u64,
-        /// The id of its call; 0 is none.
         parent: u64,
-        /// NCCL's number, by function and communicator; [`NO_SEQUENCE`] for sends and receives, and for collectives
-        /// that are made of them.
+        /// NCCL's number by function and communicator; [`NO_SEQUENCE`] for messages and collectives made of them.
         sequence: u64,
         /// Which replay of a captured call it is; 0 is none.
         replay: u32,
@@ -44,9 +40,7 @@ columns! {
         start_ns: u64,
         stop_ns: u64,
         bytes: u64,
-        /// Its id; 0 is none.
         event: u64,
-        /// The id of its group; 0 is none.
         parent: u64,
     }
 }
@@ -56,9 +50,7 @@ columns! {
         location: LocationRef,
         start_ns: u64,
         stop_ns: u64,
-        /// Its id; 0 is none.
         event: u64,
-        /// The id of its group; 0 is none.
         parent: u64,
     }
 }
@@ -78,7 +70,6 @@ columns! {
 columns! {
     /// A step of a network transfer. Phases follow each other from `start_ns` on; one that was not reported is 0.
     Steps of Step {
-        /// Row of [`Transfers`].
         transfer: u32,
         /// When it began: exact, or to 66 µs for each wait of more than two seconds.
         start_ns: u64,

@@ -143,19 +143,16 @@ fn clocks(said: &Statements, findings: &mut Findings) {
 
 /// Ranks that do not call the same collectives: the program's mistake, or its end.
 fn matching(said: &Statements, findings: &mut Findings) {
-    for (rule, what, listed) in [
-        (Rule::SameFunction, "mismatches of function", &said.mismatch_function),
-        (Rule::SameCount, "mismatches of count", &said.mismatch_count),
-        (Rule::SameDatatype, "mismatches of datatype", &said.mismatch_datatype),
-        (Rule::SameRoot, "mismatches of root", &said.mismatch_root),
-        (Rule::SameOrder, "mismatches of order", &said.mismatch_order),
-        (Rule::EquallyFar, "", &said.ranks_behind),
-        (Rule::MatchingKnown, "communicators that cannot be matched", &said.matching_unknown),
-    ] {
+    let rules = [Rule::SameFunction, Rule::SameCount, Rule::SameDatatype, Rule::SameRoot, Rule::SameOrder];
+    let mismatches = said.mismatches().map(|(kind, listed)| (format!("mismatches of {kind}"), listed));
+    let mismatches = rules.into_iter().zip(mismatches).map(|(rule, (what, listed))| (rule, what, listed));
+    for (rule, what, listed) in mismatches.chain([
+        (Rule::EquallyFar, String::new(), &said.ranks_behind),
+        (Rule::MatchingKnown, "communicators that cannot be matched".to_owned(), &said.matching_unknown),
+    ]) {
         listed.lines.shown().iter().for_each(|line| findings.general(rule, line));
-        let is_list_of_all = rule != Rule::EquallyFar;
-        if is_list_of_all && (!listed.has_enough() || listed.lines.len() > listed.number.get()) {
-            incomplete(what, listed, findings);
+        if rule != Rule::EquallyFar && (!listed.has_enough() || listed.lines.len() > listed.number.get()) {
+            incomplete(&what, listed, findings);
         }
     }
 }

@@ -63,8 +63,7 @@ fn begin(entered: &Instance<'_>) -> Option<u64> {
 }
 
 impl<'a> Causes<'a> {
-    /// `None` for an archive of one host, and where places in an order mean nothing because something in the middle is
-    /// missing.
+    /// `None` for an archive of one host, and where missing records make the order meaningless.
     pub(super) fn of(trace: &'a Trace) -> Option<Self> {
         let said = &trace.said;
         let locations = trace.definitions.locations.iter();
@@ -124,8 +123,7 @@ impl<'a> Causes<'a> {
     /// What was received belongs to the operation that was just left, or to one that is shown elsewhere.
     pub(super) fn settle(&mut self, is_measured: bool) {
         for (pair, time) in self.received.drain(..) {
-            let time = if is_measured { time } else { u64::MAX };
-            self.messages.entry(pair).or_default().received.push(time);
+            self.messages.entry(pair).or_default().received.push(if is_measured { time } else { u64::MAX });
         }
     }
 
@@ -135,8 +133,7 @@ impl<'a> Causes<'a> {
 
     fn pair(&self, location: LocationRef, message: &Message, is_send: bool) -> Option<Pair> {
         let rank = self.trace.rank(location, message.comm)?;
-        let at = usize::try_from(message.peer).ok()?;
-        let peer = self.trace.members(message.comm).get(at)?;
+        let peer = self.trace.members(message.comm).get(usize::try_from(message.peer).ok()?)?;
         let (from, to) = match is_send {
             true => (rank, message.peer),
             false => (message.peer, rank),

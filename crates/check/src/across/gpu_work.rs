@@ -117,8 +117,7 @@ impl<'a> GpuWork<'a> {
         let mut find = |rule, message: String| {
             findings.at((self.trace, location), Some(work.start), rule, message);
         };
-        let is_outside = work.start < operation.start || work.end > operation.end;
-        if operation.timing == Some(Timing::Cupti) && is_outside {
+        if operation.timing == Some(Timing::Cupti) && (work.start < operation.start || work.end > operation.end) {
             let message = format!(
                 "it runs from {} to {}, its operation from {} to {}",
                 work.start, work.end, operation.start, operation.end

@@ -19,8 +19,7 @@ pub(super) struct Messages {
 struct Pair {
     sent: u64,
     received: u64,
-    /// By size: how many more were sent than received. Compared as sets, because receives are recorded in the
-    /// order of their ends.
+    /// By size: how many more were sent than received. Receives are recorded in the order of their ends.
     open: BTreeMap<u64, i64>,
 }
 

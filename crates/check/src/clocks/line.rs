@@ -30,6 +30,5 @@ pub(super) fn is_same(a: &[ClockOffset], b: &[ClockOffset]) -> bool {
 
 fn constant(clock: &[ClockOffset]) -> Option<i64> {
     let first = clock.first()?.offset;
-    let is_constant = clock.iter().all(|offset| offset.offset == first);
-    is_constant.then_some(first)
+    clock.iter().all(|offset| offset.offset == first).then_some(first)
 }

@@ -26,8 +26,7 @@ pub(super) struct ClockOffsets<'a> {
     trace: &'a Trace,
     /// Whether processes, hosts and statements are judged. Not in a merged archive: merging keeps them as they were.
     is_ours: bool,
-    /// The file that was read last, as the locations of a process have links to one. `None` for a clock that was found
-    /// wrong.
+    /// The file read last, which the locations of a process share. `None` for a clock that was found wrong.
     file: Option<((u64, u64), Option<Clock>)>,
     current: Option<Current>,
     /// The clock of each process, by the first of its locations that has events.

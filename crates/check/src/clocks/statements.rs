@@ -83,8 +83,7 @@ fn processes(trace: &Trace) -> Vec<Process<'_>> {
     trace.processes().filter_map(process).collect()
 }
 
-/// By how much the wall clock of a boot is ahead of CLOCK_MONOTONIC, by the processes that read both first. Empty where
-/// that is not known.
+/// How far the wall clock of a boot is ahead of CLOCK_MONOTONIC, by the first readings. Empty if unknown.
 fn wall_clock(of_boot: &[&Process<'_>]) -> Vec<i128> {
     let read: Option<Vec<(u64, i128)>> = of_boot.iter().map(|process| process.read).collect();
     let read = read.unwrap_or_default();

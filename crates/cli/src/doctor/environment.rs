@@ -36,7 +36,6 @@ impl Environment {
         }
     }
 
-    /// A variable that is set and not empty.
     pub(super) fn variable(&self, name: &str) -> Option<&str> {
         let found = self.variables.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())

@@ -90,8 +90,7 @@ fn in_file(here: &Environment, path: &Path, all: &mut Vec<Found>, findings: &mut
 }
 
 fn python_on_path() -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<PathBuf> = env::split_paths(&path).collect();
+    let folders: Vec<PathBuf> = env::split_paths(&env::var_os("PATH").unwrap_or_default()).collect();
     let named = |name: &str| folders.iter().map(|folder| folder.join(name)).find(|file| file.is_file());
     named("python").or_else(|| named("python3"))
 }

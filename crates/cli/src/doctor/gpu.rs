@@ -11,7 +11,6 @@ use settings::gpu::{BackendChoice, without_all_kernels};
 
 use super::environment::Environment;
 use super::find::Found;
-use super::library::Nccl;
 use super::report::Findings;
 
 pub(super) fn timing(here: &Environment, found: &[Found], findings: &mut Findings) {
@@ -21,10 +20,11 @@ pub(super) fn timing(here: &Environment, found: &[Found], findings: &mut Finding
         findings.note("gpu", text, "");
         return;
     }
+    let reports_launches = |one: &Found| one.nccl.called().is_some_and(|table| event::has(table, Kind::KernelLaunch));
     if here.config.mask & Kind::KernelLaunch.mask() == 0 {
         let text = "NCCL_OTF2_EVENTS leaves out KernelLaunch: GPU work is not timed";
         findings.note("gpu", text, "NCCL_OTF2_EVENTS=light or more");
-    } else if !found.is_empty() && !found.iter().any(|one| reports_launches(&one.nccl)) {
+    } else if !found.is_empty() && !found.iter().any(reports_launches) {
         findings.note("gpu", "GPU work is not timed: NCCL reports its launches from 2.28 on", "");
     }
     driver(here, findings);
@@ -62,11 +62,6 @@ pub(super) fn timing(here: &Environment, found: &[Found], findings: &mut Finding
     }
 }
 
-/// Whether there are launches: without them nothing on the GPU can be timed.
-fn reports_launches(nccl: &Nccl) -> bool {
-    nccl.called().is_some_and(|table| event::has(table, Kind::KernelLaunch))
-}
-
 fn driver(here: &Environment, findings: &mut Findings) {
     let kernel = fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
     let kernel =
@@ -93,7 +88,6 @@ fn cupti(here: &Environment, found: &[Found]) -> Option<PathBuf> {
     places.iter().filter_map(|place| place.to_str()).find_map(|place| here.loader.find(place))
 }
 
-/// PyTorch's library in the packages that a library lies in.
 fn torch_beside(library: &Path) -> Option<PathBuf> {
     let files = library.ancestors().skip(1).map(|folder| folder.join("torch/lib/libtorch_cuda.so"));
     files.take(5).find(|file| file.is_file())

@@ -10,7 +10,6 @@ const DEFAULTS: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 #[derive(Debug, Default)]
 pub(super) struct Loader {
     searched: Vec<PathBuf>,
-    /// Names and files of `/etc/ld.so.cache`.
     cache: Vec<(String, PathBuf)>,
 }
 
@@ -25,8 +24,7 @@ impl Loader {
         !self.cache.is_empty()
     }
 
-    /// The files of this name with where they were found, in the loader's order: it takes the first. A name with a `/`
-    /// is a path.
+    /// The files of this name and where they were found, in the loader's order. A name with a `/` is a path.
     pub(super) fn all(&self, name: &str) -> Vec<(PathBuf, &'static str)> {
         if name.contains('/') {
             return Path::new(name).is_file().then(|| (name.into(), "its path")).into_iter().collect();

@@ -80,10 +80,7 @@ fn one(
     out: &Path,
 ) -> Result<Exported> {
     let members = trace.members(comm);
-    let process = |location: &LocationRef| {
-        let process = trace.process(trace.group(*location));
-        trace.group_name(process).to_owned()
-    };
+    let process = |location: &LocationRef| trace.group_name(trace.process(trace.group(*location))).to_owned();
     let mut exported = Exported {
         name: trace.comm_name(comm),
         ranks: members.len(),

@@ -58,8 +58,7 @@ impl Communicators {
             }
             EventKind::MpiIsend { message, .. } | EventKind::MpiSend(message) => {
                 if let Some(rank) = trace.rank(location, message.comm) {
-                    let between = (message.comm, rank, message.peer);
-                    let (count, bytes) = self.messages.entry(between).or_default();
+                    let (count, bytes) = self.messages.entry((message.comm, rank, message.peer)).or_default();
                     *count += 1;
                     *bytes += message.bytes;
                 }

@@ -114,8 +114,7 @@ pub(crate) fn info(request: &Request) -> Result<Exit> {
     let (hosts, processes) = places(&trace);
     let (communicators, messages) = communicators.finish();
     let completeness = Completeness::of(&trace.said);
-    let operations = operations.finish();
-    let tables = Tables { hosts, processes, communicators, operations, messages, completeness };
+    let tables = Tables { hosts, processes, communicators, operations: operations.finish(), messages, completeness };
     if request.json {
         print::json(&Report::of(&trace, &tables))?;
     } else {

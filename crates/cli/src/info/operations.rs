@@ -46,8 +46,7 @@ impl<'a> Operations<'a> {
     fn operation(&mut self, operation: &Instance<'a>, timing: Timing) {
         let fields = &operation.fields;
         let bytes = fields.bytes.unwrap_or(0);
-        let size = u64::BITS - bytes.leading_zeros();
-        let class = self.classes.entry((operation.region, size)).or_default();
+        let class = self.classes.entry((operation.region, u64::BITS - bytes.leading_zeros())).or_default();
         class.count += 1;
         *class.timing.entry(timing).or_insert(0) += 1;
         let (least, most) = class.bytes.unwrap_or((bytes, bytes));
@@ -84,7 +83,6 @@ pub(crate) struct Row {
     pub(crate) busbw: Option<Bandwidths>,
 }
 
-/// Times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Durations {
     pub(crate) min: u64,
@@ -93,7 +91,6 @@ pub(crate) struct Durations {
     pub(crate) total: u64,
 }
 
-/// Bandwidths in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Bandwidths {
     pub(crate) median: f64,
@@ -129,7 +126,6 @@ fn bandwidths(mut all: Vec<f64>) -> Option<Bandwidths> {
     Some(Bandwidths { median: low.midpoint(high), max: *all.last()? })
 }
 
-/// The two middle values of a sorted list.
 fn middle<T: Copy>(all: &[T]) -> Option<[T; 2]> {
     let last = all.len().checked_sub(1)?;
     Some([*all.get(last / 2)?, *all.get(all.len() / 2)?])

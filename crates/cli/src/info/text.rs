@@ -53,8 +53,7 @@ fn head(trace: &Trace, text: &mut Text) {
     let profiler_tables = said.table.shown();
     fact("NCCL", &said.version.shown());
     fact("table", &profiler_tables);
-    let event_sets = said.events.shown();
-    fact("recorded", &event_sets.iter().map(|set| preset(set, &profiler_tables)).collect::<Vec<_>>());
+    fact("recorded", &said.events.shown().iter().map(|set| preset(set, &profiler_tables)).collect::<Vec<_>>());
     fact("command", &commands(said.command.shown()));
     fact("job", &said.job.shown());
     fact("creator", &[trace.archive.creator().to_owned()]);

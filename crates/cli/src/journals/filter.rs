@@ -59,8 +59,7 @@ impl FromStr for Time {
             return digits.parse().map(Self::Absolute).map_err(|_| WRONG);
         }
         let after: SignedDuration = text.parse().map_err(|_| WRONG)?;
-        let ns = u64::try_from(after.as_nanos()).map_err(|_| WRONG)?;
-        Ok(Self::Relative(ns))
+        Ok(Self::Relative(u64::try_from(after.as_nanos()).map_err(|_| WRONG)?))
     }
 }
 
@@ -104,7 +103,6 @@ impl Filter {
             })
     }
 
-    /// Whether it filters events by communicator, rank or kind.
     pub(crate) fn is_about_events(&self) -> bool {
         !(self.comm.is_empty() && self.rank.is_empty() && self.kind.is_empty())
     }
@@ -121,8 +119,7 @@ impl Filter {
     /// Whether the interval overlaps the wanted one. `last_ns` is `None` if it has no end.
     pub(crate) fn wants_time(&self, begin_ns: u64, first_ns: u64, last_ns: Option<u64>) -> bool {
         let is_late = self.to.is_some_and(|to| first_ns > to.after(begin_ns));
-        let is_early = self.from.zip(last_ns).is_some_and(|(from, last)| last < from.after(begin_ns));
-        !is_late && !is_early
+        !is_late && self.from.zip(last_ns).is_none_or(|(from, last)| last >= from.after(begin_ns))
     }
 
     /// Refuses what a recording does not have. `has_comm` says whether it has a communicator that this filter wants.

@@ -31,8 +31,7 @@ pub(crate) fn place(all: &mut [Entry], ticks: &[u64], clock: &HostClock) {
         };
         let until = ticks.saturating_add(sample.uncertainty_ticks);
         let uncertainty_ticks = clock.nanoseconds(until).saturating_sub(entry.when.ns);
-        let sample = ClockSample { uncertainty_ticks, ..sample };
-        Some((entry.when.ns, sample))
+        Some((entry.when.ns, ClockSample { uncertainty_ticks, ..sample }))
     });
     let clocks = SampleClocks::of(samples);
     for entry in all {

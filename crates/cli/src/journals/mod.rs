@@ -42,8 +42,7 @@ pub(crate) fn journals_of(path: &Path) -> Result<Journals> {
     // A file has no parts in it.
     let entries = if parts.is_dir() { Some(fs::read_dir(&parts).with_context(|| reading(&parts))?) } else { None };
     for entry in entries.into_iter().flatten() {
-        let part = entry.with_context(|| reading(&parts))?.path();
-        match journal_of(&part) {
+        match journal_of(&entry.with_context(|| reading(&parts))?.path()) {
             Ok(journal) => found.extend(journal),
             Err(error) => unread.push(error),
         }

@@ -21,7 +21,6 @@ use crate::units::plural;
 
 #[derive(Debug)]
 pub(crate) struct Comm {
-    /// What `init` returned.
     pub(crate) context: u64,
     pub(crate) begin: Moment,
     pub(crate) end_ns: u64,
@@ -58,11 +57,9 @@ pub(crate) struct Process {
     /// Time of the last record; `None` if an event has not ended.
     end_ns: Option<u64>,
     ranks: BTreeSet<i32>,
-    /// Communicators, in the order of time.
     pub(crate) comms: Vec<Comm>,
     /// What is known of communicators, also of those whose beginning was not kept.
     known: BTreeMap<u64, CommRecord>,
-    /// Ends of communicators, in the order of time.
     pub(crate) finalizes: Vec<Finalize>,
     pub(crate) gpu: Vec<gpu::Entry>,
     pub(crate) launches: Vec<Launch>,
@@ -177,7 +174,6 @@ impl Process {
         }
     }
 
-    /// Drops the tables that only the stream needs.
     pub(crate) fn summary(self) -> Self {
         Self { gpu: Vec::new(), launches: Vec::new(), ..self }
     }
@@ -279,8 +275,7 @@ impl Records for Survey {
             }
             _ => {
                 self.note_ticks(record.ticks);
-                let tid = self.threads.get(&record.slot).copied().unwrap_or(0);
-                self.records.push((tid, record));
+                self.records.push((self.threads.get(&record.slot).copied().unwrap_or(0), record));
             }
         }
     }

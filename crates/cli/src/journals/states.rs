@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use nccl_events::index::index;
 
-const NAMES: [&str; 32] = [
+const NAMES: [&str; nccl_events::state::LAST as usize + 1] = [
     "ProxyOpSendPosted",
     "ProxyOpSendRemFifoWait",
     "ProxyOpSendTransmitted",
@@ -39,12 +39,10 @@ const NAMES: [&str; 32] = [
     "KernelPhaseStop",
 ];
 
-/// A state's name; its number when no release defines it.
 pub(crate) fn name(state: u32) -> Cow<'static, str> {
     NAMES.get(index(state)).map_or_else(|| state.to_string().into(), |name| Cow::Borrowed(*name))
 }
 
-/// Whether NCCL passes arguments with this state.
 pub(crate) const fn has_arguments(state: u32) -> bool {
     matches!(state, 0..=18 | 20..=22 | 31)
 }

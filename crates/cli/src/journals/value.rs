@@ -66,7 +66,6 @@ impl<'a> From<Cow<'a, str>> for Value<'a> {
 pub(crate) struct Json(Vec<u8>);
 
 impl Json {
-    /// Begins a new line, with the fields that `fill` puts.
     pub(crate) fn line(&mut self, fill: impl FnOnce(&mut Self)) {
         self.0.clear();
         self.braced(fill);
@@ -82,7 +81,6 @@ impl Json {
         self.value(&value.into());
     }
 
-    /// Puts a string of two parts, which need no escapes.
     pub(crate) fn put_joined(&mut self, name: &'static str, [first, second]: [&'static str; 2]) {
         self.name(name);
         for part in ["\"", first, second, "\""] {

@@ -55,8 +55,7 @@ impl Columns {
 /// The deepest that is shown: parents come from NCCL, and a ring of them must not hang us.
 const MOST_DEPTH: usize = 16;
 
-/// Prints the journals of processes, in the order of time over all of them. Returns for each the stops of events that
-/// it does not have.
+/// Prints the journals in the order of time. Returns for each the stops of events that it does not have.
 pub(crate) fn print(processes: &[Process], filter: &Filter, output: &mut Output) -> Result<Vec<u64>> {
     let mut ids = processes.iter().flat_map(|process| &process.comms);
     let first = ids.next().map(|comm| comm.record.comm_id);
@@ -87,7 +86,6 @@ pub(crate) fn print(processes: &[Process], filter: &Filter, output: &mut Output)
 }
 
 struct Callbacks {
-    /// In the order of their starts.
     events: Vec<Event>,
     states: Vec<State>,
     orphan_stops: u64,
@@ -132,8 +130,7 @@ fn lines_of(process: &Process, callbacks: &Callbacks, names: &Names, lines: &mut
             name => format!(" {name}"),
         };
         let what = format!("init{name} commId={:#x} nranks={} nnodes={}", record.comm_id, record.ranks, record.nodes);
-        let duration = until(comm.begin, comm.end_ns);
-        add(comm.begin, duration, whose(comm.context, 0), 0, what);
+        add(comm.begin, until(comm.begin, comm.end_ns), whose(comm.context, 0), 0, what);
     }
     let depths = depths(&callbacks.events);
     let below = |id| depths.get(&id).map_or(0, |depth| depth + 1);
@@ -149,8 +146,7 @@ fn lines_of(process: &Process, callbacks: &Callbacks, names: &Names, lines: &mut
             Some(stop) => until(event.start, stop.ns),
             None => Some("no end".to_owned()),
         };
-        let whose = whose(record.context, record.rank);
-        add(event.start, duration, whose, depth, what);
+        add(event.start, duration, whose(record.context, record.rank), depth, what);
     }
     for state in &callbacks.states {
         let mut list = List::new();
@@ -160,13 +156,11 @@ fn lines_of(process: &Process, callbacks: &Callbacks, names: &Names, lines: &mut
     }
     for entry in process.gpu.iter().filter(|entry| entry.is_for_people()) {
         let what = format!("GPU {}{}", entry.kind(), pairs(&entry.details(symbols)));
-        let duration = entry.duration_ns.map(units::time);
-        add(entry.when, duration, String::new(), below(entry.id), what);
+        add(entry.when, entry.duration_ns.map(units::time), String::new(), below(entry.id), what);
     }
     for call in &process.finalizes {
         let duration = until(call.begin, call.end_ns);
-        let what = "finalize".to_owned();
-        add(call.begin, duration, whose(call.context, 0), 0, what);
+        add(call.begin, duration, whose(call.context, 0), 0, "finalize".to_owned());
     }
 }
 

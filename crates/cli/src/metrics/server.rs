@@ -146,7 +146,6 @@ fn read_request(stream: &mut impl Read) -> io::Result<Request> {
     }
 }
 
-/// None while something is missing.
 fn parse(bytes: &[u8]) -> Result<Option<Request>, httparse::Error> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut headers);

@@ -18,8 +18,7 @@ impl TextFile {
         let name = job.file_name().unwrap_or_default().to_string_lossy();
         let name: String =
             name.chars().map(|it| if it.is_ascii_alphanumeric() || "-_.".contains(it) { it } else { '_' }).collect();
-        let path = directory.join(format!("nccl_otf2_{name}.prom"));
-        Self { directory: directory.to_owned(), path, failed: false }
+        Self { directory: directory.to_owned(), path: directory.join(format!("nccl_otf2_{name}.prom")), failed: false }
     }
 
     /// Replaces the text. Returns a message when writing begins to fail, and when it works again.
@@ -34,8 +33,7 @@ impl TextFile {
         }
     }
 
-    /// Others may write into the directory: nothing that they put there is opened. The collector is another user, and
-    /// wants a name in `.prom`.
+    /// Opens nothing that others put into the directory. The collector is another user, and wants a `.prom`.
     fn replace(&self, text: &str) -> io::Result<()> {
         let mut unfinished =
             tempfile::Builder::new().prefix(".nccl_otf2_").suffix(".tmp").tempfile_in(&self.directory)?;

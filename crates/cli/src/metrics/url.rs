@@ -27,6 +27,5 @@ pub(super) fn shown(url: &str) -> String {
 pub(super) fn has_place(url: &str) -> bool {
     let Ok(url) = url.parse::<Uri>() else { return false };
     let Some(authority) = url.authority() else { return false };
-    let has_port = authority.port_u16().is_some();
-    !authority.host().is_empty() && (has_port || authority.as_str().ends_with(authority.host()))
+    !authority.host().is_empty() && (authority.port_u16().is_some() || authority.as_str().ends_with(authority.host()))
 }

@@ -68,7 +68,6 @@ impl Settings {
         self.keep_journal || Config::from_environment().keep_journal
     }
 
-    /// The variables, checked by the plugin's own rules.
     pub(crate) fn variables(&self) -> Result<Variables> {
         let (flight_size, flight_seconds) = self.flight_limits()?;
         let texts = [

@@ -2,8 +2,7 @@
 //!
 //! A signal from the terminal goes to the whole foreground process group, so the command has it already;
 //! one that a process sent to this tool (`kill`, `timeout`, a batch system) is passed on. When the command
-//! is over a signal ends the wait for its last processes. After that signals act on this tool again as they always do:
-//! whoever does not want to wait for the archive interrupts once more, and `nccl-otf2 finalize` goes on from there.
+//! is over a signal ends the wait for its last processes. After that signals act on this tool again.
 
 use std::fs;
 use std::io;

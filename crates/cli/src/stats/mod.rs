@@ -123,8 +123,7 @@ fn text(report: &Report, request: &Request) -> Result<Text> {
             sheet.arrange(None, Some(request.limit.unwrap_or(SHORT)))?;
         } else {
             is_known = true;
-            let limit = request.limit.or(request.by.is_none().then_some(SHORT));
-            sheet.arrange(request.sort.as_deref(), limit)?;
+            sheet.arrange(request.sort.as_deref(), request.limit.or(request.by.is_none().then_some(SHORT)))?;
         }
         if request.by.is_some() || !sheet.is_empty() {
             sheet.print(request.by.is_some(), &mut text);

@@ -101,7 +101,6 @@ fn causes(report: &Report) -> Sheet {
     )
 }
 
-/// "slow_rank: rank 3".
 fn cause(report: &Report, cause: &Cause) -> String {
     let who = cause.rank.map(|number| rank(report, number));
     let who = who.or(cause.link.map(|key| link(report, &key))).or(cause.host.clone());

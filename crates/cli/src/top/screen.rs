@@ -22,7 +22,6 @@ pub(super) struct Screen {
     selected: usize,
     lower: Lower,
     sort: Option<&'static str>,
-    /// The first row of the lower table.
     from: usize,
     page: usize,
 }
@@ -68,19 +67,16 @@ impl Screen {
         let mut communicators = communicators.into_iter();
         lines.extend(communicators.next().map(|heads| (Style::Bold, heads)));
         let shown = (height / 4).max(1);
-        let first = (self.selected + 1).saturating_sub(shown);
-        for (at, line) in communicators.enumerate().skip(first).take(shown) {
+        for (at, line) in communicators.enumerate().skip((self.selected + 1).saturating_sub(shown)).take(shown) {
             let style = if at == self.selected { Style::Reverse } else { Style::Plain };
             lines.push((style, format!("{line:width$}")));
         }
         lines.extend(gap);
-        let view = View { only: Some(self.selected), ..all };
-        let mut sheet = self.lower.sheet(view);
+        let mut sheet = self.lower.sheet(View { only: Some(self.selected), ..all });
         // The column is one of this table.
         let _sorted = sheet.arrange(self.sort, None);
         let mut lower = sheet.within(false, Some(width)).into_iter();
-        let heads = lower.next().unwrap_or_else(|| "  nothing to show".to_owned());
-        lines.push((Style::Bold, heads));
+        lines.push((Style::Bold, lower.next().unwrap_or_else(|| "  nothing to show".to_owned())));
         let rows: Vec<String> = lower.collect();
         self.page = height.saturating_sub(lines.len() + 1).max(1);
         self.from = self.from.min(rows.len().saturating_sub(self.page));

@@ -9,7 +9,6 @@ use crate::units::time;
 
 type Member = (usize, u32);
 
-/// Sums at the beginning of the interval.
 #[derive(Debug, Default)]
 pub(super) struct Before {
     /// How often a rank was last, and the waiting that it caused in ns.
@@ -135,8 +134,7 @@ impl<'a> View<'a> {
             // A rank without a proxy waits for nothing.
             let [now, before] =
                 [&proxies, &self.before.proxies].map(|all| all.get(&member).copied().unwrap_or_default());
-            let process = self.now.processes.get(rank.process);
-            let it = RankLine { rank, process, waits: difference(now, before) };
+            let it = RankLine { rank, process: self.now.processes.get(rank.process), waits: difference(now, before) };
             Of { view: self, it, operations: operations.remove(&member).unwrap_or_default() }
         });
         Sheet::of(
@@ -250,8 +248,7 @@ impl<'a> View<'a> {
 
 /// The operation with a bandwidth that moved most bytes in the interval.
 fn most<'a>(operations: &[&'a Operation]) -> Option<&'a Operation> {
-    let timed = operations.iter().filter(|it| it.window.busbw.is_some());
-    timed.max_by_key(|it| it.window.bytes).copied()
+    operations.iter().filter(|it| it.window.busbw.is_some()).max_by_key(|it| it.window.bytes).copied()
 }
 
 /// Operations with the same key are counted together.

@@ -29,7 +29,6 @@ pub(super) struct Terminal {
     original: Option<Termios>,
 }
 
-/// Whether stdout is a terminal that can place text.
 pub(super) fn is_there() -> bool {
     io::stdout().is_terminal() && std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }

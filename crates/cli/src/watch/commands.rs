@@ -126,8 +126,7 @@ fn signal_marked(mark: &str, signal: Signal) {
 /// The processes of this host with a mark. The environment of other users' processes cannot be read.
 fn marked(mark: &str) -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    processes.filter(move |process: &i32| {
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(move |process: &i32| {
         let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
     })

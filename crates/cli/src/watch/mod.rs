@@ -79,8 +79,7 @@ struct Follower {
 impl Follower {
     fn new(request: &Request) -> Option<Self> {
         let Request { slow_factor: factor, slow_intervals: intervals, slow_past: past, .. } = *request;
-        let is_wanted = request.slow || request.on_slow.is_some();
-        is_wanted.then(|| Self {
+        (request.slow || request.on_slow.is_some()).then(|| Self {
             live: Live::new(&request.directory, Options::default()),
             slow: Slow::new(Limits { factor, intervals, past }),
             began: Instant::now(),

@@ -17,14 +17,12 @@ const PAST: usize = 60;
 
 const MOST_RANKS: usize = 8;
 
-/// When an interval is slow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// The bandwidth is less than the median of the past by this factor.
     pub(super) factor: f64,
     /// What is slow in this many intervals in a row is reported.
     pub(super) intervals: usize,
-    /// And this many are known before.
     pub(super) past: usize,
 }
 
@@ -57,7 +55,6 @@ struct Row {
     intervals: usize,
 }
 
-/// Whom others waited for in the last interval.
 #[derive(Clone, Debug, Serialize)]
 struct LastRow {
     communicator: String,
@@ -127,7 +124,6 @@ impl Slow {
         Some((change, Report { format: 1, directory, time_ns, interval_ns, verdict, operations, last }))
     }
 
-    /// Whom others waited for since the last snapshot.
     fn last(&mut self, snapshot: &Snapshot) -> Vec<LastRow> {
         let mut rows: Vec<LastRow> = Vec::new();
         for rank in &snapshot.ranks {

@@ -27,15 +27,6 @@ fn a_sound_archive_is_one_line() {
 }
 
 #[test]
-fn clocks_of_two_hosts_are_as_they_are_said_to_be() {
-    let scratch = Scratch::new();
-    let trace = Fixture::aligned().write(scratch.path());
-    let (code, found, report) = check(&scratch, &["--strict"], &trace);
-    assert_eq!(found, [""; 0], "{report:#}");
-    assert_eq!(code, Some(0));
-}
-
-#[test]
 fn what_the_archive_admits_is_a_remark_and_fails_only_when_strict() {
     let scratch = Scratch::new();
     let mut fixture = Fixture::sound();

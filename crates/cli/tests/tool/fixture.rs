@@ -223,7 +223,7 @@ impl Fixture {
         if let Some(promised) = self.promised {
             written[1] = promised;
         }
-        self.define(&mut archive, &written)?;
+        self.define(&mut archive, &written);
         for ((location, _), offsets) in self.locations().iter().zip(&self.offsets) {
             let mut local = archive.local_definitions(*location)?;
             let of_rank_1 = if location.get() == 1 { self.deviation } else { 0.0 };

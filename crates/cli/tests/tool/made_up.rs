@@ -3,9 +3,11 @@
 
 use otf2::verbatim::Definition;
 use otf2::{
-    AttributeRef, AttributeValue, CommRef, GroupRef, LocationGroupRef, LocationRef, RegionRef, StringRef,
-    SystemTreeNodeRef,
+    ArchiveWriter, AttributeRef, AttributeValue, CommRef, GroupRef, LocationGroupRef, LocationRef, RegionRef,
+    StringRef, SystemTreeNodeRef,
 };
+
+use super::fixture::Said;
 
 /// Nanoseconds since some moment that all hosts have in common.
 pub(crate) type Moment = i128;
@@ -104,6 +106,14 @@ impl Definitions {
         StringRef::new(u32::try_from(place).expect("few"))
     }
 
+    pub(crate) fn value(&mut self, said: Said) -> AttributeValue {
+        match said {
+            Said::Text(text) => AttributeValue::String(self.text(text)),
+            Said::Signed(number) => AttributeValue::I64(number),
+            Said::Unsigned(number) => AttributeValue::U64(number),
+        }
+    }
+
     pub(crate) fn push(&mut self, definition: Definition) {
         self.all.push(definition);
     }
@@ -155,8 +165,9 @@ impl Definitions {
         });
     }
 
-    pub(crate) fn attribute(&mut self, this: u32, name: &str, description: &str, attribute_type: u8) {
-        let (name, description) = (self.text(name), self.text(description));
+    pub(crate) fn attribute(&mut self, this: u32, name: &str, description: Option<&str>, attribute_type: u8) {
+        let name = self.text(name);
+        let description = description.map_or(StringRef::UNDEFINED, |text| self.text(text));
         self.push(Definition::Attribute { this: AttributeRef::new(this), name, description, attribute_type });
     }
 
@@ -171,14 +182,17 @@ impl Definitions {
         self.push(Definition::Comm { this, name, group, parent: CommRef::UNDEFINED, flags: 0 });
     }
 
-    /// All, strings first.
-    pub(crate) fn finish(self, timer_resolution: u64, global_offset: u64, trace_length: u64) -> Vec<Definition> {
-        let realtime_timestamp = u64::MAX;
+    /// Writes all, strings first. The clock has resolution, offset, length and date.
+    pub(crate) fn write(self, archive: &mut ArchiveWriter, clock: [u64; 4]) {
+        let [timer_resolution, global_offset, trace_length, realtime_timestamp] = clock;
         let clock = Definition::ClockProperties { timer_resolution, global_offset, trace_length, realtime_timestamp };
         let texts = (0..).zip(self.texts).map(|(number, text)| {
             let this = StringRef::new(number);
             Definition::String { this, text: text.into_bytes() }
         });
-        [clock].into_iter().chain(texts).chain(self.all).collect()
+        let mut to = archive.definitions().expect("definitions");
+        for definition in [clock].into_iter().chain(texts).chain(self.all) {
+            to.verbatim(&definition).expect("a definition");
+        }
     }
 }

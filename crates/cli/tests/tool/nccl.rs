@@ -87,36 +87,32 @@ impl Nccl {
             archive.set_property(name, value).expect("a property");
         }
         let mut events = Vec::new();
-        for rank in 0..RANKS {
-            let location = LocationRef::new(rank);
+        for number in 0..if self.thread.is_some() { 2 * RANKS } else { RANKS } {
+            let (location, rank) = (LocationRef::new(number), number % RANKS);
             let mut writer = archive.event_writer(location).expect("a writer");
-            self.events(&mut writer, rank).expect("events");
+            match self.thread.filter(|_| number >= RANKS) {
+                Some(call) => self.call(&mut writer, rank, call),
+                None => self.events(&mut writer, rank),
+            }
+            .expect("events");
             events.push(writer.close().expect("events"));
             self.local(&mut archive, location, rank);
         }
-        for (rank, (enter, leave)) in (0..RANKS).filter_map(|rank| Some((rank, self.thread?))) {
-            let location = LocationRef::new(RANKS + rank);
-            let mut writer = archive.event_writer(location).expect("a writer");
-            let at = |moment| number(self.host(rank).monotonic(moment));
-            let value = AttributeValue::String(StringRef::new(0));
-            let attributes = Attributes::try_from([(AttributeRef::new(1), value)]).expect("an attribute");
-            writer.enter(at(enter), CALL, &attributes).expect("an event");
-            writer.leave(at(leave), CALL, Attributes::NONE).expect("an event");
-            events.push(writer.close().expect("events"));
-            self.local(&mut archive, location, rank);
-        }
-        let mut to = archive.definitions().expect("definitions");
-        for definition in self.definitions(&events) {
-            to.verbatim(&definition).expect("a definition");
-        }
+        self.define(&mut archive, &events);
         archive.close().expect("an archive");
         directory.to_owned()
+    }
+
+    fn call(&self, to: &mut EventWriter<'_>, rank: u64, (enter, leave): (Moment, Moment)) -> otf2::Result<()> {
+        let at = |moment| number(self.host(rank).monotonic(moment));
+        let value = AttributeValue::String(StringRef::new(0));
+        to.enter(at(enter), CALL, &Attributes::try_from([(AttributeRef::new(1), value)])?)?;
+        to.leave(at(leave), CALL, Attributes::NONE)
     }
 
     fn events(&self, to: &mut EventWriter<'_>, rank: u64) -> otf2::Result<()> {
         let at = |moment| number(self.host(rank).monotonic(moment));
         let none = Attributes::NONE;
-        let region = OPERATION;
         let messages = self.messages.iter().enumerate();
         let mut steps: Vec<(u64, bool, u64, Message)> = Vec::new();
         for (request, (from, to, begin, end)) in messages {
@@ -141,7 +137,7 @@ impl Nccl {
             attributes.add(AttributeRef::new(1), AttributeValue::String(StringRef::new(0)))?;
             // `nccl.event`.
             attributes.add(AttributeRef::new(0), AttributeValue::U64(100 * call + rank + 1))?;
-            to.enter(at(enter), region, &attributes)?;
+            to.enter(at(enter), OPERATION, &attributes)?;
             to.mpi_collective_begin(at(enter), none)?;
             let collective = Collective {
                 op: CollectiveOp::Allreduce,
@@ -151,7 +147,7 @@ impl Nccl {
                 bytes_received: 3 << 20,
             };
             to.mpi_collective_end(at(*leave), &collective, none)?;
-            to.leave(at(*leave), region, none)?;
+            to.leave(at(*leave), OPERATION, none)?;
         }
         for step in steps {
             message(to, step)?;
@@ -182,7 +178,7 @@ impl Nccl {
         anchors.join(", ")
     }
 
-    fn definitions(&self, events: &[u64]) -> Vec<Definition> {
+    fn define(&self, archive: &mut ArchiveWriter, events: &[u64]) {
         let mut to = Definitions::default();
         assert_eq!(["world", "shown by"].map(|text| to.text(text).get()), [0, 1]);
         to.node(0, "job 17", "machine", None);
@@ -196,7 +192,7 @@ impl Nccl {
         self.add_processes(&mut to);
         self.add_locations(&mut to, events);
         for (number, (name, attribute_type)) in (0..).zip([("nccl.timing", 11), ("nccl.event", 4)]) {
-            to.attribute(number, name, "shown by", attribute_type);
+            to.attribute(number, name, Some("shown by"), attribute_type);
         }
         to.region(OPERATION, ["ncclAllReduce", "nccl::operation::Coll::ncclAllReduce"], None, 25, 4);
         to.region(CALL, ["ncclAllReduce", "nccl::call::CollApi::ncclAllReduce"], None, 25, 4);
@@ -205,7 +201,8 @@ impl Nccl {
         to.group(0, "world", 4, vec![0, 1, 2]);
         to.group(1, "world", 5, vec![0, 1, 2]);
         to.comm(0, "world", 1);
-        to.finish(1_000_000_000, number(self.host(2).realtime(0)), number(10 * SECOND))
+        let clock = [1_000_000_000, number(self.host(2).realtime(0)), number(10 * SECOND), u64::MAX];
+        to.write(archive, clock);
     }
 
     fn add_processes(&self, to: &mut Definitions) {

@@ -12,6 +12,7 @@ use std::path::Path;
 
 use otf2::CollectiveOp;
 use serde_json::Value;
+use whole_plugin::pages;
 
 use super::fixture::{BROADCAST, Fixture, KERNEL, LAUNCH, Step};
 use super::support::{Ended, Scratch};
@@ -161,22 +162,11 @@ fn the_rules_that_are_listed_are_those_that_are_tested() {
 
 #[test]
 fn the_page_lists_the_rules() {
-    const BEGIN: &str = "<!-- rules -->\n";
-    const END: &str = "<!-- end rules -->";
     let mut table = String::from("| rule | severity | archives | what holds |\n|---|---|---|---|\n");
     for rule in rules(&Scratch::new()) {
         let [number, severity, scope, sentence] =
             ["number", "severity", "scope", "sentence"].map(|name| rule[name].as_str().expect("a text"));
         writeln!(table, "| {number} | {severity} | {scope} | {sentence} |").expect("a string takes everything");
     }
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/REFERENCE.md");
-    let page = fs::read_to_string(&path).expect("the page is there");
-    let (before, rest) = page.split_once(BEGIN).expect("the first marker");
-    let (_, after) = rest.split_once(END).expect("the second marker");
-    let current = format!("{before}{BEGIN}{table}{END}{after}");
-    // Set to write the table into the page instead of comparing.
-    match std::env::var_os("UPDATE_DOCS") {
-        Some(_) => fs::write(&path, &current).expect("the page can be written"),
-        None => assert!(page == current, "the page differs: UPDATE_DOCS=1 cargo test -p nccl-otf2 --test tool rules"),
-    }
+    pages::compare("REFERENCE.md", "rules", &table);
 }

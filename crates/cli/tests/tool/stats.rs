@@ -48,6 +48,8 @@ fn one_table_is_sorted_filtered_and_given_as_csv() {
     ] {
         assert_eq!(csv(arguments).len(), number, "{arguments:?}");
     }
+    let limited = stats(&scratch, &trace, &["--by", "operations", "--limit", "1"]);
+    assert!(limited.contains("\n  3 more rows: --limit shows them\n"), "{limited}");
     let messages = [["from", "to", "count", "bytes", "late_sender", "late_receiver", "communicator"]];
     assert_eq!(csv(&["--by", "messages"]), messages);
 }
@@ -110,14 +112,6 @@ fn what_does_not_exist_is_an_error_that_says_what_does() {
         let ended = scratch.ends(["stats", "trace"].into_iter().chain(arguments.split(' '))).with_code(2);
         assert!(ended.stdout.is_empty() && ended.stderr.contains(words), "{arguments}: {ended:?}");
     }
-}
-
-#[test]
-fn an_archive_without_nccl_has_nothing_to_compare() {
-    let scratch = Scratch::new();
-    let sample = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/scorep-mpi-sample");
-    let out = stats(&scratch, &sample, &[]);
-    assert!(out.starts_with("There are no operations of NCCL in this archive."), "{out}");
 }
 
 /// All-reduces that rank 1 comes late to.

@@ -25,7 +25,6 @@ pub(super) struct Job<'a> {
     pub(super) tables: Tables,
     pub(super) kernels: Kernels,
     pub(super) attributes: AttributeNames,
-    /// The numbers of its ranks, as people know them.
     pub(super) ranks: Vec<u32>,
     instances: MatchedCollectives,
     /// Of each communicator, which ranks of the job it has, as PyTorch lists them.
@@ -154,7 +153,6 @@ impl<'a> Job<'a> {
         self.locations_of(rank).any(|it| trace.location_kind(it) == Some(LocationKind::Stream) && trace.has_events(it))
     }
 
-    /// The number of a location on its rank, from 1.
     pub(super) fn number_on_rank(&self, rank: u32, location: LocationRef) -> u64 {
         self.locations[index(rank)].partition_point(|it| *it < location) as u64 + 1
     }
@@ -216,8 +214,7 @@ impl<'a> Job<'a> {
         args.number("nccl.transfer_ns", instance.transfer_ns());
         args.number("nccl.skew_ns", instance.skew_ns());
         if let Some(last) = instance.last {
-            let rank = self.tables.members.row(last).job_rank;
-            args.number("nccl.last_rank", self.ranks[index(rank)]);
+            args.number("nccl.last_rank", self.ranks[index(self.tables.members.row(last).job_rank)]);
         }
     }
 
@@ -225,8 +222,7 @@ impl<'a> Job<'a> {
     pub(super) fn members_of(&self, communicator: u32) -> Option<Vec<u32>> {
         let members = &self.tables.members;
         let size = u32::try_from(members.size(communicator)).ok()?;
-        let rank = |rank| Some(self.ranks[index(members.job_rank(communicator, rank)?)]);
-        (0..size).map(rank).collect()
+        (0..size).map(|rank| Some(self.ranks[index(members.job_rank(communicator, rank)?)])).collect()
     }
 
     /// The same as PyTorch writes it: of more than 30 the first and the last.
@@ -250,8 +246,7 @@ fn elements<'a>(source: &Source<'a>) -> Result<Vec<(u64, u64, &'a str)>> {
 }
 
 fn find(rows: &[(u64, u32)], id: u64) -> Option<u32> {
-    let at = rows.partition_point(|(known, _)| *known < id);
-    rows.get(at).filter(|(known, _)| *known == id).map(|(_, row)| *row)
+    rows.get(rows.partition_point(|(known, _)| *known < id)).filter(|(known, _)| *known == id).map(|(_, row)| *row)
 }
 
 /// The numbers of the ranks: where people know no number of one, or one of two, they are counted.

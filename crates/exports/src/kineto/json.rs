@@ -48,12 +48,10 @@ impl Args {
         }
     }
 
-    /// What is between the braces.
     pub(super) fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A name that is quoted, and a value as JSON.
     fn add(&mut self, name: &str, value: impl Display) {
         let comma = if self.0.is_empty() { "" } else { ", " };
         // A String takes everything.
@@ -152,7 +150,6 @@ impl<'a> Events<'a> {
     }
 }
 
-/// A time in ns as µs with their fraction.
 pub(super) struct Microseconds(pub(super) u64);
 
 impl Display for Microseconds {

@@ -11,11 +11,9 @@ use nccl_events::index::index;
 use crate::error::Result;
 use crate::source::Source;
 
-/// A kernel: the operations of a rank that ran at the same time. NCCL runs the kernels of a communicator one after the
-/// other.
+/// The operations of a rank that ran at the same time. A communicator runs one kernel after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Kernel {
-    /// Row of the members: communicator and rank.
     pub(super) member: u32,
     /// The first of its operations; around the others where these are parts of a collective.
     pub(super) operation: u32,
@@ -28,7 +26,6 @@ pub(super) struct Kernel {
     pub(super) is_measured: bool,
 }
 
-/// All kernels, by member and start.
 #[derive(Debug, Default)]
 pub(super) struct Kernels {
     pub(super) all: Vec<Kernel>,

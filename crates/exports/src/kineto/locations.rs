@@ -16,7 +16,6 @@ use crate::selection::Selection;
 pub(super) struct Locations<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) selection: &'a Selection<'a>,
-    /// A file for each rank that is wanted.
     pub(super) outputs: &'a [Option<Output>],
 }
 
@@ -60,8 +59,7 @@ impl<'a> Locations<'a> {
     /// Calls are operators, and launches are CUDA's.
     fn thread(&self, location: LocationRef, first: u32) -> Result<Written> {
         let (job, trace) = (self.job, self.job.source.trace);
-        let process = job.process(first);
-        let place = Place { pid: job.process_id(process).unwrap_or(0), tid: job.thread(location) };
+        let place = Place { pid: job.process_id(job.process(first)).unwrap_or(0), tid: job.thread(location) };
         let files = self.outputs.iter().map(|output| output.as_ref().map(|output| Events::new(output, None)));
         let mut files: Vec<Option<Events<'_>>> = files.collect();
         self.selection.slices(location, |slice| {

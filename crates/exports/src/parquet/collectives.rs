@@ -52,8 +52,7 @@ impl Collectives {
     }
 
     pub(super) fn of_operation(&self, event: Option<u64>) -> Option<OfOperation> {
-        let at = self.of_operations.binary_search_by_key(&event?, |it| it.event).ok()?;
-        self.of_operations.get(at).copied()
+        self.of_operations.get(self.of_operations.binary_search_by_key(&event?, |it| it.event).ok()?).copied()
     }
 }
 

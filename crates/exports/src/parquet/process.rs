@@ -34,7 +34,6 @@ struct OfTransfer {
 }
 
 schema::fields! {
-    /// What tables have besides [`analysis::Fields`].
     struct Details {
         algorithm: Algorithm,
         protocol: Protocol,

@@ -31,7 +31,6 @@ pub(super) struct Sheets {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Written {
-    /// Below `out`.
     pub(super) file: PathBuf,
     pub(super) rows: u64,
 }

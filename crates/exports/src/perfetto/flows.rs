@@ -114,8 +114,7 @@ fn messages(source: &Source<'_>, tables: &Tables) -> Vec<(u64, u64)> {
             Some(false) => (operation.partner, member.rank, 1),
             None => continue,
         };
-        let of_pair = ends.entry((member.communicator, from, to)).or_default();
-        of_pair[end].push((operation.start_ns, operation.event));
+        ends.entry((member.communicator, from, to)).or_default()[end].push((operation.start_ns, operation.event));
     }
     let mut found = Vec::new();
     for [mut sends, mut receives] in ends.into_values().filter(|[sends, receives]| sends.len() == receives.len()) {

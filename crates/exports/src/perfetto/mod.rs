@@ -56,8 +56,7 @@ pub fn write(source: &Source<'_>, out: &Path) -> Result<Outcome> {
     Ok(Outcome { files: vec![PathBuf::new()], events: written.iter().sum(), ..Outcome::default() })
 }
 
-/// Which slices of a location had not ended, by their number from 0: only their LEAVE says so, and a slice has its name
-/// from its begin.
+/// Numbers of the slices that had not ended: their LEAVE says so, but their begin has the name.
 fn unfinished(source: &Source<'_>, selection: &Selection<'_>, location: LocationRef) -> Result<Vec<u64>> {
     let (mut begun, mut open, mut found) = (0, Vec::new(), Vec::new());
     selection.events(location, |_, event| match event.kind {

@@ -23,7 +23,6 @@ pub(super) struct Sequence<'a> {
     is_stream: bool,
     arguments: Arguments<'a>,
     regions: BTreeMap<RegionRef, Option<RegionInfo<'a>>>,
-    /// Used again for each event.
     packet: TracePacket,
     names: BTreeSet<u64>,
     categories: BTreeSet<u64>,
@@ -188,8 +187,7 @@ impl<'a> Sequence<'a> {
             None => self.is_stream.then_some(RegionClass::Kernel),
         };
         let class = class.map(|class| (class as u64 + 1, class.name()));
-        let unfinished = is_unfinished.then_some((UNFINISHED_CATEGORY, UNFINISHED));
-        for (iid, name) in class.into_iter().chain(unfinished) {
+        for (iid, name) in class.into_iter().chain(is_unfinished.then_some((UNFINISHED_CATEGORY, UNFINISHED))) {
             if self.categories.insert(iid) {
                 interned.event_categories.push(named(iid, name.to_owned()));
             }

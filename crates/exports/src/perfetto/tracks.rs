@@ -103,7 +103,6 @@ impl<'a> Tracks<'a> {
         self.uuids.of_id(Space::Group, group.get().into())
     }
 
-    /// The clocks, and all tracks except metrics.
     pub(super) fn packets(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut add = |packet: TracePacket| {

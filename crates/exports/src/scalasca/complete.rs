@@ -16,7 +16,6 @@ use super::regions::is_known;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
     pub collectives: u64,
-    /// Ends of messages: sends and receives.
     pub messages: u64,
     pub reason: String,
 }
@@ -119,16 +118,14 @@ fn alike(ranks: &[Rank]) -> usize {
     alike
 }
 
-/// Whether MPI has the operation, and no rank alone says that it moved nothing: it would be skipped there, and only
-/// there.
+/// Whether MPI has the operation, and no rank alone moved nothing: it would be skipped only there.
 fn is_usable(ranks: &[Rank], place: usize) -> bool {
     let mut all = ranks.iter().map(|rank| &rank.collectives[place].collective);
     let Some(first) = all.next() else {
         return false;
     };
     let is_empty = |it: &Collective| it.bytes_sent == 0 && it.bytes_received == 0;
-    let has_root = first.root.is_some();
-    is_known(first.op) && (has_root || all.all(|other| is_empty(other) == is_empty(first)))
+    is_known(first.op) && (first.root.is_some() || all.all(|other| is_empty(other) == is_empty(first)))
 }
 
 /// Between which collectives something was done: before and after as many as there are up to then.

@@ -25,7 +25,6 @@ pub struct Written {
     pub last: u64,
     /// How many events are later than they were, so that no two have one time.
     pub moved: u64,
-    /// By how much at most.
     pub most_moved: u64,
 }
 
@@ -116,8 +115,7 @@ struct Events<'a, 'b> {
 
 impl<'a, 'b> Events<'a, 'b> {
     const fn new(to: &'a mut EventWriter<'b>, rank: &'a Rank, numbers: Numbers, times: Times) -> Self {
-        let time = times.written.last;
-        Self { to, rank, numbers, time, times, wait: None, receives: 0, sends: 0, sent: Vec::new() }
+        Self { to, rank, numbers, time: times.written.last, times, wait: None, receives: 0, sends: 0, sent: Vec::new() }
     }
 
     fn write(mut self) -> otf2::Result<Times> {

@@ -113,8 +113,7 @@ impl Communicator<'_> {
             };
             definer.to.group(GroupRef::new(number), &group)?;
         }
-        let comm = Comm { name, group: GroupRef::new(1), parent: CommRef::UNDEFINED, flags: 0 };
-        definer.to.comm(COMM, &comm)
+        definer.to.comm(COMM, &Comm { name, group: GroupRef::new(1), parent: CommRef::UNDEFINED, flags: 0 })
     }
 
     fn define_ranks(&self, definer: &mut Definer<'_>, events: &[u64]) -> otf2::Result<()> {

@@ -48,7 +48,6 @@ impl Plane {
         planes.collect()
     }
 
-    /// Appends the plane up to its lines.
     pub(super) fn begin(&self, trace: &Trace, space: &mut Vec<u8>) {
         let regions: BTreeSet<RegionRef> = self.lines.iter().flat_map(|line| line.regions.iter().copied()).collect();
         let attributes: BTreeSet<AttributeRef> =
@@ -75,8 +74,7 @@ impl Plane {
             stat_metadata: stats.chain(texts).collect(),
             stats: Vec::new(),
         };
-        let bytes = self.lines.iter().map(|line| line_bytes(&line.head, line.bytes())).sum();
-        begin_plane(&plane, bytes, space);
+        begin_plane(&plane, self.lines.iter().map(|line| line_bytes(&line.head, line.bytes())).sum(), space);
     }
 }
 

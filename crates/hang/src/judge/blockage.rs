@@ -6,10 +6,8 @@ use crate::sequence::Sequence;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Blockage {
-    /// Index in [`Job::comms`](crate::job::Job::comms).
     pub(crate) comm: usize,
     pub(crate) operation: Operation,
-    /// Who waits, and for how long in ns.
     pub(crate) waiters: Vec<(u32, u64)>,
     pub(crate) cause: Cause,
 }
@@ -30,7 +28,6 @@ pub(crate) enum Operation {
     Collective {
         sequence: Sequence,
         position: Position,
-        /// What the ranks that entered it call.
         what: Signature,
     },
     /// A send or receive of the (one) waiter.
@@ -44,7 +41,6 @@ impl Operation {
     }
 }
 
-/// Where in its sequence a collective is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Position {
     /// From 0; `None` where it is unknown.

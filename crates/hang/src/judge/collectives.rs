@@ -15,18 +15,15 @@ const MISMATCH_POSITIONS: u64 = 64;
 pub(crate) struct Collectives<'a> {
     job: &'a Job,
     survivors: &'a Survivors<'a>,
-    /// Index in [`Job::comms`].
     index: usize,
     comm: &'a Comm,
     sequence: Sequence,
     ranks: Vec<(u32, &'a Rank)>,
 }
 
-/// What is known about the progress of a sequence.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reach {
-    /// The last position that all recorded ranks have completed, and whether that is sure (else all called it, and
-    /// whether it ended is not recorded).
+    /// The last position that all recorded ranks completed; false: all called it, its end is not recorded.
     pub(crate) last_complete: Option<(u64, bool)>,
     pub(crate) first_incomplete: Option<u64>,
     pub(crate) mismatch: Option<Mismatch>,
@@ -46,7 +43,6 @@ impl<'a> Collectives<'a> {
         Self { job, survivors, index, comm, sequence, ranks: sequence.ranks(comm).collect() }
     }
 
-    /// The operations of the ranks with known positions.
     fn tails(&self) -> impl Iterator<Item = &'a Tail> {
         self.ranks.iter().map(|(_, rank)| self.sequence.of(rank)).filter(|tail| tail.has_positions())
     }
@@ -71,8 +67,7 @@ impl<'a> Collectives<'a> {
             if !all_entered(position) || entered.is_open() {
                 // Ranks that are further may no longer have its records.
                 let ahead = self.kept_tails().filter(|tail| tail.count() > position);
-                let nearest = ahead.map(|tail| tail.before.max(position)).min();
-                reach.first_incomplete = Some(nearest.unwrap_or(position));
+                reach.first_incomplete = Some(ahead.map(|tail| tail.before.max(position)).min().unwrap_or(position));
                 break;
             }
             reach.last_complete = Some((position, entered.is_surely_complete()));
@@ -85,8 +80,7 @@ impl<'a> Collectives<'a> {
         reach
     }
 
-    /// Who waits at the first incomplete position, and why; `None` where the only rank that has not completed it has
-    /// only just entered it.
+    /// Who waits at the first incomplete position, and why; `None` if the only rank there has just entered it.
     pub(crate) fn blockage(&self, reach: &Reach) -> Option<Blockage> {
         let Some(position) = reach.first_incomplete else {
             return self.blockage_at_unknown_position();
@@ -185,8 +179,7 @@ impl<'a> Entered<'a> {
         self.of.survivors.outlived((self.of.index, number))
     }
 
-    /// Whether transfers that ended may have failed because a process died: no later call shows that the program
-    /// continued.
+    /// Whether transfers that ended may have failed as a process died: the program made no later call.
     fn may_have_failed(&self, rank: &Rank, call: &Call) -> bool {
         let is_last = self.of.sequence.of(rank).count() == self.position + 1;
         self.is_broken && is_last && call.progress.stage == Stage::Transferred && call.what.needs_all()

@@ -47,8 +47,7 @@ fn cause(
     let is_answered = answers.is_some_and(|answers| *answers > message.number);
     let is_counted =
         |rank: &Rank| job.process_of(rank).is_some_and(|process| process.is_whole && process.kept_since_ns.is_none());
-    let is_sure = is_counted(rank) && (is_answered || is_counted(peer));
-    match (is_sure, is_open) {
+    match (is_counted(rank) && (is_answered || is_counted(peer)), is_open) {
         (false, false) => None,
         (false, true) if !is_in_counterpart(peer, number, message) => Some(unrecorded()),
         (true, _) if !is_answered && (is_open || !message.is_send) => Some(Cause::Absent(vec![message.peer])),

@@ -13,7 +13,6 @@ pub(crate) struct Mismatch {
     pub(crate) position: u64,
     /// Whether positions count from the first of the communicator, not from the first that is kept.
     pub(crate) from_beginning: bool,
-    /// Who calls what; first what most ranks call.
     pub(crate) groups: Vec<(Signature, Vec<u32>)>,
     /// A rank that seems to have left out a collective (true) or to have one too many (false).
     pub(crate) shifted: Option<(u32, bool)>,

@@ -23,12 +23,10 @@ use survivors::{LONG_AT_THE_END_NS, Survivors};
 use suspects::{Suspect, Suspects};
 
 pub(crate) struct Judgement {
-    /// By communicator: how far each of its sequences got.
     pub(crate) reaches: Vec<Vec<(Sequence, Reach)>>,
     pub(crate) blockages: Vec<Blockage>,
     /// Indices of the blockages that last for `after_ns`, or can never end.
     pub(crate) lasting: Vec<usize>,
-    /// Who holds up the job, the likeliest first.
     pub(crate) suspects: Vec<Suspect>,
     /// Whether the suspects are those of waits that do not prove a hang.
     pub(crate) is_unsure: bool,

@@ -14,8 +14,7 @@ pub(crate) struct Quiet {
     pub(crate) for_ns: u64,
     /// The moment of looking; the last record of a job that is over.
     pub(crate) until_ns: u64,
-    /// The processes that can be expected to call NCCL, or could: indices in [`Job::processes`], the one that is quiet
-    /// longest first.
+    /// The processes that could call NCCL: indices in [`Job::processes`], the quietest first.
     pub(crate) processes: Vec<usize>,
 }
 

@@ -4,11 +4,9 @@ use job::life::Life;
 
 use crate::job::{Comm, Job, Member};
 
-/// A process that others outlived by this much was gone before them: its last record is at most a second old when it
-/// ends.
+/// A process that others outlived by this much was gone first: last records are at most a second old.
 const OUTLIVED_NS: u64 = 2_000_000_000;
-/// A job that ends while ranks wait for this long may have hung, whatever `--after` is: the times of the dead are up to
-/// a second short.
+/// Ranks that wait for this long at the end may hang, whatever `--after` is: times are up to a second short.
 pub(super) const LONG_AT_THE_END_NS: u64 = 1_000_000_000;
 
 /// The survivors of every communicator of a job.

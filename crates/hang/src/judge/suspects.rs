@@ -29,7 +29,6 @@ pub(crate) struct Suspect {
     pub(crate) blockage: usize,
     /// From the rank that waits longest to this one: indices in the list of blockages.
     pub(crate) chain: Vec<usize>,
-    /// How many ranks (of whatever communicator) wait because of it.
     pub(crate) blocked: usize,
 }
 
@@ -72,7 +71,6 @@ struct Chain {
 }
 
 impl<'a> Suspects<'a> {
-    /// The suspects of the blockages that last, the likeliest first.
     pub(crate) fn find(
         job: &'a Job,
         survivors: &'a Survivors<'a>,
@@ -153,8 +151,7 @@ impl<'a> Suspects<'a> {
 
     /// Where the GPU of a member waits.
     fn waits_in(&self, member: Member) -> Vec<usize> {
-        let waits_in = self.job.member(member).and_then(|rank| self.waiting.get(&rank.actor));
-        waits_in.cloned().unwrap_or_default()
+        self.job.member(member).and_then(|rank| self.waiting.get(&rank.actor)).cloned().unwrap_or_default()
     }
 
     /// A rank with records missing: if its process is over, that is reason enough; or it waits elsewhere.

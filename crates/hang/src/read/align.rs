@@ -23,7 +23,6 @@ use crate::sequence::Sequence;
 /// What NCCL counts separately: a function, and whether a copy engine does it.
 type Function = (Arc<str>, bool);
 
-/// Numbers of operations, with their positions.
 type Numbers<At = i64> = BTreeMap<Function, BTreeMap<u64, At>>;
 
 /// Finds the positions of the ranks of a communicator whose beginning is not kept.
@@ -88,7 +87,6 @@ fn first_to_put<'a, 'b>(cut: &'a mut [CutTail<'b>]) -> Option<&'a mut CutTail<'b
     })
 }
 
-/// The operations with known positions.
 #[derive(Default)]
 struct Order {
     numbers: Numbers<(i64, Positions)>,

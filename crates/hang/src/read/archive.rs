@@ -107,11 +107,9 @@ impl Processes {
         let callers = self.callers.get(&process);
         let all = callers.and_then(|callers| callers.get(&None));
         let calls = self.open_calls.get(process).into_iter().flatten().filter_map(|(slot, call)| {
-            let of_slot = slot.and_then(|slot| callers?.get(&Some(slot)));
-            let ranks = of_slot.or(all)?;
+            let ranks = slot.and_then(|slot| callers?.get(&Some(slot))).or(all)?;
             let whose = if ranks.len() > 1 { " (a thread of its process; of which rank is not known)" } else { "" };
-            let call = OpenCall { what: format!("{}{whose}", call.what), ..call.clone() };
-            ranks.contains(&job_rank).then_some(call)
+            ranks.contains(&job_rank).then_some(OpenCall { what: format!("{}{whose}", call.what), ..call.clone() })
         });
         calls.collect()
     }
@@ -155,8 +153,7 @@ impl<'a> Reading<'a> {
     fn rank(&self, location: LocationRef) -> otf2::Result<Found> {
         let mut found: Vec<Timed> = Vec::new();
         let (mut last_ns, mut slots) = (0, BTreeSet::new());
-        let locations = [&[location], self.trace.siblings(location)].concat();
-        self.instances(&locations, |instance| {
+        self.instances(&[&[location], self.trace.siblings(location)].concat(), |instance| {
             last_ns = last_ns.max(self.ns(instance.end));
             if let Some(Shows::Operation(kind)) = instance.shows {
                 let is_replay = instance.fields.replay.is_some();

@@ -12,7 +12,6 @@ pub(super) struct Doubts {
     pub(super) is_whole: bool,
     /// Whether only the end of a recording was kept.
     pub(super) is_flight: bool,
-    /// What is missing, one a line.
     pub(super) missing: Vec<String>,
     /// What does not end or differs, one a line.
     pub(super) signs: Vec<String>,

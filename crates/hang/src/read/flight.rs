@@ -36,10 +36,7 @@ pub(super) fn removed_call(tables: &Tables, operation: &Head) -> Option<RemovedC
 /// Removes what comes before a hole: several threads may have made the calls, and more is kept of some than of others.
 /// NCCL's numbers show holes. `others`: operations of the same rank that have numbers of the same functions.
 pub(crate) fn leave_out_before_holes(calls: &mut Vec<Call>, others: &[Call]) {
-    let of = |call: &Call| {
-        let number = call.sequence.filter(|_| !call.by_copy_engine)?;
-        Some((Arc::clone(&call.what.func), number))
-    };
+    let of = |call: &Call| Some((Arc::clone(&call.what.func), call.sequence.filter(|_| !call.by_copy_engine)?));
     let all: BTreeSet<(Arc<str>, u64)> = calls.iter().chain(others).filter_map(of).collect();
     let mut highest: BTreeMap<Arc<str>, u64> = BTreeMap::new();
     let mut from = 0;

@@ -117,8 +117,7 @@ impl<'a> Reader<'a> {
             },
             // What was captured into a graph cannot be counted: its ends need not report it equally often.
             EventRow::P2p(p2p) => {
-                let has_peer = self.tables[p2p].fields.peer >= 0;
-                (has_peer && !self.is_captured(head)).then_some(Item::Message(p2p))
+                (self.tables[p2p].fields.peer >= 0 && !self.is_captured(head)).then_some(Item::Message(p2p))
             }
             _ => None,
         }

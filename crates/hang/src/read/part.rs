@@ -56,8 +56,7 @@ pub(super) struct Moment {
 
 impl Moment {
     pub(super) fn now() -> Self {
-        let tick_source = clock::select();
-        Self { boot_id: boot_id(), pair: ClockPair::read(), tick_source }
+        Self { boot_id: boot_id(), pair: ClockPair::read(), tick_source: clock::select() }
     }
 
     /// Whether a process is on this host, since its last boot.
@@ -184,7 +183,6 @@ fn empty_files(journal: &Path) -> Option<String> {
     }
 }
 
-/// A process before its records are read.
 fn unknown_process(directory: &Path, info: &ProcessInfo, moment: &Moment) -> Process {
     Process {
         part: part_name(directory),
@@ -207,7 +205,6 @@ fn offset(tables: &Tables, clock: &HostClock, started_ns: u64) -> i64 {
     i64::try_from(i128::from(realtime) - i128::from(monotonic)).unwrap_or(0)
 }
 
-/// The last time that NCCL called the plugin.
 fn last_event(tables: &Tables) -> Option<u64> {
     let events = tables.events.heads().map(|event| event.stop().unwrap_or(event.start));
     let calls = tables.comm_calls.iter().map(|call| call.end);

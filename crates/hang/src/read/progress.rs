@@ -8,7 +8,6 @@ use tables::{EventRow, Head, OperationRow, ProxyOp, Row, Tables};
 use super::proxy::Proxies;
 use crate::operation::{Progress, Stage};
 
-/// What is known about an operation's children.
 #[derive(Clone, Copy, Debug, Default)]
 struct Children {
     transfers: u32,
@@ -100,14 +99,12 @@ impl<'a> Progresses<'a> {
         self.children.get(&of).copied().unwrap_or_default()
     }
 
-    /// Whether an operation has transfers or kernel channels.
     pub(super) fn has_children(&self, of: EventRow) -> bool {
         let children = self.children(of);
         children.transfers + children.channels > 0
     }
 
-    /// The kernels of a communicator run one after the other: what was launched before one that was seen to run, in
-    /// another kernel, has ended.
+    /// The kernels of a communicator run in order: those launched before one that was seen to run have ended.
     pub(super) fn ran_until(&self, operations: impl DoubleEndedIterator<Item = EventRow>) -> RanUntil {
         let last = operations.rev().filter(|row| self.children(*row).began()).find_map(OperationRow::of);
         last.map(|row| self.tables.operation(row)).map_or_else(RanUntil::default, |operation| RanUntil {
@@ -119,8 +116,7 @@ impl<'a> Progresses<'a> {
     /// The progress of a call and of its operation below the API.
     pub(super) fn progress(&self, call: Option<EventRow>, below: Option<EventRow>, ran_until: RanUntil) -> Progress {
         let call = call.and_then(|row| self.tables.head(row));
-        let below = below.and_then(|row| Some((row, OperationRow::of(row)?)));
-        let Some((row, operation)) = below else {
+        let Some((row, operation)) = below.and_then(|row| Some((row, OperationRow::of(row)?))) else {
             let stage = call.map_or(Stage::Calling, |call| self.stage_of_call(call));
             return Progress { stage, ..Progress::default() };
         };
@@ -140,8 +136,7 @@ impl<'a> Progresses<'a> {
             Stage::Calling
         } else {
             let call = call.or_else(|| self.tables.head_of(operation.parent));
-            let context = self.tables.context_of(&operation);
-            match call.and_then(|call| self.launches.get(&(call.parent, context))) {
+            match call.and_then(|call| self.launches.get(&(call.parent, self.tables.context_of(&operation)))) {
                 Some(true) => Stage::Launching,
                 Some(false) => Stage::Launched,
                 None => Stage::Enqueued,

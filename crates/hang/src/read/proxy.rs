@@ -48,8 +48,7 @@ impl Proxies {
         let oldest = self.steps.entry(event.parent).or_insert((step, waits_for, since));
         // Up to 2.26 a step may lack its stop, and is over when its slot is used again.
         let slots = i32::from(STEP_SLOTS);
-        let is_older = step < oldest.0 && oldest.0 - step < slots;
-        if is_older || step >= oldest.0.saturating_add(slots) {
+        if (step < oldest.0 && oldest.0 - step < slots) || step >= oldest.0.saturating_add(slots) {
             *oldest = (step, waits_for, since);
         }
     }

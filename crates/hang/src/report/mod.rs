@@ -99,8 +99,7 @@ fn verdict(
     }
 }
 
-/// No rank is seen to wait for long. After the end of a job no more records can come, and missing ones may have shown a
-/// hang.
+/// No rank is seen to wait for long. In a job that has ended, missing records may have shown a hang.
 fn nobody_waits(job: &Job) -> (Kind, String) {
     let is_unclear = job.processes.iter().any(|process| process.state == Life::Unknown);
     let doubts = if job.is_over() || is_unclear { doubts::doubts(job) } else { Vec::new() };

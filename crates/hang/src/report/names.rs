@@ -44,7 +44,6 @@ pub(crate) fn numbers(comm: &str, ranks: &[u32], job_rank: impl Fn(u32) -> Optio
     }
 }
 
-/// "rank 3", "ranks 3-5".
 pub(crate) fn ranks(comm: &Comm, ranks: &[u32]) -> String {
     format!("{} {}", noun(ranks), numbers(&comm.name, ranks, |rank| comm.job_rank(rank)))
 }
@@ -53,7 +52,6 @@ pub(crate) const fn noun(ranks: &[u32]) -> &'static str {
     verb(ranks, "rank", "ranks")
 }
 
-/// Ranks with their processes, where these are few.
 pub(crate) fn members(job: &Job, comm: usize, list: &[u32]) -> String {
     let Some(of) = job.comms.get(comm) else {
         return format!("{} {}", noun(list), rank_list(list));
@@ -80,7 +78,6 @@ pub(crate) fn member(job: &Job, (comm, rank): Member) -> String {
     members(job, comm, &[rank])
 }
 
-/// A position in the order of a communicator, from 1.
 pub(crate) fn position(position: u64, from_beginning: bool) -> String {
     let of = if from_beginning { "" } else { " of those kept" };
     format!("collective {position}{of}")

@@ -15,7 +15,6 @@ use crate::job::{Actor, Comm, Job, Process, Rank, state_name};
 use crate::judge::quiet::Quiet;
 use crate::sequence::Sequence;
 
-/// The verdict, without its word.
 pub(crate) fn verdict(job: &Job, quiet: &Quiet) -> String {
     let quiet_ns = time(quiet.for_ns);
     let number = quiet.processes.len() as u64;
@@ -80,7 +79,6 @@ fn rows(job: &Job, quiet: &Quiet) -> Vec<QuietRow> {
     rows
 }
 
-/// The row of a process without a communicator.
 fn row(quiet: &Quiet, process: &Process) -> QuietRow {
     QuietRow {
         process: process.address(),

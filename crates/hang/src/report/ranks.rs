@@ -80,7 +80,6 @@ pub(crate) fn rank_row(
     }
 }
 
-/// The calls that a rank is in, with how long.
 pub(super) fn open_calls(rank: &Rank, until_ns: u64) -> Vec<String> {
     let calls = rank.open_calls.iter();
     calls.map(|call| format!("{} for {}", call.what, time(until_ns.saturating_sub(call.since_ns)))).collect()

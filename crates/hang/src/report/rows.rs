@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::names;
 use crate::job::state_name;
 
-/// A word of the report.
 type Name = Cow<'static, str>;
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -95,7 +94,6 @@ pub struct SuspectRow {
     pub chain: Vec<String>,
 }
 
-/// A job about which NCCL reports nothing any more.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct QuietReport {
     pub for_ns: u64,
@@ -105,7 +103,6 @@ pub struct QuietReport {
     pub advice: Vec<String>,
 }
 
-/// The last operation of a GPU of a process.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub struct QuietRow {
     pub rank: Option<u32>,
@@ -139,7 +136,6 @@ pub struct CommRow {
     pub id: String,
     pub ranks: u32,
     pub ranks_known: bool,
-    /// Whether its ranks are those of the job.
     #[serde(default)]
     pub has_all_ranks: bool,
     pub ranks_missing: Vec<u32>,
@@ -149,7 +145,6 @@ pub struct CommRow {
 }
 
 impl CommRow {
-    /// Whether a call on it has not returned.
     pub fn has_open_calls(&self) -> bool {
         self.sequences.iter().flat_map(|sequence| &sequence.ranks).any(|rank| !rank.inside.is_empty())
     }
@@ -157,8 +152,7 @@ impl CommRow {
     /// Ranks by their numbers in the job: `4-6 (0-2 in tp)`.
     pub fn numbers(&self, ranks: &[u32]) -> String {
         let row = |rank| self.sequences.iter().flat_map(|one| &one.ranks).find(|row| row.rank == rank);
-        let job_rank = |rank| if self.has_all_ranks { Some(rank) } else { row(rank)?.job_rank };
-        names::numbers(&self.name, ranks, job_rank)
+        names::numbers(&self.name, ranks, |rank| if self.has_all_ranks { Some(rank) } else { row(rank)?.job_rank })
     }
 
     /// The same with the noun: `ranks 4-6 (0-2 in tp)`.

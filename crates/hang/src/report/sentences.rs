@@ -29,7 +29,6 @@ fn has(job: &Job, ranks: &[u32]) -> &'static str {
     tense(job, names::verb(ranks, "has", "have"), "had")
 }
 
-/// Who waits in what, for whom.
 pub(crate) fn waits(job: &Job, blockage: &Blockage) -> String {
     let members = |ranks: &[u32]| names::members(job, blockage.comm, ranks);
     let for_whom = match (&blockage.cause, &blockage.operation) {
@@ -96,7 +95,6 @@ pub(crate) fn mismatch(job: &Job, comm: &Comm, mismatch: &Mismatch) -> String {
     )
 }
 
-/// Why a rank is the suspect, in one sentence.
 pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> String {
     let Some(blockage) = blockages.get(suspect.blockage) else {
         return String::new();
@@ -119,8 +117,7 @@ pub(crate) fn suspect(job: &Job, blockages: &[Blockage], suspect: &Suspect) -> S
             format!("the ranks of communicator {name} {call} {}", mismatch(job, comm, found))
         }
         Reason::Gone if process.is_some_and(|one| one.state == Life::Unknown) => {
-            let end_ns = process.map_or(job.now_ns, |process| process.until_ns);
-            let before = time(job.now_ns.saturating_sub(end_ns));
+            let before = time(job.now_ns.saturating_sub(process.map_or(job.now_ns, |process| process.until_ns)));
             format!(
                 "the recording of {who} ended {before} before the last one (it was stopped, killed, crashed, or ended), and others {wait} for it in {in_comm}"
             )
@@ -301,8 +298,7 @@ pub(crate) fn advice(reason: Reason, process: Option<&Process>) -> Option<String
     Some(text.to_owned())
 }
 
-/// The call that has not returned for longest, though no rank is seen to wait: NCCL makes connections in it, before it
-/// reports with whom.
+/// The call that has not returned for longest: NCCL connects in it, and reports nothing yet.
 pub(crate) fn stuck_in_call(job: &Job, after_ns: u64) -> Option<String> {
     let members = job.comms.iter().enumerate().flat_map(|(index, comm)| {
         let ranks = comm.ranks.iter().filter(|(_, rank)| job.is_whole(rank));
@@ -367,8 +363,7 @@ pub(crate) fn nothing(job: &Job) -> String {
     if !job.processes.iter().any(|process| process.state == Life::Running) {
         return format!("nobody was seen to wait in the {comms} of {processes} when they ended or were killed");
     }
-    let last_ns = job.processes.iter().map(|one| one.last_event_ns).max();
-    let idle = last_ns.and_then(|last| job.now_ns.checked_sub(last));
+    let idle = job.processes.iter().map(|one| one.last_event_ns).max().and_then(|last| job.now_ns.checked_sub(last));
     let idle = idle.map_or_else(String::new, |idle| format!("; NCCL was last heard of {} ago", time(idle)));
     format!("nobody waits in the {comms} of {processes}{idle}")
 }

@@ -73,6 +73,11 @@ pub mod segment_flag {
 }
 
 const _: () = assert!(header::SLOTS < HEADER_WORDS);
+// The header and the numbers of kinds are those of this version of the format.
+const _: () = match (FORMAT_VERSION, HEADER_WORDS, nccl_events::Kind::COUNT) {
+    (1, 128, 17) => (),
+    _ => panic!("another header or another kind is another version of the format: docs/FORMATS.md, 8"),
+};
 const _: () = assert!(SEGMENT_BYTES.is_multiple_of(4096));
 
 /// Words of a record's header: kind and length, ticks, id.

@@ -100,10 +100,10 @@ impl Level {
 
     /// The lowest level that has a kind.
     const fn of(kind: Kind) -> Self {
-        match kind {
-            Kind::ProxyOp => Self::Standard,
-            Kind::ProxyStep | Kind::ProxyCtrl | Kind::KernelCh | Kind::KernelPhase | Kind::NetPlugin => Self::Full,
-            _ => Self::Light,
+        match nccl_events::Preset::of(kind) {
+            nccl_events::Preset::Light => Self::Light,
+            nccl_events::Preset::Standard => Self::Standard,
+            nccl_events::Preset::Full => Self::Full,
         }
     }
 }

@@ -25,8 +25,7 @@ pub(super) fn families(snapshot: &Snapshot) -> Vec<Family> {
 fn labels(snapshot: &Snapshot, operation: &Operation) -> Vec<Label> {
     let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
     let communicator = communicator(snapshot, operation.communicator);
-    let is_one_node = communicator.here == communicator.ranks;
-    let nodes = communicator.nodes.or(is_one_node.then_some(1));
+    let nodes = communicator.nodes.or((communicator.here == communicator.ranks).then_some(1));
     let mut labels = vec![
         ("version", concat!("nccl-otf2-", env!("CARGO_PKG_VERSION")).to_owned()),
         ("cluster", known(&snapshot.job.cluster)),

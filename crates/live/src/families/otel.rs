@@ -86,8 +86,7 @@ fn operation(snapshot: &Snapshot, operation: &Operation) -> Vec<Label> {
 fn place(snapshot: &Snapshot, index: usize) -> Vec<Label> {
     let communicator = communicator(snapshot, index);
     let size = communicator.ranks.to_string();
-    let host = snapshot.job.host.clone();
-    vec![("communicator", communicator.name.clone()), ("comm_nranks", size), ("hostname", host)]
+    vec![("communicator", communicator.name.clone()), ("comm_nranks", size), ("hostname", snapshot.job.host.clone())]
 }
 
 fn link(snapshot: &Snapshot, index: usize, from: u32, to: u32) -> Vec<Label> {

@@ -233,8 +233,7 @@ fn pairs(rows: &Rows<'_>, out: &mut Vec<Family>) {
         |it| it.rate,
     );
     let fits = pairs.iter().flat_map(|it| {
-        let fits = [("all", it.all), ("least", it.least)];
-        fits.into_iter().filter_map(|(name, fit)| {
+        [("all", it.all), ("least", it.least)].into_iter().filter_map(|(name, fit)| {
             let labels = labels(it.communicator, it.from, it.to).into_iter();
             Some(rows.row(labels.chain([("fit", name.to_owned())]), fit?))
         })

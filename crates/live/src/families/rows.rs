@@ -16,7 +16,6 @@ pub(super) struct Table<'a, T> {
     pub(super) rows: &'a [Row<T>],
 }
 
-/// The base unit at the end of a name.
 fn unit(name: &str) -> &'static str {
     let units = [("_bytes_per_second", "bytes_per_second"), ("_bytes", "bytes"), ("_seconds", "seconds")];
     units.into_iter().find(|(end, _)| name.ends_with(end)).map_or("", |(_, unit)| unit)
@@ -46,7 +45,6 @@ impl<T> Table<'_, T> {
         self.named(MetricKind::Counter, name.into(), help, |it| Some(Value::Count(value(it))));
     }
 
-    /// A counter of seconds, from nanoseconds.
     pub(super) fn seconds(&mut self, name: impl Into<Text>, help: impl Into<Text>, value: impl Fn(&T) -> u64) {
         self.named(MetricKind::Counter, name.into(), help, |it| Some(Value::Number(seconds(value(it)))));
     }
@@ -69,7 +67,6 @@ pub(super) fn communicator(snapshot: &Snapshot, index: usize) -> Cow<'_, Communi
     snapshot.communicators.get(index).map_or_else(Cow::default, Cow::Borrowed)
 }
 
-/// `AllReduce` of `ncclAllReduce`.
 pub(super) fn short(function: &str) -> &str {
     function.strip_prefix("nccl").unwrap_or(function)
 }

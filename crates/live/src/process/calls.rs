@@ -46,10 +46,8 @@ struct PlanOfGroup {
     start: u64,
 }
 
-/// `ncclGroupStart` to `ncclGroupEnd`.
 #[derive(Debug, Default)]
 struct Group {
-    /// Whether its start was read.
     is_known: bool,
     is_captured: bool,
     depth: i32,
@@ -58,7 +56,6 @@ struct Group {
     launches: Few<Launch>,
     plans: Few<PlanOfGroup>,
     messages: Option<Box<Messages>>,
-    /// Calls without an operation.
     unserved: u32,
     /// Operations that are not summed up.
     open: u32,
@@ -73,7 +70,6 @@ impl Group {
     }
 }
 
-/// The calls of sends and receives of a group.
 #[derive(Debug)]
 struct Messages {
     calls: derived::Calls<u32>,
@@ -109,7 +105,6 @@ pub(crate) struct OfCall {
     pub(crate) is_first: bool,
 }
 
-/// The launches that a kernel may have had.
 #[derive(Debug, Default)]
 pub(crate) struct Launches {
     all: Few<At<Launch>>,
@@ -119,8 +114,7 @@ pub(crate) struct Launches {
 
 impl Launches {
     pub(crate) fn of(&self, start: u64, call: &OfCall) -> Option<Launch> {
-        let launch = self.by_order.or_else(|| last_before(&self.all, start).map(|launch| launch.of));
-        launch.filter(|_| !call.is_captured)
+        self.by_order.or_else(|| last_before(&self.all, start).map(|launch| launch.of)).filter(|_| !call.is_captured)
     }
 }
 
@@ -156,8 +150,7 @@ impl Calls {
         match &mut group.messages {
             Some(messages) => messages.calls.add(context, call),
             None => {
-                let calls = derived::Calls::new(context, call);
-                group.messages = Some(Box::new(Messages { calls, are: None }));
+                group.messages = Some(Box::new(Messages { calls: derived::Calls::new(context, call), are: None }));
             }
         }
     }
@@ -290,14 +283,12 @@ impl Calls {
         symbols: &Symbols,
         ranks: impl Fn(u32) -> Option<(i32, usize)>,
     ) -> Option<(u64, DerivedCall)> {
-        let group = self.groups.get_mut(call.group).filter(|group| group.depth == 1)?;
-        let messages = group.messages.as_mut()?;
+        let messages = self.groups.get_mut(call.group).filter(|group| group.depth == 1)?.messages.as_mut()?;
         let calls = &messages.calls;
         let are = messages.are.get_or_insert_with(|| {
             let derived::Same { context, count, datatype, .. } = calls.same()?;
             let (rank, ranks) = ranks(context)?;
-            let pattern = calls.pattern(ranks, symbols)?;
-            Some(DerivedCall { pattern, context, count, datatype, rank, ranks })
+            Some(DerivedCall { pattern: calls.pattern(ranks, symbols)?, context, count, datatype, rank, ranks })
         });
         Some((call.group, (*are)?))
     }

@@ -21,7 +21,6 @@ pub(crate) struct Context {
     /// Whether `init` had its id, size and rank (v4 and later).
     has_identity: bool,
     pub(crate) is_finalized: bool,
-    /// Its rank and size by `init`.
     pub(crate) by_init: (i32, i32),
     /// Whether an operation had its hash, and the highest rank that was seen in it.
     has_hash: bool,
@@ -44,7 +43,6 @@ pub(crate) struct Contexts {
     pid: u32,
     places: FxHashMap<u64, u32>,
     pub(crate) all: Vec<Context>,
-    /// The records that identify them.
     records: Vec<Record>,
     is_changed: bool,
 }

@@ -10,7 +10,6 @@ use rustc_hash::FxHashMap;
 pub(crate) struct DerivedCall {
     pub(crate) pattern: Pattern,
     pub(crate) context: u32,
-    /// Elements to or from each rank.
     pub(crate) count: u64,
     pub(crate) datatype: Symbol,
     /// This rank, and how many there are.

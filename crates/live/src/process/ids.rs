@@ -9,11 +9,9 @@ pub(crate) enum Fate {
     Coming,
     /// It is over, or its start was lost.
     Over,
-    /// It belongs to another process.
     Foreign,
 }
 
-/// The last number of each slot.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     tag: u16,
@@ -25,7 +23,6 @@ impl Seen {
         Self { tag, last: Vec::new() }
     }
 
-    /// Notes a start; gives whether it is new.
     #[inline]
     pub(crate) fn note(&mut self, id: u64) -> bool {
         let id = EventId::from_raw(id);

@@ -24,7 +24,6 @@ const MOST_INFERRED: usize = 256;
 /// A step that ended. Times are ticks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Step {
-    /// Its number in [`Network::connections`].
     pub(crate) connection: u32,
     pub(crate) start: u64,
     /// When it waited for room at the receiver, or for flushing; 0 for never.
@@ -106,8 +105,7 @@ impl Network {
         if has_steps || stop.is_some() {
             self.mark_connection_reporting(id, operations);
         }
-        let connection = connection.unwrap_or(u32::MAX);
-        self.ended.extend(early.into_iter().map(|step| Step { connection, ..step }));
+        self.ended.extend(early.into_iter().map(|step| Step { connection: connection.unwrap_or(u32::MAX), ..step }));
         if let Some(stop) = stop {
             self.stop_transfer(id, stop, operations, seen);
         }

@@ -97,8 +97,7 @@ impl OpenEvents {
     }
 
     fn thread(&self, slot: u16) -> u32 {
-        let known = self.threads.get(usize::from(slot)).copied().filter(|id| *id != 0);
-        known.unwrap_or(u32::MAX - u32::from(slot))
+        self.threads.get(usize::from(slot)).copied().filter(|id| *id != 0).unwrap_or(u32::MAX - u32::from(slot))
     }
 
     fn begin_thread(&mut self, slot: u16, id: u32) {
@@ -147,8 +146,7 @@ impl OpenEvents {
 
     fn start_kernel(&mut self, ticks: u64, id: u64, start: &Start<Symbol>, fields: &KernelCh) {
         if let Some(context) = self.contexts.place(start.context) {
-            let of = (start.parent, context);
-            self.kernels.start((id, ticks), of, fields, (&mut self.operations, &self.seen));
+            self.kernels.start((id, ticks), (start.parent, context), fields, (&mut self.operations, &self.seen));
         }
     }
 }
@@ -191,13 +189,11 @@ impl Records for OpenEvents {
             Body::Coll(_) | Body::P2p(_) | Body::CeColl(_) => self.start_operation(slot, ticks, id, start),
             Body::Group(_) => self.calls.start_plan(id, ticks),
             Body::CollApi(call) => {
-                let at = (ticks, self.thread(slot), start.parent);
-                self.calls.start_call(id, at, call.graph_captured);
+                self.calls.start_call(id, (ticks, self.thread(slot), start.parent), call.graph_captured);
             }
             Body::P2pApi(call) => {
                 if let Some(context) = self.contexts.place(start.context) {
-                    let at = (ticks, self.thread(slot), start.parent);
-                    self.calls.start_message(id, at, (context, call));
+                    self.calls.start_message(id, (ticks, self.thread(slot), start.parent), (context, call));
                 }
             }
             Body::KernelLaunch(_) => {

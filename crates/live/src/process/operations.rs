@@ -88,12 +88,10 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
-    /// Whether the time of any child is known.
     pub(crate) const fn has_times(&self) -> bool {
         self.proxy_last.is_some() || self.kernel_on_host.is_some()
     }
 
-    /// Whether none of its parts is known to be open.
     pub(crate) const fn has_ended(&self) -> bool {
         has_ended(self.open > 0, self.stop.is_some(), self.has_times())
     }

@@ -11,8 +11,7 @@ impl OpenEvents {
         let realtime_ns = |ticks: u64| self.clock.realtime_ns(self.clock.ns(ticks));
         let ranks = self.contexts.all.iter().filter_map(|context| {
             let member = context.member?;
-            let coming = context.coming.iter().map(|(_, id)| id);
-            let started = context.queue.iter().chain(coming).filter_map(|id| {
+            let started = context.queue.iter().chain(context.coming.iter().map(|(_, id)| id)).filter_map(|id| {
                 let operation = self.operations.get(*id)?;
                 let is_at_capture = operation.call.is_some_and(|call| call.is_at_capture);
                 operation.started.filter(|_| !operation.has_ended() && !is_at_capture)

@@ -60,7 +60,6 @@ pub(crate) struct Places {
 
 #[derive(Debug, Default)]
 pub(crate) struct Network {
-    /// By sender; the receiver's rank.
     pub(crate) pairs: Series<(Member, u32), PairSum>,
     pub(crate) connections: Series<Connection, Channel>,
     pub(crate) proxies: Series<Member, Proxy>,
@@ -127,8 +126,7 @@ impl PairWindow {
         }
     }
 
-    /// Unites intervals. Where many are left, the older ones are kept as a length only: hardly a step that ends later
-    /// meets them.
+    /// Unites intervals. Of many, only the length of the older ones is kept: later steps hardly meet them.
     fn unite(&mut self) {
         self.intervals = union(std::mem::take(&mut self.intervals));
         if self.intervals.len() > MOST_INTERVALS / 2 {
@@ -149,7 +147,6 @@ impl PairSum {
             of_least.add(bytes, ns);
         }
         let busy_s = seconds(busy_ns + length(&union(intervals)));
-        let rate = (busy_s > 0.0).then(|| real(bytes) / busy_s);
-        (all.fit().map(Fit::from), of_least.fit().map(Fit::from), rate)
+        (all.fit().map(Fit::from), of_least.fit().map(Fit::from), (busy_s > 0.0).then(|| real(bytes) / busy_s))
     }
 }

@@ -69,8 +69,7 @@ impl Sums {
         });
         snapshot.skews = skews.collect();
         for rank in &mut snapshot.ranks {
-            let communicator = index_u32(rank.communicator);
-            let late = self.skews.late.get(&Member { communicator, rank: rank.rank });
+            let late = self.skews.late.get(&Member { communicator: index_u32(rank.communicator), rank: rank.rank });
             rank.last = late.map_or(0, |late| late.last);
             rank.caused_waiting_ns = late.map_or(0, |late| late.caused_waiting_ns);
         }

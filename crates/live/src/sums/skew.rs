@@ -11,11 +11,9 @@ use super::operations::EndedOperation;
 use super::series::{Budget, Series};
 use crate::snapshot::Histogram;
 
-/// Collectives that wait for other ranks' operations. Some of these ranks are on other nodes, which the first records
-/// of a journal do not say.
+/// Collectives that wait for other ranks, of which some may be on other nodes.
 const MOST_WAITING: usize = 1 << 12;
 
-/// Which collective: communicator, function, NCCL's number and replay.
 type Which = (u32, u32, u64, u64);
 
 #[derive(Clone, Copy, Debug)]

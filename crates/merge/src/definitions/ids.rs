@@ -101,8 +101,7 @@ impl Ids {
         Ok(id)
     }
 
-    /// What an archive of NCCL's has in common with Score-P's, and its new ids. `calls` has the locations whose calls
-    /// are on Score-P's locations.
+    /// What an NCCL archive shares with Score-P's, and its new ids. `calls`: locations that become Score-P's.
     pub(crate) fn of_nccl(
         &mut self,
         inputs: &Inputs,

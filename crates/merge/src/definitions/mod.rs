@@ -28,13 +28,10 @@ struct Existing<'a> {
 
 #[derive(Debug, Default)]
 pub(crate) struct Merged {
-    /// How many are the first archive's.
     first: usize,
     definitions: Vec<Definition>,
-    /// One more than the highest number.
     next: HashMap<ReferenceKind, u64>,
     texts: HashMap<Vec<u8>, StringRef>,
-    /// Places in `definitions`.
     strings: HashMap<StringRef, usize>,
     paradigms: BTreeSet<u8>,
     /// For each paradigm the place and the reference of its list of communicating locations.
@@ -131,8 +128,7 @@ impl Merged {
                 Definition::SystemTreeNodeDomain { of, .. } => Some((ReferenceKind::SystemTreeNode, of.get().into())),
                 _ => definition.defines(),
             };
-            let is_shared = of.is_some_and(|of| numbers.shared.contains(&of));
-            if !is_shared && self.is_new(&mut definition, &existing)? {
+            if !of.is_some_and(|of| numbers.shared.contains(&of)) && self.is_new(&mut definition, &existing)? {
                 kept.push(definition);
             }
         }
@@ -140,7 +136,6 @@ impl Merged {
         Ok(numbers)
     }
 
-    /// The new numbers of everything that others define.
     fn numbers(&mut self, others: &[Definition], shared: &Shared) -> Result<Numbers> {
         let mut numbers = Numbers::default();
         for definition in others {
@@ -217,8 +212,7 @@ impl Merged {
                 // Two sessions of one process have the same properties with different values.
                 let (first, mut number) = (*name, 2);
                 while !self.properties.insert((ReferenceKind::LocationGroup, of.get().into(), *name)) {
-                    let text = [self.text(first), format!(" #{number}").as_bytes()].concat();
-                    *name = self.string(&text)?;
+                    *name = self.string(&[self.text(first), format!(" #{number}").as_bytes()].concat())?;
                     number += 1;
                 }
                 true
@@ -245,8 +239,7 @@ impl Merged {
     }
 
     fn prefixed(&mut self, prefix: &str, name: StringRef) -> Result<StringRef> {
-        let text = [prefix.as_bytes(), self.text(name)].concat();
-        self.string(&text)
+        self.string(&[prefix.as_bytes(), self.text(name)].concat())
     }
 
     pub(crate) fn set_number_of_events(&mut self, events: &BTreeMap<LocationRef, u64>) {
@@ -272,8 +265,7 @@ impl Merged {
         Ok(())
     }
 
-    /// All definitions in an order in which each is defined before it is used. The clock covers `span`, whose beginning
-    /// was at `began_ns` since 1970.
+    /// All definitions, each before its uses. The clock covers `span`, which began at `began_ns` since 1970.
     pub(crate) fn finish(self, span: (u64, u64), began_ns: Option<u64>) -> Vec<Definition> {
         let mut first = self.definitions;
         let appended = first.split_off(self.first);

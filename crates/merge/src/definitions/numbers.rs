@@ -10,7 +10,6 @@ use otf2::{LocationGroupRef, LocationRef, SystemTreeNodeRef};
 pub(crate) struct Shared {
     pub(crate) nodes: BTreeMap<SystemTreeNodeRef, SystemTreeNodeRef>,
     pub(crate) groups: BTreeMap<LocationGroupRef, LocationGroupRef>,
-    /// The new id of every location.
     pub(crate) locations: BTreeMap<LocationRef, LocationRef>,
     /// Locations whose new id the merged archive already defines.
     pub(crate) threads: BTreeSet<LocationRef>,
@@ -32,8 +31,7 @@ impl Numbers {
         self.new.get(&(kind, old)).copied()
     }
 
-    /// For [`Definition::renumber`](otf2::verbatim::Definition::renumber): a reference to what is not defined becomes
-    /// an undefined one.
+    /// For [`otf2::verbatim::Definition::renumber`]: undefined references stay undefined.
     pub(crate) fn or_undefined(&self, kind: ReferenceKind, old: u64) -> u64 {
         self.get(kind, old).unwrap_or(u64::MAX)
     }

@@ -15,7 +15,6 @@ use crate::definitions::{Merged, TOO_MANY};
 use crate::inputs::Local;
 use crate::scorep::ScoreP;
 
-/// An archive that is put behind the first.
 pub(super) struct Appended<'a> {
     pub(super) archive: &'a Archive,
     pub(super) definitions: &'a Definitions,
@@ -77,7 +76,6 @@ pub(super) fn tables(archive: &Appended<'_>) -> Tables {
     MAPPED.iter().map(|(mapping, kind)| (*mapping, archive.numbers.all(*kind))).collect()
 }
 
-/// Writes the local definitions of locations of an appended archive.
 pub(super) fn write_appended(
     writer: &mut ArchiveWriter,
     location: LocationRef,
@@ -144,7 +142,6 @@ impl LocalNumbers {
         Ok(Self { before, tables, locals })
     }
 
-    /// The number by which an event refers to a definition.
     pub(crate) fn of(&self, kind: ReferenceKind, global: u64) -> u64 {
         self.locals.get(&kind).and_then(|locals| locals.get(&global)).copied().unwrap_or(global)
     }

@@ -43,8 +43,7 @@ pub(crate) fn write(inputs: &Inputs, calls: &Calls, directory: &Path, progress: 
     progress.end();
     merged.set_number_of_events(&events);
     let span = alignment::span(inputs);
-    let definitions = merged.finish(span, alignment::began_ns(inputs, span.0));
-    finish(writer, &definitions, &events, progress)
+    finish(writer, &merged.finish(span, alignment::began_ns(inputs, span.0)), &events, progress)
 }
 
 fn append<'a>(
@@ -75,8 +74,7 @@ fn append<'a>(
     Ok(appended)
 }
 
-/// Writes the definitions, closes the archive and reads it back. `rewritten` has the number of events of Score-P's
-/// locations that got some of NCCL's.
+/// Writes definitions, closes, reads back. `rewritten` counts events of Score-P's locations that got ours.
 pub(crate) fn finish(
     mut writer: ArchiveWriter,
     definitions: &[Definition],

@@ -105,8 +105,7 @@ pub(crate) fn write(inputs: &Inputs, directory: &Path, progress: &dyn Progress) 
     Ok(Written { left_out, ..written })
 }
 
-/// What the ranks of a communicator did, in the time of the first threads of their processes; or why it cannot be a
-/// communicator of MPI's ranks.
+/// What the ranks did, in the time of their processes' first threads; or why it cannot be one of MPI's.
 fn communicator<'a>(
     inputs: &'a Inputs,
     hosts: &mut Hosts<'a>,
@@ -234,6 +233,5 @@ fn write_archive(
     merged.set_number_of_events(&events);
     progress.end();
     let span = alignment::span_of_traces(inputs);
-    let definitions = merged.finish(span, alignment::began_ns(inputs, span.0));
-    output::finish(writer, &definitions, &events, progress)
+    output::finish(writer, &merged.finish(span, alignment::began_ns(inputs, span.0)), &events, progress)
 }

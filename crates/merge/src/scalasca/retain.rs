@@ -19,8 +19,7 @@ pub(super) fn operations(rank: &Rank) -> usize {
     rank.collectives.len() + rank.sends.len()
 }
 
-/// Keeps operations that have room in all processes between the same collectives of MPI's, and moves them there.
-/// Returns how many have none.
+/// Moves operations between the same MPI collectives in all processes; returns how many have no room.
 pub(super) fn retain(communicator: &mut Communicator, hosts: &Hosts<'_>) -> u64 {
     let Communicator { members, ranks, .. } = communicator;
     let hosts: Vec<&Host<'_>> = members.iter().filter_map(|rank| hosts.get(rank)).collect();

@@ -180,6 +180,15 @@ events! {
     }
 }
 
+// `from_number` takes the number for the place.
+const _: () = {
+    let mut at = 0;
+    while let [kind, ..] = Kind::ALL.as_slice().split_at(at).1 {
+        assert!(*kind as usize == at, "kinds are numbered from 0 without gaps, Unknown last");
+        at += 1;
+    }
+};
+
 impl Kind {
     /// The kind with this number.
     pub fn from_number(number: u8) -> Option<Self> {

@@ -26,21 +26,6 @@ fn time_does_not_go_backwards_and_attributes_are_not_left_behind() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");
     let mut events = part.event_writer(GPU_STREAM).expect("a writer");
-    let region = RegionRef::new(0);
-    let attributes = Attributes::try_from([(AttributeRef::new(0), AttributeValue::U64(1))]).expect("one attribute");
-    events.enter(10, region, &attributes).expect("the first event");
-    let text = refusal(events.leave(9, region, &attributes));
-    assert!(text.contains("Leave at 9") && text.contains("the event before is at 10"), "{text}");
-    events.leave(10, region, &attributes).expect("the same time, the same attribute");
-    assert_eq!(events.close().expect("the file is whole"), 2);
-    part.close().expect("the part is whole");
-}
-
-#[test]
-fn the_next_event_takes_its_attributes_or_they_are_gone() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let mut part = PartWriter::create(directory.path(), "traces").expect("a part is made");
-    let mut events = part.event_writer(GPU_STREAM).expect("a writer");
     let (region, none) = (RegionRef::new(0), Attributes::NONE);
     let attribute = AttributeRef::new(0);
     let (one, two) = (AttributeValue::U64(1), AttributeValue::U8(2));
@@ -51,7 +36,8 @@ fn the_next_event_takes_its_attributes_or_they_are_gone() {
     events.enter(10, region, none).expect("it takes the value");
     let next = events.next_attributes();
     next.add(attribute, two).expect("the list is empty again");
-    refusal(events.leave(9, region, none));
+    let text = refusal(events.leave(9, region, none));
+    assert!(text.contains("Leave at 9") && text.contains("the event before is at 10"), "{text}");
     let next = events.next_attributes();
     next.add(attribute, two).expect("those of the refused are gone");
     refusal(events.leave(11, RegionRef::UNDEFINED, none));

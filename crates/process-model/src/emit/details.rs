@@ -134,7 +134,12 @@ impl Details<'_, '_> {
                 self.add(attribute::Operations, tables[row].fields.operations)?;
                 self.add(attribute::Bytes, tables[row].fields.bytes)
             }
-            _ => Ok(()),
+            EventRow::Group(_)
+            | EventRow::Coll(_)
+            | EventRow::P2p(_)
+            | EventRow::CeColl(_)
+            | EventRow::ProxyCtrl(_)
+            | EventRow::Unknown(_) => Ok(()),
         }
     }
 
@@ -234,6 +239,25 @@ impl Details<'_, '_> {
     }
 
     fn collective(&mut self, coll: &Coll) -> otf2::Result<()> {
+        // What is not shown stands here, too: a new field does not get past this.
+        let Coll {
+            func: _,
+            sequence: _,
+            algorithm: _,
+            protocol: _,
+            channels: _,
+            warps: _,
+            count: _,
+            root: _,
+            datatype: _,
+            send_buffer: _,
+            recv_buffer: _,
+            parent_group: _,
+            comm_hash: _,
+            kernel_variant: _,
+            is_symmetric: _,
+            user_tag: _,
+        } = coll;
         self.add(attribute::Sequence, coll.sequence)?;
         self.elements(coll.count, coll.datatype)?;
         self.root(coll.func, coll.root)?;

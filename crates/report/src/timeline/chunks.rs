@@ -75,8 +75,7 @@ impl Chunks {
 
     pub(crate) fn text(&self, at: usize) -> Result<String> {
         let chunk = &self.all[at];
-        let events = &self.events[chunk.from..chunk.from + chunk.events];
-        pack(&encode(events, chunk, |event| self.number(event)))
+        pack(&encode(&self.events[chunk.from..chunk.from + chunk.events], chunk, |event| self.number(event)))
     }
 
     fn number(&self, event: u64) -> Option<u64> {

@@ -49,7 +49,6 @@ schema::fields! {
 pub(super) struct Event {
     pub(super) begin_ns: u64,
     pub(super) end_ns: u64,
-    /// Its id; 0 is none.
     pub(super) event: u64,
     /// The id of its parent; 0 is none.
     pub(super) parent: u64,

@@ -8,7 +8,6 @@ use nccl_events::archive::LocationKind;
 use otf2::{LocationGroupRef, LocationRef};
 use serde::Serialize;
 
-/// A rank, or a process that no rank belongs to.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     name: String,

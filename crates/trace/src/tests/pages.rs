@@ -1,43 +1,21 @@
 //! Pages of `docs/` that list what tables of this crate say.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use journal::part::process::nccl_version_text;
 use nccl_events::Table;
 use schema::{Counts, GpuCounts, KindCounts};
-use whole_plugin::kinds;
+use whole_plugin::{built, kinds, pages};
 
 use crate::archive::blind_spots::BLIND_SPOTS;
-
-const BEGIN: &str = "<!-- releases -->\n";
-const END: &str = "<!-- end releases -->";
-
-/// Set to write the tables into the page instead of comparing.
-const UPDATE: &str = "UPDATE_DOCS";
 
 /// The releases of the page.
 const RELEASES: [u32; 12] =
     [22_304, 22_403, 22_501, 22_602, 22_605, 22_703, 22_707, 22_809, 22_907, 23_007, 23_102, 23_203];
 
-fn page(name: &str) -> (PathBuf, String) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
-    let page = std::fs::read_to_string(&path).expect("the page is there");
-    (path, page)
-}
-
 #[test]
 fn the_page_lists_the_blind_spots_of_the_table() {
-    let (path, page) = page("RELEASES.md");
-    let (before, rest) = page.split_once(BEGIN).expect("the page has the first marker");
-    let (_, after) = rest.split_once(END).expect("the page has the second marker");
-    let current = format!("{before}{BEGIN}{}{END}{after}", tables());
-    if std::env::var_os(UPDATE).is_some() {
-        std::fs::write(&path, &current).expect("the page can be written");
-        return;
-    }
-    let way_out = format!("{UPDATE}=1 cargo test -p nccl-otf2-trace pages");
-    assert!(page == current, "{} differs from archive/blind_spots.rs: {way_out}", path.display());
+    pages::compare("RELEASES.md", "releases", &tables());
 }
 
 fn tables() -> String {
@@ -79,7 +57,7 @@ fn names(table: &str) -> Vec<String> {
 
 /// What is between two markers of the page of counters.
 fn section(name: &str) -> String {
-    let (_, page) = page("REFERENCE.md");
+    let page = std::fs::read_to_string(built::root().join("docs/REFERENCE.md")).expect("the page is there");
     let (_, rest) = page.split_once(&format!("<!-- {name} -->\n")).expect("the first marker");
     let (tables, _) = rest.split_once(&format!("<!-- end {name} -->")).expect("the last marker");
     tables.to_owned()

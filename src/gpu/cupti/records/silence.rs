@@ -16,8 +16,7 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    /// Takes the numbers of new launches and records after a flush, at `now`. True once, when it is clear that no
-    /// records come.
+    /// Takes the new launches and records after a flush. True once, when it is clear that no records come.
     pub(super) fn is_silent(&mut self, now: Duration, launches: u64, records: u64) -> bool {
         if records > 0 {
             (self.launches, self.since) = (0, None);

@@ -142,7 +142,7 @@ pub struct Step {
 
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// Its communicator: 0 is that of all ranks.
+    /// Its communicator: 0 has all ranks.
     pub communicator: u32,
     pub function: &'static str,
     /// Rank of the root, or of the other end of a send or receive.

@@ -10,7 +10,6 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 use crate::derived::maths::sample::{quantile, real};
 use crate::report::{Difference, Outcome};
 
-/// Values that a run must have.
 pub(super) const LEAST: usize = 50;
 
 /// A difference whose interval needs the number of all intervals.
@@ -46,8 +45,7 @@ impl Side {
         let all = share(values);
         let squares: f64 = parts.map(|part| (share(part) - all).powi(2)).sum();
         let sections = real(sections as u64);
-        let deviation = (squares / (sections * (sections - 1.0))).sqrt();
-        Self { sorted, q, value, deviation, freedom: sections - 1.0 }
+        Self { sorted, q, value, deviation: (squares / (sections * (sections - 1.0))).sqrt(), freedom: sections - 1.0 }
     }
 
     /// The interval for this probability of missing the true value; none where it would be beyond the values.
@@ -62,8 +60,7 @@ impl Side {
 impl Estimate {
     /// Of values in the order of time.
     pub(super) fn of(a: &[f64], b: &[f64], q: f64, error_ns: Option<u64>) -> Option<Self> {
-        let is_any = !a.is_empty() && !b.is_empty();
-        is_any.then(|| Self { a: Side::of(a, q), b: Side::of(b, q), error_ns })
+        (!a.is_empty() && !b.is_empty()).then(|| Self { a: Side::of(a, q), b: Side::of(b, q), error_ns })
     }
 
     pub(super) fn is_exact(&self) -> bool {

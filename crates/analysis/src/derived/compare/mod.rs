@@ -78,9 +78,12 @@ pub fn compare(a: &Observed, b: &Observed) -> Comparison {
     let mut groups: Vec<Group> = pairs.iter().map(|pair| pair.group(miss)).collect();
     groups.sort_by_cached_key(|group| {
         let is_shown = matches!(group.outcome, Outcome::Slower | Outcome::Faster);
-        Reverse((is_shown, whole(cost_ns(group).abs()), group.b.operations))
+        // The time that the difference costs B, summed over ranks.
+        let cost_ns = group.median.map_or(0.0, |it| it.difference_ns * real(group.b.operations));
+        Reverse((is_shown, whole(cost_ns.abs()), group.b.operations))
     });
-    let outcome = overall(&groups);
+    let has = |outcome: &Outcome| groups.iter().any(|group| group.outcome == *outcome);
+    let outcome = [Outcome::Slower, Outcome::Faster, Outcome::NoDifference].into_iter().find(has).unwrap_or_default();
     let mut comparison = Comparison {
         format: 1,
         outcome,
@@ -98,19 +101,7 @@ pub fn compare(a: &Observed, b: &Observed) -> Comparison {
     comparison
 }
 
-/// The time that a difference costs B, summed over ranks.
-fn cost_ns(group: &Group) -> f64 {
-    group.median.map_or(0.0, |it| it.difference_ns * real(group.b.operations))
-}
-
-fn overall(groups: &[Group]) -> Outcome {
-    let order = [Outcome::Slower, Outcome::Faster, Outcome::NoDifference];
-    let has = |outcome: &Outcome| groups.iter().any(|group| group.outcome == *outcome);
-    order.into_iter().find(has).unwrap_or_default()
-}
-
-/// For each shape of B that of A which it is compared with: equal ones, then those that are equal as far as both are
-/// known.
+/// The shape of A for each of B: an equal one, else one that is equal as far as both are known.
 fn matching<'a>(a: &'a Observed, b: &'a Observed) -> BTreeMap<&'a Shape, &'a Shape> {
     let mut of_a: BTreeSet<&Shape> = a.samples.keys().map(|(shape, _)| shape).collect();
     let of_b: BTreeSet<&Shape> = b.samples.keys().map(|(shape, _)| shape).collect();

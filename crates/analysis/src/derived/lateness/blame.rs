@@ -5,8 +5,7 @@ use crate::derived::maths::sample::{median, real, whole};
 use crate::derived::messages::{Awaited, Blame, Waited};
 use crate::tables::large;
 
-/// Unless chance is ruled out, a rank is late only if it spends at least this many of its mean pauses more outside of
-/// operations than others do.
+/// Unless chance is ruled out, a late rank spends this many mean pauses more outside of operations than others.
 const CUT: u64 = 4;
 /// Shares of waiting below the longest divided by this are rounding of the division, not waiting.
 const SMALL_PART: u64 = 64;
@@ -18,7 +17,6 @@ pub(in crate::derived) struct Late {
     pub(in crate::derived) lost_ns: u64,
     /// How much longer than the waiting ranks it was outside of operations.
     pub(in crate::derived) more_ns: u64,
-    /// Number of its operations that they waited for.
     pub(in crate::derived) times: u64,
     pub(in crate::derived) ranks: u64,
     pub(in crate::derived) p_value: f64,

@@ -18,7 +18,6 @@ use crate::tables::Tables;
 
 /// A rank is named where chance alone names one in fewer than one of this many jobs.
 pub(in crate::derived) const IMPROBABLE: f64 = 1e-3;
-/// Times are cut at these quantiles.
 const CUTS: [f64; 3] = [0.5, 0.9, 1.0];
 /// More blocks show no more, and what makes a rank late for a while would count as often as it has blocks.
 const MOST_BLOCKS: usize = 64;
@@ -37,8 +36,7 @@ pub(in crate::derived) struct Outside {
     pub(in crate::derived) ns: Vec<Option<u64>>,
     pub(in crate::derived) pauses: Vec<u64>,
     boundaries: Vec<u64>,
-    /// By rank of the job, an upper bound of the probability that chance alone makes any rank be outside for so much
-    /// longer than others.
+    /// By rank of the job: at most this probably, chance alone makes any rank be outside for so much longer.
     p_values: Vec<f64>,
 }
 

@@ -18,7 +18,6 @@ struct Piece {
     median: f64,
 }
 
-/// Points in the order of time, in pieces.
 fn pieces(points: &[(u64, f64)]) -> Vec<Piece> {
     let number = (points.len() / LEAST_POINTS).min(PIECES);
     if number == 0 {
@@ -28,8 +27,7 @@ fn pieces(points: &[(u64, f64)]) -> Vec<Piece> {
     let piece = |points: &[(u64, f64)]| {
         let mut values: Vec<f64> = points.iter().map(|(_, value)| *value).collect();
         let (first, last) = (points.first()?.0, points.last()?.0);
-        let middle_ns = real(first).midpoint(real(last));
-        Some(Piece { start_ns: first, middle_ns, median: median(&mut values) })
+        Some(Piece { start_ns: first, middle_ns: real(first).midpoint(real(last)), median: median(&mut values) })
     };
     pieces.filter_map(piece).collect()
 }
@@ -68,8 +66,7 @@ fn refine(points: &[(u64, f64)], at_ns: u64, pieces: usize, (before, after): (f6
         Some(*sum)
     });
     let best = sums.enumerate().filter(|(_, sum)| *sum > 0.0).max_by(|a, b| a.1.total_cmp(&b.1));
-    let first_after = best.map_or(0, |(at, _)| at + 1);
-    near.get(first_after).or(near.last()).map_or(at_ns, |(time, _)| *time)
+    near.get(best.map_or(0, |(at, _)| at + 1)).or(near.last()).map_or(at_ns, |(time, _)| *time)
 }
 
 /// The median of the slopes between pieces (Theil and Sen), per second; `None` with too few points.

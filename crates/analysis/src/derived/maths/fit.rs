@@ -6,8 +6,7 @@ use crate::report::Fit;
 /// A line that explains less of how times differ shows neither a latency nor a rate.
 const LEAST_R_SQUARED: f64 = 0.5;
 
-/// A regression with weights 1/t²: all steps count alike, by how far off they are in proportion. Without weights large
-/// messages decide the latency.
+/// A regression with weights 1/t²: relative errors count, else large messages would decide the latency.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Regression {
     points: u64,

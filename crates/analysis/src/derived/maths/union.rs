@@ -1,6 +1,5 @@
 //! Unions of intervals of time.
 
-/// The union of intervals as disjoint ones in order.
 pub fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     intervals.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::new();
@@ -13,7 +12,6 @@ pub fn union(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     joined
 }
 
-/// How long disjoint intervals are together.
 pub fn length(intervals: &[(u64, u64)]) -> u64 {
     intervals.iter().map(|(start, stop)| stop.saturating_sub(*start)).sum()
 }

@@ -59,8 +59,7 @@ pub(in crate::derived) struct Blame {
 }
 
 impl Blame {
-    /// Of what each rank of the job waited: in order and apart. Where others wait for several of the ranks that are
-    /// `late`, each has its share.
+    /// Of what each rank of the job waited: in order and apart. Several `late` ranks share a wait.
     pub(in crate::derived) fn of(
         tables: &Tables,
         instances: &Instances,
@@ -204,8 +203,7 @@ impl Parts {
 impl Times<'_> {
     fn parts(&self, rank: usize, awaited: usize, wait: &Wait) -> Parts {
         let ranks = (small(rank), small(awaited));
-        let is_message = !matches!(wait.waits_in, WaitsIn::Collective(_));
-        if is_message && self.messages.is_first(ranks, wait.start_ns) {
+        if !matches!(wait.waits_in, WaitsIn::Collective(_)) && self.messages.is_first(ranks, wait.start_ns) {
             return Parts::default();
         }
         let its = &self.waits[awaited];

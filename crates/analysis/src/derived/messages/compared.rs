@@ -63,11 +63,7 @@ impl Messages {
     /// When two ranks of the job last met, in a message or a collective, before the times that are given with them.
     pub(super) fn last_met_ns(&self, tables: &Tables, a: (u32, u64), b: (u32, u64)) -> u64 {
         let collective = self.last_ends_ns(tables, a, b).map(|ends| ends.0.min(ends.1));
-        collective.max(self.last_message_ns((a.0, b.0), a.1.min(b.1))).unwrap_or(0)
-    }
-
-    fn last_message_ns(&self, ranks: (u32, u32), before_ns: u64) -> Option<u64> {
-        last(self.met.get(&in_order(ranks)), before_ns)
+        collective.max(last(self.met.get(&in_order((a.0, b.0))), a.1.min(b.1))).unwrap_or(0)
     }
 
     /// When the last collective of two ranks of the job ended on each, before the time that is given with it.

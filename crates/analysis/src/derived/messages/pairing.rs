@@ -26,8 +26,7 @@ enum End {
 type Ends = BTreeMap<(u32, u32, u32), [Vec<u32>; 2]>;
 
 impl Pairing {
-    /// NCCL matches the messages of two ranks in their order. Where records are missing an order says nothing, unless
-    /// both have equally many.
+    /// NCCL matches messages in order. Where records are missing, two ranks must have equally many.
     pub(super) fn of(trace: &Trace, tables: &Tables) -> Self {
         let operations = &tables.operations;
         let mut found = Self { ends: vec![End::None; operations.len()] };

@@ -9,7 +9,6 @@ use crate::tables::{Tables, large};
 pub(in crate::derived) enum WaitsIn {
     Receive,
     Send,
-    /// With the number of the instance.
     Collective(u32),
 }
 

@@ -41,7 +41,6 @@ impl Line<'_> {
         }
     }
 
-    /// The order of lines that have the same time.
     pub(super) fn place(&self) -> (u8, u64) {
         match self {
             Self::Init(_) => (0, 0),

@@ -15,10 +15,8 @@ use crate::journals::value::Moment;
 
 #[derive(Debug)]
 pub(crate) struct Event {
-    /// What `startEvent` returned.
     pub(crate) id: u64,
     pub(crate) start: Moment,
-    /// `stopEvent`, if there was one.
     pub(crate) stop: Option<Moment>,
     pub(crate) record: Start<Symbol>,
     /// How many events of the process started before.

@@ -36,8 +36,7 @@ impl<'a> Minimal<'a> {
     }
 
     pub(super) fn launch(&self, event: u64) -> Option<u64> {
-        let place = self.launches.binary_search_by_key(&event, |(id, _)| *id).ok()?;
-        self.launches.get(place).map(|(_, number)| *number)
+        self.launches.get(self.launches.binary_search_by_key(&event, |(id, _)| *id).ok()?).map(|(_, number)| *number)
     }
 
     pub(super) fn has_detail(name: &str) -> bool {

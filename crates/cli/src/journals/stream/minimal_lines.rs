@@ -61,8 +61,7 @@ impl Minimal<'_> {
 
     fn init(&self, comm: &Comm, json: &mut Json) {
         let record = &comm.record;
-        let stop = Moment { ns: comm.end_ns, ..comm.begin };
-        self.head("ProfilerInit", comm.context, (comm.begin, stop), json);
+        self.head("ProfilerInit", comm.context, (comm.begin, Moment { ns: comm.end_ns, ..comm.begin }), json);
         json.object("details", |json| {
             json.put("nranks", record.ranks);
             json.put("commName", self.process.outcome.symbols.text(record.name));
@@ -72,8 +71,7 @@ impl Minimal<'_> {
 
     fn finalize(&self, call: &Finalize, json: &mut Json) {
         let init = self.process.comms.iter().find(|comm| comm.context == call.context);
-        let stop = Moment { ns: call.end_ns, ..call.begin };
-        self.head("ProfilerFinalize", call.context, (call.begin, stop), json);
+        self.head("ProfilerFinalize", call.context, (call.begin, Moment { ns: call.end_ns, ..call.begin }), json);
         json.object("details", |json| {
             if let Some(init) = init {
                 json.put("totalDuration", Value::Time(call.end_ns.saturating_sub(init.begin.ns)));

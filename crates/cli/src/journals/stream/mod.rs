@@ -21,7 +21,6 @@ use callbacks::Line;
 pub(crate) use events::{Callback, Event, Events, State};
 use minimal::Minimal;
 
-/// Whose fields the lines have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Schema {
     /// All that was recorded, as `nccl-otf2 print --json` prints it

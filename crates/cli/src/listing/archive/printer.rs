@@ -15,7 +15,6 @@ pub(super) struct Shown<'a> {
     pub(super) event: &'a Event,
     pub(super) after_ns: u64,
     pub(super) depth: usize,
-    /// Of a LEAVE: since the ENTER.
     pub(super) duration_ns: Option<u64>,
 }
 

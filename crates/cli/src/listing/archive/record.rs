@@ -2,18 +2,15 @@
 
 use analysis::Trace;
 use otf2::{
-    AttributeValue, Collective, CommRef, Event, EventKind, Message, MetricRef, MetricValue, RegionRef, RmaAccess,
-    RmaWinRef,
+    AttributeValue, Collective, CommRef, Event, EventKind, Message, MetricRef, MetricValue, RmaAccess, RmaWinRef,
 };
 
 use crate::journals::value::{List, Value};
 
 macro_rules! names {
     ($($name:ident)*) => {
-        /// The names of the records that `--kind` knows.
         pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
 
-        /// OTF2's name of a record.
         pub(super) fn name(kind: &EventKind) -> &'static str {
             match kind {
                 $(EventKind::$name { .. } => stringify!($name),)*
@@ -33,7 +30,9 @@ names! {
 /// What a record has besides its attributes. Fields that end in `Ref` are for programs.
 pub(super) fn fields<'a>(trace: &'a Trace, kind: &EventKind) -> List<'a> {
     match kind {
-        EventKind::Enter(region) | EventKind::Leave(region) => of_region(trace, *region),
+        EventKind::Enter(region) | EventKind::Leave(region) => {
+            vec![("region", trace.region_name(*region).into()), ("regionRef", region.get().into())]
+        }
         EventKind::MpiCollectiveEnd(collective) => of_collective(trace, collective),
         EventKind::NonBlockingCollectiveComplete { collective, request } => {
             with_request(of_collective(trace, collective), *request)
@@ -101,10 +100,6 @@ fn value_of(trace: &Trace, value: AttributeValue) -> Value<'_> {
         AttributeValue::Other { bits, .. } => Value::Unsigned(bits),
         _ => format!("{value:?}").into(),
     }
-}
-
-fn of_region<'a>(trace: &'a Trace, region: RegionRef) -> List<'a> {
-    vec![("region", trace.region_name(region).into()), ("regionRef", region.get().into())]
 }
 
 fn of_comm<'a>(trace: &'a Trace, comm: CommRef) -> List<'a> {

@@ -5,7 +5,7 @@ use std::fs;
 
 use live::{Family, MetricKind, Names};
 use serde_json::Value;
-use whole_plugin::built::root;
+use whole_plugin::{built::root, pages};
 
 use super::{Families, everything, ours};
 use crate::metrics::text::{self, Format};
@@ -25,12 +25,8 @@ fn the_reference_has_all_metrics() {
         let labels = if labels.is_empty() { "–".to_owned() } else { labels.join(", ") };
         format!("| `{}` | {kind} | {labels} | {} |\n", name(family), family.help)
     });
-    let table = format!(
-        "<!-- metrics -->\n| metric | type | labels | meaning |\n|---|---|---|---|\n{}<!-- end metrics -->",
-        rows.collect::<String>()
-    );
-    let page = fs::read_to_string(root().join("docs/REFERENCE.md")).expect("the page");
-    assert!(page.contains(&table), "docs/REFERENCE.md lacks this table:\n{table}");
+    let table = format!("| metric | type | labels | meaning |\n|---|---|---|---|\n{}", rows.collect::<String>());
+    pages::compare("REFERENCE.md", "metrics", &table);
 }
 
 fn asked_for(expression: &str) -> impl Iterator<Item = &str> {

@@ -1,13 +1,13 @@
 //! The definitions that Score-P would write.
 
 use otf2::verbatim::Definition;
-use otf2::{AttributeValue, LocationRef, RegionRef, StringRef, SystemTreeNodeRef};
+use otf2::{ArchiveWriter, AttributeValue, LocationRef, RegionRef, StringRef, SystemTreeNodeRef};
 
 use super::ScoreP;
 use crate::tool::made_up::{Definitions, HOSTS, RANKS, SECOND, number};
 
 impl ScoreP {
-    pub(super) fn definitions(&self, events: &[(LocationRef, u64)]) -> Vec<Definition> {
+    pub(super) fn define(&self, archive: &mut ArchiveWriter, events: &[(LocationRef, u64)]) {
         let mut to = Definitions::default();
         assert_eq!(to.text("train"), StringRef::new(0));
         self.hosts_and_locations(&mut to, events);
@@ -18,9 +18,9 @@ impl ScoreP {
         if self.only.is_none() {
             mpi(&mut to);
         }
-        to.attribute(0, "ProcessId", "Process identifier", 4);
+        to.attribute(0, "ProcessId", Some("Process identifier"), 4);
         let own = |at| number(self.clock().timer(self.timer, at));
-        to.finish(self.resolution(), own(SECOND), own(6 * SECOND) - own(SECOND) + 1)
+        to.write(archive, [self.resolution(), own(SECOND), own(6 * SECOND) - own(SECOND) + 1, u64::MAX]);
     }
 
     fn hosts_and_locations(&self, to: &mut Definitions, events: &[(LocationRef, u64)]) {

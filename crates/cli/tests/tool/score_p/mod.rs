@@ -82,10 +82,7 @@ impl ScoreP {
                 self.local(&mut archive, location, rank);
             }
         }
-        let mut to = archive.definitions().expect("definitions");
-        for definition in self.definitions(&events) {
-            to.verbatim(&definition).expect("a definition");
-        }
+        self.define(&mut archive, &events);
         archive.close().expect("an archive");
         directory.to_owned()
     }

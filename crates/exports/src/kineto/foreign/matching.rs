@@ -29,7 +29,6 @@ struct Member {
     enqueued: Vec<u32>,
 }
 
-/// A kernel of a trace on the archive's clock.
 struct Wanted<'k> {
     kernel: &'k Kernel,
     start_ns: i128,
@@ -60,8 +59,7 @@ impl<'a> Matching<'a> {
         for kernel in &foreign.kernels {
             let [start_ns, stop_ns] = kernel.times_ns.map(|at_ns| clock.at(at_ns));
             let launched_ns = kernel.launched_ns.map_or(start_ns, |at_ns| clock.at(at_ns));
-            let wanted = Wanted { kernel, start_ns, stop_ns, launched_ns };
-            if let Some(number) = self.best(&wanted) {
+            if let Some(number) = self.best(&Wanted { kernel, start_ns, stop_ns, launched_ns }) {
                 self.is_taken[index(number)] = true;
                 found.push((kernel.event, number));
             }

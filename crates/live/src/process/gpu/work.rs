@@ -58,8 +58,7 @@ impl Clock {
         }
     }
 
-    /// Places a span by the samples before it and the first one after it, no later ones: times do not depend on when
-    /// they are asked for.
+    /// Places a span by samples up to the first one after it: times do not depend on when they are asked for.
     fn place(&mut self, span: &Span, host: &ProcessClock) -> Option<(Placed, Placed)> {
         let until = self.all.min(span.samples + 1);
         if self.fitted.0 != until {

@@ -85,14 +85,12 @@ impl OpenEvents {
             // Put into a graph, it did not run.
             if !call.is_at_capture {
                 let launches = launches.get_or_insert_with(|| self.calls.launches(task.plan, &call, at));
-                let launch = launches.of(task.start, &call);
-                ended.push(Ended { id: task.id, operation, started, call, launch });
+                ended.push(Ended { id: task.id, operation, started, call, launch: launches.of(task.start, &call) });
             }
         }
         self.bound_gpu_clock(at, &ended);
         self.sum_up(at, &ended, sums, symbols);
-        let plan = kernel.first().map_or(0, |task| task.plan);
-        self.calls.end_kernel(plan, at, calls.into_iter());
+        self.calls.end_kernel(kernel.first().map_or(0, |task| task.plan), at, calls.into_iter());
     }
 
     /// No kernel began before its launch, or ended after its end was reported.
@@ -230,8 +228,7 @@ impl OpenEvents {
                 (algorithm, None, Some((sequence, call.replay)), root)
             }
             Details::PointToPoint { peer } => {
-                let none = self.meanings.algorithm(Default::default(), (symbols, sums));
-                (none, Some(peer), None, -1)
+                (self.meanings.algorithm(Default::default(), (symbols, sums)), Some(peer), None, -1)
             }
         };
         EndedOperation {

@@ -21,7 +21,6 @@ const FOR_EARLIER: u64 = 4;
 /// The same for an operation's children, where others have some, and where they may.
 const FOR_CHILDREN: u64 = 60;
 const FOR_FIRST_CHILDREN: u64 = 5;
-/// The same for times by GPUs.
 const FOR_GPU: u64 = 3;
 /// A clock pair can be recorded so long after it was read; events since then wait for it.
 const FOR_CLOCK_PAIRS_NS: u64 = 300_000_000;
@@ -111,7 +110,6 @@ impl OpenEvents {
         self.kernels.judge(until, shift, &mut self.operations);
     }
 
-    /// Aggregates steps, and identifies contexts.
     pub(crate) fn take_in(&mut self, until: Until, sums: &mut Sums, symbols: &Symbols, owner: (usize, &str)) {
         let before = self.before_clock_pairs(until);
         self.clock.update(before);

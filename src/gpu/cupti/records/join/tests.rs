@@ -120,21 +120,6 @@ fn a_launch_whose_work_never_comes_is_counted_once() {
 }
 
 #[test]
-fn other_calls_under_the_id_of_a_launch_do_not_make_it_unmatched() {
-    let (mut join, mut out) = (Join::new(), Vec::new());
-    join.call(seconds(0), 10, 7, false, &mut out);
-    join.launches_nothing(10);
-    join.call(seconds(0), 11, 7, false, &mut out);
-    join.work(seconds(0), 11, piece(1, true), &mut out);
-    for now in [6, 61, 70] {
-        join.sweep(seconds(now), &mut out);
-    }
-    join.end(&mut out);
-    assert_eq!(owner(&out, 1), Some(Owner::Launch(7)));
-    assert_eq!((join.take_matched(), join.take_unmatched()), (1, 0));
-}
-
-#[test]
 fn all_copies_of_a_collective_belong_to_it() {
     let (mut join, mut out) = (Join::new(), Vec::new());
     for correlation in [10, 11, 12] {
@@ -165,21 +150,6 @@ fn work_of_others_waits_for_a_shorter_time() {
     assert_eq!((owner(&out, 1), owner(&out, 2)), (Some(Owner::Foreign), None));
     join.sweep(seconds(60), &mut out);
     assert_eq!(owner(&out, 2), Some(Owner::Nccl));
-}
-
-#[test]
-fn without_ids_nothing_waits_and_replays_of_graphs_never_do() {
-    for expects_ids in [false, true] {
-        let (mut join, mut out) = (Join::new(), Vec::new());
-        if expects_ids {
-            join.expect_ids();
-        }
-        for (number, is_nccl) in [(1, true), (2, false)] {
-            let work = Piece { is_of_graph: expects_ids, ..piece(number, is_nccl) };
-            join.work(seconds(0), 9 + number, work, &mut out);
-        }
-        assert_eq!((owner(&out, 1), owner(&out, 2)), (Some(Owner::Nccl), Some(Owner::Foreign)), "{expects_ids}");
-    }
 }
 
 #[test]
