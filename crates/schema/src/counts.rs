@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use nccl_events::Kind;
 use nccl_events::gpu::GpuCount;
 use serde::{Deserialize, Serialize};
+use small_sort::Gather;
 
 macro_rules! counts {
     ($(#[$meta:meta])* $name:ident { $($field:ident $text:literal,)+ }) => {
@@ -105,7 +106,7 @@ impl Kinds {
 
 impl From<Kinds> for BTreeMap<String, KindCounts> {
     fn from(kinds: Kinds) -> Self {
-        kinds.iter().map(|(kind, counts)| (kind.name().to_owned(), *counts)).collect()
+        kinds.iter().map(|(kind, counts)| (kind.name().to_owned(), *counts)).gather()
     }
 }
 

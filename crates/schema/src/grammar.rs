@@ -1,5 +1,7 @@
 //! The grammars of properties of an archive. The type of a property is also the rule by which archives are merged.
 
+use small_sort::Gather;
+
 /// What a property says, as it is written.
 pub trait Grammar: Default + PartialEq {
     /// Reads it; `None` if it breaks the grammar.
@@ -118,7 +120,7 @@ impl Grammar for Lines {
     }
 
     fn merge(&mut self, other: &Self) {
-        let known: std::collections::BTreeSet<&String> = self.all.iter().collect();
+        let known: std::collections::BTreeSet<&String> = self.all.iter().gather();
         let new: Vec<String> = other.all.iter().filter(|line| !known.contains(line)).cloned().collect();
         self.all.extend(new);
         self.more = self.more.saturating_add(other.more);
@@ -169,7 +171,7 @@ impl Listed {
 
     /// Entries of both archives are one. `key` is what of an entry says which it is.
     pub(crate) fn merge_by(&mut self, other: &Self, key: fn(&str) -> &str) {
-        let known: std::collections::BTreeSet<&str> = self.lines.all.iter().map(|line| key(line)).collect();
+        let known: std::collections::BTreeSet<&str> = self.lines.all.iter().map(|line| key(line)).gather();
         let both = other.lines.all.iter().filter(|line| known.contains(key(line))).count() as u64;
         self.number.merge(&other.number);
         self.number.0 = self.number.0.map(|number| number.saturating_sub(both));

@@ -6,6 +6,7 @@ use nccl_events::Kind;
 
 use crate::counts::{Counts, GpuCounts};
 use crate::grammar::{Grammar, Lines, Listed, Most, Own, Sum, Told};
+use small_sort::Gather;
 
 /// A property of an archive: name and value.
 pub type Property = (String, String);
@@ -283,7 +284,7 @@ fn merge_texts(own: &mut Vec<Property>, others: &[Property]) {
     for (name, value) in others {
         match own.iter_mut().find(|(known, _)| known == name) {
             Some((_, before)) => {
-                let lines: BTreeSet<String> = before.lines().map(str::to_owned).collect();
+                let lines: BTreeSet<String> = before.lines().map(str::to_owned).gather();
                 for line in value.lines().filter(|line| !lines.contains(*line)) {
                     before.push('\n');
                     before.push_str(line);

@@ -45,7 +45,7 @@ impl Config {
         let mut has_events = false;
         let mut ours: Vec<(String, String)> =
             variables.filter(|(name, _)| is_ours(name) || name == NCCL_EVENT_MASK).collect();
-        ours.sort();
+        small_sort::sort(&mut ours);
         for (name, value) in ours {
             if name == NCCL_EVENT_MASK {
                 nccl_mask = Some(value);

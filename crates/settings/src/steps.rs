@@ -17,7 +17,7 @@ impl StepRanges {
         }
         let words = text.split(',').map(str::trim);
         let mut ranges: Vec<StepRange> = words.map(range).collect::<Result<_, _>>()?;
-        ranges.sort_unstable();
+        small_sort::sort(&mut ranges);
         let mut joined: Vec<StepRange> = Vec::new();
         for range in ranges {
             match joined.last_mut() {

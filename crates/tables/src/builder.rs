@@ -126,9 +126,9 @@ impl TableBuilder {
             self.tables.comm_calls.push(call);
         }
         let mut tables = self.tables;
-        tables.clock_pairs.sort_by_key(|pair| pair.ticks);
+        small_sort::sort_by_key(&mut tables.clock_pairs, |pair| pair.ticks);
         // Those of ranges are in the slots of the threads that called.
-        tables.switches.sort_by_key(|switch| switch.time);
+        small_sort::sort_by_key(&mut tables.switches, |switch| switch.time);
         tables.sort_contexts();
         tables.count_open(removed, process_tag);
         add_losses(&mut tables.counts, losses);

@@ -115,10 +115,7 @@ impl<F: Fields> Event<F> {
             }
         }
         if let Some(seen) = states.get_mut(..count) {
-            // Almost always: states come in their order.
-            if !seen.is_sorted_by_key(|&(time, _)| time) {
-                seen.sort_by_key(|&(time, _)| time);
-            }
+            small_sort::sort_by_key(seen, |&(time, _)| time);
         }
         states.into_iter().take(count).map(|(time, number)| (number, time))
     }

@@ -27,7 +27,7 @@ impl Tables {
     /// Orders the communicator ranks by context id, which counts up in order of creation.
     pub(super) fn sort_contexts(&mut self) {
         let mut order: Vec<u32> = (0..index_u32(self.contexts.len())).collect();
-        order.sort_by_key(|&at| self.contexts.get(index(at)).map(|context| context.id));
+        small_sort::sort_by_key(&mut order, |&at| self.contexts.get(index(at)).map(|context| context.id));
         let mut moved = vec![None; order.len()];
         for (now, &before) in order.iter().enumerate() {
             if let Some(slot) = moved.get_mut(index(before)) {
@@ -35,7 +35,7 @@ impl Tables {
             }
         }
         let to_now = |at: u32| moved.get(index(at)).copied().flatten();
-        self.contexts.sort_by_key(|context| context.id);
+        small_sort::sort_by_key(&mut self.contexts, |context| context.id);
         for call in &mut self.comm_calls {
             call.context = call.context.and_then(to_now);
         }

@@ -206,6 +206,7 @@ impl Tables {
 
     /// Whether a proxy operation is work for a communicator of another process (PXN): its context is none of ours, or
     /// it names another process. NCCL 2.23 gives such a transfer the context of a communicator of ours.
+    #[inline]
     pub fn is_foreign(&self, op: &Event<ProxyOp>) -> bool {
         self.names_another_process(op) || self.is_of_foreign_context(op)
     }
@@ -216,6 +217,7 @@ impl Tables {
     }
 
     /// Whether NCCL names another process in a proxy operation.
+    #[inline]
     pub fn names_another_process(&self, op: &Event<ProxyOp>) -> bool {
         let origin = u32::try_from(op.fields.pid).unwrap_or(0);
         origin != 0 && self.process_id != 0 && origin != self.process_id

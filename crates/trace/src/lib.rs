@@ -14,13 +14,10 @@
 )]
 
 mod archive;
-mod emit;
 mod error;
-mod links;
 mod part;
 #[cfg(test)]
 mod tests;
-mod timeline;
 mod workers;
 
 pub use archive::blind_spots::of_release as blind_spots;

@@ -35,7 +35,7 @@ impl Workers {
     /// the budget is done alone.
     pub(crate) fn map<T: Send + Sync>(&self, weights: &[u64], work: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let mut order: Vec<usize> = (0..weights.len()).collect();
-        order.sort_by_key(|&at| std::cmp::Reverse(weights.get(at).copied()));
+        small_sort::sort_by_key(&mut order, |&at| std::cmp::Reverse(weights.get(at).copied()));
         let budget = Budget::new(self.budget_bytes);
         let threads = self.threads.min(order.len());
         let made: Vec<OnceLock<T>> = weights.iter().map(|_| OnceLock::new()).collect();

@@ -205,7 +205,7 @@ fn middle((low, high): Range) -> f64 {
 
 /// The lowest corners of points (`side` 1), or the highest (−1). A line that passes all corners passes all points.
 fn hull(points: &mut Vec<Point>, side: f64) {
-    points.sort_by(|a, b| a.x.total_cmp(&b.x).then((side * a.y).total_cmp(&(side * b.y))));
+    small_sort::sort_by(points, |a, b| a.x.total_cmp(&b.x).then((side * a.y).total_cmp(&(side * b.y))));
     points.dedup_by_key(|point| point.x);
     let mut corners: Vec<Point> = Vec::new();
     for &point in points.iter() {

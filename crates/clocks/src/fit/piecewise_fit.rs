@@ -100,7 +100,7 @@ impl Tube {
         let upper = bounds.upper.iter();
         let upper = upper.map(|point| gap(point, (f64::NEG_INFINITY, point.y)));
         let mut gaps: Vec<Gap> = lower.chain(upper).collect();
-        gaps.sort_by(|a, b| a.x.total_cmp(&b.x));
+        small_sort::sort_by(&mut gaps, |a, b| a.x.total_cmp(&b.x));
         gaps.dedup_by(|next, gap| {
             let same = next.x <= gap.x;
             if same {
@@ -215,7 +215,7 @@ impl Tube {
         let mut middle: Vec<usize> = bends.map(|(&end, &begin)| usize::midpoint(end, begin)).collect();
         middle.dedup();
         let mut both: Vec<usize> = ends.iter().chain(&begins).copied().collect();
-        both.sort_unstable();
+        small_sort::sort(&mut both);
         both.dedup();
         let found = [middle, both].into_iter().find_map(|knots| {
             let ranges = self.ranges(&knots)?;

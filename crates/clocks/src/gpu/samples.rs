@@ -86,7 +86,7 @@ const MOST_DOUBT_NS: u64 = 1_000_000;
 impl SampleClock {
     /// Makes the clock; the samples come in any order.
     pub fn of(mut samples: Vec<Sample>) -> Self {
-        samples.sort_by_key(|sample| (sample.host_ns, sample.gpu_ns));
+        small_sort::sort_by_key(&mut samples, |sample| (sample.host_ns, sample.gpu_ns));
         let all = samples.len() as u64;
         samples.dedup_by_key(|sample| sample.host_ns);
         let uncertainties = samples.iter().map(|sample| sample.uncertainty_ns);
@@ -181,7 +181,7 @@ impl Pace {
         if paces.iter().any(is_host) {
             paces.retain(is_host);
         }
-        paces.sort_by(|Self(a), Self(b)| {
+        small_sort::sort_by(&mut paces, |Self(a), Self(b)| {
             let own = |a: &Slope, b: &Slope| a.run.saturating_mul(b.rise);
             own(a, b).cmp(&own(b, a))
         });

@@ -39,11 +39,11 @@ pub(super) fn components(boots: usize, constraints: &[Constraint]) -> Components
         let mut members = Vec::new();
         visit(boot, &into, &mut seen, &mut members);
         if !members.is_empty() {
-            members.sort_unstable();
+            small_sort::sort(&mut members);
             all.push(members);
         }
     }
-    all.sort_by_key(|members| (usize::MAX - members.len(), members.first().copied()));
+    small_sort::sort_by_key(&mut all, |members| (usize::MAX - members.len(), members.first().copied()));
     let mut of = vec![0; boots];
     for (component, members) in all.iter().enumerate() {
         for &boot in members {
@@ -109,7 +109,7 @@ impl Components {
             (component != other).then(|| Limit { component, other, ns: i64::try_from(room).unwrap_or(i64::MAX) })
         };
         let mut limits: Vec<Limit> = constraints.iter().filter_map(limit).collect();
-        limits.sort_unstable_by_key(|limit| (limit.component, limit.other, limit.ns));
+        small_sort::sort_by_key(&mut limits, |limit| (limit.component, limit.other, limit.ns));
         limits.dedup_by_key(|limit| (limit.component, limit.other));
         limits
     }

@@ -41,7 +41,7 @@ pub fn align(spans: &[(u64, u64)], mut constraints: Vec<Constraint>) -> Alignmen
         let (earlier, later) = (constraint.earlier.boot, constraint.later.boot);
         earlier != later && earlier < boots && later < boots
     });
-    constraints.sort_unstable();
+    small_sort::sort(&mut constraints);
     constraints.dedup();
     let components = components::components(boots, &constraints);
     let mut clocks = vec![Correction::default(); boots];

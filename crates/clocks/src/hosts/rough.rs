@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::constraint::Constraint;
+use small_sort::Gather;
 
 /// How far the clock of the second of a pair is ahead of that of the first.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,7 +26,7 @@ impl Ahead {
 /// How far each of these hosts' clocks is ahead of that of the first, by place in `hosts`. All of them have traffic
 /// with each other, if only round about.
 pub(super) fn ahead(hosts: &[usize], constraints: &[Constraint]) -> Vec<i64> {
-    let places: BTreeMap<usize, usize> = hosts.iter().copied().zip(0..).collect();
+    let places: BTreeMap<usize, usize> = hosts.iter().copied().zip(0..).gather();
     let mut pairs: BTreeMap<(usize, usize), Ahead> = BTreeMap::new();
     for constraint in constraints {
         let places = [constraint.earlier.boot, constraint.later.boot].map(|boot| places.get(&boot).copied());
@@ -70,7 +71,7 @@ pub(super) fn ahead(hosts: &[usize], constraints: &[Constraint]) -> Vec<i64> {
 /// move the others. Of two in the middle the first.
 pub(super) fn middle(ahead: &[i64]) -> usize {
     let mut order: Vec<usize> = (0..ahead.len()).collect();
-    order.sort_by_key(|&host| (ahead.get(host).copied(), host));
+    small_sort::sort_by_key(&mut order, |&host| (ahead.get(host).copied(), host));
     let middles = [order.len().saturating_sub(1) / 2, order.len() / 2];
     middles.map(|at| order.get(at).copied()).into_iter().flatten().min().unwrap_or(0)
 }

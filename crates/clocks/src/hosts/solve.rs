@@ -11,6 +11,7 @@ use super::repair::{Need, repair};
 use super::rough;
 use crate::fit::{Bounds, Point};
 use crate::piecewise::{Beyond, Knot, Piecewise};
+use small_sort::Gather;
 
 /// Oscillators change their pace with the temperature: a line is believed for no longer than this, ns.
 const LONGEST_PIECE: f64 = 600e9;
@@ -74,7 +75,7 @@ struct Problem {
 
 impl Problem {
     fn of(hosts: &[usize], ahead: Vec<i64>, reference: usize, constraints: &[Constraint]) -> Self {
-        let places: BTreeMap<usize, usize> = hosts.iter().copied().zip(0..).collect();
+        let places: BTreeMap<usize, usize> = hosts.iter().copied().zip(0..).gather();
         let on_reference = |host: usize, ns: u64| i128::from(ns) - i128::from(ahead.get(host).copied().unwrap_or(0));
         let inside = || {
             constraints.iter().filter_map(|one| {
@@ -95,7 +96,7 @@ impl Problem {
                 room: approximate(readings.1 - readings.0),
             })
             .collect();
-        observed.sort_by(|a, b| a.pair().cmp(&b.pair()).then(a.reading.total_cmp(&b.reading)));
+        small_sort::sort_by(&mut observed, |a, b| a.pair().cmp(&b.pair()).then(a.reading.total_cmp(&b.reading)));
         Self { reference, origin, length: approximate(length).max(1e6), observed, ahead }
     }
 

@@ -9,6 +9,7 @@
 //! same where its file was held open ([`MOST_OPEN_FILES`]); until then it takes space on the disk. What was gone before
 //! it could be read is counted ([`Discarded`]).
 
+use small_sort::Gather;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -140,7 +141,7 @@ impl Follower {
 
     /// The segments of each slot that were found and not read to their end, in their order.
     pub(crate) fn segments(&self) -> BTreeMap<u16, Vec<SegmentPlace>> {
-        self.slots.iter().map(|(number, slot)| (*number, slot.places().cloned().collect())).collect()
+        self.slots.iter().map(|(number, slot)| (*number, slot.places().cloned().collect())).gather()
     }
 
     /// How many events were given an id: the highest number of each slot, recorded or lost.
@@ -311,7 +312,7 @@ impl Follower {
         };
         let behind = self.slots.iter().filter(|(_, slot)| slot.has_work());
         let mut behind: BTreeSet<(u64, u16)> =
-            behind.map(|(number, slot)| (oldest(slot, &self.files), *number)).collect();
+            behind.map(|(number, slot)| (oldest(slot, &self.files), *number)).gather();
         let mut left = most_bytes;
         while left > 0
             && let Some((_, number)) = behind.pop_first()

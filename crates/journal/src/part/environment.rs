@@ -1,5 +1,6 @@
 //! What the job's launcher put into the environment: rank, size, job id.
 
+use small_sort::Gather;
 use std::collections::BTreeMap;
 
 /// The job as this process sees it.
@@ -148,7 +149,7 @@ impl JobEnvironment {
         }
         job.node_name = NODE_NAMES.iter().find_map(|name| get(name).filter(|name| !name.is_empty()));
         job.cluster = get("SLURM_CLUSTER_NAME").filter(|name| !name.is_empty());
-        job.ids = JOBS.iter().filter_map(|name| Some(((*name).to_owned(), job_id(name, &get)?))).collect();
+        job.ids = JOBS.iter().filter_map(|name| Some(((*name).to_owned(), job_id(name, &get)?))).gather();
         job.job = JOBS.iter().find_map(|name| job.ids.get(*name).cloned());
         job.restarts = get("TORCHELASTIC_RESTART_COUNT").and_then(|count| count.trim().parse().ok());
         job

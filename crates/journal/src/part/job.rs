@@ -110,7 +110,7 @@ pub fn owner(out: &Path) -> io::Result<Option<Claim>> {
 pub fn other_jobs(out: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(out.join(OTHER_JOBS)).into_iter().flatten().flatten();
     let mut jobs: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.join(PARTS).is_dir()).collect();
-    jobs.sort();
+    small_sort::sort(&mut jobs);
     jobs
 }
 

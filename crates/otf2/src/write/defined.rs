@@ -121,7 +121,7 @@ impl Defined {
     /// The locations, in the order of their numbers.
     pub(super) fn locations(&self) -> Vec<u64> {
         let mut locations: Vec<u64> = self.locations.iter().copied().collect();
-        locations.sort_unstable();
+        small_sort::sort(&mut locations);
         locations
     }
 

@@ -73,7 +73,7 @@ impl<'a> LocalDefWriter<'a> {
         self.first_of_its_type(mapping)?;
         let mut sorted: Vec<(u64, u64)> = pairs.to_vec();
         // libotf2 inserts by shifting: only ascending order is fast.
-        sorted.sort_unstable();
+        small_sort::sort(&mut sorted);
         if let Some(twice) = sorted.windows(2).find(|two| matches!(two, [(a, _), (b, _)] if a == b)) {
             return Err(refused(self.operation(mapping), format!("two entries for one: {twice:?}")));
         }

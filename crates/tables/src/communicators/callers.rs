@@ -8,6 +8,7 @@ use crate::index::index;
 use crate::{
     Coll, CollApi, ContextName, Event, Fields, GroupApi, KernelLaunch, P2p, P2pApi, Tables, Thread, ThreadKey,
 };
+use small_sort::Gather;
 
 /// Contexts and threads, each pair once, in no order.
 pub(super) type Callers = FxHashSet<(ContextName, u32)>;
@@ -53,7 +54,7 @@ pub(super) fn of_operations(tables: &Tables) -> Callers {
 pub fn callback_threads(tables: &Tables) -> BTreeSet<ThreadKey> {
     let key = |thread: u32| tables.threads.get(index(thread)).map(Thread::key);
     let threads = |callers: Callers| -> BTreeSet<ThreadKey> {
-        callers.into_iter().filter_map(|(_, thread)| key(thread)).collect()
+        callers.into_iter().filter_map(|(_, thread)| key(thread)).gather()
     };
     let mut callers = threads(of_calls(tables));
     let launchers = threads(of_launches(tables));
@@ -62,5 +63,5 @@ pub fn callback_threads(tables: &Tables) -> BTreeSet<ThreadKey> {
     }
     callers.extend(launchers);
     callers.extend(tables.comm_calls.iter().filter_map(|call| key(call.thread)));
-    threads(of_operations(tables)).difference(&callers).copied().collect()
+    threads(of_operations(tables)).difference(&callers).copied().gather()
 }

@@ -22,6 +22,7 @@ use super::comm::{Comm, Member};
 use super::devices::Devices;
 use crate::index::{index, index_u32};
 use crate::{Tables, ThreadKey};
+use small_sort::Gather;
 
 /// A GPU of a process, called after a communicator rank that is on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,7 +125,7 @@ pub(super) fn place_members(tables: &Tables, comms: &[Comm], members: &mut [Memb
         .zip(&*members)
         .map(|(context, member)| (member.comm != largest, member.comm, member.rank, context))
         .collect();
-    order.sort_unstable();
+    small_sort::sort(&mut order);
     let mut gpus = Vec::new();
     let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
     for (elsewhere, comm, rank, context) in order {
@@ -144,7 +145,7 @@ pub(super) fn place_members(tables: &Tables, comms: &[Comm], members: &mut [Memb
 
 /// Devices that work, and that no rank is known to be on.
 fn without_ranks(gpus: &[Gpu], devices: &Devices) -> Vec<Gpu> {
-    let known: BTreeSet<u32> = gpus.iter().filter_map(|gpu| gpu.ordinal).collect();
+    let known: BTreeSet<u32> = gpus.iter().filter_map(|gpu| gpu.ordinal).gather();
     let others = devices.with_work.difference(&known);
     others.map(|&ordinal| Gpu { comm: None, rank: 0, in_largest: false, ordinal: Some(ordinal) }).collect()
 }

@@ -11,6 +11,7 @@ use schema::definition::{
     GpuClockCalibration, GpuClockDrift, GpuClockLines, GpuClockResidual, LauncherRank, ProcessId,
 };
 use schema::{Anchor, Lines, Listed, Most, Statements, Sum, Value, property};
+use small_sort::Gather;
 use tables::index::index;
 
 pub(super) type Property = (&'static str, Value<String>);
@@ -26,7 +27,7 @@ pub(super) struct Hosts<'a>(BTreeMap<usize, &'a str>);
 
 impl<'a> Hosts<'a> {
     pub(super) fn of(processes: &'a [Process]) -> Self {
-        Self(processes.iter().map(|process| (index(process.boot), process.host().0)).collect())
+        Self(processes.iter().map(|process| (index(process.boot), process.host().0)).gather())
     }
 
     fn name(&self, boot: usize) -> &'a str {
@@ -60,7 +61,7 @@ pub(super) fn of_archive(said: &mut Statements, processes: &[Process], alignment
     }
     let uncorrected = clocks.iter().filter(|clock| clock.relation == Relation::System).count();
     // Groups of hosts that bound each other: where there is more than one, the system clocks are used between them.
-    let groups: BTreeSet<usize> = clocks.iter().map(|clock| clock.reference).collect();
+    let groups: BTreeSet<usize> = clocks.iter().map(|clock| clock.reference).gather();
     said.hosts = Listed { number: Sum(Some(clocks.len() as u64)), lines: list(processes, alignment) };
     said.alignment_constraints = Sum(Some(alignment.constraints));
     said.alignment_violations = Sum(Some(alignment.violations));

@@ -68,7 +68,7 @@ fn passages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
             rows.push((key, index(process.boot), times.0, times.1));
         }
     }
-    rows.sort_unstable();
+    small_sort::sort(&mut rows);
     let mut constraints = Vec::new();
     for collective in rows.chunk_by(|a, b| a.0 == b.0) {
         let hosts: Vec<Presence> = collective
@@ -109,7 +109,7 @@ fn messages<'a>(processes: &'a [Process], names: &mut Names<'a>) -> Vec<Constrai
             }
         }
     }
-    rows.sort_unstable();
+    small_sort::sort(&mut rows);
     let mut constraints = Vec::new();
     for message in rows.chunk_by(|a, b| a.0 == b.0) {
         // Something that has more ends than two was not what it seemed.

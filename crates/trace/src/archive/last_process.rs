@@ -11,6 +11,7 @@ use crate::part::files::is_done;
 use crate::part::manifest::Manifest;
 use job::communicators::{Communicators, Twice};
 use journal::private;
+use small_sort::Gather;
 use tables::communicators::CommIdentity;
 
 /// Whether the caller, whose part is done, is the last process of the job and unifies. For every set of finished parts
@@ -29,7 +30,7 @@ pub fn is_last_process(out: &Path) -> Result<bool, Error> {
 fn is_everything(done: &[Manifest]) -> bool {
     let environments = || done.iter().map(|manifest| &manifest.process.environment);
     if let Some(size) = environments().filter_map(|it| it.size).max() {
-        let ranks: BTreeSet<u32> = environments().filter_map(|it| it.rank).collect();
+        let ranks: BTreeSet<u32> = environments().filter_map(|it| it.rank).gather();
         return ranks.len() as u64 == u64::from(size);
     }
     !done.is_empty() && has_all_ranks(done)
@@ -47,7 +48,7 @@ fn has_all_ranks(done: &[Manifest]) -> bool {
 
 /// Makes a file that is named by the set of parts: more parts, another file.
 fn is_first_to_say_so(out: &Path, done: &[Manifest]) -> Result<bool, Error> {
-    let names = done.iter().map(|manifest| manifest.part.clone()).collect();
+    let names = done.iter().map(|manifest| manifest.part.clone()).gather();
     let path = out.join(format!(".finished-{}", fingerprint(&names)));
     match private::new_file(&path) {
         Ok(_) => Ok(true),

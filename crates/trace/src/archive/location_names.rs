@@ -1,8 +1,8 @@
 //! The names of locations.
 
 use crate::archive::communicators::Communicator;
-use crate::links::pxn::placeholder;
 use crate::part::manifest::{Connection, LocationDefinition, LocationKind, LocationOwner};
+use process_model::links::pxn::placeholder;
 use tables::index::index;
 
 /// The name of a location. `comms` has the archive's communicators by the part's numbers; `origin` says for which rank

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::part::manifest::{AttributeDefinition, Manifest, RegionDefinition};
+use small_sort::Gather;
 use tables::index::index_u32;
 
 /// The strings of the archive, numbered as they are first asked for.
@@ -47,7 +48,7 @@ where
     for definition in parts.clone().flatten() {
         known.entry(key(definition)).or_insert(definition);
     }
-    let numbers: BTreeMap<&K, u32> = known.keys().zip(0..).collect();
+    let numbers: BTreeMap<&K, u32> = known.keys().zip(0..).gather();
     let number = |definition| numbers.get(&key(definition)).copied().unwrap_or(0);
     let maps: Vec<Vec<u32>> = parts.map(|part| part.iter().map(number).collect()).collect();
     Merged { maps, all: known.into_values().cloned().collect() }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::archive::communicators::Communicators;
 use crate::archive::processes::Process;
-use crate::links::pxn::{context_of_placeholder, placeholder};
 use crate::part::manifest::{LocationKind, LocationOwner};
+use process_model::links::pxn::{context_of_placeholder, placeholder};
 use schema::{Lines, Statements, Sum};
 use tables::index::index;
 

@@ -7,6 +7,7 @@ use crate::part::manifest::{LocationDefinition, LocationKind, Manifest};
 use clocks::hosts::{Alignment, Correction};
 use clocks::ticks::LATEST_NS;
 use journal::part::options::ArchiveOptions;
+use small_sort::Gather;
 use tables::index::index_u32;
 
 #[derive(Debug)]
@@ -103,7 +104,7 @@ fn number_locations(processes: &mut [Process]) {
             }
         }
     }
-    ranks.sort_unstable();
+    small_sort::sort(&mut ranks);
     for (id, (at, _, _, number)) in (0..).zip(ranks) {
         if let Some(slot) = processes.get_mut(at).and_then(|process| process.ids.get_mut(number)) {
             *slot = id;
@@ -114,7 +115,7 @@ fn number_locations(processes: &mut [Process]) {
 /// Numbers the processes: the launcher's rank where it is there and nobody else has it, else the next
 /// free number above all ranks, in the order of the names of the parts. Sorted by number.
 pub(crate) fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
-    parts.sort_by(|a, b| a.1.part.cmp(&b.1.part));
+    small_sort::sort_by(&mut parts, |a, b| a.1.part.cmp(&b.1.part));
     let offsets = offsets(parts.iter().map(|(_, manifest)| manifest));
     let mut taken: BTreeSet<u32> = BTreeSet::new();
     let mut waiting = Vec::new();
@@ -141,7 +142,7 @@ pub(crate) fn processes(mut parts: Vec<(PathBuf, Manifest)>) -> Vec<Process> {
         process.index = number;
         processes.push(process);
     }
-    processes.sort_by_key(|process| process.index);
+    small_sort::sort_by_key(&mut processes, |process| process.index);
     number_locations(&mut processes);
     number_boots(&mut processes);
     processes
@@ -184,7 +185,7 @@ fn offsets<'a>(manifests: impl Iterator<Item = &'a Manifest>) -> BTreeMap<String
             })
             .or_insert((monotonic, offset));
     }
-    earliest.into_iter().map(|(key, (_, offset))| (key, offset)).collect()
+    earliest.into_iter().map(|(key, (_, offset))| (key, offset)).gather()
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ use journal::part::PARTS;
 use journal::part::options::ArchiveOptions;
 use nccl_events::Progress;
 use schema::{Counts, Statements};
+use small_sort::Gather;
 
 /// Name of the anchor: the file to open in a viewer.
 pub const ANCHOR: &str = "traces.otf2";
@@ -52,7 +53,7 @@ pub fn part_directories(out: &Path) -> Result<Vec<PathBuf>, Error> {
             directories.push(path);
         }
     }
-    directories.sort();
+    small_sort::sort(&mut directories);
     Ok(directories)
 }
 
@@ -140,7 +141,7 @@ pub(super) fn unify_alike(
     let staging = Staging::create(out, STAGING)?;
     let parts = Parts { processes: &processes, alignment: &alignment, options, left_out: &left_out };
     let size = write::write(staging.path(), &parts, progress)?;
-    let parts: BTreeSet<String> = processes.iter().map(|process| &process.manifest.part).cloned().collect();
+    let parts: BTreeSet<String> = processes.iter().map(|process| &process.manifest.part).cloned().gather();
     commit(out, &staging, &parts, progress)?;
     Ok(ArchiveSummary {
         anchor: out.join(ANCHOR),

@@ -3,24 +3,19 @@
 use std::path::Path;
 use std::time::Instant;
 
-use otf2::{EventWriter, LocationRef, PartWriter};
+use otf2::{LocationRef, PartWriter};
 
 use super::files::TRACES;
-use crate::emit::definitions::Definitions;
-use crate::emit::events::{Emitter, Written};
 use crate::error::{Error, otf2_error};
 use crate::part::manifest::{LocationDefinition, LocationKind};
 use crate::part::manifest_builder;
-use crate::timeline::builder::Location;
-use crate::timeline::events::{Interleaved, Nested, TimelineEvent};
-use crate::timeline::measurement;
-use crate::timeline::model::ProcessModel;
 use nccl_events::Progress;
+use process_model::emit::definitions::Definitions;
+use process_model::emit::events::Emitter;
+use process_model::timeline::builder::Location;
+use process_model::timeline::model::ProcessModel;
 use schema::Counts;
 use tables::index::index_u32;
-
-/// How many events are written between two looks at the clock.
-const EVENTS_PER_CHECK: usize = 16 * 1024;
 
 pub(super) struct Deadline<'a> {
     pub(super) at: Option<Instant>,
@@ -29,10 +24,15 @@ pub(super) struct Deadline<'a> {
 
 impl Deadline<'_> {
     pub(super) fn check(&self) -> Result<(), Error> {
-        match self.at {
-            Some(deadline) if Instant::now() >= deadline => Err(Error::Deadline { path: self.part.to_owned() }),
-            _ => Ok(()),
-        }
+        if self.is_over() { Err(self.error()) } else { Ok(()) }
+    }
+
+    fn is_over(&self) -> bool {
+        self.at.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    fn error(&self) -> Error {
+        Error::Deadline { path: self.part.to_owned() }
     }
 }
 
@@ -52,6 +52,7 @@ impl EventFiles<'_> {
         progress: &dyn Progress,
     ) -> Result<Vec<LocationDefinition>, Error> {
         let failed = || otf2_error(self.deadline.part);
+        let is_late = || self.deadline.is_over();
         let mut part = PartWriter::create(into, TRACES).map_err(failed())?;
         let mut emitter = Emitter::new(self.model, self.definitions);
         let mut definitions = Vec::with_capacity(locations.len());
@@ -71,7 +72,8 @@ impl EventFiles<'_> {
                 otf2::write_stub_events(&part.event_file(reference)).map_err(failed())?;
             } else {
                 let mut writer = part.event_writer(reference).map_err(failed())?;
-                let written = self.write_one(&mut emitter, &mut writer, location, &mut counts.clamped)?;
+                let written = emitter.write_location(&mut writer, location, &mut counts.clamped, &is_late);
+                let written = written.map_err(failed())?.ok_or_else(|| self.deadline.error())?;
                 definition.events = writer.close().map_err(failed())?;
                 (definition.first_ns, definition.last_ns) = written.span_ns.unwrap_or_default();
                 definition.collectives = written.collectives;
@@ -93,40 +95,5 @@ impl EventFiles<'_> {
         }
         part.close().map_err(failed())?;
         Ok(definitions)
-    }
-
-    fn write_one(
-        &self,
-        emitter: &mut Emitter<'_>,
-        writer: &mut EventWriter<'_>,
-        mut location: Location,
-        cut: &mut u64,
-    ) -> Result<Written, Error> {
-        location.sort();
-        let switches = measurement::of_location(location.key, location.sibling, self.model.tables);
-        let instances = location.instances.iter();
-        if location.has_only_instances() && switches.is_empty() {
-            return self.write_events(emitter, writer, Nested::new(instances, cut));
-        }
-        let events = Interleaved::new(location.events(instances, cut), switches.into_iter());
-        self.write_events(emitter, writer, events)
-    }
-
-    fn write_events(
-        &self,
-        emitter: &mut Emitter<'_>,
-        writer: &mut EventWriter<'_>,
-        mut events: impl Iterator<Item = TimelineEvent>,
-    ) -> Result<Written, Error> {
-        let mut written = Written::default();
-        loop {
-            self.deadline.check()?;
-            let before = written.events;
-            let some = events.by_ref().take(EVENTS_PER_CHECK);
-            emitter.write_all(writer, some, &mut written).map_err(otf2_error(self.deadline.part))?;
-            if written.events - before < EVENTS_PER_CHECK {
-                return Ok(written);
-            }
-        }
     }
 }

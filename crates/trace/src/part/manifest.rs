@@ -15,8 +15,6 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::error::{Error, io_error};
-use crate::links::gpu_work::definition::GpuWorkDefinition;
-use crate::links::pxn::{ExportedRank, RemoteWork};
 use crate::part::calls::RankDigest;
 use crate::part::files::{MANIFEST, event_file, write_json};
 use crate::part::traffic::rows::Traffic;
@@ -29,6 +27,8 @@ use journal::part::options::ArchiveOptions;
 use journal::part::process::ProcessInfo;
 use journal::part::scorep::ScorepReport;
 use otf2::{EVENT_CHUNK_BYTES, check_event_file};
+use process_model::links::gpu_work::definition::GpuWorkDefinition;
+use process_model::links::pxn::{ExportedRank, RemoteWork};
 use regular_files::{MOST_DESCRIPTION_BYTES, MOST_MANIFEST_BYTES};
 use schema::{Anchor, Counts};
 use serde::{Deserialize, Serialize};
@@ -43,8 +43,19 @@ mod locations;
 /// Version of the file. Another one is not read.
 const FORMAT: u32 = 1;
 
+/// What a manifest says of its version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Format(u32);
+
+impl Default for Format {
+    fn default() -> Self {
+        Self(FORMAT)
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
+    pub format: Format,
     pub part: String,
     pub process: ProcessInfo,
     /// Why the process is not known better; empty when it is.
@@ -110,16 +121,9 @@ pub(super) fn read_late(part: &Path) -> (LateCallbacks, Option<String>) {
     read.map_or_else(|error| (LateCallbacks::default(), Some(problem(error))), |late| (late, None))
 }
 
-#[derive(Serialize)]
-struct Written<'a> {
-    format: u32,
-    #[serde(flatten)]
-    manifest: &'a Manifest,
-}
-
 #[derive(Deserialize)]
 struct Version {
-    format: u32,
+    format: Format,
 }
 
 impl Manifest {
@@ -140,7 +144,7 @@ impl Manifest {
             reason: format!("not a part's manifest: {error}"),
         };
         // The version first: what else another version says may not fit.
-        let Version { format } = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        let Version { format: Format(format) } = serde_json::from_slice(&bytes).map_err(unreadable)?;
         if format != FORMAT {
             return Err(Error::ManifestFormat { path, found: format, known: FORMAT });
         }
@@ -176,7 +180,7 @@ impl Manifest {
     }
 
     pub(crate) fn write(&self, path: &Path) -> Result<(), Error> {
-        write_json(path, &Written { format: FORMAT, manifest: self })
+        write_json(path, self)
     }
 
     pub(crate) fn has_step_ranges(&self) -> bool {

@@ -4,15 +4,11 @@ use std::path::Path;
 
 use super::calls::RankDigest;
 use super::manifest::{
-    AttributeDefinition, Connection, GpuClockDefinition, LocationDefinition, LocationKind, LocationOwner, Manifest,
-    RegionDefinition, StepRangeDefinition, SwitchDefinition, read_late,
+    AttributeDefinition, Connection, Format, GpuClockDefinition, LocationDefinition, LocationKind, LocationOwner,
+    Manifest, RegionDefinition, StepRangeDefinition, SwitchDefinition, read_late,
 };
 use super::recording::Recording;
-use crate::emit::definitions::{Definitions, RegionText};
-use crate::links::pxn;
 use crate::part::traffic::rows::Traffic;
-use crate::timeline::location::{LocationKey, Owner};
-use crate::timeline::model::ProcessModel;
 use clocks::anchors;
 use clocks::gpu::GpuCalibration;
 use job::communicators::CommDefinition;
@@ -22,6 +18,10 @@ use journal::part::scorep::ScorepReport;
 use journal::reader::Outcome;
 use nccl_events::control::Cause;
 use otf2::AttributeType;
+use process_model::emit::definitions::{Definitions, RegionText};
+use process_model::links::pxn;
+use process_model::timeline::location::{LocationKey, Owner};
+use process_model::timeline::model::ProcessModel;
 use schema::{AttributeId, Counts, Type};
 use tables::Tables;
 use tables::index::index;
@@ -47,6 +47,7 @@ impl Builder<'_> {
         let removed = &tables.removed;
         let complete_since_ns = (removed.segments > 0).then(|| clock.nanoseconds(removed.since_ticks));
         Manifest {
+            format: Format::default(),
             has_lost_events: false,
             late_problem: read_late(self.part).1,
             part: part_name(self.part),

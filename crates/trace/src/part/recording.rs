@@ -6,16 +6,13 @@ use super::files::{has_begun, is_done};
 use super::manifest::Manifest;
 use super::remote_transfers::from_neighbours;
 use crate::error::Error;
-use crate::links::pxn::RemoteTransfers;
 use clocks::ticks::HostClock;
-use journal::format::record::{Record, RecordBody, Records, Symbol};
 use journal::part::process::ProcessInfo;
 use journal::part::{JOURNAL, read_process};
 use journal::reader::{Journal, Outcome, Problem};
-use nccl_events::gpu::GpuRecord;
-use nccl_events::{Start, StateArgs};
+use process_model::links::pxn::RemoteTransfers;
+use process_model::reading::read_since;
 use tables::Tables;
-use tables::builder::TableBuilder;
 
 pub(super) struct Recording {
     pub(super) tables: Tables,
@@ -36,14 +33,12 @@ impl Recording {
         let process_id = journal.process_id;
         let process_tag = journal.process_tag;
         let session_start_ns = journal.session_start_realtime_ns;
-        let mut since = Since { ticks: since_ticks, builder: TableBuilder::default() };
-        let mut outcome = journal.read(&mut since);
+        let (builder, mut outcome) = read_since(journal, since_ticks);
         // Its files were emptied, zeroed or removed.
         if outcome.bytes == 0 && outcome.problems.is_empty() && has_begun(part) {
             let reason = "no segment, though the process recorded".to_owned();
             outcome.problems.push(Problem { path: part.join(JOURNAL).join("0.0"), offset: 0, reason, lost_bytes: 0 });
         }
-        let builder = since.builder;
         refuse_less(part, &outcome)?;
         let (mut tables, clock) = builder.finish_by_clock(&outcome.losses, &outcome.removed, process_tag, tick_source);
         tables.process_id = process_id;
@@ -66,47 +61,5 @@ fn refuse_less(part: &Path, outcome: &Outcome) -> Result<(), Error> {
             Err(Error::Shrunk { path: part.join(JOURNAL), records: outcome.records, written: before.records })
         }
         _ => Ok(()),
-    }
-}
-
-/// Passes on records but those of events and of GPU work before a time.
-struct Since {
-    ticks: u64,
-    builder: TableBuilder,
-}
-
-impl Records for Since {
-    fn record(&mut self, record: Record) {
-        let is_work = matches!(
-            record.body,
-            RecordBody::Gpu(GpuRecord::Kernel(_) | GpuRecord::Copy(_) | GpuRecord::LaunchTime(_))
-                | RecordBody::Start(_)
-                | RecordBody::Stop
-                | RecordBody::State { .. }
-        );
-        if record.ticks >= self.ticks || !is_work {
-            self.builder.record(record);
-        }
-    }
-
-    #[inline]
-    fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
-        if ticks >= self.ticks {
-            self.builder.start(slot, ticks, id, start);
-        }
-    }
-
-    #[inline]
-    fn stop(&mut self, slot: u16, ticks: u64, id: u64) {
-        if ticks >= self.ticks {
-            self.builder.stop(slot, ticks, id);
-        }
-    }
-
-    #[inline]
-    fn state(&mut self, slot: u16, ticks: u64, id: u64, state: (u32, StateArgs)) {
-        if ticks >= self.ticks {
-            self.builder.state(slot, ticks, id, state);
-        }
     }
 }

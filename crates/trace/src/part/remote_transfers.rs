@@ -1,4 +1,4 @@
-//! The file `remote-transfers` of a part: what its process transferred for others (PXN), see [`crate::links::pxn`].
+//! The file `remote-transfers` of a part: what its process transferred for others, see [`process_model::links::pxn`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use regular_files::MOST_MANIFEST_BYTES;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::links::pxn::RemoteTransfers;
 use crate::part::files::{is_final, write_json};
 use journal::part::part_name;
 use journal::part::process::ProcessInfo;
 use nccl_events::id::EventId;
+use process_model::links::pxn::RemoteTransfers;
 
 /// Name of the file in a part; only where there is something to say.
 pub(crate) const REMOTE_TRANSFERS: &str = "remote-transfers";
@@ -71,7 +71,7 @@ pub(crate) fn from_neighbours(
     let paths = part.parent().and_then(|parts| fs::read_dir(parts).ok()).into_iter().flatten().flatten();
     let paths = paths.map(|entry| entry.path());
     let mut neighbours: Vec<PathBuf> = paths.filter(|path| are_neighbours(part, path)).collect();
-    neighbours.sort();
+    small_sort::sort(&mut neighbours);
     let (mut names, mut transfers) = (Vec::new(), Vec::new());
     for neighbour in neighbours {
         let Some(there) = TransfersFile::read(&neighbour) else {

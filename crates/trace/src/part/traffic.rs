@@ -17,10 +17,11 @@ pub(crate) mod rows;
 use std::collections::BTreeMap;
 
 use self::rows::{End, Key, Passage, Traffic};
-use crate::links::operations::Activity;
-use crate::timeline::model::ProcessModel;
 use nccl_events::collective::{Flow, Function};
 use nccl_events::{Kind, state};
+use process_model::links::operations::Activity;
+use process_model::timeline::model::ProcessModel;
+use small_sort::Gather;
 use tables::communicators::CommIdentity;
 use tables::index::{index, index_u32};
 use tables::switches::Coverage;
@@ -223,7 +224,7 @@ fn compared<'a>(model: &'a ProcessModel<'_>) -> Vec<(&'a Activity, Operation<'a>
     let ran = model.links.activities.all.iter().filter(|activity| !activity.is_at_capture);
     let ran = ran.map(|activity| (activity, model.tables.operation(activity.operation)));
     let mut ran: Vec<_> = ran.filter(|(_, operation)| is_compared(operation)).collect();
-    ran.sort_by_key(|(_, operation)| (operation.start, operation.order));
+    small_sort::sort_by_key(&mut ran, |(_, operation)| (operation.start, operation.order));
     ran
 }
 
@@ -240,7 +241,7 @@ type Transfer = (u8, u32, bool);
 /// Counts the transfers of the chosen operations; gives their steps: which is chosen, the transfer, the step.
 fn transfers(model: &ProcessModel<'_>, chosen: &mut [Chosen<'_>]) -> Vec<(usize, Transfer, Row<ProxyStep>)> {
     let tables = model.tables;
-    let by_operation: BTreeMap<u64, usize> = chosen.iter().map(|one| one.operation.id).zip(0..).collect();
+    let by_operation: BTreeMap<u64, usize> = chosen.iter().map(|one| one.operation.id).zip(0..).gather();
     let mut proxies: BTreeMap<Row<ProxyOp>, (usize, Transfer)> = BTreeMap::new();
     for (row, op) in tables.rows::<ProxyOp>() {
         let ProxyOp { channel, peer, is_send, .. } = op.fields;
@@ -312,7 +313,7 @@ fn left(model: &ProcessModel<'_>, one: &Chosen<'_>) -> Option<u64> {
 
 /// Keeps every second, fourth, eighth … number, until there are few enough: others keep the same, or more.
 fn thin<T: Ord>(rows: &mut Vec<T>, sequence: impl Fn(&T) -> u64) {
-    rows.sort_unstable();
+    small_sort::sort(rows);
     let mut every = 1;
     while rows.len() > MOST_ROWS && every < 1 << 40 {
         every *= 2;

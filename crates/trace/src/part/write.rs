@@ -22,13 +22,13 @@ use super::manifest_builder::Builder;
 use super::recording::Recording;
 use super::remote_transfers::{REMOTE_TRANSFERS, TransfersFile};
 use super::staging::{Staging, put_in_place, remove_if_there};
-use crate::emit::definitions::Definitions;
 use crate::error::{Error, io_error};
-use crate::links::pxn;
-use crate::timeline::builder::Timeline;
-use crate::timeline::model::ProcessModel;
 use journal::part::options::ArchiveOptions;
 use nccl_events::Progress;
+use process_model::emit::definitions::Definitions;
+use process_model::links::pxn;
+use process_model::timeline::builder::Timeline;
+use process_model::timeline::model::ProcessModel;
 use schema::Counts;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -83,7 +83,7 @@ pub(crate) fn write_locked(part: &Path, options: &WriteOptions, progress: &dyn P
     let (tables, symbols) = (&recording.tables, &recording.outcome.symbols);
     let archive = options.archive.unwrap_or(recording.process.archive);
     let model = ProcessModel::of(tables, symbols, &recording.remote, archive);
-    let (timeline, mut counts) = crate::timeline::build(&model);
+    let (timeline, mut counts) = process_model::timeline::build(&model);
     counts.add(&tables.counts);
     let definitions = Definitions::of(tables, &model.links, &timeline.regions, symbols);
     deadline.check()?;

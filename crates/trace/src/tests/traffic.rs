@@ -135,14 +135,10 @@ fn steps_are_sent_when_they_could_be_and_received_when_they_were() {
     assert_eq!(ends(&said(&mut stream)), received);
 }
 
-/// Version 1 of the interface has a number that says neither: such a message bounds no clock.
 #[test]
-fn a_message_without_a_direction_has_no_ends() {
+fn without_a_direction_or_where_some_were_lost_nothing_bounds_a_clock() {
+    // Version 1 of the interface has a number that says no direction.
     assert_eq!(said(&mut message("SendRecv")), Traffic::default());
-}
-
-#[test]
-fn where_some_were_lost_numbers_mean_nothing() {
     let mut losses = Losses::default();
     losses.starts[Kind::P2p as usize] = 1;
     assert_eq!(message("Send").traffic(&losses), Traffic::default());

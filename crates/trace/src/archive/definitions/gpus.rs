@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 use crate::archive::clock_statements::Property;
 use crate::archive::communicators::Communicator;
 use crate::archive::processes::Process;
-use crate::links::gpu_work::definition::DeviceDefinition;
 use crate::part::manifest::{LocationDefinition, LocationKind, LocationOwner};
 use journal::part::options::{ArchiveOptions, CommLocations};
+use process_model::links::gpu_work::definition::DeviceDefinition;
 use schema::Value;
+use small_sort::Gather;
 use tables::index::index;
 
 pub(super) fn used_gpus(process: &Process, options: ArchiveOptions) -> BTreeSet<u32> {
-    process.manifest.locations.iter().filter_map(|location| gpu_of(location, options.comm_locations)).collect()
+    process.manifest.locations.iter().filter_map(|location| gpu_of(location, options.comm_locations)).gather()
 }
 
 /// Which of its process's GPUs a location is on, if any.

@@ -13,9 +13,9 @@ use crate::archive::communicators::Communicators;
 use crate::archive::merged::Strings;
 use crate::archive::origins::Origins;
 use crate::archive::processes::Process;
-use crate::emit::details::attribute_value;
 use crate::part::manifest::{AttributeDefinition, RegionDefinition};
 use journal::part::options::ArchiveOptions;
+use process_model::emit::details::attribute_value;
 
 /// The definitions of an archive; numbers are indices into the lists.
 #[derive(Debug, Default)]

@@ -8,8 +8,9 @@ use otf2::{AttributeValue, SystemTreeDomain, SystemTreeNodeRef};
 use super::gpus::{device, tree_name, used_gpus};
 use super::lists::{Definitions, Sources};
 use crate::archive::processes::Process;
-use crate::links::gpu_work::definition::DeviceDefinition;
+use process_model::links::gpu_work::definition::DeviceDefinition;
 use schema::Value;
+use small_sort::Gather;
 use tables::index::index_u32;
 
 /// A host: its name and boot.
@@ -39,9 +40,9 @@ fn machine_name(processes: &[Process]) -> &str {
     if let Some(cluster) = clusters.min() {
         return cluster;
     }
-    let hosts: BTreeSet<&str> = processes.iter().map(|process| process.host().0).collect();
+    let hosts: BTreeSet<&str> = processes.iter().map(|process| process.host().0).gather();
     let domains: BTreeSet<&str> =
-        hosts.iter().map(|host| host.split_once('.').map_or("", |(_, domain)| domain)).collect();
+        hosts.iter().map(|host| host.split_once('.').map_or("", |(_, domain)| domain)).gather();
     let names = if hosts.len() == 1 { hosts } else { domains };
     let name = if names.len() == 1 { names.first().copied() } else { None };
     name.filter(|name| !name.is_empty()).unwrap_or("machine")
@@ -59,7 +60,7 @@ impl Definitions {
             properties: Vec::new(),
         };
         self.nodes.push(machine);
-        let hosts: BTreeSet<Host<'_>> = processes.iter().map(Process::host).collect();
+        let hosts: BTreeSet<Host<'_>> = processes.iter().map(Process::host).gather();
         let mut tree = Tree::default();
         for (host, boot_id) in hosts {
             let mut properties = Vec::new();

@@ -26,6 +26,7 @@ pub use part::PartState;
 
 use options::{Known, options_of_all};
 use part::{Outcome, PartFinalizer};
+use small_sort::Gather;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinalizedPart {
@@ -79,7 +80,7 @@ pub fn finalize(out: &Path, options: &FinalizeOptions, progress: &dyn Progress) 
     }
     let is_missing = |part: &FinalizedPart| matches!(part.state, PartState::Live | PartState::Failed(_));
     let is_in_archive = |part: &&FinalizedPart| matches!(part.state, PartState::Written(_) | PartState::Done);
-    let done: BTreeSet<String> = summary.parts.iter().filter(is_in_archive).map(|part| part.name.clone()).collect();
+    let done: BTreeSet<String> = summary.parts.iter().filter(is_in_archive).map(|part| part.name.clone()).gather();
     // What stands in the way is in the summary: that says more than "no part is written".
     if done.is_empty() && summary.parts.iter().any(is_missing) {
         return Ok(summary);

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Kind;
 use crate::part::calls::{Call, Digest};
+use small_sort::Gather;
 use tables::index::index;
 
 /// How many groups are told apart: each takes a whole sequence in memory.
@@ -42,7 +43,7 @@ impl Sequence {
 
     /// The digests of the beginnings that are as long as a sequence of others.
     fn beginnings<T>(&self, members: &[Member<T>]) -> BTreeSet<(u64, u64)> {
-        let lengths: BTreeSet<u64> = members.iter().map(|member| member.digest.count).collect();
+        let lengths: BTreeSet<u64> = members.iter().map(|member| member.digest.count).gather();
         let hashes = self.hashes();
         let mut digest = Digest::default();
         let mut beginnings = BTreeSet::from([(0, digest.hash)]);
@@ -69,7 +70,7 @@ impl Group {
     /// The call at a position, and the ranks that came to it.
     fn at(&self, position: u64) -> Option<(&Call, BTreeSet<u32>)> {
         let call = self.sequence.as_ref()?.get(usize::try_from(position).ok()?)?;
-        Some((call, self.ranks.iter().filter(|(_, count)| **count > position).map(|(rank, _)| *rank).collect()))
+        Some((call, self.ranks.iter().filter(|(_, count)| **count > position).map(|(rank, _)| *rank).gather()))
     }
 
     fn first_difference(&self, other: &Self) -> Option<(Kind, u64)> {
@@ -105,7 +106,7 @@ impl Groups {
     pub(super) fn of<T: Copy>(members: &[Member<T>], load: impl Fn(&Member<T>) -> Option<Sequence>) -> Self {
         let mut groups = Self { all: Vec::new(), unclear: BTreeSet::new() };
         let mut rest = members.to_vec();
-        rest.sort_by_key(|member| (std::cmp::Reverse(member.digest.count), member.rank));
+        small_sort::sort_by_key(&mut rest, |member| (std::cmp::Reverse(member.digest.count), member.rank));
         while let Some(longest) = rest.first().copied() {
             if groups.all.len() == MOST_GROUPS {
                 groups.unclear.extend(rest.iter().map(|member| member.rank));
@@ -131,10 +132,10 @@ impl Groups {
                 *digest == longest.digest || beginnings.as_ref().is_some_and(|it| it.contains(&key))
             };
             let ranks = rest.extract_if(.., |member| agrees(member)).map(|member| (member.rank, member.digest.count));
-            let ranks = ranks.collect();
+            let ranks = ranks.gather();
             groups.all.push(Group { ranks, sequence });
         }
-        groups.all.sort_by_key(|group| (std::cmp::Reverse(group.ranks.len()), group.ranks.clone()));
+        small_sort::sort_by_key(&mut groups.all, |group| (std::cmp::Reverse(group.ranks.len()), group.ranks.clone()));
         groups
     }
 

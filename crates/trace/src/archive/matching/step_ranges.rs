@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::part::calls::StepRanges;
+use small_sort::Gather;
 
 /// The number of a collective, from 1, that is at a position, from 0, among those of the ranges.
 pub(super) fn number(ranges: &StepRanges, position: u64) -> u64 {
@@ -34,7 +35,7 @@ pub(super) fn sort_out<'a>(
         with.iter().filter(|(one, _)| agrees(longest, **one)).map(|(_, ranks)| ranks.len()).sum()
     };
     let most = with.keys().max_by_key(|&&one| followers(one)).copied().flatten();
-    (with.iter().filter(|(one, _)| !agrees(most, **one)).flat_map(|(_, ranks)| ranks.iter().copied()).collect(), most)
+    (with.iter().filter(|(one, _)| !agrees(most, **one)).flat_map(|(_, ranks)| ranks.iter().copied()).gather(), most)
 }
 
 #[cfg(test)]

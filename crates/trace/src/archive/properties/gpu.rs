@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::archive::processes::Process;
-use crate::links::gpu_work::definition::SampleClockDefinition;
+use process_model::links::gpu_work::definition::SampleClockDefinition;
 use schema::{Lines, Most, Statements, Sum};
+use small_sort::Gather;
 
 /// Numbers that are 0 are left out.
 pub(super) fn of_archive(said: &mut Statements, processes: &[Process]) {
     let of = || processes.iter().map(|process| &process.manifest.gpu_work);
-    let backends: BTreeSet<&str> = of().map(|gpu| gpu.backend.as_str()).collect();
+    let backends: BTreeSet<&str> = of().map(|gpu| gpu.backend.as_str()).gather();
     said.gpu_backend = Lines::of(backends.into_iter().filter(|way| !way.is_empty()));
     said.gpu_notices = notices(processes);
     let devices: BTreeSet<(&str, &str, &str)> = processes

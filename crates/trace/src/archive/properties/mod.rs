@@ -15,6 +15,7 @@ use journal::part::process::ProcessInfo;
 use nccl_events::control::Span;
 use nccl_events::event_names;
 use schema::{Counts, Lines, Listed, Most, Own, Statements, Sum, Told};
+use small_sort::Gather;
 use tables::index::index;
 
 pub(crate) use parts::{PartsThere, fingerprint};
@@ -26,7 +27,7 @@ mod parts;
 pub(super) fn statements(parts: &Parts<'_>, communicators: &Communicators) -> Statements {
     let processes = parts.processes;
     let names = processes.iter().map(|process| &process.manifest.part);
-    let distinct_names: BTreeSet<String> = names.clone().cloned().collect();
+    let distinct_names: BTreeSet<String> = names.clone().cloned().gather();
     let missing = communicators.all.iter().map(|it| it.missing.len() as u64 + it.unlocated);
     let records = processes.iter().map(|process| process.manifest.records);
     let mut said = Statements {
@@ -69,7 +70,7 @@ pub(crate) fn total(processes: &[Process]) -> Counts {
 
 /// What differs between processes is listed once each.
 fn distinct(processes: &[Process], value: impl Fn(&Process) -> String) -> Lines {
-    let values: BTreeSet<String> = processes.iter().map(value).collect();
+    let values: BTreeSet<String> = processes.iter().map(value).gather();
     Lines::of(values.iter().filter(|value| !value.is_empty()))
 }
 
@@ -182,7 +183,7 @@ fn flight(said: &mut Statements, processes: &[Process]) {
 /// What Score-P was shown while the job ran: properties `NCCL::SCOREP::…`. Nothing where there was no Score-P.
 fn scorep(said: &mut Statements, processes: &[Process]) {
     let reports = || processes.iter().filter_map(|process| process.manifest.scorep.as_ref());
-    let targets: BTreeSet<&str> = reports().map(|report| report.target.as_str()).collect();
+    let targets: BTreeSet<&str> = reports().map(|report| report.target.as_str()).gather();
     said.scorep_processes = Sum::some(reports().count() as u64);
     said.scorep_target = Lines::of(targets);
     for (name, count) in reports().flat_map(|report| &report.counts) {
@@ -194,7 +195,7 @@ fn scorep(said: &mut Statements, processes: &[Process]) {
 fn chain(said: &mut Statements, processes: &[Process]) {
     let reports = || processes.iter().filter_map(|process| process.manifest.chain.as_ref());
     let lines = |list: fn(&ChainReport) -> &[String]| {
-        let all: BTreeSet<&str> = reports().flat_map(list).map(String::as_str).collect();
+        let all: BTreeSet<&str> = reports().flat_map(list).map(String::as_str).gather();
         Lines::of(all)
     };
     said.chain_plugins = lines(|report| &report.plugins);
@@ -226,6 +227,6 @@ fn switches(processes: &[Process]) -> Lines {
             lines.push((at, format!("{at}: {}: {what}, events {events}, by {by}", process.name())));
         }
     }
-    lines.sort();
+    small_sort::sort(&mut lines);
     Lines::of(lines.into_iter().map(|(_, line)| line))
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use regular_files::{FNV_SEED, fnv};
 use schema::{Listed, Statements};
+use small_sort::Gather;
 
 #[derive(Debug, Default)]
 pub(crate) struct PartsThere {
@@ -18,7 +19,7 @@ impl PartsThere {
         let Listed { number, lines } = said.parts;
         (!lines.is_empty()).then(|| Self {
             number: number.0.unwrap_or(lines.len()),
-            names: lines.all.into_iter().collect(),
+            names: lines.all.into_iter().gather(),
             fingerprint: said.parts_fingerprint.0,
         })
     }

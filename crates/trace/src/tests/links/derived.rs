@@ -1,12 +1,12 @@
 //! Collectives that NCCL makes of sends and receives: recognised by their calls, built around their members.
 
 use crate::tests::stream::{Built, CONTEXT, Item, Stream, proxy_op};
-use crate::timeline::events::Role;
-use crate::timeline::instance::InstanceKind;
-use crate::timeline::location::LocationKey;
 use journal::format::record::Symbol;
 use nccl_events::collective::Pattern;
 use nccl_events::{Body, event};
+use process_model::timeline::events::Role;
+use process_model::timeline::instance::InstanceKind;
+use process_model::timeline::location::LocationKey;
 
 const GROUP: u64 = 10;
 

@@ -6,7 +6,7 @@ use nccl_events::Start;
 use nccl_events::gpu::{GpuRecord, Kernel};
 
 use super::gpu_work::STREAM;
-use crate::timeline::location::LocationKey;
+use process_model::timeline::location::LocationKey;
 
 #[test]
 fn several_ranks_of_a_communicator_in_one_process_are_several_gpus() {
@@ -81,16 +81,6 @@ fn devices_decide_which_ranks_share_a_gpu() {
     assert_eq!(gpus([0, 1, 2]), [0, 1, 2]);
     // Two ranks of a communicator on one GPU, if somebody wants it so.
     assert_eq!(gpus([0, 0, 0]), [0, 0, 0]);
-}
-
-#[test]
-fn a_device_that_no_rank_is_on_is_a_gpu_too() {
-    let mut stream = Stream::with_gpu();
-    let mut other = stream.kernel((100, 200));
-    other.device = 5;
-    stream.gpu(9000, 0, GpuRecord::Kernel(other));
-    let ordinals: Vec<_> = stream.build().model.comms.gpus.iter().map(|gpu| gpu.ordinal).collect();
-    assert_eq!(ordinals, [Some(3), Some(5)]);
 }
 
 #[test]

@@ -4,9 +4,9 @@ use nccl_events::Body;
 use nccl_events::gpu::{GpuCount, GpuRecord, Kernel};
 
 use super::gpu_work::{fates, links};
-use crate::links::gpu_work::Link;
 use crate::tests::stream::Stream;
 use nccl_events::archive::Timing;
+use process_model::links::gpu_work::Link;
 
 /// A graph's kernel, the node's clone.
 fn add_node(stream: &mut Stream, graph: u32, node: u64, span: (u64, u64)) {

@@ -1,9 +1,9 @@
 //! Replays of a CUDA graph: operations of their own; what is reported at capture did not run.
 
 use crate::tests::stream::{Stream, group_api, launch_on, proxy_op};
-use crate::timeline::instance::InstanceKind;
-use crate::timeline::location::LocationKey;
 use journal::format::record::RecordBody;
+use process_model::timeline::instance::InstanceKind;
+use process_model::timeline::location::LocationKey;
 use tables::{CollApi, EventRow};
 
 #[test]

@@ -1,10 +1,10 @@
 //! GPU stamps that are of another kernel, or of none: NCCL's ring was overrun.
 
 use crate::tests::stream::{Built, Stream};
-use crate::timeline::instance::InstanceKind;
-use crate::timeline::location::{LocationKey, Owner};
 use clocks::gpu::GpuCalibration;
 use nccl_events::archive::Timing;
+use process_model::timeline::instance::InstanceKind;
+use process_model::timeline::location::{LocationKey, Owner};
 use schema::Counts;
 
 /// How far the GPU's timer is ahead of the host's clock.

@@ -1,10 +1,10 @@
 //! Proxy threads between transfers.
 
 use crate::tests::stream::{Built, CONTEXT, Item, Stream};
-use crate::timeline::instance::InstanceKind;
-use crate::timeline::location::LocationKey;
 use journal::format::record::RecordBody;
 use nccl_events::{Body, Kind, Start, StateArgs, event, state};
+use process_model::timeline::instance::InstanceKind;
+use process_model::timeline::location::LocationKey;
 
 /// What a proxy thread did, by slot: id, from, to, states.
 type Control<'a> = (u16, u64, u64, Option<u64>, &'a [(u32, u64)]);

@@ -1,12 +1,12 @@
 //! What intervals operations get, and on which locations: small streams with exact times.
 
 use crate::tests::stream::{CONTEXT, Stream, proxy_op};
-use crate::timeline::events::Role;
-use crate::timeline::instance::InstanceKind;
-use crate::timeline::location::{LocationKey, Owner};
 use journal::record::RecordBody;
 use nccl_events::archive::Timing;
 use nccl_events::{Body, StateArgs, event, state};
+use process_model::timeline::events::Role;
+use process_model::timeline::instance::InstanceKind;
+use process_model::timeline::location::{LocationKey, Owner};
 use tables::communicators::CommIdentity;
 
 #[test]

@@ -1,12 +1,12 @@
 //! What is left out by level, and what metrics say.
 
 use crate::tests::stream::{Stream, proxy_op, step};
-use crate::timeline::events::Role;
-use crate::timeline::location::{LocationKey, Owner};
 use journal::part::metrics::{Metric, MetricSet};
 use journal::part::options::{CollectiveRecords, Level};
 use nccl_events::archive::Timing;
 use nccl_events::{Body, Kind, StateArgs, state};
+use process_model::timeline::events::Role;
+use process_model::timeline::location::{LocationKey, Owner};
 
 /// A collective with a transfer of two steps that overlap: 1000 bytes from 120 to 130, 500 from 125 to 135.
 fn stream() -> Stream {

@@ -1,9 +1,9 @@
 //! Phases of kernel channels, on the GPU's timer.
 
 use crate::tests::stream::{Built, Item, Stream};
-use crate::timeline::instance::InstanceKind;
-use crate::timeline::location::{LocationKey, Owner};
 use nccl_events::{Body, Kind, StateArgs, event, state};
+use process_model::timeline::instance::InstanceKind;
+use process_model::timeline::location::{LocationKey, Owner};
 
 const CHANNEL: u64 = 20;
 

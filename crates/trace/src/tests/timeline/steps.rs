@@ -1,9 +1,9 @@
 //! Proxy steps: what they wait for, one after the other, on the location of their slot.
 
 use crate::tests::stream::{FOREIGN, Item, Stream, proxy_op, step};
-use crate::timeline::instance::InstanceKind;
-use crate::timeline::location::{LocationKey, Owner};
 use nccl_events::{Body, Kind, StateArgs, event, state};
+use process_model::timeline::instance::InstanceKind;
+use process_model::timeline::location::{LocationKey, Owner};
 
 const OP: u64 = 20;
 

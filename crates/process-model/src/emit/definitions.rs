@@ -1,0 +1,227 @@
+//! The definitions of one part: strings, regions and communicators, numbered by meaning.
+//!
+//! Numbers come from sorted content, never from the order of arrival, so that the same journal always
+//! gives the same part. They are local: `unify` maps them to the archive's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use otf2::{Paradigm, RegionRef, RegionRole, StringRef};
+
+use crate::links::gpu_work::names::{copy_kind, demangled};
+use crate::links::pxn::{self, placeholder};
+use crate::links::{Links, collective};
+use crate::timeline::instance::{RegionKey, RegionName, RegionNumber, Regions};
+use journal::format::record::Symbol;
+use journal::reader::Symbols;
+use nccl_events::archive::{RegionClass, Timing, canonical_name};
+use small_sort::Gather;
+use tables::Tables;
+use tables::index::{index, index_u32};
+
+#[derive(Debug, Default)]
+pub struct Definitions {
+    pub strings: Vec<String>,
+    pub regions: Vec<RegionText>,
+    by_text: BTreeMap<String, u32>,
+    by_symbol: Vec<StringRef>,
+    /// By the number of the timeline.
+    by_region: Vec<RegionRef>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionFacts {
+    pub role: RegionRole,
+    pub paradigm: Paradigm,
+    pub group: &'static str,
+    pub description: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RegionText {
+    pub class: RegionClass,
+    pub name: String,
+    /// What it shows, see [`nccl_events::archive`]; of a kernel what compilers call it.
+    pub canonical: String,
+    /// What NCCL calls the function; empty if it is not about one.
+    pub func: String,
+}
+
+fn region_text(key: RegionKey, symbols: &Symbols) -> RegionText {
+    let (name, func) = match key.name {
+        RegionName::Fixed(name) => (name.to_owned(), ""),
+        RegionName::Derived(pattern) => {
+            let func = pattern.collective().name();
+            (format!("nccl{func}"), func)
+        }
+        RegionName::Plugin(id) => (format!("net plugin {id:#x}"), ""),
+        RegionName::Copy(kind) => (copy_kind(kind).to_owned(), ""),
+        RegionName::Mangled(name) => {
+            let name = match symbols.text(name) {
+                "" => "kernel",
+                name => name,
+            };
+            return RegionText {
+                class: key.class,
+                name: demangled(name),
+                canonical: name.to_owned(),
+                func: String::new(),
+            };
+        }
+        RegionName::Text(name) => {
+            let name = match symbols.text(name) {
+                "" => "phase",
+                name => name,
+            };
+            (name.to_owned(), "")
+        }
+        RegionName::Func(func, suffix) => {
+            let func = match symbols.text(func) {
+                "" => "Unknown",
+                func => func,
+            };
+            (format!("nccl{func}{suffix}"), func)
+        }
+    };
+    RegionText { class: key.class, canonical: canonical_name(key.class, key.kind, &name), name, func: func.to_owned() }
+}
+
+impl RegionText {
+    pub fn facts(&self) -> RegionFacts {
+        // Only communicators are MPI's: readers count the time in regions of that paradigm as time in MPI.
+        let (paradigm, group, description) = match self.class {
+            RegionClass::Api => (Paradigm::User, "NCCL API", "call"),
+            RegionClass::Enqueue => (Paradigm::User, "NCCL API", "enqueueing of an operation"),
+            RegionClass::Launch => (Paradigm::Cuda, "NCCL API", "launch of a kernel"),
+            RegionClass::Operation => (Paradigm::User, "NCCL operations", "operation"),
+            RegionClass::Network => (Paradigm::User, "NCCL network", "transfer by the proxy"),
+            RegionClass::Channel => (Paradigm::Cuda, "CUDA kernels", "channel of a kernel"),
+            RegionClass::Proxy => (Paradigm::User, "NCCL proxy", "state of a proxy thread"),
+            RegionClass::Kernel => (Paradigm::Cuda, "CUDA kernels", "kernel"),
+            RegionClass::Copy => (Paradigm::Cuda, "CUDA copies", "copy by a GPU"),
+        };
+        let role = match (self.class, self.name.as_str()) {
+            (RegionClass::Api | RegionClass::Operation, _) if !self.func.is_empty() => collective::role(&self.func),
+            (RegionClass::Network, "queued") => RegionRole::Artificial,
+            (RegionClass::Network | RegionClass::Copy, _) => RegionRole::DataTransfer,
+            (RegionClass::Channel | RegionClass::Proxy | RegionClass::Kernel, _) => RegionRole::Function,
+            _ => RegionRole::Wrapper,
+        };
+        RegionFacts { role, paradigm, group, description }
+    }
+}
+
+/// The strings in the fields of events, beside the names of functions.
+fn symbols_in(tables: &Tables) -> BTreeSet<Symbol> {
+    let mut used = Used::default();
+    for coll in &tables.events.colls {
+        let fields = &coll.fields;
+        used.add(fields.datatype);
+        used.add(fields.algorithm);
+        used.add(fields.protocol);
+        used.add(fields.kernel_variant);
+    }
+    for ce_coll in &tables.events.ce_colls {
+        used.add(ce_coll.fields.datatype);
+        used.add(ce_coll.fields.sync_strategy);
+    }
+    for p2p in &tables.events.p2ps {
+        used.add(p2p.fields.datatype);
+    }
+    for call in &tables.events.coll_apis {
+        used.add(call.fields.datatype);
+    }
+    for call in &tables.events.p2p_apis {
+        used.add(call.fields.datatype);
+    }
+    (0..).zip(used.0).filter(|&(_, is_used)| is_used).map(|(symbol, _)| Symbol(symbol)).collect()
+}
+
+/// By symbol: whether it is used.
+#[derive(Default)]
+struct Used(Vec<bool>);
+
+impl Used {
+    fn add(&mut self, symbol: Symbol) {
+        let at = index(symbol.0);
+        if at >= self.0.len() {
+            self.0.resize(at + 1, false);
+        }
+        if let Some(is_used) = self.0.get_mut(at) {
+            *is_used = true;
+        }
+    }
+}
+
+impl Definitions {
+    pub fn of(tables: &Tables, links: &Links, regions: &Regions, symbols: &Symbols) -> Self {
+        let mut used = symbols_in(tables);
+        if tables.events.heads().next().is_some() {
+            used.insert(Symbol::NONE);
+        }
+        used.extend(tables.contexts.iter().map(|context| context.comm.name));
+        let mut texts: BTreeSet<&str> = Timing::ALL.iter().map(|timing| timing.name()).gather();
+        let transfers = links.transfers.for_others.iter().map(|&row| &tables[row]);
+        let for_another = transfers.filter(|op| pxn::is_for_another(tables, op));
+        let origins: BTreeSet<u64> = for_another.map(|op| tables.context_of(op)).gather();
+        let origins: Vec<String> = origins.into_iter().map(placeholder).collect();
+        texts.extend(origins.iter().map(String::as_str));
+        texts.extend(used.iter().map(|&symbol| symbols.text(symbol)));
+        let of_work = links.gpu.texts();
+        texts.extend(of_work.iter().map(String::as_str));
+        let mut definitions = Self::default();
+        for text in texts {
+            let number = index_u32(definitions.strings.len());
+            definitions.strings.push(text.to_owned());
+            definitions.by_text.insert(text.to_owned(), number);
+        }
+        for &symbol in &used {
+            // An attribute that says nothing is left out.
+            if symbols.text(symbol).is_empty() {
+                continue;
+            }
+            let reference = definitions.text(symbols.text(symbol));
+            put(&mut definitions.by_symbol, index(symbol.0), reference, StringRef::UNDEFINED);
+        }
+        definitions.number_regions(regions, symbols);
+        definitions
+    }
+
+    fn number_regions(&mut self, regions: &Regions, symbols: &Symbols) {
+        let mut named: BTreeMap<RegionText, Vec<RegionNumber>> = BTreeMap::new();
+        for (number, key) in regions.used() {
+            named.entry(region_text(key, symbols)).or_default().push(number);
+        }
+        for (text, numbers) in named {
+            let reference = RegionRef::new(index_u32(self.regions.len()));
+            self.regions.push(text);
+            for number in numbers {
+                put(&mut self.by_region, number.index(), reference, RegionRef::UNDEFINED);
+            }
+        }
+    }
+
+    /// The number of a text; undefined if it is not in the table.
+    pub fn text(&self, text: &str) -> StringRef {
+        self.by_text.get(text).map_or(StringRef::UNDEFINED, |&number| StringRef::new(number))
+    }
+
+    /// The number of a symbol's text; undefined for no string and for an empty one.
+    #[inline]
+    pub fn symbol(&self, symbol: Symbol) -> StringRef {
+        self.by_symbol.get(index(symbol.0)).copied().unwrap_or(StringRef::UNDEFINED)
+    }
+
+    #[inline]
+    pub fn region(&self, number: RegionNumber) -> RegionRef {
+        self.by_region.get(number.index()).copied().unwrap_or(RegionRef::UNDEFINED)
+    }
+}
+
+fn put<T: Clone>(list: &mut Vec<T>, at: usize, value: T, nothing: T) {
+    if list.len() <= at {
+        list.resize(at + 1, nothing);
+    }
+    if let Some(entry) = list.get_mut(at) {
+        *entry = value;
+    }
+}

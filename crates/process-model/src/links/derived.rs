@@ -1,0 +1,170 @@
+//! Collectives that NCCL makes of sends and receives, and their executions.
+
+use std::collections::BTreeMap;
+
+use super::operations::Activities;
+use crate::links::interval::Interval;
+use job::derived::{Calls, Members};
+use job::interval::around;
+use journal::format::record::Symbol;
+use journal::reader::Symbols;
+use nccl_events::collective::Pattern;
+use tables::index::{index, index_u32};
+use tables::{GroupApi, OperationRow, P2p, P2pApi, Row, Tables};
+
+#[derive(Clone, Debug)]
+pub struct DerivedCall {
+    pub pattern: Pattern,
+    /// Its calls of `ncclSend` and `ncclRecv`, in order: the first one stands for it.
+    pub calls: Vec<Row<P2pApi>>,
+    /// Elements to or from each rank.
+    pub count: u64,
+    pub datatype: Symbol,
+    /// This rank, which is the root of a gather or scatter.
+    pub rank: i32,
+    pub ranks: u32,
+}
+
+/// One execution of such a call.
+#[derive(Clone, Debug)]
+pub struct DerivedCollective {
+    /// The call: an index in [`DerivedCollectives::calls`].
+    pub call: u32,
+    /// Its sends and receives: indices of activities, ascending.
+    pub members: Vec<u32>,
+    pub missing: u32,
+}
+
+impl DerivedCollective {
+    /// The first of its members, which stands for it.
+    pub fn leader(&self) -> Option<u32> {
+        self.members.first().copied()
+    }
+
+    /// From the first begin of its members to the last end. Its timing is that of the member of which the least is
+    /// known; what ran with other operations of the kernel says nothing.
+    pub fn interval(&self, intervals: &[Option<Interval>]) -> Option<Interval> {
+        around(self.members.iter().filter_map(|&at| intervals.get(index(at)).copied().flatten()))
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct DerivedCollectives {
+    pub calls: Vec<DerivedCall>,
+    pub all: Vec<DerivedCollective>,
+    /// By activity: the execution it is a member of.
+    by_member: BTreeMap<u32, u32>,
+}
+
+/// The call that a group's sends and receives are, if they are one.
+fn recognise(tables: &Tables, symbols: &Symbols, calls: Vec<Row<P2pApi>>) -> Option<DerivedCall> {
+    let mut events = calls.iter().map(|&row| &tables[row]);
+    let first = events.next()?;
+    let mut all = Calls::new(first.context, &first.fields);
+    events.for_each(|call| all.add(call.context, &call.fields));
+    let same = all.same()?;
+    let comm = &tables.contexts.get(index(same.context.at()?))?.comm;
+    let ranks = u32::try_from(comm.ranks).ok()?;
+    let pattern = all.pattern(index(ranks), symbols)?;
+    Some(DerivedCall { pattern, calls, count: same.count, datatype: same.datatype, rank: comm.rank, ranks })
+}
+
+/// How many transfers of an execution are missing; `None` if its members are not those of such a call after all.
+fn missing(
+    (tables, symbols): (&Tables, &Symbols),
+    call: &DerivedCall,
+    activities: &Activities,
+    members: &[u32],
+) -> Option<u32> {
+    let mut all = Members::new(call.rank, index(call.ranks));
+    for &member in members {
+        let OperationRow::P2p(row) = activities.all.get(index(member))?.operation else {
+            return None;
+        };
+        let P2p { func, peer, .. } = tables[row].fields;
+        all.add(symbols.text(func), peer);
+    }
+    all.missing(call.pattern)
+}
+
+/// The calls of sends and receives in groups that are NCCL's own, by group, each in the order of time.
+fn groups(tables: &Tables) -> BTreeMap<Row<GroupApi>, Vec<Row<P2pApi>>> {
+    let mut groups: BTreeMap<Row<GroupApi>, Vec<Row<P2pApi>>> = BTreeMap::new();
+    for (row, call) in tables.rows::<P2pApi>() {
+        let group = tables.find_as::<GroupApi>(call.parent);
+        if let Some(group) = group.filter(|&group| tables[group].fields.depth == 1) {
+            groups.entry(group).or_default().push(row);
+        }
+    }
+    for calls in groups.values_mut() {
+        small_sort::sort_by_key(calls, |&row| (tables[row].start, row));
+    }
+    groups
+}
+
+impl DerivedCollectives {
+    pub fn of(tables: &Tables, symbols: &Symbols, activities: &Activities) -> Self {
+        let mut derived = Self::default();
+        let mut by_call: BTreeMap<Row<P2pApi>, u32> = BTreeMap::new();
+        let mut recognised = Vec::new();
+        for calls in groups(tables).into_values() {
+            if let Some(call) = recognise(tables, symbols, calls) {
+                let number = index_u32(recognised.len());
+                by_call.extend(call.calls.iter().map(|&row| (row, number)));
+                recognised.push(call);
+            }
+        }
+        if recognised.is_empty() {
+            return derived;
+        }
+        let mut executions: BTreeMap<u32, BTreeMap<u64, Vec<u32>>> = BTreeMap::new();
+        for (at, activity) in activities.all.iter().enumerate() {
+            let call = tables.find_as::<P2pApi>(tables.operation(activity.operation).parent);
+            let Some(&call) = call.and_then(|call| by_call.get(&call)) else {
+                continue;
+            };
+            if activity.is_at_capture {
+                continue;
+            }
+            let executions = executions.entry(call).or_default();
+            executions.entry(activity.replay.unwrap_or(0)).or_default().push(index_u32(at));
+        }
+        for (number, call) in (0..).zip(recognised) {
+            let members = executions.remove(&number).unwrap_or_default().into_values();
+            let found: Option<Vec<(Vec<u32>, u32)>> = members
+                .map(|members| {
+                    let missing = missing((tables, symbols), &call, activities, &members)?;
+                    Some((members, missing))
+                })
+                .collect();
+            if let Some(found) = found {
+                derived.add(call, found);
+            }
+        }
+        derived
+    }
+
+    fn add(&mut self, call: DerivedCall, executions: Vec<(Vec<u32>, u32)>) {
+        let number = index_u32(self.calls.len());
+        self.calls.push(call);
+        for (members, missing) in executions {
+            let at = index_u32(self.all.len());
+            self.by_member.extend(members.iter().map(|&member| (member, at)));
+            self.all.push(DerivedCollective { call: number, members, missing });
+        }
+    }
+
+    pub fn call(&self, collective: &DerivedCollective) -> Option<&DerivedCall> {
+        self.calls.get(index(collective.call))
+    }
+
+    /// The execution that an activity is a member of: its index in [`DerivedCollectives::all`].
+    pub fn place_of_member(&self, activity: u32) -> Option<u32> {
+        self.by_member.get(&activity).copied()
+    }
+
+    pub fn of_member(&self, activity: u32) -> Option<(&DerivedCollective, &DerivedCall)> {
+        let collective = self.all.get(index(self.place_of_member(activity)?))?;
+        Some((collective, self.call(collective)?))
+    }
+}

@@ -1,0 +1,73 @@
+//! What belongs together: call ↔ operation ↔ launch ↔ transfer ↔ channel.
+//!
+//! NCCL stops Coll and P2p when they are enqueued; the work shows only in their children:
+//!
+//! ```text
+//!  GroupApi ── CollApi ── Coll ──┬── ProxyOp ── ProxyStep …   network
+//!     └── KernelLaunch ╌╌╌╌╌┘    └── KernelCh                 GPU
+//!          (same group, same communicator, see [`launches`])
+//! ```
+
+mod channels;
+pub mod collective;
+pub mod derived;
+pub mod gpu_clocks;
+pub mod gpu_work;
+pub mod inferred_ends;
+pub mod interval;
+pub mod launches;
+pub mod operations;
+pub mod pxn;
+pub mod replays;
+pub mod stamps;
+pub mod transfers;
+
+use self::derived::DerivedCollectives;
+use self::gpu_work::GpuWork;
+use self::inferred_ends::InferredEnds;
+use self::operations::{Activities, Activity};
+use self::pxn::RemoteTransfers;
+use self::replays::Replays;
+use self::stamps::Stamps;
+use self::transfers::Transfers;
+use journal::reader::Symbols;
+use tables::Tables;
+use tables::index::index;
+
+#[derive(Debug, Default)]
+pub struct Links {
+    /// One for each Coll, P2p and CeColl, in the order of the journal.
+    pub activities: Activities,
+    pub stamps: Stamps,
+    pub replays: Replays,
+    pub derived: DerivedCollectives,
+    pub gpu: GpuWork,
+    pub transfers: Transfers,
+    pub inferred_ends: InferredEnds,
+    /// Proxy operations of other processes that count for operations of this one.
+    pub remote_operations: u64,
+}
+
+impl Links {
+    /// Links the events. Times must be nanoseconds already; `remote` is what other processes did for this one (PXN).
+    pub fn of(tables: &Tables, symbols: &Symbols, remote: &[RemoteTransfers]) -> Self {
+        let inferred_ends = inferred_ends::of(tables);
+        let stamps = Stamps::of(tables);
+        let mut activities = Activities::of(tables);
+        let replays = replays::number(tables, &mut activities);
+        let transfers = Transfers::of(tables);
+        transfers.add_to(tables, &mut activities);
+        channels::add_to(tables, &stamps, &mut activities);
+        let remote_operations = pxn::add_to(tables, remote, &mut activities);
+        activities.find_unfinished(tables);
+        launches::link(tables, &mut activities);
+        let gpu = GpuWork::of(tables, symbols, &activities, &replays);
+        let derived = DerivedCollectives::of(tables, symbols, &activities);
+        Self { activities, stamps, replays, derived, gpu, transfers, inferred_ends, remote_operations }
+    }
+
+    #[inline]
+    pub fn activity(&self, at: u32) -> Option<&Activity> {
+        self.activities.all.get(index(at))
+    }
+}

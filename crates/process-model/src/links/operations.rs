@@ -1,0 +1,122 @@
+//! Collectives, sends and receives, each with what belongs to it.
+
+use job::has_ended;
+use tables::index::{index, index_u32};
+use tables::{KernelLaunch, OperationRow, Row, Tables};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Activity {
+    pub operation: OperationRow,
+    /// Which replay of its captured call it is, from 1.
+    pub replay: Option<u64>,
+    /// Whether it was reported while it was captured: it did not run then.
+    pub is_at_capture: bool,
+    pub launch: Option<Row<KernelLaunch>>,
+    /// Whether the launch is this operation's own, not one captured in a graph before.
+    pub launch_is_own: bool,
+    pub proxies: u32,
+    /// The last stop of them.
+    pub proxy_last: Option<u64>,
+    pub kernel_channels: u32,
+    /// First start and last stop on the GPU's timer, of the stamps that can be trusted.
+    pub gpu: Option<(u64, u64)>,
+    /// First start and last stop as reported on the host.
+    pub kernel_host: Option<(u64, u64)>,
+    pub unfinished: bool,
+    /// Bytes sent on the network, as far as NCCL reported.
+    pub bytes_sent: u64,
+    /// Bytes received from the network, as far as NCCL reported.
+    pub bytes_received: u64,
+}
+
+impl Activity {
+    const fn new(operation: OperationRow) -> Self {
+        Self {
+            operation,
+            replay: None,
+            is_at_capture: false,
+            launch: None,
+            launch_is_own: false,
+            proxies: 0,
+            proxy_last: None,
+            kernel_channels: 0,
+            gpu: None,
+            kernel_host: None,
+            unfinished: false,
+            bytes_sent: 0,
+            bytes_received: 0,
+        }
+    }
+}
+
+/// One activity for each operation, in the order of the journal.
+#[derive(Debug, Default)]
+pub struct Activities {
+    pub all: Vec<Activity>,
+    /// By row: the index in `all`.
+    of_colls: Vec<u32>,
+    of_p2ps: Vec<u32>,
+    of_ce_colls: Vec<u32>,
+}
+
+impl Activities {
+    /// Those of a process, without anything that belongs to them yet.
+    pub fn of(tables: &Tables) -> Self {
+        let mut order: Vec<(u32, OperationRow)> = Vec::new();
+        order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::Coll(row))));
+        order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::P2p(row))));
+        order.extend(tables.rows().map(|(row, event)| (event.order, OperationRow::CeColl(row))));
+        // Stable for its speed: there are three runs in order.
+        order.sort_by_key(|&(order, _)| order);
+        let mut activities = Self {
+            all: Vec::with_capacity(order.len()),
+            of_colls: vec![0; tables.events.colls.len()],
+            of_p2ps: vec![0; tables.events.p2ps.len()],
+            of_ce_colls: vec![0; tables.events.ce_colls.len()],
+        };
+        for (_, operation) in order {
+            let at = index_u32(activities.all.len());
+            let of_row = match operation {
+                OperationRow::Coll(row) => activities.of_colls.get_mut(row.index()),
+                OperationRow::P2p(row) => activities.of_p2ps.get_mut(row.index()),
+                OperationRow::CeColl(row) => activities.of_ce_colls.get_mut(row.index()),
+            };
+            if let Some(of_row) = of_row {
+                *of_row = at;
+            }
+            activities.all.push(Activity::new(operation));
+        }
+        activities
+    }
+
+    #[inline]
+    pub fn at(&self, operation: OperationRow) -> Option<u32> {
+        let at = match operation {
+            OperationRow::Coll(row) => self.of_colls.get(row.index()),
+            OperationRow::P2p(row) => self.of_p2ps.get(row.index()),
+            OperationRow::CeColl(row) => self.of_ce_colls.get(row.index()),
+        };
+        at.copied()
+    }
+
+    /// The index of the activity of the event with this id.
+    #[inline]
+    pub fn find(&self, tables: &Tables, id: u64) -> Option<u32> {
+        self.at(OperationRow::of(tables.find(id)?)?)
+    }
+
+    /// The activity of the event with this id, to add to it.
+    #[inline]
+    pub(super) fn get_mut(&mut self, tables: &Tables, id: u64) -> Option<&mut Activity> {
+        let at = self.find(tables, id)?;
+        self.all.get_mut(index(at))
+    }
+
+    pub(super) fn find_unfinished(&mut self, tables: &Tables) {
+        for activity in &mut self.all {
+            let ended_children = activity.proxy_last.is_some() || activity.kernel_host.is_some();
+            let has_stop = ended_children || tables.operation(activity.operation).stop().is_some();
+            activity.unfinished = !has_ended(activity.unfinished, has_stop, ended_children);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! PXN: the proxy of a process does the network transfers of an operation of another process of the node.
+//!
+//! ```text
+//!  worker  ProxyOp, parent: an id of the other's ─► parts/<worker>/remote-transfers   what it did for which operation
+//!  origin  Coll, no ProxyOp of its own ◄── reads that when it is written: its network part counts
+//!  unify   the worker's location ─► named after the rank it worked for, in that process's group
+//! ```
+//!
+//! Processes of a node share a clock, so the worker's times are the origin's. The process that is written first cannot
+//! know what the other did: `finalize` writes such a part a second time, while its journal is there.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::links::operations::Activities;
+use crate::links::transfers::Transfers;
+use tables::communicators::Comms;
+use tables::{Event, ProxyOp, Tables};
+
+/// What a process transferred for one operation of another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteTransfers {
+    /// The operation: an event id of the other process.
+    pub parent: u64,
+    pub operations: u32,
+    /// The last stop of them, CLOCK_MONOTONIC ns.
+    pub last_ns: Option<u64>,
+    pub unfinished: bool,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+}
+
+/// What a process did for a communicator rank of another, in sum.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteWork {
+    /// The context that the other process handed out.
+    pub context: u64,
+    pub operations: u64,
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    /// Time in which at least one of them was under way, in ns.
+    pub busy_ns: u64,
+}
+
+/// A rank of a communicator, as other processes may refer to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportedRank {
+    /// The context that this process handed out.
+    pub context: u64,
+    /// An index into the part's communicators.
+    pub comm: u32,
+    pub rank: u32,
+}
+
+/// How a part calls a rank that it does not know: this text is replaced in the archive.
+pub fn placeholder(context: u64) -> String {
+    format!("<foreign {context:#x}>")
+}
+
+pub fn context_of_placeholder(text: &str) -> Option<u64> {
+    let context = text.strip_prefix("<foreign 0x")?.strip_suffix('>')?;
+    u64::from_str_radix(context, 16).ok()
+}
+
+/// What this process transferred for operations of others, by operation.
+pub fn transfers(tables: &Tables, own: &Transfers) -> Vec<RemoteTransfers> {
+    let mut all: BTreeMap<u64, RemoteTransfers> = BTreeMap::new();
+    for &row in &own.for_others {
+        let op = &tables[row];
+        if !tables.is_of_another_process(op.parent) {
+            continue;
+        }
+        let new = || RemoteTransfers { parent: op.parent, ..RemoteTransfers::default() };
+        let sum = all.entry(op.parent).or_insert_with(new);
+        sum.operations += 1;
+        sum.last_ns = sum.last_ns.max(op.stop());
+        sum.unfinished |= op.stop().is_none() && !own.is_silent(row);
+        let (sent, received) = own.sent_and_received(row, op);
+        sum.bytes_sent += sent;
+        sum.bytes_received += received;
+    }
+    all.into_values().collect()
+}
+
+/// Adds what other processes did to the operations of this one; gives how many proxy operations count.
+pub(super) fn add_to(tables: &Tables, remote: &[RemoteTransfers], activities: &mut Activities) -> u64 {
+    let mut counted = 0;
+    for transfers in remote {
+        let Some(activity) = activities.get_mut(tables, transfers.parent) else {
+            continue;
+        };
+        counted += u64::from(transfers.operations);
+        activity.proxies += transfers.operations;
+        activity.proxy_last = activity.proxy_last.max(transfers.last_ns);
+        activity.unfinished |= transfers.unfinished;
+        activity.bytes_sent += transfers.bytes_sent;
+        activity.bytes_received += transfers.bytes_received;
+    }
+    counted
+}
+
+/// Whether a proxy operation is work for a rank of another process, which its context names.
+pub fn is_for_another(tables: &Tables, op: &Event<ProxyOp>) -> bool {
+    tables.is_foreign(op) && !tables.is_own_context(tables.context_of(op))
+}
+
+/// What this process did for ranks of others. Of transfers that NCCL gives a context of this process (2.23) nobody
+/// knows for which rank.
+pub fn work(tables: &Tables, own: &Transfers) -> Vec<RemoteWork> {
+    let mut all: BTreeMap<u64, (RemoteWork, Vec<(u64, u64)>)> = BTreeMap::new();
+    for &row in &own.for_others {
+        let op = &tables[row];
+        if !is_for_another(tables, op) {
+            continue;
+        }
+        let context = tables.context_of(op);
+        let (work, spans) = all.entry(context).or_default();
+        work.context = context;
+        work.operations += 1;
+        let (sent, received) = own.sent_and_received(row, op);
+        work.bytes_sent += sent;
+        work.bytes_received += received;
+        spans.extend(op.stop().map(|end| (op.start, end)));
+    }
+    let works = all.into_values().map(|(mut work, spans)| {
+        work.busy_ns = covered(spans);
+        work
+    });
+    works.collect()
+}
+
+fn covered(mut spans: Vec<(u64, u64)>) -> u64 {
+    small_sort::sort(&mut spans);
+    let (mut covered, mut until) = (0, 0);
+    for (start, end) in spans {
+        covered += end.saturating_sub(start.max(until));
+        until = until.max(end);
+    }
+    covered
+}
+
+pub fn exported(tables: &Tables, comms: &Comms) -> Vec<ExportedRank> {
+    let contexts = tables.contexts.iter().zip(&comms.members);
+    let ranks =
+        contexts.map(|(context, member)| ExportedRank { context: context.id, comm: member.comm, rank: member.rank });
+    ranks.collect()
+}

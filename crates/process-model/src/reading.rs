@@ -1,0 +1,56 @@
+//! A journal's records become tables.
+
+use journal::format::record::{Record, RecordBody, Records, Symbol};
+use journal::reader::{Journal, Outcome};
+use nccl_events::gpu::GpuRecord;
+use nccl_events::{Start, StateArgs};
+use tables::builder::TableBuilder;
+
+/// Reads all of a journal but the events and the GPU work before `ticks`.
+pub fn read_since(journal: Journal, ticks: u64) -> (TableBuilder, Outcome) {
+    let mut since = Since { ticks, builder: TableBuilder::default() };
+    let outcome = journal.read(&mut since);
+    (since.builder, outcome)
+}
+
+/// Passes on records but those of events and of GPU work before a time.
+struct Since {
+    ticks: u64,
+    builder: TableBuilder,
+}
+
+impl Records for Since {
+    fn record(&mut self, record: Record) {
+        let is_work = matches!(
+            record.body,
+            RecordBody::Gpu(GpuRecord::Kernel(_) | GpuRecord::Copy(_) | GpuRecord::LaunchTime(_))
+                | RecordBody::Start(_)
+                | RecordBody::Stop
+                | RecordBody::State { .. }
+        );
+        if record.ticks >= self.ticks || !is_work {
+            self.builder.record(record);
+        }
+    }
+
+    #[inline]
+    fn start(&mut self, slot: u16, ticks: u64, id: u64, start: &Start<Symbol>) {
+        if ticks >= self.ticks {
+            self.builder.start(slot, ticks, id, start);
+        }
+    }
+
+    #[inline]
+    fn stop(&mut self, slot: u16, ticks: u64, id: u64) {
+        if ticks >= self.ticks {
+            self.builder.stop(slot, ticks, id);
+        }
+    }
+
+    #[inline]
+    fn state(&mut self, slot: u16, ticks: u64, id: u64, state: (u32, StateArgs)) {
+        if ticks >= self.ticks {
+            self.builder.state(slot, ticks, id, state);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Proxy steps: chunks on their way, each on the location of its slot of the connection.
+//!
+//! NCCL says what a step waits for by its states; the location shows them one after the other:
+//!
+//! ```text
+//!   send:  start ─ SendGPUWait ─ 20 ─ SendPeerWait ─ 9 ─ SendWait ──────── stop
+//!   recv:  start ─ RecvWait ──── 11 ─ RecvFlushWait ─ 12 ─ RecvGPUWait ─── stop
+//! ```
+
+use crate::timeline::builder::TimelineBuilder;
+use crate::timeline::instance::{InstanceKind, Source};
+use crate::timeline::location::{ByLocation, LocationKey, Owner, Siblings};
+use crate::timeline::locations::parts::Parts;
+use crate::timeline::model::ProcessModel;
+use job::transfers::slot;
+use nccl_events::{Kind, state};
+use tables::{Event, EventRow, ProxyOp, ProxyStep, Row};
+
+/// What a step waits for in a state.
+const fn phase(number: u32) -> Option<InstanceKind> {
+    match number {
+        state::PROXY_STEP_SEND_GPU_WAIT => Some(InstanceKind::SendGpuWait),
+        state::PROXY_STEP_SEND_PEER_WAIT => Some(InstanceKind::SendPeerWait),
+        state::PROXY_STEP_SEND_WAIT => Some(InstanceKind::SendWait),
+        state::PROXY_STEP_RECV_WAIT => Some(InstanceKind::RecvWait),
+        state::PROXY_STEP_RECV_FLUSH_WAIT => Some(InstanceKind::RecvFlushWait),
+        state::PROXY_STEP_RECV_GPU_WAIT => Some(InstanceKind::RecvGpuWait),
+        _ => None,
+    }
+}
+
+/// As many as most steps have at least.
+const PHASES: usize = 2;
+
+/// What a step does before the state that it was first seen in.
+const fn first(seen: InstanceKind) -> InstanceKind {
+    match seen {
+        InstanceKind::SendPeerWait | InstanceKind::SendWait => InstanceKind::SendGpuWait,
+        InstanceKind::RecvFlushWait | InstanceKind::RecvGpuWait => InstanceKind::RecvWait,
+        seen => seen,
+    }
+}
+
+/// The phases of a step with their beginnings, in order; one for the whole step if NCCL reported no state.
+fn phases(step: &Event<ProxyStep>) -> Parts {
+    let mut phases = Parts::new();
+    for (number, time) in step.states() {
+        let Some(kind) = phase(number) else {
+            continue;
+        };
+        if phases.is_empty() {
+            phases.add(first(kind), step.start);
+        }
+        phases.add(kind, time.max(step.start));
+    }
+    if phases.is_empty() {
+        phases.add(InstanceKind::Step, step.start);
+    }
+    phases
+}
+
+/// Data of a step that the network puts into the memory of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// The part's number of the communicator, and of its window.
+    pub comm: u32,
+    pub peer: u32,
+    pub bytes: u64,
+    /// Whether it is known when all was sent.
+    pub completes: bool,
+}
+
+/// What a step puts, if it got as far as sending. `None` also for communicators of other processes, whose members are
+/// unknown, and for peers that the communicator does not have.
+pub fn put(model: &ProcessModel<'_>, row: Row<ProxyStep>) -> Option<Put> {
+    let step = &model.tables[row];
+    if !sends(step) {
+        return None;
+    }
+    let op = model.tables.get::<ProxyOp>(step.parent)?;
+    if !op.fields.is_send || model.tables.is_foreign(op) {
+        return None;
+    }
+    let member = model.member_of(op)?;
+    let peer = u32::try_from(op.fields.peer).ok();
+    Some(Put {
+        comm: member.comm,
+        peer: peer.filter(|peer| *peer < member.ranks)?,
+        bytes: step.state_value(),
+        completes: model.step_end(row).is_some(),
+    })
+}
+
+/// Whether the network was seen to send the step, and how much: early releases do not tell, and a put of 0 bytes would
+/// be made up.
+fn sends(step: &Event<ProxyStep>) -> bool {
+    step.state_value() > 0 && step.saw(state::PROXY_STEP_SEND_WAIT)
+}
+
+/// The location of a step: its slot of the connection of its proxy operation. `None` where NCCL or the journal does not
+/// tell the operation.
+pub(super) fn location(
+    model: &ProcessModel<'_>,
+    builder: &mut TimelineBuilder,
+    step: &Event<ProxyStep>,
+) -> Option<LocationKey> {
+    let op = model.tables.get::<ProxyOp>(step.parent)?;
+    let ProxyOp { channel, peer, is_send, .. } = op.fields;
+    let owner = model.owner_of_transfer(op);
+    if owner.is_foreign() {
+        builder.count_without_communicator(model.tables.is_foreign(op));
+    }
+    Some(LocationKey::Step(owner, channel, is_send, peer, slot(step.fields.step)))
+}
+
+pub(super) fn build(model: &ProcessModel<'_>, builder: &mut TimelineBuilder) {
+    let mut order = ByLocation::new();
+    for (row, step) in model.tables.rows::<ProxyStep>() {
+        if let Some(key) = location(model, builder, step) {
+            let inferred = model.links.inferred_ends.steps.get(&row).copied();
+            builder.counts.closed += u64::from(inferred.is_some());
+            let end = inferred.unwrap_or_else(|| model.end(step));
+            let is_own = matches!(key, LocationKey::Step(Owner::Context(_), ..));
+            if is_own && sends(step) && put(model, row).is_none() {
+                builder.counts.messages_without_peer += 1;
+            }
+            order.add(key, (step.start, row, end.max(step.start)));
+        }
+    }
+    for (key, of_location) in order.in_order() {
+        let mut siblings = Siblings::default();
+        let mut location = builder.location(key);
+        location.reserve(PHASES * of_location.len());
+        for (start, row, end) in of_location {
+            let step = &model.tables[row];
+            let sibling = siblings.take(start, end);
+            location.builder().shown(Kind::ProxyStep);
+            let of = (Source::Event(EventRow::ProxyStep(row)), step.order);
+            location.add_parts(sibling, of, phases(step).all(), end);
+        }
+    }
+}

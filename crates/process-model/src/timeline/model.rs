@@ -1,0 +1,126 @@
+//! What is known about a process before its timeline is built: links, communicators, clocks and intervals.
+
+use std::collections::BTreeSet;
+
+use crate::links::Links;
+use crate::links::collective::meanings::Meanings;
+use crate::links::gpu_clocks::gpu_clocks;
+use crate::links::interval::{Interval, intervals};
+use crate::links::pxn::RemoteTransfers;
+use crate::timeline::location::Owner;
+use clocks::gpu::GpuClock;
+use journal::part::options::ArchiveOptions;
+use journal::reader::Symbols;
+use tables::communicators::{Comms, callers};
+use tables::index::index;
+use tables::{Event, EventRow, Head, ProxyOp, ProxyStep, Row, Tables, ThreadKey};
+
+/// A rank in its communicator, as communication records need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommunicatorMember {
+    /// The part's number of the communicator.
+    pub comm: u32,
+    pub rank: u32,
+    /// Number of ranks, as far as this process knows.
+    pub ranks: u32,
+    pub knows_ranks: bool,
+}
+
+impl CommunicatorMember {
+    /// How many ranks the bytes of a collective record are for. Those of one where the size is not known: another
+    /// process may have seen other ranks, and what the members of a collective say must fit together.
+    pub fn ranks_in_bytes(&self) -> u64 {
+        if self.knows_ranks { self.ranks.into() } else { 1 }
+    }
+}
+
+/// A process, understood: what its events mean and when its operations ran.
+#[derive(Debug)]
+pub struct ProcessModel<'a> {
+    pub tables: &'a Tables,
+    pub symbols: &'a Symbols,
+    pub meanings: Meanings,
+    pub links: Links,
+    pub comms: Comms,
+    /// The clocks of the GPUs, by index of the context.
+    pub gpu_clocks: Vec<GpuClock>,
+    /// When operations ran, by index of the activity.
+    pub intervals: Vec<Option<Interval>>,
+    pub callback_threads: BTreeSet<ThreadKey>,
+    pub options: ArchiveOptions,
+}
+
+impl<'a> ProcessModel<'a> {
+    /// Works out links, communicators, clocks and intervals. Times must be nanoseconds already; `remote` is what other
+    /// processes did for this one.
+    pub fn of(tables: &'a Tables, symbols: &'a Symbols, remote: &[RemoteTransfers], options: ArchiveOptions) -> Self {
+        let links = Links::of(tables, symbols, remote);
+        let comms = Comms::of(tables, &links.gpu.devices);
+        let gpu_clocks = gpu_clocks(tables, &links, &comms);
+        let intervals = intervals(tables, &links.activities, &links.gpu, &gpu_clocks);
+        Self {
+            tables,
+            symbols,
+            meanings: Meanings::of(symbols),
+            links,
+            comms,
+            gpu_clocks,
+            intervals,
+            callback_threads: callers::callback_threads(tables),
+            options,
+        }
+    }
+
+    pub fn interval(&self, activity: u32) -> Option<Interval> {
+        self.intervals.get(index(activity)).copied().flatten()
+    }
+
+    /// When an event stopped; the last time seen if it did not.
+    #[inline]
+    pub fn end(&self, event: &Head) -> u64 {
+        event.stop().unwrap_or_else(|| self.tables.span.1.max(event.start))
+    }
+
+    /// When a step ended, as far as anything shows it.
+    pub fn step_end(&self, row: Row<ProxyStep>) -> Option<u64> {
+        self.links.inferred_ends.steps.get(&row).copied().or(self.tables[row].stop())
+    }
+
+    /// Whether an event never stopped, although NCCL would have reported it.
+    pub fn is_unfinished(&self, event: EventRow) -> bool {
+        let head = self.tables.head(event);
+        let is_reported = || match event {
+            EventRow::ProxyOp(row) => self.links.transfers.is_silent(row),
+            EventRow::ProxyStep(row) => self.links.inferred_ends.steps.contains_key(&row),
+            EventRow::ProxyCtrl(row) => self.links.inferred_ends.controls.contains_key(&row),
+            _ => false,
+        };
+        head.is_some_and(|head| head.stop().is_none()) && !is_reported()
+    }
+
+    /// Who took part in an operation, or whose transfer it was.
+    #[inline]
+    pub fn member_of(&self, event: &Head) -> Option<CommunicatorMember> {
+        let member = self.comms.member(event.context_at()?)?;
+        let comm = self.comms.comm(member)?;
+        Some(CommunicatorMember {
+            comm: member.comm,
+            rank: member.rank,
+            ranks: if comm.ranks > 0 { comm.ranks } else { comm.ranks_seen },
+            knows_ranks: comm.ranks > 0,
+        })
+    }
+
+    pub fn owner(&self, event: &Head) -> Owner {
+        let foreign = || Owner::Foreign(self.tables.context_of(event));
+        event.context_at().map_or_else(foreign, Owner::Context)
+    }
+
+    #[inline]
+    pub fn owner_of_transfer(&self, op: &Event<ProxyOp>) -> Owner {
+        if self.tables.names_another_process(op) {
+            return Owner::Foreign(self.tables.context_of(op));
+        }
+        self.owner(op)
+    }
+}
