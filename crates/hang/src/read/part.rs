@@ -56,7 +56,9 @@ pub(super) struct Moment {
 
 impl Moment {
     pub(super) fn now() -> Self {
-        Self { boot_id: boot_id(), pair: ClockPair::read(), tick_source: clock::select() }
+        // First: it decides which ticks a pair has.
+        let tick_source = clock::select();
+        Self { boot_id: boot_id(), pair: ClockPair::read(), tick_source }
     }
 
     /// Whether a process is on this host, since its last boot.

@@ -1,4 +1,4 @@
-//! Archives that this crate writes, read by this crate, by otf2-print and by the Python package; misuse and damage.
+//! Archives that this crate writes, read by this crate and by otf2-print; misuse and damage.
 
 mod damage;
 mod misuse;

@@ -41,9 +41,9 @@ impl Progress {
             return Self::NotWritten;
         }
         // What a mark that cannot be read stands for, is written again from the journal, where there is one.
-        let text = regular_files::read_to_string(&mark, MOST_MARK_BYTES).ok();
-        let all = [Self::Provisional, Self::JournalNeeded, Self::Written];
-        all.into_iter().find(|one| Some(one.text()) == text.as_deref()).unwrap_or(Self::Provisional)
+        let Ok(text) = regular_files::read(&mark, MOST_MARK_BYTES) else { return Self::Provisional };
+        let of_text = |one: &Self| one.text().as_bytes() == text;
+        [Self::Provisional, Self::JournalNeeded].into_iter().find(of_text).unwrap_or(Self::Written)
     }
 
     pub(crate) fn write(self, mark: &Path) -> std::io::Result<()> {

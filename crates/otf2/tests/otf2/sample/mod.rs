@@ -5,7 +5,7 @@ mod events;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use otf2::{Archive, ArchiveWriter, Attributes, Definitions, Event, EventWriter, GlobalDefinitions, LocationRef};
 use otf2::{RegionRef, Result};
@@ -112,14 +112,4 @@ pub(crate) fn otf2_print(anchor: &Path) -> Option<String> {
     assert!(output.status.success(), "{text}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     Some(text)
-}
-
-/// Runs a Python program with the `otf2` package; `None` when there is none.
-pub(crate) fn python(program: &str, arguments: &[&Path]) -> Option<Output> {
-    let interpreter = std::env::var_os("PYTHON").unwrap_or_else(|| "python3".into());
-    let has_otf2 = Command::new(&interpreter).args(["-c", "import otf2"]).output();
-    if !has_otf2.is_ok_and(|output| output.status.success()) {
-        return None;
-    }
-    Command::new(&interpreter).arg("-c").arg(program).args(arguments).output().ok()
 }
