@@ -1,13 +1,16 @@
-//! Archives for Scalasca: the functions and messages of a job, and jobs that did not end well.
+//! Archives for Scalasca: as Pipit (a Python package) reads them, and of jobs that did not end well.
 //! `tests/scalasca.rs` has the analyser read those that did.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use otf2::EventKind;
-use serde_json::Value;
+use serde_json::{Value, json};
 use whole_plugin::archive::Archive;
+use whole_plugin::built;
+use whole_plugin::machine::{python, say};
 use whole_plugin::process::{run, start};
 use whole_plugin::scratch::Scratch;
 
@@ -74,8 +77,20 @@ fn of_archive(archive: &Archive) -> (Functions, Vec<Vec<u64>>) {
     (functions, bytes)
 }
 
+fn of_pipit(scratch: &Scratch, directory: &Path) -> Option<Value> {
+    let python = python()?;
+    let Some(pipit) = std::env::var_os("NCCL_OTF2_TEST_PIPIT").map(PathBuf::from) else {
+        // It is in no package index, so a machine without it is no failure.
+        say("NCCL_OTF2_TEST_PIPIT names no folder with the source of Pipit (https://github.com/hpcgroup/pipit)");
+        return None;
+    };
+    let mut read = scratch.plain(python);
+    read.arg("-B").arg(built::root().join("tests/support/pipit.py")).arg(pipit).arg(directory);
+    Some(serde_json::from_str(&run(&mut read).with_code(0).stdout).expect("JSON"))
+}
+
 #[test]
-fn functions_and_messages_are_those_of_the_job() {
+fn pipit_reads_functions_and_messages() {
     let scratch = Scratch::new();
     let words = ["--procs", "2", "--threads", "2", "--rounds", "4", "--ops", "allreduce,sendrecv,allgather"];
     let Some(mut job) = scratch.run_nccl("2.28.9", &["--events", "full"], &words) else { return };
@@ -88,6 +103,9 @@ fn functions_and_messages_are_those_of_the_job() {
     let archive = Archive::open(directory);
     archive.validate();
     let (functions, bytes) = of_archive(&archive);
+    if let Some(pipit) = of_pipit(&scratch, directory) {
+        assert_eq!(pipit, json!({"functions": functions, "bytes": bytes}));
+    }
 
     // The same as in the archive that it was made of, but for what was moved.
     let number = |name: &str| said[name].as_u64().expect("a number");

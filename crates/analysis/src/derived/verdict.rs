@@ -108,7 +108,7 @@ fn no_operations(said: &Statements) -> String {
     }
 }
 
-/// Which part of the recording a "nothing" covers, if not all of it.
+/// The limit of a verdict that found nothing; empty where the whole run was recorded.
 fn among(said: &Statements) -> &'static str {
     match () {
         () if said.is_cut() || said.collectives_unmatched.get() > 0 => " in what was recorded, which is not all",

@@ -14,7 +14,7 @@ use whole_plugin::built;
 use whole_plugin::process::run;
 use whole_plugin::scratch::Scratch;
 
-/// A process that has this rank of so many.
+/// Records a process with one rank of a communicator: `(rank, ranks)`.
 pub(crate) fn begin(part: &Path, (rank, ranks): (u32, u32), pid: u32) -> Process {
     let nccl_version = "2.30.7".to_owned();
     let info =

@@ -164,7 +164,7 @@ unsafe extern "C" fn pre_flush(
     if slack == UNWRITTEN {
         return FLUSH;
     }
-    // SAFETY: a chunk that is full to its last byte, so all of it is written; libotf2 is not running.
+    // SAFETY: the chunk is full, so every byte is initialized; libotf2 is not running.
     let bytes = unsafe { slice::from_raw_parts(buffer.chunk.memory.as_ptr(), buffer.chunk.size()) };
     pool.full = Some(FullChunk { bytes: bytes.to_vec(), is_first: !buffer.flushed });
     NO_FLUSH

@@ -40,7 +40,7 @@ impl Progress {
         if part.is_symlink() || !mark.exists() {
             return Self::NotWritten;
         }
-        // What a mark that cannot be read stands for, is written again from the journal, where there is one.
+        // The mark may say that the part lacks its end: `finalize` writes it again where it has a journal.
         let Ok(text) = regular_files::read(&mark, MOST_MARK_BYTES) else { return Self::Provisional };
         let of_text = |one: &Self| one.text().as_bytes() == text;
         [Self::Provisional, Self::JournalNeeded].into_iter().find(of_text).unwrap_or(Self::Written)

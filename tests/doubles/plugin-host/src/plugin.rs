@@ -159,7 +159,7 @@ impl Plugin {
         result
     }
 
-    /// `init` without a look at the result; the context, 0 where none was written.
+    /// Calls `init` and ignores its result. Returns the context, 0 if the plugin wrote none.
     pub(crate) fn begin(&self, arguments: &InitArguments<'_>) -> u64 {
         let mut context = 0;
         self.init(Some(&mut context), arguments);
