@@ -53,7 +53,9 @@ impl Call {
             },
             Body::KernelLaunch(_) => Self::other(Other::Launch, Level::Inner),
             Body::Group(_) => Self::other(Other::Plan, Level::Inner),
-            _ => return None,
+            Body::GroupApi(_) | Body::Coll(_) | Body::P2p(_) | Body::CeColl(_) | Body::CeSync(_) => return None,
+            Body::CeBatch(_) | Body::ProxyOp(_) | Body::ProxyStep(_) | Body::ProxyCtrl(_) => return None,
+            Body::NetPlugin(_) | Body::KernelCh(_) | Body::KernelPhase(_) | Body::Unknown(_) => return None,
         })
     }
 }

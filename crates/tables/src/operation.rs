@@ -21,7 +21,10 @@ impl OperationRow {
             EventRow::Coll(row) => Some(Self::Coll(row)),
             EventRow::P2p(row) => Some(Self::P2p(row)),
             EventRow::CeColl(row) => Some(Self::CeColl(row)),
-            _ => None,
+            EventRow::Group(_) | EventRow::GroupApi(_) | EventRow::CollApi(_) | EventRow::P2pApi(_) => None,
+            EventRow::KernelLaunch(_) | EventRow::KernelCh(_) | EventRow::KernelPhase(_) => None,
+            EventRow::ProxyOp(_) | EventRow::ProxyStep(_) | EventRow::ProxyCtrl(_) | EventRow::NetPlugin(_) => None,
+            EventRow::CeSync(_) | EventRow::CeBatch(_) | EventRow::Unknown(_) => None,
         }
     }
 

@@ -119,7 +119,10 @@ impl<'a> Reader<'a> {
             EventRow::P2p(p2p) => {
                 (self.tables[p2p].fields.peer >= 0 && !self.is_captured(head)).then_some(Item::Message(p2p))
             }
-            _ => None,
+            EventRow::Group(_) | EventRow::GroupApi(_) | EventRow::P2pApi(_) | EventRow::KernelLaunch(_) => None,
+            EventRow::ProxyOp(_) | EventRow::ProxyStep(_) | EventRow::ProxyCtrl(_) | EventRow::NetPlugin(_) => None,
+            EventRow::KernelCh(_) | EventRow::KernelPhase(_) | EventRow::CeSync(_) | EventRow::CeBatch(_) => None,
+            EventRow::Unknown(_) => None,
         }
     }
 

@@ -207,7 +207,8 @@ impl Records for OpenEvents {
                     context.last = ticks.max(context.last);
                 }
             }
-            _ => {}
+            Body::ProxyCtrl(_) | Body::NetPlugin(_) | Body::KernelPhase(_) => {}
+            Body::CeSync(_) | Body::CeBatch(_) | Body::Unknown(_) => {}
         }
     }
 
@@ -226,7 +227,8 @@ impl Records for OpenEvents {
             }
             Kind::GroupApi => self.calls.stop_group(id, ticks, seen),
             Kind::KernelLaunch => self.calls.stop_launch(id, ticks),
-            _ => {}
+            Kind::Group | Kind::CollApi | Kind::P2pApi | Kind::ProxyCtrl | Kind::NetPlugin => {}
+            Kind::KernelPhase | Kind::CeSync | Kind::CeBatch | Kind::Unknown => {}
         }
     }
 
