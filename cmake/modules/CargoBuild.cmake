@@ -8,7 +8,7 @@ endif()
 
 # The build tree is the user's to place; NCCL_OTF2_CARGO_TARGET_DIR shares one with other cargo builds.
 set(NCCL_OTF2_CARGO_TARGET_DIR "${CMAKE_CURRENT_BINARY_DIR}/cargo" CACHE PATH "Where cargo builds")
-set(cargo_out "${NCCL_OTF2_CARGO_TARGET_DIR}/release")
+set(cargo_out "${NCCL_OTF2_CARGO_TARGET_DIR}/dist")
 set(plugin_built "${cargo_out}/libnccl_profiler_otf2.so")
 set(tensorflow_built "${cargo_out}/libnccl_otf2_tensorflow.so")
 set(tool_built "${cargo_out}/nccl-otf2")
@@ -26,10 +26,10 @@ endif()
 
 add_custom_target(libraries_and_tool ALL
   COMMAND ${CMAKE_COMMAND} -E env ${cargo_env}
-    "${CARGO_EXECUTABLE}" build --locked --release
+    "${CARGO_EXECUTABLE}" build --locked --profile dist
     --manifest-path "${source}/Cargo.toml" --target-dir "${NCCL_OTF2_CARGO_TARGET_DIR}"
     --package nccl-profiler-otf2 --package nccl-otf2-tensorflow --package nccl-otf2
   WORKING_DIRECTORY "${source}"
   BYPRODUCTS "${plugin_built}" "${tensorflow_built}" "${tool_built}"
   USES_TERMINAL VERBATIM
-  COMMENT "cargo build --release")
+  COMMENT "cargo build --profile dist")

@@ -25,10 +25,10 @@ const MOST_WRITING: f64 = 1600.0;
 fn optimised_plugin() -> PathBuf {
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // All that is installed: the plugin alone has other features of some crates, and would be compiled anew.
-    build.args(["build", "--quiet", "--release", "--locked"]);
+    build.args(["build", "--quiet", "--profile", "dist", "--locked"]);
     build.current_dir(built::root());
     let _built = run(&mut build).with_code(0);
-    built::profile_folder().parent().expect("target").join("release/libnccl_profiler_otf2.so")
+    built::profile_folder().parent().expect("target").join("dist/libnccl_profiler_otf2.so")
 }
 
 /// Instructions and callbacks of a process that repeats the callbacks of an all-reduce.
