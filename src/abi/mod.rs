@@ -5,7 +5,7 @@
 //!   └ callbacks   the functions in them, generic over the version's descriptor
 //!       └ guard        the one boundary: catches panics, writes neutral results, the off-switch
 //!           └ v1 … v7      raw descriptor → event::Start;  states: raw arguments → event::StateArgs
-//!           └ chained      the plugins behind this one
+//!           └ chained      the chained plugins
 //! recorded   the function that the TensorFlow library calls
 //! ```
 //!

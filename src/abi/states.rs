@@ -48,7 +48,7 @@ impl StateArguments for ncclProfilerEventStateArgs_v4_t {
             state::KERNEL_CH_STOP | state::KERNEL_PHASE_STOP => {
                 StateArgs::GpuTime { gpu_ns: field!(arguments.kernelCh.pTimer) }
             }
-            // 19 carries zeroes; 23 and 24 carry NULL, or for a v5 plugin from 2.29 on a pointer to nothing.
+            // 19 carries zeroes; 23 and 24 carry NULL, or for a v5 plugin from 2.29 on an invalid pointer.
             _ => StateArgs::None,
         }
     }

@@ -58,7 +58,7 @@ fn a_number_that_v1_does_not_know_is_named_so() {
         let mut descriptor = sys::ncclProfilerEventDescr_v1_t { type_: 2, ..Default::default() };
         descriptor.__bindgen_anon_1.coll =
             sys::ncclProfilerColl_v1_t { func, datatype, algo, proto, ..Default::default() };
-        // SAFETY: the structure has no pointer that is followed.
+        // SAFETY: no pointer in the structure is followed.
         let Body::Coll(coll) = (unsafe { read_as::<sys::ncclProfilerEventDescr_v1_t, _>(&descriptor) }) else {
             panic!("another kind");
         };
@@ -112,7 +112,7 @@ fn each_state_has_its_arguments() {
     }
 }
 
-/// From 2.29 on a v5 plugin gets a pointer to nothing with states 23 and 24.
+/// From 2.29 on a v5 plugin gets an invalid pointer with states 23 and 24.
 #[test]
 fn states_without_arguments_do_not_look_at_them() {
     let nowhere = NonNull::new(nowhere()).expect("not NULL");

@@ -77,7 +77,7 @@ impl HandleTable {
         (place.id.load(Ordering::Relaxed) == id).then_some((owner, handles))
     }
 
-    /// Gives an id a place. Returns `false` if eight other threads were faster at every attempt.
+    /// Gives an id a place. Returns `false` if other threads were faster at all eight attempts.
     pub(crate) fn put(&self, id: u64, owner: u64, handles: &Handles) -> bool {
         (0..WAYS).any(|_| {
             let ranked = self.bucket(id).iter().map(|place| {

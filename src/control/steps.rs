@@ -6,7 +6,7 @@
 //! collectives that it does not record.
 //!
 //! ```text
-//!  up to 2.27   Group → Coll ─┬→ ProxyOp → …      counted at Coll; Group is decided by the number that comes next
+//!  up to 2.27   Group → Coll ─┬→ ProxyOp → …      counted at Coll; Group is decided by the next number
 //!                             └→ KernelCh
 //!  from 2.28    GroupApi → CollApi ─→ KernelLaunch, Group → Coll → …
 //!                          counted    by the last call     by the parent
@@ -25,7 +25,7 @@ const COUNTERS: usize = 1024;
 
 pub(super) struct Steps {
     reports_calls: AtomicBool,
-    /// The ranges in order; 0 behind the last.
+    /// The ranges in order; 0 after the last.
     ranges: [AtomicU64; StepRanges::MOST],
     open_ranks: AtomicU32,
     /// v1 to v3: the hash of the counted communicator, taken from the first collective.

@@ -104,7 +104,7 @@ impl fmt::Debug for CudaError {
     }
 }
 
-/// Events record times, and no thread blocks on them (no CU_EVENT_BLOCKING_SYNC).
+/// Events record times, and no thread blocks on them (no `CU_EVENT_BLOCKING_SYNC`).
 const EVENT_DEFAULT: c_uint = CUevent_flags::CU_EVENT_DEFAULT as c_uint;
 const NON_BLOCKING: c_uint = CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
 const NOT_CAPTURING: c_int = (CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as u32).cast_signed();

@@ -17,7 +17,7 @@ pub(super) enum Refusal {
     Phase,
     /// Score-P does not know the calling thread.
     Thread,
-    /// This thread is inside a call of Score-P.
+    /// This thread is already inside a call of Score-P.
     Inside,
 }
 

@@ -209,7 +209,7 @@ pub(super) fn is_for_scalasca(variables: impl IntoIterator<Item = (OsString, OsS
         Some("SCOREP_EXPERIMENT_DIRECTORY") => Path::new(&value).iter().any(|part| {
             let part = part.to_string_lossy();
             let title = part.strip_prefix("scorep_");
-            // With several runs the last part of the path lacks the title, and the part before it ends with a number.
+            // With several runs the last part of the path lacks `_trace`, and the part before it ends with a number.
             title.is_some_and(|title| title.ends_with("_trace") || title.contains("_trace_"))
         }),
         Some(name) => name.starts_with("SCAN_"),

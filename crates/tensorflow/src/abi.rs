@@ -57,7 +57,7 @@ const MAJOR_VERSION: c_int = 0;
 /// Registers the profiler with TensorFlow. TensorFlow calls this when it loads the library as a plugin.
 ///
 /// # Safety
-/// `registration` is NULL or points to as many bytes as its `struct_size` says, and so do its two struct pointers.
+/// `registration` is NULL or points to `struct_size` bytes; the same holds for its two struct pointers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TF_InitProfiler(registration: *mut Registration, _status: Status) {
     guarded(|| {

@@ -3,7 +3,7 @@
 //! ```text
 //! abi      TF_InitProfiler and the functions that it registers: the only module that knows TensorFlow's C types
 //!   └ profile   from start to stop, and the bytes that TensorFlow then asks for
-//!       └ planes     the part of this process's journal between both, as an archive, as an XSpace
+//!       └ planes     this process's journal between start and stop, exported as an archive, then as an XSpace
 //! ```
 //!
 //! The plugin, another library in the same process, records; this library asks the plugin for the journal

@@ -81,7 +81,7 @@ impl Links {
         let descriptor = self.descriptor.cast::<ncclProfilerEventDescr_v6_t>().as_ptr();
         // SAFETY: takes an address inside the descriptor; all tables have this field at the same offset (bindings.rs).
         let pid = unsafe { &raw const (*descriptor).__bindgen_anon_1.proxyOp.pid };
-        // SAFETY: the type says that NCCL filled it.
+        // SAFETY: the type shows that NCCL filled this field.
         let pid = unsafe { pid.read() };
         pid != process
     }

@@ -186,7 +186,7 @@ impl Cupti {
         let capturing = self.driver.is_capturing(Stream(launch.stream));
         let begun = launches::with(self.number, |open| {
             if open.is_full() {
-                // Their stops came on other threads, which NCCL does not do.
+                // Reached only if stops came on other threads, which NCCL does not do.
                 while let Some(launch) = open.take_last() {
                     self.remove(launch);
                 }

@@ -36,7 +36,7 @@ const VERSION_COPY_COUNTS: u32 = 26;
 
 #[derive(Debug)]
 enum Piece {
-    /// The flag tells whether the kernel is NCCL's by its name.
+    /// The flag is set for a kernel that is NCCL's by name.
     Kernel(Kernel<NameId>, bool),
     Copy(Copy),
 }
