@@ -1,6 +1,6 @@
 //! The plugin's code. `crates/plugin` makes it a shared library; tests and benchmarks link it.
 //!
-//! `docs/DESIGN.md` is the map of the house: §2 has the way from a callback to an archive, §3 what each module owns.
+//! `docs/DESIGN.md` describes the structure: §2 the path from a callback to an archive, §3 what each module owns.
 
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

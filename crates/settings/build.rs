@@ -1,4 +1,4 @@
-//! Names the version.
+//! Passes the version to the crate.
 
 use std::env;
 use std::path::Path;
@@ -9,7 +9,7 @@ fn main() {
     println!("cargo::rustc-env=NCCL_PROFILER_OTF2_VERSION={}", version());
 }
 
-/// The package version, and in a git tree what `git describe` adds to it.
+/// The package version, extended in a git tree by the output of `git describe`.
 fn version() -> String {
     let package = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     // The log of HEAD changes with every commit and every checkout.
@@ -24,7 +24,7 @@ fn version() -> String {
     }
 }
 
-/// What git says, or nothing where there is no git or no repository of ours.
+/// git's output, or `None` without git or outside this project's repository.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

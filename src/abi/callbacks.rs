@@ -1,4 +1,4 @@
-//! The functions in the tables. Each is one call into the guard, returns success, and takes NULL in every pointer.
+//! The functions in the tables. Each makes one call into the guard, returns success, and accepts NULL pointers.
 
 use nccl_events::event;
 use std::ffi::{c_char, c_int, c_void};
@@ -17,12 +17,12 @@ use super::sys::{ncclDebugLogger_t, ncclProfilerEventState_t, ncclResult_t, nccl
 use super::{Descriptor, Interface, StateArguments};
 use crate::host::{live, logger, mask, version};
 
-/// `init` of v1 to v3: no communicator is described.
+/// `init` of v1 to v3, which does not describe the communicator.
 pub(super) unsafe extern "C" fn init_v1<D: Interface>(context: *mut *mut c_void, mask: *mut c_int) -> ncclResult_t {
     let comm =
         CommInit { table: D::TABLE, comm_id: 0, name: Name::NONE, nodes: 0, ranks: 0, rank: -1, nccl_version: 0 };
     let raw = Communicator { id: 0, name: ptr::null(), nodes: 0, ranks: 0, rank: -1, logger: None };
-    // SAFETY: the pointers are NCCL's own, unchanged.
+    // SAFETY: NCCL's own pointers, passed on unchanged.
     unsafe { init(context, mask, &raw, comm) }
 }
 
@@ -36,11 +36,11 @@ pub(super) unsafe extern "C" fn init_v4<D: Interface>(
     rank: c_int,
     logger: ncclDebugLogger_t,
 ) -> ncclResult_t {
-    // SAFETY: the arguments are NCCL's own, in the order of v5.
+    // SAFETY: NCCL's own arguments, in the order of v5.
     unsafe { init_v5::<D>(context, comm_hash, mask, name, nodes, ranks, rank, logger) }
 }
 
-/// `init` of v5 to v7: the arguments of v4 in another order.
+/// `init` of v5 to v7: the arguments of v4, reordered.
 pub(super) unsafe extern "C" fn init_v5<D: Interface>(
     context: *mut *mut c_void,
     comm_id: u64,
@@ -62,15 +62,15 @@ pub(super) unsafe extern "C" fn init_v5<D: Interface>(
         nccl_version: 0,
     };
     let raw = Communicator { id: comm_id, name, nodes, ranks, rank, logger };
-    // SAFETY: the pointers are NCCL's own, unchanged.
+    // SAFETY: NCCL's own pointers, passed on unchanged.
     unsafe { init(context, mask, &raw, comm) }
 }
 
-/// Always succeeds, with a context of its own: an `init` that fails makes most releases crash or unload a
+/// Always succeeds, with a context of the plugin's own. In most releases a failing `init` makes NCCL crash or unload a
 /// plugin that is in use (2.23–2.27 call through NULL at the last destroy, ≥ 2.30.3 count down twice).
 ///
 /// # Safety
-/// `context` is NULL or writable, `mask` NULL or an int of libnccl, and `raw` has what NCCL passed beside them.
+/// `context` is NULL or writable, `mask` is NULL or an int of libnccl, and `raw` has NCCL's other arguments.
 unsafe fn init(
     context: *mut *mut c_void,
     mask: *mut c_int,
@@ -89,7 +89,7 @@ unsafe fn init(
             return session::init(&comm);
         };
         SWITCH.begin_chain();
-        // SAFETY: the contract. Before the session, which says what each plugin answered.
+        // SAFETY: the contract. This precedes the session, which records how each plugin answered.
         let contexts = unsafe { chain.init(comm.table, raw) };
         let reply = session::init(&comm);
         chain.keep(reply.context.get(), &contexts);
@@ -98,7 +98,7 @@ unsafe fn init(
     let reply = reply.unwrap_or(InitReply { context: nccl_events::id::ContextId::NONE, mask: 0 });
     let events = mask::united(if SWITCH.is_off() { 0 } else { reply.mask });
     if !mask.is_null() {
-        // SAFETY: not NULL, so it is NCCL's int (contract); NCCL reads it with plain loads of an aligned int.
+        // SAFETY: not NULL, so it is NCCL's int (contract). NCCL reads it with plain loads of an aligned int.
         let mask = unsafe { AtomicI32::from_ptr(mask) };
         mask.store(events.cast_signed(), Ordering::Relaxed);
     }
@@ -107,7 +107,7 @@ unsafe fn init(
             0 => stand_in_context(),
             number => number,
         };
-        // SAFETY: not NULL, so NCCL waits for the context there (contract).
+        // SAFETY: not NULL, so it is where NCCL wants the context (contract).
         unsafe { context.write(pointer(handle)) };
     }
     ncclSuccess
@@ -122,12 +122,12 @@ pub(super) unsafe extern "C" fn start_event<D: Interface>(
         let Some(descriptor) = NonNull::new(descriptor) else {
             return EventId::NONE;
         };
-        // SAFETY: NCCL found this function in the table of this descriptor's version.
+        // SAFETY: NCCL found this function in the table of the version that the descriptor has.
         unsafe { record_start(context, descriptor) }
     };
-    // SAFETY: the arguments are NCCL's own.
+    // SAFETY: NCCL's own arguments.
     let chained = move || unsafe { start_chained::<D>(context, descriptor) };
-    // SAFETY: NCCL passes NULL or where it wants the handle.
+    // SAFETY: NCCL passes NULL or the place for the handle.
     unsafe { SWITCH.start(handle, body, chained) };
     ncclSuccess
 }
@@ -137,21 +137,21 @@ pub(super) unsafe extern "C" fn start_event<D: Interface>(
 #[inline(always)]
 unsafe fn record_start<D: Descriptor>(context: *mut c_void, descriptor: NonNull<D>) -> EventId {
     let mut start = Start { context: number(context), parent: 0, rank: -1, body: Body::Group(event::Group {}) };
-    // SAFETY: this function's contract; the result does not leave this callback.
+    // SAFETY: this function's contract; the result does not outlive this callback.
     unsafe { D::read(descriptor, &mut start) };
     record::start(&start)
 }
 
-/// `startEvent` where other plugins are behind this one. Out of line: a callback without them is to stay short.
+/// `startEvent` with chained plugins. Out of line, to keep the callback short without them.
 ///
 /// # Safety
-/// As `startEvent` of this table.
+/// As for `startEvent` of this table.
 #[cold]
 unsafe fn start_chained<D: Interface>(context: *mut c_void, descriptor: *mut D) -> EventId {
     let (Some(chain), Some(descriptor)) = (chained::chain(), NonNull::new(descriptor)) else {
         return EventId::NONE;
     };
-    // SAFETY: NCCL found the callback in the table of this descriptor's version.
+    // SAFETY: NCCL found the callback in the table of the version that the descriptor has.
     let mut own = || unsafe { record_start(context, descriptor) };
     // SAFETY: as above.
     unsafe { chain.start(D::TABLE, number(context), descriptor.cast(), &mut own) }
@@ -186,10 +186,10 @@ pub(super) unsafe extern "C" fn record_event_state<D: Interface>(
 }
 
 /// # Safety
-/// The arguments are NULL or as [`StateArguments::read`] demands them.
+/// The arguments are NULL or meet the contract of [`StateArguments::read`].
 #[inline(always)]
 unsafe fn record_state<D: Interface>(event: u64, state: u32, arguments: *mut D::Arguments) {
-    // RCCL's v6 has another state of this number, with other arguments.
+    // RCCL's v6 uses this number for another state with other arguments.
     let has_phases = const { event::has(D::TABLE, Kind::KernelPhase) };
     let is_known = has_phases || state != state::KERNEL_PHASE_STOP;
     let args = NonNull::new(arguments).filter(|_| is_known).map_or(StateArgs::None, |arguments| {
@@ -199,10 +199,10 @@ unsafe fn record_state<D: Interface>(event: u64, state: u32, arguments: *mut D::
     record::state(&State { event, state, args });
 }
 
-/// `recordEventState` where other plugins are behind this one.
+/// `recordEventState` with chained plugins.
 ///
 /// # Safety
-/// As `recordEventState` of this table.
+/// As for `recordEventState` of this table.
 #[cold]
 unsafe fn state_chained<D: Interface>(event: u64, state: ncclProfilerEventState_t, arguments: *mut D::Arguments) {
     let own = EventId::from_raw(event).own().get();
@@ -215,7 +215,7 @@ unsafe fn state_chained<D: Interface>(event: u64, state: ncclProfilerEventState_
 }
 
 pub(super) unsafe extern "C" fn finalize<D: Interface>(context: *mut c_void) -> ncclResult_t {
-    // NULL: releases up to 2.27 finalize a communicator that failed before our `init`.
+    // Releases up to 2.27 finalize a communicator that failed before the plugin's `init`, with a NULL context.
     if !context.is_null() {
         let context = number(context);
         if !is_stand_in(context) {
@@ -226,18 +226,18 @@ pub(super) unsafe extern "C" fn finalize<D: Interface>(context: *mut c_void) -> 
                 session::finalize(context);
             });
         }
-        // After the session's end, which still has something to say.
+        // After the session's end, which still logs through NCCL.
         live::leave();
     }
     ncclSuccess
 }
 
-/// The largest contexts are ours to give when the session gave none; a real one would have to be the 2^36th.
+/// The largest contexts, used if the session gave none. A real context would reach them only as the 2^36th.
 const STAND_INS: u64 = 1 << 20;
 static STAND_IN: AtomicU64 = AtomicU64::new(0);
 
-/// A context that is not NULL and not given twice: up to 2.27 a NULL context turns up later, and from 2.31 on
-/// NCCL drops the events of all communicators with the same context when one ends.
+/// Returns a context that is not NULL and not in use: up to 2.27 a NULL context turns up later, and from 2.31 on NCCL
+/// drops the events of all communicators with the same context when one of them ends.
 pub(super) fn stand_in_context() -> u64 {
     u64::MAX - STAND_IN.fetch_add(1, Ordering::Relaxed) % STAND_INS
 }

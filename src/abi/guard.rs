@@ -1,7 +1,7 @@
-//! The one boundary between NCCL and us.
+//! The only boundary between NCCL and the plugin.
 //!
-//! A panic must neither unwind into NCCL nor abort the job: it becomes success with a NULL handle, switches recording
-//! off for the process, and is reported once. Nothing here allocates unless something panicked.
+//! A panic must neither unwind into NCCL nor abort the job. The guard turns it into success with a NULL handle,
+//! switches recording off for the process, and reports it once. Nothing here allocates unless something panics.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -17,16 +17,16 @@ use nccl_events::id::EventId;
 
 pub(super) static SWITCH: Switch = Switch::new(stop_recording);
 
-/// Nothing more is recorded, and NCCL calls no more than it must.
+/// Stops all recording; NCCL then calls as little as possible.
 fn stop_recording() {
     record::disable();
     chained::disable();
     mask::set_mask(0);
 }
 
-/// Off once, off for good: after a panic the recorder's state cannot be trusted.
+/// Turns recording off for good: after a panic the recorder's state cannot be trusted.
 pub(super) struct Switch {
-    /// One byte says both, so that a process without chained plugins does not look for them in each callback.
+    /// One byte holds both states, so that a process without chained plugins need not look for them in each callback.
     state: AtomicU8,
     stop: fn(),
 }
@@ -46,13 +46,13 @@ impl Switch {
         self.state.load(Ordering::Relaxed) == OFF
     }
 
-    /// From now on the callbacks of events do what they do for chained plugins.
+    /// From now on the callbacks of events also serve chained plugins.
     pub(super) fn begin_chain(&self) {
         let _off_or_begun = self.state.compare_exchange(ALONE, CHAINED, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Runs `startEvent`, unless recording is off, and writes the handle in every case. `chained` is for a process with
-    /// chained plugins.
+    /// Runs `startEvent`, unless recording is off, and writes the handle in every case. A process with chained plugins
+    /// runs `chained` instead of `body`.
     ///
     /// # Safety
     /// `handle` is NULL or writable.
@@ -66,8 +66,8 @@ impl Switch {
         let Some(handle) = NonNull::new(handle) else {
             return;
         };
-        // First of all: some callers stop whatever stands in their uninitialised variable (ProxyCtrl, in all
-        // releases), and a child can start on another thread at once.
+        // First, because some callers stop whatever their uninitialised variable holds (ProxyCtrl, in all releases),
+        // and a child can start on another thread at once.
         // SAFETY: not NULL, so writable (contract).
         unsafe { handle.write(ptr::null_mut()) };
         if let Some(event) = self.recording("startEvent", body, chained) {
@@ -76,7 +76,7 @@ impl Switch {
         }
     }
 
-    /// Runs the callback of an event, unless recording is off. `chained` is as in [`Self::start`].
+    /// Runs an event's callback, unless recording is off. `chained` is as in [`Self::start`].
     #[inline]
     pub(super) fn recording<R>(
         &self,
@@ -97,10 +97,10 @@ impl Switch {
         if self.is_off() { None } else { self.run(callback, chained) }
     }
 
-    /// Runs `init` or `finalize`: also when recording is off, for what was recorded before is still to be written.
+    /// Runs `init` or `finalize`, even if recording is off, because earlier records must still be written.
     #[inline]
     pub(super) fn run<R>(&self, callback: &'static str, body: impl FnOnce() -> R) -> Option<R> {
-        // Whatever a panic left half-done is not looked at again, since all is off then.
+        // State that a panic left half-updated is not used again, because everything is off then.
         match panics::catch(body) {
             Ok(result) => Some(result),
             Err(panic) => {
@@ -110,7 +110,7 @@ impl Switch {
         }
     }
 
-    /// Stops the recording and says why, once. On stderr only: NCCL's logger asks CUDA for the device, which a
+    /// Stops the recording and reports why, once. Only to stderr: NCCL's logger asks CUDA for the device, which a
     /// callback on CUDA's own thread must not do.
     #[cold]
     fn turn_off(&self, callback: &'static str, panic: &Panic) {
@@ -130,7 +130,7 @@ impl Switch {
 mod tests {
     use super::*;
 
-    /// As NCCL sees a callback: a panic that gets out of it aborts the process.
+    /// A callback as NCCL sees it: a panic that escapes aborts the process.
     extern "C" fn callback(switch: &Switch) -> bool {
         switch.run("the test", || panic!("planted")).unwrap_or(false)
     }

@@ -1,12 +1,12 @@
-//! NCCL's side of the plugin: the only place that knows C and versions.
+//! NCCL's side of the plugin: the only module that knows the C types and versions of NCCL's interface.
 //!
 //! ```text
 //! tables     the exported tables ncclProfiler_v1 … v7: what NCCL's dlsym finds
 //!   └ callbacks   the functions in them, generic over the version's descriptor
 //!       └ guard        the one boundary: catches panics, writes neutral results, the off-switch
 //!           └ v1 … v7      raw descriptor → event::Start;  states: raw arguments → event::StateArgs
-//!           └ chained      the plugins behind this one
-//! recorded   what TensorFlow's library asks
+//!           └ chained      the chained plugins
+//! recorded   the function that the TensorFlow library calls
 //! ```
 //!
 //! NCCL calls from many threads at once: application, proxy, profiler and CUDA host-callback threads.
@@ -34,13 +34,13 @@ use std::ptr::NonNull;
 use nccl_events::{Name, Start, StateArgs, Table};
 
 trait Descriptor {
-    /// Reads what NCCL says about an event that begins into `start`, all but the context. (In place: a
-    /// `Start` is large, and handing it up by value costs a copy in every callback.)
+    /// Reads all of a starting event except the context into `start`. (In place: a `Start` is large, and returning it
+    /// by value would cost a copy in every callback.)
     ///
     /// # Safety
-    /// `descriptor` points to what NCCL passed to `startEvent` of the table of this type: the header and the
-    /// union member that `type` names are filled, and strings are NULL or NUL-terminated and stay valid as
-    /// long as `start`. `tables.rs` upholds it by pairing each table with its own type; `start` ends with the callback.
+    /// `descriptor` points to what NCCL passed to `startEvent` of the table of this type: the header and the union
+    /// member that `type` names are filled, and strings are NULL or NUL-terminated and stay valid as long as `start`.
+    /// `tables.rs` upholds this by pairing each table with its own type; `start` ends with the callback.
     unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>);
 }
 
@@ -50,7 +50,7 @@ trait Interface: Descriptor {
 }
 
 trait StateArguments {
-    /// Reads the member that `state` uses; states without arguments are not looked at.
+    /// Reads the union member that `state` uses. Does not read anything for states without arguments.
     ///
     /// # Safety
     /// `arguments` points to what NCCL passed to `recordEventState` of a table of this type, with `state`.

@@ -1,4 +1,4 @@
-//! What TensorFlow's library asks this one (`in_process::recorded`).
+//! The function that the TensorFlow library calls (`in_process::recorded`).
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
@@ -9,11 +9,11 @@ use in_process::recorded::{Recorded, RecordedFunction};
 
 const _: RecordedFunction = nccl_otf2_recorded_v1;
 
-/// Says what is recorded at the moment.
+/// Reports what is being recorded.
 ///
 /// # Safety
 /// `recorded` is NULL or writable.
-// SAFETY: the name is this project's, and the other library asks for it by this library's handle.
+// SAFETY: the name belongs to this project, and the other library looks it up through this library's handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nccl_otf2_recorded_v1(recorded: *mut Recorded) -> c_int {
     let now = SWITCH.run("nccl_otf2_recorded_v1", session::recorded).flatten();

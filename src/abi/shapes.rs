@@ -1,4 +1,4 @@
-//! Members of descriptors whose shape several versions share → the event model.
+//! Converts descriptor members whose shape several versions share to the event model.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -7,7 +7,7 @@ use nccl_events::{Body, Kind, Name, NetData, Start, event};
 
 use super::sys;
 
-/// The member of the descriptor's union that its `type` names.
+/// The union member that the descriptor's `type` names.
 macro_rules! member {
     ($descriptor:expr, $member:ident) => {{
         // SAFETY: the contract of `Descriptor::read`: the descriptor is NCCL's, and its type names this member.
@@ -17,8 +17,8 @@ macro_rules! member {
 
 macro_rules! name {
     ($pointer:expr) => {{
-        // SAFETY: the contract of `Descriptor::read`: NULL or a static string of libnccl, which stays loaded while
-        // it calls us.
+        // SAFETY: the contract of `Descriptor::read`: NULL or a static string of libnccl, which stays loaded while it
+        // calls the plugin.
         unsafe { nccl_events::Name::from_ptr($pointer) }
     }};
 }
@@ -46,7 +46,7 @@ pub(super) fn header(start: &mut Start<Name<'_>>, parent: *mut c_void, rank: i32
     start.rank = rank;
 }
 
-/// A collective by the fields of C that all versions from 2 on have, and by what differs.
+/// A collective: the C fields that all versions from 2 on have, and the fields that differ.
 macro_rules! coll {
     ($raw:ident, channels: $channels:expr, parent_group: $group:expr, comm_hash: $hash:expr) => {
         nccl_events::event::Coll {
@@ -70,7 +70,7 @@ macro_rules! coll {
     };
 }
 
-/// A send or a receive, in the same way.
+/// A send or a receive, built in the same way.
 macro_rules! p2p {
     ($raw:ident, channels: $channels:expr, parent_group: $group:expr, comm_hash: $hash:expr) => {
         nccl_events::event::P2p {
@@ -87,7 +87,7 @@ macro_rules! p2p {
     };
 }
 
-/// Reads header and body of a descriptor; the version reads `coll`, `p2p` and kinds that not all have.
+/// Reads a descriptor's header and body; the version reads `coll`, `p2p` and kinds that only some versions have.
 macro_rules! read {
     ($descriptor:ident, $start:ident, coll: $coll:expr, p2p: $p2p:expr, $($kind:pat => $other:expr,)*) => {
         $crate::abi::shapes::header($start, $descriptor.parentObj, $descriptor.rank);
@@ -121,7 +121,7 @@ macro_rules! read {
 macro_rules! net_plugin {
     ($descriptor:ident) => {{
         let raw = $crate::abi::shapes::member!($descriptor, netPlugin);
-        // SAFETY: the descriptor is NCCL's, so the data is what the net plugin of this id passed.
+        // SAFETY: the descriptor is NCCL's, so the network plugin of this id passed the data.
         let data = unsafe { $crate::abi::shapes::net_data(raw.id, raw.data) };
         Body::NetPlugin(event::NetPlugin { id: raw.id, data })
     }};
@@ -129,19 +129,19 @@ macro_rules! net_plugin {
 
 pub(super) use {coll, member, name, net_plugin, p2p, read};
 
-/// v4 and later.
+/// Kernel channels of v4 and later.
 #[inline]
 pub(super) fn kernel_ch<'a>(raw: &sys::ncclProfilerKernelCh_v4_t) -> Body<Name<'a>> {
     Body::KernelCh(event::KernelCh { channel: raw.channelId, gpu_ns: raw.pTimer })
 }
 
-/// In `type` of both known net plugins: the only kind of event that they have.
+/// The `type` of both known network plugins: their only kind of event.
 const NET_EVENT: u8 = 1;
 
-/// Copies the data of net plugins whose layout we know.
+/// Copies the data of network plugins with a known layout.
 ///
 /// # Safety
-/// `data` is NULL or what a net plugin passed to the profiler callback under this id.
+/// `data` is NULL or what a network plugin passed to the profiler callback under this id.
 pub(super) unsafe fn net_data(id: i64, data: *const c_void) -> NetData {
     const IB: i64 = sys::ncclProfilerNetIbId_v1 as i64;
     const SOCKET: i64 = sys::ncclProfilerNetSocketId_v1 as i64;
@@ -150,7 +150,7 @@ pub(super) unsafe fn net_data(id: i64, data: *const c_void) -> NetData {
     }
     match id {
         IB => {
-            // SAFETY: not NULL, and the id says that this is the layout; its alignment is the plugin's affair.
+            // SAFETY: not NULL, and the id identifies this layout. The read does not assume any alignment.
             let data = unsafe { data.cast::<sys::ncclProfilerNetIbDescr_v1_t>().read_unaligned() };
             if data.type_ != NET_EVENT {
                 return NetData::Opaque;

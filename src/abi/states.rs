@@ -1,4 +1,4 @@
-//! Arguments of states → the event model. Two shapes: v1 to v3, and v4 to v7.
+//! Converts state arguments to the event model. There are two shapes: v1 to v3, and v4 to v7.
 
 use std::ptr::NonNull;
 
@@ -11,7 +11,7 @@ macro_rules! field {
     ($arguments:ident.$member:ident.$field:ident) => {{
         // SAFETY: the arguments are NCCL's (contract of `read`) and no smaller than the member.
         let field = unsafe { &raw const (*$arguments.as_ptr()).$member.$field };
-        // SAFETY: the state says that NCCL filled this member.
+        // SAFETY: the state shows that NCCL filled this member.
         unsafe { field.read() }
     }};
 }
@@ -27,7 +27,7 @@ impl StateArguments for ncclProfilerEventStateArgs_v1_t {
             state::PROXY_CTRL_IDLE..=state::PROXY_CTRL_APPEND_END => {
                 StateArgs::ProxyCtrl { appended: field!(arguments.proxyCtrl.appendedProxyOps) }
             }
-            // Steps: NULL up to 2.26, zeroes from 2.27 on.
+            // Proxy steps: NULL up to 2.26, zeroes from 2.27 on.
             _ => StateArgs::None,
         }
     }
@@ -43,12 +43,12 @@ impl StateArguments for ncclProfilerEventStateArgs_v4_t {
             state::PROXY_CTRL_IDLE..=state::PROXY_CTRL_APPEND_END => {
                 StateArgs::ProxyCtrl { appended: field!(arguments.proxyCtrl.appendedProxyOps) }
             }
-            // Which plugin's data this is was said when the event started, and is not said again here.
+            // The event's start identified the network plugin; the state does not repeat it.
             state::NET_PLUGIN_UPDATE => StateArgs::NetPlugin { data: NetData::Opaque },
             state::KERNEL_CH_STOP | state::KERNEL_PHASE_STOP => {
                 StateArgs::GpuTime { gpu_ns: field!(arguments.kernelCh.pTimer) }
             }
-            // 19 carries zeroes; 23 and 24 carry NULL, or from 2.29 on to a v5 plugin a pointer to nothing.
+            // 19 carries zeroes; 23 and 24 carry NULL, or for a v5 plugin from 2.29 on an invalid pointer.
             _ => StateArgs::None,
         }
     }

@@ -1,7 +1,7 @@
-//! NCCL's profiler interface as C declares it: `wrapper.h`, bound.
+//! NCCL's profiler interface as declared in C: bindings of `wrapper.h`.
 //!
-//! The only names here that are not NCCL's are the unions' members (see `wrapper.h`). A descriptor's
-//! anonymous union is the field `__bindgen_anon_1`.
+//! All names are NCCL's, except those of union members (see `wrapper.h`). A descriptor's anonymous union is the field
+//! `__bindgen_anon_1`.
 #![expect(
     missing_docs,
     non_camel_case_types,

@@ -1,7 +1,7 @@
-//! The exported tables: what NCCL's `dlsym` looks for, from the newest downwards, and uses the first of.
+//! The exported tables. NCCL looks for them with `dlsym`, newest first, and uses the first that it finds.
 //!
-//! Each lies in a block of zeroes of 128 bytes, because forks of NCCL have a v7 with more members: they read
-//! NULL there, not the neighbour's memory.
+//! Each table lies in a zeroed block of 128 bytes, because forks of NCCL have a v7 with more members: they read NULL
+//! there instead of the neighbour's memory.
 
 use std::ffi::CStr;
 
@@ -27,8 +27,8 @@ macro_rules! tables {
     ($($version:ident $name:ident: $table:ident, $init:ident, $descriptor:ident, $arguments:ident;)*) => {
         $(
             #[doc = concat!("The table `", stringify!($name), "`.")]
-            // SAFETY: the name is NCCL's for exactly this: no other library of a process defines it globally, and
-            // NCCL asks for it by this library's handle.
+            // SAFETY: the name is NCCL's, for exactly this purpose: no other library of a process defines it globally,
+            // and NCCL looks it up through this library's handle.
             #[unsafe(no_mangle)]
             pub static $name: Padded<sys::$table> = Padded {
                 table: sys::$table {
@@ -48,7 +48,7 @@ macro_rules! tables {
             }
         )*
 
-        // Each version is exported.
+        // Every version is exported.
         const _: () = match Table::NEWEST {
             $(Table::$version => (),)*
         };

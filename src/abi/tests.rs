@@ -1,5 +1,5 @@
-//! What depends on the release that calls, and what must not be followed. That each table's fields arrive is for
-//! `tests/archive/print_journal.rs`.
+//! Tests what depends on the calling release, and which pointers must not be followed. `tests/archive/print_journal.rs`
+//! tests that each table's fields arrive.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -13,10 +13,10 @@ fn nowhere() -> *mut c_void {
     ptr::without_provenance_mut(0xdead_0000)
 }
 
-/// Reads a descriptor as one of another version.
+/// Reads a descriptor as that of another version.
 ///
 /// # Safety
-/// As [`Descriptor::read`].
+/// As for [`Descriptor::read`].
 unsafe fn read_as<'a, D: Descriptor, T>(descriptor: &'a T) -> Body<Name<'a>> {
     let mut start = Start { context: 0, parent: 0, rank: 0, body: Body::Unknown(event::Unknown { event_type: 0 }) };
     // SAFETY: the same contract.
@@ -31,21 +31,21 @@ fn v2_that_is_v3_in_truth() {
     descriptor.__bindgen_anon_1.coll =
         sys::ncclProfilerColl_v3_t { nMaxChannels: 13, nWarps: 14, algo: c"RING".as_ptr(), ..Default::default() };
     for running in 22_602..=22_605 {
-        // SAFETY: it is filled as these releases fill it.
+        // SAFETY: filled as these releases fill it.
         let read = || unsafe { read_as::<sys::ncclProfilerEventDescr_v2_t, _>(&descriptor) };
         let Body::Coll(coll) = version::pretend(running, read) else { panic!("{running}: another kind") };
         assert_eq!((coll.channels, coll.warps, coll.algorithm.bytes()), (13, 14, &b"RING"[..]), "{running}");
     }
 }
 
-/// 2.28 and later copy the descriptor for a v4 plugin, but not `nChannels`; a release that cannot be asked may be one
-/// of those.
+/// 2.28 and later copy the descriptor for a v4 plugin, but not `nChannels`; a release that cannot be asked may be 2.28
+/// or later.
 #[test]
 fn channels_of_messages_are_read_from_2_27_only() {
     let mut descriptor = sys::ncclProfilerEventDescr_v4_t { type_: 4, ..Default::default() };
     descriptor.__bindgen_anon_1.p2p = sys::ncclProfilerP2p_v4_t { nChannels: 24, ..Default::default() };
     for (running, channels) in [(0, 0), (22_703, 24), (22_707, 24), (22_800, 0), (23_203, 0)] {
-        // SAFETY: it is filled as these releases fill it.
+        // SAFETY: filled as these releases fill it.
         let read = || unsafe { read_as::<sys::ncclProfilerEventDescr_v4_t, _>(&descriptor) };
         let Body::P2p(p2p) = version::pretend(running, read) else { panic!("{running}: another kind") };
         assert_eq!(p2p.channels, channels, "{running}");
@@ -58,7 +58,7 @@ fn a_number_that_v1_does_not_know_is_named_so() {
         let mut descriptor = sys::ncclProfilerEventDescr_v1_t { type_: 2, ..Default::default() };
         descriptor.__bindgen_anon_1.coll =
             sys::ncclProfilerColl_v1_t { func, datatype, algo, proto, ..Default::default() };
-        // SAFETY: the structure has no pointer that is followed.
+        // SAFETY: no pointer in the structure is followed.
         let Body::Coll(coll) = (unsafe { read_as::<sys::ncclProfilerEventDescr_v1_t, _>(&descriptor) }) else {
             panic!("another kind");
         };
@@ -80,7 +80,7 @@ fn data_of_other_network_plugins_is_opaque() {
         (0x3_0001, nowhere()),
         (-1, nowhere()),
     ] {
-        // SAFETY: the data is of this id's type, NULL, or of an id that is not known.
+        // SAFETY: the data is NULL, has this id's type, or has an unknown id.
         assert_eq!(unsafe { shapes::net_data(id, data) }, NetData::Opaque, "{id:#x}");
     }
 }
@@ -112,7 +112,7 @@ fn each_state_has_its_arguments() {
     }
 }
 
-/// From 2.29 on a v5 plugin gets a pointer to nothing with states 23 and 24.
+/// From 2.29 on a v5 plugin gets an invalid pointer with states 23 and 24.
 #[test]
 fn states_without_arguments_do_not_look_at_them() {
     let nowhere = NonNull::new(nowhere()).expect("not NULL");

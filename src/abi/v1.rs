@@ -1,5 +1,5 @@
-//! v1 (2.23.4): operations and proxies. Where later versions pass strings, v1 passes numbers of NCCL's internal
-//! enumerations; their names here are the strings that later versions would pass, for the enumerations of 2.23 (data
+//! v1 (2.23.4): operations and proxies. Later versions pass strings where v1 passes numbers of NCCL's internal
+//! enumerations. The names here are the strings that later versions would pass, for the enumerations of 2.23 (data
 //! types: also those added in 2.24).
 
 use std::ffi::CStr;

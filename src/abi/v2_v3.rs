@@ -32,11 +32,11 @@ macro_rules! read_both {
 impl Descriptor for ncclProfilerEventDescr_v2_t {
     #[inline(always)]
     unsafe fn read(descriptor: NonNull<Self>, start: &mut Start<Name<'_>>) {
-        // 2.26.2 to 2.26.5 hand a v2 plugin a pointer to v3's descriptor, which is shorter and has other offsets.
-        // (They prefer v3, which we export; but a program may ask for less.)
+        // 2.26.2 to 2.26.5 give a v2 plugin a pointer to v3's descriptor, which is shorter and has other offsets. (They
+        // prefer v3, which the plugin exports; but a program may ask for less.)
         if matches!(version::current(), 22602..=22605) {
             let descriptor = descriptor.cast::<ncclProfilerEventDescr_v3_t>();
-            // SAFETY: the contract, but these releases pass what v3 expects.
+            // SAFETY: the contract, except that these releases pass a v3 descriptor.
             return unsafe { ncclProfilerEventDescr_v3_t::read(descriptor, start) };
         }
         // SAFETY: the contract.

@@ -1,4 +1,4 @@
-//! v4 (2.27): the communicator is described by `init`; GPU times. The parent of an operation is its group.
+//! v4 (2.27): `init` describes the communicator; GPU times. The parent of an operation is its group.
 
 use std::ptr::NonNull;
 
@@ -21,8 +21,8 @@ impl Descriptor for ncclProfilerEventDescr_v4_t {
             },
             p2p: {
                 let raw = member!(descriptor, p2p);
-                // In 2.27, whose own descriptor this is, `nChannels` is set. From 2.28 on the descriptor is a copy in
-                // which it never is; a release that cannot be asked may be one of those.
+                // 2.27, whose own descriptor this is, sets `nChannels`. From 2.28 on the descriptor is a copy that
+                // leaves it unset; a release that cannot be asked may be 2.28 or later.
                 let channels = if matches!(version::current(), 22_700..22_800) { raw.nChannels } else { 0 };
                 p2p!(raw, channels: channels, parent_group: descriptor.parentObj, comm_hash: 0)
             },

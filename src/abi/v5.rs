@@ -1,4 +1,4 @@
-//! v5 (2.28): API calls and kernel launches. The parent of an operation is its API call; the group has a field.
+//! v5 (2.28): API calls and kernel launches. The parent of an operation is its API call; the group has its own field.
 
 use std::ptr::NonNull;
 

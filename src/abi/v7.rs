@@ -1,7 +1,7 @@
 //! v7 (2.31, 2.32): v6, with fields appended to operations and API calls, and kernel phases.
 //!
-//! Forks of NCCL before 2.31 export other structures as v7, all of them beginning as v6. What is new in v7 is
-//! therefore read only when the running NCCL says that it is 2.31 or later.
+//! Forks of NCCL before 2.31 export other structures as v7, all of which begin like v6. The plugin therefore reads v7's
+//! new fields only if the running NCCL reports 2.31 or later.
 
 use std::ptr::NonNull;
 
@@ -28,10 +28,10 @@ impl Descriptor for ncclProfilerEventDescr_v7_t {
     }
 }
 
-/// Adds what v6 does not have.
+/// Adds the fields that v6 does not have.
 ///
 /// # Safety
-/// As [`Descriptor::read`]; `body` was read from the same descriptor.
+/// As for [`Descriptor::read`]; `body` was read from the same descriptor.
 #[inline]
 unsafe fn add_v7<'a>(body: &mut Body<Name<'a>>, descriptor: &ncclProfilerEventDescr_v7_t) {
     match body {

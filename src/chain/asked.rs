@@ -1,5 +1,5 @@
-//! What each chained plugin asks for. Each has a mask of its own, which it may change at any time as it may change
-//! NCCL's; this plugin's mask is not among them.
+//! What each chained plugin asks for. Each has its own mask, which it may change at any time, as it may change NCCL's;
+//! this plugin's mask is not among them.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::thread;
@@ -10,20 +10,20 @@ use nccl_events::{Kind, completed};
 use super::PLUGINS;
 use crate::host::{mask, process};
 
-/// How long NCCL goes without what a plugin has begun to ask for.
+/// How often the masks are checked: the longest time until NCCL learns of a plugin's new request.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 static MASKS: [AtomicI32; PLUGINS] = [const { AtomicI32::new(0) }; PLUGINS];
-/// The kinds that a plugin can get: all, or the kinds of the older table by which it is called; none until its `init`
-/// has succeeded once.
+/// The kinds that a plugin can get: all, or the kinds of the older table through which it is called; none until its
+/// `init` has succeeded once.
 static MOST: [AtomicU32; PLUGINS] = [const { AtomicU32::new(0) }; PLUGINS];
 
-/// The mask of a plugin, as NCCL passes its own to `init`.
+/// The mask of a plugin, passed to its `init` as NCCL passes its own.
 pub(crate) fn mask_of(plugin: usize) -> Option<&'static AtomicI32> {
     MASKS.get(plugin)
 }
 
-/// A plugin has a communicator. It is called by a table that has these kinds.
+/// A plugin has a communicator. The table through which it is called has these kinds.
 pub(crate) fn begin_use(plugin: usize, kinds: u32) {
     if let Some(most) = MOST.get(plugin) {
         most.store(kinds, Ordering::Relaxed);
@@ -44,7 +44,7 @@ fn asked(plugin: usize) -> u32 {
     asked & most(plugin)
 }
 
-/// The plugins that get events of a type, as bits by their number.
+/// The plugins that get events of a type: bit n is plugin n.
 pub(crate) fn asked_by(event_type: u64) -> u32 {
     let gets = |plugin| u64::from(started_for(asked(plugin)) & most(plugin)) & event_type != 0;
     (0..PLUGINS).map(|plugin| u32::from(gets(plugin)) << plugin).sum()
@@ -54,16 +54,16 @@ pub(crate) fn asks_for(kind: Kind) -> bool {
     asked_by(kind.mask().into()) != 0
 }
 
-/// Lets NCCL call for what the plugins ask for now.
+/// Makes NCCL call for what the plugins ask for now.
 pub(crate) fn note_asked() {
     mask::add_chained((0..PLUGINS).map(asked).fold(0, |all, one| all | one));
 }
 
-/// Lets NCCL call for what the plugins ask for from now on, as long as they are called. A plugin may write its mask at
-/// any time, and NCCL does not report that: neither to this plugin nor, where nobody asks for anything, by a callback.
-/// Also where nothing is recorded, and the maintenance thread does not run.
+/// Keeps NCCL calling for what the plugins ask for, as long as they are called. A plugin may write its mask at any time
+/// without notice: NCCL does not report it to this plugin, and makes no callback if nobody asks for anything. Also used
+/// if nothing is recorded, when the maintenance thread does not run.
 pub(crate) fn follow_masks(are_called: fn() -> bool) {
-    // Without the thread, the masks are followed at each `init`.
+    // If no thread can be started, the masks are followed at each `init`.
     let _refused = process::spawn("nccl-otf2-chain", 64 << 10, move || {
         while are_called() {
             note_asked();
@@ -72,12 +72,12 @@ pub(crate) fn follow_masks(are_called: fn() -> bool) {
     });
 }
 
-/// The kinds that NCCL starts for a mask: a kind implies those above it (NCCL 2.30.7 and 2.31.2 `profiler.cc`).
+/// The kinds that NCCL starts for a mask: a kind implies its parents (NCCL 2.30.7 and 2.31.2 `profiler.cc`).
 const fn started_for(mask: u32) -> u32 {
     const TASKS: u32 = Kind::Coll.mask() | Kind::P2p.mask();
     const CALLS: u32 = Kind::CollApi.mask() | Kind::P2pApi.mask() | Kind::KernelLaunch.mask();
     const NET: u32 = Kind::ProxyStep.mask() | Kind::NetPlugin.mask();
-    // From the children up: a rule may add what a later one has as its child.
+    // From children to parents: a rule may add a child kind of a later rule.
     const RULES: [(u32, u32); 7] = [
         (Kind::KernelPhase.mask(), Kind::KernelCh.mask()),
         (NET, Kind::ProxyOp.mask() | Kind::ProxyStep.mask()),

@@ -1,7 +1,7 @@
-//! Which handle each chained plugin has for an event or a communicator of this plugin.
+//! The handles of the chained plugins for each event or communicator of this plugin.
 //!
-//! A table of fixed size without locks. A number lies in one of the eight places that its hash names. A new one takes
-//! a free place there, else the place of the oldest event that has stopped, else the place of the oldest.
+//! A lock-free table of fixed size. An id's hash selects eight places, and the id lies in one of these. A new id takes
+//! a free place among them, else the place of the oldest event that has stopped, else the place of the oldest event.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -9,11 +9,11 @@ use journal::clock::ticks;
 
 use super::PLUGINS;
 
-/// The plugins' handles by their number; 0 for NULL.
+/// The plugins' handles by plugin number; 0 for NULL.
 pub(crate) type Handles = [u64; PLUGINS];
 
 pub(crate) const NONE: Handles = [0; PLUGINS];
-/// In place of a context: the plugin was not called, or failed, for this communicator.
+/// Stored instead of a context: the plugin was not called, or failed, for this communicator.
 pub(crate) const ABSENT: u64 = u64::MAX;
 
 const WAYS: usize = 8;
@@ -23,9 +23,9 @@ const OPEN: u64 = 1 << 63;
 
 #[repr(align(64))]
 struct Place {
-    /// The number; 0 where the place is free.
+    /// The id; 0 if the place is free.
     id: AtomicU64,
-    /// When it was put here, with [`OPEN`].
+    /// The ticks when the id was put here, with [`OPEN`].
     since: AtomicU64,
     owner: AtomicU64,
     handles: [AtomicU64; PLUGINS],
@@ -51,7 +51,7 @@ impl HandleTable {
     }
 
     fn bucket(&self, id: u64) -> &[Place] {
-        // Fibonacci hashing: consecutive numbers come far apart, and evenly.
+        // Fibonacci hashing spreads consecutive ids far apart and evenly.
         let hash = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift;
         let bucket = usize::try_from(hash).ok().and_then(|hash| self.buckets.get(hash));
         bucket.map_or(&[], |bucket| bucket)
@@ -64,7 +64,7 @@ impl HandleTable {
         self.bucket(id).iter().find(|place| place.id.load(Ordering::Acquire) == id)
     }
 
-    /// The owner and the handles that were put with a number, if it still has its place.
+    /// The owner and the handles stored with an id, if it still has its place.
     pub(crate) fn get(&self, id: u64) -> Option<(u64, Handles)> {
         let place = self.place(id)?;
         let owner = place.owner.load(Ordering::Relaxed);
@@ -72,12 +72,12 @@ impl HandleTable {
         for (handle, held) in handles.iter_mut().zip(&place.handles) {
             *handle = held.load(Ordering::Relaxed);
         }
-        // Another number may have taken the place meanwhile: then its id was changed before its handles.
+        // Another id may have taken the place meanwhile; then the place's id changed before its handles.
         fence(Ordering::Acquire);
         (place.id.load(Ordering::Relaxed) == id).then_some((owner, handles))
     }
 
-    /// Gives a number a place. Returns `false` if eight other threads were faster at every attempt.
+    /// Gives an id a place. Returns `false` if other threads were faster at all eight attempts.
     pub(crate) fn put(&self, id: u64, owner: u64, handles: &Handles) -> bool {
         (0..WAYS).any(|_| {
             let ranked = self.bucket(id).iter().map(|place| {
@@ -94,12 +94,12 @@ impl HandleTable {
         })
     }
 
-    /// The event has stopped: its place is taken before those of open events. It can still be a parent.
+    /// The event has stopped: its place is reused before those of open events. It can still be a parent.
     pub(crate) fn close(&self, id: u64) {
         let Some(place) = self.place(id) else { return };
         let since = place.since.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
-        // What has taken the place meanwhile has another time, and is open.
+        // An event that took the place meanwhile has another time, and is open.
         if place.id.load(Ordering::Relaxed) == id {
             let _taken = place.since.compare_exchange(since, since & !OPEN, Ordering::Relaxed, Ordering::Relaxed);
         }
@@ -113,11 +113,11 @@ impl HandleTable {
     }
 }
 
-/// Puts a number in the place of the one that was found there, unless another thread was faster.
+/// Replaces the id found in a place, unless another thread was faster.
 fn take(place: &Place, held: u64, id: u64, owner: u64, handles: &Handles) -> bool {
     let is_mine = held != BUSY && place.id.compare_exchange(held, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
     if is_mine {
-        // Who reads a new handle sees that the id has changed.
+        // A thread that reads a new handle sees that the id has changed.
         fence(Ordering::Release);
         place.since.store(ticks() | OPEN, Ordering::Relaxed);
         place.owner.store(owner, Ordering::Relaxed);
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!((table.remove(9_999), table.get(9_999)), (None, None));
     }
 
-    /// Between looking for a place and taking it a thread may stand still for long.
+    /// A thread may be delayed for long between finding a place and taking it.
     #[test]
     fn a_place_that_was_taken_meanwhile_is_left_to_its_event() {
         let place = Place::free();
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(place.id.load(Ordering::Relaxed), 64);
     }
 
-    /// Threads put, read and take over each other's places: whatever is read belongs together.
+    /// Threads put, read and take over each other's places: each read must return values that belong together.
     #[test]
     fn handles_of_several_events_never_mix() {
         let table = HandleTable::with_bits(4);

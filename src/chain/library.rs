@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_void};
 use crate::host::version;
 use in_process::objects::Object;
 
-/// A loaded library. It stays loaded: its threads may run at any time.
+/// A loaded library. It is never unloaded, because its threads may run at any time.
 pub(crate) struct Library(*mut c_void);
 
 impl Library {
@@ -21,7 +21,7 @@ impl Library {
     }
 
     pub(crate) fn symbol(&self, name: &CStr) -> *const c_void {
-        // SAFETY: the handle is of dlopen and was not closed; the name is a string.
+        // SAFETY: dlopen returned the handle, which was not closed; the name is a C string.
         unsafe { libc::dlsym(self.0, name.as_ptr()) }
     }
 }
@@ -46,17 +46,17 @@ fn files(name: &str, by_rccl: bool) -> Vec<String> {
 
 fn open(file: &str) -> Result<Library, String> {
     let path = CString::new(file).map_err(|_| format!("{file:?} has a NUL in it"))?;
-    // SAFETY: the user named this library as a profiler plugin; what its constructors do is as if NCCL had loaded it.
+    // SAFETY: the user named this library as a profiler plugin; its constructors run as if NCCL had loaded it.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if !handle.is_null() {
         return Ok(Library(handle));
     }
-    // SAFETY: returns NULL or the message of the call above, which stays until the next call on this thread.
+    // SAFETY: returns NULL or the message of the call above, which stays valid until the next call on this thread.
     let error = unsafe { libc::dlerror() };
     if error.is_null() {
         return Err(format!("{file} cannot be loaded"));
     }
-    // SAFETY: not NULL, so a string.
+    // SAFETY: not NULL, so a C string.
     let error = unsafe { CStr::from_ptr(error) };
     Err(error.to_string_lossy().into_owned())
 }

@@ -1,6 +1,6 @@
-//! The profiler plugins behind this one (`NCCL_OTF2_CHAIN`), without C: where their libraries are, what each asks for,
-//! which handle each has for an event, and what it did not get.
-//! `abi/chained/` calls them, in the same callbacks as NCCL calls this plugin: without a lock, without allocating.
+//! The chained profiler plugins (`NCCL_OTF2_CHAIN`), without C: where their libraries are, what each asks for, which
+//! handle each has for an event, and what it did not get. `abi/chained/` calls the plugins in the callbacks in which
+//! NCCL calls this plugin, without locking or allocating.
 
 mod asked;
 mod handles;

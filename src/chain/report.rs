@@ -1,4 +1,4 @@
-//! Which plugins are behind this one, and what they did not get: for the log, and for the archive.
+//! Reports the chained plugins, and the calls that they did not get, for the log and the archive.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,9 +10,9 @@ use crate::host::logger;
 
 #[derive(Clone, Copy)]
 pub(crate) enum Count {
-    /// Starts of communicators that a plugin does not know: it failed for them, or they have ended.
+    /// Starts for communicators that a plugin does not know, because it failed for them or they have ended.
     StartsNotHandedOver,
-    /// Stops and states of such communicators, and of events that had to make room in the table of handles.
+    /// Stops and states for such communicators, and for events evicted from the table of handles.
     CallsNotHandedOver,
     Errors,
 }
@@ -37,7 +37,7 @@ pub(crate) fn took(name: &str, table: Table) {
     PLUGINS.lock().plugins.push(format!("{name} ({table})"));
 }
 
-/// A plugin is not used, or not for a communicator. Warns the user once.
+/// A plugin is not used at all, or not for a communicator. Warns the user once.
 pub(crate) fn leave_out(name: &str, reason: &str) {
     let line = format!("{name}: {reason}");
     let mut lists = PLUGINS.lock();
@@ -53,7 +53,7 @@ pub(crate) fn report() -> ChainReport {
     report_with(|count| count.load(Ordering::Relaxed))
 }
 
-/// What was counted since the last call: a session writes it at its end.
+/// The counts since the last call; a session writes them at its end.
 pub(crate) fn take_report() -> ChainReport {
     report_with(|count| count.swap(0, Ordering::Relaxed))
 }

@@ -8,11 +8,11 @@ pub(super) enum Line {
     Recording(bool),
     /// `events LIST`: NCCL's mask.
     Events(u32),
-    /// `steps LIST`: step ranges; `steps none`.
+    /// `steps LIST`: step ranges, or `steps none`.
     Steps(StepRanges),
 }
 
-/// The lines with their numbers, from 1, without empty ones and comments (`#`).
+/// The lines with their numbers, from 1, without empty lines and comments (`#`).
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, Result<Line, String>)> {
     let numbered = text.lines().enumerate();
     numbered.filter_map(|(index, line)| {

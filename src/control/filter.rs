@@ -1,4 +1,4 @@
-//! What callbacks ask for every start, and what the maintenance thread sets: the kinds that are recorded now.
+//! The kinds being recorded: callbacks check them at every start, and the maintenance thread sets them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,12 +7,12 @@ use super::refused;
 use super::steps::{Answer, STEPS, Verdict};
 use nccl_events::{Kind, Name, Start};
 
-/// The kinds that are recorded without a further question.
+/// The kinds that are recorded without further checks.
 static PLAIN: AtomicU32 = AtomicU32::new(EVERY_KIND);
-/// The kinds that are wanted, inside step ranges if there are any.
+/// The wanted kinds; if there are step ranges, wanted only inside these.
 static WANTED: AtomicU32 = AtomicU32::new(EVERY_KIND);
 
-/// Whether starts of this kind are recorded without a further question.
+/// Whether starts of this kind are recorded without further checks.
 #[inline]
 pub(crate) fn is_plain(kind: Kind) -> bool {
     PLAIN.load(Ordering::Relaxed) & (1 << kind as u32) != 0
@@ -29,7 +29,7 @@ pub(crate) fn consider(event: &Start<Name<'_>>) -> Verdict {
     verdict
 }
 
-/// Sets the wanted kinds. Those that need no further question follow from them.
+/// Sets the wanted kinds, and derives the kinds that need no further checks.
 pub(super) fn set(wanted: u32) {
     // Collectives are counted even if they are not recorded.
     let counted = 1 << STEPS.counted_kind() as u32;
@@ -38,7 +38,7 @@ pub(super) fn set(wanted: u32) {
     PLAIN.store(plain, Ordering::Relaxed);
 }
 
-/// Lets every start through: no recording is on, and what comes now is counted as late.
+/// Lets every start through: no recording is on, and starts are counted as late from now on.
 pub(crate) fn end() {
     PLAIN.store(EVERY_KIND, Ordering::Relaxed);
 }

@@ -15,15 +15,15 @@ use nccl_events::{Kind, Table, event};
 use settings::steps::StepRanges;
 
 pub const FILE: &str = "control";
-/// How often the maintenance thread looks at the file.
+/// How often the maintenance thread checks the file.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The plugin does not read more than this: a larger file is no control file.
+/// The size limit; a larger file is not a control file.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// The kinds that were ever requested in addition to the job's first set: NCCL must keep calling for them.
+/// All kinds ever requested in addition to the job's first set: NCCL must keep calling for them.
 static RAISED: AtomicU32 = AtomicU32::new(0);
 
-/// The kinds that NCCL is to call for, in addition to the job's first set.
+/// The kinds that NCCL must call for in addition to the job's first set.
 pub(crate) fn raised() -> u32 {
     RAISED.load(Ordering::Relaxed)
 }
@@ -42,7 +42,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// For the job in `out`, which was started to record `events` of `steps`. NCCL calls by `table`.
+    /// For the job in `out`, which was started to record `events` within `steps`. NCCL calls through `table`.
     pub(crate) fn new(out: &Path, events: u32, steps: StepRanges, table: Table) -> Self {
         RAISED.store(0, Ordering::Relaxed);
         let _of_no_recording = refused::take();
@@ -63,7 +63,7 @@ impl Control {
         control
     }
 
-    /// Obeys the signal, and once a second the file. Returns the switches, which the caller records.
+    /// Obeys the signal and, once a second, the file. Returns the switches for the caller to record.
     pub(crate) fn poll(&mut self) -> Vec<Switch> {
         let before = self.wanted;
         if signals::TOGGLE.take() {
@@ -94,11 +94,11 @@ impl Control {
         self.content = content;
         let changed = (steps != self.steps).then(|| self.set_steps(steps));
         let switch = self.switch(before, Cause::File);
-        // Before there are communicators the job behaves as if it had been started with these ranges.
+        // Before there are communicators, the job behaves as if it had been started with these ranges.
         switch.into_iter().chain(changed.filter(|_| has_looked)).collect()
     }
 
-    /// The file's content, if it has changed. Whoever removes the file changes nothing.
+    /// The file's content, if it has changed. Removing the file changes nothing.
     fn changed_content(&mut self) -> Option<Vec<u8>> {
         match regular_files::read(&self.path, MOST_BYTES) {
             Ok(content) => (content != self.content).then_some(content),
@@ -127,7 +127,7 @@ impl Control {
         }
     }
 
-    /// Puts into force what is wanted now; returns the switch if that is a change.
+    /// Applies the wanted settings; returns the switch if they have changed.
     fn switch(&self, before: Wanted, cause: Cause) -> Option<Switch> {
         let after = self.wanted;
         self.apply();
@@ -141,7 +141,7 @@ impl Control {
         self.raise(self.wanted.events | counted & self.known);
     }
 
-    /// Lets NCCL call for more kinds. The mask never shrinks: from 2.28 on NCCL stops the event of an earlier call
+    /// Makes NCCL call for more kinds. The mask never shrinks: from 2.28 on, NCCL stops the event of an earlier call
     /// again at every call that its mask leaves out.
     fn raise(&self, events: u32) {
         let before = RAISED.fetch_or(events, Ordering::Relaxed);

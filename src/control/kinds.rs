@@ -5,8 +5,8 @@ use nccl_events::control::Wanted;
 
 pub(super) const EVERY_KIND: u32 = u32::MAX;
 
-/// The kinds to record. A job's own set lets through what NCCL starts without being asked; a set that was changed
-/// meanwhile does not, nor one that NCCL's mask unites with the sets of chained plugins.
+/// The kinds to record. A job's initial set lets through what NCCL starts without being asked. A set that was changed
+/// later does not, nor does a set that NCCL's mask unites with those of chained plugins.
 pub(super) const fn wanted_kinds(wanted: Wanted, asked: u32, is_shared: bool) -> u32 {
     if !wanted.is_on {
         0
@@ -17,7 +17,7 @@ pub(super) const fn wanted_kinds(wanted: Wanted, asked: u32, is_shared: bool) ->
     }
 }
 
-/// Adds the parents of the kinds: NCCL starts them too, and without them the children would have no place in the trace.
+/// Adds the kinds' parents: NCCL starts them too, and without them the children would have no place in the trace.
 const fn with_parents(events: u32) -> u32 {
     let (mut all, mut before) = (events, 0);
     while all != before {
@@ -33,7 +33,7 @@ const fn with_parents(events: u32) -> u32 {
     all
 }
 
-/// What an event of a kind is in.
+/// The parent kinds of a kind.
 const fn parents(kind: Kind) -> u32 {
     const TASKS: u32 = Kind::Coll.mask() | Kind::P2p.mask();
     match kind {

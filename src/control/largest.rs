@@ -1,5 +1,5 @@
-//! Which communicator step ranges count: the living one with the most ranks, of several the first.
-//! Where `init` gives no number of ranks and no id (v1 to v3), the one whose collectives were first.
+//! Chooses the communicator that step ranges count: the living one with the most ranks, the first among equals. If
+//! `init` gives no number of ranks and no id (v1 to v3), the communicator with the first collective.
 
 use super::steps::STEPS;
 use nccl_events::CommInit;
@@ -15,7 +15,7 @@ pub(crate) struct LargestCommunicator {
 struct Member {
     context: u64,
     ranks: i32,
-    /// Equal on all ranks of a communicator; `None` where `init` gives no id.
+    /// Equal on all ranks of a communicator; `None` if `init` gives no id.
     identity: Option<(u64, i32, u32)>,
 }
 

@@ -1,9 +1,9 @@
-//! What is recorded at the moment: recording can be switched off and on, cut to fewer kinds of events, and limited to
-//! step ranges, while the job runs (`docs/GUIDE.md`).
+//! Controls what is recorded while the job runs: recording can be switched off and on, cut to fewer kinds of events,
+//! and limited to step ranges (`docs/GUIDE.md`).
 //!
-//! A callback asks [`is_plain`], one relaxed load. It asks [`consider`] about the other starts; a start that is not
-//! wanted gets no handle and is counted. The maintenance thread follows the control file and the toggle signal
-//! ([`Control`]), and records every switch in the journal. The session says when communicators begin and end.
+//! A callback calls [`is_plain`], one relaxed load, and [`consider`] for the starts that are not plain. An unwanted
+//! start gets no handle and is counted. The maintenance thread follows the control file and the toggle signal
+//! ([`Control`]), and records every switch in the journal. The session reports when communicators begin and end.
 
 mod file;
 mod filter;

@@ -1,12 +1,12 @@
 //! Counts the collectives of each communicator, and decides for every start whether it is inside a step range.
 //!
-//! All ranks of a communicator call its collectives in the same order, so the same number is the same collective on all
+//! All ranks of a communicator call its collectives in the same order. So the same number is the same collective on all
 //! ranks, and a range cuts all ranks at the same collective without a clock. The plugin counts the first event that
-//! NCCL reports of a collective: the call (CollApi) from 2.28 on, before that the operation (Coll). It counts also what
-//! it does not record.
+//! NCCL reports of a collective: the call (CollApi) from 2.28 on, before that the operation (Coll). It also counts
+//! collectives that it does not record.
 //!
 //! ```text
-//!  up to 2.27   Group → Coll ─┬→ ProxyOp → …      counted at Coll; Group is decided by the number that comes next
+//!  up to 2.27   Group → Coll ─┬→ ProxyOp → …      counted at Coll; Group is decided by the next number
 //!                             └→ KernelCh
 //!  from 2.28    GroupApi → CollApi ─→ KernelLaunch, Group → Coll → …
 //!                          counted    by the last call     by the parent
@@ -20,17 +20,17 @@ use nccl_events::id::{ContextId, EventId};
 use nccl_events::{Body, Kind, Name, Start, Table, event};
 use settings::steps::{StepRange, StepRanges};
 
-/// Communicators beyond this number at once are not counted.
+/// The largest number of communicators counted at once; others are not counted.
 const COUNTERS: usize = 1024;
 
 pub(super) struct Steps {
     reports_calls: AtomicBool,
-    /// The ranges in order; 0 behind the last.
+    /// The ranges in order; 0 after the last.
     ranges: [AtomicU64; StepRanges::MOST],
     open_ranks: AtomicU32,
     /// v1 to v3: the hash of the counted communicator, taken from the first collective.
     counted_hash: AtomicU64,
-    /// NCCL's mask of the kinds that are recorded inside ranges.
+    /// NCCL's mask of the kinds recorded inside ranges.
     events: AtomicU32,
     counters: [Counter; COUNTERS],
 }
@@ -55,9 +55,9 @@ struct Counter {
     is_counted: AtomicBool,
     /// Whether the last call was inside a range; true before the first call.
     is_open: AtomicBool,
-    /// Whether the last call was recorded. What NCCL derives from that call is then recorded too.
+    /// Whether the last call was recorded. The events that NCCL derives from the call are then recorded too.
     was_recorded: AtomicBool,
-    /// Whether the ranges were the same since the rank's first collective.
+    /// Whether the ranges are unchanged since the rank's first collective.
     is_exact: AtomicBool,
 }
 
@@ -93,14 +93,14 @@ impl Counter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Record,
-    /// It is recorded without its parent, which is not recorded.
+    /// Record the event without its parent, which is not recorded.
     RecordAlone,
     Refuse,
-    /// It is not recorded and gets the handle [`EventId::NOT_SELECTED`], so that NCCL reports its children.
+    /// Do not record the event, but return the handle [`EventId::NOT_SELECTED`], so that NCCL reports its children.
     StandIn,
 }
 
-/// What becomes of a start, and whether it switched its rank's recording.
+/// The decision on a start, and whether it switched its rank's recording.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Verdict {
     pub(crate) answer: Answer,
@@ -108,7 +108,7 @@ pub(crate) struct Verdict {
     pub(crate) switch: Option<(u64, Switch)>,
 }
 
-/// What decides whether an event is inside a range.
+/// The criterion for whether an event is inside a range.
 enum By {
     Number,
     LastCall,
@@ -137,14 +137,14 @@ const fn by(kind: Kind, reports_calls: bool) -> By {
     }
 }
 
-/// Whether a start of this kind can be the first or last of a range for its rank.
+/// Whether a start of this kind can switch its rank into or out of a range.
 const fn can_switch(kind: Kind, reports_calls: bool) -> bool {
     matches!(kind, Kind::GroupApi | Kind::CollApi | Kind::P2pApi)
         || (!reports_calls && matches!(kind, Kind::Group | Kind::Coll))
 }
 
 impl Steps {
-    /// A session begins: no communicators, and the ranges of the job's environment.
+    /// A session begins: no communicators, and the ranges from the job's environment.
     pub(super) fn begin(&self, table: Table, ranges: &StepRanges) {
         self.reports_calls.store(event::has(table, Kind::CollApi), Relaxed);
         for counter in &self.counters {
@@ -179,7 +179,7 @@ impl Steps {
         self.ranges().any(|range| (range.first..=range.last).contains(&number))
     }
 
-    /// The range that a rank is in or will be in next; else the last one it was in.
+    /// The range that an open rank is in; else the range it was in last, or the first range if it has been in none.
     fn nearest(&self, started: u32, is_open: bool) -> Option<StepRange> {
         if is_open {
             self.ranges().find(|range| started < range.last)
@@ -199,7 +199,7 @@ impl Steps {
         self.counters.get(index)
     }
 
-    /// Counts a start, and decides whether it is recorded. `is_wanted`: whether the control file lets its kind through.
+    /// Counts a start, and decides whether to record it. `is_wanted`: whether the control file lets its kind through.
     pub(super) fn decide(&self, event: &Start<Name<'_>>, is_wanted: bool) -> Verdict {
         let kind = event.body.kind();
         let reports_calls = self.reports_calls();
@@ -230,7 +230,7 @@ impl Steps {
         let answer = match is_recorded {
             true if !is_parent_refused => Answer::Record,
             true if is_limited => Answer::RecordAlone,
-            // Up to 2.27 NCCL does not report the collectives of a group without a handle: they could not be counted.
+            // Up to 2.27 NCCL does not report a group's collectives if the group has no handle; none could be counted.
             false if kind == Kind::Group && !reports_calls => Answer::StandIn,
             _ => Answer::Refuse,
         };
@@ -258,7 +258,7 @@ impl Steps {
         }
     }
 
-    /// v1 to v3: the first collective shows which communicator the rank belongs to.
+    /// v1 to v3: learns from the first collective which communicator the rank belongs to.
     fn learn(&self, counter: &Counter, event: &Start<Name<'_>>) -> Option<(u64, Switch)> {
         let Body::Coll(coll) = &event.body else {
             return None;
@@ -272,13 +272,13 @@ impl Steps {
         (is_over && self.is_limited()).then(|| (event.context, self.switch(counter, counter.is_open.load(Relaxed))))
     }
 
-    /// Whether the communicator of a rank may be the counted one (v1 to v3).
+    /// Whether a rank's communicator may be the counted one (v1 to v3).
     fn may_count(&self, counter: &Counter) -> bool {
         let (hash, counted) = (counter.hash.load(Relaxed), self.counted_hash.load(Relaxed));
         hash == 0 || counted == 0 || hash == counted
     }
 
-    /// Begins or ends to count a rank; returns whether that is a change.
+    /// Starts or stops counting a rank; returns whether that is a change.
     fn set_counted(&self, counter: &Counter, is_counted: bool) -> bool {
         if counter.is_counted.swap(is_counted, Relaxed) == is_counted {
             return false;
@@ -312,7 +312,7 @@ impl Steps {
         self.events.store(events, Relaxed);
     }
 
-    /// Puts other ranges into force. Each rank of a communicator that was used before switches at another collective.
+    /// Applies new ranges. Ranks of a communicator already in use may switch at different collectives.
     pub(super) fn set_ranges(&self, ranges: &StepRanges) {
         let words = ranges.ranges().iter().map(|range| range.word());
         for (word, new) in self.ranges.iter().zip(words.chain(std::iter::repeat(0))) {
@@ -328,7 +328,7 @@ impl Steps {
         }
     }
 
-    /// A rank's communicator begins. Ranks for which no counter is free are not counted.
+    /// A rank's communicator begins. The rank is not counted if no counter is free.
     pub(super) fn begin_rank(&self, context: ContextId) {
         if let Some(free) = self.counter_of(context)
             && free.context.load(Acquire) == 0
@@ -344,14 +344,14 @@ impl Steps {
         }
     }
 
-    /// Begins or ends to count a rank; returns the switch to record, if its recording changes.
+    /// Starts or stops counting a rank; returns the switch to record, if the rank's recording changes.
     pub(super) fn count_rank(&self, context: u64, is_counted: bool) -> Option<Switch> {
         let counter = self.counter(context)?;
         let is_new = counter.started.load(Relaxed) == 0;
         if !self.set_counted(counter, is_counted) || !self.is_limited() {
             return None;
         }
-        // The journal says nothing yet of a new rank.
+        // The journal has no switch for a new rank yet.
         let was_open = (is_counted && is_new) || counter.is_open.load(Relaxed);
         Some(self.switch(counter, was_open))
     }
@@ -361,7 +361,7 @@ impl Steps {
         self.counter(context).is_some_and(|counter| self.may_count(counter))
     }
 
-    /// v1 to v3: when the counted communicator has ended, that of the first living rank is counted.
+    /// v1 to v3: when the counted communicator has ended, switches to the communicator of the first living rank.
     pub(super) fn choose_hash(&self, contexts: impl Iterator<Item = u64> + Clone) {
         let hashes = contexts.filter_map(|context| {
             let hash = self.counter(context)?.hash.load(Relaxed);

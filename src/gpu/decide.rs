@@ -1,8 +1,8 @@
 //! Chooses the backend.
 //!
-//! CUPTI reports most, but in most releases it serves one tool at a time, and the second tool can lose its records
-//! without an error. So the plugin does not use CUPTI where another tool uses it or may use it later. CUDA events
-//! disturb no tool.
+//! CUPTI reports most, but in most releases it serves one tool at a time, and a second tool can lose its records
+//! without an error. So the plugin does not use CUPTI if another tool uses it or may use it later. CUDA events do not
+//! disturb other tools.
 
 use super::driver::CudaError;
 use cupti_sys::other_user;
@@ -14,7 +14,7 @@ use settings::gpu::BackendChoice;
 pub(super) struct Surroundings<'a> {
     pub(super) maps: &'a [String],
     pub(super) environment: &'a [(String, String)],
-    /// The driver's answer about its version; `None` without a driver.
+    /// The result of asking for the driver's version; `None` without a driver.
     pub(super) driver: Option<Result<u32, CudaError>>,
     pub(super) table: Table,
     pub(super) mask: u32,
@@ -24,7 +24,7 @@ pub(super) struct Surroundings<'a> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decision {
-    /// The backend. If it is CUPTI and cannot be opened, the worker uses events.
+    /// The backend. If CUPTI is chosen but cannot be opened, the worker uses events.
     pub(super) backend: BackendKind,
     pub(super) line: String,
     /// Whether every user must read it.
@@ -56,7 +56,7 @@ pub(super) fn decide(choice: BackendChoice, there: &Surroundings<'_>) -> Decisio
     Decision { backend, line, is_fault: false }
 }
 
-/// Why nothing can be timed, and whether every user must read it.
+/// The reason why nothing can be timed, and whether every user must read it.
 fn obstacle(choice: BackendChoice, there: &Surroundings<'_>) -> Option<(String, bool)> {
     let launches = Kind::KernelLaunch.mask() | Kind::CeColl.mask();
     let is_wanted = matches!(choice, BackendChoice::Cupti | BackendChoice::Events);

@@ -12,7 +12,7 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// Records which device a communicator uses, and describes a new device.
+    /// Records a communicator's device, and describes the device if it is new.
     pub(super) fn note(&mut self, driver: &Driver, communicator: u64, ordinal: u32, out: &mut dyn Output) {
         if !self.described.contains(&ordinal) {
             self.described.push(ordinal);
@@ -29,7 +29,7 @@ fn describe(driver: &Driver, ordinal: u32, out: &mut dyn Output) {
     let has_mig_name = name.to_string_lossy().contains(" MIG ");
     let whole = driver.device_uuid(ordinal);
     let instance = driver.instance_uuid(ordinal);
-    // Only the newer function returns the UUIDs of instances.
+    // Only the newer function returns UUIDs of MIG instances.
     let is_instance = matches!((&whole, &instance), (Ok(whole), Ok(instance)) if whole != instance);
     let number = |attribute| driver.attribute(attribute, ordinal).unwrap_or(0);
     let small = |attribute| u16::try_from(number(attribute)).unwrap_or(0);

@@ -1,11 +1,11 @@
 //! The functions of CUDA's driver that the plugin calls, each found by name in the library that the process has loaded.
 //!
-//! The plugin never loads the driver: NCCL has loaded it before it makes a communicator, and a process without one has
-//! no use for it. A function that an old driver lacks gives [`CudaError::MISSING`]. Types and numbers are cudarc's;
-//! calls do not go through cudarc, which loads libraries, panics if a function is missing, and reads results into an
-//! enumeration that does not have the codes of newer drivers.
+//! The plugin never loads the driver: NCCL loads it before it makes a communicator, and a process without a driver does
+//! not need it. A function that an old driver lacks gives [`CudaError::MISSING`]. Types and numbers come from cudarc.
+//! Calls do not go through cudarc, which loads libraries, panics if a function is missing, and reads results into an
+//! enumeration that lacks the codes of newer drivers.
 //!
-//! The driver's functions, unlike the runtime's, leave no error for the program's next `cudaGetLastError`.
+//! Unlike the runtime's functions, the driver's leave no error for the program's next `cudaGetLastError`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::fmt;
@@ -15,7 +15,7 @@ use cudarc::driver::sys::{
     CUevent_flags, CUstream_flags, CUstreamCaptureMode, CUstreamCaptureStatus, cudaError_enum as Code,
 };
 
-/// A handle of the driver: a pointer that only the driver follows. Numbers are passed in the same way.
+/// A handle of the driver: a pointer that only the driver follows. Integers are passed in the same way.
 pub(super) type Handle = u64;
 const _: () = assert!(size_of::<Handle>() == size_of::<*const c_void>());
 
@@ -31,7 +31,7 @@ pub(super) struct DeviceContext {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event(pub(super) Handle);
 
-/// A stream that the plugin made, or whose handle NCCL gave. 0 is the legacy default stream.
+/// A stream that the plugin made, or whose handle NCCL passed. 0 is the legacy default stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stream(pub(super) Handle);
 
@@ -43,7 +43,7 @@ impl CudaError {
     pub(super) const NO_EVENTS: Self = Self(-2);
     /// The process is ending: the driver has shut down.
     pub(super) const DEINITIALIZED: Self = Self::of(Code::CUDA_ERROR_DEINITIALIZED);
-    /// The library is a toolkit's stub, for linking only.
+    /// The library is a toolkit's stub, meant for linking only.
     pub(super) const STUB_LIBRARY: Self = Self::of(Code::CUDA_ERROR_STUB_LIBRARY);
     const INVALID_DEVICE: Self = Self::of(Code::CUDA_ERROR_INVALID_DEVICE);
     const INVALID_CONTEXT: Self = Self::of(Code::CUDA_ERROR_INVALID_CONTEXT);
@@ -51,7 +51,7 @@ impl CudaError {
     /// Called from a host function in a stream.
     pub(super) const NOT_PERMITTED: Self = Self::of(Code::CUDA_ERROR_NOT_PERMITTED);
 
-    /// The codes that a user can meet here, for their names.
+    /// The codes that can occur here, with names for the user.
     const NAMED: [Code; 21] = [
         Code::CUDA_ERROR_INVALID_VALUE,
         Code::CUDA_ERROR_OUT_OF_MEMORY,
@@ -80,7 +80,7 @@ impl CudaError {
         Self((code as u32).cast_signed())
     }
 
-    /// Whether the stream, or another that it waits for, is being captured.
+    /// Whether the error means that the stream, or one that it synchronises with, is being captured.
     pub(super) const fn is_of_capture(self) -> bool {
         Self::of(Code::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED).0 <= self.0
             && self.0 <= Self::of(Code::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD).0
@@ -104,7 +104,7 @@ impl fmt::Debug for CudaError {
     }
 }
 
-/// With times; nobody waits for it by sleeping.
+/// Events record times, and no thread blocks on them (no `CU_EVENT_BLOCKING_SYNC`).
 const EVENT_DEFAULT: c_uint = CUevent_flags::CU_EVENT_DEFAULT as c_uint;
 const NON_BLOCKING: c_uint = CUstream_flags::CU_STREAM_NON_BLOCKING as c_uint;
 const NOT_CAPTURING: c_int = (CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE as u32).cast_signed();
@@ -112,7 +112,7 @@ const RELAXED: c_int = (CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as u
 
 macro_rules! functions {
     ($($name:ident = $first:literal $(or $second:literal)?, ($($argument:ident: $type:ty),*);)*) => {
-        /// The driver's functions; `None` for those that it does not have.
+        /// The driver's functions; `None` for functions that it lacks.
         #[derive(Clone, Copy, Debug, Default)]
         pub(super) struct Functions {
             $(pub(super) $name: Option<unsafe extern "C" fn($($type),*) -> c_int>,)*
@@ -125,18 +125,18 @@ macro_rules! functions {
                         let address = find(library, $first);
                         $(let address = if address.is_null() { find(library, $second) } else { address };)?
                         type Function = unsafe extern "C" fn($($type),*) -> c_int;
-                        // SAFETY: a null pointer is `None`, any other is the driver's function of this name. The type
-                        // of a function never changes: an incompatible one gets a new name (`_v2`).
+                        // SAFETY: a null pointer is `None`, any other is the driver's function of this name. A
+                        // function's type never changes: an incompatible version gets a new name (`_v2`).
                         unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(address) }
                     },)*
                 }
             }
 
             $(
-                /// Calls the function, if the driver has it.
+                /// Calls the function, or returns an error if the driver lacks it.
                 ///
                 /// # Safety
-                /// The arguments are what CUDA's documentation of the function demands.
+                /// The arguments meet the requirements in CUDA's documentation of the function.
                 #[inline]
                 unsafe fn $name(&self, $($argument: $type),*) -> Result<(), CudaError> {
                     match self.$name {
@@ -173,7 +173,7 @@ functions! {
 }
 
 fn find(library: *mut c_void, name: &CStr) -> *mut c_void {
-    // SAFETY: the handle is of a library that stays open; the name ends with NUL.
+    // SAFETY: the handle belongs to a library that stays open; the name ends with NUL.
     unsafe { libc::dlsym(library, name.as_ptr()) }
 }
 
@@ -189,7 +189,7 @@ const fn done(code: c_int) -> Result<(), CudaError> {
     }
 }
 
-/// What a function writes to the place that it is given.
+/// Returns the value that a function writes through its pointer.
 #[inline]
 fn written<T: Default>(call: impl FnOnce(*mut T) -> Result<(), CudaError>) -> Result<T, CudaError> {
     let mut value = T::default();
@@ -198,10 +198,10 @@ fn written<T: Default>(call: impl FnOnce(*mut T) -> Result<(), CudaError>) -> Re
 }
 
 impl Driver {
-    /// The driver, if the process has loaded it. Calls none of its functions, and keeps it loaded.
+    /// The driver, if the process has loaded it. Calls no driver function, and keeps the driver loaded.
     pub(super) fn of_process() -> Option<Self> {
         let flags = libc::RTLD_NOW | libc::RTLD_NOLOAD;
-        // SAFETY: with RTLD_NOLOAD the call only counts a reference to a loaded library; no code of it runs.
+        // SAFETY: with RTLD_NOLOAD the call only adds a reference to a loaded library; none of its code runs.
         let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), flags) };
         (!library.is_null()).then(|| Self::new(Functions::of(library)))
     }
@@ -211,7 +211,7 @@ impl Driver {
     }
 
     pub(super) fn version(&self) -> Result<u32, CudaError> {
-        // SAFETY: writes an integer; may be called before anything else.
+        // SAFETY: writes an integer; may be called before any other function.
         written(|version| unsafe { self.functions.driver_version(version) }).map(i32::cast_unsigned)
     }
 
@@ -221,7 +221,7 @@ impl Driver {
         written(|context| unsafe { self.functions.context_current(context) }).map(CudaContext)
     }
 
-    /// The current context of the calling thread, and its device. The driver's handles of devices are their ordinals.
+    /// The calling thread's current context and its device. The driver's device handles are ordinals.
     pub(super) fn current_device_context(&self) -> Result<DeviceContext, CudaError> {
         let context = self.current()?;
         if context.0 == 0 {
@@ -234,7 +234,7 @@ impl Driver {
     }
 
     pub(super) fn push(&self, context: CudaContext) -> Result<(), CudaError> {
-        // SAFETY: a handle that the driver gave for a context of this process. It is rejected if the context is gone.
+        // SAFETY: the driver returned this handle for a context of this process, and rejects it if the context is gone.
         unsafe { self.functions.context_push(context.0) }
     }
 
@@ -255,7 +255,7 @@ impl Driver {
     pub(super) fn device_name(&self, ordinal: u32) -> Result<CString, CudaError> {
         let mut name = vec![0_u8; 256];
         let place = name.as_mut_ptr().cast();
-        // SAFETY: writes at most as many bytes as said, one fewer than there are.
+        // SAFETY: writes at most the given number of bytes, one fewer than the buffer has.
         unsafe { self.functions.device_name(place, 255, ordinal.cast_signed()) }?;
         name.truncate(name.iter().position(|byte| *byte == 0).unwrap_or(0));
         Ok(CString::new(name).unwrap_or_default())
@@ -280,16 +280,16 @@ impl Driver {
     }
 
     /// Allows the calling thread to make and query events while another thread captures a stream in the global mode.
-    /// That mode otherwise forbids it to every thread of the process, and a violation invalidates the capture
+    /// That mode otherwise forbids both on every thread of the process, and a violation invalidates the capture
     /// (`cudaThreadExchangeStreamCaptureMode`, CUDA Runtime API, Stream Management).
     pub(super) fn relax_captures(&self) -> Result<(), CudaError> {
         let mut mode = RELAXED;
-        // SAFETY: reads and writes an integer, and changes only the calling thread.
+        // SAFETY: reads and writes an integer, and affects only the calling thread.
         unsafe { self.functions.exchange_capture_mode(&raw mut mode) }
     }
 
-    /// Whether a stream is being captured. The driver's error for the legacy default stream, while another stream that
-    /// waits for it is captured, counts as a capture too.
+    /// Whether a stream is being captured. While a stream that waits for the legacy default stream is captured, the
+    /// driver returns an error for the legacy stream, which counts as a capture too.
     #[inline]
     pub(super) fn is_capturing(&self, stream: Stream) -> Result<bool, CudaError> {
         let mut status = NOT_CAPTURING;
@@ -301,14 +301,14 @@ impl Driver {
         }
     }
 
-    /// Makes a stream in the current context that waits for no other stream.
+    /// Creates a stream in the current context that waits for no other stream.
     pub(super) fn create_stream(&self) -> Result<Stream, CudaError> {
         // SAFETY: writes a handle.
         written(|stream| unsafe { self.functions.stream_create(stream, NON_BLOCKING) }).map(Stream)
     }
 
     pub(super) fn destroy_stream(&self, stream: Stream) -> Result<(), CudaError> {
-        // SAFETY: the context exists, and the stream is not used any more.
+        // SAFETY: the context exists, and the stream is no longer used.
         unsafe { self.functions.stream_destroy(stream.0) }
     }
 
@@ -317,7 +317,7 @@ impl Driver {
         written(|event| unsafe { self.functions.event_create(event, EVENT_DEFAULT) }).map(Event)
     }
 
-    /// Records an event in a stream. Both belong to the current context; the driver rejects others.
+    /// Records an event in a stream. Both belong to the current context; otherwise the driver returns an error.
     #[inline]
     pub(super) fn record(&self, event: Event, stream: Stream) -> Result<(), CudaError> {
         // SAFETY: the plugin made the event, and does not destroy it while its context is in use.
@@ -325,7 +325,7 @@ impl Driver {
     }
 
     pub(super) fn is_past(&self, event: Event) -> Result<bool, CudaError> {
-        // SAFETY: as for recording.
+        // SAFETY: as for `record`.
         match unsafe { self.functions.event_query(event.0) } {
             Ok(()) => Ok(true),
             Err(CudaError::NOT_READY) => Ok(false),
@@ -333,14 +333,14 @@ impl Driver {
         }
     }
 
-    /// Milliseconds between two events of a context that the device has passed; negative if the second came first.
+    /// The milliseconds between two passed events of one context; negative if the second event came first.
     pub(super) fn elapsed_ms(&self, from: Event, to: Event) -> Result<f32, CudaError> {
-        // SAFETY: as for recording; writes a number.
+        // SAFETY: as for `record`; writes a number.
         written(|elapsed| unsafe { self.functions.event_elapsed(elapsed, from.0, to.0) })
     }
 
     pub(super) fn destroy_event(&self, event: Event) -> Result<(), CudaError> {
-        // SAFETY: as for streams.
+        // SAFETY: as for `destroy_stream`.
         unsafe { self.functions.event_destroy(event.0) }
     }
 }

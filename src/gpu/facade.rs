@@ -1,4 +1,4 @@
-//! What callbacks call around launches.
+//! The functions that callbacks call around launches.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(crate) fn launch_begins(id: EventId, stream: u64) {
     }
 }
 
-/// An event has ended; if it was a launch, NCCL has launched.
+/// An event has ended; if it was a launch event, NCCL has launched the work.
 #[inline]
 pub(crate) fn event_ends(id: EventId) {
     if id.is_of(LAUNCHES) && BACKEND.is_on() {
@@ -52,7 +52,7 @@ pub(super) fn close() {
     drop(BACKEND.end());
 }
 
-/// Turns the backend off without a lock: for a forked child.
+/// Turns the backend off without taking a lock: for a forked child.
 pub(crate) fn disable() {
     BACKEND.disable();
 }

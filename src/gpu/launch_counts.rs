@@ -1,4 +1,4 @@
-//! Counters of launching threads, which all backends report alike.
+//! Counters of launching threads, reported in the same way by all backends.
 
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
@@ -12,7 +12,7 @@ pub(super) struct LaunchCounts {
     no_event_left: AtomicU64,
     on_callback_thread: AtomicU64,
     refused: AtomicU64,
-    /// The code of the first call that failed; later errors follow from it.
+    /// The code of the first failed call; later errors follow from it.
     first_error: AtomicI32,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct LaunchCounts {
 pub(super) enum NotTimed {
     Captured,
     NoEventLeft,
-    /// It is on a thread of CUDA's own.
+    /// The launch was on one of CUDA's own threads.
     OnCallbackThread,
     Refused(i32),
 }
@@ -67,7 +67,7 @@ impl LaunchCounts {
             + report(&self.on_callback_thread, GpuCount::OnCallbackThread);
         Reported {
             not_timed,
-            // Last: a launch is counted before it is counted as not timed.
+            // Read last: a launch is counted before it is counted as not timed.
             launches: report(&self.launches, GpuCount::Launches),
             error: (refused > 0).then(|| self.first_error.load(Ordering::Relaxed)),
         }

@@ -1,4 +1,4 @@
-//! Requests to a thread of the plugin. Others wait for its answers without a lock and for a bounded time.
+//! Requests to one of the plugin's threads. Other threads wait for its answers without a lock and for a bounded time.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -41,7 +41,7 @@ impl<M> Mailbox<M> {
         Self { state: Mutex::new(state), requested: Condvar::new(), answered: Condvar::new() }
     }
 
-    /// Sends a message, and waits for the answer until `until`. False if there is none by then.
+    /// Sends a message, and waits for its answer until `until`. False if there is no answer by then.
     pub(super) fn ask(&self, message: M, until: Instant) -> bool {
         let mut state = self.state.lock();
         if state.is_over {
@@ -55,7 +55,7 @@ impl<M> Mailbox<M> {
         state.is_answered(number)
     }
 
-    /// Waits until all messages are answered. False if some are not at `until`.
+    /// Waits until all messages are answered. False if some are not by `until`.
     pub(super) fn is_idle(&self, until: Instant) -> bool {
         let mut state = self.state.lock();
         let sent = state.sent;
@@ -63,7 +63,7 @@ impl<M> Mailbox<M> {
         state.is_answered(sent)
     }
 
-    /// The next message; waits for it until `until`.
+    /// The next message, waiting for one until `until`.
     pub(super) fn next(&self, until: Instant) -> Option<M> {
         let mut state = self.state.lock();
         if state.messages.is_empty() {
@@ -72,14 +72,14 @@ impl<M> Mailbox<M> {
         state.messages.pop_front()
     }
 
-    /// The next message; waits for it until the mailbox is closed.
+    /// The next message, waiting until the mailbox is closed.
     pub(super) fn wait(&self) -> Option<M> {
         let mut state = self.state.lock();
         self.requested.wait_while(&mut state, |state| state.messages.is_empty() && !state.is_over);
         state.messages.pop_front()
     }
 
-    /// The thread has done what the message in turn asks for.
+    /// The thread has handled the current message.
     pub(super) fn answer(&self) {
         self.state.lock().answered += 1;
         self.answered.notify_all();

@@ -1,4 +1,4 @@
-//! Which GPUs there are, and when they did what NCCL launched (`docs/GPU.md`).
+//! Describes the GPUs, and times on them what NCCL launches (`docs/GPU.md`).
 //!
 //! ```text
 //!   launching thread   callbacks ── facade ── backend: cupti/ (CUPTI's records) or events/ (CUDA events)
@@ -6,8 +6,8 @@
 //!   init, finalize     send messages to the worker, and wait for a bounded time
 //! ```
 //!
-//! The plugin calls CUDA without holding a lock, not in a forked child, and not on a thread of CUDA's own. It calls
-//! nothing of CUDA with `NCCL_OTF2_GPU=off`, and if no driver is loaded.
+//! The plugin calls CUDA without holding a lock, and never in a forked child or on one of CUDA's own threads. It makes
+//! no CUDA calls with `NCCL_OTF2_GPU=off` or if no driver is loaded.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,9 +46,9 @@ use worker::Worker;
 const LONGEST_BEGINNING: Duration = Duration::from_secs(2);
 /// How long the end of a communicator waits for unfinished launches.
 const LAST_WAIT: Duration = Duration::from_millis(200);
-/// How long the end of a session waits: the worker has to turn CUPTI off.
+/// How long the end of a session waits, because the worker must turn CUPTI off.
 const LAST_WAIT_OF_ALL: Duration = Duration::from_millis(500);
-/// How much longer both wait for the worker's answer.
+/// How much longer both kinds of end wait for the worker's answer.
 const GRACE: Duration = Duration::from_millis(300);
 
 pub(crate) struct Options {
@@ -70,7 +70,7 @@ pub(crate) struct Gpus {
 }
 
 impl Gpus {
-    /// Starts the worker, if the user wants timing and there is a driver. Calls nothing of CUDA.
+    /// Starts the worker, if the user wants timing and there is a driver. Makes no CUDA calls.
     pub(crate) fn begin(options: Options) -> Option<Self> {
         let Options { settings, verbosity, table, mask, writer, notes } = options;
         if settings.backend == BackendChoice::Off {
@@ -96,7 +96,7 @@ impl Gpus {
         }
     }
 
-    /// This thread made a communicator. Waits until its device is recorded and its launches can be timed.
+    /// This thread has made a communicator. Waits until its device is recorded and its launches can be timed.
     pub(crate) fn communicator_begins(&self, communicator: u64) {
         let message = Message::Begins {
             communicator,
@@ -106,14 +106,14 @@ impl Gpus {
         let _hangs = self.mailbox.ask(message, Instant::now() + LONGEST_BEGINNING);
     }
 
-    /// A communicator has ended. Waits until the backend no longer uses what it made on its device.
+    /// A communicator has ended. Waits until the backend no longer uses anything that it made on the device.
     pub(crate) fn communicator_ends(&self, communicator: u64) {
         let deadline = Instant::now() + LAST_WAIT;
         let message = Message::Ends { communicator, deadline };
         let _hangs = self.mailbox.ask(message, deadline + GRACE);
     }
 
-    /// Ends the timing: afterwards nothing more is written.
+    /// Ends the timing; nothing is written after that.
     pub(crate) fn end(&self) {
         let deadline = Instant::now() + LAST_WAIT_OF_ALL;
         let has_ended = self.mailbox.ask(Message::Finish { deadline }, deadline + GRACE);

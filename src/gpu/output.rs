@@ -1,4 +1,4 @@
-//! Writes the records of a backend: to the worker's slot of the journal, and to the maintenance thread's.
+//! Writes a backend's records to the worker's slot and the maintenance thread's slot of the journal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ pub(super) struct JournalOutput {
     writer: Arc<JournalWriter>,
     notes: SharedSlotWriter,
     verbosity: Verbosity,
-    /// Requested with the first record, as it takes a mebibyte; then absent if it was refused.
+    /// Requested with the first record, because it takes a mebibyte; `Some(None)` if it was refused.
     slot: Option<Option<Box<SlotWriter>>>,
     counts: [u64; GpuCount::COUNT],
-    /// Whether the counts have been written since they changed.
+    /// Whether the counts have been written since they last changed.
     is_counted: bool,
     /// Set when the session has ended without waiting for the worker.
     is_closed: Arc<AtomicBool>,

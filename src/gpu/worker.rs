@@ -1,7 +1,7 @@
-//! The worker thread, which makes all calls of CUDA but those around launches.
+//! The worker thread, which makes all CUDA calls except those around launches.
 //!
-//! A driver that hangs must not hang the program's communicators or its exit for longer than the program's own calls
-//! do. So other threads send messages to the worker ([`Mailbox`]).
+//! A hanging driver must not delay the program's communicators or its exit for longer than the program's own calls
+//! hang. So other threads send messages to the worker ([`Mailbox`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use nccl_events::gpu::Backend as BackendKind;
 use nccl_events::{Kind, Table, event};
 use settings::gpu::{BackendChoice, CuptiKernels, GpuSettings, without_all_kernels};
 
-/// How often counts are written, for a process that is killed.
+/// How often counts are written, in case the process is killed.
 const COUNTS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Answers whoever waits when the worker ends, even by a panic.
+/// Answers all waiting threads when the worker ends, even if it panics.
 struct Ending(Arc<Mailbox<Message>>);
 
 impl Drop for Ending {
@@ -54,7 +54,7 @@ struct Running {
 impl Worker {
     pub(super) fn run(mut self) {
         let _ending = Ending(Arc::clone(&self.mailbox));
-        // Missing before CUDA 10.1, on which no NCCL runs that reports launches.
+        // Missing before CUDA 10.1, on which no NCCL that reports launches runs.
         let _old_driver = self.driver.relax_captures();
         let (kind, backend) = self.begin();
         if let Some(line) = without_all_kernels(self.settings.kernels, kind) {

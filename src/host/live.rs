@@ -1,18 +1,18 @@
 //! Counts the communicators between `init` and `finalize`.
 //!
-//! While there is one, libnccl is mapped and its mask and logger may be used. After the last `finalize` the program may
-//! unload it, and at exit its destructors may have run.
+//! While at least one exists, libnccl is mapped, and its mask and logger may be used. After the last `finalize` the
+//! program may unload libnccl, and at exit libnccl's destructors may have run.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 static COMMUNICATORS: AtomicUsize = AtomicUsize::new(0);
 
-/// A communicator begins. Its mask and logger have been stored before.
+/// A communicator begins. Its mask and logger have been stored already.
 pub(crate) fn enter() {
     COMMUNICATORS.fetch_add(1, Ordering::Release);
 }
 
-/// A communicator ends; more ends than begins are ignored.
+/// A communicator ends. Surplus calls are ignored.
 pub(crate) fn leave() {
     let _ = COMMUNICATORS.fetch_update(Ordering::Release, Ordering::Relaxed, |count| count.checked_sub(1));
 }

@@ -1,8 +1,8 @@
-//! Messages of the plugin: to NCCL's log, where NCCL's own messages are (`NCCL_DEBUG`, `NCCL_DEBUG_FILE`), and warnings
-//! to stderr as well.
+//! The plugin's messages: to NCCL's log, with NCCL's own messages (`NCCL_DEBUG`, `NCCL_DEBUG_FILE`); warnings also to
+//! stderr.
 //!
 //! Only for `init`, `finalize` and the plugin's own threads: NCCL's logger takes a lock and asks CUDA for the device,
-//! so start, stop and state callbacks must not call it. Up to v3 NCCL hands out no logger.
+//! so start, stop and state callbacks must not call it. Up to v3 NCCL passes no logger.
 
 use std::ffi::{CString, c_int};
 use std::mem;
@@ -28,10 +28,10 @@ pub(crate) type Logger = unsafe extern "C" fn(
 const LOG_INFO: std::ffi::c_uint = 3;
 const INIT: std::ffi::c_ulong = 1;
 const PROFILE: std::ffi::c_ulong = 0x4000;
-/// PROFILE is our subsystem. INIT is in NCCL's default set, so that `NCCL_DEBUG=INFO` alone shows our lines.
+/// PROFILE is the plugin's subsystem. INIT is in NCCL's default set, so `NCCL_DEBUG=INFO` alone shows its lines.
 const FLAGS: std::ffi::c_ulong = INIT | PROFILE;
 
-/// Remembers NCCL's logger; none (v1–v3) is ignored.
+/// Remembers NCCL's logger; ignores `None` (v1–v3).
 pub(crate) fn remember(logger: Option<Logger>) {
     if let Some(logger) = logger {
         LOGGER.store(logger as *mut (), Ordering::Release);
@@ -39,37 +39,37 @@ pub(crate) fn remember(logger: Option<Logger>) {
     }
 }
 
-/// Forgets NCCL's logger. For handlers that run at exit, when libnccl's own destructors may have run.
+/// Forgets NCCL's logger. For exit handlers, which may run after libnccl's own destructors.
 pub(crate) fn forget() {
     LOGGER.store(ptr::null_mut(), Ordering::Release);
 }
 
-/// Whether this NCCL lends a logger at all (v4 and later); if not, nobody sees what [`info`] writes.
+/// Whether this NCCL passes a logger at all (v4 and later); if not, [`info`] writes nothing.
 pub(crate) fn was_lent() -> bool {
     LENT.load(Ordering::Relaxed)
 }
 
-/// Writes a line that every user must read: to stderr, and to NCCL's log.
+/// Writes a line that every user must read, to stderr and to NCCL's log.
 ///
-/// NCCL's log gets it as INFO, because a WARN would become the text of `ncclGetLastError`.
+/// In NCCL's log the line is INFO, because a WARN would become the text of `ncclGetLastError`.
 pub(crate) fn warn(message: &str) {
     stderr::say(message);
     info(message);
 }
 
-/// Writes a line for users who ask for it (`NCCL_DEBUG=INFO`).
+/// Writes a line for users who request it (`NCCL_DEBUG=INFO`).
 pub(crate) fn info(message: &str) {
     let logger = LOGGER.load(Ordering::Acquire);
     if logger.is_null() || !live::any() {
         return;
     }
-    // SAFETY: `remember` stored a function of exactly this type, and it is not NULL.
+    // SAFETY: the pointer is not NULL, and `remember` stored it from a function of exactly this type.
     let logger: Logger = unsafe { mem::transmute::<*mut (), Logger>(logger) };
     let Ok(line) = CString::new(stderr::line(message)) else {
         return;
     };
-    // SAFETY: libnccl is loaded while a communicator lives. The format takes one string; NCCL keeps none of
-    // the pointers. File and line are printed only for WARN.
+    // SAFETY: libnccl is loaded while a communicator lives. The format takes one string; NCCL keeps none of the
+    // pointers. File and line are printed only for WARN.
     unsafe {
         logger(LOG_INFO, FLAGS, c"nccl-otf2".as_ptr(), 0, c"%s".as_ptr(), line.as_ptr());
     }

@@ -1,8 +1,8 @@
 //! NCCL's activation mask: one `int` of libnccl, shared by all communicators of the process.
 //!
-//! Every `init` gets its address and writes it. NCCL reads it again later: in 2.23–2.25 for each group, in 2.26 and
-//! 2.27 for each operation, from 2.28 on for each API call. So a later store takes effect for operations that begin
-//! after it. Captured graphs keep the mask of their capture.
+//! Every `init` gets the mask's address and writes the mask. NCCL reads it again later: in 2.23–2.25 for each group, in
+//! 2.26 and 2.27 for each operation, from 2.28 on for each API call. So a later store takes effect for operations that
+//! begin after it. Captured graphs keep the mask from their capture.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -15,14 +15,14 @@ static OWN: AtomicU32 = AtomicU32::new(0);
 static CHAINED: AtomicU32 = AtomicU32::new(0);
 static IS_SHARED: AtomicBool = AtomicBool::new(false);
 
-/// Remembers where the mask is; NULL is ignored.
+/// Remembers the mask's address; ignores NULL.
 pub(crate) fn remember(mask: *mut c_int) {
     if !mask.is_null() {
         MASK.store(mask, Ordering::Release);
     }
 }
 
-/// There are chained plugins: NCCL will call for events that this plugin did not ask for.
+/// Chained plugins exist: NCCL will call for events that this plugin did not ask for.
 pub(crate) fn share() {
     IS_SHARED.store(true, Ordering::Relaxed);
 }
@@ -31,7 +31,7 @@ pub(crate) fn is_shared() -> bool {
     IS_SHARED.load(Ordering::Relaxed)
 }
 
-/// Adds what chained plugins ask for. The mask never shrinks while communicators live: `control` says why.
+/// Adds the events that chained plugins ask for. The mask never shrinks while communicators live (see `control`).
 pub(crate) fn add_chained(events: u32) {
     if events & !CHAINED.fetch_or(events, Ordering::Relaxed) != 0 {
         set_mask(OWN.load(Ordering::Relaxed));
@@ -46,21 +46,21 @@ pub(crate) fn forget_chained() {
     CHAINED.store(0, Ordering::Relaxed);
 }
 
-/// What NCCL is to call for, where this plugin asks for `events`.
+/// The events for which NCCL must call if this plugin asks for `events`.
 pub(crate) fn united(events: u32) -> u32 {
     OWN.store(events, Ordering::Relaxed);
     events | CHAINED.load(Ordering::Relaxed)
 }
 
-/// Sets what this plugin asks for, for all communicators. Leaves NCCL's mask alone if no communicator lives.
+/// Sets the events that this plugin asks for, for all communicators. Leaves NCCL's mask alone if no communicator lives.
 pub(crate) fn set_mask(events: u32) {
     let events = united(events);
     let mask = MASK.load(Ordering::Acquire);
     if mask.is_null() || !live::any() {
         return;
     }
-    // SAFETY: NCCL passed this address to an `init`; it is a variable of libnccl, which is loaded as long as a
-    // communicator lives. NCCL reads it with plain loads of an aligned int, which a relaxed store cannot tear.
+    // SAFETY: NCCL passed this address to an `init`: it is a variable of libnccl, which is loaded while a communicator
+    // lives. NCCL reads the mask with plain loads of an aligned int, which a relaxed store cannot tear.
     let mask = unsafe { AtomicI32::from_ptr(mask) };
     mask.store(events.cast_signed(), Ordering::Relaxed);
 }

@@ -1,9 +1,9 @@
-//! The plugin's allocator: the system's, and a reserve for when that has no memory.
+//! The plugin's allocator: the system's, with a reserve for when the system has no memory.
 //!
-//! Rust ends the program when an allocation fails. In the job that is not for the plugin to do: a callback gets what it
-//! asks for from the reserve, and the recording ends. Later threads take no share, so the reserve need
-//! only suffice for those that are in a callback at that moment. What is larger than a block, or comes when all are
-//! taken, still ends the program; only `init` and closing ask for so much. Closing asks [`room_bytes`] before.
+//! Rust ends the program when an allocation fails, which the plugin must not do to the job. So a callback gets memory
+//! from the reserve, and the recording ends. Later threads take no share, so the reserve only has to suffice for
+//! threads that are in a callback at that moment. A request that is larger than a block, or comes when all blocks are
+//! taken, still ends the program. Only `init` and closing request so much, and closing checks [`room_bytes`] first.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -31,13 +31,13 @@ pub(crate) fn forget_failure() {
     HAS_FAILED.store(false, Ordering::Relaxed);
 }
 
-/// How much more memory this process may have; `None` if no limit (`ulimit -v`, `-d`) is known.
+/// How much more memory this process may allocate; `None` if no limit (`ulimit -v`, `-d`) is known.
 pub(crate) fn room_bytes() -> Option<u64> {
     let sizes = std::fs::read_to_string("/proc/self/statm").ok()?;
     let sizes: Vec<u64> = sizes.split_ascii_whitespace().map_while(|pages| pages.parse().ok()).collect();
-    // SAFETY: takes a number and touches nothing.
+    // SAFETY: takes a number and touches no memory.
     let page_bytes = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
-    // The whole address space, and the data with the stacks.
+    // The whole address space; and data including stacks.
     let limits = [(libc::RLIMIT_AS, 0), (libc::RLIMIT_DATA, 5)];
     let rooms = limits.into_iter().filter_map(|(resource, field)| {
         let used = sizes.get(field)?.checked_mul(page_bytes)?;
@@ -46,15 +46,15 @@ pub(crate) fn room_bytes() -> Option<u64> {
     rooms.min()
 }
 
-/// For strings, names and what a thread keeps.
+/// For strings, names and per-thread values.
 static SMALL: Pool<1024, 8> = Pool::new();
-/// For the tables of a thread's slot.
+/// For the tables in a thread's slot.
 static LARGE: Pool<{ 64 << 10 }, 1> = Pool::new();
 
 struct Allocator;
 
-// SAFETY: memory is the system's, or a block that is large and aligned enough and that no other has; whoever frees it
-// finds by its address which of the two.
+// SAFETY: memory comes from the system, or is a block of sufficient size and alignment that nothing else uses. The
+// address shows which of the two it is when the memory is freed.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's layout, unchanged.
@@ -70,7 +70,7 @@ unsafe impl GlobalAlloc for Allocator {
         }
         let memory = reserved(layout);
         if !memory.is_null() {
-            // SAFETY: the block is at least as large as the layout, and nobody else has it.
+            // SAFETY: the block is at least as large as the layout, and nothing else uses it.
             unsafe { memory.write_bytes(0, layout.size()) };
         }
         memory
@@ -78,34 +78,34 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         if !SMALL.give_back(memory) && !LARGE.give_back(memory) {
-            // SAFETY: no pool has it, so it is the system's, with the caller's layout.
+            // SAFETY: the memory is in no pool, so it is the system's, with the caller's layout.
             unsafe { System.dealloc(memory, layout) };
         }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if !SMALL.has(memory) && !LARGE.has(memory) {
-            // SAFETY: no pool has it, so it is the system's, with the caller's layout and size.
+            // SAFETY: the memory is in no pool, so it is the system's, with the caller's layout and size.
             let larger = unsafe { System.realloc(memory, layout, size) };
             if !larger.is_null() {
                 return larger;
             }
         }
-        // SAFETY: the caller's layout was valid, and it vouches for the size.
+        // SAFETY: the caller's layout was valid, and the caller guarantees the size.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        // SAFETY: as the caller of `realloc` must not ask for nothing, the layout is not empty.
+        // SAFETY: callers of `realloc` must not pass a size of zero, so the layout is not empty.
         let other = unsafe { self.alloc(wanted) };
         if !other.is_null() {
-            // SAFETY: both have at least that many bytes, and the new one is nobody else's.
+            // SAFETY: both have at least that many bytes, and nothing else uses the new block.
             unsafe { ptr::copy_nonoverlapping(memory, other, layout.size().min(size)) };
-            // SAFETY: the caller's memory and layout; it is not used again.
+            // SAFETY: the caller's memory and layout; the memory is not used again.
             unsafe { self.dealloc(memory, layout) };
         }
         other
     }
 }
 
-/// Memory of the reserve; NULL if it has no free block of that size.
+/// Allocates from the reserve; NULL if no free block is large enough.
 #[cold]
 fn reserved(layout: Layout) -> *mut u8 {
     fail();
@@ -113,15 +113,15 @@ fn reserved(layout: Layout) -> *mut u8 {
     if small.is_null() { LARGE.take(layout) } else { small }
 }
 
-/// `64 * WORDS` blocks. They take no memory until they are used.
+/// `64 * WORDS` blocks, which take no memory until they are used.
 #[repr(align(4096))]
 struct Pool<const BYTES: usize, const WORDS: usize> {
     blocks: UnsafeCell<[[[u8; BYTES]; 64]; WORDS]>,
-    /// A bit for each block that is taken.
+    /// One bit per block, set while the block is taken.
     taken: [AtomicU64; WORDS],
 }
 
-// SAFETY: a block is only touched by whoever has set its bit.
+// SAFETY: a block is accessed only by the thread that has set its bit.
 unsafe impl<const BYTES: usize, const WORDS: usize> Sync for Pool<BYTES, WORDS> {}
 
 impl<const BYTES: usize, const WORDS: usize> Pool<BYTES, WORDS> {
@@ -160,7 +160,7 @@ impl<const BYTES: usize, const WORDS: usize> Pool<BYTES, WORDS> {
         self.index(memory) < 64 * WORDS
     }
 
-    /// Takes a block back; false if the pool does not have it.
+    /// Takes a block back; false if the block is not in this pool.
     #[inline]
     fn give_back(&self, memory: *mut u8) -> bool {
         let index = self.index(memory);

@@ -1,8 +1,8 @@
-//! The process around the plugin: what libnccl lends while a communicator lives (logger, mask, version), and exit,
+//! The process around the plugin: what libnccl provides while a communicator lives (logger, mask, version), and exit,
 //! fork and signals.
 //!
-//! `shared` gives every thread its share of the state that is on, in `per_thread`, and `memory` has some for callbacks
-//! when the system has none. The rest runs in `init` and `finalize`, at exit, and on the plugin's own threads.
+//! `shared` gives each thread its share of the running instance, stored in `per_thread`; `memory` serves callbacks when
+//! the system has no memory. The rest runs in `init` and `finalize`, at exit, and on the plugin's own threads.
 
 pub(crate) mod live;
 pub(crate) mod logger;

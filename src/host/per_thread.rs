@@ -1,7 +1,7 @@
-//! A value for each thread, for callbacks.
+//! Per-thread values for callbacks.
 //!
-//! `thread_local!` ends the program when there is no memory: the C library allocates a library's thread-local block on
-//! a thread's first use, and registers destructors in its own memory. Keys of POSIX threads fail instead.
+//! `thread_local!` ends the program if there is no memory: the C library allocates a library's thread-local block on a
+//! thread's first use, and registers destructors in memory of its own. POSIX thread keys return an error instead.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ pub(crate) struct PerThread<T: 'static> {
     values: PhantomData<fn() -> T>,
 }
 
-/// Not a key: there are 1024.
+/// Not a valid key: there are only 1024 keys.
 const NO_KEY: u32 = u32::MAX;
 
 impl<T: 'static> PerThread<T> {
@@ -25,14 +25,14 @@ impl<T: 'static> PerThread<T> {
         Self { key: AtomicU32::new(NO_KEY), values: PhantomData }
     }
 
-    /// Runs `action` with the calling thread's value, made by `make` if need be. `None` if that makes none.
+    /// Runs `action` with the calling thread's value, made by `make` if necessary. `None` if `make` returns `None`.
     #[inline]
     pub(crate) fn with<R>(&'static self, make: impl FnOnce() -> Option<T>, action: impl FnOnce(&T) -> R) -> Option<R> {
         let value = match self.value() {
             Some(value) => value,
             None => self.first(make)?,
         };
-        // SAFETY: `first` put a value there that only this thread has and that lives until it ends.
+        // SAFETY: `first` stored a value that only this thread uses and that lives until the thread ends.
         Some(action(unsafe { value.as_ref() }))
     }
 
@@ -51,12 +51,12 @@ impl<T: 'static> PerThread<T> {
     fn first(&'static self, make: impl FnOnce() -> Option<T>) -> Option<NonNull<T>> {
         let key = self.key()?;
         let value = NonNull::from(Box::leak(Box::new(make()?)));
-        // SAFETY: the key exists, and its destructor takes such a value.
+        // SAFETY: the key exists, and its destructor accepts such a value.
         if unsafe { libc::pthread_setspecific(key, value.as_ptr().cast()) } == 0 {
             return Some(value);
         }
         memory::fail();
-        // SAFETY: it is the box of above, and nobody else has it.
+        // SAFETY: the box from above, which nothing else uses.
         drop(unsafe { Box::from_raw(value.as_ptr()) });
         None
     }
@@ -74,26 +74,26 @@ impl<T: 'static> PerThread<T> {
         match self.key.compare_exchange(NO_KEY, key, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => Some(key),
             Err(of_another_thread) => {
-                // SAFETY: no thread has used it.
+                // SAFETY: no thread has used this key.
                 unsafe { libc::pthread_key_delete(key) };
                 Some(of_another_thread)
             }
         }
     }
 
-    /// Drops the calling thread's value. At exit nobody else does for the thread that exits.
+    /// Drops the calling thread's value. At exit nothing else drops the exiting thread's value.
     pub(crate) fn end(&'static self) {
         if let Some(value) = self.value() {
-            // SAFETY: there is a value, so there is the key.
+            // SAFETY: there is a value, so the key exists.
             unsafe { libc::pthread_setspecific(self.key.load(Ordering::Relaxed), ptr::null()) };
-            // SAFETY: the thread does not have it any more, and `first` made it.
+            // SAFETY: `first` made the value, and the thread no longer has it.
             unsafe { end::<T>(value.as_ptr().cast()) };
         }
     }
 }
 
 /// # Safety
-/// `value` is a box of a `T` that nobody uses any more.
+/// `value` is a box of a `T` that is no longer used.
 unsafe extern "C" fn end<T>(value: *mut c_void) {
     // SAFETY: the contract.
     let value = unsafe { Box::from_raw(value.cast::<T>()) };

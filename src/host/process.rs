@@ -7,14 +7,14 @@ use std::thread::{Builder, JoinHandle};
 
 static IS_FORKED: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process was forked from the one that recorded: it has none of the plugin's threads, nor CUPTI's, and
-/// must touch nothing of what it shares with its parent.
+/// Whether this process was forked from the recording process: it has none of the plugin's or CUPTI's threads, and must
+/// not touch what it shares with its parent.
 #[inline]
 pub(crate) fn is_forked() -> bool {
     IS_FORKED.load(Ordering::Relaxed)
 }
 
-/// Marks every forked child and calls `action` in it before `fork` returns. Only the first call counts.
+/// Marks every forked child, and calls `action` in it before `fork` returns. Only the first call has an effect.
 pub(crate) fn watch_forks(action: fn()) {
     static ACTION: OnceLock<fn()> = OnceLock::new();
     extern "C" fn in_child() {
@@ -25,14 +25,14 @@ pub(crate) fn watch_forks(action: fn()) {
     }
     ACTION.get_or_init(|| {
         let handler: unsafe extern "C" fn() = in_child;
-        // SAFETY: the handler is a function of this library, which stays mapped (`-z nodelete`), and does only what is
-        // allowed between fork and exec: it stores atomics.
+        // SAFETY: the handler is a function of this library, which stays mapped (`-z nodelete`). It only stores
+        // atomics, which is allowed between fork and exec.
         let _failed = unsafe { libc::pthread_atfork(None, None, Some(handler)) };
         action
     });
 }
 
-/// Starts a thread of the plugin's own, which takes none of the program's signals.
+/// Starts one of the plugin's own threads, which receives none of the program's signals.
 pub(crate) fn spawn(
     name: &str,
     stack_bytes: usize,
@@ -42,7 +42,7 @@ pub(crate) fn spawn(
     journal::host::without_signals(|| builder.spawn(body))
 }
 
-/// Calls `action` when the process exits in order. Only the first call has an effect.
+/// Calls `action` when the process exits normally. Only the first call has an effect.
 pub(crate) fn at_exit(action: extern "C" fn()) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -63,12 +63,12 @@ pub(crate) fn thread_name() -> String {
 
 pub(crate) fn random_bits() -> u16 {
     let mut bytes = [0_u8; 2];
-    // SAFETY: the buffer has the two bytes that may be written.
+    // SAFETY: the buffer has room for the two bytes.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), libc::GRND_NONBLOCK) };
     if got == 2 {
         return u16::from_ne_bytes(bytes);
     }
-    // Early in boot, or on a kernel without getrandom: time and process id distinguish the processes of a job.
+    // Early in boot, or without getrandom in the kernel: time and process id distinguish the processes of a job.
     let mixed = (journal::clock::realtime_ns() ^ u64::from(std::process::id())).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     u16::try_from(mixed >> 48).unwrap_or(1)
 }

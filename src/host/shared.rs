@@ -1,8 +1,8 @@
-//! State that begins and ends in the process; every thread holds a share.
+//! State that begins and ends within the process, of which every thread holds a share.
 //!
-//! At most one instance is on at a time. A callback asks for its thread's share with one relaxed load and a comparison.
-//! A thread takes its share in its first call, and drops it when it sees that another instance is on. Only then, and
-//! when an instance begins or ends, is there a lock.
+//! At most one instance is on at a time. A callback gets its thread's share with one relaxed load and a comparison. A
+//! thread takes its share in its first call, and drops it when it sees that another instance is on. Only these steps,
+//! and the beginning and end of an instance, take a lock.
 
 use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,9 +13,9 @@ use super::memory;
 use super::per_thread::PerThread;
 
 pub(crate) struct Current<T> {
-    /// The number of the instance that is on, 0 for none. Threads read it first.
+    /// The number of the instance that is on; 0 if none is. Threads read it first.
     epoch: AtomicU64,
-    /// Epochs are never used twice, so a thread notices that its share belongs to an earlier instance.
+    /// Epochs are never reused, so a thread notices that its share belongs to an earlier instance.
     last_epoch: AtomicU64,
     /// The instance. Locked in a thread's first call, and when an instance begins or ends.
     whole: Lock<Option<Held<T>>>,
@@ -41,12 +41,12 @@ pub(crate) trait Share: Sized + 'static {
 pub(crate) type Shares<S> = PerThread<Mine<S>>;
 
 pub(crate) struct Mine<S: Share> {
-    /// The epoch of the share; [`NONE`] without one, [`IN_USE`] while it is used: one comparison in a callback.
+    /// The share's epoch; [`NONE`] without a share, [`IN_USE`] during use. So a callback needs only one comparison.
     epoch: Cell<u64>,
     share: UnsafeCell<Option<S>>,
 }
 
-/// No epochs: they count from 1.
+/// Not epochs, which count from 1.
 const NONE: u64 = u64::MAX;
 const IN_USE: u64 = u64::MAX - 1;
 
@@ -76,20 +76,20 @@ impl<T> Current<T> {
         self.epoch.store(epoch, Ordering::Release);
     }
 
-    /// Turns the instance off and returns it, to be dropped outside of this lock: that can take others.
+    /// Turns the instance off and returns it, to be dropped outside of this lock: dropping can take other locks.
     pub(crate) fn end(&self) -> Option<T> {
         self.disable();
         self.whole.lock().take().map(|held| held.value)
     }
 
-    /// Turns the instance off without a lock: for a forked child, and for the guard after a panic.
+    /// Turns the instance off without taking a lock: for a forked child, and for the guard after a panic.
     pub(crate) fn disable(&self) {
         self.epoch.store(0, Ordering::Release);
     }
 }
 
-/// Runs `action` with the calling thread's share. Returns `None` if no instance is on, if there was no memory for a
-/// share, or inside another `action` on this thread, which only a signal handler can be.
+/// Runs `action` with the calling thread's share. Returns `None` if no instance is on, if there is no memory for a
+/// share, or inside another `action` on this thread, which happens only in a signal handler.
 #[inline]
 pub(crate) fn with<S: Share, R>(shares: &'static Shares<S>, action: impl FnOnce(&mut S) -> R) -> Option<R> {
     let epoch = S::CURRENT.epoch.load(Ordering::Relaxed);
@@ -99,25 +99,25 @@ pub(crate) fn with<S: Share, R>(shares: &'static Shares<S>, action: impl FnOnce(
         if held != epoch && !take_share(mine, held, epoch) {
             return None;
         }
-        // SAFETY: only this thread has `mine`, and nobody looks at a share that is in use.
+        // SAFETY: only this thread has `mine`, and a share in use is not accessed elsewhere.
         let share = unsafe { &mut *mine.share.get() };
-        // SAFETY: `epoch` is of an instance only while `share` is Some: `take_share` and the end of this closure set it
-        // after the share, and a thread without one has `NONE`.
+        // SAFETY: `epoch` is an instance's number only while `share` is Some: `take_share` and the end of this closure
+        // set it after the share, and a thread without a share has `NONE`.
         let done = action(unsafe { share.as_mut().unwrap_unchecked() });
-        // After a panic it stays in use: recording is off then.
+        // After a panic the share stays in use; recording is off then.
         mine.epoch.set(epoch);
         Some(done)
     });
     done.flatten()
 }
 
-/// Whether a thread may take a share. No instance has the number 0. Without memory the recording ends.
+/// Whether a thread may take a share: an instance is on (not epoch 0), and memory has not run out.
 #[cold]
 fn has_room(epoch: u64) -> bool {
     epoch != 0 && !memory::has_failed()
 }
 
-/// Gives the thread a share of the instance that is on, in place of the one it held. False if it has none then.
+/// Replaces the thread's share with a share of the running instance. False if the thread then has no share.
 #[cold]
 #[inline(never)]
 fn take_share<S: Share>(mine: &Mine<S>, held: u64, epoch: u64) -> bool {
@@ -131,7 +131,7 @@ fn take_share<S: Share>(mine: &Mine<S>, held: u64, epoch: u64) -> bool {
     let whole = S::CURRENT.whole.lock().clone();
     let share = whole.filter(|held| held.epoch == epoch).map(|held| S::of(held.value));
     let is_there = share.is_some();
-    // SAFETY: only this thread has `mine`, and the share is not in use by anybody else: that was just checked.
+    // SAFETY: only this thread has `mine`, and the check above shows that the share is not in use.
     let before = unsafe { &mut *mine.share.get() };
     *before = share;
     if !is_there {

@@ -1,4 +1,4 @@
-//! Signals by which a user requests a snapshot, or switches recording off and on.
+//! Signals with which a user requests a snapshot, or switches recording off and on.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
@@ -32,36 +32,36 @@ impl Request {
     }
 
     pub(crate) fn take(&self) -> bool {
-        // Most often a plain load is enough: the maintenance thread asks often.
+        // Usually a plain load is enough: the maintenance thread polls often.
         self.came.load(Ordering::Relaxed) && self.came.swap(false, Ordering::Relaxed)
     }
 
     /// Installs the handler. Only the first call has an effect.
     ///
-    /// The handler stays installed: without it a signal sent just after the last communicator's end would end the
+    /// The handler stays installed: otherwise a signal sent just after the last communicator's end would end the
     /// program.
     pub(crate) fn install(&'static self, signal: c_int) {
         self.once.call_once(|| {
             let mut before = MaybeUninit::<libc::sigaction>::zeroed();
-            // SAFETY: only reads the action; `before` is writable.
+            // SAFETY: only reads the installed action; `before` is writable.
             if unsafe { libc::sigaction(signal, ptr::null(), before.as_mut_ptr()) } != 0 {
                 return;
             }
-            // SAFETY: zeroed is a valid value, and the call succeeded.
+            // SAFETY: all zeroes are a valid value, and the call succeeded.
             let before = unsafe { before.assume_init() };
-            // Stored before the handler is installed, which reads it.
+            // Stored before the handler is installed, because the handler reads it.
             let before = self.previous.get_or_init(|| before);
             let mut ours = *before;
             ours.sa_sigaction = self.handler as *const () as usize;
-            // On the alternative stack if there is one: Go and Java require it of handlers.
+            // On the alternative stack, if there is one: Go and Java require this of handlers.
             ours.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
             // SAFETY: the handler is a function of this library, which stays mapped (`-z nodelete`), and does only what
-            // handlers may.
+            // signal handlers may do.
             let _failed = unsafe { libc::sigaction(signal, &raw const ours, ptr::null_mut()) };
         });
     }
 
-    /// The handler: stores a flag, and calls the program's own handler.
+    /// The handler: sets a flag, then calls the program's own handler.
     fn handle(&self, signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
         self.came.store(true, Ordering::Relaxed);
         let Some(before) = self.previous.get() else {
@@ -73,11 +73,11 @@ impl Request {
         }
         let handler = ptr::with_exposed_provenance::<()>(handler);
         if before.sa_flags & libc::SA_SIGINFO == 0 {
-            // SAFETY: the program installed it as a handler of this kind, and it is neither SIG_DFL nor SIG_IGN.
+            // SAFETY: the program installed a handler of this kind, and the handler is neither SIG_DFL nor SIG_IGN.
             let handler = unsafe { std::mem::transmute::<*const (), extern "C" fn(c_int)>(handler) };
             handler(signal);
         } else {
-            // SAFETY: the program installed it as a handler of this kind (SA_SIGINFO).
+            // SAFETY: the program installed a handler of this kind (SA_SIGINFO).
             let handler = unsafe { std::mem::transmute::<*const (), Handler>(handler) };
             handler(signal, info, context);
         }
@@ -104,7 +104,7 @@ mod tests {
         unsafe { libc::signal(signal, handler) };
         DUMP.install(signal);
         assert!(!DUMP.take());
-        // SAFETY: a signal to this thread, which has two handlers for it.
+        // SAFETY: raises a signal on this thread; both of its handlers are installed.
         unsafe { libc::raise(signal) };
         assert!(DUMP.take());
         assert!(!DUMP.take(), "once");

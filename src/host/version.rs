@@ -1,7 +1,7 @@
-//! Which NCCL is calling.
+//! Identifies the calling NCCL.
 //!
-//! The plugin asks the library that contains the mask or the logger: a program can have several copies of libnccl, and
-//! Python loads it into a local scope.
+//! The plugin asks the library that contains the mask or the logger, because a program can have several copies of
+//! libnccl, and Python loads libnccl into a local scope.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem;
@@ -12,7 +12,7 @@ use in_process::objects::Object;
 static VERSION: AtomicU32 = AtomicU32::new(0);
 static IS_RCCL: AtomicBool = AtomicBool::new(false);
 
-/// The version of the calling NCCL, as `ncclGetVersion` returns it (22809 is 2.28.9); 0 if it is not known.
+/// The version of the calling NCCL, as `ncclGetVersion` returns it (22809 is 2.28.9); 0 if unknown.
 #[inline]
 pub(crate) fn current() -> u32 {
     VERSION.load(Ordering::Relaxed)
@@ -22,7 +22,7 @@ pub(crate) fn is_rccl() -> bool {
     IS_RCCL.load(Ordering::Relaxed)
 }
 
-/// Asks the library that contains one of `addresses`, the first that answers.
+/// Asks the libraries that contain `addresses`; the first answer counts.
 pub(crate) fn learn(addresses: [*const c_void; 2]) {
     let mut callers = addresses.into_iter().filter_map(|address| Object::of(address.addr()));
     IS_RCCL.store(callers.any(|caller| caller.file_name().contains("librccl")), Ordering::Relaxed);
@@ -33,16 +33,16 @@ pub(crate) fn learn(addresses: [*const c_void; 2]) {
 
 fn ask(address: *const c_void) -> Option<u32> {
     let home = Object::of(address.addr())?;
-    // SAFETY: the path is a string of the dynamic linker, valid while the object is loaded, which it is since
-    // it is calling us. With RTLD_NOLOAD nothing is loaded and no constructor runs.
+    // SAFETY: the path is a string of the dynamic linker, valid while the object is loaded, and the object is loaded
+    // because it is calling the plugin. With RTLD_NOLOAD nothing is loaded and no constructor runs.
     let handle = unsafe { libc::dlopen(home.path(), libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
-    // A program with NCCL linked into it has no handle of its own; its symbols are in the global scope.
+    // A program with NCCL linked in has no handle of its own; its symbols are in the global scope.
     let scope = if handle.is_null() { libc::RTLD_DEFAULT } else { handle };
-    // SAFETY: the scope is a handle of dlopen or RTLD_DEFAULT, the name is a string.
+    // SAFETY: the scope is a handle from dlopen or RTLD_DEFAULT; the name is a C string.
     let symbol = unsafe { libc::dlsym(scope, GET_VERSION.as_ptr()) };
     let version = Object::of(symbol.addr()).filter(|object| object.base == home.base).and_then(|_| call(symbol));
     if !handle.is_null() {
-        // SAFETY: gives back the reference that dlopen took above.
+        // SAFETY: releases the reference that dlopen took above.
         let _ = unsafe { libc::dlclose(handle) };
     }
     version
@@ -52,15 +52,15 @@ const GET_VERSION: &CStr = c"ncclGetVersion";
 
 fn call(symbol: *mut c_void) -> Option<u32> {
     type GetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
-    // SAFETY: a symbol of this name in the library that called us is NCCL's function, of this type since 2.4.
+    // SAFETY: a symbol of this name in the calling library is NCCL's function, which has had this type since 2.4.
     let get_version: GetVersion = unsafe { mem::transmute::<*mut c_void, GetVersion>(symbol) };
     let mut version: c_int = 0;
-    // SAFETY: it writes one int, into a variable that lives during the call.
+    // SAFETY: writes one int into a variable that lives during the call.
     let result = unsafe { get_version(&raw mut version) };
     u32::try_from(version).ok().filter(|&version| result == 0 && version > 0)
 }
 
-/// Runs `action` as if this NCCL were calling. One at a time: the version is the process's.
+/// Runs `action` as if this NCCL were calling. One call at a time, because the version is process-wide.
 #[cfg(test)]
 pub(crate) fn pretend<R>(version: u32, action: impl FnOnce() -> R) -> R {
     static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());

@@ -1,9 +1,9 @@
-//! A fault on demand, in debug builds only: proof that a panic in the built library reaches neither NCCL nor the job.
+//! Injects a fault, in debug builds only, to prove that a panic in the built library reaches neither NCCL nor the job.
 
 use nccl_events::Body;
 use nccl_events::{Name, event};
 
-/// The event type that makes the recorder panic. NCCL's types are single bits.
+/// The event type that makes the recorder panic. NCCL's own types are single bits.
 const MAGIC: u64 = 0xfa17;
 
 /// Panics when NCCL reports an event of the magic type.

@@ -1,8 +1,8 @@
 //! Appends events to the calling thread's journal slot.
 //!
-//! Called from every thread NCCL has, the network proxies and CUDA's host-callback thread among them: no
-//! lock, no allocation, no system call after a thread's first event. A thread gets its slot on its first
-//! event and gives it back when it ends; the next thread takes it over.
+//! Called from all of NCCL's threads, including the network proxies and CUDA's host-callback thread: no lock, no
+//! allocation, no system call after a thread's first event. A thread gets its slot with its first event and returns it
+//! when it ends; the next thread takes the slot over.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +21,8 @@ use nccl_events::id::EventId;
 use nccl_events::{Body, Kind, Name, Start, State};
 
 static RECORDING: Current<Arc<JournalWriter>> = Current::none();
-/// Callbacks that came when nothing was being recorded but handles were out: after the last finalize, or
-/// on a thread whose slot is already gone. By [`late_place`].
+/// Callbacks outside of any recording while NCCL still had handles: after the last finalize, or on a thread whose slot
+/// is already gone. Indexed by [`late_place`].
 static LATE: [AtomicU64; LATE_COUNTERS] = [const { AtomicU64::new(0) }; LATE_COUNTERS];
 const LATE_COUNTERS: usize = Kind::COUNT + 3;
 const LATE_STOPS: usize = Kind::COUNT;
@@ -31,9 +31,9 @@ const LATE_COMMUNICATORS: usize = Kind::COUNT + 2;
 
 struct Slot {
     writer: Arc<JournalWriter>,
-    /// Absent when this thread could not get a slot: then its events are only counted.
+    /// Absent if this thread could not get a slot: its events are then only counted.
     slot_writer: Option<SlotWriter>,
-    /// Whether Score-P is shown what is recorded: here, where callbacks look anyway.
+    /// Whether Score-P is shown the events. Stored here because callbacks read the slot anyway.
     is_shown: bool,
 }
 
@@ -55,13 +55,13 @@ impl Share for Slot {
 
 static SLOT: Shares<Slot> = Shares::new();
 
-/// Records the start of an event and names it. [`EventId::NONE`] when nothing is being recorded, or not this.
+/// Records the start of an event and returns its id; [`EventId::NONE`] if this event is not being recorded.
 #[inline]
 pub fn start(event: &Start<Name<'_>>) -> EventId {
     if control::is_plain(event.body.kind()) { record_start(event) } else { considered_start(event) }
 }
 
-/// [`start`] of what may not be wanted, or counts.
+/// [`start`] for events that may be unwanted or must be counted.
 fn considered_start(event: &Start<Name<'_>>) -> EventId {
     let verdict = control::consider(event);
     if let Some((context, switch)) = verdict.switch {
@@ -75,7 +75,7 @@ fn considered_start(event: &Start<Name<'_>>) -> EventId {
     }
 }
 
-/// Without the group that stands in for one that is not recorded.
+/// Records an event without its group, because the handle of the group stands for a group that is not recorded.
 #[cold]
 fn record_alone(mut event: Start<Name<'_>>) -> EventId {
     event.parent = 0;
@@ -118,7 +118,7 @@ fn record_start(event: &Start<Name<'_>>) -> EventId {
     id
 }
 
-/// Records the end of an event. NULL handles are ignored: NCCL 2.23–2.25 stop events they never started.
+/// Records the end of an event. Ignores NULL handles: NCCL 2.23–2.25 stop events that they never started.
 #[inline]
 pub fn stop(event: u64) {
     if event != 0 && event != EventId::NOT_SELECTED.get() {
@@ -134,7 +134,7 @@ pub fn stop(event: u64) {
     }
 }
 
-/// Records a change of state. NULL handles are ignored.
+/// Records a change of state. Ignores NULL handles.
 #[inline]
 pub fn state(state: &State) {
     if state.event != 0 {
@@ -149,7 +149,7 @@ pub fn state(state: &State) {
     }
 }
 
-/// Runs `action` on the calling thread's slot, if recording is on; counts `what` as lost without a slot.
+/// Runs `action` on the calling thread's slot if recording is on. Without a slot, counts `what` as lost.
 #[inline]
 pub(crate) fn with_slot_writer(what: Lost, action: impl FnOnce(&mut SlotWriter)) {
     on_slot(what, |slot, _is_shown| {
@@ -159,8 +159,8 @@ pub(crate) fn with_slot_writer(what: Lost, action: impl FnOnce(&mut SlotWriter))
     });
 }
 
-/// Runs `action` with the calling thread's slot, or, after counting the loss, with the journal writer that has no slot
-/// for it; and whether Score-P is shown it. None when nothing is being recorded: counted as late.
+/// Runs `action` with the calling thread's slot, or without one, after counting the loss, with the journal writer; and
+/// with a flag whether Score-P is shown the event. `None` if nothing is being recorded: `what` is counted as late.
 #[inline]
 fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut SlotWriter, &JournalWriter>, &bool) -> T) -> Option<T> {
     let done = shared::with(&SLOT, |slot| match &mut slot.slot_writer {
@@ -178,7 +178,7 @@ fn on_slot<T>(what: Lost, action: impl FnOnce(Result<&mut SlotWriter, &JournalWr
 
 #[cold]
 fn late(what: Lost) {
-    // Score-P must see the end of a region that it saw begin.
+    // Score-P must see the end of a region whose beginning it saw.
     if let Lost::Stop(event) = what
         && scorep::is_on()
     {
@@ -211,17 +211,17 @@ pub(crate) fn end() {
     }
 }
 
-/// Gives back the slot of the thread that ends the program.
+/// Returns the slot of the thread that ends the program.
 pub(crate) fn leave() {
     SLOT.end();
 }
 
-/// Switches recording off for good, without a lock: for a forked child, and the guard after a panic.
+/// Switches recording off for good, without taking a lock: for a forked child, and the guard after a panic.
 pub(crate) fn disable() {
     RECORDING.disable();
 }
 
-/// Callbacks that came outside of any recording since this was last asked.
+/// Callbacks outside of any recording since the last call.
 pub(crate) fn take_late() -> LateCallbacks {
     let take = |index: usize| LATE.get(index).map_or(0, |n| n.swap(0, Ordering::Relaxed));
     let mut late = LateCallbacks { stops: take(LATE_STOPS), states: take(LATE_STATES), ..LateCallbacks::default() };

@@ -1,4 +1,4 @@
-//! Forwards recorded events: decides what each becomes, and which thread may call Score-P for it.
+//! Forwards recorded events: decides what each event becomes, and which thread may call Score-P for it.
 
 use std::ffi::c_int;
 use std::sync::OnceLock;
@@ -23,12 +23,12 @@ use settings::ScorepMode;
 
 const OFF: u8 = 0;
 const ON: u8 = 1;
-/// Recording has ended: open calls are closed, nothing begins.
+/// Recording has ended: open calls are closed, and nothing new begins.
 const OVER: u8 = 2;
 
 static MODE: AtomicU8 = AtomicU8::new(OFF);
 static SHOWS_OPERATIONS: AtomicBool = AtomicBool::new(true);
-/// Made once, because Score-P begins only once in a process.
+/// Made only once, because Score-P begins only once in a process.
 static BRIDGE: OnceLock<Bridge> = OnceLock::new();
 
 /// How long the end of a recording, or of the program, waits for a thread that is forwarding.
@@ -38,13 +38,13 @@ struct Bridge {
     presence: Presence,
     operations: Operations,
     counts: Counts,
-    /// The handles that Score-P gave, once a thread that it knows could ask for them.
+    /// Score-P's handles, present once a thread that Score-P knows could request them.
     setup: OnceLock<Setup>,
     setting_up: Mutex<()>,
     drain: Mutex<Drain>,
 }
 
-/// Whether the recording is forwarded. Threads ask when they take their slots.
+/// Whether the recording is forwarded. Threads check this when they take their slots.
 pub(crate) fn is_on() -> bool {
     MODE.load(Ordering::Relaxed) != OFF
 }
@@ -52,7 +52,7 @@ pub(crate) fn is_on() -> bool {
 pub(crate) enum Beginning {
     Silent,
     On(String),
-    /// What the user wants and is not possible.
+    /// The user's request cannot be met.
     Refused(String),
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn begin(mode: ScorepMode) -> Beginning {
     SHOWS_OPERATIONS.store(mode != ScorepMode::Calls && !is_for_scalasca, Ordering::Relaxed);
     bridge.counts.reset();
     MODE.store(ON, Ordering::Release);
-    // Better here than in a callback. If this thread may not, the first one that may does it.
+    // Better here than in a callback. If this thread may not call Score-P, the first thread that may sets it up.
     if let Ok(measured) = bridge.here() {
         bridge.set_up(&measured);
     }
@@ -96,10 +96,10 @@ pub(crate) fn communicator(context: u64, comm: &CommInit<'_>) {
     }
 }
 
-/// The id of a communicator's region. No event has it.
+/// The id of a communicator's region. No event has this id.
 const COMMUNICATOR: u64 = 1;
 
-/// A region around the callback that says that a communicator begins or ends, if there is Score-P.
+/// A region around a communicator's beginning or end, if Score-P is present.
 pub(crate) struct CommRegion {
     bridge: Option<&'static Bridge>,
 }
@@ -130,7 +130,7 @@ impl Drop for CommRegion {
     }
 }
 
-/// A recording has ended. Returns the counts, if Score-P was there.
+/// A recording has ended. Returns the counts, if Score-P was present.
 pub(crate) fn end() -> Option<ScorepReport> {
     let bridge = current()?;
     MODE.store(OVER, Ordering::Release);
@@ -177,7 +177,7 @@ pub(crate) fn changed(change: &State) {
     }
 }
 
-/// The program exits while Score-P measures: forwards what no thread that Score-P knows could forward before.
+/// The program exits while Score-P measures: forwards what no thread known to Score-P could forward before.
 pub(crate) fn at_exit() {
     if let Some(bridge) = current() {
         bridge.drain_here();
@@ -186,14 +186,14 @@ pub(crate) fn at_exit() {
 
 /// Score-P's measurement ends: forwards the rest.
 pub(crate) fn at_end_of_measurement() {
-    // Not in a forked child, where the rest belongs to its parent.
+    // Not in a forked child, where the remaining operations belong to the parent.
     let Some(bridge) = current() else {
         return;
     };
     if let Some(measured) = Measured::at_end(&bridge.presence) {
         bridge.drain(&measured, Depth::Everything);
     }
-    // Score-P is gone when its handler returns.
+    // Score-P is gone once its handler returns.
     if let Some(mut drain) = bridge.drain.try_lock_for(PATIENCE) {
         drain.close();
     }
@@ -201,7 +201,7 @@ pub(crate) fn at_end_of_measurement() {
 
 /// Score-P calls this at the end of its measurement.
 extern "C" fn end_of_measurement() -> c_int {
-    // A panic must not get into Score-P.
+    // A panic must not reach Score-P.
     let _caught = panics::catch(at_end_of_measurement);
     0
 }
@@ -222,7 +222,7 @@ impl Bridge {
         Measured::here(&self.presence)
     }
 
-    /// Score-P's handles. The first caller asks for them; nobody waits for a thread that is asking.
+    /// Score-P's handles. The first caller requests them; other threads do not wait for it.
     fn set_up(&self, measured: &Measured<'_>) -> Option<&Setup> {
         if self.setup.get().is_none()
             && let Some(_only_one) = self.setting_up.try_lock()
@@ -246,7 +246,7 @@ impl Bridge {
                 }
             }
             Body::ProxyOp(_) | Body::KernelCh(_) => {
-                // The operation may be another process's (PXN).
+                // The operation may belong to another process (PXN).
                 if !self.operations.child_begins(id, event.parent) {
                     self.counts.add(Count::ChildrenAlone);
                 }
@@ -284,7 +284,7 @@ impl Bridge {
             return;
         }
         let Ok(measured) = self.here() else {
-            // Score-P itself closes open regions when its measurement ends.
+            // Score-P itself closes regions still open when its measurement ends.
             calls::forget(id);
             return;
         };
@@ -293,13 +293,13 @@ impl Bridge {
         };
         let closed = calls::leave(&measured, setup, id);
         self.counts.add_many(Count::CallsClosed, closed);
-        // The report of a recording that has ended counts the rest as waiting.
+        // The report of an ended recording counts the remaining operations as waiting.
         if MODE.load(Ordering::Acquire) == ON {
             self.drain(&measured, Depth::Settled);
         }
     }
 
-    /// Forwards everything, if this thread may.
+    /// Forwards everything, if this thread may call Score-P.
     fn drain_here(&self) {
         if let Ok(measured) = self.here() {
             self.set_up(&measured);
@@ -311,7 +311,7 @@ impl Bridge {
         let Some(setup) = self.setup.get() else {
             return;
         };
-        // A callback does not wait for a thread that is forwarding already.
+        // A callback does not wait for another thread that is forwarding.
         let drain = match depth {
             Depth::Settled => self.drain.try_lock(),
             Depth::Everything => self.drain.try_lock_for(PATIENCE),

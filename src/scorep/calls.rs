@@ -1,10 +1,10 @@
-//! Calls of NCCL, as regions on the location of the calling thread.
+//! NCCL calls, as regions on the location of the calling thread.
 //!
-//! A region is entered and left inside one call of NCCL, never across a return to the program: the program enters and
-//! leaves its own regions there, and Score-P ends a program whose regions do not nest. So only the end of a group
-//! becomes a region, which does the work: NCCL reports implicit groups like the user's, and does not say which one it
-//! is where groups are nested. There are two levels: the call, and what it does. If NCCL does not report the end of a
-//! region, the next region of its level or above closes it.
+//! A region is entered and left inside one NCCL call, never across a return to the program: the program enters and
+//! leaves its own regions there, and Score-P ends a program whose regions do not nest. So only the end of a group,
+//! which does the work, becomes a region: NCCL reports implicit groups like the user's, and does not identify the group
+//! when groups are nested. There are two levels: the call, and what the call does. If NCCL does not report a region's
+//! end, the next region of the same or the outer level closes it.
 
 use std::cell::Cell;
 
@@ -29,7 +29,7 @@ enum Level {
 }
 
 impl Call {
-    /// The plugin's part of making a communicator, which NCCL waits for.
+    /// The plugin's part of making a communicator, for which NCCL waits.
     pub(super) const COMM_INIT: Self = Self::other(Other::CommInit, Level::Inner);
     pub(super) const COMM_DESTROY: Self = Self::other(Other::CommDestroy, Level::Inner);
     pub(super) const GROUP_END: Self = Self::other(Other::GroupEnd, Level::Outer);
@@ -42,7 +42,7 @@ impl Call {
         self.region
     }
 
-    /// The call of an event; `None` for an event that is no call, and for a group: only its end is a region.
+    /// The call of an event; `None` for an event that is not a call, and for a group, whose end alone is a region.
     pub(super) fn of(body: &Body<Name<'_>>) -> Option<Self> {
         Some(match *body {
             Body::CollApi(event::CollApi { func, count, datatype, .. })
@@ -60,7 +60,7 @@ impl Call {
     }
 }
 
-/// The open regions of a thread, by [`Level`].
+/// A thread's open regions, by [`Level`].
 type Open = [Option<Entered>; 2];
 
 #[derive(Clone, Copy)]
@@ -81,7 +81,7 @@ pub(super) fn is_open(event: u64) -> bool {
     level_of(&OPEN.get(), event).is_some()
 }
 
-/// Enters a region; returns the number of regions that had to be closed for it because their end is unknown.
+/// Enters a region; returns how many regions had to be closed first because their end is unknown.
 pub(super) fn enter(measured: &Measured<'_>, setup: &Setup, event: u64, call: Call) -> u64 {
     let mut open = OPEN.get();
     let level = call.level as usize;
@@ -90,7 +90,7 @@ pub(super) fn enter(measured: &Measured<'_>, setup: &Setup, event: u64, call: Ca
     if let Some(place) = open.get_mut(level) {
         *place = Some(Entered { event, region });
     }
-    // Before it is entered, because Score-P may call back.
+    // Before entering, because Score-P may call back.
     OPEN.set(open);
     match measured.tier() {
         Tier::Internal(_) => {
@@ -114,7 +114,7 @@ pub(super) fn enter(measured: &Measured<'_>, setup: &Setup, event: u64, call: Ca
     closed
 }
 
-/// Leaves the region of an event; returns how many regions inside it had to be closed.
+/// Leaves an event's region; returns how many regions inside it had to be closed.
 pub(super) fn leave(measured: &Measured<'_>, setup: &Setup, event: u64) -> u64 {
     let mut open = OPEN.get();
     let closed = level_of(&open, event).map_or(0, |level| close_from(measured, setup, &mut open, level));
@@ -122,7 +122,7 @@ pub(super) fn leave(measured: &Measured<'_>, setup: &Setup, event: u64) -> u64 {
     closed.saturating_sub(1)
 }
 
-/// Marks a region as closed that cannot be left any more.
+/// Marks a region that can no longer be left as closed.
 pub(super) fn forget(event: u64) {
     let mut open = OPEN.get();
     if let Some(level) = level_of(&open, event) {
@@ -131,7 +131,7 @@ pub(super) fn forget(event: u64) {
     OPEN.set(open);
 }
 
-/// Closes the open regions from a level on, the inner one first; returns their number.
+/// Closes the open regions from a level on, innermost first; returns their number.
 fn close_from(measured: &Measured<'_>, setup: &Setup, open: &mut Open, level: usize) -> u64 {
     let mut closed = 0;
     for Entered { region, .. } in open.iter_mut().skip(level).rev().filter_map(Option::take) {

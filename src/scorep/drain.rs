@@ -1,7 +1,7 @@
-//! Forwards operations that have ended, as regions on the location of the process, in time order and without overlap.
+//! Forwards finished operations as regions on the process's location, in time order and without overlap.
 //!
-//! One thread at a time does this, and only one that Score-P knows: Score-P writes out a full buffer on the location of
-//! the thread that filled it.
+//! Only one thread at a time forwards, and only a thread that Score-P knows: Score-P writes out a full buffer on the
+//! location of the thread that filled it.
 
 use super::guard::{Functions, Measured};
 use super::operations::{Ended, Operations, Patience};
@@ -12,20 +12,20 @@ use super::symbols::Location;
 use super::timer::Conversion;
 use journal::clock;
 
-/// The largest number of operations that a callback forwards, and of those that are put in order together.
+/// The most operations that a callback forwards at once, and the most that are sorted together.
 const AT_ONCE: usize = 32;
 const COMMUNICATORS: usize = 1024;
 
-/// How long after its last part an operation counts as ended: another part may come.
+/// How long after its last part an operation counts as finished: another part may follow.
 const AFTER_PARTS_NS: u64 = 1_000_000;
-/// How long after its start an operation without parts counts as ended.
+/// How long after its start an operation without parts counts as finished.
 const WITHOUT_PARTS_NS: u64 = 50_000_000;
-/// How long an operation without any event delays those behind it.
+/// How long an operation without any event delays the operations behind it.
 const GIVEN_UP_NS: u64 = 2_000_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// Operations that have surely ended, and few of them: a callback must not take long.
+    /// A few operations that have certainly finished: a callback must not take long.
     Settled,
     Everything,
 }
@@ -37,18 +37,18 @@ struct Place {
 
 #[derive(Debug)]
 pub(super) struct Drain {
-    /// Score-P's time of the last LEAVE, and the context of that operation.
+    /// Score-P's time of the last LEAVE, and the context of its operation.
     last: (u64, u64),
     communicators: Vec<(u64, u64)>,
-    /// Ticks and nanoseconds at the beginning, for the rate of the ticks.
+    /// Ticks and nanoseconds at the beginning, from which the tick rate is computed.
     began: (u64, u64),
-    /// Operations that are being forwarded, at most twice [`AT_ONCE`]; between runs a group that may grow.
+    /// Operations being forwarded, at most twice [`AT_ONCE`]; between runs, the last group, which may still grow.
     batch: Vec<Ended>,
     is_closed: bool,
 }
 
-/// Puts operations of one communicator that overlap into the order of their ends: a send and a receive of one group
-/// begin together, and the location can show one after the other. Returns where the last such group begins.
+/// Sorts overlapping operations of one communicator by their ends: a send and a receive of one group begin together,
+/// and the location can show one after the other. Returns the index at which the last such group begins.
 fn order(batch: &mut [Ended]) -> usize {
     let mut rest = batch;
     let (mut begin, mut next) = (0, 0);
@@ -87,7 +87,7 @@ impl Drain {
         if id == 0 {
             return;
         }
-        // The oldest is the least likely to be needed.
+        // The oldest communicator is the least likely to be needed.
         if self.communicators.len() == COMMUNICATORS {
             self.communicators.remove(0);
         }
@@ -112,7 +112,7 @@ impl Drain {
             batch.extend(std::iter::from_fn(|| operations.take(patience.as_ref())).take(AT_ONCE));
             let is_cut = batch.len() == held + AT_ONCE;
             let last_group = order(&mut batch);
-            // What comes next may belong to the last group, and end before some of its operations.
+            // Later operations may belong to the last group, and end before some of its operations.
             let ready = if is_cut { last_group.max(batch.len() - AT_ONCE / 2) } else { batch.len() };
             self.forward_all(measured, setup, batch.get(..ready).unwrap_or_default(), counts);
             batch.drain(..ready);
@@ -123,7 +123,7 @@ impl Drain {
         }
     }
 
-    /// The number of operations that wait for the rest of their group.
+    /// The number of operations that are waiting for the rest of their group.
     pub(super) fn held(&self) -> u64 {
         self.batch.len() as u64
     }
@@ -178,8 +178,8 @@ impl Drain {
         let start = conversion.scorep_time(ended.begin_ticks);
         let end = conversion.scorep_time(ended.end_ticks).max(start);
         let (last_end, last_context) = self.last;
-        // A communicator's kernels run one after the other. Those of two can run at once, which one location cannot
-        // show.
+        // A communicator's kernels run one after the other. Kernels of two communicators can run at once, which one
+        // location cannot show.
         let overlaps = start < last_end;
         if overlaps && (last_context != ended.facts.context || end <= last_end) {
             counts.add(Count::OperationsOverlapping);

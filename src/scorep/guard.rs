@@ -1,4 +1,4 @@
-//! Permission to call Score-P: on a thread that it knows, while it measures.
+//! Permission to call Score-P: on a thread that Score-P knows, while it measures.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
@@ -13,11 +13,11 @@ const WITHIN: i32 = 0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It has not begun, or it has ended.
+    /// Score-P has not begun, or has ended.
     Phase,
-    /// It does not know the calling thread.
+    /// Score-P does not know the calling thread.
     Thread,
-    /// This thread is inside a call of Score-P.
+    /// This thread is already inside a call of Score-P.
     Inside,
 }
 
@@ -31,12 +31,12 @@ impl Refusal {
     }
 }
 
-/// Proves that the calling thread may call Score-P, as long as it lives. Meanwhile Score-P treats the thread as being
-/// inside the measurement system, and records none of its other events.
+/// Proves that the calling thread may call Score-P while this value lives. Meanwhile Score-P treats the thread as
+/// inside the measurement system, and records no other events of the thread.
 pub(super) struct Measured<'a> {
     presence: &'a Presence,
     inside: Option<InMeasurement>,
-    /// For this thread only.
+    /// Makes the type neither `Send` nor `Sync`.
     not_send: PhantomData<*const ()>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Measured<'a> {
         Ok(Self::with(presence, inside))
     }
 
-    /// In the callback at the end of the measurement, when the phase says that it is over.
+    /// For the callback at the end of the measurement, when Score-P's phase is already over.
     pub(super) fn at_end(presence: &'a Presence) -> Option<Self> {
         let inside = presence.inside.map(InMeasurement::of_thread);
         is_known(presence).then(|| Self::with(presence, inside))
@@ -70,7 +70,7 @@ impl<'a> Measured<'a> {
 
     pub(super) fn is_recording(&self) -> bool {
         self.presence.recording.is_none_or(|recording| {
-            // SAFETY: reads a flag; Score-P measures, as `self` proves.
+            // SAFETY: reads a flag; `self` proves that Score-P measures.
             unsafe { (recording.is_enabled)() }
         })
     }
@@ -92,17 +92,17 @@ impl Drop for Measured<'_> {
     }
 }
 
-/// Whether Score-P knows the calling thread. Asking does not make it known.
+/// Whether Score-P knows the calling thread. The check does not make the thread known.
 fn is_known(presence: &Presence) -> bool {
     match presence.threads {
-        // SAFETY: reads a variable of the calling thread, and has no effect.
+        // SAFETY: reads a variable of the calling thread and has no side effects.
         Some(threads) => unsafe { !(threads.private_data)().is_null() },
         None => is_main_thread(),
     }
 }
 
 fn is_main_thread() -> bool {
-    // SAFETY: returns a number, touches no memory.
+    // SAFETY: returns a number and touches no memory.
     let process = unsafe { libc::getpid() };
     // SAFETY: as above.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) };
@@ -118,7 +118,7 @@ impl InMeasurement {
     }
 
     fn depth(&self) -> c_int {
-        // SAFETY: a variable of this thread, which is alive: `Measured` does not leave it.
+        // SAFETY: a variable of this thread, which lives as long as `self`: `Measured` never leaves the thread.
         unsafe { self.0.read_volatile() }
     }
 
@@ -128,12 +128,12 @@ impl InMeasurement {
 
     fn change(&self, by: c_int) {
         let depth = self.depth() + by;
-        // SAFETY: as for `depth`; only this thread writes it.
+        // SAFETY: as for `depth`; only this thread writes the variable.
         unsafe { self.0.write_volatile(depth) };
     }
 }
 
-/// What Score-P reads through a pointer: a number for an attribute of type UINT64, a handle for one of type STRING.
+/// Types that Score-P reads through a pointer: a number for a UINT64 attribute, a handle for a STRING attribute.
 pub(super) trait Value {}
 impl Value for u64 {}
 impl Value for u32 {}
@@ -153,10 +153,10 @@ impl Measured<'_> {
         }
     }
 
-    /// Enters a region of the user adapter, which keeps its handle in `handle`.
+    /// Enters a region of the user adapter, which stores the region's handle in `handle`.
     pub(super) fn user_begin(&self, user: &User, handle: &AtomicPtr<c_void>, name: &CStr) {
-        // SAFETY: `self` proves permission. The handle is NULL or what this function stored there; Score-P changes it
-        // under its own lock. Names are static; no file is given.
+        // SAFETY: `self` proves permission. The handle is NULL or was stored there by this function; Score-P changes it
+        // under its own lock. Names are static; no file is passed.
         unsafe {
             (user.begin)(handle.as_ptr(), ptr::null_mut(), ptr::null_mut(), name.as_ptr(), 0, c"NCCL".as_ptr(), 0);
         }
@@ -165,7 +165,7 @@ impl Measured<'_> {
     pub(super) fn user_end(&self, user: &User, handle: &AtomicPtr<c_void>) {
         let handle = handle.load(Ordering::Acquire);
         if !handle.is_null() {
-            // SAFETY: `self` proves permission; `begin` made the handle, and its region was entered.
+            // SAFETY: `self` proves permission; `begin` stored the handle, and the region was entered.
             unsafe { (user.end)(handle) };
         }
     }
@@ -173,18 +173,18 @@ impl Measured<'_> {
 
 impl Functions<'_> {
     pub(super) fn enter(&self, region: u32) {
-        // SAFETY: the `Measured` that this comes from proves permission; `new_region` returned the region.
+        // SAFETY: the `Measured` behind `self` proves permission; `new_region` returned the region.
         unsafe { (self.internal.enter)(region) }
     }
 
     pub(super) fn exit(&self, region: u32) {
-        // SAFETY: as for `enter`, and this thread entered it last (`calls`).
+        // SAFETY: as for `enter`; this region is the last one that the thread entered (`calls`).
         unsafe { (self.internal.exit)(region) }
     }
 
     pub(super) fn location_enter(&self, location: *mut Location, ticks: u64, region: u32) {
-        // SAFETY: as for `enter`; the plugin made the location, and only the thread that holds the drain writes to it,
-        // in time order.
+        // SAFETY: as for `enter`; the plugin made the location, and only the holder of the drain writes to it, in time
+        // order.
         unsafe { (self.internal.location_enter)(location, ticks, region) }
     }
 
@@ -195,11 +195,11 @@ impl Functions<'_> {
 
     /// Adds a number to the next region that this thread enters.
     pub(super) fn add_number(&self, attribute: u32, value: u64) {
-        // SAFETY: permission as above; Score-P reads an attribute of type UINT64 through a pointer to one.
+        // SAFETY: permission as above; Score-P reads a UINT64 attribute through a pointer to a `u64`.
         unsafe { (self.internal.add_attribute)(attribute, (&raw const value).cast()) }
     }
 
-    /// Adds an attribute to the next region of a location: a number, or the handle of a string that Score-P knows.
+    /// Adds an attribute to a location's next region: a number, or the handle of a string that Score-P knows.
     pub(super) fn location_add<T: Value>(&self, location: *mut Location, attribute: u32, value: T) {
         // SAFETY: as for `add_number`; the plugin made the location.
         unsafe { (self.internal.location_add_attribute)(location, attribute, (&raw const value).cast()) }
@@ -210,9 +210,9 @@ impl Functions<'_> {
         unsafe { (self.internal.new_source_file)(name.as_ptr()) }
     }
 
-    /// A region; regions of one name are different ones if their canonical names differ.
+    /// Defines a region. Regions with the same name are distinct if their canonical names differ.
     pub(super) fn new_region(&self, name: &CStr, canonical: &CStr, file: u32, paradigm: c_int, role: c_int) -> u32 {
-        // SAFETY: permission as above; Score-P copies the names; 0 stands for no line.
+        // SAFETY: permission as above; Score-P copies the names; 0 means no line.
         unsafe { (self.internal.new_region)(name.as_ptr(), canonical.as_ptr(), file, 0, 0, paradigm, role) }
     }
 
@@ -223,7 +223,7 @@ impl Functions<'_> {
         })
     }
 
-    /// A metric of threads' locations; `None` if Score-P has no functions for it.
+    /// Defines a metric for threads' locations; `None` if Score-P lacks the functions.
     pub(super) fn new_metric(&self, name: &CStr, about: &CStr, unit: &CStr) -> Option<u32> {
         const USER: c_int = 2;
         const ABSOLUTE_POINT: c_int = 4;
@@ -234,7 +234,7 @@ impl Functions<'_> {
         const ASYNCHRONOUS: c_int = 2;
         const CPU: c_int = 1;
         let metrics = self.presence.metrics?;
-        // SAFETY: permission as above; Score-P copies the texts; the numbers are those that its user adapter passes.
+        // SAFETY: permission as above; Score-P copies the texts; its user adapter passes the same numbers.
         let metric = unsafe {
             (metrics.new)(
                 name.as_ptr(),
@@ -253,7 +253,7 @@ impl Functions<'_> {
         Some(unsafe { (metrics.new_sampling_set)(1, &raw const metric, ASYNCHRONOUS, CPU) })
     }
 
-    /// Adds a value of a metric on the calling thread's location, unless the measurement has just ended.
+    /// Adds a metric value on the calling thread's location, unless the measurement has just ended.
     pub(super) fn trigger(&self, metric: u32, value: u64) {
         if let Some(metrics) = self.presence.metrics.filter(|_| self.presence.phase.get() == WITHIN) {
             // SAFETY: permission as above, and Score-P still measures; `new_metric` returned the metric.
@@ -262,12 +262,12 @@ impl Functions<'_> {
     }
 
     pub(super) fn new_attribute(&self, name: &CStr, about: &CStr, value_type: c_int) -> u32 {
-        // SAFETY: permission as above; Score-P copies both.
+        // SAFETY: permission as above; Score-P copies both texts.
         unsafe { (self.internal.new_attribute)(name.as_ptr(), about.as_ptr(), value_type) }
     }
 
     pub(super) fn new_string(&self, text: &CStr) -> u32 {
-        // SAFETY: permission as above; Score-P copies it.
+        // SAFETY: permission as above; Score-P copies the text.
         unsafe { (self.internal.new_string)(text.as_ptr()) }
     }
 
@@ -277,27 +277,27 @@ impl Functions<'_> {
         let node = unsafe { (self.internal.node)() };
         // SAFETY: as above.
         let process = unsafe { (self.internal.process)() };
-        // SAFETY: permission as above; the handles are Score-P's, the name is copied.
+        // SAFETY: permission as above; the handles are Score-P's, and it copies the name.
         unsafe { (self.internal.new_location_group)(name.as_ptr(), node, ACCELERATOR, process) }
     }
 
-    /// A location that is no thread. Only for known threads: its memory comes from the caller's location.
+    /// Makes a location that is not a thread. Requires a known thread: the memory comes from the caller's location.
     pub(super) fn new_location(&self, name: &CStr, paradigm: c_int, group: u32) -> *mut Location {
         const GPU: c_int = 1;
         let parent = self.current_location();
-        // SAFETY: permission as above; the group is Score-P's, the name is copied.
+        // SAFETY: permission as above; the group is Score-P's, and it copies the name.
         unsafe { (self.internal.new_location)(parent, GPU, paradigm, name.as_ptr(), group) }
     }
 
     fn current_location(&self) -> *mut Location {
-        // SAFETY: the thread is known, so it has a location, and none is made.
+        // SAFETY: the thread is known, so it already has a location, and none is created.
         unsafe { (self.internal.current_location)() }
     }
 
-    /// The time of the last event of the calling thread's location, or when the measurement began if it has none yet.
+    /// The time of the last event on the calling thread's location; if it has none yet, the start of the measurement.
     pub(super) fn earlier_timestamp(&self) -> u64 {
         let location = self.current_location();
-        // SAFETY: the location of this thread; reads a number.
+        // SAFETY: reads a number from this thread's location.
         let last = unsafe { (self.internal.last_timestamp)(location) };
         match (last, self.presence.epoch) {
             (0, Some(epoch)) => {

@@ -1,4 +1,4 @@
-//! Forwards NCCL's activity to a measurement of Score-P that runs in the same process (`docs/SCOREP.md`).
+//! Forwards NCCL's activity to a Score-P measurement in the same process (`docs/SCOREP.md`).
 //!
 //! ```text
 //! record::{start, stop, state} ─── is_on? ─┬ calls       regions on the calling thread, strictly nested
@@ -6,10 +6,10 @@
 //!                        a thread that Score-P knows ── drain ── one accelerator location of the process
 //! ```
 //!
-//! The journal is written first, and does not depend on Score-P. The plugin finds Score-P by `dlsym` at run time; it
-//! never links or loads it. Score-P ends the program when it is called wrongly: on a thread that it does not know,
-//! outside of its measurement, with time that goes back. So each call needs a [`guard::Measured`], which only a thread
-//! gets that may call.
+//! The journal is written first, and does not depend on Score-P. The plugin finds Score-P with `dlsym` at run time; it
+//! never links or loads Score-P. Score-P ends the program if it is called wrongly: on an unknown thread, outside of its
+//! measurement, or with time that goes backwards. So each call requires a [`guard::Measured`], which only a thread that
+//! may call Score-P can get.
 
 mod bridge;
 mod calls;

@@ -1,7 +1,7 @@
 //! Asynchronous operations, from their start to the last stop of their parts (proxy operations, kernel channels).
 //!
-//! A ring of fixed size, in the order of starts. Any thread begins and ends operations and their parts, without a lock.
-//! The thread that holds the drain takes out the oldest. When the ring is full, new operations are counted as dropped.
+//! A fixed-size ring, in the order of starts. Any thread begins and ends operations and their parts, without a lock.
+//! The thread that holds the drain removes the oldest. When the ring is full, new operations are counted as dropped.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -15,9 +15,9 @@ use nccl_events::collective::{ALGORITHMS, element_bytes};
 use nccl_events::id::EventId;
 use nccl_events::{Body, Kind, Name, Start};
 
-/// The capacity: enough for a program that enqueues many small collectives without waiting.
+/// The capacity, enough for a program that enqueues many small collectives without waiting.
 const OPERATIONS: usize = 4096;
-/// The capacity of the index: each operation and its parts.
+/// The capacity of the index, which holds each operation and its parts.
 const EVENTS: usize = 4 * OPERATIONS;
 const NO_ALGORITHM: u8 = u8::MAX;
 const NO_PEER: u32 = u32::MAX;
@@ -74,11 +74,11 @@ pub(super) struct Ended {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     pub(super) now_ticks: u64,
-    /// This long after its last part: another part may come.
+    /// The time after an operation's last part, because another part may come.
     pub(super) after_parts_ticks: u64,
-    /// This long after its start if it has no parts: they may be late.
+    /// The time after the start of an operation without parts, because parts may be late.
     pub(super) without_parts_ticks: u64,
-    /// This long after its last event, even if parts are open: an operation that never stops must not delay the rest.
+    /// The time after the last event, even if parts are open: an operation that never stops must not delay the others.
     pub(super) given_up_ticks: u64,
 }
 
@@ -91,14 +91,14 @@ struct Slot {
     context: AtomicU64,
     sequence: AtomicU64,
     bytes: AtomicU64,
-    /// Function, algorithm, and whether there is a sequence number, in one byte each; the peer in the upper half.
+    /// Function, algorithm and whether there is a sequence number, one byte each; the peer in the upper half.
     packed: AtomicU64,
-    /// The end of the enqueueing; 0 before that.
+    /// The end of enqueueing; 0 until then.
     enqueued_ticks: AtomicU64,
     seen_ticks: AtomicU64,
-    /// Last stop of a part.
+    /// The last stop of a part.
     stopped_ticks: AtomicU64,
-    /// Last stop of a kernel channel.
+    /// The last stop of a kernel channel.
     channel_stopped_ticks: AtomicU64,
     parts: AtomicU32,
     open: AtomicU32,
@@ -159,7 +159,7 @@ impl Operations {
             zero.store(0, Ordering::Relaxed);
         }
         slot.id.store(id, Ordering::Release);
-        // Without an entry its parts do not find it, and it lasts until the end of its enqueueing.
+        // Without an index entry, its parts do not find the operation, which then ends with its enqueueing.
         self.index.put(id, number, self.oldest());
         true
     }
@@ -195,7 +195,7 @@ impl Operations {
         true
     }
 
-    /// An operation is enqueued, or a part of one stops. False if the event is neither.
+    /// An operation has been enqueued, or one of its parts stops. False if the event is neither.
     pub(super) fn stops(&self, id: u64, ticks: u64) -> bool {
         if let Some((_, slot)) = self.of(id) {
             slot.enqueued_ticks.store(ticks, Ordering::Release);
@@ -209,7 +209,7 @@ impl Operations {
             let is_in_use = slot.id.load(Ordering::Acquire) != 0;
             is_in_use && slot.number.load(Ordering::Relaxed) == number
         });
-        // The operation was taken out before its part stopped.
+        // The operation was removed before its part stopped.
         let Some(slot) = slot else {
             return true;
         };
@@ -223,7 +223,7 @@ impl Operations {
         true
     }
 
-    /// Takes out the oldest operation, if it has ended or waited long enough. Only for the holder of the drain.
+    /// Removes the oldest operation, if it has ended or waited long enough. Only for the holder of the drain.
     pub(super) fn take(&self, patience: Option<&Patience>) -> Option<Ended> {
         let tail = self.tail.load(Ordering::Acquire);
         if tail == self.head.load(Ordering::Acquire) {
@@ -231,7 +231,7 @@ impl Operations {
         }
         let slot = self.slot(tail)?;
         let id = slot.id.load(Ordering::Acquire);
-        // A thread is filling the slot.
+        // A thread is still filling the slot.
         if id == 0 {
             return None;
         }
@@ -286,7 +286,7 @@ impl SlotState {
         self.enqueued_ticks > 0 && self.open == 0 && quiet_ticks > waits_for
     }
 
-    /// When the operation ran, by the rules of archives. Here it begins with its enqueueing.
+    /// The operation's interval by the rules of archives; here it begins with the enqueueing.
     fn interval(&self) -> Interval {
         let has_ended = job::has_ended(self.open > 0, self.enqueued_ticks > 0, self.stopped_ticks > 0);
         let known = |ticks: u64| (ticks > 0).then_some(ticks);

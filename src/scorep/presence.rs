@@ -19,14 +19,14 @@ pub(super) enum Tier {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Phase(NonNull<AtomicI32>);
 
-// SAFETY: an int of the program, which exists until the process ends, read with atomic loads.
+// SAFETY: an int of the program, which exists until the process ends, and is read with atomic loads.
 unsafe impl Send for Phase {}
 // SAFETY: as above.
 unsafe impl Sync for Phase {}
 
 impl Phase {
     pub(super) fn get(self) -> i32 {
-        // SAFETY: `probe` found the variable; the program is never unloaded.
+        // SAFETY: `probe` found the variable, and the program is never unloaded.
         let phase = unsafe { self.0.as_ref() };
         phase.load(Ordering::Acquire)
     }
@@ -36,7 +36,7 @@ impl Phase {
 pub(super) struct Presence {
     pub(super) phase: Phase,
     pub(super) tier: Tier,
-    /// Absent without a thread model: then Score-P knows only the main thread.
+    /// Absent without a thread model; Score-P then knows only the main thread.
     pub(super) threads: Option<Threads>,
     pub(super) inside: Option<Inside>,
     pub(super) recording: Option<Recording>,
@@ -44,7 +44,7 @@ pub(super) struct Presence {
     pub(super) epoch: Option<Epoch>,
     pub(super) filter: Option<Filter>,
     pub(super) metrics: Option<Metrics>,
-    /// Absent if another component may have registered its function: there can be only one.
+    /// Absent if another component may have registered its function: Score-P accepts only one.
     pub(super) at_exit: Option<AtExit>,
     library: String,
     thread_model: &'static str,
@@ -52,7 +52,7 @@ pub(super) struct Presence {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Absence {
-    /// There is no Score-P, or one that is linked statically, which has no visible symbols.
+    /// There is no Score-P, or it is linked statically and has no visible symbols.
     NotThere,
     Incomplete(String),
     RecordsNothing,
@@ -88,7 +88,7 @@ impl Presence {
 
     pub(super) fn writes_trace(&self) -> bool {
         self.outputs.is_none_or(|outputs| {
-            // SAFETY: reads a flag that Score-P set when it began, before the program.
+            // SAFETY: reads a flag that Score-P set when it began, before the program started.
             unsafe { (outputs.tracing)() }
         })
     }
@@ -101,7 +101,7 @@ impl Presence {
     }
 }
 
-/// Looks for Score-P among the symbols of the program and its libraries.
+/// Searches the symbols of the program and its libraries for Score-P.
 pub(super) fn probe() -> Result<Presence, Absence> {
     let phase = find(c"scorep_measurement_phase").ok_or(Absence::NotThere)?;
     let presence = Presence {
@@ -128,7 +128,7 @@ fn has_other_substrate_plugin() -> bool {
 }
 
 fn tier() -> Result<Tier, Absence> {
-    // New in 8.0, where the needed functions got their present arguments.
+    // New in 8.0, in which the needed functions got their present arguments.
     let missing = if find(c"SCOREP_AcceleratorMgmt_CreateContext").is_some() {
         match Internal::find() {
             Ok(internal) => return Ok(Tier::Internal(internal)),
@@ -148,7 +148,7 @@ fn tier() -> Result<Tier, Absence> {
     }
 }
 
-/// Whether the program was linked with the user adapter: one that is only loaded ends it when called.
+/// Whether the program was linked with the user adapter. An adapter that is only loaded ends the program when called.
 fn is_user_adapter_initialised() -> bool {
     let (Some(adapter), Some(subsystems), Some(number)) =
         (find(c"SCOREP_Subsystem_UserAdapter"), find(c"scorep_subsystems"), find(c"scorep_number_of_subsystems"))
@@ -162,16 +162,16 @@ fn is_user_adapter_initialised() -> bool {
     (0..number.min(MOST_SUBSYSTEMS)).any(|index| {
         // SAFETY: Score-P declares an array of `number` pointers.
         let subsystem = unsafe { subsystems.add(index) };
-        // SAFETY: inside the array, see above.
+        // SAFETY: inside the array, as shown above.
         let subsystem = unsafe { subsystem.read() };
         std::ptr::eq(subsystem, adapter.as_ptr())
     })
 }
 
-/// Score-P has two dozen.
+/// Score-P has about two dozen.
 const MOST_SUBSYSTEMS: usize = 256;
 
-/// Score-P ends the program at a second callback: TAU or its own CUDA adapter may have registered one.
+/// Score-P ends the program at a second callback, and TAU or Score-P's own CUDA adapter may have registered one.
 fn free_exit_callback() -> Option<AtExit> {
     let has_tau = find(c"Tau_init").is_some() || find(c"Tau_start").is_some();
     if has_tau || has_cuda_adapter() {
@@ -201,15 +201,15 @@ fn thread_model() -> &'static str {
     }
 }
 
-/// Whether Scalasca's analyser, which rejects a trace with other locations than threads, will read the trace: the
-/// variables are as `scan -t` sets them. It has variables of its own (`SCAN_…`), and names the
-/// directory `scorep_<title>_trace` if the user does not.
+/// Whether Scalasca's analyser will read the trace, judging by the variables that `scan -t` sets. The analyser rejects
+/// a trace with locations other than threads. Scalasca has variables of its own (`SCAN_…`), and names the directory
+/// `scorep_<title>_trace` unless the user names it.
 pub(super) fn is_for_scalasca(variables: impl IntoIterator<Item = (OsString, OsString)>) -> bool {
     variables.into_iter().any(|(name, value)| match name.to_str() {
         Some("SCOREP_EXPERIMENT_DIRECTORY") => Path::new(&value).iter().any(|part| {
             let part = part.to_string_lossy();
             let title = part.strip_prefix("scorep_");
-            // With several runs the last part of the path lacks it, and the part before it ends with a number.
+            // With several runs the last part of the path lacks `_trace`, and the part before it ends with a number.
             title.is_some_and(|title| title.ends_with("_trace") || title.contains("_trace_"))
         }),
         Some(name) => name.starts_with("SCAN_"),

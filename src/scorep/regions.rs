@@ -1,4 +1,4 @@
-//! The definitions in Score-P: regions, roles, attributes. They have the names of the archive.
+//! The definitions in Score-P (regions, roles, attributes), with the names used in archives.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, c_int};
@@ -7,7 +7,7 @@ use nccl_events::archive::Timing;
 use nccl_events::collective::{self, Flow};
 use schema::AttributeId;
 
-/// `SCOREP_PARADIGM_USER`: NCCL has no paradigm of its own, and Score-P treats that of CUDA in a special way.
+/// `SCOREP_PARADIGM_USER`: Score-P has no paradigm for NCCL, and treats CUDA's paradigm specially.
 pub(super) const PARADIGM: c_int = 1;
 const FUNCTION: c_int = 1;
 const ONE_TO_ALL: c_int = 11;
@@ -17,8 +17,8 @@ const COLLECTIVE: c_int = 14;
 const POINT_TO_POINT: c_int = 15;
 const KERNEL_LAUNCH: c_int = 45;
 
-/// What a call or an operation does: an index into [`collective::Function::ALL`]; the one behind stands for all
-/// functions that this version does not know.
+/// The function of a call or an operation: an index into [`collective::Function::ALL`]; one past its end means a
+/// function that this version does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Function(u8);
 
@@ -29,7 +29,7 @@ impl Function {
 
     pub(super) fn named(name: &[u8]) -> Self {
         let known = collective::Function::ALL.iter().position(|function| function.name().as_bytes() == name);
-        // There are a dozen.
+        // There are about a dozen functions.
         Self(u8::try_from(known.unwrap_or(Self::NUMBER - 1)).unwrap_or(0))
     }
 
@@ -67,7 +67,7 @@ pub(super) enum Other {
     /// The end of a group, which does the work of its calls: `ncclGroupEnd`, or the call itself outside of groups.
     GroupEnd,
     Launch,
-    /// The enqueueing of the work of one kernel.
+    /// Enqueueing the work of one kernel.
     Plan,
     CommInit,
     CommDestroy,
@@ -101,7 +101,7 @@ impl CallRegion {
 #[derive(Debug)]
 pub(super) struct Region {
     pub(super) name: &'static CStr,
-    /// Score-P takes regions for one whose definitions are equal: this keeps operations apart from calls.
+    /// Score-P merges regions with equal definitions; this name keeps operations apart from calls.
     pub(super) canonical: Cow<'static, CStr>,
     pub(super) role: c_int,
 }
@@ -117,7 +117,7 @@ pub(super) fn operations() -> impl Iterator<Item = Region> {
     })
 }
 
-/// What can measure the end of an operation here.
+/// What can mark the end of an operation here.
 pub(super) const TIMINGS: [Timing; 3] = [Timing::KernelChannelHost, Timing::Proxy, Timing::Enqueue];
 
 const UINT64: c_int = 7;
@@ -135,11 +135,11 @@ pub(super) enum Attribute {
     Unfinished,
 }
 
-/// The metric of calls: name, description, unit. Profiles have its sum, number, least and largest value.
+/// The metric of calls: name, description, unit. Profiles have its sum, count, minimum and maximum.
 pub(super) const BYTES_METRIC: (&CStr, &CStr, &CStr) =
     (c"nccl_bytes", c"Data of NCCL's calls: number of elements times their size", c"bytes");
 
-/// Name, description and type of [`Attribute`]; for traces only: profiles would get a node for each value.
+/// Name, description and type of each [`Attribute`]. Only for traces: profiles would get a node for each value.
 pub(super) const ATTRIBUTES: [(&CStr, &CStr, c_int); 8] = [
     (AttributeId::Bytes.c_name(), c"Number of elements times their size, in bytes", UINT64),
     (AttributeId::Sequence.c_name(), c"Sequence number of the operation, by function and communicator", UINT64),

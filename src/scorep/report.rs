@@ -1,4 +1,4 @@
-//! Counts what was forwarded and what was not, for the archive.
+//! Counts what was and was not forwarded, for the archive.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ macro_rules! counts {
 
 counts! {
     Calls "CALLS",
-    /// Of these: closed by the plugin, because NCCL did not report their end.
+    /// The part of `CALLS` that the plugin closed because NCCL did not report their end.
     CallsClosed "CALLS_CLOSED",
     CallsUnknownThread "CALLS_UNKNOWN_THREAD",
     CallsOutside "CALLS_OUTSIDE",
@@ -27,20 +27,20 @@ counts! {
     /// made the definitions.
     CallsNotRecorded "CALLS_NOT_RECORDED",
     CallsFiltered "CALLS_FILTERED",
-    /// Forwarded operations. With the counts below that are no part of them they make all operations that started.
+    /// Forwarded operations. With the disjoint counts below they add up to all operations that started.
     Operations "OPERATIONS",
-    /// Of these: begin at the end of the previous operation, because they overlapped it.
+    /// The part of `OPERATIONS` that begins at the end of the previous operation, because the two overlapped.
     OperationsMoved "OPERATIONS_MOVED",
     OperationsUnfinished "OPERATIONS_UNFINISHED",
     OperationsDropped "OPERATIONS_DROPPED",
-    /// Operations during one of another communicator, or inside the previous one.
+    /// Operations that overlap an operation of another communicator, or lie inside the previous operation.
     OperationsOverlapping "OPERATIONS_OVERLAPPING",
     OperationsNotPlaced "OPERATIONS_NOT_PLACED",
     OperationsFiltered "OPERATIONS_FILTERED",
     OperationsCallsOnly "OPERATIONS_CALLS_ONLY",
-    /// Operations that were left for the end of Score-P's measurement when the report was written.
+    /// Operations left for the end of Score-P's measurement when the report was written.
     OperationsWaiting "OPERATIONS_WAITING",
-    /// Parts whose operation was forwarded already, or belongs to another process.
+    /// Parts whose operation was already forwarded, or belongs to another process.
     ChildrenAlone "CHILDREN_ALONE",
 }
 

@@ -1,4 +1,4 @@
-//! The definitions that the plugin makes in Score-P, once: regions, attributes, the location of operations. And
+//! The definitions that the plugin makes in Score-P, once: regions, attributes, the location of operations. Also finds
 //! Score-P's clock.
 
 use std::ffi::{CStr, CString, c_int, c_void};
@@ -13,38 +13,38 @@ use super::timer::Timer;
 use nccl_events::archive::Timing;
 use nccl_events::collective::ALGORITHMS;
 
-/// The name of the location of operations, which says how far they are shown: NCCL reports their ends, late if its
-/// threads are, and not when the device was done.
+/// The name of the operations' location, which tells until when operations are shown: until NCCL reports their end.
+/// NCCL's reports are late if its threads are late, and do not mark when the device finished.
 const LOCATION: &CStr = c"NCCL operations, until reported";
-/// Its location group. A process can have several GPUs, and the one that an operation ran on is not known here.
+/// The location's group. A process can have several GPUs, and the GPU on which an operation ran is not known here.
 const GROUP: &CStr = c"NCCL";
 
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) internal: Option<Definitions>,
-    /// With the user adapter: a handle for each region of a call.
+    /// With the user adapter: one handle per call region.
     handles: [AtomicPtr<c_void>; CALLS],
 }
 
 #[derive(Debug)]
 pub(super) struct Definitions {
-    /// Absent: the user's filter excludes the region.
+    /// `None` if the user's filter excludes the region.
     calls: [Option<u32>; CALLS],
     operations: [Option<u32>; Function::NUMBER],
     pub(super) bytes: Option<u32>,
     attributes: [u32; ATTRIBUTES.len()],
     algorithms: [u32; ALGORITHMS.len()],
     timings: [u32; TIMINGS.len()],
-    /// The location of operations; absent if only calls are shown.
+    /// The operations' location; absent if only calls are shown.
     pub(super) location: Option<OwnLocation>,
     pub(super) timer: Option<Timer>,
 }
 
-/// The location that the plugin made. Score-P keeps it until its measurement is over.
+/// The location that the plugin made. Score-P keeps it until the measurement ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnLocation(*mut Location);
 
-// SAFETY: only passed to Score-P, by the thread that holds the drain.
+// SAFETY: the pointer is only passed to Score-P, by the thread that holds the drain.
 unsafe impl Send for OwnLocation {}
 // SAFETY: as above.
 unsafe impl Sync for OwnLocation {}
@@ -56,7 +56,7 @@ impl OwnLocation {
 }
 
 impl Setup {
-    /// Makes the definitions; Score-P calls `at_end` at the end of its measurement.
+    /// Makes the definitions. Score-P will call `at_end` at the end of its measurement.
     pub(super) fn new(measured: &Measured<'_>, shows_operations: bool, at_end: extern "C" fn() -> c_int) -> Self {
         let internal = measured.internal().map(|functions| Definitions::new(&functions, shows_operations));
         if internal.is_some() {
@@ -72,7 +72,7 @@ impl Setup {
         (self.handles.get(index).unwrap_or(&SPARE), name)
     }
 
-    /// Whether the user's filter excludes the region of a call. Score-P's user adapter asks the filter itself.
+    /// Whether the user's filter excludes a call's region. Score-P's user adapter checks the filter itself.
     pub(super) fn excludes(&self, region: CallRegion) -> bool {
         self.internal.as_ref().is_some_and(|definitions| definitions.call(region).is_none())
     }
@@ -99,7 +99,7 @@ impl Definitions {
             attributes: ATTRIBUTES.map(|(name, about, kind)| functions.new_attribute(name, about, kind)),
             algorithms: ALGORITHMS.map(|name| functions.new_string(name)),
             timings: TIMINGS.map(|timing| {
-                // No name has a NUL.
+                // No timing's name contains a NUL.
                 functions.new_string(&CString::new(timing.name()).unwrap_or_default())
             }),
             bytes: functions.new_metric(name, about, unit),
@@ -108,12 +108,12 @@ impl Definitions {
         }
     }
 
-    /// The region of a call; `None` if the user's filter excludes it.
+    /// A call's region; `None` if the user's filter excludes it.
     pub(super) fn call(&self, region: CallRegion) -> Option<u32> {
         self.calls.get(region.index()).copied().flatten()
     }
 
-    /// The region of an operation; `None` if the user's filter excludes it.
+    /// An operation's region; `None` if the user's filter excludes it.
     pub(super) fn operation(&self, function: Function) -> Option<u32> {
         self.operations.get(function.index()).copied().flatten()
     }
@@ -132,7 +132,7 @@ impl Definitions {
     }
 }
 
-/// Registers `at_end` with Score-P, unless it calls the substrate plugin at the end anyway.
+/// Registers `at_end` with Score-P, unless Score-P calls the substrate plugin at the end anyway.
 fn register_end(measured: &Measured<'_>, at_end: extern "C" fn() -> c_int) {
     if substrate::is_active() {
         return;

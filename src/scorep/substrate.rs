@@ -1,8 +1,8 @@
 //! The plugin as a substrate plugin of Score-P (`SCOREP_SUBSTRATE_PLUGINS=nccl_otf2`): the same library under another
-//! name, so that the process has one copy.
+//! name, so that the process has only one copy.
 //!
-//! Score-P then reports the experiment directory, the rank, and the end of the program while that directory still has
-//! its name. Events do not go this way: the rest of this room forwards them.
+//! Score-P then reports the experiment directory, the rank, and the end of the program while the directory still has
+//! its name. Events do not take this path: the other modules forward them.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 
 use in_process::panics;
 
-/// Version of the interface, the same in 7.1, 8.4 and 9.0.
+/// The version of the interface, the same in 7.1, 8.4 and 9.0.
 const VERSION: u32 = 3;
-/// The number of functions that later versions may add.
+/// The number of slots reserved for functions of later versions.
 const UNDECLARED: usize = 99;
 const PROGRAM_END: usize = 64;
 const NEEDS_DIRECTORY: c_int = 0;
@@ -28,7 +28,7 @@ type Unused = Option<unsafe extern "C" fn()>;
 #[derive(Debug)]
 pub struct SubstratePluginInfo {
     plugin_version: u32,
-    /// `init`, `assign_id`.
+    /// `init` and `assign_id`.
     unused_first: [Unused; 2],
     init_mpp: Option<extern "C" fn()>,
     /// `finalize` to `new_definition_handle`.
@@ -67,7 +67,7 @@ pub(super) fn is_active() -> bool {
     ACTIVE.load(Ordering::Acquire)
 }
 
-/// Where the archive goes by default: into the experiment directory.
+/// The default location of the archive: inside the experiment directory.
 pub(crate) fn archive_directory() -> Option<PathBuf> {
     let experiment = EXPERIMENT.lock();
     let directory = experiment.as_ref()?.directory.as_ref()?;
@@ -79,7 +79,7 @@ pub(crate) fn directory_around(archive: &Path) -> Option<&Path> {
     archive.parent().filter(|_| is_inside)
 }
 
-/// Rank and number of ranks. `None` for one rank: Score-P without MPI says so in every process of a job.
+/// Rank and number of ranks. `None` for one rank: Score-P without MPI reports that in every process of a job.
 pub(crate) fn rank_and_size() -> Option<(u32, u32)> {
     let experiment = EXPERIMENT.lock();
     let experiment = experiment.as_ref()?;
@@ -102,10 +102,10 @@ pub extern "C" fn SCOREP_SubstratePlugin_nccl_otf2_get_info() -> SubstratePlugin
     }
 }
 
-/// Called before all others.
+/// Score-P calls this before all other functions.
 ///
 /// # Safety
-/// `callbacks` points to as many bytes as `size` says.
+/// `callbacks` points to `size` bytes.
 unsafe extern "C" fn set_callbacks(callbacks: *const Callbacks, size: usize) {
     if callbacks.is_null() || size < size_of::<Callbacks>() {
         return;
@@ -116,7 +116,7 @@ unsafe extern "C" fn set_callbacks(callbacks: *const Callbacks, size: usize) {
     ACTIVE.store(true, Ordering::Release);
 }
 
-/// Called when ranks are known; without MPI this is at the start.
+/// Score-P calls this when ranks are known; without MPI at the start.
 extern "C" fn init_mpp() {
     let Some(callbacks) = *CALLBACKS.lock() else {
         return;
@@ -126,7 +126,7 @@ extern "C" fn init_mpp() {
         unsafe { ask() }
     });
     let directory = (!directory.is_null()).then(|| {
-        // SAFETY: not NULL, so it is Score-P's name of the directory, which it keeps.
+        // SAFETY: not NULL, so it is the directory's name, which Score-P keeps.
         let name = unsafe { CStr::from_ptr(directory) };
         PathBuf::from(OsStr::from_bytes(name.to_bytes()))
     });
@@ -144,24 +144,24 @@ extern "C" fn init_mpp() {
     });
 }
 
-/// Which events the plugin gets, for both modes of recording: the end of the program.
+/// Selects the events that the plugin gets, in both recording modes: only the end of the program.
 ///
 /// # Safety
-/// `functions` is NULL or points to a variable for the address of a list.
+/// `functions` is NULL or points to a variable for a list's address.
 unsafe extern "C" fn get_event_functions(_mode: c_int, functions: *mut *mut EventFunction) -> usize {
     const LENGTH: usize = PROGRAM_END + 1;
     if functions.is_null() {
         return 0;
     }
-    // From C's allocator: Score-P may free it.
-    // SAFETY: allocates zeroed memory, which is a list of no functions.
+    // Allocated with C's allocator, because Score-P may free the list.
+    // SAFETY: allocates zeroed memory, which is a list without functions.
     let list: *mut EventFunction = unsafe { libc::calloc(LENGTH, size_of::<EventFunction>()) }.cast();
     if list.is_null() {
         return 0;
     }
-    // SAFETY: the list has one entry more than this index.
+    // SAFETY: the list is one entry longer than this index.
     let last = unsafe { list.add(PROGRAM_END) };
-    // SAFETY: in the list.
+    // SAFETY: the entry is inside the list.
     unsafe { last.write(Some(program_end)) };
     // SAFETY: not NULL, so it points to Score-P's variable (contract).
     unsafe { functions.write(list) };
@@ -181,16 +181,16 @@ const MANIFEST: &CStr = c"\
                                 in parts/ what each process recorded.
 ";
 
-/// Called when Score-P makes the experiment directory, or ends; only the first process of a job is.
+/// Score-P calls this when it makes the experiment directory, and when it ends; only in the first process of a job.
 ///
 /// # Safety
-/// `manifest` is a stream that can be written to.
+/// `manifest` is NULL or a writable stream.
 unsafe extern "C" fn dump_manifest(manifest: *mut libc::FILE, _source: *const c_char, _target: *const c_char) {
-    // The variable puts the archive elsewhere.
+    // If the variable is set, the archive is elsewhere.
     if manifest.is_null() || std::env::var_os("NCCL_OTF2_DIR").is_some() {
         return;
     }
-    // SAFETY: a text with a NUL, and a stream (contract).
+    // SAFETY: a NUL-terminated text and a writable stream (contract).
     let _written = unsafe { libc::fputs(MANIFEST.as_ptr(), manifest) };
 }
 
@@ -200,7 +200,7 @@ extern "C" fn get_requirement(flag: c_int) -> bool {
 
 /// The program ends: Score-P still accepts events, and the directory still has its name.
 extern "C" fn program_end(_location: *mut c_void, _ticks: u64, _status: c_int, _region: u32) {
-    // A panic must not get into Score-P.
+    // A panic must not reach Score-P.
     let _caught = panics::catch(|| {
         if let Some(end) = AT_PROGRAM_END.get() {
             end();

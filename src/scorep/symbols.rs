@@ -1,4 +1,4 @@
-//! Score-P's functions, found by name. They are declared as in Score-P 7.1, 8.4 and 9.0, where these agree.
+//! Score-P's functions, found by name. Declared as in Score-P 7.1, 8.4 and 9.0, where the declarations agree.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -13,10 +13,10 @@ pub(super) struct Location {
 
 /// The address of a symbol in the global scope.
 ///
-/// Not through a handle of a library: variables of Score-P are copied into the program, and the library's own copy is
-/// not used.
+/// Does not use a library's handle: Score-P's variables are copied into the program, and the library's own copies are
+/// unused.
 pub(super) fn find(name: &CStr) -> Option<ptr::NonNull<c_void>> {
-    // SAFETY: a name with a NUL; RTLD_DEFAULT loads nothing.
+    // SAFETY: a NUL-terminated name; RTLD_DEFAULT loads nothing.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     ptr::NonNull::new(found)
 }
@@ -41,13 +41,13 @@ macro_rules! functions {
         }
 
         impl $table {
-            /// All of them, or the name of the first that is missing.
+            /// Finds all functions, or returns the name of the first missing one.
             pub(super) fn find() -> Result<Self, &'static str> {
                 Ok(Self {
                     $($field: {
                         let found = find($symbol).ok_or($symbol.to_str().unwrap_or("?"))?;
-                        // SAFETY: Score-P declares the function of this name like this (checked for 7.1, 8.4 and 9.0;
-                        // functions that differ in 7.1 are only used if a function of 8.0 is there).
+                        // SAFETY: Score-P declares the function of this name with this type (checked for 7.1, 8.4 and
+                        // 9.0; functions that differ in 7.1 are used only if a function of 8.0 exists).
                         unsafe {
                             std::mem::transmute::<
                                 *mut c_void,
@@ -82,7 +82,7 @@ functions! {
         new_location = c"SCOREP_Location_CreateNonCPULocation"(*mut Location, c_int, c_int, *const c_char, u32) -> *mut Location;
     }
 
-    /// For calls: the user adapter, the same since 7.1.
+    /// For calls: the user adapter, unchanged since 7.1.
     User {
         begin = c"SCOREP_User_RegionBegin"(*mut *mut c_void, *mut *const c_char, *mut u32, *const c_char, u32, *const c_char, u32);
         end = c"SCOREP_User_RegionEnd"(*mut c_void);
@@ -111,7 +111,7 @@ functions! {
         begin = c"SCOREP_GetBeginEpoch"() -> u64;
     }
 
-    /// Whether the user's filter excludes a region: its file, name and mangled name.
+    /// Whether the user's filter excludes a region, given by file, name and mangled name.
     Filter {
         excludes = c"SCOREP_Filtering_Match"(*const c_char, *const c_char, *const c_char) -> bool;
     }

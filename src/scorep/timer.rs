@@ -1,11 +1,11 @@
-//! Score-P's clock: which one it is, and the conversion of ticks to its time.
+//! Score-P's clock: identifies it, and converts ticks to its time.
 
 use journal::clock::{self, ClockPair, TickSource};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Same,
-    /// The processor's counter, while the plugin reads the system's clock.
+    /// The processor's counter, while the plugin's ticks come from the system clock.
     Counter,
     RealtimeUs,
     MonotonicRawNs,
@@ -30,8 +30,8 @@ pub(super) struct Conversion {
 }
 
 impl Timer {
-    /// Finds the clock by an earlier reading: of the clocks that are later now, the one that is closest. The clocks
-    /// count from different events, or in different units, so they differ by far more than the time since the reading.
+    /// Finds the clock by an earlier timestamp: among the clocks that are later now, the closest one. The clocks start
+    /// at different events or have different units, so they differ by far more than the time since the timestamp.
     pub(super) fn of(last_timestamp: u64) -> Option<Self> {
         let pair = ClockPair::read();
         let mut candidates =
@@ -64,7 +64,7 @@ impl Timer {
     }
 }
 
-/// More than the length of any measurement: a day of the fastest counter.
+/// More ticks than any measurement lasts: one day of the fastest counter.
 const MOST_TICKS: u64 = 86_400 * 10_000_000_000;
 
 impl Conversion {
@@ -75,7 +75,7 @@ impl Conversion {
         let rise = i128::from(to.scorep) - i128::from(from.scorep);
         // Right after the setup there is no rate yet.
         let passed = since.saturating_mul(rise).checked_div(length).unwrap_or(0);
-        // Before the clock's zero nothing can be shown.
+        // Times before the clock's zero are clamped to zero.
         u64::try_from(i128::from(from.scorep) + passed).unwrap_or(0)
     }
 }

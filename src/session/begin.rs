@@ -1,4 +1,4 @@
-//! The beginning of a session: directories, `process.json`, journal, maintenance thread, Score-P, GPUs.
+//! Begins a session: directories, `process.json`, journal, maintenance thread, Score-P, GPUs.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, St
     info.job.clone_from(&directories.job);
     let tag = ProcessTag::new(process::random_bits());
     let (writer, slot_writer) = file_size::without_signal(|| open_journal(&config, &info, &directories, tag))
-        // A part that is never done would keep the job's other processes from making the archive.
+        // A part that never finishes would keep the job's other processes from making the archive.
         .inspect_err(|_| directories.remove())?;
     if let Some(signal) = config.dump_signal {
         signals::DUMP.install(signal);
@@ -49,7 +49,7 @@ pub(super) fn session(config: Config, comm: &CommInit<'_>) -> Result<Session, St
         Maker::new(&directories.out, &directories.part),
         control,
     );
-    // Before recording begins: threads ask whether Score-P is on when they take their slots.
+    // Before recording begins, because threads check whether Score-P is on when they take their slots.
     let scorep = scorep::begin(config.scorep);
     record::begin(Arc::clone(&writer));
     let gpus = Gpus::begin(gpu::Options {
@@ -81,7 +81,7 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
     }
     let played_host = test_clock.map(|clock| clock.boot_id.clone());
     let pid = std::process::id();
-    // Only kinds that NCCL can report: nobody is to miss others.
+    // Only kinds that NCCL can report, so that no reader expects others.
     let event_mask = config.mask & event::kinds(comm.table);
     let working_directory = std::env::current_dir().unwrap_or_default();
     ProcessInfo {
@@ -109,9 +109,8 @@ fn describe_process(config: &Config, comm: &CommInit<'_>, test_clock: Option<&Te
     }
 }
 
-/// Opens the journal with the maintenance thread's slot, then puts `process.json` in place. A reader that finds
-/// `process.json` and no segment knows that the journal is damaged; one that finds a segment and no `process.json`
-/// knows that the process was killed here.
+/// Opens the journal with the maintenance thread's slot, then puts `process.json` in place. `process.json` without a
+/// segment means a damaged journal; a segment without `process.json` means that the process was killed here.
 fn open_journal(
     config: &Config,
     info: &ProcessInfo,
@@ -171,7 +170,7 @@ fn say_beginning(config: &Config, comm: &CommInit<'_>, directories: &Directories
         (false, true) => "a plugin asks for kernel channels (NCCL_OTF2_CHAIN)",
         (false, false) => return,
     };
-    // One rank speaks for the communicator; v1 to v3 do not say which rank this is.
+    // Only one rank warns for the communicator; v1 to v3 do not identify the rank.
     if comm.rank <= 0 && config.verbosity > Verbosity::Quiet {
         logger::warn(&format!("{why}: {}", settings::kernel_channels(comm.nccl_version)));
     }
@@ -181,7 +180,7 @@ fn say_beginning(config: &Config, comm: &CommInit<'_>, directories: &Directories
 mod tests {
     use super::*;
 
-    /// A reader takes a description without a segment for a damaged journal.
+    /// To a reader, a description without a segment is a damaged journal.
     #[test]
     fn there_is_no_description_before_there_is_a_segment() {
         let scratch = tempfile::tempdir().expect("a directory");

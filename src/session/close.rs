@@ -1,5 +1,5 @@
-//! The end of a session: stops recording, writes the part, makes the archive if this process is the last.
-//! The one place of the recording half that uses the writing half.
+//! Ends a session: stops recording, writes the part, and makes the archive if this process is the last. The only module
+//! of the recording half that uses the writing half.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -23,27 +23,27 @@ use journal::{file_size, private};
 use settings::{Config, Finalize, Verbosity};
 use trace::{ArchiveSummary, PartSummary, WriteOptions, is_last_process, part_directories, unify, write_part};
 
-/// The largest journal that is written inside the job. Writing needs about three times as much memory,
-/// and the time limit would hardly be kept.
+/// The largest journal that is written inside the job. Writing a larger one would hardly meet the time limit, and
+/// writing needs about three times as much memory.
 const INLINE_LIMIT_BYTES: u64 = 512 << 20;
 
-/// Memory that writing a part or an archive takes beside what grows with what was recorded: libotf2's chunks, tables.
+/// Fixed memory needed to write a part or an archive: libotf2's chunks, tables.
 const WRITING_BYTES: u64 = 192 << 20;
-/// Memory that a writing thread takes: its stack, and what the C library maps for it.
+/// Memory per writing thread: its stack, and what the C library maps for it.
 const THREAD_BYTES: u64 = 136 << 20;
-/// Memory that a part takes for each byte of its journal.
+/// Memory needed to write a part, per byte of its journal.
 const FOR_JOURNAL_BYTE: u64 = 3;
-/// Memory that an archive takes for each of its parts.
+/// Memory needed to make an archive, per part.
 const FOR_PART_BYTES: u64 = 1 << 20;
 
 static CLOSED: AtomicU64 = AtomicU64::new(0);
-/// The directory whose archive this process still has to make when it exits.
+/// The directory whose archive this process must still make at exit.
 static LEFT_FOR_EXIT: Mutex<Option<PathBuf>> = Mutex::new(None);
 static LAST_PART: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// NCCL's last communicator has ended; another may come.
+    /// NCCL's last communicator has ended; another may follow.
     LastFinalize,
     Exit,
 }
@@ -63,7 +63,7 @@ fn end(session: Session, moment: Moment) {
         gpus.end();
     }
     maintenance.stop();
-    // At exit nobody takes profiles any more.
+    // At exit no profile is taken any more.
     if let (Moment::LastFinalize, Some(recorded)) = (moment, &recorded) {
         tell_tensorflow(recorded);
     }
@@ -78,12 +78,12 @@ fn end(session: Session, moment: Moment) {
     write(&config, &out, &part, writer.reserved_bytes(), moment);
 }
 
-/// Whether somebody removed the journal. Its first file is there to the end.
+/// Whether the journal was removed. Its first file normally stays to the end.
 fn is_removed(part: &Path) -> bool {
     part.join(JOURNAL).join("0.0").try_exists().is_ok_and(|exists| !exists)
 }
 
-/// What chained plugins and Score-P missed, for the archive, and why recording stopped, for the user.
+/// Writes what chained plugins and Score-P missed to the archive, and tells the user why recording stopped.
 fn say_what_was_not_recorded(
     config: &Config,
     part: &Path,
@@ -102,7 +102,7 @@ fn say_what_was_not_recorded(
     if memory::has_failed() {
         writer.stop_without_memory();
     }
-    // Room is prepared ahead: where there is none for more, all may have had room in what there was.
+    // Room is prepared ahead, so all events may have fitted into the existing room although there was none for more.
     if let Some(stop) = writer.stop_reason().filter(|stop| writer.has_lost() || *stop == Stop::Memory) {
         logger::warn(&format!(
             "not everything was recorded: {}; what is missing is counted in the trace",
@@ -111,7 +111,7 @@ fn say_what_was_not_recorded(
     }
 }
 
-/// Why something that takes so much memory is left to the tool: where an allocation fails, Rust ends the program.
+/// The reason to leave a task that needs this much memory to the tool: Rust ends a program when an allocation fails.
 fn lacks_memory(needed_bytes: u64) -> Option<String> {
     if memory::has_failed() {
         return Some("writing it in a job without memory could end the job".to_owned());
@@ -126,16 +126,16 @@ fn lacks_memory(needed_bytes: u64) -> Option<String> {
     })
 }
 
-/// How much memory it may take to make the archive of all parts.
+/// The memory that making the archive of all parts may need.
 fn memory_of_archive(out: &Path) -> u64 {
-    // Where the directory cannot be read, making the archive says so.
+    // If the directory cannot be read, making the archive reports it.
     let parts = part_directories(out).map_or(1, |parts| parts.len());
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let threads = cores.min(parts) as u64 + 1;
     WRITING_BYTES + threads * THREAD_BYTES + parts as u64 * FOR_PART_BYTES
 }
 
-/// Writes the part, and the archive if this process is the last, unless that is left to the tool.
+/// Writes the part, and the archive if this process is the last, unless this is left to the tool.
 fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
     let (mib, shown) = (bytes >> 20, out.display());
     if config.finalize == Finalize::Offline {
@@ -172,8 +172,8 @@ fn write(config: &Config, out: &Path, part: &Path, bytes: u64, moment: Moment) {
 
 /// Makes the archive if this process is the last one.
 ///
-/// A program that destroys and makes all its communicators again and again closes a session each time. Only the first
-/// of these and the exit make an archive, because its cost grows with the number of parts.
+/// A program that repeatedly destroys and makes all its communicators closes a session each time. Only the first close
+/// and the exit make an archive, because its cost grows with the number of parts.
 fn archive(config: &Config, out: &Path, moment: Moment, summary: &PartSummary) {
     let again = CLOSED.fetch_add(1, Ordering::Relaxed) > 0;
     if again && moment == Moment::LastFinalize {
@@ -222,7 +222,7 @@ fn unify_if_last(config: &Config, out: &Path, done: &str) {
     }
     match is_last.and_then(|last| if last { unify(out, &()).map(Some) } else { Ok(None) }) {
         Ok(Some(archive)) => {
-            // Score-P creates its directory by the user's umask; ours gets the same mode.
+            // Score-P creates its directory with the user's umask; the archive's directory gets the same mode.
             if let Some(around) = substrate::directory_around(out) {
                 private::share(out, around);
             }
@@ -263,7 +263,7 @@ fn describe_archive(archive: &ArchiveSummary) -> String {
     line
 }
 
-/// Loss is a warning: every user must read it.
+/// Warns about loss, because every user must read this.
 fn say_loss(summary: &PartSummary) {
     let lost = summary.counts.lost();
     if lost > 0 {
@@ -274,9 +274,8 @@ fn say_loss(summary: &PartSummary) {
     }
 }
 
-/// Logs that something is left to do. Up to 2.26 NCCL lends no logger, and does not say how large a communicator is,
-/// so that no process knows that it is the last: then the line goes to stderr, of one rank where the launcher numbers
-/// them.
+/// Logs that work is left to do. Up to 2.26 NCCL passes no logger, and does not report a communicator's size, so no
+/// process knows that it is the last: the line then goes to stderr, from only one rank if the launcher numbers ranks.
 fn say_unfinished(config: &Config, line: &str) {
     let is_first = JobEnvironment::of_process().rank.unwrap_or(0) == 0;
     if config.verbosity == Verbosity::Normal && !logger::was_lent() && is_first {

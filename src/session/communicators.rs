@@ -1,10 +1,9 @@
 //! The communicators of this process: their contexts, and the identity that all ranks agree on.
 //!
-//! NCCL gives every communicator a hash (`commId`) that is equal on all its ranks, but can come again when an
-//! application uses an id twice. The identity is (commId, number of ranks, repetition). The repetition counts earlier
-//! `init` calls of the same rank with the same pair in this process. All ranks create their communicators in the same
-//! order, so all compute the same value without communication. Counting for each rank keeps that true when ranks share
-//! a process.
+//! NCCL gives every communicator a hash (`commId`) that is equal on all its ranks, but repeats if an application uses
+//! an id twice. The identity is (commId, number of ranks, repetition), where the repetition counts earlier `init` calls
+//! of the same rank with the same pair in this process. All ranks create their communicators in the same order, so all
+//! compute the same value without communication. Counting per rank keeps this true when ranks share a process.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ impl Communicators {
         let context = ContextId::new(tag, self.next);
         self.live.insert(context.get(), ());
         if comm.comm_id == 0 {
-            return (context, 0); // v1–v3: no identity given, nothing to repeat
+            return (context, 0); // v1–v3: NCCL passes no identity, so nothing can repeat
         }
         let count = self.seen.entry((comm.comm_id, comm.ranks, comm.rank)).or_insert(0);
         let repetition = *count;
@@ -32,7 +31,7 @@ impl Communicators {
         (context, repetition)
     }
 
-    /// Forgets a context. False if it is not one of ours or was finalized before.
+    /// Forgets a context. False if the context is unknown or was finalized before.
     pub(crate) fn remove(&mut self, context: u64) -> bool {
         self.live.remove(&context).is_some()
     }

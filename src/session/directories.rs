@@ -1,4 +1,4 @@
-//! Where a session's files go.
+//! The locations of a session's files.
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +15,9 @@ pub(super) struct Directories {
     pub(super) part: PathBuf,
     pub(super) journal: PathBuf,
     pub(super) job: String,
-    /// The job that has the directory asked for, where `out` is another one inside it.
+    /// The job that owns the requested directory, if `out` is another directory inside it.
     pub(super) other_job: Option<String>,
-    /// Whether `%j` was asked for and there is no job id to fill in.
+    /// Whether the template has `%j` but there is no job id.
     pub(super) lacks_job_id: bool,
 }
 
@@ -54,7 +54,7 @@ impl Directories {
     }
 }
 
-/// Makes the job's directory with its `parts`, inside the one that was asked for if that is another job's.
+/// Makes the job's directory with its `parts`, inside the requested directory if another job owns that.
 fn output(config: &Config, values: &PathValues, process: &ProcessInfo) -> Result<JobDirectory, String> {
     let now_ns = process.session_start_realtime_ns;
     let relative = match (&config.directory, substrate::archive_directory()) {
@@ -75,7 +75,7 @@ fn output(config: &Config, values: &PathValues, process: &ProcessInfo) -> Result
     Ok(place)
 }
 
-/// Makes the directory of a part's journal: in the part, or where the user wants it, with a link to it in the part.
+/// Makes a part's journal directory: inside the part, or at the user's location with a link in the part.
 fn journal(config: &Config, values: &PathValues, part: &Path, name: &str) -> Result<PathBuf, String> {
     let inside = part.join(JOURNAL);
     let Some(template) = &config.journal_directory else {
@@ -88,7 +88,7 @@ fn journal(config: &Config, values: &PathValues, part: &Path, name: &str) -> Res
     refuse_foreign(parent, "NCCL_OTF2_JOURNAL_DIR")?;
     let made = private::directories(parent).and_then(|()| private::directory(&outside));
     made.map_err(|error| format!("NCCL_OTF2_JOURNAL_DIR: {}: {error}", outside.display()))?;
-    // A reader of the part finds the journal without knowing the variable.
+    // With the link, a reader of the part finds the journal without knowing the variable.
     std::os::unix::fs::symlink(&outside, &inside).map_err(|error| format!("{}: {error}", inside.display()))?;
     Ok(outside)
 }

@@ -1,5 +1,5 @@
-//! The maintenance thread, one in each process: prepares segments before they are needed, releases used ones, reads the
-//! system's clocks so that ticks can be converted to time, makes snapshots, and follows the control file.
+//! The maintenance thread, one per process: prepares segments before they are needed, releases used ones, reads the
+//! system's clocks to relate ticks to time, makes snapshots, and follows the control file.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -18,18 +18,18 @@ use nccl_events::CommInit;
 
 pub(crate) const MAINTENANCE_NAME: &str = "nccl-otf2-maintenance";
 
-/// Clock pairs are read every second, and twice soon after the start, so that the rate of the ticks is known of a
-/// process that is killed in its first second.
+/// Clock pairs are read every second, and twice soon after the start, so that the tick rate is known even if the
+/// process is killed in its first second.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 const FIRST_INTERVALS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(100)];
-/// How long the thread sleeps. Callbacks make no system call to wake it, so it polls, more often when busy.
+/// The range of the thread's sleep. Callbacks make no system call to wake it, so it polls, more often when busy.
 const SHORTEST: Duration = Duration::from_micros(500);
 const LONGEST: Duration = Duration::from_millis(64);
 
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     shared: Arc<Shared>,
-    /// Absent if the system refused a thread: then recording threads prepare their own segments.
+    /// Absent if the system refused a thread; recording threads then prepare their own segments.
     thread: Option<JoinHandle<()>>,
 }
 
@@ -42,7 +42,7 @@ struct Shared {
 }
 
 impl Maintenance {
-    /// Records a first clock pair into `cursor`, the thread's own slot, and starts the thread.
+    /// Records a first clock pair into `slot_writer`, the thread's own slot, and starts the thread.
     pub(crate) fn start(
         writer: Arc<JournalWriter>,
         slot_writer: SlotWriter,
@@ -57,20 +57,20 @@ impl Maintenance {
             wake: Condvar::new(),
         });
         shared.record_clocks();
-        // Before the first event: a job can be started with recording off.
+        // Before the first event, because a job can start with recording off.
         shared.follow(&mut control);
         let for_thread = Arc::clone(&shared);
         let thread = process::spawn("nccl-otf2", 256 << 10, move || run(&writer, &for_thread, snapshots, control));
         Self { shared, thread: thread.ok() }
     }
 
-    /// Records a communicator in the slot that flight recordings keep: the record of its beginning may go.
+    /// Records a communicator in the slot that flight recordings keep: the record of its beginning may be removed.
     pub(crate) fn communicator(&self, context: u64, begin_ticks: u64, repetition: u32, comm: &CommInit<'_>) {
         let mut slot_writer = self.shared.slot_writer.lock();
         slot_writer.comm_known(context, begin_ticks, repetition, comm);
     }
 
-    /// The slot that a flight recording keeps, for records that must last as long as the session.
+    /// The slot that flight recordings keep, for records that must last as long as the session.
     pub(crate) fn notes(&self) -> SharedSlotWriter {
         self.shared.slot_writer.clone()
     }
@@ -112,7 +112,7 @@ impl Shared {
         }
     }
 
-    /// Records the counts, so that they are known up to the last second of a process that is killed.
+    /// Records the counts regularly, so that they are known up to the last second if the process is killed.
     fn record_not_selected(&self) {
         if let Some(counts) = control::take_refused() {
             self.slot_writer.lock().not_selected(counts);
@@ -146,7 +146,7 @@ fn run(writer: &JournalWriter, shared: &Shared, mut snapshots: Maker, mut contro
         }
         shared.follow(&mut control);
         if let Some(request) = snapshots.wanted() {
-            // So that the snapshot has the clock up to its end.
+            // Gives the snapshot clock readings up to its end.
             shared.record_clocks();
             shared.record_not_selected();
             snapshots.answer(request, writer);

@@ -1,12 +1,12 @@
-//! The life of recording in this process: first `init` to last `finalize`, and what can happen in between.
+//! The life of recording in this process: from the first `init` to the last `finalize`, and what can happen between
+//! them.
 //!
-//! A *session* begins with the first `init`. It ends with the last `finalize`, or at exit if NCCL never gets that far
-//! (a process that exits without `ncclCommDestroy` gets no finalize at all). An `init` after that begins a new session
-//! with a part directory of its own. A forked child never records: it has none of the plugin's threads, and shares its
-//! parent's journal pages.
+//! A *session* begins with the first `init`. It ends with the last `finalize`, or at exit if there is none (a process
+//! that exits without `ncclCommDestroy` gets no finalize at all). A later `init` begins a new session with its own part
+//! directory. A forked child never records: it has none of the plugin's threads, and shares its parent's journal pages.
 //!
-//! Nothing here fails towards NCCL: in most releases a failing `init` crashes or corrupts it later. A process that
-//! cannot record logs the reason once, asks for no events and stays out of the way.
+//! No function here reports failure to NCCL: in most releases a failing `init` crashes or corrupts NCCL later. A
+//! process that cannot record logs the reason once, and asks for no events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -40,7 +40,7 @@ use state::Session;
 pub struct InitReply {
     /// The communicator's context, unique in the process and never NULL.
     pub context: ContextId,
-    /// The event mask; zero when this process does not record.
+    /// The event mask; zero if this process does not record.
     pub mask: u32,
 }
 
@@ -49,13 +49,13 @@ static IDLE_CONTEXTS: AtomicU64 = AtomicU64::new(0);
 
 struct Slot {
     session: Option<Session>,
-    /// Recording failed to begin, or is not wanted: the process does not try again.
+    /// Recording failed to begin, or is unwanted: the process does not try again.
     off: bool,
     has_logged_remarks: bool,
 }
 
 pub fn init(comm: &CommInit<'_>) -> InitReply {
-    // Before the first reading: until a source is selected, ticks are the system clock's.
+    // Before the first reading: until a source is selected, ticks come from the system clock.
     clock::select();
     let begin_ticks = ticks();
     if process::is_forked() {
@@ -70,7 +70,7 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     };
     let _region = CommRegion::init();
     let (context, repetition) = session.communicators.add(session.tag, comm);
-    // Only bits that this version of the interface has.
+    // Only the bits that this version of the interface has.
     let mask = (session.config.mask | control::raised()) & event::kinds(comm.table);
     record::with_slot_writer(Lost::Communicator, |slot_writer| {
         slot_writer.comm_init(context.get(), begin_ticks, repetition, comm)
@@ -85,7 +85,7 @@ pub fn init(comm: &CommInit<'_>) -> InitReply {
     }
     let gpus = session.gpus.clone();
     drop(slot);
-    // Outside of the lock: this calls CUDA and waits for it.
+    // Outside of the lock, because this calls CUDA and waits for it.
     if let Some(gpus) = gpus {
         gpus.communicator_begins(context.get());
     }
@@ -127,7 +127,7 @@ pub fn finalize(context: u64) {
     }
 }
 
-/// What is recorded at the moment, with the clock known up to now; none without a session.
+/// What is being recorded, with the clock known up to now; `None` without a session.
 pub fn recorded() -> Option<Recorded> {
     if process::is_forked() {
         return None;
@@ -176,13 +176,13 @@ fn in_forked_child() {
     scorep::disable();
 }
 
-/// The process exits. If NCCL has not finalized its communicators, this writes what there is.
+/// The process exits. If NCCL has not finalized its communicators, this writes what was recorded.
 extern "C" fn at_exit() {
     let _caught = panics::catch(scorep::at_exit);
     end_of_program();
 }
 
-/// Score-P reports the end of the program while it still accepts events. The exit handler then finds nothing to do.
+/// Score-P reports the end of the program while it still accepts events. The exit handler then has nothing left to do.
 fn end_of_measured_program() {
     scorep::at_end_of_measurement();
     end_of_program();
@@ -195,7 +195,7 @@ fn end_of_program() {
         }
         logger::forget();
         record::leave();
-        // Another thread may be ending the session now, or hang in it: do not wait for ever.
+        // Another thread may be ending the session now, or hang in it, so the wait is bounded.
         let Some(mut slot) = SESSION.try_lock_for(Duration::from_secs(90)) else {
             return;
         };

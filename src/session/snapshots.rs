@@ -13,9 +13,9 @@ use journal::private;
 use journal::writer::JournalWriter;
 use snapshots::{Request, standing};
 
-/// How often the maintenance thread looks for the file.
+/// How often the maintenance thread checks for the file.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// How long a new file is left alone: a tool may make it first and then set its time, which is the snapshot's name.
+/// How long a new file is left alone: a tool may first make it and then set its time, which names the snapshot.
 const SETTLING: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Maker {
     out: PathBuf,
     part: PathBuf,
     due: Instant,
-    /// A new request, which is answered if it is the same at the next look.
+    /// A new request, answered if it is unchanged at the next check.
     settling: Option<Request>,
     answered: Option<Request>,
     has_failed: bool,

@@ -1,4 +1,4 @@
-//! What one session holds, and the lines that it logs.
+//! The state of one session, and the lines that it logs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ impl Session {
     }
 }
 
-/// Logs a line that is no warning, as `NCCL_OTF2_VERBOSITY` says.
+/// Logs a line that is not a warning, as `NCCL_OTF2_VERBOSITY` selects.
 pub(super) fn say(config: &Config, line: &str) {
     match config.verbosity {
         Verbosity::Quiet => {}

@@ -1,4 +1,4 @@
-//! For tests only: lets a process play another host, with clocks of its own.
+//! For tests only: makes a process appear to be on another host, with other clocks.
 //!
 //! `NCCL_OTF2_TEST_CLOCK=offset_ns,drift_ppb,boot-id`, read once when a session begins, shifts the recorded readings of
 //! the system's clocks: CLOCK_REALTIME is ahead by `offset_ns`, all clocks gain `drift_ppb` since the boot of the
@@ -34,10 +34,10 @@ impl TestClock {
         })
     }
 
-    /// The reading of the played host's clocks when this machine's clocks show `pair`.
+    /// The simulated host's clock reading when this machine's clocks show `pair`.
     pub(crate) fn shift(&self, pair: ClockPair) -> ClockPair {
         let gained = i128::from(pair.monotonic_ns) * i128::from(self.drift_ppb) / 1_000_000_000;
-        // Fits but for an absurd drift, which tests do not play.
+        // Fits unless the drift is absurd, which tests do not use.
         let gained = i64::try_from(gained).unwrap_or(0);
         let up = |ns: u64| ns.saturating_add_signed(gained).saturating_add(self.up_ns());
         let realtime_ns = pair.realtime_ns.saturating_add_signed(gained);
@@ -49,7 +49,7 @@ impl TestClock {
         }
     }
 
-    /// How much longer than this machine the host has been up: less than a day, derived from its name.
+    /// How much longer the simulated host has been up than this machine: less than a day, derived from its name.
     fn up_ns(&self) -> u64 {
         let bytes = self.boot_id.bytes();
         let mixed = bytes.fold(7_u64, |mixed, byte| mixed.wrapping_mul(31).wrapping_add(byte.into()));

@@ -1,4 +1,4 @@
-//! What the shared libraries of this project, the plugin and that for TensorFlow, do in a process that is not theirs.
+//! Helpers for this project's shared libraries, the plugin and the TensorFlow library, in a host process.
 
 pub mod objects;
 pub mod panics;

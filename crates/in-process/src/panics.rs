@@ -1,4 +1,4 @@
-//! Panics of our code: all are caught here, and the catcher reports each in one line.
+//! Catches every panic of this project's code; the catcher reports each panic in one line.
 
 use std::any::Any;
 use std::fmt;
@@ -12,12 +12,12 @@ use crate::objects::Object;
 
 static LAST: Mutex<String> = Mutex::new(String::new());
 
-/// A panic that was caught: its words and its place. What it carried is never dropped, for that can panic again.
+/// A caught panic: its message and location. The payload is never dropped, because dropping it could panic again.
 pub struct Panic(ManuallyDrop<Box<dyn Any + Send>>);
 
-/// Runs what is called from outside, or must not end its thread: a panic goes no further.
+/// Runs code that is called from outside or must not end its thread, and stops panics there.
 ///
-/// Nothing here allocates unless something panics. The caller does not use what the panic left half-done.
+/// Allocates nothing unless the code panics. The caller must not use state that the panic left half-updated.
 #[inline]
 pub fn catch<R>(body: impl FnOnce() -> R) -> Result<R, Panic> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| Panic(ManuallyDrop::new(payload)))
@@ -38,10 +38,10 @@ impl fmt::Debug for Panic {
     }
 }
 
-/// Keeps Rust's report of panics off the host's stderr. Only the first call has an effect.
+/// Keeps Rust's panic message off the host's stderr. Only the first call has an effect.
 ///
-/// The hook belongs to the Rust runtime that is linked into this library, not to one in the host program. A program
-/// that links the plugin statically has one runtime only, and keeps its own hook.
+/// The hook belongs to the Rust runtime linked into this library, not to a Rust runtime in the host program. A program
+/// that links the plugin statically has only one runtime and keeps its own hook.
 pub fn silence() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -57,15 +57,15 @@ pub fn silence() {
     });
 }
 
-/// The location of the last panic, as the end of a sentence; empty if it is not known.
+/// The location of the last panic as a sentence suffix; empty if unknown.
 pub fn location() -> String {
     let last = LAST.try_lock();
     last.map_or_else(String::new, |last| last.clone())
 }
 
-/// Whether this code lies in another object than the program itself.
+/// Whether this code is in a different object from the program itself.
 fn is_shared_library() -> bool {
-    // SAFETY: reads a word of the auxiliary vector; 0 if it is absent.
+    // SAFETY: reads one word of the auxiliary vector, or returns 0 if the entry is absent.
     let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
     #[expect(clippy::cast_possible_truncation, reason = "an address: pointers have 64 bits")]
     let program = Object::of(headers as usize);

@@ -1,12 +1,12 @@
-//! What the plugin and TensorFlow's library say to each other.
+//! The interface between the plugin and the TensorFlow library.
 //!
-//! Each is loaded by somebody else, in any order, and works without the other. So neither links the other: it looks for
-//! the function at the moment when it needs it, in a library that the process has loaded already. A function whose
-//! argument changes gets another name, so that libraries of two versions do not misread each other.
+//! Host programs load the two libraries in any order, and each works without the other. So neither links the other:
+//! each looks up the other's function when it needs it, in the libraries already loaded. If a function's argument
+//! changes, the function gets a new name, so that different versions cannot misread each other.
 //!
 //! | function | in | called |
 //! |---|---|---|
-//! | `nccl_otf2_recorded_v1` | `libnccl-profiler-otf2.so` | when a profile begins or ends: what is recorded now |
+//! | `nccl_otf2_recorded_v1` | `libnccl-profiler-otf2.so` | when a profile begins or ends, for what is being recorded |
 //! | `nccl_otf2_session_ends_v1` | `libnccl-otf2-tensorflow.so` | when a session ends, before its journal is removed |
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
@@ -15,14 +15,14 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
-/// The system's `PATH_MAX`, with the NUL.
+/// The system's `PATH_MAX`, including the NUL.
 const MOST_PATH_BYTES: usize = 4096;
 
 #[repr(C)]
 #[derive(Clone, Debug)]
 pub struct Recorded {
     pub journal_bytes: u64,
-    /// Its part of the job's directory: a path with a NUL behind it.
+    /// This process's part of the job's directory: a NUL-terminated path.
     part: [u8; MOST_PATH_BYTES],
 }
 
@@ -31,7 +31,7 @@ pub type RecordedFunction = unsafe extern "C" fn(*mut Recorded) -> c_int;
 pub type SessionEndsFunction = unsafe extern "C" fn(*const Recorded);
 
 impl Recorded {
-    /// None for a path that no system call takes.
+    /// `None` if the path is too long for a system call.
     pub fn new(part: &Path, journal_bytes: u64) -> Option<Self> {
         let path = part.as_os_str().as_bytes();
         let mut bytes = [0; MOST_PATH_BYTES];
@@ -45,7 +45,7 @@ impl Recorded {
     }
 }
 
-/// Asks the plugin what it records. None if this process has no plugin, or it records nothing.
+/// Asks the plugin what it is recording. `None` if this process has no plugin, or if the plugin records nothing.
 pub fn ask_plugin() -> Result<Option<Recorded>, String> {
     const PLUGIN: &CStr = c"libnccl-profiler-otf2.so";
     let Some(plugin) = loaded(PLUGIN) else {
@@ -54,34 +54,34 @@ pub fn ask_plugin() -> Result<Option<Recorded>, String> {
     let Some(function) = symbol(plugin, c"nccl_otf2_recorded_v1") else {
         return Err("the libnccl-profiler-otf2.so in this process is of another version".to_owned());
     };
-    // SAFETY: a function of this name in the plugin has this type.
+    // SAFETY: the plugin's function of this name has this type.
     let function = unsafe { mem::transmute::<NonNull<c_void>, RecordedFunction>(function) };
     let mut recorded = Recorded { journal_bytes: 0, part: [0; MOST_PATH_BYTES] };
-    // SAFETY: the argument is a variable of ours, and the plugin stays loaded (`-z nodelete`).
+    // SAFETY: the argument is a local variable, and the plugin stays loaded (`-z nodelete`).
     let is_recording = unsafe { function(&raw mut recorded) };
     Ok((is_recording != 0).then_some(recorded))
 }
 
-/// Has TensorFlow's library read what a session recorded, if this process has that library.
+/// Makes the TensorFlow library, if it is in this process, read what a session recorded.
 pub fn tell_tensorflow(recorded: &Recorded) {
     const LIBRARY: &CStr = c"libnccl-otf2-tensorflow.so";
     let Some(function) = loaded(LIBRARY).and_then(|library| symbol(library, c"nccl_otf2_session_ends_v1")) else {
         return;
     };
-    // SAFETY: a function of this name in that library has this type.
+    // SAFETY: that library's function of this name has this type.
     let function = unsafe { mem::transmute::<NonNull<c_void>, SessionEndsFunction>(function) };
     // SAFETY: the argument lives during the call, and the library stays loaded (`-z nodelete`).
     unsafe { function(recorded) };
 }
 
-/// A library of this process, by its soname, wherever its file is. It is not loaded by this.
+/// Finds a loaded library by its soname, wherever its file is. Never loads it.
 fn loaded(soname: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: a string; nothing is loaded, so no constructor runs. Both libraries stay loaded, so the handle is kept.
+    // SAFETY: a C string. Nothing is loaded, so no constructor runs. Both libraries stay loaded; no handle is closed.
     NonNull::new(unsafe { libc::dlopen(soname.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) })
 }
 
 fn symbol(library: NonNull<c_void>, name: &CStr) -> Option<NonNull<c_void>> {
-    // SAFETY: the handle is of `loaded`, which does not close it; the name is a string.
+    // SAFETY: the handle comes from `loaded`, which does not close it; the name is a C string.
     NonNull::new(unsafe { libc::dlsym(library.as_ptr(), name.as_ptr()) })
 }
 

@@ -1,16 +1,16 @@
 //! Lines on the host's standard error.
 
-/// Writes one line to stderr; allowed in callbacks. A line that cannot be written is lost.
+/// Writes one line to stderr. Callbacks may call this. A line that cannot be written is lost.
 pub fn say(message: &str) {
     let line = line(message) + "\n";
-    // Standard error can be a file, and that file as large as files may be.
+    // Standard error may be a file that has reached the file size limit.
     journal::file_size::without_signal(|| {
-        // SAFETY: the buffer lives during the call and is as long as said.
+        // SAFETY: the buffer lives during the call and has the length passed.
         let _ = unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
     });
 }
 
-/// One line, whatever names and files from outside have in it. It has no NUL.
+/// Formats one line without NULs, whatever characters names and files from outside contain.
 pub fn line(message: &str) -> String {
     format!("nccl-otf2: {}", nccl_events::visible(message))
 }

@@ -1,21 +1,21 @@
-//! Refuses directories that another user has put where this process is going to write.
+//! Refuses output directories that another user has planted.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Permissions of a directory like `/tmp`: all users can write, none can remove the files of others.
+/// Permissions of a directory like `/tmp`: all users can write, but cannot remove each other's files.
 const STICKY_FOR_ALL: u32 = 0o1002;
 
-/// Refuses a path that another user made in a directory where all users can write, any link of another user, and a path
-/// through a link that another user made where all can write. Other directories of other users are accepted: a
-/// colleague's in a project, a user's in a container.
+/// Refuses a path that another user made in a world-writable directory, any link owned by another user, and a path
+/// through a link that another user made in a world-writable directory. Accepts other directories of other users, such
+/// as a colleague's in a project or a user's in a container.
 pub fn refuse_foreign(path: &Path, variable: &str) -> Result<(), String> {
     if let Some(link) = path.ancestors().skip(1).find(|above| is_planted_link(above)) {
         return Err(because(link, "is a link of", variable));
     }
     let Ok(data) = fs::symlink_metadata(path) else {
-        return Ok(()); // it does not exist, so this process makes it
+        return Ok(()); // does not exist yet; this process makes it
     };
     if data.uid() == effective_user() {
         return Ok(());
@@ -29,8 +29,8 @@ pub fn refuse_foreign(path: &Path, variable: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a path is a link in a directory where all can write, which was made neither by this user, nor by root, nor
-/// by the owner of the directory. Linux has the same rule for following links (`fs.protected_symlinks`).
+/// Whether a path is a link in a world-writable directory, made neither by this user, nor by root, nor by the owner of
+/// the directory. Linux has the same rule for following links (`fs.protected_symlinks`).
 fn is_planted_link(path: &Path) -> bool {
     let owner = |path: &Path| fs::metadata(path).map(|data| data.uid()).ok();
     let Ok(data) = fs::symlink_metadata(path) else {
@@ -56,6 +56,6 @@ fn because(path: &Path, what: &str, variable: &str) -> String {
 }
 
 fn effective_user() -> u32 {
-    // SAFETY: returns a number, touches no memory, cannot fail.
+    // SAFETY: geteuid returns a number, touches no memory and cannot fail.
     unsafe { libc::geteuid() }
 }

@@ -1,5 +1,5 @@
-//! Opens files for reading that somebody else may have put there: what is no regular file of a sensible size is an
-//! error, and never blocks, fills memory or has an effect. Refuses directories to write to that another user planted.
+//! Opens files for reading that another user may have put there. Anything but a regular file of a sensible size is an
+//! error, and never blocks, fills memory or has side effects. Refuses output directories that another user planted.
 
 use std::fs::{File, FileType, Metadata};
 use std::io::{self, ErrorKind, Read as _};
@@ -10,18 +10,18 @@ mod foreign;
 
 pub use foreign::refuse_foreign;
 
-/// The most bytes of a description: `process.json` and what else a part says about its process in JSON.
+/// The size limit of a description: `process.json` and a part's other JSON files about its process.
 pub const MOST_DESCRIPTION_BYTES: u64 = 16 << 20;
-/// The most bytes of a file that grows with what a process recorded: a manifest, the calls of its ranks.
+/// The size limit of a file that grows with what a process recorded: a manifest, or the calls of its ranks.
 pub const MOST_MANIFEST_BYTES: u64 = 1 << 30;
 pub const MOST_MARK_BYTES: u64 = 4096;
 
-/// Opens a regular file. A symbolic link is not followed; links among the directories above are.
+/// Opens a regular file. A symbolic link is refused; links among its parent directories are followed.
 pub fn open(path: &Path, most_bytes: u64) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
     let file = match File::options().read(true).custom_flags(flags).open(path) {
         Ok(file) => file,
-        // What a link or a socket gives is an error that does not say so.
+        // For a link or a socket, `open` gives an error that does not name the cause.
         Err(error) => {
             let is = path.symlink_metadata().ok();
             return Err(is.and_then(|is| refused(&is, u64::MAX)).unwrap_or(error));
@@ -33,7 +33,7 @@ pub fn open(path: &Path, most_bytes: u64) -> io::Result<File> {
     }
 }
 
-/// Opens a regular file that the user names. A symbolic link is followed: it may be the name of a library or a secret.
+/// Opens a regular file that the user names. Follows a symbolic link: a library or a secret may be behind one.
 pub fn open_named(path: &Path, most_bytes: u64) -> io::Result<File> {
     open(&path.canonicalize()?, most_bytes)
 }
@@ -43,7 +43,7 @@ pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(length).map_err(|_| io::Error::from(ErrorKind::OutOfMemory))?;
-    // It may grow meanwhile.
+    // The file may grow meanwhile.
     file.take(most_bytes).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
@@ -54,7 +54,7 @@ pub fn read_to_string(path: &Path, most_bytes: u64) -> io::Result<String> {
 
 pub const FNV_SEED: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// FNV-1a: the same in every process, whatever the compiler's own hash does. One byte that changes always changes it.
+/// FNV-1a: the same in every process, unlike the standard library's hash. Changing one byte always changes the result.
 pub fn fnv(seed: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(seed, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
 }
@@ -70,7 +70,7 @@ pub fn checksum(path: &Path, most_bytes: u64) -> io::Result<u64> {
     }
 }
 
-/// Refuses a place for a new file where there is something that it may not replace: a device, a FIFO, a link.
+/// Refuses a path for a new file if it holds something that must not be replaced: a device, a FIFO or a link.
 pub fn refuse_other_than_file(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Ok(is) => refused(&is, u64::MAX).map_or(Ok(()), Err),
@@ -143,10 +143,10 @@ mod tests {
         let sparse = File::create(at("sparse")).expect("made");
         sparse.set_len(1 << 40).expect("a hole");
         assert_eq!(refused(&at("sparse")), "it has 1099511627776 bytes, and such a file has at most 1048576");
-        // A link among the directories above is the user's affair.
+        // Links among the parent directories are the user's business.
         symlink(scratch.path(), at("here")).expect("a link");
         open(&at("here/file"), 4).expect("opened");
-        // So is one that the user names.
+        // So are links that the user names.
         open_named(&at("link"), 4).expect("opened");
         let refused = open_named(&at("fifo"), 4).expect_err("refused");
         assert_eq!(refused.to_string(), "it is a FIFO, not a regular file");

@@ -1,17 +1,17 @@
-//! What recording kernel channels costs or risks, by NCCL release. The plugin cannot prevent it, so it warns once.
+//! The cost and risk of recording kernel channels, by NCCL release. The plugin cannot prevent these, so it warns once.
 
 /// The warning for a user who records kernel channels on this release (22809 = 2.28.9; 0 = unknown).
 pub fn kernel_channels(nccl_version: u32) -> &'static str {
     match nccl_version {
-        // NVIDIA/nccl #2039, mended in 2.28.3; 2.26.2 also hangs after graph capture.
+        // NVIDIA/nccl #2039, fixed in 2.28.3; 2.26.2 also hangs after graph capture.
         22_600..22_800 => {
             "NCCL 2.26 and 2.27 can fail with \"Proxy append out of bounds\" in all-to-all with more than 64 peers, and 2.26.2 can hang after graph capture"
         }
-        // Seen with the real libraries: the device counts works that the host does not.
+        // Observed with the real libraries: the device counts work that the host does not count.
         22_900..23_100 => {
             "NCCL 2.29 and 2.30 can hang in ncclCommDestroy after grouped broadcasts, or after a send to oneself and then a broadcast"
         }
-        // NVIDIA/nccl #2355; rocm-systems #11860 describes the same order of teardown.
+        // NVIDIA/nccl #2355; rocm-systems #11860 describes the same teardown order.
         23_100.. => {
             "NCCL 2.31 and later measure phases in the kernel, which slows operations of 128 KiB to 4 MiB by up to 13 %, and can crash when a communicator is destroyed or aborted before its work is done: synchronise the device first"
         }

@@ -1,8 +1,8 @@
-//! Dates in names of directories.
+//! Dates in directory names.
 
 use std::mem::MaybeUninit;
 
-/// `20261121-100312`, in UTC, for a number of seconds since 1970.
+/// Formats seconds since 1970 as `20261121-100312`, in UTC.
 pub fn date_and_time(seconds: u64) -> String {
     let time = utc(seconds);
     format!(
@@ -16,13 +16,13 @@ pub fn date_and_time(seconds: u64) -> String {
     )
 }
 
-/// The date and time in UTC of a number of seconds since 1970.
+/// Converts seconds since 1970 to date and time in UTC.
 fn utc(seconds: u64) -> libc::tm {
     let seconds = libc::time_t::try_from(seconds).unwrap_or(0);
     let mut time = MaybeUninit::<libc::tm>::zeroed();
-    // SAFETY: both pointers are to variables that live during the call.
+    // SAFETY: both pointers point to variables that live during the call.
     unsafe { libc::gmtime_r(&raw const seconds, time.as_mut_ptr()) };
-    // SAFETY: zeroes are a valid value, whether or not gmtime_r filled it.
+    // SAFETY: all zeroes are a valid value, whether or not gmtime_r filled it.
     unsafe { time.assume_init() }
 }
 

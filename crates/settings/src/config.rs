@@ -10,11 +10,11 @@ use nccl_events::STANDARD;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScorepMode {
-    /// If Score-P is in the process; only calls if Scalasca is to analyse its trace.
+    /// If Score-P is in the process; only calls if Scalasca is to analyse the trace.
     Auto,
     /// If Score-P is in the process; a warning if it is not.
     On,
-    /// As `On`, and only calls.
+    /// As `On`, but only calls.
     Calls,
     Off,
 }
@@ -26,7 +26,7 @@ impl ScorepMode {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finalize {
-    /// At the end of the process's recording.
+    /// When the process's recording ends.
     Inline,
     Offline,
 }
@@ -38,9 +38,9 @@ impl Finalize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verbosity {
     Quiet,
-    /// One line at start, one at the end, warnings.
+    /// One line at start, one at the end, and warnings.
     Normal,
-    /// These lines on stderr too, and decisions.
+    /// The same lines on stderr too, and decisions.
     Verbose,
 }
 
@@ -57,9 +57,9 @@ pub struct Config {
     pub mask: u32,
     pub enabled: bool,
     pub is_flight: bool,
-    /// The disk space of a flight recording, if the user limits it.
+    /// The disk space limit of a flight recording, if the user sets one.
     pub flight_bytes: Option<u64>,
-    /// How long a flight recording keeps records, if the user limits that.
+    /// How long a flight recording keeps records, if the user sets a limit.
     pub flight_time: Option<Duration>,
     pub dump_signal: Option<i32>,
     pub toggle_signal: Option<i32>,
@@ -72,10 +72,10 @@ pub struct Config {
     pub archive: ArchiveOptions,
     pub gpu: GpuSettings,
     pub scorep: ScorepMode,
-    /// The profiler plugins behind this one: names or paths.
+    /// The profiler plugins chained behind this one: names or paths.
     pub chain: Vec<String>,
     pub verbosity: Verbosity,
-    /// What was wrong with the variables: one line each.
+    /// Problems with the variables, one line each.
     pub remarks: Vec<String>,
 }
 
@@ -108,11 +108,11 @@ impl Default for Config {
 
 pub const MOST_CHAINED: usize = 4;
 
-/// The disk space of a flight recording that the user does not limit.
+/// The disk space of a flight recording if the user sets no limit.
 const DEFAULT_FLIGHT_BYTES: u64 = 64 << 20;
 
 impl Config {
-    /// What a flight recording keeps; `None` where everything is kept.
+    /// What a flight recording keeps; `None` if everything is kept.
     pub fn flight_retention(&self) -> Option<Retention> {
         let by_default = match self.flight_time {
             Some(_) => self.max_bytes,
@@ -121,7 +121,7 @@ impl Config {
         self.is_flight.then(|| Retention { bytes: self.flight_bytes.unwrap_or(by_default), time: self.flight_time })
     }
 
-    /// The size limit of the journal. Flight recordings get extra room: old segments may be removed late.
+    /// The size limit of the journal. Flight recordings get extra room, because old segments may be removed late.
     pub fn limit_bytes(&self) -> u64 {
         let retained = self.flight_retention().map_or(0, |kept| kept.bytes);
         self.max_bytes.max(retained.saturating_mul(2))

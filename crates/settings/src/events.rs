@@ -1,4 +1,4 @@
-//! Sets of event kinds: presets, and how a user writes a set.
+//! Sets of event kinds: presets, and the syntax for users.
 
 use super::values::{nearest, number};
 use nccl_events::Kind;
@@ -9,7 +9,7 @@ pub fn event_mask(text: &str) -> Result<u32, String> {
     event_kinds(text).map_err(|reason| format!("{reason}; `standard` is used"))
 }
 
-/// [`event_mask`] for a caller that has no default.
+/// As [`event_mask`], for callers without a default.
 pub fn event_kinds(text: &str) -> Result<u32, String> {
     let mut mask = 0;
     for word in text.split([',', ' ', '+']).map(str::trim).filter(|word| !word.is_empty()) {
@@ -46,7 +46,7 @@ fn event_bits(word: &str) -> Result<u32, String> {
     }
 }
 
-/// A mask by the name of its preset, else by its kinds.
+/// Names a mask by its preset, or else by its kinds.
 pub fn event_set(mask: u32) -> String {
     match mask {
         LIGHT => "light".to_owned(),

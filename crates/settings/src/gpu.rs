@@ -4,9 +4,9 @@ use nccl_events::gpu::Backend;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BackendChoice {
-    /// Not at all: no function of CUDA is called.
+    /// Calls no CUDA function.
     Off,
-    /// By CUPTI unless another tool may use it, else by CUDA events.
+    /// CUPTI unless another tool may use it, else CUDA events.
     #[default]
     Auto,
     Cupti,
@@ -36,7 +36,7 @@ pub struct GpuSettings {
     pub cupti_library: Option<String>,
 }
 
-/// What a user has to know who wants all kernels recorded, which only CUPTI does, and gets this backend.
+/// The advice for a user who asks for all kernels, which only CUPTI records, and gets this backend.
 pub fn without_all_kernels(kernels: CuptiKernels, backend: Backend) -> Option<&'static str> {
     let is_in_vain = kernels == CuptiKernels::All && backend == Backend::Events;
     is_in_vain.then_some(

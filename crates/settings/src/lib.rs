@@ -1,10 +1,10 @@
-//! What the environment variables say.
+//! Reads the settings from the environment variables.
 //!
 //! One table ([`VARIABLES`]) has every variable with its meaning and how its value is read. `docs/REFERENCE.md` is
-//! generated from it (`tests/archive/pages.rs`), and `nccl-otf2 run --help` prints it.
+//! generated from the table (`tests/archive/pages.rs`), and `nccl-otf2 run --help` prints it.
 //!
-//! Reading never fails: a bad value keeps the default and leaves a line in [`Config::remarks`]. So does a variable that
-//! has our prefix and does not exist; the line names the nearest one that does.
+//! Reading never fails: a bad value keeps the default and adds a line to [`Config::remarks`]. An unknown variable with
+//! the project's prefix also adds a line, which names the nearest existing variable.
 
 mod advice;
 mod calendar;
@@ -26,10 +26,10 @@ pub use template::{PathValues, expand};
 use values::{nearest, number};
 pub use variables::{VARIABLES, Variable};
 
-/// The version of the plugin and of the tool, with the commit where they were built from a checkout.
+/// The version of the plugin and the tool, with the commit if they were built from a checkout.
 pub const VERSION: &str = env!("NCCL_PROFILER_OTF2_VERSION");
 
-/// NCCL's own variable for an event mask, which counts when `NCCL_OTF2_EVENTS` is not set.
+/// NCCL's own variable for an event mask, used if `NCCL_OTF2_EVENTS` is not set.
 const NCCL_EVENT_MASK: &str = "NCCL_PROFILE_EVENT_MASK";
 
 impl Config {
@@ -83,7 +83,7 @@ impl Config {
     }
 }
 
-/// Whether the plugin reads a variable. `NCCL_OTF2_TEST_*` is for the project's own tests.
+/// Whether the plugin reads a variable. `NCCL_OTF2_TEST_*` is reserved for the project's own tests.
 fn is_ours(name: &str) -> bool {
     name.starts_with("NCCL_OTF2_") && !name.starts_with("NCCL_OTF2_TEST_")
 }

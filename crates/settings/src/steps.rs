@@ -1,16 +1,16 @@
-//! Step ranges: from which collective to which one the plugin records (`NCCL_OTF2_STEPS`).
+//! Step ranges: the ranges of collectives that the plugin records (`NCCL_OTF2_STEPS`).
 
 pub use nccl_events::control::Span as StepRange;
 
-/// Ranges in order, none touching the next. Without any range everything is recorded.
+/// Sorted, non-adjacent ranges. Without any range, everything is recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepRanges(Vec<StepRange>);
 
 impl StepRanges {
-    /// The largest number of ranges: callbacks search them.
+    /// The limit is low because callbacks search the ranges.
     pub const MOST: usize = 16;
 
-    /// Reads `100-200`, `100-` (to the end), `100`, several with commas between; `none` for no limit.
+    /// Parses `100-200`, `100-` (to the end), `100`, or several separated by commas; `none` for no limit.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.eq_ignore_ascii_case("none") {
             return Ok(Self::default());

@@ -1,4 +1,4 @@
-//! Templates of directory names.
+//! Templates for directory names.
 
 #[derive(Clone, Debug)]
 pub struct PathValues {
@@ -8,7 +8,7 @@ pub struct PathValues {
     pub rank: Option<u32>,
 }
 
-/// Fills in a template. A value that is not known becomes `unknown`; `/` in a value becomes `_`.
+/// Fills in a template. An unknown value becomes `unknown`; `/` in a value becomes `_`.
 pub fn expand(template: &str, values: &PathValues) -> String {
     let clean = |text: &str| text.replace(['/', '\0'], "_");
     let unknown = || "unknown".to_owned();

@@ -31,7 +31,7 @@ fn what_makes_no_sense_keeps_the_default_and_says_so() {
 
 #[test]
 fn event_sets_by_preset_name_and_number() {
-    // The kinds as NCCL's headers number them (v5: 0xfff is everything up to KernelLaunch).
+    // The kinds as NCCL's headers number them (in v5, 0xfff is everything up to KernelLaunch).
     assert_eq!((LIGHT, STANDARD), (0x7000 | 0xf00 | 0x7, LIGHT | 0x8));
     let neither = FULL & !Kind::KernelCh.mask() & !Kind::KernelPhase.mask();
     for (text, mask) in [
@@ -41,7 +41,7 @@ fn event_sets_by_preset_name_and_number() {
         ("KernelCh ncclProfileColl", 0x42),
         ("full", 0xffff),
         ("none", 0),
-        // There are no phases without channels.
+        // Without channels there are no phases.
         ("full,-KernelCh", neither),
         ("full,-0x40", neither),
         ("full,-KernelPhase", FULL & !Kind::KernelPhase.mask()),
@@ -108,7 +108,7 @@ fn a_flight_has_a_size_or_a_time() {
     assert_eq!(kept(&[flight, size, time]), of(1 << 30, Some(90)));
     let config = read(&[flight, ("NCCL_OTF2_FLIGHT_SIZE", "1M"), ("NCCL_OTF2_MAX_SIZE", "4M")]);
     assert_eq!((config.remarks.len(), config.flight_retention()), (1, of(8 << 20, None)));
-    // Room for a maintenance thread that is late.
+    // Twice the limit: room for a late maintenance thread.
     assert_eq!(config.limit_bytes(), 16 << 20);
 }
 

@@ -1,6 +1,6 @@
-//! Readers of values: one word of a list, a size, a signal, a number.
+//! Parsers for values: one word from a list, a size, a signal, a number.
 
-/// Reads one word of a list, in upper or lower case.
+/// Parses one word from a list, ignoring case.
 pub(super) fn choice<T: Copy>(value: &str, choices: &[(&str, T)]) -> Result<T, String> {
     let found = choices.iter().find(|(name, _)| name.eq_ignore_ascii_case(value));
     found.map(|(_, choice)| *choice).ok_or_else(|| {
@@ -28,7 +28,7 @@ pub(super) fn size(value: &str) -> Result<u64, String> {
     count.checked_mul(1 << shift).ok_or_else(bad)
 }
 
-/// Reads a signal that a program may use as it likes; `None` for no signal.
+/// Parses a signal that programs may use freely; `None` for no signal.
 pub(super) fn signal(value: &str) -> Result<Option<i32>, String> {
     let name = value.to_ascii_uppercase();
     match name.strip_prefix("SIG").unwrap_or(&name) {

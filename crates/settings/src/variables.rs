@@ -1,4 +1,4 @@
-//! The table of the variables: their values, their meaning for users, and how each is read.
+//! The table of variables: their values, their meaning for users, and how each is read.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub struct Variable {
     pub values: &'static str,
     pub default: &'static str,
     pub doc: &'static str,
-    /// Puts a value into the settings; the error names the fault and the value used instead.
+    /// Stores a value in the settings; the error names the problem and the value used instead.
     pub(super) set: fn(&mut Config, &str) -> Result<(), String>,
 }
 
@@ -36,7 +36,7 @@ pub const VARIABLES: &[Variable] = &[
         values: "text",
         default: "the id that the batch system or the launcher gives the job, with its step",
         doc: "Which job the process is of. A directory has one job's archive; what another job records there goes into `jobs/<job>` in it ([GUIDE.md](GUIDE.md#one-directory-one-job)). Set this to one text for what is to become one archive though its ids differ, such as steps of a Slurm job. `nccl-otf2 run` sets it where there is no id.",
-        // The ids of jobs are read together, by the journal's `JobEnvironment`.
+        // The journal's `JobEnvironment` reads all job ids together.
         set: |_, _| Ok(()),
     },
     Variable {
@@ -234,10 +234,10 @@ fn not_empty(value: &str) -> Option<String> {
     Some(value.to_owned()).filter(|value| !value.is_empty())
 }
 
-/// The smallest useful flight recording: a few threads with a segment in use and one prepared.
+/// The smallest useful flight recording: a few threads, each with one segment in use and one prepared.
 const SMALLEST_FLIGHT_BYTES: u64 = 8 * SEGMENT_BYTES as u64;
 
-/// The smallest useful journal: a segment each for the maintenance, a calling and a proxy thread.
+/// The smallest useful journal: one segment each for the maintenance, a calling and a proxy thread.
 const SMALLEST_BYTES: u64 = 3 * SEGMENT_BYTES as u64;
 
 fn flight_size(config: &mut Config, value: &str) -> Result<(), String> {
@@ -257,7 +257,7 @@ fn flight_seconds(config: &mut Config, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A limit that is too small becomes the smallest useful one, not the default: the user asked for little.
+/// A limit that is too small becomes the smallest useful limit, not the default, because the user asked for little.
 fn max_size(config: &mut Config, value: &str) -> Result<(), String> {
     let bytes = size(value)?;
     config.max_bytes = bytes.max(SMALLEST_BYTES);

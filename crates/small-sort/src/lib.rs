@@ -1,5 +1,5 @@
-//! Sorting in one function for all types. Each type that the standard library sorts adds 5 to 10 KB of code; here it
-//! adds some hundred bytes, and sorting takes longer, unless the items are in order already.
+//! Sorts with one function for all types. The standard library's sort adds 5 to 10 KB of code for each type; this one
+//! adds a few hundred bytes, but is slower unless the items are already sorted.
 
 use std::cmp::Ordering;
 
@@ -25,7 +25,7 @@ pub fn sort_by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
     put_in_order(&mut order, &mut |a, b| items.swap(a, b));
 }
 
-/// The places below `length` in the order of what is there.
+/// The indices below `length`, sorted by the items at those indices.
 #[inline(never)]
 fn order(length: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..length).collect();
@@ -33,7 +33,7 @@ fn order(length: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize
     order
 }
 
-/// Swaps items until each comes from the place that `order` has for it.
+/// Swaps items until each position holds the item that `order` assigns to it.
 #[inline(never)]
 fn put_in_order(order: &mut [usize], swap: &mut dyn FnMut(usize, usize)) {
     for first in 0..order.len() {
@@ -49,7 +49,7 @@ fn put_in_order(order: &mut [usize], swap: &mut dyn FnMut(usize, usize)) {
     }
 }
 
-/// [`Iterator::collect`] without sorting: the standard library sorts what becomes a `BTreeMap` or a `BTreeSet`.
+/// [`Iterator::collect`] without sorting: the standard library sorts to build a `BTreeMap` or a `BTreeSet`.
 pub trait Gather: Iterator + Sized {
     fn gather<C: Default + Extend<Self::Item>>(self) -> C {
         let mut all = C::default();

@@ -1,9 +1,9 @@
-//! Snapshots: archives of what a job has recorded so far, while it runs on.
+//! Snapshots: archives of what a job has recorded so far, made while the job keeps running.
 //!
-//! A user makes the file `dump` in the job's directory, or sends a signal to any of the job's processes, which then
-//! makes the file. Every process looks for it about once a second, and copies its part into `snapshots/<when>/parts/`.
-//! `<when>` is the time of the file, so it is the same for all processes. The process that finds that all have copied
-//! their parts moves the file to `snapshots/<when>/request`. The snapshot is then a job's directory like any other.
+//! A user creates the file `dump` in the job's directory, or signals any of the job's processes, which then creates the
+//! file. Every process checks for it about once a second, and copies its part into `snapshots/<when>/parts/`; `<when>`,
+//! the file's time, is the same for all. The process that finds all parts copied moves the file to
+//! `snapshots/<when>/request`. The snapshot is then an ordinary job directory.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -23,7 +23,7 @@ pub const SNAPSHOTS: &str = "snapshots";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The snapshot's name: the time of the file.
+    /// The snapshot's name, from the time of the file.
     pub name: String,
     inode: u64,
 }
@@ -61,9 +61,9 @@ impl Request {
         out.join(SNAPSHOTS).join(&self.name)
     }
 
-    /// Closes the request: later requests are for another snapshot.
+    /// Closes the request, so that the next request makes another snapshot.
     pub fn close(&self, out: &Path) -> io::Result<()> {
-        // There may be a new request already.
+        // A new request may already exist.
         if Self::find(out)?.as_ref() != Some(self) {
             return Ok(());
         }
@@ -74,17 +74,17 @@ impl Request {
     }
 }
 
-/// How far the processes of a job are with a snapshot, by name of their parts.
+/// The progress of a job's processes with a snapshot, by part name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     pub there: Vec<String>,
-    /// Have not, and record or may record on another host.
+    /// Not copied yet, and recording or possibly recording on another host.
     pub awaited: Vec<(String, ProcessInfo)>,
-    /// Had finished before the request, or died.
+    /// Finished before the request, or dead.
     pub over: Vec<String>,
 }
 
-/// Looks how far the processes of a job are with a snapshot.
+/// Determines the progress of a job's processes with a snapshot.
 pub fn standing(out: &Path, request: &Request) -> Result<Standing, trace::Error> {
     let parts = request.directory(out).join(PARTS);
     let mut standing = Standing::default();

@@ -1,7 +1,7 @@
 //! TensorFlow's C interface (`pluggable_profiler.h`, version 0.0.1).
 //!
-//! Every struct says in its first field how large it is there. A struct that is smaller than the one known here is not
-//! written to; what a larger one has beyond is left as it is.
+//! The first field of every struct holds the struct's size in TensorFlow. A struct smaller than the known version is
+//! not written to; extra fields of a larger struct are left unchanged.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -9,7 +9,7 @@ use crate::profile;
 use in_process::recorded::{Recorded, SessionEndsFunction};
 use in_process::{panics, stderr};
 
-/// `TF_Status`: set to success by TensorFlow, and left so.
+/// `TF_Status`: TensorFlow sets it to success, and this library leaves it so.
 type Status = *mut c_void;
 type Switch = unsafe extern "C" fn(*const Profiler, Status);
 /// `collect_data_xspace`: profiler, buffer, size, status.
@@ -51,14 +51,13 @@ const _: () = assert!(size_of::<Profiler>() == 24);
 const _: () = assert!(size_of::<ProfilerFunctions>() == 40);
 const _: () = assert!(size_of::<Registration>() == 64);
 
-/// The version of the interface that changes when it is another one.
+/// The interface's major version; a different one is an incompatible interface.
 const MAJOR_VERSION: c_int = 0;
 
-/// Registers the profiler with TensorFlow, which calls this when it loads the library as one of its plugins.
+/// Registers the profiler with TensorFlow. TensorFlow calls this when it loads the library as a plugin.
 ///
 /// # Safety
-/// `registration` is NULL or points to as many bytes as its `struct_size` says, and so do the two structs that it
-/// names.
+/// `registration` is NULL or points to `struct_size` bytes; the same holds for its two struct pointers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TF_InitProfiler(registration: *mut Registration, _status: Status) {
     guarded(|| {
@@ -75,7 +74,7 @@ unsafe fn register(registration: *mut Registration) {
     if !unsafe { is_large_enough::<Registration>(registration.cast()) } {
         return;
     }
-    // SAFETY: all fields are there, as its size says.
+    // SAFETY: the struct's size shows that all fields are there.
     let mut filled = unsafe { registration.read() };
     let (profiler, functions) = (filled.profiler, filled.profiler_fns);
     // SAFETY: NULL, or a struct that begins with its size (contract).
@@ -85,12 +84,12 @@ unsafe fn register(registration: *mut Registration) {
     if filled.major_version != MAJOR_VERSION || !has_profiler || !has_functions {
         return;
     }
-    // SAFETY: all fields are there, as its size says.
+    // SAFETY: the struct's size shows that all fields are there.
     let known = unsafe { profiler.read() };
     let known = Profiler { struct_size: size_of::<Profiler>(), device_type: c"NCCL".as_ptr(), ..known };
     // SAFETY: as above; only known fields are written.
     unsafe { profiler.write(known) };
-    // SAFETY: all fields are there, as its size says.
+    // SAFETY: the struct's size shows that all fields are there.
     let known = unsafe { functions.read() };
     let known = ProfilerFunctions {
         struct_size: size_of::<ProfilerFunctions>(),
@@ -108,7 +107,7 @@ unsafe fn register(registration: *mut Registration) {
     unsafe { registration.write(filled) };
 }
 
-/// Whether a struct is there and has all the fields of `T`.
+/// Whether the pointer is not NULL and the struct has all the fields of `T`.
 ///
 /// # Safety
 /// `size` is NULL or points to a struct's first field, its size.
@@ -118,7 +117,7 @@ unsafe fn is_large_enough<T>(size: *const usize) -> bool {
 }
 
 /// # Safety
-/// `profiler` is NULL or that of the registration.
+/// `profiler` is NULL or the registration's profiler.
 unsafe extern "C" fn start(profiler: *const Profiler, _status: Status) {
     guarded(|| {
         // SAFETY: the contract.
@@ -137,11 +136,10 @@ unsafe extern "C" fn stop(profiler: *const Profiler, _status: Status) {
     });
 }
 
-/// Called with a NULL buffer for the size, then for the bytes.
+/// TensorFlow calls this with a NULL buffer for the size, then with a buffer for the bytes.
 ///
 /// # Safety
-/// `size` is NULL or points to a number, and `buffer` is NULL or has as many bytes as that says; `profiler` is as for
-/// [`start`].
+/// `size` is NULL or points to a number. `buffer` is NULL or has that many bytes. `profiler` is as for [`start`].
 unsafe extern "C" fn collect_data_xspace(
     profiler: *const Profiler,
     buffer: *mut u8,
@@ -157,39 +155,39 @@ unsafe extern "C" fn collect_data_xspace(
         if buffer.is_null() {
             return profile::bytes();
         }
-        // SAFETY: not NULL, so it is a number (contract).
+        // SAFETY: not NULL, so it points to a number (contract).
         let capacity = unsafe { size.read() };
-        // SAFETY: the buffer has as many bytes (contract), and TensorFlow has initialised them.
+        // SAFETY: the buffer has that many bytes (contract), and TensorFlow has initialised them.
         let buffer = unsafe { std::slice::from_raw_parts_mut(buffer, capacity) };
         profile::take(buffer)
     });
-    // After a panic, too: TensorFlow's variable is not initialised before the first call.
+    // Also after a panic, because TensorFlow's variable is not initialised before the first call.
     // SAFETY: as above.
     unsafe { size.write(written.unwrap_or(0)) };
 }
 
-/// A fault on demand, in debug builds only: for a profiler whose extension is the magic number.
+/// Injects a fault, in debug builds only, if the profiler's extension is the magic number.
 ///
 /// # Safety
 /// As for [`start`].
 unsafe fn fault(profiler: *const Profiler) {
     const MAGIC: usize = 0xfa17;
     if cfg!(debug_assertions) && !profiler.is_null() {
-        // SAFETY: not NULL, so it is the registration's (contract), which has all fields.
+        // SAFETY: not NULL, so it is the registration's profiler (contract), which has all fields.
         let ext = unsafe { (*profiler).ext };
         assert!(ext.addr() != MAGIC, "planted");
     }
 }
 
-// Nothing was allocated for either.
+// Nothing was allocated for the profiler or its functions.
 unsafe extern "C" fn destroy_profiler(_profiler: *mut Profiler) {}
 unsafe extern "C" fn destroy_profiler_fns(_functions: *mut ProfilerFunctions) {}
 
-/// The plugin ends a session: its journal may be removed after this returns. Called inside NCCL's last `finalize`.
+/// The plugin ends a session; the journal may be removed after this returns. Called inside NCCL's last `finalize`.
 ///
 /// # Safety
 /// `recorded` is NULL or readable.
-// SAFETY: the name is this project's, and the plugin asks for it by this library's handle.
+// SAFETY: the name belongs to this project, and the plugin looks it up through this library's handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nccl_otf2_session_ends_v1(recorded: *const Recorded) {
     // SAFETY: NULL or readable (contract).
@@ -200,7 +198,7 @@ pub unsafe extern "C" fn nccl_otf2_session_ends_v1(recorded: *const Recorded) {
 
 const _: SessionEndsFunction = nccl_otf2_session_ends_v1;
 
-/// Runs a callback: a panic must not get into TensorFlow, or NCCL.
+/// Runs a callback and catches panics, which must not reach TensorFlow or NCCL.
 fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
     match panics::catch(body) {
         Ok(result) => Some(result),

@@ -1,5 +1,5 @@
-//! What was recorded since a profile began as an XSpace: the journal, which is only read, becomes an archive in a
-//! temporary directory, and that is exported like any other.
+//! Exports what was recorded since a profile began as an XSpace. The journal is only read: it becomes an archive in a
+//! temporary directory, which is exported like any other archive.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -12,7 +12,7 @@ use rayon::ThreadPoolBuilder;
 use trace::{WriteOptions, unify, write_part};
 
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Cores that are taken from the job meanwhile.
+/// The most cores taken from the job during the export.
 const THREADS: usize = 4;
 
 pub(super) struct Begin {
@@ -20,10 +20,10 @@ pub(super) struct Begin {
     pub(super) realtime_ns: u64,
 }
 
-/// The planes of what a session recorded since a profile began; empty without events.
+/// The planes of a session since a profile began; empty without events.
 pub(super) fn planes(part: &Path, begin: &Begin) -> Result<Vec<u8>, String> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
-    // Its threads have ended when this returns, and take none of the program's signals.
+    // The pool's threads have ended when this returns, and receive none of the program's signals.
     let made = ThreadPoolBuilder::new()
         .num_threads(cores.min(THREADS))
         .build_scoped(|thread| host::without_signals(|| thread.run()), |pool| pool.install(|| exported(part, begin)));

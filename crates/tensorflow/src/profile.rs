@@ -1,4 +1,4 @@
-//! A profile, from start to stop; then its bytes.
+//! A profile from start to stop, and its bytes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use in_process::recorded::{Recorded, ask_plugin};
 use in_process::stderr;
 use journal::clock::{self, ticks};
 
-/// The largest journal of a profile that is read inside the job: reading takes about three times as much memory.
+/// The largest journal that is read inside the job: reading takes about three times as much memory.
 const LIMIT_BYTES: u64 = 512 << 20;
 /// How long to wait for another thread that makes planes. In a forked child that thread does not exist.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -19,15 +19,15 @@ static PROFILE: Mutex<Profile> = Mutex::new(Profile { begin: None, recorded: Non
 
 struct Profile {
     begin: Option<Begin>,
-    /// The part that was recorded into when it began, and the size of its journal then.
+    /// The part being recorded when the profile began, and the size of its journal then.
     recorded: Option<(PathBuf, u64)>,
     xspace: Vec<u8>,
 }
 
-/// A profile begins; what is left of the one before goes.
+/// Begins a profile and discards what is left of the previous one.
 pub(super) fn start() {
     clock::select();
-    // An error of the plugin is reported once, at the end.
+    // A plugin error is reported once, at the end.
     let recorded = ask_plugin().ok().flatten().map(|recorded| (recorded.part(), recorded.journal_bytes));
     if let Some(mut profile) = lock() {
         profile.xspace = Vec::new();
@@ -51,7 +51,7 @@ pub(super) fn bytes() -> usize {
     lock().map_or(0, |profile| profile.xspace.len())
 }
 
-/// Moves the bytes to a buffer, if it is large enough; gives how many there are.
+/// Moves the bytes to a buffer, if it is large enough; returns the number of bytes.
 pub(super) fn take(buffer: &mut [u8]) -> usize {
     let Some(mut profile) = lock() else {
         return 0;
@@ -64,7 +64,7 @@ pub(super) fn take(buffer: &mut [u8]) -> usize {
     bytes
 }
 
-/// A session ends, and its journal may go with it.
+/// Reads a session that ends, because its journal may be removed with it.
 pub(super) fn session_ends(recorded: &Recorded) {
     if let Some(mut profile) = lock() {
         profile.add(recorded);

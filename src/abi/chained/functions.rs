@@ -14,7 +14,7 @@ type Start = unsafe extern "C" fn(Pointer, *mut Pointer, Pointer) -> ncclResult_
 type State = unsafe extern "C" fn(Pointer, sys::ncclProfilerEventState_t, Pointer) -> ncclResult_t;
 type OfOne = unsafe extern "C" fn(Pointer) -> ncclResult_t;
 
-/// A table of any version: the members differ only in what their arguments point to, and in the arguments of `init`.
+/// A table of any version. Versions differ only in the arguments of `init` and in what other arguments point to.
 #[repr(C)]
 struct AnyTable {
     name: *const c_char,
@@ -28,7 +28,7 @@ struct AnyTable {
 const _: () = assert!(size_of::<AnyTable>() == size_of::<sys::ncclProfiler_v7_t>());
 const _: () = assert!(offset_of!(AnyTable, finalize) == offset_of!(sys::ncclProfiler_v7_t, finalize));
 
-/// What `init` gets beside context and mask; nothing up to version 3.
+/// The arguments of `init` other than context and mask; unused up to version 3.
 #[derive(Clone, Copy)]
 pub(in crate::abi) struct Communicator {
     pub(in crate::abi) id: u64,
@@ -39,7 +39,7 @@ pub(in crate::abi) struct Communicator {
     pub(in crate::abi) logger: ncclDebugLogger_t,
 }
 
-/// The kinds of events that a plugin's table can get; any where NCCL itself would pass any.
+/// The kinds of events that a plugin's table can get; all kinds if NCCL would call the same table.
 pub(super) fn kinds(plugin: Table, called: Table) -> u32 {
     if plugin == called { u32::MAX } else { event::kinds(plugin) }
 }
@@ -53,7 +53,7 @@ pub(super) struct Functions {
     pub(super) finalize: OfOne,
 }
 
-/// The best table of a library that can be served when NCCL calls `called`.
+/// The newest table of a library that can be served when NCCL calls `called`.
 pub(super) fn best(library: &Library, called: Table) -> Result<(Table, Functions), String> {
     let mut others = Vec::new();
     for version in Table::ALL.into_iter().rev() {
@@ -79,7 +79,7 @@ fn find(library: &Library, version: Table) -> Option<NonNull<AnyTable>> {
 
 impl Functions {
     fn read(at: NonNull<AnyTable>, version: Table) -> Result<Self, String> {
-        // SAFETY: a symbol of this name is a table, as for NCCL, and the library stays loaded.
+        // SAFETY: a symbol of this name is a table, as NCCL also assumes, and the library stays loaded.
         let AnyTable { init, start, stop, state, finalize, .. } = unsafe { at.read() };
         let (Some(init), Some(start), Some(stop), Some(state), Some(finalize)) = (init, start, stop, state, finalize)
         else {
@@ -92,10 +92,10 @@ impl Functions {
         self.at == other.at
     }
 
-    /// Calls `init`: gives the context, or the error.
+    /// Calls `init`; returns the context or the error.
     ///
     /// # Safety
-    /// These functions are of `table`, and the arguments are NCCL's.
+    /// These functions come from `table`, and the arguments are NCCL's.
     pub(super) unsafe fn init(
         &self,
         table: Table,
@@ -106,7 +106,7 @@ impl Functions {
         let out = &raw mut context;
         let Communicator { id, name, nodes, ranks, rank, logger } = *comm;
         let result = match table {
-            // SAFETY: the type of the first three tables; the pointers live during the call, the mask for ever.
+            // SAFETY: the first three tables have this type; the pointers live during the call, the mask for ever.
             Table::V1 | Table::V2 | Table::V3 => Some(unsafe { (self.init)(out, mask) }),
             Table::V4 => {
                 // SAFETY: the library's table has this type, and stays loaded.

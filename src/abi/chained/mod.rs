@@ -1,10 +1,10 @@
-//! Calls the profiler plugins behind this one, each by the best of its tables, with its own contexts and handles.
+//! Calls the chained profiler plugins, each through the best of its tables, with its own contexts and handles.
 //!
-//! NCCL's descriptor is passed on as it is, but for the parents in it, which are each plugin's own during its call. So
-//! a plugin also sees what this one does not know. Versions 4 to 7 begin with the same fields: one older plugin can be
-//! called with the descriptor of a newer table. Versions 1 to 3 differ, and are called only by an NCCL that has them.
+//! NCCL's descriptor is passed on unchanged, except for its parents, which are each plugin's own during the call. So a
+//! plugin also sees fields that this plugin does not know. Versions 4 to 7 begin with the same fields, so an older
+//! plugin can be called with a newer table's descriptor. Versions 1 to 3 differ; only an NCCL that has them calls them.
 //!
-//! A chained plugin may do anything: a crash in it is a crash of the job, as without this plugin.
+//! A chained plugin may do anything: if it crashes, the job crashes, as without this plugin.
 
 mod functions;
 mod links;
@@ -24,7 +24,7 @@ use nccl_events::Table;
 use nccl_events::id::EventId;
 use settings::Config;
 
-/// The tables of events and of communicators have 2 to the power of these entries.
+/// The tables of events and communicators have 2 to the power of these numbers of entries.
 const EVENT_BITS: u32 = 16;
 const COMMUNICATOR_BITS: u32 = 12;
 
@@ -32,7 +32,7 @@ static CHAIN: AtomicPtr<Chain> = AtomicPtr::new(ptr::null_mut());
 
 #[inline]
 pub(super) fn chain() -> Option<&'static Chain> {
-    // SAFETY: NULL, or of `Box::into_raw` in `begin`, and never freed.
+    // SAFETY: NULL, or the result of `Box::into_raw` in `begin`, which is never freed.
     unsafe { CHAIN.load(Ordering::Acquire).as_ref() }
 }
 
@@ -55,7 +55,7 @@ struct Plugin {
     functions: Functions,
 }
 
-/// Loads the plugins, in the first `init`, which came through this table.
+/// Loads the plugins, in the first `init`, which NCCL called through `table`.
 pub(super) fn begin(table: Table) {
     static BEGUN: OnceLock<()> = OnceLock::new();
     BEGUN.get_or_init(|| {
@@ -99,7 +99,7 @@ fn load(name: &str, table: Table, before: &[Plugin]) -> Result<Plugin, String> {
 }
 
 impl Chain {
-    /// A communicator begins: gives the plugins' contexts.
+    /// A communicator begins. Returns the plugins' contexts.
     ///
     /// # Safety
     /// NCCL passed `communicator` to `init` of this table.
@@ -134,7 +134,7 @@ impl Chain {
     pub(super) fn finalize(&self, table: Table, context: u64) {
         let Some(contexts) = self.contexts.remove(context) else { return };
         for (plugin, context) in self.plugins.iter().zip(contexts) {
-            // From 2.28 on NCCL does not finalize a NULL context.
+            // From 2.28 on, NCCL does not finalize a NULL context.
             if context != ABSENT && (context != 0 || !table.facts().has_parent_group) {
                 // SAFETY: the plugin returned this context, and gets its `finalize` once.
                 check(unsafe { (plugin.functions.finalize)(pointer(context)) });
@@ -142,8 +142,8 @@ impl Chain {
         }
     }
 
-    /// Hands a start over, and records it by `own` with the recorder's own parents in the descriptor. Gives the
-    /// handle for NCCL.
+    /// Forwards a start to the plugins, and records the start by `own` while the descriptor has the recorder's own
+    /// parents. Returns the handle for NCCL.
     ///
     /// # Safety
     /// NCCL passed `descriptor` to `startEvent` of this table.
@@ -188,8 +188,8 @@ impl Chain {
         id
     }
 
-    /// Whose event it is, and the plugins' contexts. Of an event that another process's communicator has caused (PXN)
-    /// nobody here has a context: the plugins get NULL. None for an event of a communicator that has ended.
+    /// The owner of an event, and the plugins' contexts. If another process's communicator caused the event (PXN), no
+    /// plugin has a context for it, and the plugins get NULL. `None` if the event's communicator has ended.
     fn owner(&self, context: u64, links: &Links, known: &[Option<(u64, Handles)>; 2]) -> Option<(u64, Handles)> {
         if let Some((_, contexts)) = self.contexts.get(context) {
             return Some((context, contexts));
@@ -216,8 +216,8 @@ impl Chain {
             }
             links.put(links.for_plugin(plugin.table, parents));
             let mut new = ptr::null_mut();
-            // SAFETY: the context is the plugin's own, and `functions::best` found that it can be called with the
-            // descriptors of this table.
+            // SAFETY: the context is the plugin's own, and `functions::best` checked that the plugin accepts this
+            // table's descriptors.
             check(unsafe { (plugin.functions.start)(pointer(context), &raw mut new, links.descriptor.as_ptr()) });
             *handle = number(new);
         }
@@ -234,7 +234,7 @@ impl Chain {
         }
     }
 
-    /// Hands a state over.
+    /// Forwards a state to the plugins.
     ///
     /// # Safety
     /// NCCL passed `arguments` to `recordEventState` of this table.
@@ -244,14 +244,14 @@ impl Chain {
         for (plugin, handle) in self.plugins.iter().zip(handles).filter(|(_, handle)| *handle != 0) {
             let is_known = plugin.table == table || state <= plugin.table.facts().last_state;
             if is_known {
-                // SAFETY: the plugin returned this handle for this event; the arguments are the same in all tables
-                // that can be served by this one (`Table::can_serve`).
+                // SAFETY: the plugin returned this handle for this event; the arguments are the same in all tables that
+                // this table can serve (`Table::can_serve`).
                 check(unsafe { (plugin.functions.state)(pointer(handle), state, arguments) });
             }
         }
     }
 
-    /// The plugins' handles for an event of a communicator that has not ended.
+    /// The plugins' handles for an event; `None` if its communicator has ended.
     fn handles(&self, id: u64) -> Option<Handles> {
         if id == 0 {
             return None;
@@ -269,7 +269,7 @@ impl Chain {
     }
 }
 
-/// NCCL looks at no result either, but of `init`.
+/// Counts errors. NCCL also ignores every result except that of `init`.
 fn check(result: u32) {
     if result != super::sys::ncclSuccess {
         chain::count(Count::Errors);

@@ -1,4 +1,4 @@
-//! The backend: launches push their ids, the worker collects records, the end waits for the rest.
+//! The backend: launches push their ids, the worker collects records, and the end of the session waits for the rest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -21,11 +21,11 @@ use nccl_events::Kind;
 use nccl_events::gpu::{Backend as BackendKind, GpuCount};
 use nccl_events::id::EventId;
 
-/// How long the worker waits for a flush. It reads the records that have come even if the flush has not returned.
+/// How long the worker waits for a flush. It reads the available records even if the flush has not returned.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(250);
 /// A flush that takes longer is reported.
 const HANGS_AFTER: Duration = Duration::from_secs(10);
-/// How long the worker waits at the end for running kernels, and for buffers that CUPTI has.
+/// How long the worker waits at the end for running kernels, and for outstanding buffers.
 const LAST_PATIENCE: Duration = Duration::from_millis(200);
 
 static SESSIONS: AtomicU64 = AtomicU64::new(0);
@@ -36,11 +36,11 @@ pub(in crate::gpu) struct Cupti {
     settings: Settings,
     driver: Driver,
     helper: Helper,
-    /// The worker's state. The worker takes it out, so that no lock is held while CUPTI is called.
+    /// The worker's state. The worker moves it out, so that it holds no lock while it calls CUPTI.
     reading: Mutex<Option<Box<Reading>>>,
     gate: Gate,
     counts: LaunchCounts,
-    /// The number of ids that were not on CUPTI's stack where the plugin had pushed them.
+    /// The number of pushed ids that were not on top of CUPTI's stack when the plugin popped them.
     disturbed: AtomicU64,
     flushed: Arc<AtomicI32>,
     flush_began: Mutex<Option<Instant>>,
@@ -70,7 +70,7 @@ pub(in crate::gpu) fn open(settings: Settings, driver: Driver) -> Result<Opened,
 
 impl Backend for Cupti {
     fn communicator_begins(&self, _communicator: u64, _device: DeviceContext, out: &mut dyn Output) {
-        // Soon after the beginning: the times of kernels before the first sample are extrapolated.
+        // Early, because the times of kernels before the first sample are extrapolated.
         let taken = self.reading.lock().take();
         if let Some(mut reading) = taken {
             reading.sample_clock(out);
@@ -110,7 +110,7 @@ impl Backend for Cupti {
         };
         let launches = self.take_counts(&mut reading, out);
         reading.sample_clock(out);
-        // Most often all kernels have run by now; if not, the worker waits a little.
+        // Usually all kernels have run by now; if not, the worker waits a little.
         let end_of_patience = deadline.min(Instant::now() + LAST_PATIENCE);
         let mut is_flushed = self.flush(&mut reading, 0, deadline, out);
         reading.read_all(out);
@@ -124,21 +124,21 @@ impl Backend for Cupti {
         }
         self.wait_for_buffers(&mut reading, deadline, out);
         if is_flushed && buffers::pool().outstanding() > 0 && !reading.is_taken_over() {
-            // This gives up running kernels: their records come without an end.
+            // A forced flush gives up running kernels: their records come without an end.
             is_flushed = self.flush(&mut reading, FLUSH_FORCED, deadline, out);
             self.wait_for_buffers(&mut reading, deadline, out);
         }
         reading.sample_clock(out);
         reading.check(launches, out);
         reading.end(out);
-        // CUPTI still has these buffers: they are never freed, and their records are not read.
+        // CUPTI still holds these buffers: they are never freed, and their records are not read.
         let late = buffers::pool().outstanding();
         buffers::pool().close();
         out.count(GpuCount::LateBuffers, u64::try_from(late).unwrap_or(u64::MAX));
         if !is_flushed {
             reading.reports.once(&Fault::FlushHangs, out);
         }
-        // A subscription must not end while a thread uses it.
+        // The subscription must not end while a thread uses it.
         if is_flushed && gate_is_empty {
             let calls = self.session.calls;
             self.helper.run(deadline, move || {
@@ -186,19 +186,19 @@ impl Cupti {
         let capturing = self.driver.is_capturing(Stream(launch.stream));
         let begun = launches::with(self.number, |open| {
             if open.is_full() {
-                // Their stops came on other threads, which NCCL does not do.
+                // Reached only if stops came on other threads, which NCCL does not do.
                 while let Some(launch) = open.take_last() {
                     self.remove(launch);
                 }
             }
             let mut is_pushed = false;
             match capturing {
-                // Nothing runs now, and the replays of the graph have no id.
+                // Nothing runs now, and the graph's replays have no id.
                 Ok(true) => self.counts.not_timed(NotTimed::Captured),
                 Err(CudaError::NOT_PERMITTED) => {
                     self.counts.not_timed(NotTimed::OnCallbackThread);
                 }
-                // If the driver cannot answer, nothing is captured.
+                // If the driver cannot answer, nothing is being captured.
                 Ok(false) | Err(_) => {
                     let code = calls.push(EXTERNAL_CUSTOM2, id);
                     is_pushed = code.is_success();
@@ -216,7 +216,7 @@ impl Cupti {
 
     fn pop(&self, id: u64) {
         launches::with(self.number, |open| {
-            // CUPTI's stacks belong to threads: another thread's cannot be changed here.
+            // CUPTI's stacks are per thread: another thread's stack cannot be changed here.
             if !open.has(id) {
                 return;
             }
@@ -235,7 +235,7 @@ impl Cupti {
         }
     }
 
-    /// Reports the counters of launching threads, and returns the number of launches whose ids CUPTI has.
+    /// Reports the launching threads' counters, and returns the number of launches whose ids CUPTI has.
     fn take_counts(&self, reading: &mut Reading, out: &mut dyn Output) -> u64 {
         let reported = self.counts.report(out);
         let pushed = reported.launches.saturating_sub(reported.not_timed);
@@ -249,7 +249,7 @@ impl Cupti {
         pushed
     }
 
-    /// Makes CUPTI give back its buffers. False if the call does not return until `deadline`.
+    /// Makes CUPTI return its buffers. False if the call has not returned by `deadline`.
     fn flush(&self, reading: &mut Reading, flag: u32, deadline: Instant, out: &mut dyn Output) -> bool {
         if !self.helper.is_busy() {
             *self.flush_began.lock() = Some(Instant::now());
@@ -271,7 +271,7 @@ impl Cupti {
         is_done
     }
 
-    /// Disables the activity kinds, unless another tool may use them by now: they are global to the process.
+    /// Disables the activity kinds, unless another tool may be using them now: they are global to the process.
     fn turn_off(&self, reading: &mut Reading, deadline: Instant, out: &mut dyn Output) -> bool {
         if reading.is_taken_over() && !self.session.calls.is_shared() {
             return true;
@@ -284,7 +284,7 @@ impl Cupti {
         is_done && self.flush(reading, 0, deadline, out)
     }
 
-    /// Buffers come back shortly after the flush.
+    /// Waits for the buffers that come back shortly after the flush.
     fn wait_for_buffers(&self, reading: &mut Reading, deadline: Instant, out: &mut dyn Output) {
         let end = deadline.min(Instant::now() + LAST_PATIENCE);
         reading.read_all(out);

@@ -1,4 +1,4 @@
-//! The buffers into which CUPTI writes its records, and the callbacks by which it requests and returns them.
+//! The buffers into which CUPTI writes its records, and the callbacks through which CUPTI requests and returns them.
 //!
 //! ```text
 //!            request (launching thread)        complete (any thread)         worker
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The buffers are in a fixed table, and every step is one exchange of a buffer's state. So the callbacks take no lock,
-//! and recognise the plugin's buffers by the table. A buffer that CUPTI has is never freed. There is one table for the
-//! process, because CUPTI's global callbacks carry no user data.
+//! and use the table to recognise the plugin's buffers. A buffer that CUPTI holds is never freed. There is one table
+//! per process, because CUPTI's global callbacks carry no user data.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -17,13 +17,13 @@ use crate::host::process;
 use in_process::panics;
 
 pub(super) const BYTES: usize = 4 << 20;
-/// The number of buffers when recording begins. A page takes memory when it is first used.
+/// The number of buffers when recording begins. A page uses memory only once it is touched.
 const READY_AT_FIRST: usize = 16;
 /// The number of free buffers that the worker keeps.
 const READY: usize = 8;
-/// The limit if CUPTI accepts that there is no buffer: 512 MiB.
+/// The limit if CUPTI accepts a refused request for a buffer: 512 MiB.
 const MOST: usize = 128;
-/// The limit if it does not: 4 GiB.
+/// The limit if CUPTI does not accept a refusal: 4 GiB.
 const MOST_EVER: usize = 1024;
 
 const EMPTY: u8 = 0;
@@ -31,7 +31,7 @@ const FREE: u8 = 1;
 const GIVEN: u8 = 2;
 const FULL: u8 = 3;
 const READING: u8 = 4;
-/// A thread is mapping it, or changing its state.
+/// A thread is mapping the buffer, or changing its state.
 const TAKEN: u8 = 5;
 
 struct Buffer {
@@ -42,16 +42,16 @@ struct Buffer {
 
 pub(super) struct Pool {
     buffers: [Buffer; MOST_EVER],
-    /// Buffers from this index on were never used.
+    /// Buffers from this index on have never been used.
     used: AtomicUsize,
-    /// Whether this CUPTI accepts that there is no buffer.
+    /// Whether this CUPTI accepts a refused request.
     may_refuse: AtomicBool,
     is_read: AtomicBool,
     refused: AtomicU64,
     foreign: AtomicU64,
 }
 
-/// A returned buffer, for this thread alone.
+/// A returned buffer, owned by this thread.
 pub(super) struct Full<'a> {
     buffer: &'a Buffer,
 }
@@ -80,14 +80,14 @@ impl Pool {
         }
     }
 
-    /// Prepares for a session. `may_refuse`: whether this CUPTI accepts that there is no buffer.
+    /// Prepares for a session. `may_refuse`: whether this CUPTI accepts a refused request for a buffer.
     pub(super) fn open(&self, may_refuse: bool) {
         self.may_refuse.store(may_refuse, Ordering::Relaxed);
         self.is_read.store(true, Ordering::Relaxed);
         while self.count(FREE) < READY_AT_FIRST && self.add(FREE).is_some() {}
     }
 
-    /// Discards the records of buffers that come back from now on.
+    /// Discards the records of buffers that are returned from now on.
     pub(super) fn close(&self) {
         self.is_read.store(false, Ordering::Relaxed);
     }
@@ -101,12 +101,12 @@ impl Pool {
         self.count(GIVEN)
     }
 
-    /// The number of requests without a buffer since the last call.
+    /// The number of refused requests since the last call.
     pub(super) fn take_refused(&self) -> u64 {
         self.refused.swap(0, Ordering::Relaxed)
     }
 
-    /// The number of returned buffers that CUPTI did not have from the plugin, since the last call.
+    /// The number of returned buffers that were not the plugin's, since the last call.
     pub(super) fn take_foreign(&self) -> u64 {
         self.foreign.swap(0, Ordering::Relaxed)
     }
@@ -130,7 +130,7 @@ impl Pool {
     }
 
     fn add(&self, state: u8) -> Option<*mut u8> {
-        // First an entry that was reserved when the system had no memory.
+        // First retry an entry reserved earlier, when the system had no memory.
         let retry = self.used_buffers().iter().find(|buffer| buffer.moves(EMPTY, TAKEN));
         let buffer = match retry {
             Some(buffer) => buffer,
@@ -151,12 +151,12 @@ impl Pool {
         (!base.is_null()).then_some(base)
     }
 
-    /// A clean buffer for CUPTI, or NULL. Runs on a thread of the program, inside a call of CUDA.
+    /// Returns a clean buffer for CUPTI, or NULL. Runs on a thread of the program, inside a CUDA call.
     fn give(&self) -> *mut u8 {
         if let Some(buffer) = self.used_buffers().iter().find(|buffer| buffer.moves(FREE, GIVEN)) {
             return buffer.base.load(Ordering::Acquire);
         }
-        // The worker keeps some free, so this is a burst of new threads. Mapping takes a system call and no lock.
+        // The worker keeps buffers free, so this is a burst of new threads. Mapping needs a system call but no lock.
         let may_refuse = self.may_refuse.load(Ordering::Relaxed);
         if !(may_refuse && self.used() >= MOST)
             && let Some(base) = self.add(GIVEN)
@@ -171,7 +171,7 @@ impl Pool {
         let ours = |buffer: &&Buffer| ptr::eq(buffer.base.load(Ordering::Acquire), base);
         let buffer = self.used_buffers().iter().find(ours);
         let Some(buffer) = buffer.filter(|buffer| buffer.moves(GIVEN, TAKEN)) else {
-            // Another tool's buffer: the process has one pair of callbacks. The plugin must neither read nor free it.
+            // Another tool's buffer: the process has one pair of callbacks. The plugin must not read or free it.
             self.foreign.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -191,11 +191,11 @@ impl Buffer {
 
     fn clean(&self) {
         let base = self.base.load(Ordering::Acquire);
-        // Instead of writing zeros: pages that the next use does not reach take no memory.
-        // SAFETY: pages of the plugin's own mapping, which is never unmapped; nobody uses them in this state.
+        // Cheaper than writing zeroes: pages that the next use does not reach take no memory.
+        // SAFETY: pages of the plugin's own mapping, which is never unmapped; nothing uses them in this state.
         let emptied = unsafe { libc::madvise(base.cast(), BYTES, libc::MADV_DONTNEED) } == 0;
         if !emptied {
-            // SAFETY: the mapping has this many bytes, and nobody uses them in this state.
+            // SAFETY: the mapping has this many bytes, and nothing uses them in this state.
             unsafe { ptr::write_bytes(base, 0, BYTES) };
         }
         self.state.store(FREE, Ordering::Release);
@@ -209,7 +209,7 @@ impl Full<'_> {
 
     pub(super) fn bytes(&self) -> &[u8] {
         let valid = self.buffer.valid.load(Ordering::Relaxed);
-        // SAFETY: CUPTI returned the buffer, which has at least that many bytes; only this thread uses it (READING).
+        // SAFETY: the buffer has at least that many bytes (`take_back`), and only this thread uses it (READING).
         unsafe { std::slice::from_raw_parts(self.base(), valid) }
     }
 }
@@ -220,7 +220,7 @@ impl Drop for Full<'_> {
     }
 }
 
-/// Zeroed memory, aligned to a page; NULL if the system has none.
+/// Maps zeroed memory, aligned to a page; NULL if the system has none.
 fn map() -> *mut u8 {
     // SAFETY: a new anonymous mapping at an address that the system chooses.
     let base = unsafe {
@@ -239,7 +239,7 @@ fn map() -> *mut u8 {
 /// Runs a callback. A panic must not reach CUPTI.
 fn guarded(callback: impl FnOnce()) {
     if !process::is_forked() {
-        // After a panic the buffer is not used any more.
+        // After a panic the buffer is never used again.
         let _panicked = panics::catch(callback);
     }
 }
@@ -250,13 +250,13 @@ pub(super) extern "C" fn requested(buffer: *mut *mut u8, size: *mut usize, recor
             return;
         }
         let base = POOL.give();
-        // SAFETY: CUPTI's variable, not NULL.
+        // SAFETY: CUPTI's variable, which is not NULL.
         unsafe { buffer.write(base) };
         let bytes = if base.is_null() { 0 } else { BYTES };
-        // SAFETY: CUPTI's variable, not NULL.
+        // SAFETY: CUPTI's variable, which is not NULL.
         unsafe { size.write(bytes) };
-        // 0: as many records as fit.
-        // SAFETY: CUPTI's variable, not NULL.
+        // 0 means as many records as fit.
+        // SAFETY: CUPTI's variable, which is not NULL.
         unsafe { records.write(0) };
     });
 }

@@ -1,7 +1,7 @@
-//! The calls of CUPTI: one method for each, over CUPTI's two families of functions.
+//! The calls of CUPTI: one method each, over CUPTI's two families of functions.
 //!
-//! All releases have the global family. The family of a subscriber, from CUDA 13.3 on, is for processes in which
-//! several tools use CUPTI. In one process they exclude each other.
+//! All releases have the global family. The subscriber family, from CUDA 13.3 on, serves processes in which several
+//! tools use CUPTI. One process cannot use both.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -31,18 +31,18 @@ pub(super) struct Calls {
     family: Family,
 }
 
-// SAFETY: CUPTI allows calls on every thread with the same subscriber; the handle is only passed back to CUPTI.
+// SAFETY: CUPTI allows calls on any thread with the same subscriber; the handle is only passed back to CUPTI.
 unsafe impl Send for Calls {}
 // SAFETY: as above.
 unsafe impl Sync for Calls {}
 
-/// Calls a function, if the release has it and this is no forked child.
+/// Calls a function, unless the release lacks it or this is a forked child.
 macro_rules! call {
     ($function:expr $(, $argument:expr)*) => {
         match $function {
             Some(function) if !process::is_forked() => {
-                // SAFETY: `cupti_sys` found the function by its name in CUPTI, which stays loaded, and there is a
-                // driver. Pointers among the arguments are NULL or point to variables of the caller.
+                // SAFETY: `cupti_sys` found the function by name in CUPTI, which stays loaded, and there is a driver.
+                // Pointer arguments are NULL or point to variables of the caller.
                 Code(unsafe { function($($argument),*) })
             }
             Some(_) => Code::DISABLED,
@@ -60,7 +60,7 @@ macro_rules! by_family {
     };
 }
 
-/// The callback that a subscription needs. CUPTI never calls it, because no callbacks are enabled.
+/// The callback that a subscription requires. CUPTI never calls it, because no callbacks are enabled.
 extern "C" fn no_callback(_data: *mut c_void, _domain: c_int, _id: u32, _info: *const c_void) {}
 
 pub(super) fn version(functions: &Functions) -> Result<u32, Code> {
@@ -71,7 +71,7 @@ pub(super) fn version(functions: &Functions) -> Result<u32, Code> {
     }
 }
 
-/// Whether a tool traces with CUPTI now, if the release has the function.
+/// Whether a tool is tracing with CUPTI now; false if the release lacks the function.
 pub(super) fn is_session_running(functions: &Functions) -> bool {
     let mut running = 0;
     call!(functions.is_tracing_session_running, &raw mut running).is_success() && running != 0
@@ -90,7 +90,7 @@ pub(super) const fn has_own_family(functions: &Functions) -> bool {
 }
 
 impl Calls {
-    /// Subscribes as one of several tools. An error has the name of the tool that holds CUPTI, if CUPTI reports it.
+    /// Subscribes as one of several tools. An error names the tool that holds CUPTI, if CUPTI reports it.
     pub(super) fn subscribe_own(functions: Functions) -> Result<Self, (Code, String)> {
         let mut subscriber: Subscriber = ptr::null_mut();
         let mut holder = [0_u8; cupti_sys::functions::OLD_SUBSCRIBER_NAME_BYTES + 64];
@@ -118,7 +118,7 @@ impl Calls {
         }
     }
 
-    /// Whether other tools of the process can use CUPTI at the same time.
+    /// Whether other tools in the process can use CUPTI at the same time.
     pub(super) const fn is_shared(&self) -> bool {
         matches!(self.family, Family::Own(_))
     }
@@ -159,7 +159,7 @@ impl Calls {
         }
     }
 
-    /// Pushes an id, to which the following calls of this thread belong.
+    /// Pushes an id, with which CUPTI tags this thread's following calls.
     #[inline]
     pub(super) fn push(&self, kind: u32, id: u64) -> Code {
         by_family!(self, push, push_v2, kind, id)
@@ -174,15 +174,15 @@ impl Calls {
         }
     }
 
-    /// Blocks until CUPTI has given back its buffers. Never from a callback, never with a lock held.
+    /// Blocks until CUPTI has returned its buffers. Must not be called from a callback or with a lock held.
     pub(super) fn flush(&self, flag: u32) -> Code {
         call!(self.functions.flush_all, flag)
     }
 
-    /// The record after `record`, or the first for NULL.
+    /// The record after `record`, or the first record if `record` is NULL.
     ///
     /// # Safety
-    /// `buffer` was given back by CUPTI with `valid` bytes, nobody else touches it, and `record` is in it or NULL.
+    /// CUPTI returned `buffer` with `valid` bytes, nothing else accesses it, and `record` points into it or is NULL.
     pub(super) unsafe fn next_record(&self, buffer: *mut u8, valid: usize, record: *mut u8) -> Result<*mut u8, Code> {
         let mut record = record;
         match by_family!(self, get_next_record, get_next_record_v2, buffer, valid, &raw mut record) {
@@ -198,7 +198,7 @@ impl Calls {
         if code.is_success() { Ok(u64::try_from(dropped).unwrap_or(u64::MAX)) } else { Err(code) }
     }
 
-    /// The time on the clock of the records.
+    /// The current time on the clock of the records.
     pub(super) fn timestamp_ns(&self) -> Option<u64> {
         let mut timestamp = 0;
         let code = by_family!(self, get_timestamp, get_timestamp_v2, &raw mut timestamp);

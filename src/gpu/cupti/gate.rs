@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The number of threads that are inside; the upper bit is set when the gate is closed.
+/// The number of threads inside; the top bit is set when the gate is closed.
 #[derive(Default)]
 pub(super) struct Gate(AtomicU32);
 
@@ -19,7 +19,7 @@ impl Gate {
         self.0.fetch_sub(1, Ordering::Release);
     }
 
-    /// Closes the gate, and waits until all threads have left. False if some are inside at `deadline`.
+    /// Closes the gate, and waits until all threads have left. False if some are still inside at `deadline`.
     pub(super) fn close(&self, deadline: Instant) -> bool {
         self.0.fetch_or(Self::CLOSED, Ordering::AcqRel);
         while self.0.load(Ordering::Acquire) & !Self::CLOSED != 0 {

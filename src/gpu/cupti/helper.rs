@@ -1,7 +1,7 @@
 //! A thread for calls that may not return.
 //!
-//! `cuptiActivityFlushAll` waits for CUPTI's own threads, and disabling a kind waits for contexts. The worker waits for
-//! these calls for a bounded time.
+//! `cuptiActivityFlushAll` waits for CUPTI's own threads, and disabling a kind waits for contexts. This thread makes
+//! the calls, so that the worker waits for them only for a bounded time.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +14,7 @@ type Task = Box<dyn FnOnce() + Send>;
 
 pub(super) struct Helper {
     mailbox: Arc<Mailbox<Task>>,
-    /// False if the system refused a thread: then tasks run on the caller's.
+    /// False if the system refused to start a thread; tasks then run on the caller's thread.
     has_thread: bool,
 }
 
@@ -24,7 +24,7 @@ impl Helper {
         let for_thread = Arc::clone(&mailbox);
         let thread = process::spawn("nccl-otf2-cupti", 512 << 10, move || {
             while let Some(task) = for_thread.wait() {
-                // A task that panics counts as done.
+                // A task that panics counts as finished.
                 let _panicked = panics::catch(task);
                 for_thread.answer();
             }
@@ -32,8 +32,8 @@ impl Helper {
         Self { mailbox, has_thread: thread.is_ok() }
     }
 
-    /// Runs `task`, and waits for it until `deadline`. False if it has not returned by then, or did not begin because
-    /// an earlier one has not returned.
+    /// Runs `task`, and waits for it until `deadline`. False if the task has not returned by then, or did not begin
+    /// because an earlier task has not returned.
     pub(super) fn run(&self, deadline: Instant, task: impl FnOnce() + Send + 'static) -> bool {
         if !self.has_thread {
             task();

@@ -1,7 +1,7 @@
-//! The open launches of each thread, between NCCL's start and its stop, whose ids are on CUPTI's stack.
+//! The open launches of each thread: those between NCCL's start and stop, whose ids are on CUPTI's stack.
 //!
-//! CUPTI has a stack of external ids for each thread. An id that stays there would mark every later launch of that
-//! thread. So the plugin keeps track of the ids that it pushed, and pops leftovers at the next occasion.
+//! CUPTI has a stack of external ids for each thread. An id that stays there would tag every later launch of that
+//! thread. So the plugin tracks the ids that it pushed, and pops leftovers at the next opportunity.
 
 use std::cell::Cell;
 
@@ -25,13 +25,13 @@ pub(super) struct OpenLaunches {
 
 static OPEN: PerThread<OpenLaunches> = PerThread::new();
 
-/// Runs `action` with the launches of this thread in `session`; not if there is no memory for them.
+/// Runs `action` with this thread's launches in `session`; does nothing if there is no memory for them.
 #[inline]
 pub(super) fn with<T>(session: u64, action: impl FnOnce(&OpenLaunches) -> T) -> Option<T> {
     let none = || Some(OpenLaunches::none(0));
     OPEN.with(none, |open| {
         if open.session.replace(session) != session {
-            // The launches of an earlier session, whose subscription is over.
+            // The launches belong to an earlier session, whose subscription is over.
             open.depth.set(0);
         }
         action(open)
@@ -47,7 +47,7 @@ impl OpenLaunches {
         }
     }
 
-    /// Whether there is no room for another launch: the open ones were not stopped on this thread.
+    /// Whether there is no room for another launch, because the open ones were not stopped on this thread.
     pub(super) const fn is_full(&self) -> bool {
         self.depth.get() >= DEEPEST
     }

@@ -1,5 +1,5 @@
-//! Times GPU work by CUPTI's records of kernels and copies. CUPTI reports most, and other tools of the process can
-//! interfere with it.
+//! Times GPU work with CUPTI's records of kernels and copies. CUPTI reports more detail than CUDA events, but other
+//! tools in the process can interfere with it.
 //!
 //! ```text
 //!  launching thread   begins: push id ── NCCL launches ── ends: pop id      launches.rs
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! `session.rs` finds CUPTI, subscribes and enables activity kinds; `calls.rs` has all calls. The plugin never calls
-//! `cuptiFinalize`, which ends CUPTI for all tools and crashes some. Buffers that CUPTI still has when the session ends
-//! are never freed.
+//! `cuptiFinalize`, which ends CUPTI for all tools and crashes some. Buffers that CUPTI still holds when the session
+//! ends are never freed.
 
 mod backend;
 mod buffers;

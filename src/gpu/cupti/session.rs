@@ -14,7 +14,7 @@ use cupti_sys::{Code, Functions, LoadError, Search};
 use super::buffers;
 use super::calls::{self, Api, Calls};
 
-/// Whether CUPTI is in this process because the plugin loaded it.
+/// Whether the plugin loaded CUPTI into this process.
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 
 pub(in crate::gpu) fn is_ours() -> bool {
@@ -28,7 +28,7 @@ pub(in crate::gpu) struct Settings {
     pub(in crate::gpu) all_kernels: bool,
     /// Whether copies of copy-engine collectives are recorded.
     pub(in crate::gpu) copies: bool,
-    /// Whether another tool that traces has precedence.
+    /// Whether to leave CUPTI to another tool that traces.
     pub(in crate::gpu) yields: bool,
 }
 
@@ -38,13 +38,13 @@ pub(in crate::gpu) enum NotUsed {
     Load(LoadError),
     Version(PathBuf, Code),
     Busy(PathBuf),
-    /// The subscription failed; `holder` is the tool that has it, if known.
+    /// The subscription failed; `holder` is the tool that holds it, if known.
     Subscribe {
         path: PathBuf,
         code: Code,
         holder: String,
     },
-    /// A needed activity kind could not be enabled.
+    /// An activity kind that the plugin needs could not be enabled.
     Setup {
         path: PathBuf,
         what: &'static str,
@@ -67,7 +67,7 @@ impl fmt::Display for NotUsed {
             Self::Subscribe { path, code, holder } => (path, "subscribing", code, holder.as_str()),
             Self::Setup { path, what, code } => (path, *what, code, ""),
         };
-        // The archive cuts lines at 255 bytes, so the most helpful part comes first.
+        // The archive cuts lines at 255 bytes, so the most helpful text comes first.
         write!(f, "{what}: {code}")?;
         if !holder.is_empty() {
             write!(f, ", held by \"{holder}\"")?;
@@ -85,7 +85,7 @@ pub(super) struct Session {
     pub(super) calls: Calls,
     pub(super) version: u32,
     pub(super) path: PathBuf,
-    /// Whether calls of all driver functions are recorded, not only launches.
+    /// Whether the calls of all driver functions are recorded, not only of launch functions.
     pub(super) has_all_driver_calls: bool,
     pub(super) enabled: Enabled,
 }
@@ -103,7 +103,7 @@ impl Enabled {
         Ok(())
     }
 
-    /// Records the calls of one function. False if this CUPTI cannot do that, or lacks the function.
+    /// Records the calls of one function. False if this CUPTI cannot filter by function, or lacks the function.
     fn function(&mut self, calls: &Calls, api: Api, cbid: u32) -> bool {
         let is_on = calls.function(api, cbid, true).is_success();
         if is_on {
@@ -112,7 +112,7 @@ impl Enabled {
         is_on
     }
 
-    /// Disables everything, the last first.
+    /// Disables everything in reverse order.
     pub(super) fn turn_off(&self, calls: &Calls) {
         for kind in self.kinds.iter().rev() {
             calls.disable(*kind);
@@ -124,7 +124,7 @@ impl Enabled {
 }
 
 impl Session {
-    /// Finds CUPTI, subscribes to it, and enables what is needed. A failure leaves nothing enabled.
+    /// Finds CUPTI, subscribes to it, and enables the needed activity kinds. A failure leaves nothing enabled.
     pub(super) fn open(settings: &Settings) -> Result<Self, NotUsed> {
         let search = Search { explicit: settings.library.clone(), cuda_home: settings.cuda_home.clone() };
         let library = cupti_sys::load(&search).map_err(NotUsed::Load)?;
@@ -160,7 +160,7 @@ impl Session {
     }
 
     pub(super) fn release(&self) -> String {
-        // Before CUDA 13 CUPTI's versions do not follow CUDA's.
+        // Before CUDA 13, CUPTI's versions do not follow CUDA's.
         let by_number = match self.version {
             0..=18 => "11.8 to 12.1",
             19..=20 => "12.2",
@@ -176,7 +176,7 @@ impl Session {
     }
 }
 
-/// Uses the functions of a subscriber if all are there, so that other tools can use CUPTI; else the global ones.
+/// Uses the subscriber functions, if all exist, so that other tools can use CUPTI; else the global functions.
 fn subscribe(functions: Functions, version: u32) -> Result<Calls, (Code, String)> {
     let mut holder = String::new();
     if version >= VERSION_SUBSCRIBER_FUNCTIONS && calls::has_own_family(&functions) {
@@ -193,13 +193,13 @@ fn subscribe(functions: Functions, version: u32) -> Result<Calls, (Code, String)
     Calls::subscribe_global(functions).map_err(|code| (code, holder))
 }
 
-/// Enables what is needed, in the order of CUPTI's documentation. Returns whether all driver calls are recorded.
+/// Enables the needed kinds, in the order of CUPTI's documentation. Returns whether all driver calls are recorded.
 fn turn_on(calls: &Calls, copies: bool, enabled: &mut Enabled) -> Result<bool, (&'static str, Code)> {
-    // Optional: without it CUPTI clears buffers itself, on the launching thread.
+    // Optional: otherwise CUPTI clears the buffers itself, on the launching thread.
     calls.set_attribute_u8(ATTRIBUTE_ZEROED_OUT_ACTIVITY_BUFFER, 1);
     succeeded("registering buffers", calls.register_buffers())?;
     enabled.kind(calls, "external correlation", KIND_EXTERNAL_CORRELATION)?;
-    // External ids come with the records of calls, so calls that launch must be recorded.
+    // External ids come with the records of calls, so launch calls must be recorded.
     let has_single = CBIDS_OF_LAUNCHES.iter().all(|cbid| enabled.function(calls, Api::Driver, *cbid));
     if !has_single {
         enabled.kind(calls, "driver functions", KIND_DRIVER)?;

@@ -2,7 +2,7 @@ use cudarc::driver::sys;
 
 use super::*;
 
-/// The sizes of a function's arguments, which is all that matters in a call.
+/// The sizes of a function's arguments; nothing else matters in a call.
 macro_rules! sizes {
     ($theirs:ident, $ours:ident, $($argument:ident),+) => {
         fn $theirs<$($argument),+>(_: unsafe fn($($argument),+) -> sys::CUresult) -> Vec<usize> {

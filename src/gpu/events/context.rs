@@ -10,20 +10,20 @@ use journal::clock::ticks;
 use nccl_events::gpu::{GpuRecord, LaunchTime};
 use nccl_events::id::EventId;
 
-/// The first number of pairs of events; doubled when more than half are in use.
+/// The initial number of event pairs; doubled when more than half are in use.
 const FIRST_PAIRS: u32 = 512;
 const FIRST_WAIT: Duration = Duration::from_millis(20);
-/// The pause between two looks at unfinished launches, at the end.
+/// The pause between two checks for unfinished launches, at the end.
 const LAST_PAUSE: Duration = Duration::from_micros(500);
 
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) device: DeviceContext,
-    /// Its index in the launching threads' table.
+    /// The context's index in the launching threads' table.
     pub(super) entry: usize,
     pub(super) communicators: Vec<u64>,
     pub(super) is_open: bool,
-    /// Whether it is its device's primary context, which the CUDA runtime uses.
+    /// Whether this is the device's primary context, which the CUDA runtime uses.
     is_primary: bool,
     references: References,
 }
@@ -32,7 +32,7 @@ pub(super) struct Context {
 pub(super) struct Collected {
     pub(super) recorded: u64,
     pub(super) unfinished: u64,
-    /// The share of free pairs before, in percent: afterwards nearly all are free, however many were in use.
+    /// The percentage of free pairs before the collection: afterwards nearly all are free, however many were in use.
     pub(super) free_percent: u32,
 }
 
@@ -65,7 +65,7 @@ impl Context {
         })
     }
 
-    /// Whether there is a reference. Launches before it are not timed: they may precede the clock's zero.
+    /// Whether there is a reference. Launches before the first are not timed: they may precede the clock's zero.
     pub(super) fn is_ready(&self) -> bool {
         self.references.has_one()
     }
@@ -74,7 +74,7 @@ impl Context {
         self.references.newest_ns()
     }
 
-    /// Whether the program has reset the device: then nothing that was made in the context may be touched.
+    /// Whether the program has reset the device; nothing made in the context may be touched then.
     pub(super) fn is_gone(&self, driver: &Driver) -> bool {
         self.is_primary && driver.has_primary(self.device.ordinal) == Ok(false)
     }
@@ -97,7 +97,7 @@ impl Context {
         })
     }
 
-    /// The last collection: waits for unfinished launches until `deadline`, and returns the number of recorded ones.
+    /// The last collection: waits for unfinished launches until `deadline`; returns the number of recorded ones.
     pub(super) fn collect_last(
         &mut self,
         driver: &Driver,
@@ -114,13 +114,13 @@ impl Context {
                 collected = self.record(driver, pool, out)?;
                 recorded += collected.recorded;
             }
-            // So that the last launches lie between two samples of the clock.
+            // Puts the last launches between two samples of the clock.
             self.references.renew(driver, out)?;
             Ok(recorded)
         })
     }
 
-    /// Destroys everything that the plugin made in the context, which nobody launches in any more.
+    /// Destroys everything that the plugin made in the context. No thread launches in the context any more.
     pub(super) fn destroy(self, driver: &Driver, pool: &Pool) -> Result<(), CudaError> {
         inside(driver, self.device, || {
             for event in pool.empty() {
@@ -139,8 +139,8 @@ impl Context {
     fn record(&self, driver: &Driver, pool: &Pool, out: &mut dyn Output) -> Result<Collected, CudaError> {
         let mut collected = Collected::default();
         let mut left: Vec<Left> = pool.left().collect();
-        // A stream runs the launches of one thread in order, so the driver is not asked about those behind an
-        // unfinished one.
+        // A stream runs one thread's launches in order, so the driver is not asked about launches behind an unfinished
+        // one.
         left.sort_unstable_by_key(|left| (left.stream, left.launch));
         let order = |left: &Left| (left.stream, EventId::from_raw(left.launch).slot());
         let mut waits_in = None;
@@ -164,9 +164,9 @@ impl Context {
         let Some(start) = self.references.locate(driver, left.pair.before)? else {
             return Ok(None);
         };
-        // Between the two events, not from the reference: the resolution is finer for short times.
+        // Measured between the two events, not from the reference, because the resolution is finer for short times.
         let lasted_ms = driver.elapsed_ms(left.pair.before, left.pair.after)?;
-        // Negative within the resolution: then it took no time.
+        // Negative only within the resolution, so the launch took no time.
         let lasted_ns = u64::try_from(nanoseconds(lasted_ms)).unwrap_or(0);
         Ok(Some(LaunchTime {
             ordinal: self.device.ordinal,
@@ -178,7 +178,7 @@ impl Context {
     }
 }
 
-/// Runs `action` with the context current on the worker.
+/// Runs `action` on the worker with the context current.
 fn inside<T>(
     driver: &Driver,
     device: DeviceContext,

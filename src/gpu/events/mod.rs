@@ -1,4 +1,4 @@
-//! Times GPU work by CUDA events: one in the launch's stream before the work that NCCL launches, one behind it. This
+//! Times GPU work with CUDA events, recorded in the launch's stream before and after the work that NCCL launches. This
 //! disturbs no other tool and needs only the driver.
 //!
 //! ```text
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A launch into a stream that captures a graph gets no events: they would become part of the graph, and captured work
-//! does not run. The current context of the launching thread is NCCL's, and stream and device of the launch belong to
-//! it. The events are of the same context; the driver itself rejects others.
+//! does not run. The launching thread's current context is NCCL's, and the launch's stream and device belong to it. The
+//! events belong to the same context; the driver itself rejects others.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ impl Events {
         Self { shared: Shared::new(driver), worker: Mutex::default() }
     }
 
-    /// Takes out the worker's state, so that no lock is held while CUDA is called.
+    /// Moves out the worker's state, so that no lock is held while CUDA is called.
     fn on_worker(&self, action: impl FnOnce(&mut Worker)) {
         let mut worker = std::mem::take(&mut *self.worker.lock());
         action(&mut worker);

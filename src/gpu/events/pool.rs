@@ -1,24 +1,24 @@
 //! Pairs of events for launches.
 //!
 //! A launching thread takes a pair from the list of free pairs, and leaves it to the worker with the launch's id. The
-//! worker finds it by scanning all pairs, and puts it back. No thread waits for another: the list is a stack of
+//! worker scans all pairs for ids, and puts used pairs back. No thread waits for another: the list is a stack of
 //! indices, whose head changes by compare-and-swap and carries a change counter.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::gpu::driver::Event;
 
-/// The largest number of pairs of a context: enough for half a second of 8000 launches a second.
+/// The largest number of pairs per context: enough for half a second at 8000 launches a second.
 pub(super) const MOST_PAIRS: u32 = 4096;
 
-/// No launch: the pair is not left to the worker.
+/// No launch: the pair has not been left to the worker.
 const NOT_LEFT: u64 = 0;
 
 #[derive(Debug)]
 pub(super) struct Pool {
     pairs: Box<[Pair]>,
     made: AtomicU32,
-    /// The index of the first free pair, plus one; in the upper half the number of changes.
+    /// The index of the first free pair, plus one; the upper half counts changes.
     head: AtomicU64,
     free: AtomicU32,
 }
@@ -37,7 +37,7 @@ struct Pair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Taken {
     index: u32,
-    /// For the stream before the launch.
+    /// The event recorded in the stream before the launch.
     pub(super) before: Event,
     pub(super) after: Event,
 }
@@ -59,7 +59,7 @@ impl Pool {
         }
     }
 
-    /// Adds a pair; only for the worker. False if there are [`MOST_PAIRS`].
+    /// Adds a pair; called only by the worker. False if there are already [`MOST_PAIRS`].
     pub(super) fn add(&self, before: Event, after: Event) -> bool {
         let index = self.made.load(Ordering::Relaxed);
         let Some(pair) = self.pair(index) else {
@@ -72,14 +72,14 @@ impl Pool {
         true
     }
 
-    /// Takes a free pair, if there is one. From any thread.
+    /// Takes a free pair, if there is one. Callable from any thread.
     #[inline]
     pub(super) fn take(&self) -> Option<Taken> {
         let mut head = self.head.load(Ordering::Acquire);
         loop {
             let index = low(head).checked_sub(1)?;
             let pair = self.pair(index)?;
-            // If another thread takes the pair meanwhile, this value is wrong, and the head has changed.
+            // If another thread takes the pair meanwhile, this value is stale, but then the head has changed.
             let next = pair.next.load(Ordering::Relaxed);
             match self.change(head, next) {
                 Ok(()) => {
@@ -143,7 +143,7 @@ impl Pool {
         free * 100 / made.max(1)
     }
 
-    /// Removes all pairs, and returns their events. Only when nobody launches in the context any more.
+    /// Removes all pairs and returns their events. Call only when no thread launches in the context any more.
     pub(super) fn empty(&self) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some(taken) = self.take() {
@@ -167,12 +167,12 @@ impl Pool {
         self.pairs.get(usize::try_from(index).ok()?)
     }
 
-    /// Makes another pair the head, if `head` is unchanged; else returns the current head.
+    /// Makes another pair the head if the head is still `head`; else returns the current head.
     #[inline]
     fn change(&self, head: u64, next: u32) -> Result<(), u64> {
         let changes = (head >> 32).wrapping_add(1);
         let new = changes << 32 | u64::from(next);
-        // The next thread that takes the pair sees everything that was stored in it before.
+        // The next thread that takes the pair sees everything stored in it before.
         self.head.compare_exchange_weak(head, new, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
     }
 }
@@ -260,12 +260,12 @@ mod tests {
     #[test]
     fn a_head_is_never_the_same_again() {
         let pool = pool(3);
-        // One reads the head, and what lies below it; meanwhile another takes both and puts back the first.
+        // One thread reads the head and the pair below; meanwhile another takes both pairs and puts back the first.
         let head = pool.head.load(Ordering::Relaxed);
         let first = pool.take().unwrap();
         let second = pool.take().unwrap();
         pool.put_back(first);
-        // With the second as the head it would be given twice.
+        // If the second pair became the head, it would be handed out twice.
         assert!(pool.change(head, second.index + 1).is_err());
         assert_eq!(low(pool.head.load(Ordering::Relaxed)), low(head));
     }

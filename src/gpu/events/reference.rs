@@ -1,8 +1,8 @@
-//! The clock of events: reference events in a stream of their own, one each second.
+//! The clock for events: reference events in a stream of their own, one each second.
 //!
 //! The driver returns no event's time, only the milliseconds between two events, as a 32-bit float, which is coarser
-//! the farther they are apart. So the time of an event is measured from the nearest reference. The time of a reference
-//! is the sum of the distances from the first one. Two readings of the host's ticks bound when the reference happened.
+//! the farther they are apart. So an event's time is measured from the nearest reference. A reference's time is the sum
+//! of the distances from the first one. Two readings of the host's ticks bound when the reference happened.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,14 +14,14 @@ use nccl_events::gpu::{ClockSample, GpuClock, GpuRecord};
 
 /// The time between two references. At half of this distance the float has steps of 31 ns.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The number of references that are kept, for launches that ran long before they are collected.
+/// The number of references kept for launches that ran long before they are collected.
 const KEPT: usize = 16;
-/// The number of attempts for a reference; the most precise one is kept.
+/// The number of attempts at a reference; the most precise attempt is kept.
 const TRIES: usize = 3;
-/// How long the worker waits for a reference. A busy device takes longer in a process whose streams share one queue
-/// (`CUDA_DEVICE_MAX_CONNECTIONS=1`); then the worker looks again at the next collection.
+/// How long the worker waits for a reference. In a process whose streams share one queue
+/// (`CUDA_DEVICE_MAX_CONNECTIONS=1`), a busy device takes longer; the worker then checks again at the next collection.
 const PATIENCE: Duration = Duration::from_millis(2);
-/// How long the worker polls without a pause, which is enough for most references.
+/// How long the worker polls without pausing, which is enough for most references.
 const SPIN: Duration = Duration::from_micros(100);
 const PAUSE: Duration = Duration::from_micros(50);
 /// "Resolution of approximately 0.5 microseconds" (`cuEventElapsedTime`).
@@ -51,7 +51,7 @@ struct Attempt {
     before_ticks: u64,
 }
 
-/// An event that the stream reached between two ticks.
+/// An event that the stream reached between two tick readings.
 #[derive(Clone, Copy, Debug)]
 struct Bracketed {
     event: Event,
@@ -86,7 +86,7 @@ impl References {
         })
     }
 
-    /// Whether there is a reference; without one, no time is known.
+    /// Whether there is a reference; without one, no event's time is known.
     pub(super) fn has_one(&self) -> bool {
         !self.kept.is_empty()
     }
@@ -165,7 +165,7 @@ impl References {
         Ok(())
     }
 
-    /// The time of an event that its stream has passed. `None` before there is a reference.
+    /// The time of an event that its stream has passed. `None` if there is no reference yet.
     pub(super) fn locate(&self, driver: &Driver, event: Event) -> Result<Option<GpuTime>, CudaError> {
         let Some(newest) = self.kept.back() else {
             return Ok(None);
@@ -181,7 +181,7 @@ impl References {
         }
     }
 
-    /// Destroys everything that [`Self::new`] made. The context must exist.
+    /// Destroys everything that [`Self::new`] made. The context must still exist.
     pub(super) fn destroy(self, driver: &Driver) -> Result<(), CudaError> {
         let pending = self.pending.map(|attempt| attempt.event);
         let kept = self.kept.iter().map(|reference| reference.event);
@@ -192,7 +192,7 @@ impl References {
     }
 }
 
-/// The tick when the stream had passed the event; `None` if that takes too long.
+/// The tick reading when the stream had passed the event; `None` if that takes too long.
 fn wait(driver: &Driver, event: Event) -> Result<Option<u64>, CudaError> {
     let begin = Instant::now();
     loop {

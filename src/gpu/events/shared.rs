@@ -1,4 +1,4 @@
-//! What launching threads use: contexts with their pools of events, counters, and the calls around a launch.
+//! State for launching threads: contexts with their pools of events, counters, and the calls around a launch.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -10,16 +10,16 @@ use crate::gpu::driver::{CudaContext, CudaError, Driver, Stream};
 use crate::gpu::launch_counts::{LaunchCounts, NotTimed};
 use nccl_events::id::EventId;
 
-/// The largest number of contexts at a time: one for each device.
+/// The largest number of contexts at a time, one per device.
 const MOST_CONTEXTS: usize = 64;
 
 pub(super) struct Shared {
     pub(super) driver: Driver,
-    /// Tells this session from earlier ones in threads that live longer.
+    /// Distinguishes this session from earlier ones in threads that outlive a session.
     serial: u64,
     pub(super) entries: Box<[Entry]>,
     pub(super) counts: LaunchCounts,
-    /// Set when the driver has shut down: nothing calls it any more.
+    /// Set when the driver has shut down; the driver is not called after that.
     is_over: AtomicBool,
     pub(super) pace_ms: AtomicU32,
 }
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// A launch ends. Nothing happens if it is not timed, or began on another thread.
+    /// A launch ends. Does nothing if it is not timed, or began on another thread.
     pub(super) fn ends(&self, id: EventId) {
         let open = thread::with(|thread| thread.take(self.serial, id)).flatten();
         if let Some(Err(why)) = open.map(|open| self.end(open)) {
@@ -108,7 +108,7 @@ impl Shared {
         }
     }
 
-    /// The driver does not record events in a context: its launches are not timed any more.
+    /// The driver cannot record events in a context: stops timing its launches.
     #[cold]
     fn reject(&self, error: CudaError, entry: usize) -> NotTimed {
         let not_timed = NotTimed::from(error);

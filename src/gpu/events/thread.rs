@@ -8,12 +8,12 @@ use crate::host::per_thread::PerThread;
 use crate::host::process::thread_name;
 use nccl_events::id::EventId;
 
-/// The largest number of open launches: a thread has one, and perhaps others that never end.
+/// The largest number of open launches: a thread has one, and perhaps others that never ended.
 const MOST_OPEN: usize = 4;
 
 static THREAD: PerThread<RefCell<Thread>> = PerThread::new();
 
-/// Runs `action` with the state of the calling thread; not if there is no memory for it.
+/// Runs `action` with the calling thread's state; does nothing if there is no memory for the state.
 pub(super) fn with<T>(action: impl FnOnce(&mut Thread) -> T) -> Option<T> {
     let new = || Some(RefCell::new(Thread::NEW));
     THREAD.with(new, |thread| Some(action(&mut *thread.try_borrow_mut().ok()?))).flatten()
@@ -44,8 +44,8 @@ pub(super) struct Open {
 impl Thread {
     const NEW: Self = Self { owner: Owner::Unknown, open: [None; MOST_OPEN], next: 0 };
 
-    /// Whether it is one of CUDA's own threads, which run host functions of streams and must not call CUDA. NCCL never
-    /// launches from one. Determined once for each thread.
+    /// Whether this is one of CUDA's own threads, which run host functions of streams and must not call CUDA. NCCL
+    /// never launches from these threads. Determined once per thread.
     pub(super) fn is_cuda_thread(&mut self) -> bool {
         if self.owner == Owner::Unknown {
             self.owner = if is_cuda_name(&thread_name()) { Owner::Cuda } else { Owner::Program };
@@ -53,7 +53,7 @@ impl Thread {
         self.owner == Owner::Cuda
     }
 
-    /// Keeps an open launch. It replaces the oldest, which never ended and whose events are not used again.
+    /// Keeps an open launch. Replaces the oldest, which never ended and whose events are not used again.
     pub(super) fn keep(&mut self, open: Open) {
         if let Some(slot) = self.open.get_mut(self.next) {
             *slot = Some(open);
@@ -69,7 +69,7 @@ impl Thread {
     }
 }
 
-/// Whether the driver names its threads like this: `cuda-EvtHandlr`, or `cuda` and digits.
+/// Whether the name is one that the driver gives its threads: `cuda-EvtHandlr`, or `cuda` and hexadecimal digits.
 fn is_cuda_name(name: &str) -> bool {
     name.strip_prefix("cuda").is_some_and(|rest| {
         rest == "-EvtHandlr" || rest.len() >= 8 && rest.bytes().all(|byte| byte.is_ascii_hexdigit())

@@ -1,4 +1,4 @@
-//! The worker's side: contexts begin and end, launch times are collected, losses are counted and reported.
+//! The worker's side: starts and ends contexts, collects launch times, and counts and reports losses.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -11,8 +11,8 @@ use crate::gpu::driver::{CudaError, DeviceContext};
 use journal::clock::monotonic_ns;
 use nccl_events::gpu::{Backend as BackendKind, GpuCount};
 
-/// How often the worker looks for finished launches: when a quarter of the events are in use, and when few are. With
-/// the first number of events, the slower one is enough for 5000 launches a second that begin all at once.
+/// How often the worker checks for finished launches: when a quarter of the events are in use, and when few are. With
+/// the initial number of events, the slower pace is enough for 5000 launches a second that all begin at once.
 const PACES_MS: [u32; 2] = [5, 100];
 
 #[derive(Debug, Default)]
@@ -20,15 +20,15 @@ pub(super) struct Worker {
     contexts: Vec<Context>,
     clocks: Vec<ClockReading>,
     launches: u64,
-    /// Launches that were recorded, or counted as not timed.
+    /// Launches that were recorded or counted as not timed.
     settled: u64,
     has_reported_error: bool,
-    /// Entries of contexts that failed: their events must not be touched again.
+    /// Entries of contexts that failed; their events must not be touched again.
     spent: Vec<usize>,
     failed_devices: Vec<u32>,
 }
 
-/// The clock of a device when its context ended, and CLOCK_MONOTONIC at that time.
+/// A device's clock when its context ended, and CLOCK_MONOTONIC at that time.
 #[derive(Debug)]
 struct ClockReading {
     ordinal: u32,
@@ -37,7 +37,7 @@ struct ClockReading {
 }
 
 impl Worker {
-    /// Prepares the context of a communicator, unless another communicator uses it already.
+    /// Prepares a communicator's context, unless another communicator already uses the context.
     pub(super) fn communicator_begins(
         &mut self,
         shared: &Shared,
@@ -57,7 +57,7 @@ impl Worker {
             return;
         }
         if self.contexts.iter().any(|context| context.device.ordinal == ordinal) {
-            // A device's clock is made of the events of one context: CUDA cannot compare events of two.
+            // A device's clock is built from one context's events: CUDA cannot compare events of two contexts.
             let text = format!(
                 "launches of one communicator on GPU {ordinal} are not timed: it uses a second context of the device"
             );
@@ -88,8 +88,8 @@ impl Worker {
         }
     }
 
-    /// After the last communicator of a context: waits for its launches, and destroys everything that the plugin made
-    /// there, because the program may reset the device when this returns.
+    /// After a context's last communicator: waits for its launches, and destroys everything that the plugin made there,
+    /// because the program may reset the device when this returns.
     pub(super) fn communicator_ends(
         &mut self,
         shared: &Shared,
@@ -123,7 +123,7 @@ impl Worker {
         }
     }
 
-    /// Runs `action` on a context that is still there; a failure ends the timing of its device.
+    /// Runs `action` on a context that still exists; a failure ends the timing of its device.
     fn on<T>(
         &mut self,
         shared: &Shared,
@@ -163,7 +163,7 @@ impl Worker {
         self.count(shared, out);
     }
 
-    /// Waits for launches, and counts those that do not end. Destroys nothing: other threads may still launch.
+    /// Waits for launches, and counts launches that do not end. Destroys nothing: other threads may still launch.
     pub(super) fn finish(&mut self, shared: &Shared, out: &mut dyn Output, deadline: Instant) {
         for entry in &shared.entries {
             entry.context.store(0, Ordering::Relaxed);
@@ -190,13 +190,13 @@ impl Worker {
         self.contexts.iter_mut().find(|context| context.device == device)
     }
 
-    /// Where the clock of a device continues in a new context: where it ended, plus the time that has passed.
+    /// The value at which a device's clock continues in a new context: where it ended, plus the time since.
     fn next_clock_ns(&self, ordinal: u32) -> u64 {
         let last = self.clocks.iter().find(|clock| clock.ordinal == ordinal);
         last.map_or(0, |last| last.gpu_ns + monotonic_ns().saturating_sub(last.monotonic_ns))
     }
 
-    /// Whether the program has reset the device under a context; reports it.
+    /// Whether the program has reset the device under a context; if so, reports it.
     fn is_gone(&mut self, shared: &Shared, context: &Context, out: &mut dyn Output) -> bool {
         let is_gone = context.is_gone(&shared.driver);
         if is_gone {
@@ -212,7 +212,7 @@ impl Worker {
         is_gone
     }
 
-    /// Stops timing a device for good: a call that fails once can crash the next time.
+    /// Stops timing a device for good: a call that failed once can crash the next time.
     fn fail(&mut self, shared: &Shared, entry: usize, ordinal: u32, error: CudaError, out: &mut dyn Output) {
         shared.close(entry);
         self.spent.push(entry);

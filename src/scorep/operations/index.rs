@@ -1,11 +1,10 @@
-//! A hash table from the id of an event to the number of its operation, of fixed size, shared by all threads without a
-//! lock.
+//! A fixed-size, lock-free hash table, shared by all threads, from an event's id to the number of its operation.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const REACH: usize = 16;
 const FREE: u64 = 0;
-/// A thread is filling the entry. No event id has this value, because ids have a tag in their upper bits.
+/// A thread is filling the entry. No event id equals this value, because ids have a tag in their upper bits.
 const TAKEN: u64 = 1;
 
 #[derive(Debug)]
@@ -27,13 +26,13 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// A table with this number of entries, rounded up to a power of two.
+    /// Creates a table with this number of entries, rounded up to a power of two.
     pub(super) fn new(entries: usize) -> Self {
         let entry = |_| Entry { id: AtomicU64::new(FREE), operation: AtomicU64::new(0) };
         Self { entries: (0..entries.next_power_of_two()).map(entry).collect() }
     }
 
-    /// Inserts an id, in place of one of an operation before `oldest` if need be. False if there is none.
+    /// Inserts an id, replacing an id of an operation before `oldest` if necessary. False if no entry is available.
     pub(super) fn put(&self, id: u64, operation: u64, oldest: u64) -> bool {
         let free = |entry: &&Entry| entry.replace(FREE, TAKEN);
         let old = |entry: &&Entry| {
@@ -71,7 +70,7 @@ impl Index {
 
     fn entries_for(&self, id: u64) -> impl Iterator<Item = &Entry> {
         let mask = self.entries.len() - 1;
-        // Ids differ in their lower bits; the last five are the kind.
+        // Ids differ in their lower bits; the lowest five are the kind.
         let hash = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let first = usize::try_from(hash).unwrap_or(0);
         (0..REACH).filter_map(move |step| self.entries.get((first + step) & mask))

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A pool of the test's own.
+/// A pool for one test.
 fn fresh(may_refuse: bool) -> Box<Pool> {
     let pool = Box::new(Pool::new());
     pool.open(may_refuse);
@@ -13,7 +13,7 @@ fn a_buffer_goes_round_and_comes_back_clean() {
     let base = pool.give();
     assert_eq!(base.addr() % 4096, 0);
     assert_eq!(pool.outstanding(), 1);
-    // SAFETY: the buffer is this test's, as CUPTI's.
+    // SAFETY: this test owns the buffer, as CUPTI would.
     unsafe { base.write_bytes(0xff, BYTES) };
     pool.take_back(base, 240);
     assert_eq!(pool.outstanding(), 0);
@@ -44,12 +44,12 @@ fn more_than_is_allowed_is_refused_only_where_it_may_be() {
 fn a_buffer_that_comes_late_is_clean_for_the_next_session() {
     let pool = fresh(true);
     let base = pool.give();
-    // SAFETY: the buffer is this test's.
+    // SAFETY: this test owns the buffer.
     unsafe { base.write_bytes(0xff, BYTES) };
     pool.close();
     pool.take_back(base, 100);
     assert!(pool.take_full().is_none());
     assert_eq!(pool.outstanding(), 0);
-    // SAFETY: nobody has the buffer, and it stays mapped.
+    // SAFETY: nothing uses the buffer, and it stays mapped.
     assert_eq!(unsafe { base.read() }, 0);
 }

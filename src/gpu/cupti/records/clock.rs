@@ -1,16 +1,16 @@
-//! Samples of CUPTI's clock, which the times in its records are on.
+//! Samples of CUPTI's clock, on which the times in its records are.
 //!
-//! It is `CLOCK_REALTIME`, unless another tool of the process replaces it, at any time: PyTorch's profiler does. So the
-//! plugin assumes nothing about it, and samples it as long as the session lasts.
+//! The clock is `CLOCK_REALTIME`, unless another tool in the process replaces it, at any time: PyTorch's profiler does.
+//! So the plugin assumes nothing, and samples the clock as long as the session lasts.
 
 use std::time::Duration;
 
 use journal::clock;
 use nccl_events::gpu::{ALL_DEVICES, ClockSample, GpuClock};
 
-/// A clock whose rate differs by more than this is not one of the system's.
+/// A clock whose rate differs by more than this is not a system clock.
 const ODD_PPM: u64 = 1000;
-/// Samples that are closer than this give no useful rate.
+/// Samples closer than this give no useful rate.
 const SHORTEST: Duration = Duration::from_millis(900);
 
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Sample {
     pub(super) sample: ClockSample,
 }
 
-/// Takes the best of a few samples; `None` if CUPTI does not answer.
+/// Takes several samples and returns the best; `None` if CUPTI does not answer.
 pub(super) fn sample(timestamp_ns: impl Fn() -> Option<u64>) -> Option<Sample> {
     let mut best: Option<Sample> = None;
     for _ in 0..5 {
@@ -45,8 +45,8 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// Takes a reading beside one of `CLOCK_MONOTONIC`. True once, when the rate shows that the clock is another one;
-    /// two odd rates are needed, because a step of the system's clock makes one.
+    /// Compares a reading with one of `CLOCK_MONOTONIC`. True once, when the rate shows that the clock was replaced.
+    /// This needs two odd rates, because a step of the system clock causes one.
     pub(super) fn is_foreign(&mut self, monotonic_ns: u64, gpu_ns: u64) -> bool {
         let Some((last_monotonic, last_gpu)) = self.last else {
             self.last = Some((monotonic_ns, gpu_ns));

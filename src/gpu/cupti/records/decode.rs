@@ -1,4 +1,4 @@
-//! Converts CUPTI's records, by fixed offsets.
+//! Decodes CUPTI's records by fixed offsets.
 
 use cupti_sys::constants::{
     EXTERNAL_CUSTOM2, KIND_CONCURRENT_KERNEL, KIND_DRIVER, KIND_EXTERNAL_CORRELATION, KIND_MEMCPY, KIND_MEMCPY2,
@@ -7,13 +7,13 @@ use cupti_sys::record::{self, api, copy, external, kernel, peer_copy};
 
 use nccl_events::gpu::{Copy, Kernel};
 
-/// The address of a kernel's name in CUPTI's memory; 0 for none.
+/// The address of a kernel's name in CUPTI's memory; 0 if there is no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NameAddress(pub(super) u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decoded {
-    /// A call of CUDA was made under an id of the plugin.
+    /// A CUDA call was made under an id of the plugin.
     External {
         correlation: u32,
         id: u64,
@@ -27,7 +27,7 @@ pub(super) enum Decoded {
     Other,
 }
 
-/// Decodes a record; `None` if it ends before its fields.
+/// Decodes a record; `None` if the record is too short for its fields.
 pub(super) fn decode(bytes: &[u8]) -> Option<Decoded> {
     Some(match record::KIND.of(bytes)? {
         KIND_EXTERNAL_CORRELATION => {
@@ -59,13 +59,13 @@ fn kernel_of(bytes: &[u8]) -> Option<Kernel<NameAddress>> {
         registers_per_thread: kernel::REGISTERS_PER_THREAD.of(bytes)?,
         graph: kernel::GRAPH.of(bytes)?,
         graph_node: kernel::GRAPH_NODE.of(bytes)?,
-        // From 13.4 on records have this field. `bytes` ends with the record.
+        // Records have this field from 13.4 on. `bytes` ends with the record.
         source_graph_node: kernel::SOURCE_GRAPH_NODE.of(bytes).unwrap_or(0),
         name: NameAddress(kernel::NAME.of(bytes)?),
     })
 }
 
-/// A copy, by a kind of record that has the usual fields.
+/// Decodes a copy from any kind of record that has the usual fields.
 macro_rules! copy {
     ($record:ident, $bytes:ident, $count:expr, $source_device:expr, $destination_device:expr) => {
         Copy {
@@ -89,7 +89,7 @@ macro_rules! copy {
 
 fn copy_of(bytes: &[u8]) -> Option<Copy> {
     let device = copy::DEVICE.of(bytes)?;
-    // Up to 12.7 a record has no count, and is one copy.
+    // Up to 12.7 a record has no count and describes one copy.
     let count = u32::try_from(copy::COUNT.of(bytes).unwrap_or(1).max(1)).unwrap_or(u32::MAX);
     Some(copy!(copy, bytes, count, device, device))
 }

@@ -1,22 +1,22 @@
 //! Finds the launch of each kernel.
 //!
-//! CUPTI reports a launch in two records: a call of CUDA with a correlation id was made under an external id of the
+//! CUPTI reports a launch in two records: a CUDA call with a correlation id was made under an external id of the
 //! plugin; and a kernel with that correlation id ran. They come in any order, in different buffers, minutes apart. A
-//! kernel without an external id is NCCL's if its name says so (replays of graphs have none), else another's.
+//! kernel without an external id is NCCL's if its name shows it (graph replays have no ids), else foreign.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 pub(super) trait Work {
     fn is_nccl_by_name(&self) -> bool;
-    /// Whether it ran as a node of a graph: then it has no call of its own.
+    /// Whether the work ran as a node of a graph, and so has no call of its own.
     fn is_of_graph(&self) -> bool;
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     Launch(u64),
-    /// To NCCL, by its name; the launch is not known.
+    /// NCCL's by its name; the launch is unknown.
     Nccl,
     Foreign,
 }
@@ -29,13 +29,13 @@ pub(super) struct Joined<W> {
 
 /// How long a launch is kept after its work came, because other calls were made under its id.
 const KEEP_MATCHED: Duration = Duration::from_secs(5);
-/// How long a launch without work waits, and work of NCCL without a launch.
+/// How long a launch waits for work, and NCCL's work for a launch.
 const KEEP: Duration = Duration::from_secs(60);
-/// How long other work waits: buffers that CUPTI requested at the same time come back within two flushes.
+/// How long other work waits: buffers that CUPTI requested at the same time are returned within two flushes.
 const KEEP_OTHERS: Duration = Duration::from_secs(2);
 const MOST_WAITING: usize = 1 << 16;
 
-/// Work that came at a time and waits for the call with its correlation id.
+/// Work that waits for the call with its correlation id, and the time when it came.
 #[derive(Debug, Clone, Copy)]
 struct Waiting {
     since: Duration,
@@ -45,7 +45,7 @@ struct Waiting {
 #[derive(Debug)]
 struct Launch {
     matched: bool,
-    /// Whether it has several pieces of work, as copy-engine collectives do.
+    /// Whether the launch has several pieces of work, as copy-engine collectives do.
     has_many: bool,
 }
 
@@ -58,15 +58,15 @@ struct Call {
 
 #[derive(Debug)]
 pub(super) struct Join<W> {
-    /// The highest correlation id so far, with the count of its overflows in the upper half.
+    /// The highest correlation id so far, with its overflow count in the upper half.
     newest: Option<u64>,
-    /// By correlation: the external id.
+    /// External ids by correlation id.
     calls: HashMap<u64, u64>,
     launches: HashMap<u64, Launch>,
-    /// Calls in order of arrival; the first wait for [`KEEP_MATCHED`], then for [`KEEP`].
+    /// Calls in order of arrival; `young` calls wait for [`KEEP_MATCHED`], `old` ones for [`KEEP`].
     young: VecDeque<Call>,
     old: VecDeque<Call>,
-    /// By correlation: work that came before its call.
+    /// Work that came before its call, by correlation id.
     waiting: HashMap<u64, Vec<W>>,
     nccl_waits: VecDeque<Waiting>,
     other_waits: VecDeque<Waiting>,
@@ -92,17 +92,17 @@ impl<W: Work> Join<W> {
         }
     }
 
-    /// From now on there can be external ids, and work waits for them.
+    /// External ids are possible from now on, and work waits for them.
     pub(super) fn expect_ids(&mut self) {
         self.expects_ids = true;
     }
 
-    /// The number of launches whose work came, since the last call.
+    /// The number of launches whose work came since the last call.
     pub(super) fn take_matched(&mut self) -> u64 {
         std::mem::take(&mut self.matched)
     }
 
-    /// The number of launches that were given up, since the last call.
+    /// The number of launches given up since the last call.
     pub(super) fn take_unmatched(&mut self) -> u64 {
         std::mem::take(&mut self.unmatched)
     }
@@ -112,7 +112,7 @@ impl<W: Work> Join<W> {
         self.launches.values().filter(|launch| !launch.matched).count()
     }
 
-    /// Extends a correlation id, which has 32 bits and overflows: ids close to the newest have its overflow count.
+    /// Extends a correlation id, which has 32 bits and overflows: ids close to the newest get its overflow count.
     fn key(&mut self, correlation: u32) -> u64 {
         const ROUND: u64 = 1 << 32;
         let Some(newest) = self.newest else {
@@ -133,7 +133,7 @@ impl<W: Work> Join<W> {
         key
     }
 
-    /// A call was made under `id`, at `now`; `has_many`: for a collective with several pieces of work.
+    /// A call was made under `id`, at `now`. `has_many`: the call belongs to a collective with several pieces of work.
     pub(super) fn call(&mut self, now: Duration, correlation: u32, id: u64, has_many: bool, out: &mut Vec<Joined<W>>) {
         self.expects_ids = true;
         let key = self.key(correlation);
@@ -148,8 +148,8 @@ impl<W: Work> Join<W> {
 
     pub(super) fn launches_nothing(&mut self, correlation: u32) {
         let key = self.key(correlation);
-        // Calls of a copy-engine collective stay: its copies are calls of the runtime, and the driver functions below
-        // them can have the same correlation ids.
+        // Calls of a copy-engine collective stay: its copies are runtime calls, and the driver calls below them can
+        // have the same correlation ids.
         let launch = self.calls.get(&key).and_then(|id| self.launches.get(id));
         if launch.is_some_and(|launch| !launch.has_many) {
             self.calls.remove(&key);
@@ -179,7 +179,7 @@ impl<W: Work> Join<W> {
             self.matched += 1;
         }
         if !launch.has_many {
-            // A call has one kernel: nothing else comes.
+            // A call has one kernel: no more work comes.
             self.calls.remove(&key);
         }
     }
@@ -227,7 +227,7 @@ impl<W: Work> Join<W> {
         }
     }
 
-    /// Nothing more comes: gives up everything that waits.
+    /// No more records come: gives up everything that waits.
     pub(super) fn end(&mut self, out: &mut Vec<Joined<W>>) {
         for entry in self.nccl_waits.drain(..).chain(self.other_waits.drain(..)) {
             let waited = self.waiting.remove(&entry.key).unwrap_or_default();

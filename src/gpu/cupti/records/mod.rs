@@ -1,5 +1,5 @@
 //! The worker's side: reads returned buffers, joins their records (`join`), and writes them to the output. Samples
-//! CUPTI's clock (`clock`), and notices when no records come (`silence`).
+//! CUPTI's clock (`clock`), and detects when no records come (`silence`).
 
 use std::ptr;
 use std::time::Instant;
@@ -29,14 +29,14 @@ pub(super) use reports::Fault;
 use reports::Reports;
 use silence::Silence;
 
-/// From this version (CUDA 13.4) on kernel records name the captured node that their own is a clone of.
+/// From this version (CUDA 13.4) on, kernel records name the captured node from which their own node was cloned.
 const VERSION_SOURCE_NODES: u32 = 130_400;
-/// From this version (CUDA 12.8) on copy records have the number of copies.
+/// From this version (CUDA 12.8) on, copy records have the number of copies.
 const VERSION_COPY_COUNTS: u32 = 26;
 
 #[derive(Debug)]
 enum Piece {
-    /// And whether it is NCCL's by its name.
+    /// The flag is set for a kernel that is NCCL's by name.
     Kernel(Kernel<NameId>, bool),
     Copy(Copy),
 }
@@ -66,9 +66,9 @@ pub(super) struct Reading {
     silence: Silence,
     pub(super) reports: Reports,
     is_taken_over: bool,
-    /// Records since the last check that depend on the plugin's activity kinds; calls alone do not count.
+    /// Records since the last check that need the plugin's activity kinds; call records do not count.
     records: u64,
-    /// Launches whose ids CUPTI has, and how many of their kernels came or were given up.
+    /// `pushed`: launches whose ids CUPTI has. `settled`: launches whose kernels came or were given up.
     pushed: u64,
     settled: u64,
 }
@@ -144,7 +144,7 @@ impl Reading {
                 Ok(next) => next.addr().wrapping_sub(full.base().addr()),
                 Err(_) => bytes.len(),
             };
-            // A record ends where the next one begins. A next record that is before it or outside the buffer is
+            // A record ends where the next one begins. A next record that lies before this one or outside the buffer is
             // invalid.
             let is_in_order = match begin {
                 Some(begin) => end > begin && end <= bytes.len(),
@@ -191,7 +191,7 @@ impl Reading {
             }
             Decoded::Kernel(kernel) => {
                 out.count(GpuCount::Kernels, 1);
-                // SAFETY: the record's buffer is being read, so CUPTI's string exists.
+                // SAFETY: the record's buffer is being read, so CUPTI's string still exists.
                 let name = unsafe { self.names.of_record(kernel.name) };
                 let Some(mut kernel) = kernel.map_names(|_| Some(name)) else {
                     return;
@@ -295,7 +295,7 @@ impl Reading {
     pub(super) fn end(&mut self, out: &mut dyn Output) {
         self.join.end(&mut self.joined);
         self.write(out);
-        // Including launches without any record.
+        // Includes launches without any record.
         out.count(GpuCount::Unfinished, self.pushed.saturating_sub(self.settled));
     }
 

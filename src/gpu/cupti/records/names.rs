@@ -7,9 +7,9 @@ use std::ptr;
 use super::decode::NameAddress;
 use nccl_events::Name;
 
-/// Parts of the mangled names of NCCL's kernels, in all releases with a profiler interface.
+/// Substrings of the mangled names of NCCL's kernels, in all releases with a profiler interface.
 const OF_NCCL: [&[u8]; 3] = [b"ncclDevKernel_", b"ncclSymkDevKernel_", b"oneRankReduce"];
-/// The largest number of names: a job that generates kernels has no limit.
+/// The limit on stored names, because a job can generate any number of kernels.
 const MOST: usize = 1 << 14;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,13 +28,13 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// No name: CUPTI gave none, or there are too many names.
+    /// No name: CUPTI gave none, or too many names are stored.
     pub(super) const NONE: NameId = NameId(usize::MAX);
 
     /// Copies the name of a record.
     ///
     /// # Safety
-    /// The address is 0, or that of a string in CUPTI's memory: of a record whose buffer is being read.
+    /// The address is 0, or points to a string in CUPTI's memory that belongs to a record whose buffer is being read.
     pub(super) unsafe fn of_record(&mut self, address: NameAddress) -> NameId {
         #[expect(clippy::cast_possible_truncation, reason = "an address: pointers have 64 bits where CUDA is")]
         let pointer = ptr::with_exposed_provenance::<std::ffi::c_char>(address.0 as usize);
@@ -98,7 +98,7 @@ mod tests {
         let first = names.keep(c"ncclDevKernel_X");
         assert!(names.is_nccl(first));
         assert_eq!(names.get(first).bytes(), b"ncclDevKernel_X");
-        // SAFETY: 0.
+        // SAFETY: the address is 0.
         let none = unsafe { names.of_record(NameAddress(0)) };
         assert!(names.get(none).is_none());
         for number in 0..MOST + 5 {

@@ -1,4 +1,4 @@
-//! What a user reads about CUPTI: each fault is reported once.
+//! Messages to the user about CUPTI: each kind of fault is reported once.
 
 use std::fmt;
 use std::mem::{Discriminant, discriminant};
@@ -26,7 +26,7 @@ pub(in crate::gpu::cupti) enum Fault {
 }
 
 impl Reports {
-    /// Reports a fault, unless one of its kind has been reported.
+    /// Reports a fault, unless a fault of the same kind has been reported.
     pub(in crate::gpu::cupti) fn once(&mut self, fault: &Fault, out: &mut dyn Output) {
         let kind = discriminant(fault);
         if !self.0.contains(&kind) {

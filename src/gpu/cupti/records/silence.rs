@@ -1,11 +1,11 @@
-//! Detects that no records come. Another tool in the process can disable the activity kinds, or get the plugin's
+//! Detects when no records come. Another tool in the process can disable the activity kinds or get the plugin's
 //! buffers, and CUPTI reports neither.
 
 use std::time::Duration;
 
-/// Fewer launches without records prove nothing.
+/// Fewer launches without records are no proof.
 const LAUNCHES: u64 = 64;
-/// Records can be late: CUPTI keeps a buffer while a kernel in it runs.
+/// Records can be late: CUPTI keeps a buffer while one of its kernels runs.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 #[derive(Debug, Default)]
@@ -16,7 +16,7 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    /// Takes the new launches and records after a flush. True once, when it is clear that no records come.
+    /// Takes the number of new launches and records after a flush. True once, when it is certain that no records come.
     pub(super) fn is_silent(&mut self, now: Duration, launches: u64, records: u64) -> bool {
         if records > 0 {
             (self.launches, self.since) = (0, None);

@@ -1,4 +1,4 @@
-//! Faults of CUPTI: one line reports each, and the rest is recorded.
+//! Faults of CUPTI: each is reported in one line, and everything else is recorded.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::rig::{Launched, Rig, refusal, scenario, settings};
 use crate::gpu::cupti::Settings;
 use nccl_events::gpu::GpuCount;
 
-/// A session with a number of launches.
+/// Runs a session with a number of launches.
 fn session(launches: u32) -> (Rig, Vec<Launched>) {
     let mut rig = Rig::open();
     let mut launched = Vec::new();
@@ -21,7 +21,7 @@ fn session(launches: u32) -> (Rig, Vec<Launched>) {
     (rig, launched)
 }
 
-/// A variable for the double, the launches, how many kernels are recorded, counts, and words of the one line.
+/// A variable for the double, the number of launches and of recorded kernels, counts, and words of the reported line.
 type Loss = ((&'static str, &'static str), u32, usize, &'static [(GpuCount, u64)], &'static str);
 
 const LOSSES: [Loss; 3] = [
@@ -67,7 +67,7 @@ fn half_a_record_at_the_end_of_a_buffer_is_not_read() {
     }
 }
 
-/// Launches in turns until a fault is reported.
+/// Launches repeatedly until a fault is reported.
 fn launch_until_a_fault(rig: &mut Rig, between: impl Fn(&Rig)) {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(7) && rig.output.faults.is_empty() {
@@ -87,10 +87,10 @@ fn a_takeover_by_another_tool_is_reported() {
     let variables = [("FAKECUPTI_API", "24"), ("FAKECUPTI_TAKEOVER_AFTER", "150")];
     scenario("faults::a_takeover_by_another_tool_is_reported", &variables, || {
         let mut rig = Rig::open();
-        // Two calls a launch.
+        // Each launch makes two calls.
         launch_until_a_fault(&mut rig, |rig| rig.double.drain());
         let (kernels, launches) = (rig.output.get(GpuCount::Kernels), rig.output.get(GpuCount::Launches));
-        // The records in the buffer that CUPTI had then went to the other tool.
+        // The other tool got the records in the buffer that CUPTI held.
         assert!((40..80).contains(&kernels), "{:?}", rig.output.counts);
         assert_eq!(rig.output.get(GpuCount::LateBuffers), 1);
         let lost = rig.output.get(GpuCount::Unfinished) + rig.output.get(GpuCount::Unmatched);

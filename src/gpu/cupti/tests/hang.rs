@@ -1,4 +1,4 @@
-//! Calls that do not return, played by functions of the test.
+//! Calls that do not return, simulated by functions of the test.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -33,7 +33,7 @@ extern "C" fn push(_: u32, _: u64) -> c_int {
 }
 
 extern "C" fn dropped(_: *mut c_void, _: u32, number: *mut usize) -> c_int {
-    // SAFETY: as CUPTI's: the caller passes a place for the number.
+    // SAFETY: the caller passes a place for the number, as it does to CUPTI.
     unsafe { number.write(0) };
     0
 }

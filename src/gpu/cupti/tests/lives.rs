@@ -19,7 +19,7 @@ fn sessions_follow_each_other() {
                 rig.all_are_joined(&launched);
                 assert_eq!(rig.output.faults, [""; 0]);
                 assert_eq!(rig.double.count(c"unsubscribed"), session);
-                // After the end the plugin does not call CUPTI.
+                // After the end the plugin makes no calls to CUPTI.
                 rig.launch(652, 0);
                 assert_eq!(rig.double.count(c"pushes"), session * 2);
             }
@@ -62,7 +62,7 @@ fn a_stop_on_another_thread_does_nothing_there() {
             scope.spawn(|| rig.backend.ends(id));
         });
         assert_eq!(rig.double.count(c"pops"), 0);
-        // Later launches have their own ids, and the stack does not grow without limit.
+        // Later launches have their own ids, and the stack does not grow without bound.
         let mut launched = vec![super::rig::Launched { id: id.get(), correlation }];
         launched.push(rig.launch(652, 0));
         for _ in 0..20 {
@@ -89,7 +89,7 @@ fn a_forked_child_does_not_call_cupti() {
         let mut rig = Rig::open();
         let launched = rig.launch(652, 0);
         let id = next_id(Kind::KernelLaunch);
-        // SAFETY: the child only calls the tested functions and `_exit`.
+        // SAFETY: the child only calls the functions under test and `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
             rig.backend.begins(launch_of(id));
@@ -98,7 +98,7 @@ fn a_forked_child_does_not_call_cupti() {
             unsafe { libc::_exit(7) };
         }
         let mut status = 0;
-        // SAFETY: the child of this test, and a variable of its own.
+        // SAFETY: waits for this test's child, and writes to a local variable.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "{status}");
         rig.finish();

@@ -1,4 +1,4 @@
-//! Every kernel is joined to its launch, in every release, in whatever order the records come.
+//! Every kernel is joined to its launch, in every release and for any order of records.
 
 use super::rig::{Double, LAUNCHES, LEVELS, Launched, NCCL, OTHER, Rig, launch_of, next_id, scenario, settings};
 use crate::gpu::backend::Backend as _;
@@ -8,7 +8,7 @@ use nccl_events::gpu::GpuCount;
 
 const THREADS: u32 = 4;
 
-/// Launches of NCCL and of others, from several threads, while the worker collects.
+/// Launches kernels of NCCL and of others from several threads, while the worker collects.
 fn storm(rig: &mut Rig, launches: u32, others: u32) -> Vec<Launched> {
     let (per_thread, others_per_launch) = (launches / THREADS, others.div_ceil(launches.max(1)));
     let launched = parking_lot::Mutex::new(Vec::new());
@@ -67,7 +67,7 @@ fn all_kernels_are_joined_in_every_release() {
             assert_eq!(kernel.name.as_bytes(), NCCL.to_bytes());
             assert!(kernel.end_ns >= kernel.start_ns && kernel.start_ns > 0);
             assert!(kernel.stream < THREADS && kernel.device == kernel.stream % 2);
-            // Nothing is left on CUPTI's stacks, and no buffer in its hands.
+            // CUPTI's stacks are empty, and it holds no buffer.
             let count = |name| rig.double.count(name);
             assert_eq!((count(c"pushes"), count(c"pops")), (2_000, 2_000));
             assert_eq!((count(c"subscribed"), count(c"unsubscribed")), (1, 1));

@@ -1,4 +1,4 @@
-//! A process that launches kernels, with doubles of CUPTI and of the driver.
+//! A process that launches kernels, with doubles of CUPTI and the driver.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_void};
@@ -18,10 +18,10 @@ use nccl_events::gpu::{Backend as BackendKind, ClockSample, Copy, GpuCount, GpuR
 use nccl_events::id::{EventId, ProcessTag};
 use nccl_events::{Kind, Name};
 
-/// The first level with each size of records and each set of functions, and one to come.
+/// The first level with each size of records and each set of functions, and a future level.
 pub(super) const LEVELS: [u32; 10] = [18, 20, 23, 26, 130_001, 130_101, 130_301, 130_401, 130_500, 140_000];
 
-/// The name of a kernel of NCCL.
+/// The name of one of NCCL's kernels.
 pub(super) const NCCL: &CStr = c"_Z40ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgsStorageILm4096EE";
 /// The name of another library's kernel.
 pub(super) const OTHER: &CStr = c"ampere_sgemm_128x64_nn";
@@ -29,7 +29,7 @@ pub(super) const OTHER: &CStr = c"ampere_sgemm_128x64_nn";
 /// `cuLaunchKernel`, `cuLaunchKernelEx`.
 pub(super) const LAUNCHES: [u32; 2] = [307, 652];
 
-/// Runs `body` in a child process with these variables; it must succeed.
+/// Runs `body` in a child process with these variables. The child must succeed.
 pub(super) fn scenario(name: &str, variables: &[(&str, &str)], body: impl FnOnce()) {
     passes(&format!("gpu::cupti::tests::{name}"), variables, Some(&built::fake_gpu()), body);
 }
@@ -39,12 +39,12 @@ pub(super) fn settings() -> Settings {
     Settings { library: Some(built::fake_cupti()), ..Settings::default() }
 }
 
-/// Why CUPTI is not used.
+/// The reason why CUPTI is not used.
 pub(super) fn refusal(settings: &Settings) -> String {
     Session::open(settings).err().unwrap().to_string()
 }
 
-/// The records of the backend.
+/// Collects the backend's records.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     pub(super) kernels: Vec<(u64, Kernel<String>)>,
@@ -84,7 +84,7 @@ impl Output for Recorded {
     }
 }
 
-/// The line, which the archive must not cut.
+/// Checks that the archive would not cut the line.
 fn whole(text: &str) -> String {
     assert!(text.len() <= Name::MAX_BYTES, "{} bytes: {text}", text.len());
     text.to_owned()
@@ -95,12 +95,12 @@ impl Recorded {
         self.counts.get(&count).copied().unwrap_or(0)
     }
 
-    /// All counters that are not 0.
+    /// All nonzero counters.
     pub(super) fn all(&self) -> Vec<(GpuCount, u64)> {
         self.counts.iter().map(|(count, number)| (*count, *number)).collect()
     }
 
-    /// Fails unless there was one fault, with these words.
+    /// Fails unless there was exactly one fault, whose line contains these words.
     pub(super) fn one_fault(&self, words: &str) {
         assert_eq!(self.faults.len(), 1, "{:?}", self.faults);
         assert!(self.faults[0].contains(words), "{:?}", self.faults);
@@ -117,7 +117,7 @@ pub(super) struct Launched {
 #[derive(Clone, Copy)]
 pub(super) struct Double(*mut c_void);
 
-// SAFETY: a handle of the loader, which any thread may use.
+// SAFETY: the loader's handle, which any thread may use.
 unsafe impl Send for Double {}
 // SAFETY: as above.
 unsafe impl Sync for Double {}
@@ -127,7 +127,7 @@ macro_rules! control {
         // SAFETY: an open handle and a NUL-terminated string.
         let found = unsafe { libc::dlsym($double.0, $name.as_ptr()) };
         assert!(!found.is_null(), "{:?}", $name);
-        // SAFETY: the double's README has this type.
+        // SAFETY: the double's README documents this type.
         let function = unsafe {
             std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> $result>(found)
         };
@@ -140,13 +140,13 @@ impl Double {
     pub(super) fn mapped() -> Self {
         let path = built::fake_cupti();
         let path = CString::new(path.to_str().unwrap()).unwrap();
-        // SAFETY: a NUL-terminated string; the double's initialiser hides names.
+        // SAFETY: a NUL-terminated string; the double's initialiser only hides names.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!handle.is_null());
         Self(handle)
     }
 
-    /// Calls a driver function that runs nothing.
+    /// Calls a driver function that launches nothing.
     pub(super) fn call(self, cbid: u32) -> u32 {
         control!(self, c"fake_cupti_api", (u32, u32) -> u32, 4, cbid)
     }
@@ -195,7 +195,7 @@ impl Double {
     }
 }
 
-/// A session with the double.
+/// A session that uses the double.
 pub(super) struct Rig {
     pub(super) backend: Arc<Cupti>,
     pub(super) description: String,
@@ -221,7 +221,7 @@ impl Rig {
         })
     }
 
-    /// NCCL launches a kernel on this thread.
+    /// Launches a kernel on this thread, as NCCL does.
     pub(super) fn launch(&self, cbid: u32, stream: u32) -> Launched {
         let id = next_id(Kind::KernelLaunch);
         self.backend.begins(launch_of(id));
@@ -247,7 +247,7 @@ impl Rig {
         self.backend.finish(&mut self.output, deadline);
     }
 
-    /// Fails unless every launch has its kernel, and no kernel has another id.
+    /// Fails unless every launch has its kernel, and no kernel has any other id.
     pub(super) fn all_are_joined(&self, launched: &[Launched]) {
         let mut expected: Vec<_> = launched.to_vec();
         expected.sort();
@@ -264,7 +264,7 @@ pub(super) fn launch_of(id: EventId) -> Launch {
     Launch { id, stream: 0 }
 }
 
-/// The id of a new event.
+/// An id for a new event.
 pub(super) fn next_id(kind: Kind) -> EventId {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let sequence = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! A driver for one thread, with a clock that the test moves.
+//! A double of the driver for one thread, with a clock that the test moves.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,13 +10,13 @@ use crate::gpu::driver::{Driver, Functions};
 #[derive(Default)]
 pub(super) struct Double {
     pub(super) now_ns: i64,
-    /// Events by handle, with the time when the device passed them.
+    /// Events by handle, with the time at which the device passed them.
     pub(super) events: BTreeMap<u64, Option<i64>>,
     pub(super) next: u64,
     pub(super) capturing: BTreeSet<u64>,
     /// Functions that fail, with their error codes.
     pub(super) failing: BTreeMap<&'static str, c_int>,
-    /// Launches do not finish, and their events do not either.
+    /// Launches do not finish, nor do their events.
     pub(super) is_stuck: bool,
     pub(super) calls: BTreeMap<&'static str, usize>,
     pub(super) destroyed: usize,
@@ -45,9 +45,9 @@ fn answer(name: &'static str, action: impl FnOnce(&mut Double) -> c_int) -> c_in
     })
 }
 
-/// Writes a result of a function.
+/// Writes a function's result.
 fn give<T>(to: *mut T, value: T) -> c_int {
-    // SAFETY: the caller is this crate's driver, which passes a variable for the value.
+    // SAFETY: the caller is this crate's driver module, which passes a variable for the value.
     unsafe { to.write(value) };
     0
 }

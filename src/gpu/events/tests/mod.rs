@@ -1,4 +1,4 @@
-//! The backend with a double of the driver. `tests/gpu` has whole jobs.
+//! Tests the backend with a double of the driver. `tests/gpu` has whole jobs.
 
 mod driver_double;
 
@@ -11,7 +11,7 @@ use nccl_events::gpu::{Backend as BackendKind, ClockSample, GpuCount, GpuRecord,
 use nccl_events::id::ProcessTag;
 use nccl_events::{Kind, Name};
 
-/// The records of the backend.
+/// Collects the backend's records.
 #[derive(Default)]
 struct Recorded {
     launches: BTreeMap<u64, LaunchTime>,
@@ -46,7 +46,7 @@ impl Output for Recorded {
 
 const DEVICE: DeviceContext = DeviceContext { context: CudaContext(CONTEXT), ordinal: 3 };
 
-/// The backend, with a communicator.
+/// The backend with one communicator.
 fn begun(recorded: &mut Recorded) -> Events {
     let events = Events::new(driver());
     events.communicator_begins(7, DEVICE, recorded);
@@ -80,7 +80,7 @@ fn a_launch_has_its_time_on_the_devices_clock() {
     let begin_ns = double(|double| double.now_ns);
     let mut expected = BTreeMap::new();
     for sequence in 1..=100 {
-        // Some lie long before the next reference.
+        // Some launches lie long before the next reference.
         double(|double| double.now_ns += 7_300_111);
         let start_ns = double(|double| double.now_ns) - begin_ns;
         let lasts_ns = 20_000 + i64::try_from(sequence).unwrap() * 37;
@@ -131,7 +131,7 @@ fn launches_beyond_the_events_are_counted() {
     for sequence in 1..=600 {
         launch(&events, sequence, 10);
     }
-    // They run short, so there are more the next time.
+    // The events ran short, so the pool grows for the next round.
     events.collect(&mut recorded);
     assert_eq!(recorded.counts[&GpuCount::NoEventLeft], 88);
     let queries = double(|double| double.calls["event_query"]);
@@ -145,7 +145,7 @@ fn launches_beyond_the_events_are_counted() {
     assert!(recorded.launches.is_empty());
 }
 
-/// A program that launches steadily is timed whole: what is in use between two collections decides, not after one.
+/// All launches of a steady program are timed: the pool's use before a collection decides its growth, not after it.
 #[test]
 fn steady_launches_get_more_events_before_these_run_out() {
     let mut recorded = Recorded::default();
@@ -252,7 +252,7 @@ fn everything_is_destroyed_with_the_last_communicator() {
     assert_eq!(recorded.launches.len(), 2);
     assert_eq!(double(|double| double.events.len()), 0, "all events");
     assert_eq!(double(|double| double.calls["stream_destroy"]), 1);
-    // The same device in a context that is made anew, whose events know nothing of the earlier ones.
+    // The same device in a newly created context, whose events cannot be compared with the earlier ones.
     let again = DeviceContext { context: CudaContext(0xc1), ..DEVICE };
     double(|double| {
         double.current = 0xc1;

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A piece of work, by a number.
+/// A piece of work, identified by a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Piece {
     number: u32,
@@ -41,7 +41,7 @@ enum Record {
     Work { correlation: u32, work: Piece },
 }
 
-/// Launches of NCCL under ids from 1 on, kernels of others, and replays, with correlation ids from `first` on.
+/// Launches of NCCL under ids from 1 on, other libraries' kernels, and replays, with correlation ids from `first` on.
 fn records(first: u32, launches: u32, others: u32, replays: u32) -> Vec<Record> {
     let mut all = Vec::new();
     for number in 0..launches + others + replays {
@@ -69,7 +69,7 @@ proptest! {
         turns in 1_usize..4,
     ) {
         let mut all = records(first, launches, others, replays);
-        // A permutation by a small generator.
+        // Shuffles with a small random number generator.
         let mut state = order as u64 | 1;
         for at in (1..all.len()).rev() {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -105,14 +105,14 @@ proptest! {
 #[test]
 fn a_launch_whose_work_never_comes_is_counted_once() {
     let (mut join, mut out) = (Join::<Piece>::new(), Vec::new());
-    // Two calls under one id, as where all driver functions are recorded.
+    // Two calls under one id, as when all driver functions are recorded.
     join.call(seconds(0), 10, 7, false, &mut out);
     join.call(seconds(0), 11, 7, false, &mut out);
     join.sweep(seconds(59), &mut out);
     assert_eq!((join.open(), join.take_unmatched()), (1, 0));
     join.sweep(seconds(60), &mut out);
     assert_eq!((join.open(), join.take_unmatched()), (0, 1));
-    // Too late: it is NCCL's, but its launch is not known.
+    // The work comes too late: it is NCCL's, but its launch is unknown.
     join.work(seconds(61), 10, piece(1, true), &mut out);
     join.end(&mut out);
     assert_eq!(owner(&out, 1), Some(Owner::Nccl));
@@ -125,9 +125,9 @@ fn all_copies_of_a_collective_belong_to_it() {
     for correlation in [10, 11, 12] {
         join.call(seconds(0), correlation, 7, true, &mut out);
     }
-    // A driver function below the runtime's.
+    // A driver call below the runtime call.
     join.launches_nothing(10);
-    // Two pieces of one batch, and one that takes long.
+    // Two pieces in one batch, and one that takes long.
     join.work(seconds(1), 10, piece(1, false), &mut out);
     join.work(seconds(1), 10, piece(2, false), &mut out);
     join.sweep(seconds(20), &mut out);
