@@ -134,7 +134,7 @@ impl Follower {
         (self.discarded, self.damaged_bytes) = (polled.discarded, polled.damaged_bytes);
     }
 
-    /// Ends the following. Returns the strings, and a problem for every range of bytes that could not be read.
+    /// Ends the following. Returns the strings, and a problem for every segment with bytes that could not be read.
     pub(crate) fn end(self) -> (Symbols, Vec<Problem>) {
         (self.symbols, self.slots.values().flat_map(Slot::unread).collect())
     }

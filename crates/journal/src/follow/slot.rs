@@ -188,7 +188,7 @@ impl Slot {
         self.segments.values().map(|segment| &segment.place)
     }
 
-    /// A problem for every range of bytes that was not read.
+    /// A problem for every segment with unread bytes.
     pub(super) fn unread(&self) -> impl Iterator<Item = Problem> {
         let unread = self.segments.values().filter(|segment| segment.unread_bytes() > 0);
         unread.map(|segment| segment.place.problem(segment.at, "cannot be opened".to_owned(), segment.unread_bytes()))

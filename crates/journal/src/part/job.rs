@@ -275,7 +275,7 @@ mod tests {
             ["NCCL_OTF2_JOB=x SLURM_JOB_ID=1 SLURM_STEP_ID=0", "NCCL_OTF2_JOB=x SLURM_JOB_ID=1 SLURM_STEP_ID=1"],
             // `mpirun` starts some processes outside of a step.
             ["SLURM_JOB_ID=1", "SLURM_JOB_ID=1 SLURM_STEP_ID=0"],
-            // Slurm's or the user's variables do not reach all hosts.
+            // The user's variable does not reach all hosts.
             ["NCCL_OTF2_JOB=x", "PMIX_NAMESPACE=prterun-host-1"],
             ["", ""],
         ] {
