@@ -5,7 +5,7 @@ use crate::statements::Property;
 
 /// OTF2's anchor is one chunk of 256 KiB for all properties; the rest is for names and the anchor's own numbers.
 const MOST_BYTES: usize = 200 << 10;
-/// Lists are never cut below this size.
+/// The limit on a list is not halved again below this size, so that lists keep at least half of it.
 const SHORT_BYTES: usize = 12 << 10;
 
 /// Cuts the longest lists until all properties together fit. The last line of a cut list states how many lines are
