@@ -159,7 +159,7 @@ impl<'a> LocalDefWriter<'a> {
             return Err(refused(operation(), "a definition could not be written before"));
         };
         error::forget();
-        // SAFETY: archive and writer are open; the writer is dropped below without further use.
+        // SAFETY: archive and writer are open; the writer is cleared below and not used again.
         let code = unsafe { sys::OTF2_Archive_CloseDefWriter(self.archive, writer.as_ptr()) };
         let result = check_all(code, operation);
         self.writer = None;
