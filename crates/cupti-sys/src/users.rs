@@ -15,7 +15,7 @@ const LIBRARIES: [(&str, &str); 10] = [
     ("libcupti.so", "whoever has loaded libcupti"),
 ];
 
-/// Environment variables of such tools; a negative value does not count. A name that ends in `_` is a prefix.
+/// Environment variables of such tools; a value that means "no" does not count. A name that ends in `_` is a prefix.
 const VARIABLES: [(&str, &str); 7] = [
     ("CUDA_INJECTION64_PATH", "what is injected into CUDA"),
     ("NSYS_", "Nsight Systems"),
@@ -51,7 +51,7 @@ pub fn other_user(maps: &[String], environment: &[(String, String)], is_ours: bo
     None
 }
 
-/// Whether a variable's value is not negative.
+/// Whether a variable's value does not mean "no".
 fn is_yes(value: &str) -> bool {
     let no = ["", "0", "no", "none", "off", "false"];
     !no.contains(&value.trim().to_ascii_lowercase().as_str())
