@@ -83,7 +83,7 @@ fn bandwidths_follow_nccl_tests() {
         assert!((algorithm / (size / 2e-3) - 1.0).abs() < 1e-12, "{func}");
         assert!((bus / algorithm - factor).abs() < 1e-12, "{func}");
     }
-    // A single rank has no bus traffic.
+    // With a single rank the bus factor is 0 or 1.
     for (func, alone) in [("AllReduce", 0.0), ("AllGather", 0.0), ("Broadcast", 100.0_f64)] {
         let bus = Collective::named(func).expect("known").bandwidths(100, 1, 1.0).1;
         assert!((bus - alone).abs() < 1e-12, "{func}");
