@@ -38,8 +38,8 @@ pub const OLD_SUBSCRIBER_NAME_BYTES: usize = 64;
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident = $symbol:literal ($($argument:ident: $type:ty),*);)*) => {
-        /// One pointer per function; NULL if the library lacks it. All return a `CUptiResult`. Functions whose names end in
-        /// `_v2` do for one subscriber what the others do for the process.
+        /// One pointer per function; NULL if the library lacks it. All return a `CUptiResult`. Functions whose names
+        /// end in `_v2` do for one subscriber what the others do for the process.
         #[derive(Clone, Copy, Debug, Default)]
         #[expect(missing_docs, reason = "CUPTI's functions, by CUPTI's names")]
         pub struct Functions {
