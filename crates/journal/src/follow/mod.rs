@@ -134,7 +134,7 @@ impl Follower {
         (self.discarded, self.damaged_bytes) = (polled.discarded, polled.damaged_bytes);
     }
 
-    /// Ends the following. Returns the strings, and a problem for every segment with bytes that could not be read.
+    /// Stops following. Returns the strings, and a problem for every segment with bytes that could not be read.
     pub(crate) fn end(self) -> (Symbols, Vec<Problem>) {
         (self.symbols, self.slots.values().flat_map(Slot::unread).collect())
     }
@@ -144,7 +144,7 @@ impl Follower {
         self.slots.iter().map(|(number, slot)| (*number, slot.places().cloned().collect())).gather()
     }
 
-    /// Number of events that were given an id, recorded or lost: the sum of the highest numbers of all slots.
+    /// Number of events that got an id: the highest numbers of all slots, plus the losses of threads without a slot.
     pub(crate) fn started(&self) -> u64 {
         self.slots.values().map(|slot| slot.started).sum::<u64>() + self.slotless.starts.iter().sum::<u64>()
     }
