@@ -70,7 +70,7 @@ pub(crate) fn c_string(bytes: &[u8], operation: impl FnOnce() -> String) -> Resu
 }
 
 thread_local! {
-    /// The first error that libotf2 reported on this thread since the last `forget`. It names the cause; later errors
+    /// Errors that libotf2 reported on this thread since the last `forget`. The first one names the cause; later ones
     /// come from its callers inside libotf2.
     static REPORTED: RefCell<Option<Report>> = const { RefCell::new(None) };
 }
